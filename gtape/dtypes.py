@@ -246,7 +246,7 @@ def __getattr__(name: str) -> Any:
             return _bfloat16()
         except TypeError as e:
             raise AttributeError(f"module 'gtape' has no attribute 'bfloat16': {e}") from None
-    if name in ("cast", "complex", "saturate_cast"):  # TensorFlow has the casts here, too
+    if name in late.places.ALSO_IN["dtypes"]:  # TensorFlow has the casts here, too
         return late.find_op(name)
     raise AttributeError(f"module 'gtape.dtypes' has no attribute {name!r}")
 

@@ -14,6 +14,7 @@ The declaration is checked at once. The op then has gradients of every order, fo
 from __future__ import annotations
 
 from gtape.declare import domains, rounding
+from gtape.declare.conventions import AtPoints, Noted, OfArrays
 from gtape.declare.domains import *  # noqa: F403
 from gtape.declare.mirrors import mirror
 from gtape.declare.primitives import Primitive, elementwise, implicit, linear, primitive
@@ -21,6 +22,6 @@ from gtape.declare.registry import together
 from gtape.declare.rounding import *  # noqa: F403
 
 __all__ = [
-    *domains.__all__, *rounding.__all__, "Primitive", "elementwise", "implicit", "linear", "mirror", "primitive",
-    "together",
+    *domains.__all__, *rounding.__all__, "AtPoints", "Noted", "OfArrays", "Primitive", "elementwise", "implicit",
+    "linear", "mirror", "primitive", "together",
 ]  # fmt: skip

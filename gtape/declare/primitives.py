@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gtape.base import late
+from gtape.declare.conventions import Convention
 from gtape.declare.domains import ANY_REAL, Domain, Interval
 from gtape.declare.reads import declared_reads, probed_reads
 from gtape.declare.registry import CONSTANTS, REGISTRY, Place
@@ -32,17 +33,23 @@ CHANGED: list[Callable[[Any], None]] = []
 
 # Properties of an op that its numbers do not show.
 ROLES = {
-    "cast": "changes the dtype of its argument",
+    "broadcasts": "takes operands with different numbers of leading axes, and so do its rules",
+    "commutative": "gives the same for exchanged arguments",
     "comparison": "compares its two arguments",
     "complex": "makes complex numbers of real ones",
     "conjugate": "conjugates complex numbers",
+    "conversion": "changes the dtype of its argument",
+    "cut": "has a branch cut, and the sign of a zero tells the side",
     "decision": "is what a user's own code decided by values",
+    "flat": "keeps the order of its elements in another shape",
     "move": "moves values or chooses among them, so that a NaN in its result is the fault of the op before",
     "part": "takes a real part of complex numbers",
+    "pointwise": "treats each element by itself, like an elementwise op, but is declared linear",
     "read": "passes its argument on as it is",
-    "reshape": "gives its elements another shape",
     "selection": "takes its second or third argument, as its first one says",
+    "spread": "repeats its elements to fill its parameter `shape`",
     "stop": "passes values on, and no gradients",
+    "total": "sums its elements along its parameter `axis`",
 }
 _TAKES = frozenset({"bool", "string"})
 
@@ -66,6 +73,8 @@ class Primitive:
         How its kernel rounds; `ulps` is its size in units in the last place.
     roles : frozenset of str
         Which of `ROLES` it has.
+    conventions : tuple of AtPoints, OfArrays or Noted
+        Where it does not give its mirror's limit at NaN, infinities and signed zeros; see `gtape.declare.conventions`.
     takes : frozenset of str
         Operands accepted besides numbers: "bool", "string".
     scalar : callable or None
@@ -77,6 +86,20 @@ class Primitive:
         Rules ``(xp, g, y, *x)`` and ``(xp, t, y, *x)`` for each argument; a single callable when `variadic`.
     reads : tuple of frozenset
         The values that each argument's vjp reads: ``"y"`` and argument indices.
+    linear_in : tuple of int
+        The arguments in each of which an elementwise op is linear, while the others stay.
+    mean_of : Primitive or None
+        The sum that this op divides by the number of its terms.
+    rewrites : tuple of (pattern, str)
+        Formulas with or instead of this op that lose digits, overflow or leave a domain, and what to write. A pattern
+        is the name of an op with patterns for its inputs, a whole number, or a capital letter for one and the same
+        input.
+    spelled : tuple of patterns
+        Other ways to write this op of X.
+    misfit : callable or None
+        ``misfit(*shapes)``: why the shapes of arguments do not fit, as text for the error, or None.
+    random : bool or Interval
+        Whether random programs call it with any operands in its domain; an interval: with operands inside it.
     public : bool
         Whether users call it by its name. By default an op of gtape is public if it gives an example.
     limit : float
@@ -97,10 +120,11 @@ class Primitive:
     """
 
     __slots__ = (
-        "_function", "arguments", "batched", "complex", "diagonal", "differentiable", "domain", "example", "infix",
-        "ints", "jvp", "kernel", "kind", "kinks", "layouts", "limit", "name", "outputs", "params", "partials", "place",
-        "plans", "promotes", "public", "reads", "roles", "rounding", "samples", "scalar", "selects", "sparse",
-        "special", "summary", "takes", "ulps", "users", "variadic", "vjp", "written", "zero_absorbs",
+        "_function", "arguments", "batched", "complex", "conventions", "diagonal", "differentiable", "domain",
+        "example", "infix", "ints", "jvp", "kernel", "kind", "kinks", "layouts", "limit", "linear_in", "mean_of",
+        "misfit", "name", "outputs", "params", "partials", "place", "plans", "promotes", "public", "random", "reads",
+        "rewrites", "roles", "rounding", "samples", "scalar", "selects", "shown", "sparse", "special", "spelled",
+        "summary", "takes", "ulps", "users", "variadic", "vjp", "written", "zero_absorbs",
     )  # fmt: skip
 
     # Whether generated functions compute Python floats themselves. If not, they call every kernel through the `run` of
@@ -114,6 +138,8 @@ class Primitive:
     infix: str | None
     sparse: Callable[..., Any] | None
     example: tuple[Any, Any] | None
+    mean_of: Primitive | None
+    misfit: Callable[..., str | None] | None
     samples: tuple[Any, ...] | None
 
     def __init__(self, name: str, kind: str, kernel: Callable[..., Any], **data: Any) -> None:
@@ -128,7 +154,8 @@ class Primitive:
         self.users: set[Primitive] = set()
         self.layouts: dict[str, dict[Any, Any]] = {}
         self.diagonal: Callable[..., Any] | None = None
-        for slot in ("infix", "partials", "vjp", "jvp", "scalar", "sparse", "example", "samples"):
+        self.shown: tuple[str, Callable[..., Any]] | None = None
+        for slot in ("infix", "partials", "vjp", "jvp", "scalar", "sparse", "example", "samples", "mean_of", "misfit"):
             setattr(self, slot, data.pop(slot, None))
         self.roles = self._known("role", data.pop("role", ()), ROLES)
         self.takes = self._known("takes", data.pop("takes", ()), _TAKES)
@@ -139,12 +166,17 @@ class Primitive:
         )
         self.batched: bool = data.pop("batched", False)
         self.complex: Any = data.pop("complex", kind == "linear")
+        self.conventions = self._stated(data.pop("conventions", ()))
         self.differentiable: bool = data.pop("differentiable", True)
         self.domain: Domain = self._domain(data.pop("domain"))
         self.zero_absorbs: bool = data.pop("zero_absorbs", False)
         self.ints: bool = data.pop("ints", False)
         self.kinks: tuple[Any, ...] = tuple(data.pop("kinks", ()))
         self.limit: float = data.pop("limit", 4.0)
+        self.linear_in: tuple[int, ...] = tuple(data.pop("linear_in", ()))
+        self.random: bool | Interval = data.pop("random", True)
+        self.rewrites: tuple[tuple[Any, str], ...] = tuple(data.pop("rewrites", ()))
+        self.spelled: tuple[Any, ...] = tuple(data.pop("spelled", ()))
         self.special: tuple[float, ...] = tuple(data.pop("special", ()))
         self.outputs: int = data.pop("outputs", 1)
         self.params: tuple[str, ...] = tuple(data.pop("params", ()))
@@ -166,6 +198,12 @@ class Primitive:
         if not found.issubset(known):
             raise ValueError(f"{self.declaration} says {word}={given!r}: known are {', '.join(sorted(known))}")
         return found
+
+    def _stated(self, given: Convention | tuple[Convention, ...]) -> tuple[Convention, ...]:
+        stated = (given,) if isinstance(given, Convention) else given
+        if not all(isinstance(c, Convention) for c in stated):
+            raise ValueError(f"{self.declaration} says conventions={given!r}: give AtPoints, OfArrays or Noted")
+        return stated
 
     def _rounding(self, rounding: Any, ulps: float | None) -> Rounding:
         if ulps is not None and rounding is None and self.kind == "elementwise":

@@ -25,6 +25,7 @@ ALIASES: dict[str, dict[str, str]] = {
 
 # Ops of other families that a namespace of TensorFlow also has.
 ALSO_IN: dict[str, frozenset[str]] = {
+    "dtypes": _names("cast complex saturate_cast"),
     "linalg": _names("eye l2_normalize"),
     "math": _names("l2_normalize log_softmax softmax"),
     "nn": _names("tanh"),

@@ -163,13 +163,8 @@ def failure(
         return errors.OperandTypeError(f"{prim.name}({shapes}) is not defined: no result {what}. NumPy says: {reason}")
     if prim.kind == "elementwise" and "broadcast" in reason:
         reason = "incompatible shapes: counted from the last axis, sizes must be equal, or one of them 1"
-    elif prim.name == "matmul" and len(tensors) == 2:
-        columns, rows = tensors[0]._layout.shape[-1], tensors[1]._layout.shape[-2]
-        if columns != rows:
-            reason = (
-                f"incompatible shapes: the {columns} columns of the first meet {rows} rows of the second; is "
-                "transpose_a=True or transpose_b=True missing?"
-            )
+    elif prim.misfit is not None:
+        reason = prim.misfit(*[t._layout.shape for t in tensors]) or reason
     return errors.InvalidArgumentError(f"{prim.name}({shapes}): {reason.strip()}")
 
 

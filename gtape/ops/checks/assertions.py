@@ -10,6 +10,7 @@ import numpy as np
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.base.half_precision import spacing_at_one
+from gtape.declare.conventions import Noted
 from gtape.declare.primitives import linear
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
@@ -35,6 +36,7 @@ _check = linear(
     "check_numerics", _check_kernel, lambda xp, g, x, *, message: xp.check_numerics(g, message=_IN_GRADIENT + message),
     params=("message",), batched=True, rounding=EXACT,
     samples=((((),), {"message": "m"}), (((2, 2),), {"message": "m"})),
+    conventions=Noted("raises InvalidArgumentError"),
 )  # fmt: skip
 
 

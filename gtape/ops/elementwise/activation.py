@@ -46,6 +46,11 @@ sigmoid = elementwise(
     scalar=_sigmoid_float, ulps=3.0, special=_TAILS,
     summary="Logistic sigmoid, 1 / (1 + exp(-x)).", example=((0.5,), 0.6224593312018546),
     complex=complex_kernels.sigmoid,
+    rewrites=(
+        (("log", ("subtract", 1, ("sigmoid", "X"))), "log(1 - sigmoid(x)) is gtape.math.log_sigmoid(-x)"),
+        (("log", ("sigmoid", "X")), "log(sigmoid(x)) is gtape.math.log_sigmoid(x)"),
+        (("subtract", 1, ("sigmoid", "X")), "1 - sigmoid(x) is sigmoid(-x)"),
+    ),
 )  # fmt: skip
 sigmoid_slope = elementwise(
     "sigmoid_slope", k.sigmoid_slope, lambda xp, y, x: xp.sigmoid_curve(x),

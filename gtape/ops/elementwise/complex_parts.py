@@ -46,17 +46,17 @@ def _imag_kernel(x: Array) -> Array:
 
 _real = linear(
     "real", lambda x: np.real(x), lambda xp, g, x: xp.cast(g, dtype=x.dtype),
-    batched=True, role="part", rounding=EXACT,
+    batched=True, role=("part", "pointwise"), rounding=EXACT,
     samples=tuple((s, {}) for s in _SHAPES),
 )  # fmt: skip
 _imag = linear(
     "imag", _imag_kernel, lambda xp, g, x: xp.cast(xp.complex(xp.zeros_like(g), -g), dtype=x.dtype),
-    batched=True, role="part", rounding=EXACT,
+    batched=True, role=("part", "pointwise"), rounding=EXACT,
     samples=tuple((s, {}) for s in _SHAPES),
 )  # fmt: skip
 _conj = linear(
     "conj", np.conjugate, lambda xp, g, x: xp.conj(g),
-    batched=True, role="conjugate", rounding=EXACT,
+    batched=True, role=("conjugate", "pointwise"), rounding=EXACT,
     samples=tuple((s, {}) for s in _SHAPES),
 )  # fmt: skip
 _complex = primitive(

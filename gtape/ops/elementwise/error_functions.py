@@ -15,6 +15,7 @@ erf = elementwise(
     scalar=math.erf, ulps=3.0, special=(0.0, 0.84375, 1.0, 1.25, 6.0),
     summary="Error function, 2/sqrt(pi) times the integral of exp(-t²) from 0 to x.",
     example=((0.5,), 0.5204998778130465),
+    rewrites=((("subtract", 1, ("erf", "X")), "1 - erf(x) is gtape.math.erfc(x)"),),
 )  # fmt: skip
 erfc = elementwise(
     "erfc", gauss.erfc, lambda xp, y, x: -xp.erf_derivative(x, n=1),

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from gtape.declare.conventions import AtPoints, minus_zero
 from gtape.declare.domains import POSITIVE, Interval
 from gtape.declare.primitives import elementwise
 from gtape.kernels import complex_functions as complex_kernels
@@ -19,6 +20,10 @@ from gtape.kernels.derivative_orders import FROM_ONE, FROM_TWO
 __all__: list[str] = []
 
 _ABOVE_MINUS_ONE = Interval(-1.0, open_lo=True)
+_AT_MINUS_ZERO = AtPoints(
+    "-0", "second derivatives of log2 and log10 are +inf", "a quotient by -0",
+    lambda p, by: by is not None and minus_zero(p[0]),
+)  # fmt: skip
 
 
 def _log_slope_float(x: float) -> float:
@@ -31,6 +36,13 @@ exp = elementwise(
     "exp", np.exp, lambda xp, y, x: y,
     scalar=math.exp, ulps=2.5, special=(0.0, 709.78, -708.4, -745.1),
     summary="Exponential function.", example=((1.0,), 2.718281828459045), complex=complex_kernels.exp,
+    rewrites=(
+        (("log", ("sum", ("exp", "X"))), "log(sum(exp(x))) is gtape.reduce_logsumexp(x)"),
+        (("log", ("add", 1, ("exp", "X"))), "log(1 + exp(x)) is gtape.math.softplus(x)"),
+        (("divide", ("exp", "X"), ("sum", ("exp", "X"))), "exp(x) / sum(exp(x)) is gtape.nn.softmax(x)"),
+        (("divide", 1, ("add", 1, ("exp", "X"))), "1 / (1 + exp(-x)) is gtape.sigmoid(x)"),
+        (("subtract", ("exp", "X"), 1), "exp(x) - 1 is gtape.math.expm1(x)"),
+    ),
 )  # fmt: skip
 expm1 = elementwise(
     "expm1", k.single_by_double(np.expm1), lambda xp, y, x: xp.exp(x),
@@ -51,6 +63,10 @@ log = elementwise(
     "log", np.log, lambda xp, y, x: xp.log_slope(x),
     scalar=math.log, domain=POSITIVE, ulps=3.0, special=(0.0, 1.0),
     summary="Natural logarithm.", example=((2.0,), 0.6931471805599453), complex=complex_kernels.log,
+    rewrites=(
+        (("log", ("add", 1, "X")), "log(1 + x) is gtape.math.log1p(x)"),
+        (("log", ("subtract", 1, "X")), "log(1 - x) is gtape.math.log1p(-x)"),
+    ),
 )  # fmt: skip
 log_slope = elementwise(
     "log_slope", k.log_slope, lambda xp, y, x: -(y * y),
@@ -66,6 +82,7 @@ log2_slope = elementwise(
     "log2_slope", k.log2_slope, lambda xp, y, x: -y / x,
     domain=POSITIVE, ulps=1.0, special=(0.0,),
     summary="Derivative of log2, 1 / (x ln 2); NaN for negative x.",
+    conventions=_AT_MINUS_ZERO,
 )  # fmt: skip
 log10 = elementwise(
     "log10", k.single_by_double(np.log10), lambda xp, y, x: xp.log10_slope(x),
@@ -76,6 +93,7 @@ log10_slope = elementwise(
     "log10_slope", k.log10_slope, lambda xp, y, x: -y / x,
     domain=POSITIVE, ulps=1.0, special=(0.0,),
     summary="Derivative of log10, 1 / (x ln 10); NaN for negative x.",
+    conventions=_AT_MINUS_ZERO,
 )  # fmt: skip
 log1p = elementwise(
     "log1p", k.single_by_double(np.log1p), lambda xp, y, x: xp.log1p_slope(x),

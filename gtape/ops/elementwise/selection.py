@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.declare.conventions import NOT_TAKEN, AtPoints, any_nan
 from gtape.declare.domains import ANY_REAL, BOOLEAN, Domain
 from gtape.declare.primitives import elementwise
 from gtape.declare.rounding import EXACT
@@ -23,6 +24,19 @@ def _as_mask(condition: Any, *like: Any) -> Any:
 def _sign_float(x: float) -> float:
     return 1.0 if x > 0.0 else -1.0 if x < 0.0 else x + 0.0
 
+
+_COMPARED = (
+    AtPoints(
+        "an argument is NaN", "value NaN; derivatives 0 and 1",
+        "TensorFlow's comparison chooses who gets the gradient, and NaN is neither greater nor less",
+        lambda p, by: by is not None and any_nan(p, by),
+    ),
+    AtPoints(
+        "zeros of both signs", "either zero", "IEEE 754, 9.6: they are equal",
+        lambda p, by: by is None and sum(v == 0 for v in p) > 1,
+    ),
+)  # fmt: skip
+_MASK = AtPoints("an argument is NaN", "0 or 1", "a mask that comparisons make, for a derivative", any_nan)
 
 # ---------------------------------------------------------------------------------------------- sign
 
@@ -176,24 +190,27 @@ maximum_slope = elementwise(
     "maximum_slope", _maximum_slope, (None, None),
     kinks=("x == y",), ulps=0.5, scalar=lambda x, y: 1.0 if x >= y else 0.0,
     summary="1 where x >= y, otherwise 0.",
+    conventions=_MASK,
 )  # fmt: skip
 
 minimum_slope = elementwise(
     "minimum_slope", _minimum_slope, (None, None),
     kinks=("x == y",), ulps=0.5, scalar=lambda x, y: 1.0 if x <= y else 0.0,
     summary="1 where x <= y, otherwise 0.",
+    conventions=_MASK,
 )  # fmt: skip
 
 maximum = elementwise(
     "maximum", np.maximum, (lambda xp, y, a, b: xp.maximum_slope(a, b), lambda xp, y, a, b: 1 - xp.maximum_slope(a, b)),
     scalar=_maximum_float, kinks=("x == y",), selects=True, ints=True, role="move", ulps=0.5,
-    summary="The larger of x and y; at a tie the gradient goes to x.", example=((1.5, 2.0), 2.0),
+    summary="The larger of x and y; at a tie the gradient goes to x.", example=((1.5, 2.0), 2.0), conventions=_COMPARED,
 )  # fmt: skip
 
 minimum = elementwise(
     "minimum", np.minimum, (lambda xp, y, a, b: xp.minimum_slope(a, b), lambda xp, y, a, b: 1 - xp.minimum_slope(a, b)),
     scalar=_minimum_float, kinks=("x == y",), selects=True, ints=True, role="move", ulps=0.5,
     summary="The smaller of x and y; at a tie the gradient goes to x.", example=((1.5, 2.0), 1.5),
+    conventions=_COMPARED,
 )  # fmt: skip
 
 where = elementwise(
@@ -202,6 +219,8 @@ where = elementwise(
     rounding=EXACT,
     arguments=("condition", "x", "y"), summary="x where the condition holds, otherwise y.",
     example=((True, 1.5, 2.0), 1.5), complex=True,
+    conventions=NOT_TAKEN,
+    random=False,
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- clipping
@@ -229,18 +248,21 @@ clip_inside = elementwise(
     "clip_inside", _clip_inside, (None, None, None),
     **_CLIP,
     summary="1 where low <= x <= high, otherwise 0.",
+    conventions=_MASK,
 )  # fmt: skip
 
 clip_below = elementwise(
     "clip_below", _clip_below, (None, None, None),
     **_CLIP,
     summary="1 where clipping gives low, otherwise 0.",
+    conventions=_MASK,
 )  # fmt: skip
 
 clip_above = elementwise(
     "clip_above", _clip_above, (None, None, None),
     **_CLIP,
     summary="1 where clipping gives high, otherwise 0.",
+    conventions=_MASK,
 )  # fmt: skip
 
 clip_by_value = elementwise(
@@ -253,4 +275,6 @@ clip_by_value = elementwise(
     selects=True, ints=True, **_CLIP,
     example=((7.5, 0.0, 6.0), 6.0), arguments=("t", "clip_value_min", "clip_value_max"),
     summary="x clipped to [low, high]; at a bound the gradient goes to x, outside to the bound.",
+    conventions=_COMPARED,
+    random=False,
 )  # fmt: skip

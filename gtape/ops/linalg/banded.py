@@ -8,6 +8,7 @@ from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
+from gtape.declare.conventions import PRODUCTS, SOLUTIONS, conventional
 from gtape.declare.primitives import REGISTRY, implicit
 from gtape.declare.rounding import elimination
 from gtape.kernels import decompositions as k
@@ -84,6 +85,7 @@ _tridiagonal = implicit(
         (((3, 3), (3, 1)), {}),
         (((2, 3, 2), (2, 2, 1)), {}),
     ),
+    conventions=SOLUTIONS,
 )  # fmt: skip
 
 
@@ -246,6 +248,7 @@ def banded_triangular_solve(
     return reshape_op(x, shape=x._layout.shape[:-1]) if vector else x
 
 
+@conventional(*PRODUCTS)
 @diagnosed
 @documented_like(tridiagonal_solve)
 def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None) -> Tensor:

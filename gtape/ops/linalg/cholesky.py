@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.declare.conventions import FACTORS, OfArrays
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import implicit, linear
 from gtape.declare.rounding import SUM, elimination
@@ -63,6 +64,10 @@ _cholesky = implicit(
     domain=Domain(ANY_REAL, where=_symmetric, fit=_symmetric_part), reads=(("y",),), batched=True,
     rounding=elimination(0.5, 1.5, wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),
+    conventions=(
+        *FACTORS,
+        OfArrays("zero", "both", "NaN", "a matrix that is not positive definite has no factor, as in TensorFlow"),
+    ),
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.declare.conventions import EQUAL_EIGENVALUES, FACTORS, NOT_SMOOTH
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import REGISTRY, implicit
 from gtape.declare.rounding import elimination
@@ -167,6 +168,7 @@ _hermitian = implicit(
     domain=Domain(ANY_REAL, where=_eigenvalues_differ, fit=_hermitian_part), reads=(("y",),), outputs=2,
     rounding=elimination(4, 8, columns=(1,), parts=True, wide=True),
     samples=((((2, 1, 1),), {}), (((2, 2, 2),), {}), (((2, 2, 1, 1),), {})),
+    conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
 )  # fmt: skip
 
 
@@ -238,6 +240,7 @@ _singular = implicit(
         # The mirror moves in another direction in each of these.
         *[((((1,) * batch + (2, 2, 2)),), {}) for batch in range(6)],
     ),
+    conventions=(*FACTORS, EQUAL_EIGENVALUES),
 )  # fmt: skip
 
 

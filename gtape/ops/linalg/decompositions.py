@@ -9,6 +9,7 @@ import numpy as np
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.half_precision import spacing_at_one
+from gtape.declare.conventions import EQUAL_EIGENVALUES, FACTORS, NOT_SMOOTH
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import REGISTRY, implicit, primitive
 from gtape.declare.rounding import elimination
@@ -74,6 +75,7 @@ _qr = implicit(
     domain=Domain(ANY_REAL, where=k.full_rank), reads=(("y",),), outputs=2,
     rounding=elimination(3, 3, columns=(0, 1), wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 1),), {}), (((3, 2),), {}), (((2, 2, 1),), {})),
+    conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
 )  # fmt: skip
 
 
@@ -124,6 +126,7 @@ _pinv = primitive(
         (((3, 2),), {"rcond": 1e-14}),
         (((2, 2, 1),), {"rcond": 1e-14}),
     ),
+    conventions=FACTORS,
 )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.declare.conventions import PRODUCTS
 from gtape.declare.primitives import linear, primitive
 from gtape.declare.rounding import SUM, elimination, growing
 from gtape.kernels.lapack import check_square, known, with_infinities
@@ -274,6 +275,8 @@ det = primitive(
     jvp=(lambda xp, t, y, a: xp.sum(t * xp.cofactors(a), axis=(-2, -1), keepdims=False),),
     reads=((0,),), batched=True, complex=True, rounding=growing(1, eliminates=True, wide=True),
     samples=_MATRICES,
+    conventions=PRODUCTS,
+    rewrites=((("log", ("det", "X")), "log(det(a)) is gtape.linalg.slogdet(a)[1]"),),
 )  # fmt: skip
 
 cofactors = primitive(
@@ -282,6 +285,7 @@ cofactors = primitive(
     jvp=(lambda xp, t, y, a: xp.det_form(a, as_direction(xp, t)),),
     reads=((0,),), complex=True, rounding=elimination(0.5, (0, 0, 0.5), wide=True),
     samples=_MATRICES,
+    conventions=PRODUCTS,
 )  # fmt: skip
 
 det_form = primitive(
@@ -296,4 +300,5 @@ det_form = primitive(
         (((3, 3), (1, 3, 3)), {}),
         (((2, 2, 2), (2, 1, 2, 2)), {}),
     ),
+    conventions=PRODUCTS,
 )  # fmt: skip

@@ -12,6 +12,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import EQUAL_EIGENVALUES, FACTORS
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import implicit, primitive
 from gtape.declare.rounding import EXACT, elimination
@@ -152,6 +153,7 @@ _eig = implicit(
     reads=(("y",),), domain=Domain(ANY_REAL, where=_apart), outputs=2,
     rounding=elimination(4, 60, columns=(1,), parts=True, wide=True),
     samples=((((2, 1, 1),), {}), (((2, 2, 2),), {}), (((2, 2, 1, 1),), {})),
+    conventions=(*FACTORS, EQUAL_EIGENVALUES),
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import SOLUTIONS
 from gtape.declare.primitives import implicit, primitive
 from gtape.declare.rounding import EXACT, elimination
 from gtape.kernels import lapack
@@ -47,6 +48,7 @@ _inverse = primitive(
     jvp=(lambda xp, t, y, a: -xp.matmul(y, xp.matmul(t, y)),),
     reads=(("y",),), batched=True, complex=True, rounding=elimination(0.5, 5, wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
+    conventions=SOLUTIONS,
 )  # fmt: skip
 
 _solve = implicit(
@@ -61,6 +63,7 @@ _solve = implicit(
     ),
     reads=((0, "y"), (0,)), batched=True, complex=True, rounding=elimination(0.5, 4, wide=True),
     samples=((((1, 1), (1, 1)), {}), (((2, 2), (2, 1)), {}), (((2, 2), (2, 2)), {}), (((2, 2, 2), (2, 2, 1)), {})),
+    conventions=SOLUTIONS,
 )  # fmt: skip
 
 
@@ -87,6 +90,7 @@ _triangular_solve = implicit(
         (((1, 1), (1, 1)), {"lower": True}),
         (((2, 2, 2), (2, 2, 1)), {"lower": True}),
     ),
+    conventions=SOLUTIONS,
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.declare.conventions import FACTORS
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import elimination
 from gtape.kernels.lapack import check_square
@@ -124,6 +125,7 @@ _expm = primitive(
     jvp=(lambda xp, t, y, a: xp.expm_form(a, as_direction(xp, t)),),
     reads=((0,),), rounding=elimination(4, 4, whole=True, wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1, 1),), {})),
+    conventions=FACTORS,
 )  # fmt: skip
 
 _expm_form = primitive(
@@ -135,6 +137,7 @@ _expm_form = primitive(
     jvp=(lambda xp, t, y, a, gs: xp.expm_form(a, with_direction(xp, t, gs)), _push_directions),
     reads=((0, 1), (0, 1)), rounding=elimination(4, 4, whole=True, wide=True),
     samples=((((1, 1), (1, 1, 1)), {}), (((1, 1), (2, 1, 1)), {}), (((2, 2), (1, 2, 2)), {})),
+    conventions=FACTORS,
 )  # fmt: skip
 
 

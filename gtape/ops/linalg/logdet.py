@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import DETERMINANTS
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import growing
 from gtape.kernels import lapack
@@ -23,6 +24,7 @@ _log_abs_det = primitive(
     jvp=(lambda xp, t, y, a: xp.sum(t * xp.swap_last(xp.inverse(a)), axis=(-2, -1), keepdims=False),),
     reads=((0,),), batched=True, rounding=growing(1, eliminates=True, wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
+    conventions=DETERMINANTS,
 )  # fmt: skip
 
 _det_sign = primitive(
@@ -30,6 +32,7 @@ _det_sign = primitive(
     vjp=(lambda xp, g, y, a: xp.zeros_like(a),), jvp=(lambda xp, t, y, a: xp.zeros_like(y),),
     reads=((0,),), rounding=growing(1, eliminates=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
+    conventions=DETERMINANTS,
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.base.half_precision import spacing_at_one
+from gtape.declare.conventions import NOT_SMOOTH, PRODUCTS, OfArrays
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import elimination
@@ -96,6 +97,7 @@ _factors = primitive(
     domain=Domain(ANY_REAL, where=_has_pivots), reads=(("y",),), batched=True, complex=True,
     rounding=elimination(0.5, 1.5, independent=True, wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
+    conventions=(*PRODUCTS, NOT_SMOOTH, OfArrays("zero", "both", "a number", "a pivot is zero: there are no factors")),
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.declare.conventions import PRODUCTS
 from gtape.declare.primitives import REGISTRY, linear, planned, primitive
 from gtape.declare.rounding import EXACT, products
 from gtape.tensors.axes import truth_of
@@ -109,6 +110,14 @@ matmul_op = primitive(
         (((2, 1, 1, 2), (1, 2, 2, 1)), {}),
         (((1, 2, 2), (2, 2, 1)), {}),
         (((2, 0), (0, 3)), {}),
+    ),
+    conventions=PRODUCTS,
+    role="broadcasts",
+    misfit=lambda a, b: (
+        None
+        if a[-1] == b[-2]
+        else f"incompatible shapes: the {a[-1]} columns of the first meet {b[-2]} rows of the second; is "
+        "transpose_a=True or transpose_b=True missing?"
     ),
 )  # fmt: skip
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.declare.conventions import PRODUCTS
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import stable
 from gtape.ops.linalg.matmul import matrix_transpose
@@ -23,6 +24,7 @@ _cross = primitive(
     jvp=(lambda xp, t, y, a, b: xp.cross(t, b), lambda xp, t, y, a, b: xp.cross(a, t)),
     reads=((1,), (0,)), batched=True, complex=True, rounding=stable(0, 1),
     samples=((((3,), (3,)), {}), (((2, 3), (2, 3)), {})),
+    conventions=PRODUCTS,
 )  # fmt: skip
 
 

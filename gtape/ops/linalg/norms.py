@@ -9,10 +9,11 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
+from gtape.declare.conventions import NORMS, conventional, shows_kinks_of
 from gtape.declare.primitives import REGISTRY
 from gtape.ops.linalg.spectral import svd
 from gtape.ops.reduction.extrema import reduce_max
-from gtape.ops.reduction.norms import as_given, real_operand, reduce_euclidean_norm, scale_of
+from gtape.ops.reduction.norms import as_given, norm_op, real_operand, reduce_euclidean_norm, scale_of
 from gtape.ops.reduction.sums import reduce_sum
 from gtape.tensors.axes import axes_of, left_shape, truth_of
 from gtape.tensors.tensor import Tensor, as_operand, wrap
@@ -21,6 +22,8 @@ __all__ = ["norm"]
 NAMESPACES = ("math", "linalg")
 
 
+@shows_kinks_of(norm_op)
+@conventional(NORMS)
 @diagnosed
 def norm(
     tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: Any = None, name: str | None = None

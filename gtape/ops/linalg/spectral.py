@@ -13,6 +13,7 @@ import numpy as np
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import EQUAL_EIGENVALUES, FACTORS, NOT_SMOOTH, RATIOS, OfArrays
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import implicit, linear, primitive
 from gtape.declare.rounding import EXACT, elimination, stable
@@ -59,6 +60,10 @@ _safe_quotient = primitive(
     domain=Domain(ANY_REAL, ANY_REAL, where=lambda x, d: bool((d != 0).all())), reads=((1,), (1, "y")),
     rounding=stable(0.51),
     samples=((((2,), (2,)), {}), (((2, 2), (2, 2)), {})),
+    conventions=(
+        RATIOS,
+        OfArrays("zero", "value", "a zero of the other sign", "zero is divided by nothing, and is +0"),
+    ),
 )  # fmt: skip
 
 
@@ -96,6 +101,7 @@ _eigh = implicit(
     domain=Domain(ANY_REAL, where=k.eigenvalues_differ), reads=(("y",),), outputs=2,
     rounding=elimination(4, 8, columns=(1,), wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
+    conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
 )  # fmt: skip
 
 
@@ -144,6 +150,7 @@ _svd = implicit(
     domain=Domain(ANY_REAL, where=k.singular_values_differ), reads=(("y",),), outputs=3,
     rounding=elimination(6, 16, columns=(1, 2), wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1),), {}), (((1, 3),), {}), (((2, 2, 2),), {})),
+    conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
 )  # fmt: skip
 
 
@@ -174,6 +181,7 @@ _complement = implicit(
     "complement", k.complement, vjp=(_complement_pull,), jvp=(_complement_push,),
     domain=Domain(ANY_REAL, where=k.full_rank), rounding=elimination(4, 4, whole=True, wide=True),
     samples=((((2, 1),), {}), (((2, 2, 1),), {})),
+    conventions=(*FACTORS, EQUAL_EIGENVALUES),
 )  # fmt: skip
 
 

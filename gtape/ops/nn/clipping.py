@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.declare.conventions import RATIOS, Noted, conventional
 from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.ops.reduction.norms import reduce_euclidean_norm
@@ -58,6 +59,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
     return clipped
 
 
+@conventional(RATIOS)
 @diagnosed
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
     """Scale a tensor down where its Euclidean norm is greater than a limit.
@@ -144,6 +146,10 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
     return reduce_euclidean_norm(whole)
 
 
+@conventional(
+    RATIOS,
+    Noted("with a NaN anywhere all results are NaN; the scale then is a constant, as in TensorFlow"),
+)
 @diagnosed
 def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None) -> Any:
     """Scale many tensors down by one factor when their common Euclidean norm is greater than a limit.

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from gtape.declare.conventions import PADDED
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import PRODUCT
 from gtape.kernels import convolution as kernels
@@ -144,6 +145,7 @@ correlate = primitive(
         (((0, 3, 1), (2, 1, 1)), _LINE),
         (((1, 1, 1), (4, 1, 1)), _LINE),
     ),
+    conventions=PADDED,
 )  # fmt: skip
 
 correlate_input = primitive(
@@ -167,6 +169,7 @@ correlate_input = primitive(
         (((1, 2, 1, 2, 1), (1, 2, 1, 1, 1)), {"size": (2, 1, 2), **_CUBE}),
         (((0, 4, 1), (2, 1, 1)), {"size": (3,), **_LINE}),
     ),
+    conventions=PADDED,
 )  # fmt: skip
 
 correlate_filter = primitive(
@@ -190,4 +193,5 @@ correlate_filter = primitive(
         (((1, 2, 1, 2, 1), (1, 2, 1, 2, 1)), {"taps": (1, 2, 1), **_CUBE}),
         (((0, 3, 1), (0, 4, 1)), {"taps": (2,), **_LINE}),
     ),
+    conventions=PADDED,
 )  # fmt: skip

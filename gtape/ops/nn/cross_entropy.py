@@ -9,6 +9,7 @@ import numpy as np
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import ENTROPIES, SUMMED, conventional
 from gtape.declare.primitives import REGISTRY, elementwise
 from gtape.kernels.pairs import add_pairs, log_pair, two_sum, wide
 from gtape.ops.nn.softmax import cross_entropy_op, logits_and_axis
@@ -75,6 +76,7 @@ _sigmoid_cross_entropy_primitive = elementwise(
     (lambda xp, y, z, x: -x, lambda xp, y, z, x: xp.sigmoid_error(z, x)),
     special=(0.0, 1.0), ulps=4.0,
     summary="Cross-entropy of a label z and a logit x: softplus(x) - x z.",
+    conventions=(ENTROPIES, SUMMED),
 )  # fmt: skip
 
 
@@ -220,6 +222,7 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
     return _sigmoid_cross_entropy_primitive(z, x)
 
 
+@conventional(ENTROPIES, SUMMED)
 @diagnosed
 @documented_like(sigmoid_cross_entropy_with_logits)
 def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any, name: str | None = None) -> Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import DEVIATIONS, RATIOS, conventional
 from gtape.declare.primitives import REGISTRY
 from gtape.ops.nn.correlation import correlate
 from gtape.ops.reduction.sums import sum_op
@@ -23,6 +24,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@conventional(DEVIATIONS)
 @diagnosed
 def batch_normalization(
     x: Any, mean: Any, variance: Any, offset: Any, scale: Any, variance_epsilon: Any, name: str | None = None
@@ -62,6 +64,7 @@ def batch_normalization(
     return y if offset is None else y + offset
 
 
+@conventional(RATIOS)
 @diagnosed
 def local_response_normalization(
     input: Any, depth_radius: int = 5, bias: float = 1, alpha: float = 1, beta: float = 0.5, name: str | None = None

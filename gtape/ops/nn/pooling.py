@@ -16,6 +16,7 @@ from gtape import dtypes, errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
+from gtape.declare.conventions import shows_kinks_of
 from gtape.declare.primitives import REGISTRY
 from gtape.ops.nn.correlation import correlate
 from gtape.ops.nn.pooling_windows import Padding, Sizes, Windows, along, counts_inside, read_windows, window_argmax
@@ -184,6 +185,7 @@ max_pool1d = _over(
     >>> tf.nn.max_pool1d(x, ksize=2, strides=1, padding="SAME").numpy().ravel()
     array([3., 3., 2.], dtype=float32)""",
 )
+shows_kinks_of(window_argmax, lambda f, x: f(x[None, :, None], 2, 2, "VALID"))(max_pool1d)
 max_pool2d = _over(
     2,
     _max,

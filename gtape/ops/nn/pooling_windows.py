@@ -10,6 +10,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.shown import shown
+from gtape.declare.conventions import TIED, Noted
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import EXACT
 from gtape.kernels.convolution import Geometry, output_sizes
@@ -88,6 +89,7 @@ window_argmax = primitive(
         (((3, 3),), {"window": (2, 2), "strides": (1, 1), "dilations": (1, 1), "padding": ((0, 0), (0, 0))}),
         (((0, 3),), {"window": (1, 2), "strides": (1, 1), "dilations": (1, 1), "padding": ((0, 0), (0, 0))}),
     ),
+    conventions=(TIED, Noted("a window with a NaN is NaN; its derivative goes to the NaN")),
 )  # fmt: skip
 
 

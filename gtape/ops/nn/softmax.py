@@ -17,6 +17,7 @@ import numpy as np
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import ENTROPIES, EXPONENTIALS, SUMMED
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import stable
 from gtape.tensors.axes import shape_of
@@ -204,6 +205,8 @@ softmax_op = primitive(
     jvp=(lambda xp, t, y, x, *, axis: y * xp.softmax_center(x, t, axis=axis),),
     params=("axis",), batched=True, rounding=stable(4, wide=True),
     samples=_ONE,
+    conventions=EXPONENTIALS,
+    rewrites=((("log", ("softmax", "X")), "log(softmax(x)) is gtape.nn.log_softmax(x)"),),
 )  # fmt: skip
 
 log_softmax_op = primitive(
@@ -212,6 +215,7 @@ log_softmax_op = primitive(
     jvp=(lambda xp, t, y, x, *, axis: xp.softmax_center(x, t, axis=axis),),
     reads=((0,),), params=("axis",), batched=True, rounding=stable(4, wide=True),
     samples=_ONE,
+    conventions=EXPONENTIALS,
 )  # fmt: skip
 
 _softmax_center = primitive(
@@ -228,6 +232,7 @@ _softmax_center = primitive(
     ),
     reads=((0, 1), (0,)), params=("axis",), batched=True, rounding=stable(4, 4, by=_center_terms, wide=True),
     samples=_TWO,
+    conventions=(EXPONENTIALS, SUMMED),
 )  # fmt: skip
 
 _softmax_spread = primitive(
@@ -242,6 +247,7 @@ _softmax_spread = primitive(
     ),
     reads=((0, 1), (0,)), params=("axis",), batched=True, rounding=stable(4, 4, by=_spread_terms, wide=True),
     samples=_TWO,
+    conventions=(EXPONENTIALS, SUMMED),
 )  # fmt: skip
 
 cross_entropy_op = primitive(
@@ -258,6 +264,7 @@ cross_entropy_op = primitive(
     ),
     reads=((1,), (0, 1)), params=("axis",), batched=True, rounding=stable(4, 4, wide=True),
     samples=_TWO,
+    conventions=(ENTROPIES, SUMMED),
 )  # fmt: skip
 
 

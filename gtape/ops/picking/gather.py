@@ -9,6 +9,7 @@ import numpy as np
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
+from gtape.declare.conventions import NOT_TAKEN, SUMMED
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import EXACT, SUM
 from gtape.engine.sparse import SparseCotangent
@@ -92,6 +93,7 @@ _scatter_rows = primitive(
         (((2, 2, 2), _TABLE), {"size": 2}),
         (((), np.array(1)), {"size": 3}),
     ),
+    conventions=SUMMED,
 )  # fmt: skip
 _gather = primitive(
     "gather", _gather_kernel,
@@ -105,6 +107,7 @@ _gather = primitive(
         (((2, 3), np.array(1)), {"axis": -1, "size": 3}),
         (((3,), np.zeros(0, np.int64)), {"axis": -1, "size": 3}),
     ),
+    conventions=NOT_TAKEN,
 )  # fmt: skip
 _scatter = primitive(
     "scatter", _scatter_kernel,
@@ -117,6 +120,7 @@ _scatter = primitive(
         (((2, 2, 2), _TABLE), {"axis": -2, "size": 2}),
         (((2,), np.array(1)), {"axis": -1, "size": 3}),
     ),
+    conventions=SUMMED,
 )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import shows_kinks_of
 from gtape.ops.picking.segment_rows import (
     divided,
     products,
@@ -86,6 +87,7 @@ def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Tensor
     return products(*sorted_rows(data, segment_ids, "segment_prod"))
 
 
+@shows_kinks_of(segment_max_op, lambda f, x: f(x, [0, 0]))
 @diagnosed
 @documented_like(segment_sum)
 def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
@@ -105,6 +107,7 @@ def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
     return segment_max_op(t, wrap(ids), size=n)
 
 
+@shows_kinks_of(segment_min_op, lambda f, x: f(x, [0, 0]))
 @diagnosed
 @documented_like(segment_sum)
 def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:

@@ -11,6 +11,7 @@ from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
+from gtape.declare.conventions import TIED, Noted, shows_kinks_of
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
@@ -33,6 +34,10 @@ _order = primitive(
     "order", _order_kernel, (None,), (None,),
     params=("descending",), kinks=("two elements are equal",), rounding=EXACT,
     samples=((((3,),), {"descending": False}), (((2, 3),), {"descending": True}), (((1,),), {"descending": True})),
+    conventions=(
+        TIED,
+        Noted("NaN counts as the greatest in sort, top_k and argsort, as in NumPy; derivatives of 1 go along"),
+    ),
 )  # fmt: skip
 
 
@@ -70,6 +75,7 @@ def _descending(direction: str) -> bool:
     return direction == "DESCENDING"
 
 
+@shows_kinks_of(_order, lambda f, x: f(x)[0], "sort (its first element)")
 @diagnosed
 def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | None = None) -> Tensor:
     """Sort along an axis; equal elements keep their order, which decides where their gradients go.

@@ -10,6 +10,7 @@ from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
+from gtape.declare.conventions import TIED, Noted, shows_kinks_of
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, OperandTypeError
@@ -63,6 +64,7 @@ _EXTREMUM: dict[str, Any] = {
     "batched": True,
     "selects": True,
     "kinks": _TIES,
+    "conventions": TIED,
     "rounding": EXACT,
     "samples": AXIS_SAMPLES,
 }
@@ -71,11 +73,13 @@ _max_share = primitive(
     "max_share", _max_share_kernel, (None,), (None,),
     params=("axis",), kinks=_TIES, rounding=ulps(0.5),
     samples=KEPT_AXIS_SAMPLES,
+    conventions=TIED,
 )  # fmt: skip
 _min_share = primitive(
     "min_share", _min_share_kernel, (None,), (None,),
     params=("axis",), kinks=_TIES, rounding=ulps(0.5),
     samples=KEPT_AXIS_SAMPLES,
+    conventions=TIED,
 )  # fmt: skip
 _max = primitive(
     "max", max_kernel,
@@ -104,19 +108,19 @@ def _argmin_kernel(x: Any, *, axis: int) -> Any:
     return np.argmin(_without_nan(x, np.inf), axis=axis).astype(np.int64)
 
 
-_ARG_SAMPLES: tuple[Any, ...] = ((((3,),), {"axis": -1}), (((2, 3),), {"axis": 0}), (((2, 3),), {"axis": -1}))
-_argmax = primitive(
-    "argmax", _argmax_kernel, (None,), (None,),
-    params=("axis",), kinks=_TIES, rounding=EXACT,
-    samples=_ARG_SAMPLES,
-)  # fmt: skip
-_argmin = primitive(
-    "argmin", _argmin_kernel, (None,), (None,),
-    params=("axis",), kinks=_TIES, rounding=EXACT,
-    samples=_ARG_SAMPLES,
-)  # fmt: skip
+_INDEX: dict[str, Any] = {
+    "params": ("axis",),
+    "kinks": _TIES,
+    "public": False,
+    "rounding": EXACT,
+    "samples": ((((3,),), {"axis": -1}), (((2, 3),), {"axis": 0}), (((2, 3),), {"axis": -1})),
+    "conventions": (TIED, Noted("NaN is passed over, as in TensorFlow (NumPy stops at it)")),
+}
+_argmax = primitive("argmax", _argmax_kernel, (None,), (None,), **_INDEX)
+_argmin = primitive("argmin", _argmin_kernel, (None,), (None,), **_INDEX)
 
 
+@shows_kinks_of(_max)
 @documented_like(reduce_sum)
 def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Greatest element along axes; equal ones share the gradient equally.
@@ -134,6 +138,7 @@ def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     return reduced(_max, numeric(input_tensor, "reduce_max"), axis, keepdims)
 
 
+@shows_kinks_of(_min)
 @documented_like(reduce_max)
 def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Least element along axes; equal ones share the gradient equally.

@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import EXPONENTIALS, ITS_SLOPE_IS_SOFTMAX
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import stable
 from gtape.ops.reduction.common import AXIS_SAMPLES, KEPT_AXIS_SAMPLES
@@ -66,6 +67,7 @@ _logsumexp_slope = primitive(
     "logsumexp_slope", _logsumexp_slope_kernel, (_slope_rule,), (_slope_rule,),
     params=("axis",), batched=True, rounding=stable(6, wide=True),
     samples=KEPT_AXIS_SAMPLES,
+    conventions=EXPONENTIALS,
 )  # fmt: skip
 _logsumexp = primitive(
     "logsumexp", _logsumexp_kernel,
@@ -81,6 +83,7 @@ _logsumexp = primitive(
     ),
     reads=((0,),), params=("axis", "keepdims"), batched=True, rounding=stable(2, 2, by=_terms, wide=True),
     samples=AXIS_SAMPLES,
+    conventions=ITS_SLOPE_IS_SOFTMAX,
 )  # fmt: skip
 
 

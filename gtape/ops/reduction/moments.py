@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import DEVIATIONS, SUMMED
 from gtape.declare.primitives import REGISTRY, linear
 from gtape.declare.rounding import sums
 from gtape.errors import OperandTypeError
@@ -43,6 +44,7 @@ _center = linear(
     "center", _center_kernel, lambda xp, g, x, *, axis: xp.center(g, axis=from_end(axis, len(tuple(x.shape)))),
     params=("axis",), batched=True, rounding=sums(_center_terms, signed=True),
     samples=KEPT_AXIS_SAMPLES,
+    conventions=(DEVIATIONS, SUMMED),
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import NORMS, RATIOS, SUMMED
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import stable
 from gtape.ops.reduction.sums import reduce_sum
@@ -132,18 +133,21 @@ _unit_slope = primitive(
         ((s, s), {"axis": axis})
         for s, axis in (((3,), (-1,)), ((1,), (-1,)), ((1, 2), (-1,)), ((2, 1), (-2, -1)), ((), ()))
     ),
+    conventions=(RATIOS, SUMMED),
 )  # fmt: skip
 _unit = primitive(
     "unit_vector", _unit_kernel, (_unit_rule,), (_unit_rule,),
     reads=((0,),), params=("axis",), batched=True, kinks=_KINK, rounding=stable(3, wide=True),
     samples=tuple((s, {"axis": p["axis"]}) for s, p in _SAMPLES),
+    conventions=(RATIOS, SUMMED),
 )  # fmt: skip
-_norm = primitive(
+norm_op = primitive(
     "norm", _norm_kernel,
     (lambda xp, g, y, x, *, axis, keepdims: spread(xp, g, shape_of(x), axis, keepdims) * xp.unit_vector(x, axis=axis),),
     (lambda xp, t, y, x, *, axis, keepdims: xp.sum(t * xp.unit_vector(x, axis=axis), axis=axis, keepdims=keepdims),),
     reads=((0,),), params=("axis", "keepdims"), batched=True, kinks=_KINK, rounding=stable(2, wide=True),
     samples=_SAMPLES,
+    conventions=NORMS,
 )  # fmt: skip
 
 
@@ -191,4 +195,4 @@ def reduce_euclidean_norm(
         with np.errstate(invalid="ignore"):  # the length of the least integer exceeds the dtype's range
             return wrap(np.asarray(length).astype(given._layout.dtype))
     t = real_operand(given, "reduce_euclidean_norm")
-    return as_given(_norm(t, axis=axes_of(axis, t.ndim), keepdims=keepdims), given)
+    return as_given(norm_op(t, axis=axes_of(axis, t.ndim), keepdims=keepdims), given)

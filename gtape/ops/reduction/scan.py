@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import PRODUCTS
 from gtape.declare.primitives import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT, SUM, stable
 from gtape.errors import InvalidArgumentError
@@ -150,6 +151,7 @@ _linear_recurrence = primitive(
         for s, a in (((3,), -1), ((2, 3), -1), ((2, 2), -2), ((1,), -1))
         for r in (False, True)
     ),
+    conventions=PRODUCTS,
 )  # fmt: skip
 
 
@@ -272,6 +274,7 @@ _prod_others = primitive(
     (lambda xp, t, y, x: _prod_others_vjp(xp, t, x),),
     reads=((0,),), batched=True, complex=True, rounding=stable(0.5, 1),
     samples=_LAST_SAMPLES,
+    conventions=PRODUCTS,
 )  # fmt: skip
 _prod = primitive(
     "prod", _prod_kernel,

@@ -10,6 +10,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import SUMMED
 from gtape.declare.primitives import linear, planned
 from gtape.declare.rounding import EXACT, SUM, sums
 from gtape.errors import InvalidArgumentError
@@ -70,6 +71,8 @@ sum_op = linear(
     "sum", _sum_kernel, _sum_rule,
     params=("axis", "keepdims"), batched=True, rounding=SUM,
     samples=(*AXIS_SAMPLES, (((2, 0),), {"axis": (1,), "keepdims": False})),
+    conventions=SUMMED,
+    role="total",
 )  # fmt: skip
 
 
@@ -85,6 +88,7 @@ spread_out_op = linear(
         (((),), {"shape": (), "axis": (), "keepdims": False}),
         (((2,),), {"shape": (2, 0), "axis": (1,), "keepdims": False}),
     ),
+    role="spread",
 )  # fmt: skip
 
 
@@ -107,6 +111,14 @@ _mean = linear(
     ),
     params=("axis", "keepdims"), batched=True, rounding=sums(_mean_terms),
     samples=AXIS_SAMPLES,
+    conventions=SUMMED,
+    mean_of=sum_op,
+    rewrites=(
+        (
+            ("subtract", ("reduce_mean", ("square", "X")), ("square", ("reduce_mean", "X"))),
+            "mean(x**2) - mean(x)**2 is gtape.math.reduce_variance(x)",
+        ),
+    ),
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.declare.conventions import SUMMED
 from gtape.declare.primitives import linear, planned
 from gtape.declare.rounding import EXACT, SUM
 from gtape.errors import InvalidArgumentError
@@ -31,7 +32,7 @@ def _broadcast_to_rule(xp: Any, g: Any, x: Any, *, shape: tuple[int, ...]) -> An
 
 broadcast_to_op = linear(
     "broadcast_to", _broadcast_to_kernel, _broadcast_to_rule,
-    params=("shape",), batched=True, role="move", rounding=EXACT,
+    params=("shape",), batched=True, role=("move", "spread"), rounding=EXACT,
     samples=(
         (((),), {"shape": (2, 3)}),
         (((3,),), {"shape": (2, 3)}),
@@ -87,6 +88,7 @@ _sum_to = linear(
         (((2, 3),), {"shape": (2, 3), "batch": 0}),
         (((0, 2),), {"shape": (1, 2), "batch": 0}),
     ),
+    conventions=SUMMED,
 )  # fmt: skip
 
 

@@ -56,12 +56,12 @@ _ones_like = primitive(
 )  # fmt: skip
 _identity = linear(
     "identity", _identity_kernel, lambda xp, g, x: g,
-    batched=True, role=("move", "read"), takes=("string",), rounding=EXACT,
+    batched=True, role=("move", "read", "pointwise"), takes=("string",), rounding=EXACT,
     samples=tuple((s, {}) for s in _SHAPES),
 )  # fmt: skip
 _cast = linear(
     "cast", _cast_kernel, lambda xp, g, x, *, dtype: xp.cast(g, dtype=x.dtype),
-    params=("dtype",), batched=True, role="cast", rounding=ulps(0.5),
+    params=("dtype",), batched=True, role=("conversion", "pointwise"), rounding=ulps(0.5),
     samples=((((3,),), {"dtype": np.dtype(np.float64)}), (((),), {"dtype": np.dtype(np.float64)})),
 )  # fmt: skip
 

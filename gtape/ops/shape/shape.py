@@ -32,7 +32,7 @@ def _reshape_kernel(x: Any, *, shape: tuple[int, ...]) -> Any:
 
 reshape_op = linear(
     "reshape", _reshape_kernel, lambda xp, g, x, *, shape: xp.reshape(g, shape=lead_of(g, len(shape)) + tuple(x.shape)),
-    params=("shape",), batched=True, role=("move", "reshape"), rounding=EXACT,
+    params=("shape",), batched=True, role=("move", "flat"), rounding=EXACT,
     samples=(
         (((6,),), {"shape": (2, 3)}),
         (((2, 3),), {"shape": (3, 1, 2)}),

@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
+from gtape.declare.conventions import NOT_TAKEN
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
@@ -46,6 +47,7 @@ _pad = primitive(
         (((),), {"paddings": (), "value": 0}),
         (((0,),), {"paddings": ((1, 1),), "value": 0}),
     ),
+    conventions=NOT_TAKEN,
 )  # fmt: skip
 
 

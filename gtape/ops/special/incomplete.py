@@ -10,7 +10,7 @@ from gtape.declare.primitives import elementwise
 from gtape.declare.rounding import ulps
 from gtape.kernels import beta as beta
 from gtape.kernels import incomplete as k
-from gtape.ops.special.gamma import lgamma
+from gtape.ops.special.gamma import ORDERS, lgamma
 from gtape.tensors.tensor import Tensor, as_operand
 
 __all__ = ["lbeta"]
@@ -32,6 +32,7 @@ igamma = elementwise(
     domain=_GAMMA, rounding=ulps(64, wide=True), limit=4500.0, special=(1.0,),
     arguments=("a", "x"), summary="Regularised lower incomplete gamma function P(a, x), for a > 0 and x >= 0.",
     example=((1.0, 1.0), 0.6321205588285577),
+    conventions=ORDERS,
 )  # fmt: skip
 igammac = elementwise(
     "igammac", k.igammac,
@@ -43,6 +44,7 @@ igammac = elementwise(
     arguments=("a", "x"),
     summary="Regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x), for a > 0 and x >= 0.",
     example=((1.0, 1.0), 0.36787944117144233),
+    conventions=ORDERS,
 )  # fmt: skip
 igamma_order_derivative = elementwise(
     "igamma_order_derivative", k.igamma_order_derivative,
@@ -68,6 +70,7 @@ betainc = elementwise(
     arguments=("a", "b", "x"),
     summary="Regularised incomplete beta function I_x(a, b); differentiable in x only, as in TensorFlow.",
     example=((2.0, 1.0, 0.5), 0.25),
+    conventions=ORDERS,
 )  # fmt: skip
 beta_density_derivative = elementwise(
     "beta_density_derivative", beta.beta_density_derivative,

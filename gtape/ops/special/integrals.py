@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from gtape.declare.conventions import AtPoints
 from gtape.declare.domains import NONNEGATIVE, NONZERO, POSITIVE
 from gtape.declare.primitives import elementwise
 from gtape.kernels import integrals as k
@@ -51,6 +53,9 @@ fresnel_wave = elementwise(
     "fresnel_wave", k.fresnel_wave, lambda xp, y, x, *, n, quarter: xp.fresnel_wave(x, n=n + 1, quarter=quarter),
     ulps=2.5, special=(0.0, 1.0, 2.0**53, -(2.0**53)), params=("n", "quarter"), samples=_WAVES,
     summary="n-th derivative of sin(pi x²/2), or of cos(pi x²/2) with quarter = 1.",
+    conventions=AtPoints(
+        "an infinity", "NaN", "an internal factor that swings ever wider", lambda p, by: math.isinf(p[0])
+    ),
 )  # fmt: skip
 spence = elementwise(
     "spence", k.spence, lambda xp, y, x: xp.spence_derivative(x, n=1),
