@@ -14,9 +14,7 @@ __all__ = [
     "set_visible_devices",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 class PhysicalDevice(NamedTuple):
@@ -110,10 +108,6 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
     devices : list of PhysicalDevice
     device_type : str, optional
 
-    Returns
-    -------
-    None
-
     Examples
     --------
     >>> import gtape as tf
@@ -129,10 +123,6 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
     ----------
     run_eagerly : bool
 
-    Returns
-    -------
-    None
-
     Examples
     --------
     >>> import gtape as tf
@@ -143,10 +133,6 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
 @diagnosed
 def functions_run_eagerly() -> bool:
     """True: functions always run eagerly.
-
-    Returns
-    -------
-    bool
 
     Examples
     --------
@@ -169,10 +155,6 @@ def set_soft_device_placement(enabled: bool) -> None:
     ----------
     enabled : bool
 
-    Returns
-    -------
-    None
-
     Examples
     --------
     >>> import gtape as tf
@@ -183,10 +165,6 @@ def set_soft_device_placement(enabled: bool) -> None:
 @diagnosed
 def get_soft_device_placement() -> bool:
     """True, because every op runs on the CPU.
-
-    Returns
-    -------
-    bool
 
     Examples
     --------

@@ -231,6 +231,11 @@ def lift_complex(x: np.ndarray) -> np.ndarray:
     return mapped(lambda z: acb(part(z.real), part(z.imag)), x.astype(np.complex128))
 
 
+def finite_ball(x: Any) -> bool:
+    """Whether a ball, or an exact number, is finite."""
+    return not isinstance(x, (arb, acb)) or bool(x.is_finite())
+
+
 def has_complex(x: Any) -> bool:
     """True if an object array holds complex balls, or jets of them."""
     return any(isinstance(c, acb) for e in objects(x).ravel().tolist() for c in getattr(e, "components", (e,)))

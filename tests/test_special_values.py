@@ -1,8 +1,8 @@
 """NaN is never swallowed: every op, at NaN, infinities and signed zeros in every argument.
 
 What is expected is the mirror's limit in the extended reals (`gtape.verify.oracles.limits`), NaN where it has none, and
-NaN wherever a NaN is depended upon; less the rows of `gtape.verify.search.special_values`, which stand on the
-conventions page.
+NaN wherever a NaN is depended upon; less the conventions that ops declare (`gtape.declare.conventions`), which stand on
+the conventions page. A function composed of ops has their conventions, and those that it states itself.
 
 ``GTAPE_LARGE=1`` takes all dtypes for all ops; otherwise each op has float64 and one other.
 """
@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
+from gtape.declare.conventions import COMPLEX_NUMBERS, FUNCTIONS, AtPoints, Convention, Noted, OfArrays
 from gtape.declare.domains import BOOLEAN
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.namespaces import catalogue
@@ -38,7 +39,6 @@ from gtape.verify.oracles.limits import (
     program_mirror,
 )
 from gtape.verify.proofs.proof_cells import parameters
-from gtape.verify.search.special_values import KEPT, KEPT_BY_ARRAYS, kept, kept_by_arrays
 
 catalogue.load()
 mirrors.load()
@@ -152,11 +152,48 @@ def _same_sign(got: float, expected: Limit) -> bool:
     return not expected.signed or expected != 0 or got != 0 or math.copysign(1, got) == math.copysign(1, expected)
 
 
+def kept(conventions: Iterable[Convention], point: tuple[Any, ...], by: int | None) -> AtPoints | None:
+    """The convention at a point, for the value (`by` is None) or a derivative; None without one."""
+    return next((k for k in conventions if isinstance(k, AtPoints) and k.holds(point, by)), None)
+
+
+def kept_by_arrays(
+    conventions: Iterable[Convention], special: float, several: bool, what: str, got: float, expected: float
+) -> OfArrays | None:
+    """The convention by which arrays give `got` instead of the limit, or None.
+
+    Parameters
+    ----------
+    conventions : iterable
+        Those of all ops and functions that took part, with `COMPLEX_NUMBERS` for complex numbers.
+    special : float
+        The special value in an argument.
+    several : bool
+        True if the value stands in more than one element.
+    what : str
+        "value", or anything else for a derivative.
+    got, expected : float
+    """
+    at = {"infinity", "equal infinities"} if math.isinf(special) else {"zero", "zeros"}
+    at -= set() if several else {"equal infinities", "zeros"}
+    of = "value" if what == "value" else "derivative"
+    if math.isnan(got):
+        gives = {"NaN"}
+    elif got == expected == 0:
+        gives = {"a zero of the other sign"}
+    elif math.isinf(got) and math.isinf(expected):
+        gives = {"an infinity of another sign"}
+    else:
+        gives = {"a number", "a number for no limit"} if math.isnan(expected) else {"a number"}
+    arrays = (k for k in conventions if isinstance(k, OfArrays))
+    return next((k for k in arrays if k.at in at and k.of in (of, "both") and k.gives in gives), None)
+
+
 def _outcome(prim: Primitive, point: tuple[Any, ...], by: int | None, what: str, fine: bool) -> Iterator[str]:
     counted["cases"].add((prim.name, what))
     if fine:
         return
-    row = kept(prim.name, point, by)
+    row = kept(prim.conventions, point, by)
     if row is None:
         yield what
     else:
@@ -491,7 +528,7 @@ COMPOSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }  # fmt: skip
 
 
-# Their derivatives are a choice by comparison (`special_values.CHOOSING`): only their values are tried.
+# Their derivatives are a choice by comparison (`Noted` in the declarations): only their values are tried.
 CHOSEN = {
     "keras relu of all", "max_pool1d", "max_pool2d", "GlobalMaxPooling2D", "clip_by_value", "clip_by_global_norm",
     "keras.losses.Hinge", "keras.losses.SquaredHinge", "keras.losses.CategoricalHinge", "tensor_scatter_nd_max",
@@ -574,7 +611,7 @@ def test_what_the_standards_say(name: str, f: Callable[..., Any], at: tuple[floa
         wanted = np.full(shape, expected)
         np.testing.assert_array_max_ulp(got, wanted, 1)
         np.testing.assert_array_equal(np.signbit(got), np.signbit(wanted)) if not math.isnan(expected) else None
-    if (row := kept(name, at, None)) is not None:
+    if (row := kept(REGISTRY[name].conventions, at, None)) is not None:
         counted["kept"].add(row)
 
 
@@ -619,6 +656,7 @@ class Call(NamedTuple):
     mirror: Any
     differentiable: bool
     prim: Primitive | None
+    conventions: tuple[Convention, ...]
 
 
 def _short(a: Any, complex: bool = False) -> Any:
@@ -657,9 +695,11 @@ def _primitive_calls(name: str, complex: bool) -> Iterator[Call]:
         call: Callable[..., Any] = lambda *xs, params=params: prim(*xs, **params)
         call, arrays = _close_over(call, arrays)
         if complex or len(arrays) < len(given):
-            yield Call(f"{name}{params}", call, arrays, program_mirror(trace(call, *arrays)), prim.differentiable, None)
+            mirror, known = program_mirror(trace(call, *arrays)), None
         else:
-            yield Call(f"{name}{params}", call, arrays, mirror_of(prim, params), prim.differentiable, prim)
+            mirror, known = mirror_of(prim, params), prim
+        stated = (*prim.conventions, *(COMPLEX_NUMBERS if complex else ()))
+        yield Call(f"{name}{params}", call, arrays, mirror, prim.differentiable, known, stated)
 
 
 def _numbers(value: Any) -> list[float]:
@@ -769,7 +809,7 @@ def _cases(calls: Iterable[Call]) -> list[tuple[Call, tuple[Place, ...]]]:
 
 
 def _deviations(name: str, calls: Iterable[Call], dtypes: Sequence[Any]) -> Iterator[str]:
-    """Where the tape gives something else than the limits, less the rows of `KEPT_BY_ARRAYS`."""
+    """Where the tape gives something else than the limits, less the conventions."""
     for call, places in _cases(calls):
         given = _put(call.arrays, places, np.complex128 if call.arrays[0].dtype.kind == "c" else np.float64)
         limits: Any = None
@@ -779,7 +819,7 @@ def _deviations(name: str, calls: Iterable[Call], dtypes: Sequence[Any]) -> Iter
                 values, pulled, pushed, complex = _on_the_tape(call, _put(call.arrays, places, dtype))
             except tf.errors.InvalidArgumentError:
                 # What finds no solution may say so.
-                row = kept_by_arrays(name, places[0].value, several, "value", nan, 0.0)
+                row = kept_by_arrays(call.conventions, places[0].value, several, "value", nan, 0.0)
                 assert row is not None and places[0].value == 0, (call.name, places)
                 counted["kept"].add(row)
                 continue
@@ -815,7 +855,7 @@ def _deviations(name: str, calls: Iterable[Call], dtypes: Sequence[Any]) -> Iter
                     other = {"value": values, "pushed": pushed, "pulled": pulled}[what][k ^ 1]
                     got = nan if math.isnan(other) else got
                 limit = expected[-1] if math.isnan(expected[0]) else expected[0]
-                row = kept_by_arrays(name, places[0].value, several, what, got, limit, dtype in _COMPLEX_DTYPES)
+                row = kept_by_arrays(call.conventions, places[0].value, several, what, got, limit)
                 if row is not None:
                     counted["kept"].add(row)
                     reasons[f"{row.at}, {row.of}, {row.gives}: {row.reason}"] += 1
@@ -824,10 +864,52 @@ def _deviations(name: str, calls: Iterable[Call], dtypes: Sequence[Any]) -> Iter
                 yield f"{call.name} {np.dtype(dtype).name} {shown}: {what} {k} is {got}, limits {expected}"
 
 
+# The functions of `COMPOSED` that state conventions of their own.
+STATED: dict[str, Callable[..., Any]] = {
+    "linalg.tridiagonal_matmul": tf.linalg.tridiagonal_matmul,
+    "batch_normalization": tf.nn.batch_normalization,
+    "local_response_normalization": tf.nn.local_response_normalization,
+    "clip_by_norm": tf.clip_by_norm,
+    "clip_by_global_norm": tf.clip_by_global_norm,
+    "weighted_cross_entropy": tf.nn.weighted_cross_entropy_with_logits,
+    "keras.losses.BinaryCrossentropy": _keras.losses.binary_crossentropy,
+    "keras.losses.CategoricalCrossentropy": _keras.losses.categorical_crossentropy,
+    "keras.losses.KLDivergence": _keras.losses.kl_divergence,
+    "keras.losses.MeanAbsolutePercentageError": _keras.losses.mean_absolute_percentage_error,
+    "keras.losses.MeanSquaredLogarithmicError": _keras.losses.mean_squared_logarithmic_error,
+    "norm 3.5": tf.norm,
+}
+
+
+# Functions that give the limit although the convention of an op in them is to give something else.
+NEEDLESS: dict[tuple[str, str], set[str]] = {
+    ("zero", "a zero of the other sign"): {
+        "reduce_std", "reduce_variance", "norm 1", "norm 3.5", "l2_normalize", "linalg.normalize", "moments", "sort",
+        "top_k", "linalg.logdet", "nn.l2_loss", "Dense relu", "Dense relu6", "BatchNormalization",
+        "LayerNormalization", "local_response_normalization", "avg_pool2d", "GlobalAveragePooling2D",
+        *(
+            f"keras.losses.{f}"
+            for f in (
+                "MeanSquaredError", "MeanAbsoluteError", "MeanSquaredLogarithmicError", "MeanAbsolutePercentageError",
+                "Huber", "LogCosh", "CosineSimilarity", "Hinge", "SquaredHinge", "CategoricalHinge", "Poisson",
+            )
+        ),
+    },
+    ("zero", "NaN"): {"linalg.eigvalsh", "linalg.eigh", "linalg.qr", "linalg.svd"},
+    ("zeros", "a number"): {"linalg.lstsq"},
+    ("infinity", "NaN"): {"tensordot", "einsum", "Dense relu", "Dense relu6", "avg_pool2d"},
+    ("equal infinities", "a number"): {"keras.losses.CategoricalHinge"},
+}  # fmt: skip
+
+
 def _composed_calls(name: str) -> Iterator[Call]:
     f, arrays = COMPOSED[name]
     given = [_short(a) for a in arrays]
-    yield Call(name, f, given, program_mirror(trace(f, *given)), True, None)
+    program = trace(f, *given)
+    inherited = [c for node in program.nodes if node.kind == "op" for c in node.prim.conventions]
+    stated = (*inherited, *FUNCTIONS.get(STATED.get(name, f).__name__, ()))
+    needed = [c for c in stated if not (isinstance(c, OfArrays) and name in NEEDLESS.get((c.at, c.gives), ()))]
+    yield Call(name, f, given, program_mirror(program), True, None, tuple(needed))
 
 
 _COMPLEX_DTYPES = (np.complex128, np.complex64)
@@ -896,7 +978,9 @@ def test_complex_numbers_give_the_limits_of_their_mirrors(name: str) -> None:
 
 @pytest.mark.skipif(not LARGE, reason="counts the whole run")
 def test_every_row_of_the_table_is_needed() -> None:
-    assert not [row for row in (*KEPT, *KEPT_BY_ARRAYS) if row not in counted["kept"]]
+    stated = [c for prim in REGISTRY.values() for c in prim.conventions]
+    rows = {*stated, *COMPLEX_NUMBERS, *[c for own in FUNCTIONS.values() for c in own]}
+    assert not [row for row in rows if row not in counted["kept"] and not isinstance(row, Noted)]
     for reason, count in reasons.most_common():
         print(f"{count} x {reason}")
     print(f"{len(counted['cases'])} cases, {len(ELEMENTWISE)} + {len(OTHERS)} ops, {len(COMPOSED)} functions")

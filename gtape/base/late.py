@@ -16,6 +16,7 @@ PLACES: dict[str, tuple[str, str | None]] = {
     "find_op": ("gtape.namespaces.catalogue", "resolve"),
     "load_ops": ("gtape.namespaces.catalogue", "load"),
     "check_declaration": ("gtape.engine.declarations", "check"),
+    "places": ("gtape.namespaces.places", None),
     "make_function": ("gtape.engine.fast.elementwise", "make_function"),
     "describe": ("gtape.namespaces.docstring", "describe"),
     "getitem": ("gtape.ops.picking.indexing", "getitem"),

@@ -17,13 +17,6 @@ OWN_FOLDERS = (
 def is_own(filename: str) -> bool:
     """Whether a source file is one of gtape's, or source that gtape generated.
 
-    Parameters
-    ----------
-    filename : str
-        As in code objects: absolute, or ``<gtape ...>`` for generated source.
-
-    Returns
-    -------
-    bool
+    The name is as in code objects: absolute, or ``<gtape ...>`` for generated source.
     """
     return filename.startswith((*OWN_FOLDERS, "<gtape"))

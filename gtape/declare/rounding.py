@@ -95,7 +95,7 @@ def _coefficients(size: Any) -> tuple[float, ...]:
 
 
 EXACT = Rounding("exact", 0.0)  # moves or chooses numbers without rounding
-SUM = Rounding("sum")  # sums terms; the kernel called on ones gives their number
+SUM = Rounding(kind="sum")  # sums terms; the kernel called on ones gives their number
 PRODUCT = Rounding("product")  # sums products of elements of its arguments
 
 
@@ -112,7 +112,7 @@ def sums(by: Callable[..., Any], *, signed: bool = False) -> Rounding:
 
     `signed`: whether some of the terms are subtracted.
     """
-    return Rounding("sum", by=by, signed=signed)
+    return Rounding(kind="sum", by=by, signed=signed)
 
 
 def products(terms: Callable[..., Any]) -> Rounding:

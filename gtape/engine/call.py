@@ -58,7 +58,7 @@ def _apply_special(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any
     stack = record.peek() or record.idle_stack()
     values = [t._value for t in tensors]
     try:
-        if narrow and "cast" not in prim.roles:
+        if narrow and "conversion" not in prim.roles:
             y = _run(stack, kernel, *widened(values), **params)
             # In the quiet context, like a kernel, because rounding may overflow.
             y = _run(stack, narrowed, y, next(v for v in values if is_narrow(v)))

@@ -95,7 +95,7 @@ def _check_signatures(prim: Primitive) -> None:
         first = ["xp", "y", *xs] if prim.kind == "elementwise" else ["xp", "g", *xs]
         if prim.kind in ("general", "implicit"):
             first = ["xp", "g" if what == "vjp" else "t", "y", *xs]
-        _check_signature(prim, _named(what, i), rule, first, params)
+        _check_signature(prim, _named(prim, what, i), rule, first, params)
 
 
 def _rules(prim: Primitive) -> Iterator[tuple[str, int, Callable[..., Any]]]:
@@ -104,11 +104,11 @@ def _rules(prim: Primitive) -> Iterator[tuple[str, int, Callable[..., Any]]]:
     for word in words:
         for i, rule in enumerate(getattr(prim, word)):
             if callable(rule):
-                yield {"partials": "partial"}.get(word, "transpose" if prim.kind == "linear" else word), i, rule
+                yield word.removesuffix("s"), i, rule
 
 
-def _named(what: str, i: int) -> str:
-    return "the transpose" if what == "transpose" else f"the {what} of argument {i}"
+def _named(prim: Primitive, what: str, i: int) -> str:
+    return "the transpose" if prim.kind == "linear" else f"the {what} of argument {i}"
 
 
 def _check_signature(prim: Primitive, what: str, f: Any, names: list[str], params: dict[str, Any]) -> None:
@@ -228,7 +228,7 @@ def _check_kernel(prim: Primitive, arrays: list[Any], params: dict[str, Any]) ->
             raise _wrong(prim, f"the kernel returns {type(v).__name__}, not an array")
         if (
             prim.differentiable
-            and "cast" not in prim.roles
+            and "conversion" not in prim.roles
             and len(dtypes) == 1
             and v.dtype.kind == "f"
             and v.dtype not in dtypes
@@ -281,10 +281,10 @@ def _closed(name: str) -> Callable[..., Any]:
     return operator
 
 
-for _name in ("add", "sub", "mul", "truediv", "pow"):
-    for _side in ("", "r"):
-        setattr(_Exact, f"__{_side}{_name}__", _closed(f"__{_side}{_name}__"))
-for _name in ("__neg__", "__abs__"):
+for _name in (
+    "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__", "__rtruediv__", "__pow__",
+    "__rpow__", "__neg__", "__abs__",
+):  # fmt: skip
     setattr(_Exact, _name, _closed(_name))
 
 
@@ -364,7 +364,7 @@ def _check_rules(prim: Primitive, arrays: list[Any], params: dict[str, Any], y: 
             _check_shape(prim, f"the transpose, for argument {i},", c, a.shape)
         return
     for what, i, rule in _rules(prim):
-        name = _named(what, i)
+        name = _named(prim, what, i)
         if what == "partial":
             made = run(name, rule, out, *xs)
             if np.broadcast_shapes(np.shape(made), outputs[0].shape) != outputs[0].shape:
@@ -374,7 +374,9 @@ def _check_rules(prim: Primitive, arrays: list[Any], params: dict[str, Any], y: 
             for c, o in zip(made if several else [made], outputs, strict=several):
                 _check_shape(prim, name, c, o.shape)
         else:
-            _check_shape(prim, name, run(name, rule, g, *([] if what == "transpose" else [out]), *xs), arrays[i].shape)
+            _check_shape(
+                prim, name, run(name, rule, g, *([] if prim.kind == "linear" else [out]), *xs), arrays[i].shape
+            )
 
 
 def _check_shape(prim: Primitive, what: str, made: Any, shape: tuple[int, ...]) -> None:

@@ -61,5 +61,4 @@ def __getattr__(name: str) -> Any:
     raise unknown("gtape.keras", name, __all__)
 
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted

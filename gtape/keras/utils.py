@@ -15,9 +15,7 @@ from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["normalize", "pack_x_y_sample_weight", "set_random_seed", "to_categorical", "unpack_x_y_sample_weight"]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 def set_random_seed(seed: int) -> None:

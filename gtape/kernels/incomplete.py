@@ -8,6 +8,7 @@ large orders such an integral is good on both sides.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import comb, exp, factorial
 from typing import Any
@@ -136,20 +137,25 @@ def decay_nodes() -> list[tuple[float, float]]:
     return [(u := exp(y - exp(-y)), step * u * (1.0 + exp(-y))) for y in ys]
 
 
-def _from_above(a: Any, x: Any, m: int, gap: Any) -> Any:
-    """Minus the integral over u > 0 of exp(a u - x expm1(u)) a H_m at gap + u, for x not far below a."""
-    low, high = np.zeros_like(x), np.full_like(x, 60.0)
+def _over_the_tail(fall: Callable[[Any], Any], high: Any, place: Callable[[Any], Any], m: int, a: Any) -> Any:
+    """The integral over s > 0 of exp(-fall(s)) a H_m at place(s); `fall` grows beyond 46 before `high`."""
+    low = np.zeros_like(high)
     for _ in range(50):
         middle = 0.5 * (low + high)
-        beyond = x * np.expm1(middle) - a * middle > 46.0
+        beyond = fall(middle) > 46.0
         low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
     others = _others(a + 1.0, m)
     scale = high / 46.0
-    total = np.zeros_like(x)
+    total = np.zeros_like(high)
     for node, weight in decay_nodes():
-        u = node * scale
-        total = total + weight * np.exp(a * u - x * np.expm1(u)) * _logarithmic(gap + u, others, m, a)[m]
-    return -total * scale
+        s = node * scale
+        total = total + weight * np.exp(-fall(s)) * _logarithmic(place(s), others, m, a)[m]
+    return total * scale
+
+
+def _from_above(a: Any, x: Any, m: int, gap: Any) -> Any:
+    """Minus the integral over u > 0 of exp(a u - x expm1(u)) a H_m at gap + u, for x not far below a."""
+    return -_over_the_tail(lambda u: x * np.expm1(u) - a * u, np.full_like(x, 60.0), lambda u: gap + u, m, a)
 
 
 @lru_cache(maxsize=1)
@@ -173,18 +179,7 @@ def _from_afar(a: Any, x: Any, m: int, gap: Any) -> Any:
             bend = bend * v + c
         return slope * s + x * (v * v * bend)
 
-    low, high = np.zeros_like(x), np.ones_like(x)
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        beyond = fall(middle) > 46.0
-        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
-    others = _others(a + 1.0, m)
-    scale = high / 46.0
-    total = np.zeros_like(x)
-    for node, weight in decay_nodes():
-        s = node * scale
-        total = total + weight * np.exp(-fall(s)) * _logarithmic(gap + side * s, others, m, a)[m]
-    return -side * total * scale
+    return -side * _over_the_tail(fall, np.ones_like(x), lambda s: gap + side * s, m, a)
 
 
 def _from_below(a: Any, x: Any, m: int, gap: Any) -> Any:

@@ -19,10 +19,6 @@ __all__ = ["get_current_name_scope", "get_logger", "inside_function", "is_symbol
 def get_logger() -> logging.Logger:
     """The logger of gtape's warnings, such as those on tensors that cannot be watched.
 
-    Returns
-    -------
-    logging.Logger
-
     Examples
     --------
     >>> import gtape as tf
@@ -54,10 +50,6 @@ def timestamp(name: str | None = None) -> Tensor:
 def get_current_name_scope() -> str:
     """The prefix that `name_scope` gives to names of new variables, without the last slash.
 
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> import gtape as tf
@@ -71,10 +63,6 @@ def get_current_name_scope() -> str:
 @diagnosed
 def inside_function() -> bool:
     """Whether code is being traced: never, because functions run as plain Python.
-
-    Returns
-    -------
-    bool
 
     Examples
     --------
@@ -92,10 +80,6 @@ def is_symbolic_tensor(tensor: Any) -> bool:
     Parameters
     ----------
     tensor : object
-
-    Returns
-    -------
-    bool
 
     Examples
     --------

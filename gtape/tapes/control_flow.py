@@ -12,6 +12,7 @@ from typing import Any
 from gtape import nest
 from gtape.base.blocks import block
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.errors import InvalidArgumentError
 from gtape.recording import record
@@ -95,6 +96,7 @@ def _pairs(pred_fn_pairs: Any) -> list[tuple[Any, Callable[[], Any]]]:
 
 
 @diagnosed
+@documented_like(cond)
 def case(
     pred_fn_pairs: Any, default: Callable[[], Any] | None = None, exclusive: bool = False, strict: bool = False,
     name: str = "case",
@@ -111,11 +113,6 @@ def case(
         Whether several true predicates are an error.
     strict : bool
         Whether a returned list of one element stays a list.
-
-    Returns
-    -------
-    object
-        The result of the chosen function.
 
     Raises
     ------
@@ -180,6 +177,7 @@ def _branches(branch_fns: Any) -> dict[int, Callable[[], Any]]:
 
 
 @diagnosed
+@documented_like(cond)
 def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] | None = None, name: Any = None) -> Any:
     """Call the function with a given number.
 
@@ -191,11 +189,6 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] |
         The functions; a plain list is numbered from 0.
     default : callable, optional
         Called for any other number; by default the function with the greatest number.
-
-    Returns
-    -------
-    object
-        The result of the chosen function.
 
     Raises
     ------
@@ -225,16 +218,10 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] |
 
 @diagnosed
 def while_loop(
-    cond: Callable[..., Any],
-    body: Callable[..., Any],
-    loop_vars: Any,
-    shape_invariants: Any = None,
-    parallel_iterations: int = 10,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    maximum_iterations: Any = None,
+    cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, shape_invariants: Any = None,
+    parallel_iterations: int = 10, back_prop: bool = True, swap_memory: bool = False, maximum_iterations: Any = None,
     name: str | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Repeat `body` while `cond` holds; gradients flow through the passes that ran.
 
     Parameters
@@ -333,10 +320,6 @@ def group(*inputs: Any, **kwargs: Any) -> None:
     **kwargs
         ``name``, which TensorFlow has.
 
-    Returns
-    -------
-    None
-
     Raises
     ------
     ValueError
@@ -356,10 +339,6 @@ def group(*inputs: Any, **kwargs: Any) -> None:
 @diagnosed
 def no_op(name: str | None = None) -> None:
     """Do nothing.
-
-    Returns
-    -------
-    None
 
     Examples
     --------

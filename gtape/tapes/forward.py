@@ -25,25 +25,12 @@ __all__ = ["ForwardAccumulator", "jvp_of"]
 
 
 def jvp_of(
-    xp: Any,
-    prim: Any,
-    tangents: list[Any],
-    y: Any,
-    xs: tuple[Any, ...],
-    params: dict[str, Any],
+    xp: Any, prim: Any, tangents: list[Any], y: Any, xs: tuple[Any, ...], params: dict[str, Any],
     out_shape: tuple[int, ...],
-) -> Any:
+) -> Any:  # fmt: skip
     """The tangent of one op's output in the world `xp`; None when no connected input has a tangent.
 
-    Parameters
-    ----------
-    xp : world
-    prim : Primitive
-    tangents : list
-        For each argument its tangent or None.
-    y, xs : output and inputs as values of that world
-    params : dict
-    out_shape : tuple of int
+    `tangents` has a tangent or None for each argument; `y` and `xs` are output and inputs as values of that world.
     """
     if prim.variadic:
         if all(t is None for t in tangents):

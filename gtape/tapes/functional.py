@@ -13,6 +13,7 @@ import numpy as np
 
 from gtape import dtypes, nest
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.base.tensor_spec import TensorSpec
 from gtape.errors import InvalidArgumentError, OutOfRangeError
@@ -73,16 +74,10 @@ def _spec(signature: Any) -> TensorSpec:
 
 @diagnosed
 def map_fn(
-    fn: Callable[[Any], Any],
-    elems: Any,
-    dtype: Any = None,
-    parallel_iterations: int | None = None,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    infer_shape: bool = True,
-    name: str | None = None,
+    fn: Callable[[Any], Any], elems: Any, dtype: Any = None, parallel_iterations: int | None = None,
+    back_prop: bool = True, swap_memory: bool = False, infer_shape: bool = True, name: str | None = None,
     fn_output_signature: Any = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Apply a function to each row, and stack the results.
 
     Parameters
@@ -288,26 +283,12 @@ def foldl(
 
 
 @diagnosed
+@documented_like(foldl)
 def foldr(
     fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10,
     back_prop: bool = True, swap_memory: bool = False, name: str | None = None,
 ) -> Any:  # fmt: skip
     """Combine all rows into one value, from the last to the first.
-
-    Parameters
-    ----------
-    fn, elems, initializer, parallel_iterations, back_prop, swap_memory, name
-        As for `foldl`.
-
-    Returns
-    -------
-    tensor or nest
-        The last accumulator.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `foldl`.
 
     Examples
     --------
@@ -319,30 +300,20 @@ def foldr(
 
 
 @diagnosed
+@documented_like(foldl)
 def scan(
-    fn: Callable[[Any, Any], Any],
-    elems: Any,
-    initializer: Any = None,
-    parallel_iterations: int = 10,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    infer_shape: bool = True,
-    reverse: bool = False,
+    fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10,
+    back_prop: bool = True, swap_memory: bool = False, infer_shape: bool = True, reverse: bool = False,
     name: str | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Combine rows from the first to the last, and stack all accumulators.
 
     Parameters
     ----------
-    fn : callable
-        ``fn(accumulator, row) -> accumulator``.
-    elems : tensor or nest of tensors, each with at least one axis
     initializer : tensor or nest, optional
         The accumulator before the first row, not part of the result; by default the first row, which is part of it.
     parallel_iterations, swap_memory, infer_shape, name
         TensorFlow has them; they change nothing.
-    back_prop : bool
-        Whether gradients flow back.
     reverse : bool
         Whether to go from the last row to the first; the results keep the places of their rows.
 
@@ -350,13 +321,6 @@ def scan(
     -------
     tensor or nest
         In the structure of the accumulator, with the rows of `elems`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        When `fn` is not a function, `elems` have no first axis, or the accumulator changes its structure.
-    gtape.errors.OutOfRangeError
-        When there are no rows and no `initializer`.
 
     Examples
     --------

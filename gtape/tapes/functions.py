@@ -159,10 +159,6 @@ class Function:
             As in a call, with a TensorSpec or an example in place of each tensor; other values are fixed. Optional
             with an `input_signature`.
 
-        Returns
-        -------
-        ConcreteFunction
-
         Raises
         ------
         TypeError
@@ -318,15 +314,9 @@ def _listed(x: Any) -> list[Any]:
 
 @diagnosed
 def gradients(
-    ys: Any,
-    xs: Any,
-    grad_ys: Any = None,
-    name: str = "gradients",
-    gate_gradients: bool = False,
-    aggregation_method: Any = None,
-    stop_gradients: Any = None,
-    unconnected_gradients: Any = UnconnectedGradients.NONE,
-) -> list[Any]:
+    ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", gate_gradients: bool = False,
+    aggregation_method: Any = None, stop_gradients: Any = None, unconnected_gradients: Any = UnconnectedGradients.NONE,
+) -> list[Any]:  # fmt: skip
     """The gradient of the sum of `ys` with respect to each of `xs`, inside a `function`.
 
     Parameters

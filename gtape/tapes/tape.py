@@ -132,11 +132,6 @@ class GradientTape:
             session.watch_accessed = False
         return session
 
-    @property
-    def _recording(self) -> bool:
-        session = self._session
-        return session is not None and session.inside is not None
-
     def __enter__(self) -> GradientTape:
         entered = None
         try:
@@ -462,13 +457,9 @@ class GradientTape:
         return results if flat is sources else results[0]
 
     def jacobian(
-        self,
-        target: Any,
-        sources: Any,
-        unconnected_gradients: Any = UnconnectedGradients.NONE,
-        parallel_iterations: int | None = None,
-        experimental_use_pfor: bool = True,
-    ) -> Any:
+        self, target: Any, sources: Any, unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None, experimental_use_pfor: bool = True,
+    ) -> Any:  # fmt: skip
         """The Jacobian of one target with respect to the sources, in one batched sweep.
 
         Parameters
@@ -539,13 +530,9 @@ class GradientTape:
             )
 
     def batch_jacobian(
-        self,
-        target: Any,
-        source: Any,
-        unconnected_gradients: Any = UnconnectedGradients.NONE,
-        parallel_iterations: int | None = None,
-        experimental_use_pfor: bool = True,
-    ) -> Tensor:
+        self, target: Any, source: Any, unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None, experimental_use_pfor: bool = True,
+    ) -> Tensor:  # fmt: skip
         """The Jacobian of each row of a target with respect to the same row of a source.
 
         Parameters

@@ -107,7 +107,7 @@ class Local(Algebra):
             several = isinstance(node.output, tuple)
             y = tuple([_f64(v) for v in node.output]) if several else _f64(node.output)
             dtype = np.asarray(node.output[0] if several else node.output).dtype
-            if "cast" in node.prim.roles:
+            if "conversion" in node.prim.roles:
                 found = spacing(y, dtype) / 2 * 1.0001
             else:
                 found = local_error(node.prim, [_f64(v) for v in self.inputs(node)], y, node.params, dtype)
@@ -141,7 +141,7 @@ class Local(Algebra):
         """Compare a decision (a comparison, an index, an order) with the exact one at the recorded inputs."""
         inputs = self.inputs(node)
         kinds = {np.asarray(v).dtype.kind for v in inputs}
-        if "cast" in node.prim.roles or "f" not in kinds or not kinds <= set("fbiu") or not finite(*inputs):
+        if "conversion" in node.prim.roles or "f" not in kinds or not kinds <= set("fbiu") or not finite(*inputs):
             return
         exact = np.asarray(getattr(BALLS, node.prim.name)(*[self.balls(j) for j in node.inputs], **node.params))
         wrong = np.argwhere(exact.astype(np.int64) != np.asarray(node.output))

@@ -57,7 +57,7 @@ class NoiseWorld:
         return self._run(prim, args, params)
 
     def _run(self, prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        if "cast" in prim.roles:
+        if "conversion" in prim.roles:
             x = np.asarray(args[0])
             to = np.dtype(params["dtype"])
             if to.kind not in "fc" or not holds_floats(x):

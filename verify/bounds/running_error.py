@@ -156,7 +156,7 @@ class ErrorWorld:
 
     def apply(self, prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """One primitive's value with the sum of its own error and the errors carried from its arguments."""
-        if "cast" in prim.roles:
+        if "conversion" in prim.roles:
             x = args[0]
             to = np.dtype(params["dtype"])
             if not isinstance(x, Err) or to.kind not in "fc":

@@ -95,7 +95,7 @@ def _decides(program: Program, node: Node) -> bool:
     if isinstance(node.output, tuple) or np.asarray(node.output).dtype.kind == "c":
         return False
     return is_step(node) or (
-        not is_floating(node.output) and bool(node.prim.kinks or node.prim.roles & {"cast", "decision"})
+        not is_floating(node.output) and bool(node.prim.kinks or node.prim.roles & {"conversion", "decision"})
     )
 
 
@@ -108,7 +108,7 @@ def _may_be_tied(program: Program, node: Node, oracle: Oracle) -> bool:
     values = [np.asarray(program.nodes[j].output) for j in node.inputs]
     if not all(np.isfinite(v).all() for v in values if v.dtype.kind == "f"):
         return False
-    if node.prim.kind != "elementwise" and "cast" not in node.prim.roles:
+    if node.prim.kind != "elementwise" and "conversion" not in node.prim.roles:
         return "decision" in node.prim.roles or any(np.unique(v).size < v.size for v in values if v.dtype.kind == "f")
     for k, v in enumerate(values):
         for towards in (-np.inf, np.inf) if v.dtype.kind == "f" else ():

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape.engine.worlds import COMPLEX
-from gtape.symbolic.balls import digits, objects
+from gtape.symbolic.balls import digits, finite_ball, objects
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.conventions import exact_partials
 from gtape.verify.causes.outside import called
@@ -64,7 +64,7 @@ def _cotangent_beyond(program: Program, oracle: Oracle) -> Cause | None:
             dtype = np.asarray(output).dtype
             largest = float(np.finfo(dtype).max)
             for ball in objects(c).ravel().tolist():
-                if abs(ball) > largest and getattr(ball, "is_finite", lambda: True)():
+                if abs(ball) > largest and finite_ball(ball):
                     what = f"the cotangent that {node.name} sends to its argument {a} is exactly {digits(ball, 6)}"
                     return "range", f"{what}, which overflows {dtype.name}", node.name, node.line
     return None
@@ -79,7 +79,7 @@ def _beyond(value: Any, exact_at: Any) -> tuple[tuple[int, ...], str, str] | Non
         place = tuple(row.tolist())
         ball = objects(exact_at(place)).item()
         came = float(value[place])
-        if ball == 0 or not getattr(ball, "is_finite", lambda: True)():
+        if ball == 0 or not finite_ball(ball):
             continue
         if np.isinf(came):
             if abs(ball) > largest:
@@ -144,4 +144,4 @@ def _has_derivative(node: Node, at: list[Any], by: list[int], k: int) -> bool:
         made = world.component(node.apply(world, arguments), (1 << k) - 1)[0]
     except ArithmeticError:
         return True
-    return not hasattr(made, "is_finite") or bool(made.is_finite())
+    return finite_ball(made)

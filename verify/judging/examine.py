@@ -189,7 +189,9 @@ def _on_a_cut(judgement: Judgement) -> Report | None:
     """The check with signed zeros on their side of a branch cut; None unless this check passes."""
     program = judgement.program
     values = [np.asarray(n.output) for n in program.nodes if not isinstance(n.output, tuple)]
-    signed = [program.nodes[i].output for n in program.nodes if n.kind == "op" and n.name == "atan2" for i in n.inputs]
+    signed = [
+        program.nodes[i].output for n in program.nodes if n.kind == "op" and "cut" in n.prim.roles for i in n.inputs
+    ]
     below = any(((y == 0) & np.signbit(y)).any() for y in signed)
     if not below and not any(v.dtype.kind == "c" and ((v.real == 0) | (v.imag == 0)).any() for v in values):
         return None

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from flint import acb, arb
+from flint import arb
 
 from gtape.engine.rules import PartialOutputs
-from gtape.symbolic.balls import Undecided, objects, to_float
+from gtape.symbolic.balls import Undecided, finite_ball, objects, to_float
 from gtape.symbolic.program import GradMark, Node, Program
 from gtape.verify.oracles.backward import Algebra, backward, by_rule, gradient, kept_off
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, plus, turned, zeros
@@ -97,7 +97,7 @@ class Replay:
                     return BALLS.lift(node.output)  # as recorded, because NaN compares in no precision
                 if (np.asarray(exact, dtype=bool) != np.asarray(node.output)).any():
                     self.flips.append(node)
-            elif (node.prim.kinks or node.prim.roles & {"cast", "decision"}) and self._other_choice(node, env):
+            elif (node.prim.kinks or node.prim.roles & {"conversion", "decision"}) and self._other_choice(node, env):
                 self.flips.append(node)
             return BALLS.lift(node.output)
         value = self.program.step(BALLS, node, env)
@@ -265,7 +265,7 @@ def longest_sum(node: Node, shape: tuple[int, ...]) -> int:
 
 def _finite(c: Any) -> Any:
     """The mask of the finite enclosures; True if all are."""
-    found = [not isinstance(e, (arb, acb)) or e.is_finite() for e in c.ravel().tolist()]
+    found = [finite_ball(e) for e in c.ravel().tolist()]
     return all(found) or np.array(found, dtype=bool).reshape(np.shape(c))
 
 

@@ -45,51 +45,30 @@ def _imag_kernel(x: Array) -> Array:
 
 
 _real = linear(
-    "real",
-    lambda x: np.real(x),
-    lambda xp, g, x: xp.cast(g, dtype=x.dtype),
-    batched=True,
-    role="part",
-    rounding=EXACT,
-    public=False,
+    "real", lambda x: np.real(x), lambda xp, g, x: xp.cast(g, dtype=x.dtype),
+    batched=True, role=("part", "pointwise"), rounding=EXACT,
     samples=tuple((s, {}) for s in _SHAPES),
-)
+)  # fmt: skip
 _imag = linear(
-    "imag",
-    _imag_kernel,
-    lambda xp, g, x: xp.cast(xp.complex(xp.zeros_like(g), -g), dtype=x.dtype),
-    batched=True,
-    role="part",
-    rounding=EXACT,
-    public=False,
+    "imag", _imag_kernel, lambda xp, g, x: xp.cast(xp.complex(xp.zeros_like(g), -g), dtype=x.dtype),
+    batched=True, role=("part", "pointwise"), rounding=EXACT,
     samples=tuple((s, {}) for s in _SHAPES),
-)
+)  # fmt: skip
 _conj = linear(
-    "conj",
-    np.conjugate,
-    lambda xp, g, x: xp.conj(g),
-    batched=True,
-    role="conjugate",
-    rounding=EXACT,
-    public=False,
+    "conj", np.conjugate, lambda xp, g, x: xp.conj(g),
+    batched=True, role=("conjugate", "pointwise"), rounding=EXACT,
     samples=tuple((s, {}) for s in _SHAPES),
-)
+)  # fmt: skip
 _complex = primitive(
-    "complex",
-    _complex_kernel,
+    "complex", _complex_kernel,
     vjp=(lambda xp, g, y, a, b: xp.real(g), lambda xp, g, y, a, b: -xp.imag(g)),
     jvp=(
         lambda xp, t, y, a, b: xp.complex(t, xp.zeros_like(t)),
         lambda xp, t, y, a, b: xp.complex(xp.zeros_like(t), t),
     ),
-    reads=((), ()),
-    complex=False,
-    batched=True,
-    role="complex",
-    rounding=EXACT,
-    public=False,
+    reads=((), ()), complex=False, batched=True, role="complex", rounding=EXACT,
     samples=tuple(((s[0], s[0]), {}) for s in _SHAPES),
-)
+)  # fmt: skip
 
 
 def _number(x: Any, op: str) -> Tensor:
@@ -114,7 +93,6 @@ def real(input: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.real(tf.constant([1 + 2j, 3 - 4j])).numpy()
     array([1., 3.])
     """
@@ -134,7 +112,6 @@ def imag(input: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.imag(tf.constant([1 + 2j, 3 - 4j])).numpy()
     array([ 2., -4.])
     """
@@ -157,7 +134,6 @@ def conj(x: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.conj(tf.constant([1 + 2j])).numpy()
     array([1.-2.j])
     """
@@ -186,7 +162,6 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.complex([2.25, 3.25], [4.75, 5.75]).numpy()
     array([2.25+4.75j, 3.25+5.75j], dtype=complex64)
     """
@@ -226,7 +201,6 @@ def angle(input: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> z = tf.constant(1 + 2j)
     >>> with tf.GradientTape() as tape:
     ...     tape.watch(z)

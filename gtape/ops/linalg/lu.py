@@ -12,7 +12,9 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.half_precision import spacing_at_one
+from gtape.declare.conventions import NOT_SMOOTH, PRODUCTS, OfArrays
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import elimination
@@ -91,18 +93,12 @@ def _push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 
 
 _factors = primitive(
-    "triangular_factors",
-    _factors_kernel,
-    domain=Domain(ANY_REAL, where=_has_pivots),
-    vjp=(_pull,),
-    jvp=(_push,),
-    reads=(("y",),),
-    batched=True,
-    complex=True,
+    "triangular_factors", _factors_kernel, vjp=(_pull,), jvp=(_push,),
+    domain=Domain(ANY_REAL, where=_has_pivots), reads=(("y",),), batched=True, complex=True,
     rounding=elimination(0.5, 1.5, independent=True, wide=True),
-    public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
-)
+    conventions=(*PRODUCTS, NOT_SMOOTH, OfArrays("zero", "both", "a number", "a pivot is zero: there are no factors")),
+)  # fmt: skip
 
 
 class Lu(NamedTuple):
@@ -158,7 +154,6 @@ def lu(input: Any, output_idx_type: Any = dtypes.int32, name: str | None = None)
 
     Examples
     --------
-    >>> import gtape as tf
     >>> found = tf.linalg.lu([[1.0, 2.0], [4.0, 6.0]])
     >>> found.lu.numpy(), found.p.numpy()
     (array([[4.  , 6.  ],
@@ -208,7 +203,6 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.lu_reconstruct(*tf.linalg.lu([[1.0, 2.0], [4.0, 6.0]])).numpy()
     array([[1., 2.],
            [4., 6.]], dtype=float32)
@@ -219,13 +213,12 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
 
 
 @diagnosed
+@documented_like(lu_reconstruct)
 def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
     """Solution x of ``a @ x = rhs``, from the factors of a.
 
     Parameters
     ----------
-    lower_upper, perm, validate_args, name
-        As for `lu_reconstruct`.
     rhs : tensor, shape [..., n, k]
 
     Returns
@@ -241,7 +234,6 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.lu_solve(*tf.linalg.lu([[1.0, 2.0], [4.0, 6.0]]), [[3.0], [10.0]]).numpy()
     array([[1.],
            [1.]], dtype=float32)
@@ -257,26 +249,12 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
 
 
 @diagnosed
+@documented_like(lu_reconstruct)
 def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
     """Inverses of matrices, from their factors.
 
-    Parameters
-    ----------
-    lower_upper, perm, validate_args, name
-        As for `lu_reconstruct`.
-
-    Returns
-    -------
-    Tensor, shape [..., n, n]
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When the shapes do not fit.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.lu_matrix_inverse(*tf.linalg.lu([[1.0, 0.0], [4.0, 2.0]])).numpy()
     array([[ 1. ,  0. ],
            [-2. ,  0.5]], dtype=float32)
@@ -309,7 +287,6 @@ def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> int(tf.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]]))
     1
     """

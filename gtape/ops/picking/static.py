@@ -32,10 +32,6 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     ----------
     shape_x, shape_y : integer vectors
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -43,7 +39,6 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.broadcast_dynamic_shape([1, 2, 3], [5, 1, 3]).numpy()
     array([5, 2, 3], dtype=int32)
     """
@@ -64,10 +59,6 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
     shape_x, shape_y : TensorShape or sequence of int
         Without unknown sizes.
 
-    Returns
-    -------
-    TensorShape
-
     Raises
     ------
     ValueError
@@ -75,7 +66,6 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.broadcast_static_shape(tf.TensorShape([1, 2]), tf.TensorShape([3, 1]))
     TensorShape([3, 2])
     """
@@ -102,7 +92,6 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.get_static_value(tf.constant([1, 2]))
     array([1, 2], dtype=int32)
     """
@@ -123,7 +112,6 @@ def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> [float(t) for t in tf.identity_n([1.5, 2.5])]
     [1.5, 2.5]
     """
@@ -152,7 +140,6 @@ def tuple(tensors: Any, control_inputs: Any = None, name: str | None = None) -> 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> [float(t) for t in tf.tuple([tf.constant(1.5)])]
     [1.5]
     """
@@ -172,7 +159,6 @@ def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -
 
     Examples
     --------
-    >>> import gtape as tf
     >>> [s.numpy().tolist() for s in tf.shape_n([[1.0], [[1.0, 2.0]]])]
     [[1], [1, 2]]
     """
@@ -202,7 +188,6 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.unravel_index([22, 41], [7, 6]).numpy()
     array([[3, 6],
            [4, 5]], dtype=int32)

@@ -58,13 +58,8 @@ def set_seed(seed: Any) -> None:
     seed : int
         None forgets the seed.
 
-    Returns
-    -------
-    None
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.random.set_seed(7)
     >>> first = tf.random.normal([3])
     >>> tf.random.set_seed(7)

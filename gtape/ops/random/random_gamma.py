@@ -46,7 +46,6 @@ _gamma_draw = elementwise(
     special=(1.0, 50.0),
     ulps=256.0,
     limit=4500.0,  # the second derivative loses digits beside its root: 1e-12
-    public=False,
 )
 _gamma_draw_slope = elementwise(
     "gamma_draw_slope",
@@ -58,7 +57,6 @@ _gamma_draw_slope = elementwise(
     special=(1.0,),
     rounding=ulps(2, noise=_cancelled_terms),
     limit=4500.0,  # the third derivative of a draw and those beyond: 1e-12
-    public=False,
 )
 
 

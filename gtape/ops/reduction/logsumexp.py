@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import EXPONENTIALS, ITS_SLOPE_IS_SOFTMAX
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import stable
 from gtape.ops.reduction.common import AXIS_SAMPLES, KEPT_AXIS_SAMPLES
@@ -63,19 +64,13 @@ def _slope_rule(xp: Any, g: Any, y: Any, x: Any, *, axis: tuple[int, ...]) -> An
 
 
 _logsumexp_slope = primitive(
-    "logsumexp_slope",
-    _logsumexp_slope_kernel,
-    (_slope_rule,),
-    (_slope_rule,),
-    params=("axis",),
-    batched=True,
-    rounding=stable(6, wide=True),
-    public=False,
+    "logsumexp_slope", _logsumexp_slope_kernel, (_slope_rule,), (_slope_rule,),
+    params=("axis",), batched=True, rounding=stable(6, wide=True),
     samples=KEPT_AXIS_SAMPLES,
-)
+    conventions=EXPONENTIALS,
+)  # fmt: skip
 _logsumexp = primitive(
-    "logsumexp",
-    _logsumexp_kernel,
+    "logsumexp", _logsumexp_kernel,
     (
         lambda xp, g, y, x, *, axis, keepdims: (
             spread(xp, g, shape_of(x), axis, keepdims) * xp.logsumexp_slope(x, axis=axis)
@@ -86,13 +81,10 @@ _logsumexp = primitive(
             t * xp.logsumexp_slope(x, axis=axis), axis=axis, keepdims=keepdims
         ),
     ),
-    reads=((0,),),
-    params=("axis", "keepdims"),
-    batched=True,
-    rounding=stable(2, 2, by=_terms, wide=True),
-    public=False,
+    reads=((0,),), params=("axis", "keepdims"), batched=True, rounding=stable(2, 2, by=_terms, wide=True),
     samples=AXIS_SAMPLES,
-)
+    conventions=ITS_SLOPE_IS_SOFTMAX,
+)  # fmt: skip
 
 
 @diagnosed
@@ -116,7 +108,6 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.reduce_logsumexp(tf.constant([0.0, -40.0], tf.float64)))
     4.248354255291589e-18
     """
