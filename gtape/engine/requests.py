@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape import errors, nest
 from gtape.base import late
+from gtape.base.broadcasting import broadcast_shapes
 from gtape.base.layout import FLOAT
 from gtape.base.shown import shown
 from gtape.engine.sparse import SparseCotangent, from_cotangent
@@ -130,7 +131,7 @@ def seeds_of(targets: list[Any], output_gradients: Any, structure: Any = None) -
             )
         if g._layout.shape != layout.shape:
             try:
-                fits = np.broadcast_shapes(g._layout.shape, layout.shape) == layout.shape
+                fits = broadcast_shapes(g._layout.shape, layout.shape) == layout.shape
             except ValueError:
                 fits = False
             if fits:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.broadcasting import broadcast_shapes
 from gtape.base.docstrings import documented_like
 from gtape.base.sections import add_sections
 from gtape.base.shown import shown
@@ -48,7 +49,7 @@ def _labels(owner: str, y_true: Any, y_pred: Any) -> tuple[Any, Any]:
 def _agree(owner: str, a: Any, b: Any) -> Tensor:
     """1 where two arrays are equal, else 0."""
     try:
-        np.broadcast_shapes(a.shape, b.shape)
+        broadcast_shapes(a.shape, b.shape)
     except ValueError:
         raise ValueError(f"{owner}: `y_true` and `y_pred` do not fit: {a.shape} and {b.shape}") from None
     return wrap((a == b).astype(np.float32))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base import late
+from gtape.base.broadcasting import broadcast_shapes
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.errors import InvalidArgumentError
 from gtape.tensors.absent import put_on
@@ -47,7 +48,7 @@ def _elementwise_equal(a: Any, b: Any, op: Primitive, otherwise: bool) -> Any:
         except (ValueError, TypeError):
             shapes = []  # a ragged list, which the op has refused
         try:
-            np.broadcast_shapes(*shapes)
+            broadcast_shapes(*shapes)
         except ValueError:
             return wrap(np.bool_(otherwise))  # incompatible shapes are unequal, as in TensorFlow
         except TypeError:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.broadcasting import broadcast_shapes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import REGISTRY, linear, primitive
@@ -174,7 +175,7 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     sa, sb = a._layout.shape, b._layout.shape
     if sa != sb:
         try:
-            shape = np.broadcast_shapes(sa, sb)
+            shape = broadcast_shapes(sa, sb)
         except ValueError:
             raise InvalidArgumentError(
                 f"complex: the shapes {a._layout.tensor_shape} and {b._layout.tensor_shape} do not fit"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.base.broadcasting import broadcast_shapes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.declare.conventions import SOLUTIONS
@@ -115,7 +116,7 @@ def _pair(matrix: Any, rhs: Any, op: str) -> tuple[Tensor, Tensor]:
         )
     if sa[:-2] != sb[:-2]:
         try:
-            batch = np.broadcast_shapes(sa[:-2], sb[:-2])
+            batch = broadcast_shapes(sa[:-2], sb[:-2])
         except ValueError:
             raise errors.InvalidArgumentError(
                 f"{op}: the batch axes of {matrix._layout.tensor_shape} and {rhs._layout.tensor_shape} do not fit"

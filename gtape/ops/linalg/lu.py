@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape import dtypes
+from gtape.base.broadcasting import broadcast_shapes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.base.half_precision import spacing_at_one
@@ -242,7 +243,7 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
     b = as_operand(rhs, x)
     if b.ndim < 2:
         raise ValueError(f"lu_solve: `rhs` must have at least 2 dimensions: columns, shape [..., n, k], not {b.shape}")
-    lead = np.broadcast_shapes(x._layout.shape[:-2], b._layout.shape[:-2])
+    lead = broadcast_shapes(x._layout.shape[:-2], b._layout.shape[:-2])
     b = REGISTRY["broadcast_to"](b, shape=(*lead, *b._layout.shape[-2:]))
     picked = _rows(b, wrap(np.broadcast_to(order._value, (*lead, order._layout.shape[-1]))))
     return triangular_solve(_upper(TAPE, x), triangular_solve(_unit_lower(TAPE, x), picked), lower=False)

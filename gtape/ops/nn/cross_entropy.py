@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.base.broadcasting import broadcast_shapes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.declare.conventions import ENTROPIES, SUMMED, conventional
@@ -111,7 +112,7 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, 
     labels, logits = _labels_like(labels, logits)
     if labels._layout.shape != logits._layout.shape:
         try:
-            shape = np.broadcast_shapes(labels._layout.shape, logits._layout.shape)
+            shape = broadcast_shapes(labels._layout.shape, logits._layout.shape)
         except ValueError:
             raise errors.InvalidArgumentError(
                 f"softmax_cross_entropy_with_logits: logits and labels must be broadcastable: "

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
+from gtape.base.broadcasting import broadcast_shapes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import REGISTRY, linear, primitive
@@ -369,7 +370,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
         a = cast(a, dtypes.float64 if a._layout.dtype.itemsize >= 4 else dtypes.float32)
     if not b._layout.inexact:
         b = cast(b, a.dtype)
-    whole = np.broadcast_shapes(a._layout.shape, b._layout.shape)
+    whole = broadcast_shapes(a._layout.shape, b._layout.shape)
     at = one_axis(axis, len(whole) + 1, "result")
     shape = (*whole[:at], 1, *whole[at:])
     a, b = [REGISTRY["reshape"](REGISTRY["broadcast_to"](t, shape=whole), shape=shape) for t in (a, b)]
