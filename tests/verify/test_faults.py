@@ -1,7 +1,7 @@
 """A fault of the bar's size in any single rule is found by verify=True.
 
-Faults are planted in all worlds and in floats only, for both dtypes: usually one of the two for float64 and the other one
-for float32, and both for both with ``GTAPE_LARGE=1``.
+Faults are planted in all worlds and in floats only, for both dtypes: usually one of the two for float64 and the other
+one for float32, and both for both with ``GTAPE_LARGE=1``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Commands that are killed leave no process, no half-written file, and lose no finished result.
 
 Each command is killed at two moments that are the same every time: in the middle of a job, and while it writes its
-report. It usually gets two of the four signals there. With ``GTAPE_LARGE=1`` in the environment it gets all four, and is
-killed 50 times at random moments, too, which takes about half an hour; the seed is that of the clock and is part of each
-message; ``GTAPE_SEED`` sets it.
+report. It usually gets two of the four signals there. With ``GTAPE_LARGE=1`` in the environment it gets all four, and
+is killed 50 times at random moments, too, which takes about half an hour; the seed is that of the clock and is part of
+each message; ``GTAPE_SEED`` sets it.
 """
 
 from __future__ import annotations
