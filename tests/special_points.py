@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import zlib
 from functools import cache
 from typing import Any
 
 import numpy as np
+from campaigns import LARGE
 
 from gtape.declare.domains import BOOLEAN
 from gtape.declare.primitives import REGISTRY, Primitive
@@ -23,7 +23,6 @@ from gtape.verify.oracles.limits import Limit
 catalogue.load()
 mirrors.load()
 inf, nan = math.inf, math.nan
-LARGE = bool(os.environ.get("GTAPE_LARGE"))
 SPECIAL = (inf, -inf, 0.0, -0.0)
 
 # Balls take minutes for these at large numbers, or know them at finite ones only: NaN is tried, infinities are not.

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import LARGE
 from special_points import (
     COMPLEX,
     ELEMENTWISE,
-    LARGE,
     NO_LIMITS,
     SPECIAL,
     agrees,

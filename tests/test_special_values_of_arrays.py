@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from campaigns import LARGE
 from special_points import (
     COMPLEX,
     ELEMENTWISE,
-    LARGE,
     SPECIAL,
     agrees,
     counted,
