@@ -412,10 +412,6 @@ def digits(x: Any, n: int = 40) -> str:
     x : arb, acb or number
     n : int
 
-    Returns
-    -------
-    str
-
     Raises
     ------
     TypeError

@@ -119,7 +119,6 @@ def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> scores = [[0.1, 0.2, 0.7], [0.6, 0.3, 0.1]]
     >>> tf.keras.metrics.top_k_categorical_accuracy([[0, 1, 0], [0, 0, 1]], scores, k=2).numpy()
     array([1., 0.], dtype=float32)
@@ -162,7 +161,6 @@ def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.metrics.sparse_categorical_accuracy([1, 0], [[0.2, 0.8], [0.3, 0.7]]).numpy()
     array([1., 0.], dtype=float32)
     """

@@ -55,10 +55,6 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     order : {1, 2, 3}
         1 checks the gradient, 2 the Hessian, 3 all third derivatives.
 
-    Returns
-    -------
-    Report
-
     Raises
     ------
     TypeError
