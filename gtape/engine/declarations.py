@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.broadcasting import broadcast_shapes
 from gtape.declare.domains import BOOLEAN, Interval
 from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
 from gtape.engine.worlds import NUMPY
+from gtape.kernels.broadcasting import broadcast_shapes
 
 __all__ = ["calls_of", "check"]
 
@@ -34,7 +34,6 @@ def check(prim: Primitive, calls: Sequence[Run] | None = None) -> None:
 
     Parameters
     ----------
-    prim : Primitive
     calls : sequence of (arrays, params), optional
         The calls to run; by default from its domain or its samples.
 

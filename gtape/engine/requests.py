@@ -9,11 +9,11 @@ import numpy as np
 
 from gtape import errors, nest
 from gtape.base import late
-from gtape.base.broadcasting import broadcast_shapes
 from gtape.base.layout import FLOAT
 from gtape.base.shown import shown
 from gtape.engine.sparse import SparseCotangent, from_cotangent
 from gtape.engine.worlds import TAPE
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable

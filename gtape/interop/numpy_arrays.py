@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.broadcasting import broadcast_shapes
 from gtape.base.shown import shown
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.namespaces.catalogue import resolve
 from gtape.tensors.tensor import as_operand, is_tensor
 

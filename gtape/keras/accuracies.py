@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.broadcasting import broadcast_shapes
 from gtape.base.docstrings import documented_like
 from gtape.base.sections import add_sections
 from gtape.base.shown import shown
 from gtape.keras.loss_functions import checked, same_rank
 from gtape.keras.metric import MeanMetricWrapper, array_of
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import Tensor, wrap
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.broadcasting import broadcast_arrays
+from gtape.kernels.broadcasting import broadcast_arrays
 from gtape.kernels.complex_pairs import ComplexPair, in_pairs
 
 Array = Any

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.broadcasting import broadcast_arrays, broadcast_shapes
+from gtape.kernels.broadcasting import broadcast_arrays, broadcast_shapes
 from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, exp_parts, over, sine_and_cosine, sum_pair, turn_and_rest
 from gtape.kernels.pairs import Pair, multiply_pairs

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.broadcasting import broadcast_shapes
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.kernels.lapack import check_square, scale_of
 
 Array = Any

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.broadcasting import broadcast_arrays
+from gtape.kernels.broadcasting import broadcast_arrays
 from gtape.kernels.integrals import bernoulli
 from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import (

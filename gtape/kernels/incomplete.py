@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.broadcasting import broadcast_arrays
+from gtape.kernels.broadcasting import broadcast_arrays
 from gtape.kernels.gamma import digamma_derivative, lgamma_pair, slope_of_positive
 from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, exp_parts, over, sum_pair

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.broadcasting import broadcast_shapes
+from gtape.kernels.broadcasting import broadcast_shapes
 
 Array = Any
 _FEW = 64  # up to here Python compares numbers faster than NumPy

@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.broadcasting import broadcast_arrays
+from gtape.kernels.broadcasting import broadcast_arrays
 from gtape.kernels.pair_functions import exact, horner_pair, over, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, sqrt_pair
 from gtape.kernels.polynomials import plus, slope, times
@@ -378,7 +378,6 @@ def gamma_draw_slope(a: Any, z: Any, *, order: int = 1) -> Any:
     Parameters
     ----------
     a, z : arrays that broadcast to each other, a positive
-    order : int
 
     Returns
     -------

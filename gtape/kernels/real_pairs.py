@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gtape.base.broadcasting import broadcast_arrays
+from gtape.kernels.broadcasting import broadcast_arrays
 from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, exact, exp_parts, expm1_pair, over, power_pair, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, sqrt_pair

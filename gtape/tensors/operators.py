@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from gtape.base import late
-from gtape.base.broadcasting import broadcast_shapes
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.errors import InvalidArgumentError
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.tensors.absent import put_on
 from gtape.tensors.tensor import Operators, PublicTensor, as_operand, is_tensor, wrap
 

@@ -29,13 +29,10 @@ def blame(program: Program, oracle: Oracle, failures: list[Failure], got: list[A
 
     Parameters
     ----------
-    program : Program
     oracle : Oracle
         After its replay.
-    failures : list of Failure
     got : list of arrays or None
         The judged numbers of each source.
-    order : int
 
     Returns
     -------
@@ -58,10 +55,8 @@ def culprits(program: Program, oracle: Oracle, failures: list[Failure]) -> list[
 
     Parameters
     ----------
-    program : Program
     oracle : Oracle
         After its replay.
-    failures : list of Failure
     """
     try:
         rules = faulty_rules(oracle)

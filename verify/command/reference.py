@@ -159,10 +159,6 @@ def _beside(f: Callable[..., Any], at: tuple[Any, ...], argument: int, sign: int
 def conventions() -> tuple[Convention, ...]:
     """The results of every public op at its kinks.
 
-    Returns
-    -------
-    tuple of Convention
-
     Raises
     ------
     KeyError
@@ -206,10 +202,6 @@ def _point(prim: Primitive, kink: Any) -> tuple[tuple[Any, ...], str]:
 @cache
 def ends() -> tuple[End, ...]:
     """The results of every public elementwise op at the ends of its domain.
-
-    Returns
-    -------
-    tuple of End
 
     Examples
     --------

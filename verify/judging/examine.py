@@ -37,7 +37,6 @@ class Gradient(Judgement):
 
     Parameters
     ----------
-    program : Program
     seeds : list of arrays or None
         Cotangent of each output.
     got, locally
@@ -97,17 +96,12 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
 
     Parameters
     ----------
-    program : Program
     seeds : list of arrays or None
         Cotangent of each output.
     got : list of arrays or None
         The claimed gradient of each source.
     locally : bool
         Whether to check every op and rule by itself, too.
-
-    Returns
-    -------
-    Report
     """
     chunks = chunks_of(program)
     if chunks is not None:

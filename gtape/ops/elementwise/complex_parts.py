@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.broadcasting import broadcast_shapes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError, OperandTypeError
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
-from gtape.base.broadcasting import broadcast_shapes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.declare.conventions import SOLUTIONS
 from gtape.declare.primitives import implicit, primitive
 from gtape.declare.rounding import EXACT, elimination
 from gtape.kernels import lapack
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.ops.linalg.matmul import adjoint_of
 from gtape.ops.shape.broadcasting import broadcast_to_op
 from gtape.tensors.operands import float_operand, matrix_operand, operands

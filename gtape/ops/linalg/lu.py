@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape import dtypes
-from gtape.base.broadcasting import broadcast_shapes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.base.half_precision import spacing_at_one
@@ -21,6 +20,7 @@ from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import elimination
 from gtape.engine.worlds import TAPE
 from gtape.errors import InvalidArgumentError
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.kernels.double import doubled
 from gtape.ops.linalg.diagonal import diag_part
 from gtape.ops.linalg.equations import triangular_solve

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
-from gtape.base.broadcasting import broadcast_shapes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.declare.conventions import ENTROPIES, SUMMED, conventional
 from gtape.declare.primitives import REGISTRY, elementwise
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.kernels.pairs import add_pairs, log_pair, two_sum, wide
 from gtape.ops.nn.softmax import cross_entropy_op, logits_and_axis
 from gtape.ops.shape.broadcasting import broadcast_to_op

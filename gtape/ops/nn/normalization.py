@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
-from gtape.base.broadcasting import broadcast_shapes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.declare.conventions import DEVIATIONS, RATIOS, conventional
 from gtape.declare.primitives import REGISTRY
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.ops.nn.correlation import correlate
 from gtape.ops.reduction.sums import sum_op
 from gtape.ops.shape.spatial import rank, reshaped

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
-from gtape.base.broadcasting import broadcast_shapes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.base.tensor_shape import TensorShape
 from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.ops.picking.gather import index_values
 from gtape.tensors.argument_checks import each
 from gtape.tensors.axes import static_ints

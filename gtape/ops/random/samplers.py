@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
-from gtape.base.broadcasting import broadcast_shapes
 from gtape.base.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.ops.random.draws import integer_draw, normal_draw, shape_of_draw, truncated_draw, unit_draw
 from gtape.tensors.axes import only_int
 from gtape.tensors.operands import whole_numbers

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
-from gtape.base.broadcasting import broadcast_shapes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.errors import InvalidArgumentError
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.ops.random.draws import seed_words, shape_of_draw, stream
 from gtape.ops.random.samplers import (
     binomial_from,

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from gtape import dtypes
-from gtape.base.broadcasting import broadcast_shapes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, UnimplementedError
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.ops.shape.decisions import decided
 from gtape.tensors.axes import check_room, one_axis, scalar_int, static_ints
 from gtape.tensors.indexed_slices import IndexedSlices
