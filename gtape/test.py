@@ -115,9 +115,6 @@ def _differences(f: Callable[..., Any], inputs: list[Tensor], i: int, step: floa
     return np.stack(columns, axis=1)
 
 
-# ---------------------------------------------------------------------------------------------- tests of tensors
-
-
 def _values(x: Any) -> Any:
     return nest.map_structure(_values, x) if nest.is_nested(x) else np.asarray(getattr(x, "_value", x))
 

@@ -302,9 +302,6 @@ def _result(x: Any, back_prop: bool) -> Any:
     return stop_gradient(t)
 
 
-# ---------------------------------------------------------------------------------- what only a graph needs
-
-
 @diagnosed
 def group(*inputs: Any, **kwargs: Any) -> None:
     """Do nothing, because the arguments have run already.

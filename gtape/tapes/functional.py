@@ -200,9 +200,6 @@ def _repeated(t: Tensor, n: int) -> Tensor:
     return REGISTRY["broadcast_to"](t, shape=(n, *t._layout.shape[1:]))
 
 
-# ---------------------------------------------------------------------------------------------- folds and scans
-
-
 def _carried(before: Any, after: Any, what: str) -> Any:
     """The result of a step, as tensors in the structure of the accumulator."""
     if nest.is_nested(before):

@@ -130,9 +130,6 @@ def _wrong_when_differentiated(program: Program, mark: Any) -> list[Node]:
     return list(found.values())
 
 
-# ------------------------------------------------------------------------------------------ an element that shows it
-
-
 def _shown(oracle: Oracle, got: list[Any]) -> dict[str, Any]:
     """A wrong element with its number, the exact number and their distance, as fields of a finding."""
     try:

@@ -243,9 +243,6 @@ def without_derivative() -> list[str]:
     return sorted(p.name for p in REGISTRY.values() if p.public and not p.differentiable and not p.place.outside)
 
 
-# ---------------------------------------------------------------------------------------------- the page
-
-
 def _number(x: float | None) -> str:
     return "-" if x is None else f"{x + 0.0:.6g}"
 

@@ -95,9 +95,6 @@ class Outcome:
         return all(line.ok for line in self.lines)
 
 
-# ---------------------------------------------------------------------------------------------- jobs
-
-
 def jobs_of(
     names: Sequence[str] = (),
     *,

@@ -218,9 +218,6 @@ def angle(input: Any, name: str | None = None) -> Tensor:
     return wrap(value)
 
 
-# ---------------------------------------------------------------------------------------------- for `Primitive.complex`
-
-
 def magnitude(z: Tensor) -> Tensor:
     """The absolute value; its slope at 0 is 0, the subgradient of least norm."""
     return REGISTRY["hypot"](_real(z), _imag(z))

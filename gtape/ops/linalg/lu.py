@@ -36,9 +36,6 @@ __all__ = ["lu", "lu_matrix_inverse", "lu_reconstruct", "lu_solve", "matrix_rank
 Array = Any
 
 
-# ---------------------------------------------------------------------------------------------- primitive
-
-
 def _eliminate(a: Array, k: int) -> None:
     """Clear column `k` below the diagonal, in place; the factors replace the zeros."""
     a[..., k + 1 :, k] /= a[..., k, k, None]

@@ -67,9 +67,6 @@ _cast = linear(
 )  # fmt: skip
 
 
-# ---------------------------------------------------------------------------------------------- public functions
-
-
 def _shape(shape: Any) -> tuple[int, ...]:
     made = static_ints(shape)
     if any(d < 0 for d in made):
