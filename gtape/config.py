@@ -60,7 +60,6 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.config.list_physical_devices("GPU")
     []
     """
@@ -78,7 +77,6 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.config.list_logical_devices("CPU")
     [LogicalDevice(name='/device:CPU:0', device_type='CPU')]
     """
@@ -92,7 +90,6 @@ def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> len(tf.config.get_visible_devices())
     1
     """
@@ -110,7 +107,6 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.config.set_visible_devices([], "GPU")
     """
 
@@ -125,7 +121,6 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.config.run_functions_eagerly(True)
     """
 
@@ -136,7 +131,6 @@ def functions_run_eagerly() -> bool:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.config.functions_run_eagerly()
     True
     """
@@ -157,7 +151,6 @@ def set_soft_device_placement(enabled: bool) -> None:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.config.set_soft_device_placement(True)
     """
 
@@ -168,7 +161,6 @@ def get_soft_device_placement() -> bool:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.config.get_soft_device_placement()
     True
     """

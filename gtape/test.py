@@ -52,7 +52,6 @@ def compute_gradient(f: Callable[..., Any], x: Any, delta: float | None = None) 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> exact, numeric = tf.test.compute_gradient(lambda t: t * t, [tf.constant([1.0, 3.0])])
     >>> exact[0]
     array([[2., 0.],
@@ -114,9 +113,6 @@ def _differences(f: Callable[..., Any], inputs: list[Tensor], i: int, step: floa
     if not columns:
         return np.zeros((_parts(convert_to_tensor(f(*inputs)).numpy()).size, 0), base.real.dtype)
     return np.stack(columns, axis=1)
-
-
-# ---------------------------------------------------------------------------------------------- tests of tensors
 
 
 def _values(x: Any) -> Any:
@@ -212,7 +208,6 @@ def main(argv: Any = None) -> None:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> callable(tf.test.main)
     True
     """
@@ -230,7 +225,6 @@ def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any =
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.test.is_gpu_available()
     False
     """
@@ -243,7 +237,6 @@ def gpu_device_name() -> str:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.test.gpu_device_name()
     ''
     """
@@ -256,7 +249,6 @@ def is_built_with_cuda() -> bool:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.test.is_built_with_cuda()
     False
     """

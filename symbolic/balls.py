@@ -410,11 +410,6 @@ def digits(x: Any, n: int = 40) -> str:
     Parameters
     ----------
     x : arb, acb or number
-    n : int
-
-    Returns
-    -------
-    str
 
     Raises
     ------

@@ -141,10 +141,6 @@ def build(targets: list[tuple[Any, Any]], sources: list[Any], session: Any = Non
     sources : list of tensors or variables
     session : Session, optional
         The session of the tape whose gradients are checked.
-
-    Returns
-    -------
-    Program
     """
     b = _Builder()
     b.visit(targets)

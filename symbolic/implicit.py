@@ -66,9 +66,6 @@ def another_basis(n: int) -> np.ndarray | None:
     return filled([arb(e) for e in made.entries()], (n, n))
 
 
-# ---------------------------------------------------------------------------------------------- Newton's method
-
-
 def solve_equations(
     W: Any,
     equations: Callable[..., Any],

@@ -17,6 +17,7 @@ import numpy as np
 from gtape.declare.domains import BOOLEAN, Interval
 from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
 from gtape.engine.worlds import NUMPY
+from gtape.kernels.broadcasting import broadcast_shapes
 
 __all__ = ["calls_of", "check"]
 
@@ -33,7 +34,6 @@ def check(prim: Primitive, calls: Sequence[Run] | None = None) -> None:
 
     Parameters
     ----------
-    prim : Primitive
     calls : sequence of (arrays, params), optional
         The calls to run; by default from its domain or its samples.
 
@@ -237,7 +237,7 @@ def _check_kernel(prim: Primitive, arrays: list[Any], params: dict[str, Any]) ->
     if prim.rounding.kind in ("sum", "product") and not prim.rounding.signed and not several:
         _check_terms(prim, arrays, params)
     if prim.kind == "elementwise":
-        shape = np.broadcast_shapes(*[a.shape for a in arrays])
+        shape = broadcast_shapes(*[a.shape for a in arrays])
         if np.shape(y) != shape:
             raise _wrong(prim, f"the kernel makes the shape {np.shape(y)} of {shape}; an elementwise op keeps it")
         bad = np.flatnonzero(np.isnan(y) if y.dtype.kind == "f" else np.zeros(shape))
@@ -367,7 +367,7 @@ def _check_rules(prim: Primitive, arrays: list[Any], params: dict[str, Any], y: 
         name = _named(prim, what, i)
         if what == "partial":
             made = run(name, rule, out, *xs)
-            if np.broadcast_shapes(np.shape(made), outputs[0].shape) != outputs[0].shape:
+            if broadcast_shapes(np.shape(made), outputs[0].shape) != outputs[0].shape:
                 _check_shape(prim, name, made, outputs[0].shape)
         elif what == "jvp":
             made = run(name, rule, np.ones_like(arrays[i]).view(_Watched), out, *xs)

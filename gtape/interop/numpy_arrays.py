@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.shown import shown
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.namespaces.catalogue import resolve
 from gtape.tensors.tensor import as_operand, is_tensor
 
@@ -193,7 +194,7 @@ def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 
 
 def _broadcast_arrays(*args: Any) -> Any:
-    shape = np.broadcast_shapes(*[_shape(a) for a in args])
+    shape = broadcast_shapes(*[_shape(a) for a in args])
     return builtins.tuple([T.broadcast_to(a, shape) for a in args])
 
 

@@ -11,6 +11,7 @@ from gtape.base.sections import add_sections
 from gtape.base.shown import shown
 from gtape.keras.loss_functions import checked, same_rank
 from gtape.keras.metric import MeanMetricWrapper, array_of
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import Tensor, wrap
 
@@ -48,7 +49,7 @@ def _labels(owner: str, y_true: Any, y_pred: Any) -> tuple[Any, Any]:
 def _agree(owner: str, a: Any, b: Any) -> Tensor:
     """1 where two arrays are equal, else 0."""
     try:
-        np.broadcast_shapes(a.shape, b.shape)
+        broadcast_shapes(a.shape, b.shape)
     except ValueError:
         raise ValueError(f"{owner}: `y_true` and `y_pred` do not fit: {a.shape} and {b.shape}") from None
     return wrap((a == b).astype(np.float32))
@@ -118,7 +119,6 @@ def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> scores = [[0.1, 0.2, 0.7], [0.6, 0.3, 0.1]]
     >>> tf.keras.metrics.top_k_categorical_accuracy([[0, 1, 0], [0, 0, 1]], scores, k=2).numpy()
     array([1., 0.], dtype=float32)
@@ -161,7 +161,6 @@ def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.metrics.sparse_categorical_accuracy([1, 0], [[0.2, 0.8], [0.3, 0.7]]).numpy()
     array([1., 0.], dtype=float32)
     """

@@ -67,7 +67,6 @@ def elu(x: Any, alpha: float = 1.0) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.activations.elu(tf.constant([-1000.0, 2.0]), alpha=0.5).numpy()
     array([-0.5,  2. ], dtype=float32)
     """
@@ -86,7 +85,6 @@ def gelu(x: Any, approximate: bool = False) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.activations.gelu(tf.constant([0.0, 40.0])).numpy()
     array([ 0., 40.], dtype=float32)
     """
@@ -100,7 +98,6 @@ def leaky_relu(x: Any, negative_slope: float = 0.2) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.activations.leaky_relu(tf.constant([-2.0, 2.0]), 0.25).numpy()
     array([-0.5,  2. ], dtype=float32)
     """
@@ -118,7 +115,6 @@ def softmax(x: Any, axis: int = -1) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.activations.softmax(tf.constant([[0.0, 0.0]])).numpy()
     array([[0.5, 0.5]], dtype=float32)
     """
@@ -131,7 +127,6 @@ def log_softmax(x: Any, axis: int = -1) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.activations.log_softmax([[5.0]]).numpy()
     array([[0.]], dtype=float32)
     """
@@ -164,7 +159,6 @@ def hard_silu(x: Any) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.activations.hard_silu(tf.constant([0.0, 5.0])).numpy()
     array([0., 5.], dtype=float32)
     """
@@ -221,7 +215,6 @@ def get(identifier: Any) -> Callable[..., Any]:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.keras.activations.get("relu")(-1.0))
     0.0
     """

@@ -120,7 +120,6 @@ def get(identifier: Any) -> Callable[..., Any] | None:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.constraints.get("non_neg")(tf.constant([-1.0, 2.0])).numpy()
     array([0., 2.], dtype=float32)
     """

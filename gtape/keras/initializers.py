@@ -429,7 +429,6 @@ def get(identifier: Any) -> Callable[..., Any]:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.initializers.get("ones")([2]).numpy()
     array([1., 1.], dtype=float32)
     """

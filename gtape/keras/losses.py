@@ -200,7 +200,6 @@ def get(identifier: Any) -> Callable[..., Any] | None:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.keras.losses.get("mse")([0.0], [2.0]))
     4.0
     """

@@ -37,7 +37,6 @@ def get(identifier: Any) -> Callable[..., Any] | None:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.keras.metrics.get("Mean")([1.0, 3.0]))
     2.0
     """

@@ -140,7 +140,6 @@ def get(identifier: Any) -> Callable[..., Any] | None:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.keras.regularizers.get("l2")(tf.constant([10.0])))
     1.0
     """

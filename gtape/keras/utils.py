@@ -84,7 +84,6 @@ def to_categorical(x: Any, num_classes: int | None = None) -> Any:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.utils.to_categorical([0, 2])
     array([[1., 0., 0.],
            [0., 0., 1.]], dtype=float32)

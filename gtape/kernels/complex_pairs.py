@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.kernels.broadcasting import broadcast_arrays, broadcast_shapes
 from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, exp_parts, over, sine_and_cosine, sum_pair, turn_and_rest
 from gtape.kernels.pairs import Pair, multiply_pairs
@@ -45,7 +46,7 @@ class ComplexPair:
         """The nearest complex128."""
         # the sign of a zero stays
         parts = [np.where(p[1] == 0, p[0], p[0] + p[1]) for p in (self.re, self.im)]
-        re, im = np.broadcast_arrays(*parts)
+        re, im = broadcast_arrays(*parts)
         out = np.empty(re.shape, np.complex128)
         out.real, out.imag = re, im
         return out
@@ -190,12 +191,12 @@ def _where(mask: Any, a: Any, b: Any) -> Any:
 
 
 def _filled(x: Any, value: Any) -> ComplexPair:
-    return _lifted(np.full(np.broadcast(x.re[0], x.im[0]).shape, value, np.complex128))
+    return _lifted(np.full(broadcast_shapes(np.shape(x.re[0]), np.shape(x.im[0])), value, np.complex128))
 
 
 def _together(*xs: Any) -> list[ComplexPair]:
     lifted = [_lifted(x) for x in xs]
-    parts = np.broadcast_arrays(*[p for x in lifted for p in (*x.re, *x.im)])
+    parts = broadcast_arrays(*[p for x in lifted for p in (*x.re, *x.im)])
     return [ComplexPair((a, b), (c, d)) for a, b, c, d in zip(*[iter(parts)] * 4, strict=True)]
 
 

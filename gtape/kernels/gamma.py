@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.kernels.broadcasting import broadcast_arrays
 from gtape.kernels.integrals import bernoulli
 from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import (
@@ -196,7 +197,7 @@ def _exp_of(log_factor: Pair, s: Any, q: Any, low: Any = 0.0) -> tuple[Any, Any]
 def polygamma(a: Any, x: Any) -> Any:
     """The a-th derivative of digamma at x, for whole a >= 0; NaN for other a."""
     dtype = np.result_type(a, x)
-    a, x = np.broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
+    a, x = broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
     out = np.full(x.shape, np.nan)
     for order in np.unique(a):
         if order >= 0 and order == np.floor(order) and np.isfinite(order):
@@ -345,7 +346,7 @@ def _zeta(s: Any, q: Any, log_factor: Pair | None = None, n: int = 0) -> Any:
 def zeta_derivative(s: Any, q: Any, *, n: int) -> Any:
     """The n-th derivative in q of Hurwitz's zeta function: (-1)^n s (s+1) ... (s+n-1) zeta(s+n, q)."""
     dtype = np.result_type(s, q)
-    s, q = np.broadcast_arrays(np.asarray(s, np.float64), np.asarray(q, np.float64))
+    s, q = broadcast_arrays(np.asarray(s, np.float64), np.asarray(q, np.float64))
     with np.errstate(all="ignore"):
         inside = (s > 1.0) & (q > 0.0) & np.isfinite(q) & np.isfinite(s)
         a, b = np.where(inside, s, 2.0), np.where(inside, q, 1.0)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.kernels.broadcasting import broadcast_arrays
 from gtape.kernels.gamma import digamma_derivative, lgamma_pair, slope_of_positive
 from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, exp_parts, over, sum_pair
@@ -26,7 +27,7 @@ _FAR = 200.0  # from this order on the mass of the density lies close to log(x),
 def flat_arrays(*arrays: Any) -> tuple[list[Any], tuple[int, ...], Any]:
     """Flat float64 arrays of one size, their common shape and dtype."""
     dtype = np.result_type(*arrays)
-    together = np.broadcast_arrays(*[np.asarray(v, np.float64) for v in arrays])
+    together = broadcast_arrays(*[np.asarray(v, np.float64) for v in arrays])
     return [v.ravel() for v in together], together[0].shape, dtype
 
 

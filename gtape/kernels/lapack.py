@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from gtape.kernels.broadcasting import broadcast_shapes
+
 Array = Any
 _FEW = 64  # up to here Python compares numbers faster than NumPy
 
@@ -131,7 +133,7 @@ def _solve(a: Array, b: Array) -> Array:
     try:
         out = np.linalg.solve(a, b)
     except np.linalg.LinAlgError:
-        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
         a, b = np.broadcast_to(a, batch + a.shape[-2:]), np.broadcast_to(b, batch + b.shape[-2:])
         out = _one_by_one(np.linalg.solve, a, b, like=b)
     return _known_matrices(a, out)
@@ -185,7 +187,7 @@ def triangular_solve(a: Array, b: Array, *, lower: bool) -> Array:
     n = a.shape[-1]
     if b.ndim < 2 or b.shape[-2] != n:
         raise ValueError(f"the right-hand side must have shape [..., {n}, k], not {b.shape}")
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     wa = np.broadcast_to(widened(a), (*batch, n, n))
     wb = np.broadcast_to(widened(b), batch + b.shape[-2:])
     one = np.tril if lower else np.triu

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gtape.kernels.broadcasting import broadcast_arrays
 from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, exact, exp_parts, expm1_pair, over, power_pair, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, sqrt_pair
@@ -32,7 +33,7 @@ class RealPair:
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, high: Any, low: Any = 0.0) -> None:
-        self.high, self.low = np.broadcast_arrays(np.asarray(high, np.float64), np.asarray(low, np.float64))
+        self.high, self.low = broadcast_arrays(np.asarray(high, np.float64), np.asarray(low, np.float64))
 
     @property
     def pair(self) -> Pair:

@@ -10,13 +10,13 @@ op imports only its own family. If the texts do not contain the name, all module
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from gtape.base.imports import import_module
 from gtape.declare.primitives import Primitive
 from gtape.namespaces import places
 
@@ -57,7 +57,7 @@ def _sources() -> dict[str, bytes]:
             import pkgutil
 
             for room in _ROOMS:
-                package = importlib.import_module(f"gtape.{room}")
+                package = import_module(f"gtape.{room}")
                 listed.update((m.name, b"") for m in pkgutil.walk_packages(package.__path__, f"gtape.{room}."))
         _texts.update(sorted(listed.items()))
     return _texts
@@ -86,7 +86,7 @@ def _declaring(name: str, *, exported: bool) -> list[str]:
 def load(name: str | None = None) -> None:
     """Import the modules that declare one primitive, or all modules, so that all primitives are declared."""
     for module in _sources() if name is None else _declaring(name, exported=False):
-        importlib.import_module(module)
+        import_module(module)
 
 
 def modules() -> dict[str, tuple[str, ...]]:
@@ -138,7 +138,7 @@ def find(name: str, namespace: str | None = None) -> Any:
 def _find(name: str, namespace: str | None, where: Iterable[str]) -> Any:
     found = None
     for each in where:
-        module = importlib.import_module(each)
+        module = import_module(each)
         spaces = _spaces(module)
         if spaces is not None and (namespace is None or namespace in spaces):
             value = _public(module).get(name)

@@ -21,7 +21,6 @@ def get_logger() -> logging.Logger:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.get_logger().name
     'gtape'
     """
@@ -38,7 +37,6 @@ def timestamp(name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> start = tf.timestamp()
     >>> bool(tf.timestamp() >= start)
     True
@@ -52,7 +50,6 @@ def get_current_name_scope() -> str:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> with tf.name_scope("encoder"):
     ...     print(tf.get_current_name_scope())
     encoder
@@ -66,7 +63,6 @@ def inside_function() -> bool:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.inside_function()
     False
     """
@@ -83,7 +79,6 @@ def is_symbolic_tensor(tensor: Any) -> bool:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.is_symbolic_tensor(tf.constant(1.0)), tf.is_symbolic_tensor(tf.keras.Input((2,)))
     (False, True)
     """

@@ -58,7 +58,6 @@ def cond(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.Variable(3.0)
     >>> with tf.GradientTape() as tape:
     ...     y = tf.cond(x > 0.0, lambda: x * x, lambda: -x)
@@ -125,7 +124,6 @@ def case(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.constant(2.0)
     >>> float(tf.case([(x < 1.0, lambda: x), (x < 5.0, lambda: x * 10.0)], default=lambda: -x))
     20.0
@@ -199,7 +197,6 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] |
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.switch_case(tf.constant(1), [lambda: "zero", lambda: "one"])
     'one'
     """
@@ -253,7 +250,6 @@ def while_loop(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.Variable(2.0)
     >>> with tf.GradientTape() as tape:
     ...     _, y = tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * x), (0, 1.0))
@@ -306,9 +302,6 @@ def _result(x: Any, back_prop: bool) -> Any:
     return stop_gradient(t)
 
 
-# ---------------------------------------------------------------------------------- what only a graph needs
-
-
 @diagnosed
 def group(*inputs: Any, **kwargs: Any) -> None:
     """Do nothing, because the arguments have run already.
@@ -327,7 +320,6 @@ def group(*inputs: Any, **kwargs: Any) -> None:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> v = tf.Variable(1.0)
     >>> tf.group(v.assign(2.0))
     """
@@ -342,7 +334,6 @@ def no_op(name: str | None = None) -> None:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.no_op()
     """
 

@@ -108,7 +108,6 @@ def map_fn(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.map_fn(lambda row: tf.reduce_sum(row), tf.constant([[1.0, 2.0], [3.0, 4.0]])).numpy()
     array([3., 7.], dtype=float32)
     >>> tf.map_fn(lambda i: i > 1, tf.constant([1, 2]), fn_output_signature=tf.bool).numpy()
@@ -175,7 +174,6 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.constant([[1.0, 2.0], [3.0, 4.0]])
     >>> tf.vectorized_map(lambda r: tf.tensordot(r, r, 1), x).numpy()
     array([ 5., 25.], dtype=float32)
@@ -200,9 +198,6 @@ def _repeated(t: Tensor, n: int) -> Tensor:
     from gtape.declare.primitives import REGISTRY
 
     return REGISTRY["broadcast_to"](t, shape=(n, *t._layout.shape[1:]))
-
-
-# ---------------------------------------------------------------------------------------------- folds and scans
 
 
 def _carried(before: Any, after: Any, what: str) -> Any:
@@ -275,7 +270,6 @@ def foldl(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.foldl(lambda a, x: 10.0 * a + x, tf.constant([1.0, 2.0, 3.0])))
     123.0
     """
@@ -292,7 +286,6 @@ def foldr(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.foldr(lambda a, x: 10.0 * a + x, tf.constant([1.0, 2.0, 3.0])))
     321.0
     """
@@ -324,7 +317,6 @@ def scan(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.scan(lambda a, x: a + x, tf.constant([1.0, 2.0, 3.0])).numpy()
     array([1., 3., 6.], dtype=float32)
     >>> tf.scan(lambda a, x: a * x, tf.constant([1.0, 2.0, 3.0]), initializer=10.0, reverse=True).numpy()

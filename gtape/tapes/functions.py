@@ -166,7 +166,6 @@ class Function:
 
         Examples
         --------
-        >>> import gtape as tf
         >>> double = tf.function(lambda x: 2.0 * x)
         >>> concrete = double.get_concrete_function(tf.TensorSpec([2], tf.float32))
         >>> concrete(tf.constant([1.0, 2.0])).numpy(), concrete.output_shapes
@@ -277,7 +276,6 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
 
     Examples
     --------
-    >>> import gtape as tf
     >>> @tf.function
     ... def double(x):
     ...     return 2.0 * x
@@ -346,7 +344,6 @@ def gradients(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> @tf.function
     ... def example():
     ...     a = tf.constant(0.0)
@@ -398,7 +395,6 @@ def hessians(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> @tf.function
     ... def curvature(x):
     ...     return tf.hessians(x[0] * x[0] * x[1], x)[0]

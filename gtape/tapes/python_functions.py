@@ -70,7 +70,6 @@ def py_function(func: Callable[..., Any] | None = None, inp: Any = None, Tout: A
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.Variable(3.0)
     >>> with tf.GradientTape() as tape:
     ...     y = tf.py_function(lambda t: t * t, [x], tf.float32)
@@ -114,7 +113,6 @@ def numpy_function(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> import numpy as np
     >>> tf.numpy_function(np.cumsum, [tf.constant([1.0, 2.0])], tf.float32).numpy()
     array([1., 3.], dtype=float32)

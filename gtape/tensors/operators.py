@@ -10,6 +10,7 @@ import numpy as np
 from gtape.base import late
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.errors import InvalidArgumentError
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.tensors.absent import put_on
 from gtape.tensors.tensor import Operators, PublicTensor, as_operand, is_tensor, wrap
 
@@ -47,7 +48,7 @@ def _elementwise_equal(a: Any, b: Any, op: Primitive, otherwise: bool) -> Any:
         except (ValueError, TypeError):
             shapes = []  # a ragged list, which the op has refused
         try:
-            np.broadcast_shapes(*shapes)
+            broadcast_shapes(*shapes)
         except ValueError:
             return wrap(np.bool_(otherwise))  # incompatible shapes are unequal, as in TensorFlow
         except TypeError:

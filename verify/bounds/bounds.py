@@ -53,7 +53,6 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
 
     Parameters
     ----------
-    prim : Primitive
     values : list of float64 arrays (or integer and boolean ones)
     y : float64 array
         The op's value there.

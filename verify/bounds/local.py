@@ -29,7 +29,6 @@ def check_locally(program: Program, seeds: list[Any], exact: dict[int, Any] | No
 
     Parameters
     ----------
-    program : Program
     seeds : list of arrays
         The cotangent of each output.
     exact : dict, optional
@@ -49,7 +48,6 @@ class Local(Algebra):
 
     Parameters
     ----------
-    program : Program
     exact : dict
         As for `check_locally`.
     """

@@ -44,7 +44,6 @@ def spreads(run: Callable[[NoiseWorld], list[Any]], dtype: Any, runs: int) -> li
         Computes in a world and returns a list of arrays or None.
     dtype : floating dtype
         The dtype whose rounding is imitated.
-    runs : int
 
     Returns
     -------

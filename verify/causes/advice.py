@@ -20,7 +20,6 @@ def add_advice(program: Program, report: Report) -> None:
 
     Parameters
     ----------
-    program : Program
     report : Report
         Its findings are changed in place.
     """

@@ -38,10 +38,8 @@ def choices_met(program: Program, oracle: Oracle, order: int, derivative: Deriva
 
     Parameters
     ----------
-    program : Program
     oracle : Oracle
         With the exact values of all nodes, for the recorded decisions.
-    order : int
     derivative : callable
         Oracle with the values of all nodes -> the exact derivative, as a list of object arrays or None.
 

@@ -46,10 +46,6 @@ def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failu
     g : cotangent of its outputs
     made : list
         The gradient that the user's function returned for each active input.
-
-    Returns
-    -------
-    Failure or None
     """
     world = jet_world(1)
     directions = _directions(oracle, node)

@@ -27,7 +27,6 @@ def left_the_range(program: Program, oracle: Oracle) -> Cause | None:
 
     Parameters
     ----------
-    program : Program
     oracle : Oracle
         With the exact values of all nodes.
     """
@@ -115,7 +114,6 @@ def without_slope(program: Program, oracle: Oracle) -> tuple[str, Node] | None:
 
     Parameters
     ----------
-    program : Program
     oracle : Oracle
         With the exact values of all nodes, at high precision.
     """

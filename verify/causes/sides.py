@@ -345,26 +345,17 @@ def as_a_whole(
         for index, interval in out.items():
             if wrong:
                 break
-            who_gives = "the claim is" if claimed else f"the convention of {who.op} at its kink gives"
+            gives = "the claim is" if claimed else f"the convention of {who.op} at its kink gives"
             if interval.agree:
                 reason = "the function as a whole has a derivative here: all one-sided derivatives agree"
-                reason += f", but {who_gives} another number"
+                reason += f", but {gives} another number"
             else:
-                reason = f"the one-sided derivatives of the function as a whole lie in {interval}, but {who_gives} "
+                reason = f"the one-sided derivatives of the function as a whole lie in {interval}, but {gives} "
                 reason += "a number outside"
-            wrong.append(
-                Finding(
-                    "convention",
-                    order=order,
-                    op=who.op,
-                    line=who.line,
-                    element=(s, index),
-                    inside=False,
-                    reason=reason,
-                    got=None if got[s] is None else np.asarray(got[s])[index].item(),
-                    exact=digits(interval.low) if interval.agree else None,
-                )  # fmt: skip
-            )
+            number = None if got[s] is None else np.asarray(got[s])[index].item()
+            truth = digits(interval.low) if interval.agree else None
+            told: dict[str, Any] = {"element": (s, index), "got": number, "exact": truth, "inside": False}
+            wrong.append(Finding("convention", order=order, op=who.op, line=who.line, reason=reason, **told))
     return [*wrong, *findings], exact
 
 

@@ -31,14 +31,8 @@ def ties_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
 
     Parameters
     ----------
-    program : Program
     oracle : Oracle
         With the exact values of all nodes.
-    order : int
-
-    Returns
-    -------
-    list of Finding
     """
     findings = []
     for node in program.nodes:

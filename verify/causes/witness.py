@@ -40,7 +40,6 @@ def add_witnesses(program: Program, report: Report) -> None:
 
     Parameters
     ----------
-    program : Program
     report : Report
         Its findings are changed in place. A custom gradient gets none, because its code is the user's.
     """

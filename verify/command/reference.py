@@ -159,10 +159,6 @@ def _beside(f: Callable[..., Any], at: tuple[Any, ...], argument: int, sign: int
 def conventions() -> tuple[Convention, ...]:
     """The results of every public op at its kinks.
 
-    Returns
-    -------
-    tuple of Convention
-
     Raises
     ------
     KeyError
@@ -207,10 +203,6 @@ def _point(prim: Primitive, kink: Any) -> tuple[tuple[Any, ...], str]:
 def ends() -> tuple[End, ...]:
     """The results of every public elementwise op at the ends of its domain.
 
-    Returns
-    -------
-    tuple of End
-
     Examples
     --------
     >>> row = next(e for e in ends() if e.op == "sqrt")
@@ -249,9 +241,6 @@ def _inside(interval: Any) -> float:
 def without_derivative() -> list[str]:
     """The public ops without any derivative, whose gradient is None."""
     return sorted(p.name for p in REGISTRY.values() if p.public and not p.differentiable and not p.place.outside)
-
-
-# ---------------------------------------------------------------------------------------------- the page
 
 
 def _number(x: float | None) -> str:

@@ -57,10 +57,6 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     order : {1, 2, 3}
         1 checks the gradient, 2 the Hessian, too, 3 all third derivatives, too.
 
-    Returns
-    -------
-    Report
-
     Raises
     ------
     TypeError

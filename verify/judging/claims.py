@@ -35,10 +35,6 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
         unconnected.
     order : {1, 2, 3}
 
-    Returns
-    -------
-    Report
-
     Raises
     ------
     ValueError

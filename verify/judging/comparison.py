@@ -23,7 +23,6 @@ class Comparison:
 
     Parameters
     ----------
-    order : int
     bounds : callable
         Number of noisy runs -> the global bound on each array; called when numbers exceed the tight bound.
     cause : callable

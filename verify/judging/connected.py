@@ -17,10 +17,6 @@ __all__ = ["followed", "order_of", "undecidable", "without_idle_targets"]
 def followed(program: Program) -> set[int]:
     """The nodes from which the tape that takes the gradient has a path back to a source.
 
-    Parameters
-    ----------
-    program : Program
-
     Returns
     -------
     set of int

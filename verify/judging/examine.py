@@ -37,7 +37,6 @@ class Gradient(Judgement):
 
     Parameters
     ----------
-    program : Program
     seeds : list of arrays or None
         Cotangent of each output.
     got, locally, claimed
@@ -120,7 +119,6 @@ def examine(
 
     Parameters
     ----------
-    program : Program
     seeds : list of arrays or None
         Cotangent of each output.
     got : list of arrays or None
@@ -129,10 +127,6 @@ def examine(
         Whether to check every op and rule by itself, too.
     claimed : bool
         Whether another library claims the numbers, which may follow conventions of its own at kinks.
-
-    Returns
-    -------
-    Report
     """
     chunks = chunks_of(program)
     if chunks is not None:

@@ -45,7 +45,6 @@ class Judgement:
 
     Parameters
     ----------
-    program : Program
     got : list of arrays or None
         The claimed numbers.
     locally : bool

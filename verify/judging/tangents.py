@@ -30,7 +30,6 @@ class Tangent(Judgement):
 
     Parameters
     ----------
-    program : Program
     tangents : list of arrays
         The direction, one array for each source.
     got : array or None

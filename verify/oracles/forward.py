@@ -11,12 +11,7 @@ __all__ = ["Pushing", "forward"]
 
 
 class Pushing:
-    """The arithmetic of a forward walk: how a tangent passes through an op; None stands for no tangent.
-
-    Parameters
-    ----------
-    program : Program
-    """
+    """The arithmetic of a forward walk: how a tangent passes through an op; None stands for no tangent."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -64,10 +59,8 @@ def forward(
 
     Parameters
     ----------
-    program : Program
     start : dict
         Node -> its own tangent, added to the one that arrives.
-    pushing : Pushing
     only : iterable of int, optional
         Nodes in order; all of them by default.
     given : dict, optional

@@ -34,8 +34,6 @@ class _Jets(Pushing):
 
     Parameters
     ----------
-    oracle : Oracle
-    k : int
     sessions : tuple of Session or None
         For each direction the session of the tape that takes the derivative.
     """
@@ -87,7 +85,6 @@ class Oracle(Replay):
         ----------
         tangents : dict
             Node -> its own tangent along each direction, or None; added to the tangents from the node's inputs.
-        only : node indices in order
         given : dict, optional
             Jets of some nodes, taken as they are.
         sessions : tuple of Session or None, optional

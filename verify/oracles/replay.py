@@ -31,7 +31,6 @@ class _Exact(Algebra):
 
     Parameters
     ----------
-    replay : Replay
     kept : dict
         Receives node -> (the cotangent that arrived, the cotangents that the rule made of it).
     """
@@ -61,7 +60,6 @@ class Replay:
 
     Parameters
     ----------
-    program : Program
     seeds : list of arrays
         The cotangent of each output of the program, as recorded floats.
     by_bodies : bool
@@ -274,7 +272,6 @@ def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | N
 
     Parameters
     ----------
-    node : Node
     cotangents : list of object arrays
         The upstream gradients, because a function may decide by their values.
 

@@ -129,10 +129,6 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
     seconds : float
         The time limit of one identity, which is then only tested at exact points.
 
-    Returns
-    -------
-    Proof
-
     Raises
     ------
     TypeError

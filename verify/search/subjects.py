@@ -238,10 +238,6 @@ def subjects(names: Sequence[str] | None = None) -> list[Subject]:
     names : sequence of str, optional
         Only these primitives.
 
-    Returns
-    -------
-    list of Subject
-
     Raises
     ------
     ValueError

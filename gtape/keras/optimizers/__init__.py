@@ -67,7 +67,6 @@ def serialize(optimizer: Optimizer) -> dict[str, Any]:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.optimizers.serialize(tf.keras.optimizers.SGD(0.5))["config"]["learning_rate"]
     0.5
     """
@@ -78,13 +77,8 @@ def serialize(optimizer: Optimizer) -> dict[str, Any]:
 def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Optimizer:
     """The optimizer that `serialize` described.
 
-    Returns
-    -------
-    Optimizer
-
     Examples
     --------
-    >>> import gtape as tf
     >>> settings = tf.keras.optimizers.serialize(tf.keras.optimizers.Adam(0.5))
     >>> float(tf.keras.optimizers.deserialize(settings).learning_rate)
     0.5

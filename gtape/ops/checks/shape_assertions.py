@@ -105,10 +105,6 @@ def assert_scalar(tensor: Any, name: Any = None, message: Any = None) -> Tensor:
     ----------
     tensor : tensor
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     ValueError

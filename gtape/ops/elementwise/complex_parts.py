@@ -20,6 +20,7 @@ from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError, OperandTypeError
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
@@ -174,7 +175,7 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     sa, sb = a._layout.shape, b._layout.shape
     if sa != sb:
         try:
-            shape = np.broadcast_shapes(sa, sb)
+            shape = broadcast_shapes(sa, sb)
         except ValueError:
             raise InvalidArgumentError(
                 f"complex: the shapes {a._layout.tensor_shape} and {b._layout.tensor_shape} do not fit"
@@ -215,9 +216,6 @@ def angle(input: Any, name: str | None = None) -> Tensor:
         raise OperandTypeError(f"angle needs complex or floating-point numbers, not {t.dtype.name}")
     value = np.where(np.less(t._value, 0), np.pi, 0.0).astype(t._layout.dtype)
     return wrap(value)
-
-
-# ---------------------------------------------------------------------------------------------- for `Primitive.complex`
 
 
 def magnitude(z: Tensor) -> Tensor:

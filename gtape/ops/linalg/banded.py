@@ -25,9 +25,6 @@ from gtape.tensors.tensor import Tensor
 __all__ = ["banded_triangular_solve", "tridiagonal_matmul", "tridiagonal_solve"]
 
 
-# ---------------------------------------------------------------------------------------------- tridiagonal equations
-
-
 def _transposed(xp: Any, d: Any) -> Any:
     """Diagonals of the transposed matrix: the upper one becomes the lower one, shifted by one place."""
     above = xp.shift(xp.strided_slice(d, key=_ROW[0]), axis=-1, by=1)

@@ -17,6 +17,7 @@ from gtape.declare.conventions import SOLUTIONS
 from gtape.declare.primitives import implicit, primitive
 from gtape.declare.rounding import EXACT, elimination
 from gtape.kernels import lapack
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.ops.linalg.matmul import adjoint_of
 from gtape.ops.shape.broadcasting import broadcast_to_op
 from gtape.tensors.operands import float_operand, matrix_operand, operands
@@ -115,7 +116,7 @@ def _pair(matrix: Any, rhs: Any, op: str) -> tuple[Tensor, Tensor]:
         )
     if sa[:-2] != sb[:-2]:
         try:
-            batch = np.broadcast_shapes(sa[:-2], sb[:-2])
+            batch = broadcast_shapes(sa[:-2], sb[:-2])
         except ValueError:
             raise errors.InvalidArgumentError(
                 f"{op}: the batch axes of {matrix._layout.tensor_shape} and {rhs._layout.tensor_shape} do not fit"

@@ -20,6 +20,7 @@ from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import elimination
 from gtape.engine.worlds import TAPE
 from gtape.errors import InvalidArgumentError
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.kernels.double import doubled
 from gtape.ops.linalg.diagonal import diag_part
 from gtape.ops.linalg.equations import triangular_solve
@@ -33,9 +34,6 @@ from gtape.tensors.tensor import Tensor, as_operand, wrap
 __all__ = ["lu", "lu_matrix_inverse", "lu_reconstruct", "lu_solve", "matrix_rank"]
 
 Array = Any
-
-
-# ---------------------------------------------------------------------------------------------- primitive
 
 
 def _eliminate(a: Array, k: int) -> None:
@@ -242,7 +240,7 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
     b = as_operand(rhs, x)
     if b.ndim < 2:
         raise ValueError(f"lu_solve: `rhs` must have at least 2 dimensions: columns, shape [..., n, k], not {b.shape}")
-    lead = np.broadcast_shapes(x._layout.shape[:-2], b._layout.shape[:-2])
+    lead = broadcast_shapes(x._layout.shape[:-2], b._layout.shape[:-2])
     b = REGISTRY["broadcast_to"](b, shape=(*lead, *b._layout.shape[-2:]))
     picked = _rows(b, wrap(np.broadcast_to(order._value, (*lead, order._layout.shape[-1]))))
     return triangular_solve(_upper(TAPE, x), triangular_solve(_unit_lower(TAPE, x), picked), lower=False)

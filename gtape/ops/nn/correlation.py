@@ -25,7 +25,6 @@ __all__: list[str] = []
 _PARAMS = ("strides", "dilations", "padding", "groups")
 
 
-# ---------------------------------------------------------------------------------------------- leading axes
 #
 # A batched cotangent has leading axes. In images they join the axis of images; in a filter, or in the second images of
 # a product, they join the channels of each group.

@@ -11,6 +11,7 @@ from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.declare.conventions import ENTROPIES, SUMMED, conventional
 from gtape.declare.primitives import REGISTRY, elementwise
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.kernels.pairs import add_pairs, log_pair, two_sum, wide
 from gtape.ops.nn.softmax import cross_entropy_op, logits_and_axis
 from gtape.ops.shape.broadcasting import broadcast_to_op
@@ -111,7 +112,7 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, 
     labels, logits = _labels_like(labels, logits)
     if labels._layout.shape != logits._layout.shape:
         try:
-            shape = np.broadcast_shapes(labels._layout.shape, logits._layout.shape)
+            shape = broadcast_shapes(labels._layout.shape, logits._layout.shape)
         except ValueError:
             raise errors.InvalidArgumentError(
                 f"softmax_cross_entropy_with_logits: logits and labels must be broadcastable: "

@@ -11,6 +11,7 @@ from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.declare.conventions import DEVIATIONS, RATIOS, conventional
 from gtape.declare.primitives import REGISTRY
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.ops.nn.correlation import correlate
 from gtape.ops.reduction.sums import sum_op
 from gtape.ops.shape.spatial import rank, reshaped
@@ -157,7 +158,7 @@ def weighted_moments(
     w = as_operand(frequency_weights, x)
     if w._layout.dtype != x._layout.dtype:
         w = REGISTRY["cast"](w, dtype=x._layout.dtype)
-    shape = np.broadcast_shapes(x._layout.shape, w._layout.shape)
+    shape = broadcast_shapes(x._layout.shape, w._layout.shape)
     whole = w if w._layout.shape == shape else REGISTRY["broadcast_to"](w, shape=shape)
     axis = axes_of(axes, len(shape))
     total = sum_op(whole, axis=axis, keepdims=True)

@@ -30,9 +30,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-# ---------------------------------------------------------------------------------------------- the two kinds
-
-
 def _argmax(x: Tensor, first: bool, w: Windows, op: str) -> Tensor:
     """The place in the flat input of the greatest element of each window."""
 

@@ -12,6 +12,7 @@ from gtape.base.docstrings import documented_like
 from gtape.base.tensor_shape import TensorShape
 from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.ops.picking.gather import index_values
 from gtape.tensors.argument_checks import each
 from gtape.tensors.axes import static_ints
@@ -44,7 +45,7 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     """
     dtype = as_operand(shape_x)._layout.dtype
     try:
-        found = np.broadcast_shapes(static_ints(shape_x), static_ints(shape_y))
+        found = broadcast_shapes(static_ints(shape_x), static_ints(shape_y))
     except ValueError:
         raise InvalidArgumentError(f"Incompatible shapes for broadcasting: {shape_x} and {shape_y}") from None
     return wrap(np.array(found, dtype if dtype.kind in "iu" else np.int32))
@@ -71,7 +72,7 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
     """
     shapes = [TensorShape(s) for s in (shape_x, shape_y)]
     try:
-        return TensorShape(np.broadcast_shapes(*[static_ints(s.as_list()) for s in shapes]))
+        return TensorShape(broadcast_shapes(*[static_ints(s.as_list()) for s in shapes]))
     except ValueError:
         raise ValueError(f"Incompatible shapes for broadcasting: {shapes[0]} and {shapes[1]}") from None
 

@@ -90,9 +90,6 @@ def generator_for(op: str, dtype: Any, seed: Any) -> np.random.Generator:
     return stream(top, 1, int(seed), int.from_bytes(f"{op} {key[1]}".encode()) & _WORD, count)
 
 
-# ---------------------------------------------------------------------------------------------- raw draws
-
-
 @diagnosed
 def shape_of_draw(shape: Any) -> tuple[int, ...]:
     """The shape argument of a random op."""

@@ -10,6 +10,7 @@ from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.errors import InvalidArgumentError
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.ops.random.draws import seed_words, shape_of_draw, stream
 from gtape.ops.random.samplers import (
     binomial_from,
@@ -125,7 +126,7 @@ def stateless_gamma(
     """
     whole = shape_of_draw(shape)
     sizes = [convert_to_tensor(p)._layout.shape for p in (alpha, beta) if p is not None]
-    inner = np.broadcast_shapes(*sizes)
+    inner = broadcast_shapes(*sizes)
     if inner and whole[-len(inner) :] != inner:
         raise InvalidArgumentError(
             f"stateless_gamma: shape {list(whole)} does not end in {list(inner)}, the parameters'"

@@ -66,10 +66,6 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
     ----------
     input_tensor : floating-point tensor, any shape
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.OperandTypeError
@@ -92,10 +88,6 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
 @documented_like(reduce_variance)
 def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Standard deviation along axes; where all elements are equal, a kink, its gradient is 0.
-
-    Returns
-    -------
-    Tensor
 
     Examples
     --------

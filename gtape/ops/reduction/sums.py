@@ -201,10 +201,6 @@ def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
     input_tensor : number tensor, any shape
         The mean of integers is an integer, rounded towards zero.
 
-    Returns
-    -------
-    Tensor
-
     Examples
     --------
     >>> float(tf.reduce_mean([1.0, 2.0, 6.0]))

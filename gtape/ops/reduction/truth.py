@@ -102,10 +102,6 @@ def count_nonzero(
     dtype : dtype
         Of the result.
 
-    Returns
-    -------
-    Tensor
-
     Examples
     --------
     >>> int(tf.math.count_nonzero([0.0, 2.0, 3.0]))

@@ -12,6 +12,7 @@ from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, UnimplementedError
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.ops.shape.decisions import decided
 from gtape.tensors.axes import check_room, one_axis, scalar_int, static_ints
 from gtape.tensors.indexed_slices import IndexedSlices
@@ -64,9 +65,6 @@ _cast = linear(
     params=("dtype",), batched=True, role=("conversion", "pointwise"), rounding=ulps(0.5),
     samples=((((3,),), {"dtype": np.dtype(np.float64)}), (((),), {"dtype": np.dtype(np.float64)})),
 )  # fmt: skip
-
-
-# ---------------------------------------------------------------------------------------------- public functions
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
@@ -369,7 +367,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
         a = cast(a, dtypes.float64 if a._layout.dtype.itemsize >= 4 else dtypes.float32)
     if not b._layout.inexact:
         b = cast(b, a.dtype)
-    whole = np.broadcast_shapes(a._layout.shape, b._layout.shape)
+    whole = broadcast_shapes(a._layout.shape, b._layout.shape)
     at = one_axis(axis, len(whole) + 1, "result")
     shape = (*whole[:at], 1, *whole[at:])
     a, b = [REGISTRY["reshape"](REGISTRY["broadcast_to"](t, shape=whole), shape=shape) for t in (a, b)]
