@@ -11,6 +11,7 @@ from typing import Any
 # The module of each public name.
 _NAMES = {
     "Finding": "gtape.verify.verdicts.verdict",
+    "Options": "gtape.base.verification",
     "Proof": "gtape.verify.proofs.proof",
     "Report": "gtape.verify.verdicts.verdict",
     "check": "gtape.verify.judging.api",
@@ -21,7 +22,7 @@ _NAMES = {
 # The full name of each module that is public itself.
 _MODULES = {"census": "gtape.verify.search.census", "strategies": "gtape.verify.strategies"}
 
-__all__ = ["Finding", "Proof", "Report", "census", "check", "exact", "judge", "prove", "strategies"]
+__all__ = ["Finding", "Options", "Proof", "Report", "census", "check", "exact", "judge", "prove", "strategies"]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,7 @@ from gtape import errors, nest
 from gtape.base import late
 from gtape.base.blocks import Leaving
 from gtape.base.shown import shown
-from gtape.base.verification import verify_mode
+from gtape.base.verification import is_switched_off, verify_mode
 from gtape.engine.requests import UnconnectedGradients, wants_zeros, zeros_for
 from gtape.engine.rules import absorb_zeros
 from gtape.engine.worlds import TAPE
@@ -259,14 +259,14 @@ class ForwardAccumulator:
         if not isinstance(x, (Tensor, Variable)):
             raise errors.NotATensorError(f"jvp() looks up tensors and variables, not {type(x).__name__} ({shown(x)})")
         found = self._push.tangent(x)
-        if self._mode and x._layout.inexact and _traced(x._record):
+        if self._mode and x._layout.inexact and _traced(x._record) and not is_switched_off():
             late.flag.check_jvp(
                 self._session,
                 [p for p, _ in self._directions],
                 [t for _, t in self._directions],
                 x,
                 found,
-                strict=self._mode == "strict",
+                mode=self._mode,
             )
         if found is None and zero:
             return zeros_for(x)

@@ -10,7 +10,7 @@ import numpy as np
 from gtape import dtypes, nest
 from gtape.base.blocks import Leaving, block, is_open
 from gtape.base.shown import shown
-from gtape.base.verification import verify_mode
+from gtape.base.verification import checked_mode, verify_mode
 from gtape.engine.differentiation import differentiate
 from gtape.engine.jacobians import batch_jacobian, jacobians, release
 from gtape.engine.requests import (
@@ -78,9 +78,10 @@ class GradientTape:
         Whether gradients may be taken more than once.
     watch_accessed_variables : bool
         Whether trainable variables are watched when they are read inside the block.
-    verify : bool or "strict", keyword only
+    verify : bool, "strict" or gtape.verify.Options, keyword only
         Check every gradient against the exact derivative; raises `VerificationError` when they disagree.
-        "strict" raises also when a gradient cannot be decided, which otherwise only warns.
+        "strict" raises also when a gradient cannot be decided, which otherwise only warns. Options say which verdicts
+        raise, and what is checked. By default `verifying` blocks and the environment variable GTAPE_VERIFY decide.
 
     Examples
     --------
@@ -94,10 +95,8 @@ class GradientTape:
     """
 
     def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True, *, verify: Any = None) -> None:
-        if verify is not None and not (
-            (isinstance(verify, int) and verify in (0, 1)) or (isinstance(verify, str) and verify == "strict")
-        ):
-            raise ValueError(f"verify takes True, False or 'strict', not {shown(verify)}")
+        if verify is not None:
+            verify = checked_mode(verify, "verify takes")
         try:
             self._persistent = bool(persistent)
             self._watch_accessed = bool(watch_accessed_variables)

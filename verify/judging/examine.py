@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.deadline import OutOfTime
 from gtape.base.quiet import quietly
 from gtape.recording.record import off
 from gtape.symbolic.balls import precision, sides_of_zeros
@@ -117,9 +118,10 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
         report = judgement.examine()
         if report.verdict in ("rule", "unstable"):
             report = _on_a_cut(judgement) or report
-        if not report.ok:
-            add_witnesses(program, report)
-        add_advice(program, report)
+        with contextlib.suppress(OutOfTime):  # because a finding stands without them
+            if not report.ok:
+                add_witnesses(program, report)
+            add_advice(program, report)
         return report
 
 
@@ -141,8 +143,10 @@ def _in_chunks(chunks: Chunks, seeds: list[Any], got: list[Any], locally: bool) 
                 chunks.outside(f, chunk.place)
                 key = (f.verdict, f.op, f.line, f.order, f.inside, f.element and f.element[0])
                 known = told.setdefault(key, f)
+                fewest = min([x.digits for x in (f, known) if x.digits is not None], default=None)
                 if known is not f and (f.ulps or 0.0) > (known.ulps or 0.0):
                     told[key] = f
+                told[key].digits = fewest
             wrong = [f for f in found if not f.ok and f.verdict != "undecided"]  # an undecided chunk only warns
             if wrong:
                 if chunk.place.stop < chunks.length:
