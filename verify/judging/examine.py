@@ -7,19 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.deadline import OutOfTime
 from gtape.base.quiet import quietly
 from gtape.recording.record import off
 from gtape.symbolic.balls import precision, sides_of_zeros
 from gtape.symbolic.program import Program
 from gtape.verify.bounds.local import check_locally
 from gtape.verify.bounds.noise import global_bounds
-from gtape.verify.causes.advice import add_advice
+from gtape.verify.causes.advice import explain
 from gtape.verify.causes.blame import blame
 from gtape.verify.causes.conventions import flipped_branch
 from gtape.verify.causes.customs import least_stable, only_rounded
 from gtape.verify.causes.float_range import left_the_range
-from gtape.verify.causes.witness import add_witnesses
 from gtape.verify.judging.chunks import Chunks, chunks_of
 from gtape.verify.judging.comparison import ROUNDINGS
 from gtape.verify.judging.connected import order_of
@@ -118,10 +116,7 @@ def examine(program: Program, seeds: list[Any], got: list[Any], *, locally: bool
         report = judgement.examine()
         if report.verdict in ("rule", "unstable"):
             report = _on_a_cut(judgement) or report
-        with contextlib.suppress(OutOfTime):  # because a finding stands without them
-            if not report.ok:
-                add_witnesses(program, report)
-            add_advice(program, report)
+        explain(program, report)
         return report
 
 
@@ -161,6 +156,7 @@ def _in_chunks(chunks: Chunks, seeds: list[Any], got: list[Any], locally: bool) 
             for f in check_locally(chunks.rest(), seeds):
                 f.order = order_of(program)
                 report.findings.append(f)
+        explain(program, report)
     return report
 
 

@@ -17,7 +17,7 @@ from gtape.recording.record import off
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Program
 from gtape.tensors.indexed_slices import IndexedSlices
-from gtape.verify.causes.advice import add_advice
+from gtape.verify.causes.advice import explain
 from gtape.verify.causes.branches import branches_met
 from gtape.verify.judging.connected import depth_of, order_of, without_idle_targets
 from gtape.verify.judging.examine import examine
@@ -109,7 +109,7 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
 
     def check(report: Report) -> None:
         report.extend(Tangent(program, [np.asarray(t._value) for t in tangents], _raw(got)).examine())
-        add_advice(program, report)
+        explain(program, report, forward=True)
         report.findings += branches_met(session, primals, order_of(program))
 
     _run(check, program, options)

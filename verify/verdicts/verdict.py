@@ -46,7 +46,7 @@ def _plain(x: Any) -> Any:
 
 
 _COLUMNS = 100
-_LABEL = 10  # columns of a label with its indentation
+_LABEL = 11  # columns of a label with its indentation
 
 # The verdicts about rounding, for which a number of right digits can be asked.
 _OF_ROUNDING = frozenset({"unstable", "cancellation", "conditioning"})
