@@ -7,12 +7,12 @@ import math
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from gtape.base.blocks import block
 from gtape.base.shown import shown
 
-__all__ = ["FAILING", "Options", "checked_mode", "is_sampled", "is_switched_off", "verify_mode", "verifying"]
+__all__ = ["FAILING", "Mode", "Options", "checked_mode", "is_sampled", "is_switched_off", "verify_mode", "verifying"]
 
 # The verdicts that `fail_on` may name.
 FAILING = (
@@ -146,7 +146,7 @@ class Options:
         return _STRICT if mode == "strict" else _DEFAULT
 
     @classmethod
-    def from_text(cls, text: str) -> bool | str | Options:
+    def from_text(cls, text: str) -> Mode:
         """The mode that a text stands for, in the form of the environment variable GTAPE_VERIFY.
 
         Parameters
@@ -272,6 +272,8 @@ def _flag(name: str, given: Any) -> bool:
     return bool(given)
 
 
+Mode: TypeAlias = bool | Literal["strict"] | Options
+
 _DEFAULT = Options()
 _STRICT = Options(strict=True)
 
@@ -321,7 +323,7 @@ _calls: dict[Options, _Calls] = {}  # for tapes with options of their own, and f
 
 
 @block
-def verifying(mode: bool | str | Options = True) -> Iterator[None]:
+def verifying(mode: Mode = True) -> Iterator[None]:
     """Check every gradient of every tape that is made inside the block, as ``GradientTape(verify=True)`` does.
 
     Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from gtape.tensors.tensor import Tensor, constant
 from gtape.tensors.variable import Variable
 
 __all__ = ["ForwardAccumulator", "jvp_of"]
+
+_K = TypeVar("_K")
 
 
 def jvp_of(
@@ -272,6 +274,17 @@ class ForwardAccumulator:
             return zeros_for(x)
         return found
 
+    # A tangent may be None or IndexedSlices, so that `Any` stands beside `Tensor`.
+    @overload
+    def jvp(self, primals: Tensor | Variable, unconnected_gradients: Any = ...) -> Tensor | Any: ...
+    @overload
+    def jvp(self, primals: list[Any], unconnected_gradients: Any = ...) -> list[Tensor | Any]: ...
+    @overload
+    def jvp(self, primals: tuple[Any, ...], unconnected_gradients: Any = ...) -> tuple[Tensor | Any, ...]: ...
+    @overload
+    def jvp(self, primals: dict[_K, Any], unconnected_gradients: Any = ...) -> dict[_K, Tensor | Any]: ...
+    @overload
+    def jvp(self, primals: Any, unconnected_gradients: Any = ...) -> Any: ...
     def jvp(self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:
         """The tangents of tensors that were computed inside the block.
 

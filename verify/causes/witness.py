@@ -17,6 +17,7 @@ from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
 from gtape.verify.causes.source_text import declaration_of, definition_of, importing_line, literal
+from gtape.verify.verdicts.collect import uncollected
 from gtape.verify.verdicts.naming import importing
 from gtape.verify.verdicts.verdict import Finding, Report
 
@@ -273,7 +274,7 @@ def _shows(text: str) -> bool:
     before = _trying.get()
     try:
         _trying.set(True)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), uncollected():
             warnings.simplefilter("ignore")
             exec(compile(text, "<witness>", "exec"), {})
     except VerificationError as e:
