@@ -213,9 +213,8 @@ def test_a_region_is_switched_off_inside_a_block_and_on_again_behind_it() -> Non
         with tf.verifying(False):
             assert verify_mode() is False
             assert gradient(wrong_square, 3.0).numpy() == 3.0
-            with tf.verifying("strict"):
-                with pytest.raises(tf.VerificationError):
-                    gradient(wrong_square, 3.0)
+            with tf.verifying("strict"), pytest.raises(tf.VerificationError):
+                gradient(wrong_square, 3.0)
             with pytest.raises(tf.VerificationError):  # a tape with a mode of its own
                 gradient(wrong_square, 3.0, True)
             assert verify_mode() is False
@@ -350,5 +349,8 @@ def test_options_are_values() -> None:
     for refused in ("sometimes", 2, {"order": 1}, Options):
         with pytest.raises(ValueError, match=r"True or 'strict', or a gtape.verify.Options, not"):
             tf.GradientTape(verify=refused)
-        with pytest.raises(ValueError, match=r"True or 'strict', or a gtape.verify.Options, not"), tf.verifying(refused):
+        with (
+            pytest.raises(ValueError, match=r"True or 'strict', or a gtape.verify.Options, not"),
+            tf.verifying(refused),
+        ):
             pass

@@ -84,7 +84,7 @@ def _add_correction(program: Program, f: Finding) -> None:
     if node is None:
         return
     if node.kind == "custom":
-        f.line = place_of(node.call[0]) or f.line
+        f.defined = place_of(node.call[0])
     if f.instead is not None or f.verdict != "rule":
         return
     if node.kind == "custom":

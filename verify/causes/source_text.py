@@ -20,8 +20,9 @@ from gtape.engine.custom import CustomGradient
 from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
 
-__all__ = ["declaration_of", "definition_of", "importing_line", "literal", "place_of"]
+__all__ = ["IMPORTS", "declaration_of", "definition_of", "import_of", "literal", "place_of"]
 
+IMPORTS = "import numpy as np\nimport gtape\n"  # the first lines of every program
 _MOST = 40  # definitions of one program
 _LARGEST = 64  # numbers of an array that is written out
 
@@ -62,8 +63,8 @@ def place_of(f: Any) -> tuple[str, int, str] | None:
     return file, number, function.__name__
 
 
-def importing_line(f: Any) -> tuple[str, str] | None:
-    """The line that imports a function from its module, and its name there; None if its module does not hold it.
+def import_of(f: Any) -> tuple[str, str] | None:
+    """A program that imports a function from its module, and its name there; None if its module does not hold it.
 
     Parameters
     ----------
@@ -77,7 +78,7 @@ def importing_line(f: Any) -> tuple[str, str] | None:
     name = function.__qualname__
     if not name.isidentifier() or _plain_function(getattr(module, name, None)) is not function:
         return None
-    return f"from {module.__name__} import {name}\n", name
+    return f"{IMPORTS}from {module.__name__} import {name}\n", name
 
 
 def definition_of(f: Any) -> tuple[str, str] | None:
@@ -157,7 +158,7 @@ class _Program:
     """Collects imports and definitions, each behind those that it needs."""
 
     def __init__(self) -> None:
-        self.imports: dict[str, None] = {}
+        self.imports: dict[str, None] = dict.fromkeys(IMPORTS.splitlines())
         self.parts: list[str] = []
         self.known: set[str] = set()
 

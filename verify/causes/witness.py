@@ -16,7 +16,7 @@ from gtape.errors import VerificationError
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
-from gtape.verify.causes.source_text import declaration_of, definition_of, importing_line, literal
+from gtape.verify.causes.source_text import IMPORTS, declaration_of, definition_of, import_of, literal
 from gtape.verify.verdicts.collect import uncollected
 from gtape.verify.verdicts.naming import importing
 from gtape.verify.verdicts.verdict import Finding, Report
@@ -33,9 +33,8 @@ _FORWARD = 0  # stands for the order of a witness in forward mode
 _LONGEST = 20  # ops of a program that is written out whole
 _COLUMNS = 100
 
-_IMPORTS = "import numpy as np\nimport gtape\n"
 _HEAD = f"""\
-{_IMPORTS}from gtape.declare.primitives import REGISTRY
+{IMPORTS}from gtape.declare.primitives import REGISTRY
 """
 
 
@@ -73,7 +72,7 @@ def _witness(program: Program, finding: Finding, forward: bool) -> tuple[str | N
     reasons: list[str] = []
     for text, header in _candidates(program, node, finding, reasons, forward):
         if _shows(text):
-            return header + (text.removeprefix(_IMPORTS) if header.startswith(_IMPORTS) else text), None
+            return header + (text.removeprefix(IMPORTS) if header.startswith(IMPORTS) else text), None
     if not reasons:
         who = "no single op is to blame, and the recorded ops" if node is None else f"{node.name} alone"
         reasons.append(f"{who}, run again, {'do' if node is None else 'does'} not show the fault")
@@ -100,8 +99,8 @@ def _candidates(
 def _definitions(node: Node, reasons: list[str]) -> list[Any]:
     """Heads that define a custom gradient, each with its name there."""
     function = node.call[0]
-    found = [definition_of(function), importing_line(function)]
-    made = [(f"{_IMPORTS}{text}", name) for text, name in filter(None, found)]
+    found = [definition_of(function), import_of(function)]
+    made = [pair for pair in found if pair is not None]
     if not made:
         reasons.append(f"the source of {node.name} is unknown")
     return made
@@ -116,7 +115,7 @@ def _declaring(prim: Any) -> str:
     """The lines that declare an op again; empty for an op of gtape."""
     line = importing(prim)
     text = declaration_of(prim) if line.startswith("#") else None
-    return line if text is None else f"{_IMPORTS}{text}"
+    return line if text is None else text
 
 
 def _inputs(program: Program, node: Node, finding: Finding, reasons: list[str]) -> list[list[Any]]:
@@ -255,7 +254,7 @@ def _whole(program: Program, reasons: list[str]) -> Callable[[int], str] | None:
             if not definitions or isinstance(n.output, tuple):
                 return None
             text, name = definitions[0]
-            head += text
+            head += text.removeprefix(IMPORTS)
             called = {f"xs[{a}]": names[j] for a, j in enumerate(n.inputs)}
             made = re.sub(r"xs\[\d+\]", lambda m, called=called: called[m[0]], _call_of_custom(n, name))  # type: ignore[misc]
         else:

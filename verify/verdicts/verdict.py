@@ -65,7 +65,9 @@ class Finding:
     op : str or None
         The op to blame, if known.
     line : (file, number, function) or None
-        The line of the user's code that called the op; for a wrong custom gradient, the line of its function.
+        The line of the user's code that called the op.
+    defined : (file, number, function) or None
+        For a wrong custom gradient, the line that defines its function.
     element : tuple or None
         (source number, index in that source). For an op checked by itself (part, index), where the part is its "value",
         "argument 0" for the derivative by this argument, or "sum" for the sum of its cotangents.
@@ -103,8 +105,8 @@ class Finding:
     """
 
     __slots__ = (
-        "condition", "digits", "element", "exact", "got", "inside", "instead", "line", "ok", "op", "order", "reason",
-        "source", "ulps", "verdict", "without_witness", "witness",
+        "condition", "defined", "digits", "element", "exact", "got", "inside", "instead", "line", "ok", "op", "order",
+        "reason", "source", "ulps", "verdict", "without_witness", "witness",
     )  # fmt: skip
 
     def __init__(
@@ -136,6 +138,7 @@ class Finding:
         self.digits = _digits_of(got, exact) if digits is None else digits
         self.reason, self.instead, self.witness = reason, instead, witness
         self.without_witness: str | None = None
+        self.defined: Any = None
         self.source: str | None = None
         if ok is None:
             ok = verdict in ("correct", "conditioning", "range") or (verdict == "convention" and inside is not False)
@@ -167,8 +170,8 @@ class Finding:
         if self.exact is not None:
             lines += _wrapped("exact", self.exact)
         lines += _wrapped("digits", self._digits_told())
-        if self.line:
-            lines += _wrapped("where", place_text(self.line))
+        where = [place_text(line) for line in (self.defined, self.line) if line]
+        lines += _wrapped("where", ",\ncalled at ".join(where))
         reason, instead = plain_lines(self.reason), plain_lines(self.instead or "")
         lines += _wrapped("why", reason.removesuffix(f"; {instead}") if instead else reason)
         lines += _wrapped("instead", instead)
