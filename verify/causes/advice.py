@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import numpy as np
@@ -69,9 +68,13 @@ def explain(program: Program, report: Report, *, forward: bool = False) -> None:
     forward : bool
         Whether the findings are about forward mode.
     """
-    with contextlib.suppress(OutOfTime):  # because a finding stands without its explanation
-        if not report.ok:
+    if not report.ok:
+        try:
             add_witnesses(program, report, forward=forward)
+        except OutOfTime:  # the findings stand without a witness
+            for f in report.findings:
+                if not f.ok and f.verdict in ("rule", "unstable") and f.witness is None:
+                    f.without_witness = "the budget of time was used up"
     _add_replacements(program, report)
     for f in report.findings:
         if not f.ok and f.verdict in ("rule", "unstable") and f.op is not None:

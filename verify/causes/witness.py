@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.deadline import OutOfTime
 from gtape.errors import VerificationError
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor
@@ -211,20 +212,21 @@ def _call_of_custom(node: Node, name: str) -> str:
     """The recorded call of a custom gradient, with its tensors taken from ``xs``."""
     _, args, kwargs = node.call
     places = itertools.count()
-
-    def written(x: Any) -> str:
-        if isinstance(x, (list, tuple)):
-            parts = ", ".join(map(written, x))
-            return f"[{parts}]" if isinstance(x, list) else f"({parts}{',' * (len(x) == 1)})"
-        if isinstance(x, dict):
-            return "{" + ", ".join([f"{k!r}: {written(x[k])}" for k in sorted(x)]) + "}"
-        place = next(places)
-        is_data = isinstance(x, (Tensor, Variable, np.ndarray, np.generic))
-        return f"xs[{place}]" if is_data else literal(x) or repr(x)
-
-    words = list(map(written, args))
+    words = [_argument(x, places) for x in args]
     words += [f"{k}={literal(v) or repr(v)}" for k, v in kwargs.items()]
     return _broken(f"{name}(", words)
+
+
+def _argument(x: Any, places: Iterator[int]) -> str:
+    """One argument of a custom gradient; its tensors are the next of ``xs``."""
+    if isinstance(x, (list, tuple)):
+        parts = ", ".join([_argument(part, places) for part in x])
+        return f"[{parts}]" if isinstance(x, list) else f"({parts}{',' * (len(x) == 1)})"
+    if isinstance(x, dict):
+        return "{" + ", ".join([f"{k!r}: {_argument(x[k], places)}" for k in sorted(x)]) + "}"
+    place = next(places)
+    is_data = isinstance(x, (Tensor, Variable, np.ndarray, np.generic))
+    return f"xs[{place}]" if is_data else literal(x) or repr(x)
 
 
 def _whole(program: Program, reasons: list[str]) -> Callable[[int], str] | None:
@@ -271,16 +273,20 @@ def _whole(program: Program, reasons: list[str]) -> Callable[[int], str] | None:
 def _shows(text: str) -> bool:
     """True if the text runs and raises a VerificationError with a fitting verdict."""
     before = _trying.get()
+    names: dict[str, Any] = {}
     try:
         _trying.set(True)
         with warnings.catch_warnings(), uncollected():
             warnings.simplefilter("ignore")
-            exec(compile(text, "<witness>", "exec"), {})
+            exec(compile(text, "<witness>", "exec"), names)
     except VerificationError as e:
         # Refuse a domain error, because then the op alone does not show the fault.
         return e.report.verdict in ("rule", "unstable", "undecided")
+    except OutOfTime:
+        raise
     except Exception:
         return False
     finally:
         _trying.set(before)
+        names.clear()  # its functions hold it, and this cycle would wait for the collector
     return False
