@@ -326,7 +326,7 @@ def gradients(
     aggregation_method: Any = None,
     stop_gradients: Any = None,
     unconnected_gradients: Any = UnconnectedGradients.NONE,
-) -> list[Any]:
+) -> list[Tensor | Any]:
     """The gradient of the sum of `ys` with respect to each of `xs`, inside a `function`.
 
     Parameters
@@ -386,7 +386,7 @@ def gradients(
 @diagnosed
 def hessians(
     ys: Any, xs: Any, gate_gradients: bool = False, aggregation_method: Any = None, name: str = "hessians"
-) -> list[Any]:
+) -> list[Tensor | Any]:
     """The Hessian of the sum of `ys` with respect to each of `xs`, inside a `function`.
 
     Parameters

@@ -87,6 +87,16 @@ def test_strict_adds_undecided() -> None:
             gradient(hidden, 0.5, mode)
 
 
+def test_a_report_raises_for_the_named_verdicts() -> None:
+    report = tf.verify.check(far_sum, 1.1)
+    report.raise_if_failed()
+    report.raise_if_failed(fail_on={"rule", "undecided"})
+    with pytest.raises(tf.VerificationError, match="conditioning"):
+        report.raise_if_failed(fail_on="conditioning")
+    with pytest.raises(ValueError, match="names verdicts among"):
+        report.raise_if_failed(fail_on="conditionning")
+
+
 def test_the_verdicts_that_can_fail_are_those_of_findings() -> None:
     assert {g.partition("-")[0] for g in GRAVITY} - {"correct"} <= set(FAILING)
 

@@ -76,9 +76,9 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
         report.extend(one)
     if order > 1:
         _judge_rest(recording, blocks, seen, n, order, report)
-    for f in report.findings:
-        if not f.ok and f.verdict in ("rule", "unstable") and f.witness is None:
-            f.without_witness = "the number comes from elsewhere, and gtape's own derivative shows no fault"
+    for x in report.findings:
+        if not x.ok and x.verdict in ("rule", "unstable") and x.witness is None:
+            x.without_witness = "the number comes from elsewhere, and gtape's own derivative shows no fault"
     return report
 
 
