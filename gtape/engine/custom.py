@@ -234,6 +234,11 @@ class CustomGradient:
         """The function as the user wrote it."""
         return self._f
 
+    @property
+    def declared(self) -> str | None:
+        """Why the gradient differs from the derivative of the body on purpose."""
+        return self._declared
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return _call(self._f, self._declared, args, kwargs)
 

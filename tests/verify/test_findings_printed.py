@@ -40,6 +40,33 @@ def two_of_them(pair: Any, factor: Any = 1.0) -> Any:
     return a * b * factor, lambda g: (g * b * factor, g * b)
 
 
+def made(factor: float) -> Any:
+    return {"one": tf.custom_gradient(lambda x: (x * x,
+                                                 lambda g: g * x * factor))}  # fmt: skip
+
+
+def plain(x: Any) -> Any:
+    return tf.square(x), lambda g: g * x
+
+
+class Holder:
+    @tf.custom_gradient
+    def method(self, x: Any) -> Any:
+        return x * x, lambda g: g * x
+
+
+def counting() -> Any:
+    calls = 0
+
+    @tf.custom_gradient
+    def counted(x: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return x * x, lambda g: g * x
+
+    return counted
+
+
 @tf.custom_gradient
 def loses_digits(x: Any) -> Any:
     y = tf.tanh(x)
@@ -64,6 +91,9 @@ def found(f: Any, *xs: Any, forward: bool = False) -> Finding:
 CASES: dict[str, Any] = {
     "a function": (halved_wrongly, [[1.0, 2.0]]),
     "a lambda": (lambda x: lambda_wrong(x) * 2.0, [1.0]),
+    "a lambda in a call, with a constant from outside": (made(3.0)["one"], [2.0]),
+    "a function that is wrapped later": (tf.custom_gradient(plain), [2.0]),
+    "a custom gradient in another": (lambda x: tf.recompute_grad(lambda_wrong)(x), [2.0]),
     "nested arguments": (lambda a, b: two_of_them([a, b], factor=3.0), [1.5, 2.5]),
     "an unstable gradient": (lambda x: loses_digits(x) * 2.0, [17.0]),
     "rounding before an op": (lambda x: tf.math.log(1.0 - tf.sigmoid(x)), [40.0]),
@@ -159,6 +189,8 @@ def test_a_finding_without_a_witness_says_why() -> None:
     exec("@tf.custom_gradient\ndef nowhere(x):\n    return x * x, lambda g: g * x", names)
     finding = found(lambda x: names["nowhere"](x), 3.0)
     assert finding.witness is None and "the source of nowhere is unknown" in str(finding)
+    assert "belongs to an object" in (found(Holder().method, 3.0).without_witness or "")
+    assert "depends on its surroundings" in (found(counting(), 3.0).without_witness or "")
     large = np.ones((30, 30)) + np.eye(30)
 
     @tf.custom_gradient

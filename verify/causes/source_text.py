@@ -82,18 +82,18 @@ def import_of(f: Any) -> tuple[str, str] | None:
 
 
 def definition_of(f: Any) -> tuple[str, str] | None:
-    """A program that defines a function, and the function's name in it; None if the source is unknown.
+    """A program that defines a custom gradient, and its name there; None if its source cannot be written down.
 
     Parameters
     ----------
     f : callable
-        The function, or a custom gradient's.
+        The custom gradient, or its function.
     """
     function = _plain_function(f)
     if function is None:
         return None
     made = _Program()
-    name = made.function(function)
+    name = made.function(function, f if isinstance(f, CustomGradient) else CustomGradient(function, None))
     return None if name is None else (made.text(), name)
 
 
@@ -142,6 +142,29 @@ def _lines_of(statement: ast.stmt, text: str) -> str:
     return "\n".join(text.splitlines()[first - 1 : statement.end_lineno])
 
 
+def _decorator(custom: CustomGradient) -> str:
+    """The decorator that makes a custom gradient."""
+    return "@gtape.custom_gradient" + (f"(declared={custom.declared!r})" if custom.declared is not None else "")
+
+
+def _lambda(f: Any) -> str | None:
+    """The source text of a lambda expression; None if it is unknown."""
+    text = "".join(linecache.getlines(f.__code__.co_filename))
+    tree = _parsed(text)
+    # A lambda's instructions lie inside its body; the first ones stand for no text.
+    spans = [(a, c, b, d) for a, b, c, d in f.__code__.co_positions() if None not in (a, b, c, d) and c != d]
+    found = []
+    for node in ast.walk(tree) if tree is not None and spans else ():
+        if isinstance(node, ast.Lambda):
+            body = node.body
+            begin, end = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
+            if all((a, c) >= begin and (b, d) <= end for a, c, b, d in spans):
+                found.append((begin, node))
+    if not found:
+        return None
+    return ast.get_source_segment(text, max(found, key=lambda pair: pair[0])[1])
+
+
 def _names_outside(text: str) -> list[str]:
     """The names that a program reads and does not bind in a scope of its own, in alphabetical order."""
     whole = symtable.symtable(text, "<statement>", "exec")
@@ -165,24 +188,30 @@ class _Program:
     def text(self) -> str:
         return "".join([f"{line}\n" for line in self.imports]) + "".join([f"{part}\n" for part in self.parts])
 
-    def function(self, f: Any) -> str | None:
-        """Add a function; its name, or None if its source is unknown."""
-        try:
-            text = textwrap.dedent(inspect.getsource(f)).strip()
-        except (OSError, TypeError):
-            return None
-        tree = _parsed(text)
-        if tree is None or len(tree.body) != 1:
-            return None
-        statement = tree.body[0]
-        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            name = statement.name
-        elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-            name = statement.targets[0].id
+    def function(self, f: Any, custom: CustomGradient | None = None) -> str | None:
+        """Add a function, or a custom gradient of it; its name, or None if its source cannot be written down."""
+        if f.__name__ == "<lambda>":
+            text, name = _lambda(f), "wrong" if "wrong" not in self.known else f"function{len(self.parts)}"
+            if text is None:
+                return None
+            text = f"{name} = {text if custom is None else _decorator(custom).removeprefix('@') + f'({text})'}"
         else:
-            return None
+            try:
+                text = textwrap.dedent(inspect.getsource(f)).strip()
+            except (OSError, TypeError, SyntaxError):
+                return None
+            tree = _parsed(text)
+            statement = tree.body[0] if tree is not None and len(tree.body) == 1 else None
+            if not isinstance(statement, ast.FunctionDef):
+                return None
+            name = statement.name
+            if custom is not None:  # its decorator may have any name
+                text = "\n".join([_decorator(custom), *text.splitlines()[statement.lineno - 1 :]])
         self.known.add(name)
-        self.statement(text, {**f.__globals__, **_closure(f)})
+        try:
+            self.statement(text, {**f.__globals__, **_closure(f)})
+        except SyntaxError:  # a nonlocal name
+            return None
         return name
 
     def statement(self, text: str, space: dict[str, Any]) -> None:
@@ -207,7 +236,7 @@ class _Program:
             return
         function = _plain_function(value) if not isinstance(value, type) else None
         if function is not None and not _of_a_library(function):
-            made = self.function(function)
+            made = self.function(function, value if isinstance(value, CustomGradient) else None)
             if made is not None and made != name:
                 self.parts.append(f"{name} = {made}")
             return

@@ -8,11 +8,13 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from gtape.base.deadline import OutOfTime
+from gtape.base.shown import shown
 from gtape.errors import VerificationError
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor
@@ -100,10 +102,13 @@ def _candidates(
 def _definitions(node: Node, reasons: list[str]) -> list[Any]:
     """Heads that define a custom gradient, each with its name there."""
     function = node.call[0]
+    if not isinstance(function, FunctionType):
+        reasons.append(f"{node.name} belongs to an object, which cannot be written down")
+        return []
     found = [definition_of(function), import_of(function)]
     made = [pair for pair in found if pair is not None]
     if not made:
-        reasons.append(f"the source of {node.name} is unknown")
+        reasons.append(f"the source of {node.name} is unknown, or depends on its surroundings")
     return made
 
 
@@ -213,7 +218,7 @@ def _call_of_custom(node: Node, name: str) -> str:
     _, args, kwargs = node.call
     places = itertools.count()
     words = [_argument(x, places) for x in args]
-    words += [f"{k}={literal(v) or repr(v)}" for k, v in kwargs.items()]
+    words += [f"{k}={literal(v) or shown(v)}" for k, v in kwargs.items()]
     return _broken(f"{name}(", words)
 
 
@@ -226,7 +231,7 @@ def _argument(x: Any, places: Iterator[int]) -> str:
         return "{" + ", ".join([f"{k!r}: {_argument(x[k], places)}" for k in sorted(x)]) + "}"
     place = next(places)
     is_data = isinstance(x, (Tensor, Variable, np.ndarray, np.generic))
-    return f"xs[{place}]" if is_data else literal(x) or repr(x)
+    return f"xs[{place}]" if is_data else literal(x) or shown(x)
 
 
 def _whole(program: Program, reasons: list[str]) -> Callable[[int], str] | None:
