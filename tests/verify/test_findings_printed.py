@@ -215,7 +215,7 @@ def test_the_lines_of_a_finding() -> None:
     finding = found(lambda x: halved_wrongly(x), 2.0)
     lines = str(finding).split("\n")
     labels = [line[:11].strip() for line in lines[: lines.index("  witness") + 1] if line[2] != " "]
-    assert labels == ["rule (order", "got", "exact", "digits", "where", "why", "instead", "witness"]
+    assert labels == ["rule (order", "got", "exact", "digits", "line", "why", "instead", "witness"]
     assert lines[0] == "rule (order 1), op halved_wrongly, source 0, element []"
     assert lines[1:3] == ["  got      0.5", "  exact    1.000000000000000000000000000000000000000"]
     assert lines[3] == "  digits   0 right, 2.25e+15 ULP off"

@@ -170,8 +170,8 @@ class Finding:
         if self.exact is not None:
             lines += _wrapped("exact", self.exact)
         lines += _wrapped("digits", self._digits_told())
-        where = [place_text(line) for line in (self.defined, self.line) if line]
-        lines += _wrapped("where", ",\ncalled at ".join(where))
+        places = [place_text(line) for line in (self.defined, self.line) if line]
+        lines += _wrapped("line", ",\ncalled at ".join(places))
         reason, instead = plain_lines(self.reason), plain_lines(self.instead or "")
         lines += _wrapped("why", reason.removesuffix(f"; {instead}") if instead else reason)
         lines += _wrapped("instead", instead)
