@@ -16,6 +16,7 @@ import numpy as np
 from flint import acb, arb, ctx
 
 from gtape.base.blocks import Block, block
+from gtape.base.deadline import tick
 from gtape.base.diagnosis import diagnosed
 from gtape.base.locks import Lock
 from gtape.base.shown import shown
@@ -295,6 +296,7 @@ def rowwise(f: Callable[..., Sequence[Any]], axis: int, *xs: Any) -> np.ndarray:
     moved = [np.moveaxis(objects(x), axis, -1) for x in xs]
     out = np.empty(moved[0].shape, dtype=object)
     for at in np.ndindex(*out.shape[:-1]):
+        tick()
         out[at] = filled(f(*[m[at].tolist() for m in moved]), out.shape[-1:])
     return np.moveaxis(out, -1, axis)
 

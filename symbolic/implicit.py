@@ -17,6 +17,7 @@ import numpy as np
 from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
 
 from gtape.base.blocks import Block
+from gtape.base.deadline import tick
 from gtape.symbolic.balls import assume, assumed, filled, mapped, objects
 
 __all__ = [
@@ -171,6 +172,7 @@ def _iterate(residuals: Callable[[], dict[int, Any]], found: dict[int, Any], ste
     """Correct the components that `residuals` gives until the corrections are below the precision."""
     last: arb | None = None
     for _ in range(ctx.prec // 4 + 20):
+        tick()
         moves = {s: step(r) for s, r in residuals().items()}
         for s, move in moves.items():
             found[s] = mapped(lambda a, b: (a - b).mid(), found[s], move)

@@ -64,9 +64,11 @@ class Trace:
     body : for custom gradients, the results of the function's body; a `GradNode` for a gradient
     body_origins : tuple of record or None
         The records of the body's results.
+    call : (function, arguments, keyword arguments) or None
+        The call of a custom gradient's function.
     """
 
-    __slots__ = ("body", "body_origins", "flows", "idle", "inputs", "line", "origins", "output")
+    __slots__ = ("body", "body_origins", "call", "flows", "idle", "inputs", "line", "origins", "output")
 
     def __init__(self, inputs: tuple[Any, ...], output: Any, stack: Any) -> None:
         self.inputs = inputs
@@ -78,6 +80,7 @@ class Trace:
         self.idle = False
         self.body: Any = None
         self.body_origins: tuple[Any, ...] = ()
+        self.call: Any = None
 
 
 class GradNode:

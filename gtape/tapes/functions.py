@@ -314,7 +314,7 @@ def _listed(x: Any) -> list[Any]:
 def gradients(
     ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", gate_gradients: bool = False,
     aggregation_method: Any = None, stop_gradients: Any = None, unconnected_gradients: Any = UnconnectedGradients.NONE,
-) -> list[Any]:  # fmt: skip
+) -> list[Tensor | Any]:  # fmt: skip
     """The gradient of the sum of `ys` with respect to each of `xs`, inside a `function`.
 
     Parameters
@@ -373,7 +373,7 @@ def gradients(
 @diagnosed
 def hessians(
     ys: Any, xs: Any, gate_gradients: bool = False, aggregation_method: Any = None, name: str = "hessians"
-) -> list[Any]:
+) -> list[Tensor | Any]:
     """The Hessian of the sum of `ys` with respect to each of `xs`, inside a `function`.
 
     Parameters

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.deadline import tick
 from gtape.engine.rules import PartialOutputs
 from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.balls import digits, objects, radius, to_double_double, to_float
@@ -73,6 +74,7 @@ class Local(Algebra):
     def values(self) -> None:
         """Check the value or decision of each op."""
         for node in self.program.nodes:
+            tick()
             if node.kind == "op" and is_floating(node.output) and node.prim.differentiable:
                 self.value(node)
             elif node.kind == "op" and not isinstance(node.output, tuple) and not is_floating(node.output):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.deadline import tick
 from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.noise_world import NoiseWorld, spread_of
@@ -68,6 +69,7 @@ def noisy_values(program: Program, world: Any) -> dict[int, Any]:
     """The value of every node in a noisy world; decisions and integers as recorded."""
     env: dict[int, Any] = {}
     for node in program.nodes:
+        tick()
         fixed = node.kind == "op" and not isinstance(node.output, tuple) and not is_floating(node.output)
         env[node.index] = np.asarray(node.output) if fixed else program.step(world, node, env)
     return env

@@ -1,4 +1,4 @@
-"""Stable replacements for textbook formulas that lose digits, overflow or leave the domain."""
+"""Explains findings: witnesses, the places of custom gradients, and what to write instead."""
 
 from __future__ import annotations
 
@@ -6,23 +6,63 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.deadline import OutOfTime
 from gtape.declare.primitives import REGISTRY
 from gtape.symbolic.program import Node, Program
-from gtape.verify.verdicts.verdict import Report
+from gtape.verify.causes.source_text import place_of
+from gtape.verify.causes.witness import add_witnesses
+from gtape.verify.verdicts.verdict import Finding, Report
 
-__all__ = ["add_advice"]
+__all__ = ["explain"]
 
 _FAR = 1e6  # ULP: errors above this get a hint even if the problem itself loses the digits
 
 
-def add_advice(program: Program, report: Report) -> None:
-    """Append a stable replacement to a finding's reason if its op is part of a known formula.
+def explain(program: Program, report: Report, *, forward: bool = False) -> None:
+    """Complete the findings of a report: a witness, the place of a custom gradient, and what to write instead.
 
     Parameters
     ----------
     report : Report
         Its findings are changed in place.
+    forward : bool
+        Whether the findings are about forward mode.
     """
+    if not report.ok:
+        try:
+            add_witnesses(program, report, forward=forward)
+        except OutOfTime:  # the findings stand without a witness
+            for f in report.findings:
+                if not f.ok and f.verdict in ("rule", "unstable") and f.witness is None:
+                    f.without_witness = "the budget of time was used up"
+    _add_replacements(program, report)
+    for f in report.findings:
+        if not f.ok and f.verdict in ("rule", "unstable") and f.op is not None:
+            _add_correction(program, f)
+
+
+def _add_correction(program: Program, f: Finding) -> None:
+    """Say what to write instead of a wrong rule, and where the function of a custom gradient is."""
+    node = next((n for n in program.nodes if n.kind in ("op", "custom") and (n.name, n.line) == (f.op, f.line)), None)
+    if node is None:
+        return
+    if node.kind == "custom":
+        f.defined = place_of(node.call[0])
+    if f.instead is not None or f.verdict != "rule":
+        return
+    if node.kind == "custom":
+        f.instead = (
+            f"return the derivative of what {node.name} computes, or, if another function is meant, say why: "
+            "@gtape.custom_gradient(declared='...')"
+        )
+    elif node.prim.place.outside:
+        f.instead = f"correct the rule in {node.prim.declaration}"
+    else:
+        f.instead = "this is a fault of gtape, unless the rule was changed: please report it with the witness"
+
+
+def _add_replacements(program: Program, report: Report) -> None:
+    """Append a stable replacement to a finding's reason if its op is part of a known formula."""
     known: list[tuple[set[int], str]] | None = None
     for f in report.findings:
         lost = f.verdict in ("domain", "range", "unstable") and not f.ok
@@ -34,6 +74,7 @@ def add_advice(program: Program, report: Report) -> None:
         text = next((text for places, text in known if f.op is None or places & blamed), None)
         if text is not None:
             f.reason += f"; {text}"
+            f.instead = text
 
 
 def _found(program: Program) -> list[tuple[set[int], str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from flint import acb, arb
@@ -83,6 +83,12 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     return report
 
 
+@overload
+def exact(f: Callable[..., Any], x: Any, /, *, order: int = ..., digits: int = ...) -> np.ndarray[Any, Any]: ...
+@overload
+def exact(
+    f: Callable[..., Any], x: Any, y: Any, /, *args: Any, order: int = ..., digits: int = ...
+) -> tuple[Any, ...]: ...
 @diagnosed
 def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -> Any:
     """The exact derivative of a function at a point, as decimal numbers with radii.

@@ -10,7 +10,7 @@ import numpy as np
 from gtape.symbolic.balls import digits, objects, radius, to_double_double, to_float
 from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS
 from gtape.verify.oracles.enclosures import turned
-from gtape.verify.verdicts.ulp import ROUNDINGS, spacing, ulps_between, widest
+from gtape.verify.verdicts.ulp import ROUNDINGS, right_digits, spacing, ulps_between, widest
 from gtape.verify.verdicts.verdict import Cause, Finding
 
 __all__ = ["Comparison"]
@@ -118,6 +118,7 @@ class Comparison:
         def note(mask: Any, verdict: str, reason: str, **more: Any) -> None:
             if mask.any():
                 shown = _worst_of(s, mask, ulps, g, e, loose)
+                shown["digits"] = float(np.min(right_digits(off[mask], high[mask], dtype)))
                 self.findings.append(Finding(verdict, order=self.order, reason=reason, **shown, **more))
 
         note(

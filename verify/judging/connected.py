@@ -11,7 +11,7 @@ from gtape.symbolic.mirrors import has_mirror
 from gtape.symbolic.program import Program
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["followed", "order_of", "undecidable", "without_idle_targets"]
+__all__ = ["depth_of", "followed", "order_of", "undecidable", "without_idle_targets"]
 
 
 def followed(program: Program) -> set[int]:
@@ -86,6 +86,17 @@ def _beyond_checks(program: Program, output: int) -> bool:
 def order_of(program: Program) -> int:
     """The order of a program's gradient as a derivative: 2 if the program takes a gradient itself, else 1."""
     return 2 if any(n.mark is not None for n in program.nodes) else 1
+
+
+def depth_of(program: Program) -> int:
+    """The order of a program's gradient, with all gradients of gradients counted."""
+    depths: list[int] = []
+    for node in program.nodes:
+        below = [depths[i] for i in (*node.inputs, *node.body)]
+        if node.mark is not None:
+            below.append(1 + max((depths[i] for i in node.mark.targets), default=0))
+        depths.append(max(below, default=0))
+    return 1 + max((depths[i] for i in program.outputs), default=0)
 
 
 def undecidable(program: Program, order: int, among: list[Any] | None = None) -> list[Finding]:

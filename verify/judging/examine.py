@@ -13,12 +13,11 @@ from gtape.symbolic.balls import precision, sides_of_zeros
 from gtape.symbolic.program import Program
 from gtape.verify.bounds.local import check_locally
 from gtape.verify.bounds.noise import global_bounds
-from gtape.verify.causes.advice import add_advice
+from gtape.verify.causes.advice import explain
 from gtape.verify.causes.blame import blame
 from gtape.verify.causes.conventions import flipped_branch
 from gtape.verify.causes.customs import least_stable, not_finite, only_rounded
 from gtape.verify.causes.float_range import left_the_range
-from gtape.verify.causes.witness import add_witnesses
 from gtape.verify.judging.chunks import Chunks, chunks_of
 from gtape.verify.judging.connected import order_of
 from gtape.verify.judging.judgement import Judgement
@@ -136,9 +135,7 @@ def examine(
         report = judgement.examine()
         if report.verdict in ("rule", "unstable"):
             report = _on_a_cut(judgement) or report
-        if not report.ok:
-            add_witnesses(program, report)
-        add_advice(program, report)
+        explain(program, report)
         return report
 
 
@@ -160,8 +157,10 @@ def _in_chunks(chunks: Chunks, seeds: list[Any], got: list[Any], locally: bool, 
                 chunks.outside(f, chunk.place)
                 key = (f.verdict, f.op, f.line, f.order, f.inside, f.element and f.element[0])
                 known = told.setdefault(key, f)
+                fewest = min([x.digits for x in (f, known) if x.digits is not None], default=None)
                 if known is not f and (f.ulps or 0.0) > (known.ulps or 0.0):
                     told[key] = f
+                told[key].digits = fewest
             wrong = [f for f in found if not f.ok and f.verdict != "undecided"]  # an undecided chunk only warns
             if wrong:
                 if chunk.place.stop < chunks.length:
@@ -176,6 +175,7 @@ def _in_chunks(chunks: Chunks, seeds: list[Any], got: list[Any], locally: bool, 
             for f in check_locally(chunks.rest(), seeds):
                 f.order = order_of(program)
                 report.findings.append(f)
+        explain(program, report)
     return report
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.deadline import tick
 from gtape.base.layout import make_layout
 from gtape.engine.rules import PartialOutputs, cotangents
 from gtape.engine.worlds import NUMPY
@@ -71,6 +72,7 @@ def backward(program: Program, start: dict[int, Any], algebra: Algebra, session:
         g = found.get(i)
         if g is None:
             continue
+        tick()
         node = program.nodes[i]
         algebra.reached(node, g)
         closed = blocked.get(i, ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from gtape.base.deadline import tick
 from gtape.symbolic.program import Node, Program
 
 __all__ = ["Pushing", "forward"]
@@ -75,6 +76,7 @@ def forward(
     for i in range(len(program.nodes)) if only is None else only:
         if i in moving:
             continue
+        tick()
         node = program.nodes[i]
         if node.kind == "item":
             whole = moving.get(node.inputs[0])

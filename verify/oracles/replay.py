@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from gtape.base.deadline import tick
 from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import Undecided, finite_ball, objects, to_float
 from gtape.symbolic.program import GradMark, Node, Program
@@ -82,6 +83,7 @@ class Replay:
         """The exact value of every node, or of some in order; conditions and indices as recorded."""
         self.flips = []
         for i in range(len(self.program.nodes)) if only is None else only:
+            tick()
             self.env[i] = self.value_of(self.program.nodes[i], self.env)
 
     def value_of(self, node: Node, env: dict[int, Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ROUNDINGS", "spacing", "ulps_between", "widest"]
+__all__ = ["ROUNDINGS", "right_digits", "spacing", "ulps_between", "widest"]
 
 ROUNDINGS = 4.5  # ULP: error of an elementwise derivative, and the rounding of its product with the cotangent
 
@@ -79,3 +79,32 @@ def ulps_between(got: Any, high: Any, low: Any, dtype: Any) -> Any:
         result = difference / spacing(high, dtype)
         same = (g == high) | (np.isnan(g) & np.isnan(high))
         return np.where(np.isfinite(difference), result, np.where(same, 0.0, np.inf))
+
+
+def right_digits(off: Any, exact: Any, dtype: Any) -> Any:
+    """The number of right decimal digits of floats, from their distances to the exact values.
+
+    Parameters
+    ----------
+    off, exact : float64 arrays
+        The distances, and the exact values (of complex numbers the moduli).
+    dtype : floating or complex dtype
+
+    Returns
+    -------
+    float64 array
+        ``-log10(off / |exact|)``, at least 0 and at most the digits that the dtype holds. Subnormal values count as
+        the smallest normal number, because they hold fewer digits. 0 where the distance is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gtape.verify.verdicts.ulp import right_digits
+    >>> right_digits(np.array([1e-5, 0.0, np.inf]), 1.0, np.float32).round(1).tolist()
+    [5.0, 7.2, 0.0]
+    """
+    _, _, bits = _info(np.dtype(dtype))
+    tiny = float(np.finfo(dtype).smallest_normal)
+    with np.errstate(all="ignore"):
+        found = -np.log10(off / np.maximum(np.abs(widest(exact)), tiny))
+        return np.where(np.isfinite(off), np.clip(found, 0.0, (bits + 1) * math.log10(2.0)), 0.0)
