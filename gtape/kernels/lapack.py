@@ -66,12 +66,24 @@ def _scales(a: Array, axis: int) -> Array | None:
 
 
 def _over_columns(f: Callable[[Array, Array], Array], a: Array, b: Array) -> Array:
-    """`f`, the solution of a x = b, with columns of `a` scaled: so each x overflows or underflows by itself."""
+    """`f`, the solution of a x = b, with columns of `a` and `b` scaled: so each x overflows or underflows by itself."""
     units = _scales(a, -2)
     if units is None:
         return f(a, b)
+    sizes = scale_of(b, axis=(-2,))
     with np.errstate(all="ignore"):
-        return f(a / units, b) / np.swapaxes(units, -1, -2)
+        return _unscaled(f(a / units, b / sizes), units, sizes)
+
+
+def _unscaled(x: Array, units: Array, sizes: Array) -> Array:
+    """The solution of a x = b from that for a / units and b / sizes, where these are powers of two for each column."""
+    ratio = sizes / np.swapaxes(units, -1, -2)
+    if ((ratio != 0) & np.isfinite(ratio)).all():
+        return x * ratio
+    # In two steps, because the ratio overflows or underflows.
+    exponent = np.frexp(sizes)[1] - np.frexp(np.swapaxes(units, -1, -2))[1]
+    one = np.ones_like(ratio)
+    return x * np.ldexp(one, exponent // 2) * np.ldexp(one, exponent - exponent // 2)
 
 
 def has_nan(a: Array) -> bool:
@@ -192,12 +204,13 @@ def triangular_solve(a: Array, b: Array, *, lower: bool) -> Array:
     units = _scales(wa, -2)
     if units is not None:  # elements of the other triangle may be of any size
         units = scale_of(one(wa), axis=(-2,))
+        sizes = scale_of(wb, axis=(-2,))
         with np.errstate(all="ignore"):
-            wa = wa / units
+            wa, wb = wa / units, wb / sizes
     x = _substitute(wa, wb, lower) if n <= _SMALL else _by_lapack(wa, wb, lower)
     if units is not None:
         with np.errstate(all="ignore"):
-            x = x / np.swapaxes(units, -1, -2)
+            x = _unscaled(x, units, sizes)
     return x.astype(b.dtype, copy=False)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["spacing", "ulps_between", "widest"]
+__all__ = ["spacing", "ulps_between", "underflow", "widest"]
 
 # dtype -> (largest number, smallest subnormal, mantissa bits), kept because np.finfo is slow.
 _FINFO: dict[Any, tuple[float, float, int]] = {}
@@ -17,8 +17,39 @@ def _info(dtype: Any) -> tuple[float, float, int]:
     found = _FINFO.get(dtype)
     if found is None:
         f = np.finfo(dtype)
-        found = _FINFO[dtype] = (float(f.max), float(f.smallest_subnormal), int(f.nmant))
+        tiniest = math.ldexp(float(f.tiny), -int(f.nmant))  # finfo says 0 where the machine flushes subnormal numbers
+        found = _FINFO[dtype] = (float(f.max), tiniest or float(f.tiny), int(f.nmant))
     return found
+
+
+def underflow(dtype: Any) -> float:
+    """The largest absolute error of one product or quotient of `dtype` beneath the normal numbers.
+
+    This is e in fl(x op y) = (x op y)(1 + d) + e: half of the smallest subnormal number with gradual underflow, and the
+    smallest normal number where the machine flushes subnormal numbers to 0. Sums have e = 0 with gradual underflow. See
+    Higham, "Accuracy and Stability of Numerical Algorithms", section 2.1. For float64 and complex128 it counts twice,
+    because the bounds are computed in float64 and underflow in the same way.
+
+    Parameters
+    ----------
+    dtype : floating or complex dtype
+
+    Returns
+    -------
+    float
+    """
+    dtype = np.dtype(dtype)
+    real = _REAL.get(dtype.char, dtype.type)
+    _, tiniest, bits = _info(np.dtype(real))
+    tiny = real(math.ldexp(tiniest, bits))
+    with np.errstate(all="ignore"):
+        flushes = not tiny * real(0.5)  # computed each time, because a library may switch this mode of a thread
+    if flushes:
+        return 2 * float(tiny)
+    return tiniest if real is np.float64 else tiniest / 2
+
+
+_REAL: dict[str, Any] = {"F": np.float32, "D": np.float64}
 
 
 def spacing(x: Any, dtype: Any) -> Any:

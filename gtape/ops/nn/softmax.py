@@ -239,7 +239,7 @@ _softmax_center = primitive(
     params=("axis",),
     batched=True,
     public=False,
-    rounding=stable(4, 4, by=_center_terms, wide=True),
+    rounding=stable(4, 4, by=_center_terms, feeds=1, wide=True),
     samples=_TWO,
 )
 
@@ -258,7 +258,7 @@ _softmax_spread = primitive(
     params=("axis",),
     batched=True,
     public=False,
-    rounding=stable(4, 4, by=_spread_terms, wide=True),
+    rounding=stable(4, 4, by=_spread_terms, feeds=1, wide=True),
     samples=_TWO,
 )
 

@@ -174,7 +174,7 @@ _pull = primitive(
     ),
     reads=((0, 1), (0,)),
     batched=True,
-    rounding=stable(0.5, 4.5, by=lambda x, g: _pull_kernel(x, abs(g)), wide=True),
+    rounding=stable(0.5, 4.5, by=lambda x, g: _pull_kernel(x, abs(g)), feeds=1, wide=True),
     public=False,
     samples=_PAIRS,
 )
@@ -191,7 +191,7 @@ _push = primitive(
     ),
     reads=((0, 1), (0,)),
     batched=True,
-    rounding=stable(0.5, 4.5, by=lambda x, t: _push_kernel(x, abs(t)), wide=True),
+    rounding=stable(0.5, 4.5, by=lambda x, t: _push_kernel(x, abs(t)), feeds=1, wide=True),
     public=False,
     samples=_PAIRS,
 )

@@ -80,7 +80,7 @@ def _unit_slope_kernel(x: Any, t: Any, *, axis: tuple[int, ...]) -> Any:
 
 
 def _slope_terms(x: Any, t: Any, *, axis: tuple[int, ...]) -> Any:
-    n = np.sqrt(np.sum(x * x, axis=axis, keepdims=True))
+    n = _norm_kernel(x, axis=axis, keepdims=True)  # squares would overflow or underflow
     n = np.where(n == 0, 1.0, n)
     u = np.abs(x / n)
     return (np.abs(t) + u * np.sum(u * np.abs(t), axis=axis, keepdims=True)) / n
@@ -131,7 +131,7 @@ _unit_slope = primitive(
     params=("axis",),
     batched=True,
     kinks=_KINK,
-    rounding=stable(4, 4, by=_slope_terms, wide=True),
+    rounding=stable(4, 4, by=_slope_terms, feeds=1, wide=True),
     public=False,
     samples=tuple(
         ((s, s), {"axis": axis})
