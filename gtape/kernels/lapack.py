@@ -256,11 +256,21 @@ def _expanded(m: Array) -> Any:
     return total
 
 
+def _sign_and_log(a: Array) -> tuple[Array, Array]:
+    """Sign and logarithm of |det|, with columns scaled, because LAPACK's quotients by subnormal pivots are wrong."""
+    units = _scales(a, -2) if a.dtype in (np.float64, np.complex128) else None  # others are computed in these two
+    if units is None:
+        sign, log = np.linalg.slogdet(a)
+        return sign, log
+    sign, log = np.linalg.slogdet(a / units)
+    return sign, log + (np.frexp(units)[1] - 1).sum(axis=(-2, -1)) * np.log(2.0)
+
+
 def log_abs_det(a: Array) -> Array:
     """Logarithm of |det| of each matrix; -inf for a singular one."""
     check_square(a)
     w = widened(a)
-    value = with_infinities(w, np.linalg.slogdet(w)[1], lambda d: np.log(np.abs(d)))
+    value = with_infinities(w, _sign_and_log(w)[1], lambda d: np.log(np.abs(d)))
     return known(a, value).astype(a.dtype)[()]
 
 
@@ -268,4 +278,4 @@ def det_sign(a: Array) -> Array:
     """Sign of the determinant of each matrix; NaN where the determinant is."""
     check_square(a)
     w = widened(a)
-    return known(a, with_infinities(w, np.linalg.slogdet(w)[0], np.sign)).astype(a.dtype)[()]
+    return known(a, with_infinities(w, _sign_and_log(w)[0], np.sign)).astype(a.dtype)[()]

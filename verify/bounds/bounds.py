@@ -115,14 +115,18 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
         if how.feeds is not None:  # products with this argument underflow
             e = beneath / (backward * unit)
             values = [np.abs(v) + e if i == how.feeds else v for i, v in enumerate(values)]
-        return committed + (backward * unit * how.by(*values, **params) + beneath)
+        terms = how.by(*values, **params)
+        if not np.isfinite(terms).all():  # infinite terms, such as masks, are exact
+            others = how.by(*[np.where(np.isinf(v), 0.0, v) if holds_floats(v) else v for v in values], **params)
+            terms = np.where(np.isfinite(terms), terms, others)
+        return committed + (backward * unit * terms + beneath)
     if backward == 0 or prim.variadic:
         return committed
     if how.eliminates:
         # The backward error of an elimination is small against the matrix, not against each of its elements.
         axes = 3 if how.parts else 2
         magnitudes = [_largest(v, axes) if holds_floats(v) and v.ndim > 1 else v for v in magnitudes]
-    moves = [backward * unit * v if holds_floats(v) else None for v in magnitudes]
+    moves = [backward * unit * np.where(np.isinf(v), 0.0, v) if holds_floats(v) else None for v in magnitudes]
     if how.feeds is not None:  # each step may round to a subnormal number, which later steps magnify
         moves[how.feeds] = moves[how.feeds] + spacing(0.0, dtype)
     if how.eliminates:
@@ -186,6 +190,9 @@ def _bent(e: Any, v: Any, axes: int) -> Any:
 def _carried_to(
     prim: Primitive, moves: list[Any], values: list[Any], y: Any, params: dict[str, Any], shape: tuple[int, ...]
 ) -> Any:
+    # Beside infinities a rule may give NaN, of which the size is not known.
+    unknown = 0.0 if all(np.isfinite(v).all() for v in values if holds_floats(v)) else np.inf
+
     def along(t: list[Any]) -> Any:
         t = [m + 0j if m is not None and holds_complex(v) else m for m, v in zip(t, values, strict=True)]
         moved = jvp_of(NUMPY, prim, t, y, tuple(values), params, shape)
@@ -194,7 +201,7 @@ def _carried_to(
         if isinstance(y, tuple):
             row = widest(np.concatenate([np.ravel(m) for m in moved]))
             return np.where(np.isfinite(row), row, np.inf)
-        return np.nan_to_num(widest(moved))
+        return np.nan_to_num(widest(moved), nan=unknown)
 
     sizes = [0 if m is None else np.size(m) for m in moves]
     if sum(sizes) <= _FEW:
