@@ -212,7 +212,7 @@ def masked_by_infinities(program: Program, got: list[Any]) -> bool:
     if any(np.isnan(v).any() for v in values if v.dtype.kind in "fc"):
         return False
     known = [np.asarray(g) for g in got if g is not None]
-    return bool(known) and all(np.isfinite(g).all() for g in known)
+    return all(np.isfinite(g).all() for g in known)
 
 
 def _asked_for(node: Any) -> bool:
