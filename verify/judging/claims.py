@@ -13,6 +13,7 @@ from gtape.base.shown import shown
 from gtape.symbolic.balls import objects, precision, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor
+from gtape.verify.bounds.noise import coarsest
 from gtape.verify.judging.examine import examine
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
 from gtape.verify.oracles.enclosures import BALLS, is_floating
@@ -102,9 +103,11 @@ def _judge_rest(recording: Recording, blocks: list[Any], seen: set[Any], n: int,
 
 
 def _in_dtype(row: Any, t: Tensor) -> Any:
-    if row is None:
-        return None
-    return row.astype(t._layout.dtype) if row.dtype != t._layout.dtype and row.dtype.kind in "iufb" else row
+    """A claimed row in the dtype of its argument; in its own if this is a narrower floating dtype."""
+    if row is None or row.dtype == t._layout.dtype or row.dtype.kind not in "iufb":
+        return row
+    narrower = row.dtype.kind == "f" and t._layout.dtype.kind == "f" and row.dtype.itemsize < t._layout.dtype.itemsize
+    return row if narrower else row.astype(t._layout.dtype)
 
 
 def _blocks(
@@ -155,6 +158,9 @@ def _describe(x: Any) -> str:
     return f"a {type(x).__name__}{shape}; one argument that is a list of numbers is given as an array"
 
 
+_LOST = 2.0**16  # units in the last place of the largest number along the program
+
+
 def _cause(program: Program, seeds: list[Any], finding: Finding, row: list[Any]) -> Finding:
     """The finding with the cause of a wrong claimed number: wrong algebra, lost digits or another convention."""
     if finding.verdict == "range" and finding.op is not None and finding.got is not None and np.isfinite(finding.got):
@@ -185,6 +191,7 @@ def _cause(program: Program, seeds: list[Any], finding: Finding, row: list[Any])
         )
         return finding
     scale = _scale(program)
+    eps = max(float(np.finfo(dtype).eps) for dtype in (row[s].dtype, coarsest(program)) if dtype.kind in "fc")
     if not np.isfinite(got):
         finding.verdict, finding.reason = (
             "unstable",
@@ -195,7 +202,7 @@ def _cause(program: Program, seeds: list[Any], finding: Finding, row: list[Any])
             "unstable",
             "zero, though the derivative is not: its tail is lost by cancellation or underflow",
         )
-    elif abs(got - truth) <= 2.0**-36 * max(scale, abs(truth)):
+    elif abs(got - truth) <= _LOST * eps * max(scale, abs(truth)):
         finding.verdict, finding.reason = "unstable", "the formula loses digits that the problem does not"
     else:
         finding.verdict, finding.reason = (
