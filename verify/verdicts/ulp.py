@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
 
 __all__ = ["spacing", "ulps_between", "underflow", "widest"]
 
-# dtype -> (largest number, smallest subnormal, mantissa bits), kept because np.finfo is slow.
-_FINFO: dict[Any, tuple[float, float, int]] = {}
+# (dtype, whether the machine flushes) -> (largest number, gap at 0, mantissa bits, what a product loses beneath the
+# normal numbers), kept because np.finfo is slow.
+_FINFO: dict[Any, tuple[float, float, int, float]] = {}
+_TINY, _HALF = sys.float_info.min, 0.5  # variables, because Python would fold constants
 
 
-def _info(dtype: Any) -> tuple[float, float, int]:
-    found = _FINFO.get(dtype)
+def _flushes() -> bool:
+    """True if the machine flushes subnormal numbers to 0; computed each time, because a library may switch this on."""
+    return _TINY * _HALF == 0.0
+
+
+def _info(dtype: Any) -> tuple[float, float, int, float]:
+    flushes = _flushes() and dtype.itemsize > 2  # half precision is rounded from float32
+    found = _FINFO.get((dtype, flushes))
     if found is None:
         f = np.finfo(dtype)
-        tiniest = math.ldexp(float(f.tiny), -int(f.nmant))  # finfo says 0 where the machine flushes subnormal numbers
-        found = _FINFO[dtype] = (float(f.max), tiniest or float(f.tiny), int(f.nmant))
+        tiny, bits = float(f.tiny), int(f.nmant)
+        gap = tiny if flushes else math.ldexp(tiny, -bits)
+        # Twice for float64, because the bounds are computed in float64 and underflow in the same way.
+        lost = gap if flushes or gap == math.ulp(0.0) else gap / 2
+        found = _FINFO[dtype, flushes] = float(f.max), gap, bits, lost
     return found
 
 
@@ -27,8 +39,7 @@ def underflow(dtype: Any) -> float:
 
     This is e in fl(x op y) = (x op y)(1 + d) + e: half of the smallest subnormal number with gradual underflow, and the
     smallest normal number where the machine flushes subnormal numbers to 0. Sums have e = 0 with gradual underflow. See
-    Higham, "Accuracy and Stability of Numerical Algorithms", section 2.1. For float64 and complex128 it counts twice,
-    because the bounds are computed in float64 and underflow in the same way.
+    Higham, "Accuracy and Stability of Numerical Algorithms", section 2.1. For float64 and complex128 it counts twice.
 
     Parameters
     ----------
@@ -38,18 +49,7 @@ def underflow(dtype: Any) -> float:
     -------
     float
     """
-    dtype = np.dtype(dtype)
-    real = _REAL.get(dtype.char, dtype.type)
-    _, tiniest, bits = _info(np.dtype(real))
-    tiny = real(math.ldexp(tiniest, bits))
-    with np.errstate(all="ignore"):
-        flushes = not tiny * real(0.5)  # computed each time, because a library may switch this mode of a thread
-    if flushes:
-        return 2 * float(tiny)
-    return tiniest if real is np.float64 else tiniest / 2
-
-
-_REAL: dict[str, Any] = {"F": np.float32, "D": np.float64}
+    return _info(np.dtype(dtype))[3]
 
 
 def spacing(x: Any, dtype: Any) -> Any:
@@ -63,9 +63,10 @@ def spacing(x: Any, dtype: Any) -> Any:
     Returns
     -------
     float64 array
-        At least the smallest subnormal; at infinity and beyond, the gap at the largest finite number.
+        At least the smallest subnormal, or the smallest normal number if the machine flushes; at infinity and beyond,
+        the gap at the largest finite number.
     """
-    largest, tiniest, bits = _info(np.dtype(dtype))
+    largest, tiniest, bits, _ = _info(np.dtype(dtype))
     if np.ndim(x) == 0:  # a fast path, because most numbers of long programs are scalars
         size = min(
             abs(complex(x) if getattr(x, "dtype", None) is not None and x.dtype.kind == "c" else float(x)), largest
