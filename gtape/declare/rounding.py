@@ -50,7 +50,8 @@ class Rounding:
     parts : bool
         Whether these columns have real and imaginary parts along the axis before those of the matrix.
     feeds : int or None
-        The argument that may get subnormal numbers after each step of a recurrence.
+        The argument of which products may be subnormal numbers that the rest of the kernel magnifies: in each step of
+        a recurrence, or before a division.
     """
 
     __slots__ = (

@@ -15,7 +15,7 @@ from gtape.verify.oracles.backward import Algebra, by_rule, by_user, gradient, k
 from gtape.verify.oracles.enclosures import is_floating
 from gtape.verify.verdicts.ulp import widest
 
-__all__ = ["MANY_RUNS", "RUNS", "SPREADS", "global_bounds", "noisy_gradient", "noisy_values", "spreads"]
+__all__ = ["MANY_RUNS", "RUNS", "SPREADS", "coarsest", "global_bounds", "noisy_gradient", "noisy_values", "spreads"]
 
 SPREADS = 16.0
 # All of a few runs may stay close to the plain run by chance, so that numbers beyond their bound get many runs.
@@ -27,13 +27,17 @@ _FAINTER = (2.0**-5, 2.0**-10)
 
 def global_bounds(program: Program, seeds: list[Any], runs: int = RUNS) -> list[Any]:
     """Sixteen spreads of noisy runs, for each source."""
+    return spreads(lambda world: noisy_gradient(program, seeds, world), coarsest(program), runs)
+
+
+def coarsest(program: Program) -> Any:
+    """The dtype with the largest roundings along a program."""
     dtypes = [
         np.asarray(n.output).dtype
         for n in program.nodes
         if not isinstance(n.output, tuple) and np.asarray(n.output).dtype.kind in "fc"
     ]
-    dtype = max(dtypes, key=lambda d: np.finfo(d).eps, default=np.dtype(np.float64))
-    return spreads(lambda world: noisy_gradient(program, seeds, world), dtype, runs)
+    return max(dtypes, key=lambda d: np.finfo(d).eps, default=np.dtype(np.float64))
 
 
 def spreads(run: Callable[[NoiseWorld], list[Any]], dtype: Any, runs: int) -> list[Any]:

@@ -108,7 +108,7 @@ def _slope_beyond(node: Node, inputs: list[Any], value: Any, a: int) -> tuple[tu
 
 
 def without_slope(program: Program, oracle: Oracle) -> tuple[str, Node] | None:
-    """The first elementwise op without a finite derivative at its exact inputs, as (words, node).
+    """The first elementwise op without a finite derivative at its finite exact inputs, as (words, node).
 
     Checks second derivatives of ops inside inner gradients, too.
 
@@ -127,6 +127,8 @@ def without_slope(program: Program, oracle: Oracle) -> tuple[str, Node] | None:
             by = [a for a in node.active if callable(node.prim.partials[a])]
             for place in np.ndindex(*node.shape) if by else ():
                 at = [objects(x[place]).reshape(1) for x in xs]
+                if not all(getattr(x[0], "is_finite", lambda: True)() for x in at):
+                    continue  # an op before it is to blame
                 if not _has_derivative(node, at, by, k):
                     what = "derivatives" if k == 1 else "second derivatives"
                     return f"{called(node, inputs, place)} has no finite {what}", node

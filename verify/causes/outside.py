@@ -196,19 +196,19 @@ def _undefined_beside(program: Program, node: Node, place: tuple[int, ...]) -> b
 
 
 def masked_by_infinities(program: Program, got: list[Any]) -> bool:
-    """True if constants are infinite but all results finite, as behind a softmax with a mask of -inf.
+    """True if sources or constants are infinite but all results are finite, as behind a softmax with a mask of -inf.
 
-    False if a source is infinite, because no derivative exists at an infinite point.
+    The limits of values and derivatives may exist there. False if a value that is differentiated is NaN, because the
+    function is not defined then.
     """
-    infinite = [
-        n.index
-        for n in program.nodes
-        if n.kind in ("leaf", "const") and np.asarray(n.output).dtype.kind == "f" and np.isinf(n.output).any()
-    ]
-    if not infinite or any(i in nodes for i in infinite for nodes in program.sources):
+    given = [n for n in program.nodes if n.kind in ("leaf", "const") and np.asarray(n.output).dtype.kind == "f"]
+    if not any(np.isinf(n.output).any() for n in given):
+        return False
+    values = [np.asarray(program.nodes[i].output) for i in program.outputs]
+    if any(np.isnan(v).any() for v in values if v.dtype.kind in "fc"):
         return False
     known = [np.asarray(g) for g in got if g is not None]
-    return bool(known) and all(np.isfinite(g).all() for g in known)
+    return all(np.isfinite(g).all() for g in known)
 
 
 def _asked_for(node: Any) -> bool:

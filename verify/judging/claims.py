@@ -11,6 +11,7 @@ from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
 from gtape.symbolic.program import Program
 from gtape.tensors.tensor import Tensor
+from gtape.verify.bounds.noise import coarsest
 from gtape.verify.judging.examine import examine
 from gtape.verify.judging.left import values_left
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
@@ -63,7 +64,7 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
             row = [np.asarray(blocks[i * n + k][index]) for k in range(n)]
         row = [_in_dtype(r, t) for r, t in zip(row, recording.inputs, strict=True)]
         one = examine(program, seeds, row, locally=False, claimed=True)
-        one.findings = [_cause(program, x) for x in one.findings]
+        one.findings = [_cause(program, x, row) for x in one.findings]
         recording.place(one, place)
         report.extend(one)
     if order > 1:
@@ -98,9 +99,11 @@ def _judge_rest(recording: Recording, blocks: list[Any], seen: set[Any], n: int,
 
 
 def _in_dtype(row: Any, t: Tensor) -> Any:
-    if row is None:
-        return None
-    return row.astype(t._layout.dtype) if row.dtype != t._layout.dtype and row.dtype.kind in "iufb" else row
+    """A claimed row in the dtype of its argument; in its own if this is a narrower floating dtype."""
+    if row is None or row.dtype == t._layout.dtype or row.dtype.kind not in "iufb":
+        return row
+    narrower = row.dtype.kind == "f" and t._layout.dtype.kind == "f" and row.dtype.itemsize < t._layout.dtype.itemsize
+    return row if narrower else row.astype(t._layout.dtype)
 
 
 def _blocks(
@@ -151,15 +154,20 @@ def _describe(x: Any) -> str:
     return f"a {type(x).__name__}{shape}; one argument that is a list of numbers is given as an array"
 
 
-def _cause(program: Program, finding: Finding) -> Finding:
+_LOST = 2.0**16  # units in the last place of the largest number along the program
+
+
+def _cause(program: Program, finding: Finding, row: list[Any]) -> Finding:
     """The finding with the cause of a wrong claimed number: wrong algebra, lost digits or another convention."""
     if finding.verdict == "range" and finding.op is not None and finding.got is not None and np.isfinite(finding.got):
         # A value along this program left the range, which explains infinities but no finite wrong number.
         finding.verdict, finding.op, finding.line = "unstable", None, None
     if finding.verdict not in ("unstable", "rule") or finding.element is None or finding.exact is None:
         return finding
+    s, _ = finding.element
     got, truth = finding.got, _parsed(finding.exact)
     scale = _scale(program)
+    eps = max(float(np.finfo(dtype).eps) for dtype in (row[s].dtype, coarsest(program)) if dtype.kind in "fc")
     if not np.isfinite(got):
         finding.verdict, finding.reason = (
             "unstable",
@@ -170,7 +178,7 @@ def _cause(program: Program, finding: Finding) -> Finding:
             "unstable",
             "zero, though the derivative is not: its tail is lost by cancellation or underflow",
         )
-    elif abs(got - truth) <= 2.0**-36 * max(scale, abs(truth)):
+    elif abs(got - truth) <= _LOST * eps * max(scale, abs(truth)):
         finding.verdict, finding.reason = "unstable", "the formula loses digits that the problem does not"
     else:
         finding.verdict, finding.reason = (

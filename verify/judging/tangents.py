@@ -9,7 +9,7 @@ import numpy as np
 
 from gtape.symbolic.balls import objects
 from gtape.symbolic.program import Program
-from gtape.verify.bounds.noise import spreads
+from gtape.verify.bounds.noise import coarsest, spreads
 from gtape.verify.causes.blame import culprits
 from gtape.verify.causes.conventions import flipped_branch
 from gtape.verify.causes.customs import faulty_forwards
@@ -78,7 +78,7 @@ class Tangent(Judgement):
                 f.element, f.reason = None, "the accumulator found no path to this result, but its tangent is not zero"
 
     def bounds(self, runs: int) -> list[Any]:
-        return spreads(lambda world: [noisy_tangent(self.program, self.tangents, world)], self.dtype, runs)
+        return spreads(lambda world: [noisy_tangent(self.program, self.tangents, world)], coarsest(self.program), runs)
 
     def local(self, exact: dict[int, Any]) -> list[Finding]:
         return check_tangents_locally(self.program, self.tangents, exact)

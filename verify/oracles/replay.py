@@ -76,6 +76,7 @@ class Replay:
         # The cotangents that arrived at custom gradients.
         self.arrived: dict[int, Any] = {}
         self.flips: list[Node] = []
+        self.switched = False  # whether a cotangent of 0 met a partial that is not finite
         self._unfollowed: dict[int, bool] = {}
         self.rng = np.random.default_rng(20260111)
 
@@ -180,11 +181,12 @@ class Replay:
         g = PartialOutputs.filled(g, y, lambda v: zeros(np.shape(v)))
         xs = [self.env[i] for i in node.inputs]
         made = by_rule(BALLS, node, g, y, xs, [self.program.nodes[i].output for i in node.inputs])
-        return (
-            kept_off([objects(c) for c in made], objects(g), _finite, arb(0))
-            if node.prim.kind == "elementwise"
-            else made
-        )
+        if node.prim.kind != "elementwise":
+            return made
+        made = [objects(c) for c in made]
+        kept = kept_off(made, objects(g), _finite, arb(0))
+        self.switched = self.switched or any(k is not c for k, c in zip(kept, made, strict=True))
+        return kept
 
     def _custom(self, node: Node, g: Any) -> list[Any]:
         """The user's gradient function, traced on tensors and run again in enclosures."""

@@ -230,7 +230,7 @@ _softmax_center = primitive(
         ),
         lambda xp, t, y, x, g, *, axis: xp.softmax_center(x, t, axis=axis),
     ),
-    reads=((0, 1), (0,)), params=("axis",), batched=True, rounding=stable(4, 4, by=_center_terms, wide=True),
+    reads=((0, 1), (0,)), params=("axis",), batched=True, rounding=stable(4, 4, by=_center_terms, feeds=1, wide=True),
     samples=_TWO,
     conventions=(EXPONENTIALS, SUMMED),
 )  # fmt: skip
@@ -245,7 +245,7 @@ _softmax_spread = primitive(
         lambda xp, t, y, x, h, *, axis: _curved(xp, x, h, t, axis),
         lambda xp, t, y, x, h, *, axis: xp.softmax_spread(x, t, axis=axis),
     ),
-    reads=((0, 1), (0,)), params=("axis",), batched=True, rounding=stable(4, 4, by=_spread_terms, wide=True),
+    reads=((0, 1), (0,)), params=("axis",), batched=True, rounding=stable(4, 4, by=_spread_terms, feeds=1, wide=True),
     samples=_TWO,
     conventions=(EXPONENTIALS, SUMMED),
 )  # fmt: skip

@@ -81,7 +81,7 @@ def _unit_slope_kernel(x: Any, t: Any, *, axis: tuple[int, ...]) -> Any:
 
 
 def _slope_terms(x: Any, t: Any, *, axis: tuple[int, ...]) -> Any:
-    n = np.sqrt(np.sum(x * x, axis=axis, keepdims=True))
+    n = _norm_kernel(x, axis=axis, keepdims=True)  # squares would overflow or underflow
     n = np.where(n == 0, 1.0, n)
     u = np.abs(x / n)
     return (np.abs(t) + u * np.sum(u * np.abs(t), axis=axis, keepdims=True)) / n
@@ -128,7 +128,7 @@ _unit_slope = primitive(
         lambda xp, t, y, x, s, *, axis: xp.unit_slope(x, t, axis=axis),
     ),
     reads=((0, 1, "y"), (0,)), params=("axis",), batched=True, kinks=_KINK,
-    rounding=stable(4, 4, by=_slope_terms, wide=True),
+    rounding=stable(4, 4, by=_slope_terms, feeds=1, wide=True),
     samples=tuple(
         ((s, s), {"axis": axis})
         for s, axis in (((3,), (-1,)), ((1,), (-1,)), ((1, 2), (-1,)), ((2, 1), (-2, -1)), ((), ()))
