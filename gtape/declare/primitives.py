@@ -79,6 +79,8 @@ class Primitive:
         The values that each argument's vjp reads: ``"y"`` and argument indices.
     limit : float
         Largest error of its derivatives in float64, in ULP: 4, or about 4500 (1e-12) for several parameters.
+    missing : tuple of int
+        The arguments without a rule by which the function does have a derivative. A check is undecided about them.
     zero_absorbs : bool
         Whether a cotangent of zero stays zero where the slope is infinite (TensorFlow's sqrt, rsqrt, reciprocal).
     diagonal : callable or None
@@ -96,9 +98,10 @@ class Primitive:
 
     __slots__ = (
         "_function", "arguments", "batched", "complex", "diagonal", "differentiable", "domain", "example", "infix",
-        "ints", "jvp", "kernel", "kind", "kinks", "layouts", "limit", "name", "outputs", "params", "partials", "place",
-        "plans", "promotes", "public", "reads", "roles", "rounding", "samples", "scalar", "selects", "sparse",
-        "special", "summary", "takes", "ulps", "users", "variadic", "vjp", "written", "zero_absorbs",
+        "ints", "jvp", "kernel", "kind", "kinks", "layouts", "limit", "missing", "name", "outputs", "params",
+        "partials", "place", "plans", "promotes", "public", "reads", "roles", "rounding", "samples", "scalar",
+        "selects", "sparse", "special", "summary", "takes", "ulps", "users", "variadic", "vjp", "written",
+        "zero_absorbs",
     )  # fmt: skip
 
     # Whether generated functions compute Python floats themselves. If not, they call every kernel through the `run` of
@@ -143,6 +146,7 @@ class Primitive:
         self.ints: bool = data.pop("ints", False)
         self.kinks: tuple[Any, ...] = tuple(data.pop("kinks", ()))
         self.limit: float = data.pop("limit", 4.0)
+        self.missing: tuple[int, ...] = tuple(data.pop("missing", ()))
         self.special: tuple[float, ...] = tuple(data.pop("special", ()))
         self.outputs: int = data.pop("outputs", 1)
         self.params: tuple[str, ...] = tuple(data.pop("params", ()))
@@ -265,6 +269,10 @@ class Primitive:
         """Whether a rule depends on its world (only planted faults do); it is never compiled to source."""
         return any(getattr(rule, "opaque", False) for rule in self.rules)
 
+    def argument(self, i: int) -> str:
+        """Argument `i` in the words of a message."""
+        return self.arguments[i] if i < len(self.arguments) else f"argument {i}"
+
     def connected(self, i: int) -> bool:
         """Whether a gradient flows to argument `i` at all (zeros count, None does not)."""
         return self.variadic or self.rules[i] is not None
@@ -342,7 +350,7 @@ def elementwise(
         ``kernel(*arrays, **params)``; keeps the dtype, never raises, may set floating-point flags.
     partials : rule, int, None or a tuple of these
         One entry for each argument: a rule ``(xp, y, *x)``; an int for a constant partial (0: connected with zero
-        gradient); None: not differentiable.
+        gradient); None: no gradient (name the argument in `missing` if the function depends on it smoothly).
     scalar : callable, optional
         The kernel for Python floats.
     domain : Interval or Domain
@@ -355,8 +363,8 @@ def elementwise(
         The values that each partial reads, as in `primitive`; only for partials that depend on a parameter, because
         the reads of others are found by a run on stand-ins.
     **data
-        rounding or ulps, kinks, special, summary, example, public, selects, infix, complex, zero_absorbs, role, takes:
-        see `Primitive`.
+        rounding or ulps, kinks, special, summary, example, public, selects, infix, complex, zero_absorbs, role, takes,
+        missing: see `Primitive`.
 
     Returns
     -------

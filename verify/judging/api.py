@@ -71,7 +71,9 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     'correct'
     """
     recording = Recording(f, args, checked_order(order))
-    report = Report()
+    report = Report(findings=recording.undecided())
+    if report.findings:
+        return report
     for place, program, seeds, got in recording.programs():
         one = examine(program, seeds, got, locally=not report.checked)
         recording.place(one, place)
@@ -119,6 +121,8 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
     digits = checked_digits(digits)
     recording = Recording(f, args, checked_order(order))
     refuse_complex_jacobian(recording, order)
+    for finding in recording.undecided(last=True):
+        raise ArithmeticError(f"the exact derivative is not decided: {finding.reason}")
     rows: dict[Any, list[Any]] = {}
     zero = ExactNumber(arb(0), digits)
     for place, program, seeds, _ in recording.programs():

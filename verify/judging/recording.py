@@ -17,7 +17,8 @@ from gtape.symbolic.tracing import as_input
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor
-from gtape.verify.verdicts.verdict import Report
+from gtape.verify.judging.connected import unimplemented
+from gtape.verify.verdicts.verdict import Finding, Report
 
 __all__ = ["Recording", "checked_order", "refuse_complex_jacobian"]
 
@@ -79,14 +80,16 @@ class Recording:
                 entered.append(tape)
             level: list[Any] = _floating(nest.flatten(f(*self.inputs)))
             self.rows: list[tuple[tuple[Any, ...], Any]] = []
+            levels = [level]
             for depth in range(order - 1, 0, -1):
                 entered.pop().__exit__(None, None, None)
                 level = self._derive(tapes[depth], level, depth == order - 1)
+                levels.append(level)
         finally:
             for tape in reversed(entered):
                 tape.__exit__(None, None, None)
         self.tape = tapes[0]
-        self.level = level
+        self.levels, self.level = levels, level
         self.order = order
 
     def _derive(self, tape: GradientTape, level: list[Any], first: bool) -> list[Any]:
@@ -104,6 +107,17 @@ class Recording:
                     continue
                 made += tape.jacobian(t, self.inputs)
         return list(made)
+
+    def undecided(self, *, last: bool = False) -> list[Finding]:
+        """Findings for derivatives that gtape does not implement, below the last derivative or including it."""
+        for level in self.levels if last else self.levels[:-1]:
+            kept = [t for t in level if t is not None and t._record is not None]
+            found = unimplemented(build([(t._record, t._value) for t in kept], self.inputs))
+            if found:
+                for finding in found.values():
+                    finding.order, finding.element = self.order, None
+                return list(found.values())
+        return []
 
     def programs(self) -> Any:
         """Yield (place, program, seeds, gtape's own row): once at order 1, else for each element of the last level."""
