@@ -130,11 +130,14 @@ def _tail(a: Pair, b: Pair, x: Pair, y: Pair, m: int, n: int) -> Any:
         before, step = most, 1 + 3 * _CHUNK // finer
         for start in range(0, places.size, step):
             here = places[start : start + step]
-            out[here] = _quadrature(*[(v[0][here], v[1][here]) for v in (a, b, x, y)], m, n, finer)
+            parts = [(v[0][here], v[1][here]) for v in (a, b, x, y)]
+            out[here] = _quadrature(parts, m, n, finer)
     return out
 
 
-def _quadrature(a: Pair, b: Pair, x: Pair, y: Pair, m: int, n: int, finer: int) -> Any:
+def _quadrature(parts: list[Pair], m: int, n: int, finer: int) -> Any:
+    """The integral of `_tail` by the trapezoidal rule."""
+    a, b, x, y = parts
     fall, end = beta_fall(a[0], b[0], x[0], y[0], nearest(difference(multiply_pairs(a, y), multiply_pairs(b, x))))
     scale = end / 46.0
     nodes, weights = _nodes(finer)
