@@ -104,6 +104,8 @@ class Primitive:
         Whether users call it by its name. By default an op of gtape is public if it gives an example.
     limit : float
         Largest error of its derivatives in float64, in ULP: 4, or about 4500 (1e-12) for several parameters.
+    missing : tuple of int
+        The arguments without a rule by which the function does have a derivative. A check is undecided about them.
     zero_absorbs : bool
         Whether a cotangent of zero stays zero where the slope is infinite (TensorFlow's sqrt, rsqrt, reciprocal).
     diagonal : callable or None
@@ -122,8 +124,8 @@ class Primitive:
     __slots__ = (
         "_function", "arguments", "batched", "complex", "conventions", "diagonal", "differentiable", "domain",
         "example", "infix", "ints", "jvp", "kernel", "kind", "kinks", "layouts", "limit", "linear_in", "mean_of",
-        "misfit", "name", "outputs", "params", "partials", "place", "plans", "promotes", "public", "random", "reads",
-        "rewrites", "roles", "rounding", "samples", "scalar", "selects", "shown", "sparse", "special", "spelled",
+        "misfit", "missing", "name", "outputs", "params", "partials", "place", "plans", "promotes", "public", "random",
+        "reads", "rewrites", "roles", "rounding", "samples", "scalar", "selects", "shown", "sparse", "special", "spelled",
         "summary", "takes", "ulps", "users", "variadic", "vjp", "written", "zero_absorbs",
     )  # fmt: skip
 
@@ -177,6 +179,7 @@ class Primitive:
         self.random: bool | Interval = data.pop("random", True)
         self.rewrites: tuple[tuple[Any, str], ...] = tuple(data.pop("rewrites", ()))
         self.spelled: tuple[Any, ...] = tuple(data.pop("spelled", ()))
+        self.missing: tuple[int, ...] = tuple(data.pop("missing", ()))
         self.special: tuple[float, ...] = tuple(data.pop("special", ()))
         self.outputs: int = data.pop("outputs", 1)
         self.params: tuple[str, ...] = tuple(data.pop("params", ()))
@@ -305,6 +308,10 @@ class Primitive:
         """Whether a rule depends on its world (only planted faults do); it is never compiled to source."""
         return any(getattr(rule, "opaque", False) for rule in self.rules)
 
+    def argument(self, i: int) -> str:
+        """Argument `i` in the words of a message."""
+        return self.arguments[i] if i < len(self.arguments) else f"argument {i}"
+
     def connected(self, i: int) -> bool:
         """Whether a gradient flows to argument `i` at all (zeros count, None does not)."""
         return self.variadic or self.rules[i] is not None
@@ -375,7 +382,7 @@ def elementwise(
         ``kernel(*arrays, **params)``; keeps the dtype, never raises, may set floating-point flags.
     partials : rule, int, None or a tuple of these
         One entry for each argument: a rule ``(xp, y, *x)``; an int for a constant partial (0: connected with zero
-        gradient); None: not differentiable.
+        gradient); None: no gradient (name the argument in `missing` if the function depends on it smoothly).
     scalar : callable, optional
         The kernel for Python floats.
     domain : Interval or Domain
@@ -388,8 +395,8 @@ def elementwise(
         The values that each partial reads, as in `primitive`; only for partials that depend on a parameter, because
         the reads of others are found by a run on stand-ins.
     **data
-        rounding or ulps, kinks, special, summary, example, public, selects, infix, complex, zero_absorbs, role, takes:
-        see `Primitive`.
+        rounding or ulps, kinks, special, summary, example, public, selects, infix, complex, zero_absorbs, role, takes,
+        missing: see `Primitive`.
 
     Returns
     -------

@@ -32,6 +32,8 @@ _SHORT = 2**20
 def check(prim: Primitive, calls: Sequence[Run] | None = None) -> None:
     """Check a declaration, and run its kernel and its rules.
 
+    An op from outside gtape gets the arguments without a rule on which its values depend smoothly into `missing`.
+
     Parameters
     ----------
     calls : sequence of (arrays, params), optional
@@ -44,11 +46,21 @@ def check(prim: Primitive, calls: Sequence[Run] | None = None) -> None:
     """
     _check_words(prim)
     _check_signatures(prim)
+    smooth: set[int] = set()
     for arrays, params in calls_of(prim) if calls is None else calls:
         with np.errstate(all="ignore"):
             y = _check_kernel(prim, arrays, params)
             if prim.differentiable:
                 _check_rules(prim, arrays, params, y)
+            smooth.update(_smooth_without_rule(prim, arrays, params))
+    unsaid = sorted(smooth.difference(prim.missing))
+    if unsaid and prim.place.outside:
+        prim.missing = tuple(sorted(smooth.union(prim.missing)))
+    elif unsaid:
+        raise _wrong(
+            prim, f"its values depend smoothly on {prim.argument(unsaid[0])}, which has no rule: give a rule, or say "
+            f"missing=({unsaid[0]},), so that checks are undecided about this derivative"
+        )  # fmt: skip
 
 
 def _wrong(prim: Primitive, text: str) -> ValueError:
@@ -60,6 +72,9 @@ def _wrong(prim: Primitive, text: str) -> ValueError:
 
 def _check_words(prim: Primitive) -> None:
     rules = prim.rules
+    for i in prim.missing:
+        if prim.variadic or i not in range(len(rules)) or rules[i] is not None:
+            raise _wrong(prim, f"missing={prim.missing!r} names argument {i}; give only arguments whose rule is None")
     if not prim.variadic:
         if prim.kind in ("general", "implicit") and len(prim.vjp) != len(prim.jvp):
             raise _wrong(prim, f"it has {len(prim.vjp)} rules vjp, and {len(prim.jvp)} rules jvp; give one an argument")
@@ -245,6 +260,25 @@ def _check_kernel(prim: Primitive, arrays: list[Any], params: dict[str, Any]) ->
             point = ", ".join(f"{a[bad[0]]}" for a in arrays)
             raise _wrong(prim, f"the kernel gives NaN at ({point}), which lies in its domain {prim.domain}")
     return y
+
+
+def _smooth_without_rule(prim: Primitive, arrays: list[Any], params: dict[str, Any]) -> Iterator[int]:
+    """Yield the arguments without a rule on which values depend, except by steps: the changes shrink with the moves."""
+    if prim.variadic or "stop" in prim.roles:
+        return
+    for i, a in enumerate(arrays):
+        whole = prim.kind == "elementwise" and prim.domain.intervals[i].whole
+        if prim.connected(i) or whole or a.dtype != np.float64:
+            continue
+        found = []
+        for part in (2.0**-20, 2.0**-24):
+            pair = [prim.kernel(*arrays[:i], a * (1 + s * part), *arrays[i + 1 :], **params) for s in (-1, 1)]
+            low, high = ([np.asarray(v) for v in (y if isinstance(y, tuple) else (y,))] for y in pair)
+            found.append(
+                [np.abs(q - p) if p.dtype.kind in "fc" else np.zeros(1) for p, q in zip(low, high, strict=True)]
+            )
+        if any(((q > 0) & (q < p / 2)).any() for p, q in zip(*found, strict=True)):
+            yield i
 
 
 def _check_terms(prim: Primitive, arrays: list[Any], params: dict[str, Any]) -> None:

@@ -69,7 +69,9 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     'correct'
     """
     recording = Recording(f, args, checked_order(order))
-    report = Report()
+    report = Report(findings=recording.undecided())
+    if report.findings:
+        return report
     for k in range(1, recording.order + 1):
         below = report.checked
         for place, program, seeds, got in recording.programs(k):
@@ -126,6 +128,8 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
     refuse_complex_jacobian(recording, order)
     for left in values_left(recording, order):
         raise ArithmeticError(f"the exact derivative is not decided: {left.reason} ({place_text(left.line)})")
+    for finding in recording.undecided(last=True):
+        raise ArithmeticError(f"the exact derivative is not decided: {finding.reason}")
     rows: dict[Any, list[Any]] = {}
     zero = ExactNumber(arb(0), digits)
     for place, program, seeds, _ in recording.programs():

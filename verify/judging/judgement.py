@@ -21,7 +21,7 @@ from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import masked_by_infinities, outside, shown_by
 from gtape.verify.causes.sides import Sides, as_a_whole
 from gtape.verify.judging.comparison import Comparison
-from gtape.verify.judging.connected import order_of, undecidable
+from gtape.verify.judging.connected import order_of, undecidable, unimplemented
 from gtape.verify.judging.ladder import PRECISIONS, TIES, climb, no_derivative
 from gtape.verify.oracles.certificates import Failure
 from gtape.verify.oracles.oracle import Oracle
@@ -54,10 +54,13 @@ class Judgement:
     """
 
     excuses_bases = False  # True if a choice among many bases may explain wrong numbers
+    by_source = True  # False if the numbers are one sum over all sources
+    left_out: frozenset[int] = frozenset()  # the sources whose numbers are not compared
 
     def __init__(self, program: Program, got: list[Any], *, locally: bool = True, claimed: bool = False) -> None:
         self.program, self.got, self.locally, self.claimed = program, got, locally, claimed
         self.order = order_of(program)
+        self.open = unimplemented(program)
         self.last: Oracle | None = None
 
     # -- supplied by each mode
@@ -104,6 +107,8 @@ class Judgement:
         """Compare the numbers with the exact ones, or say why no exact ones exist."""
         report = self.report()
         report.findings += undecidable(self.program, self.order)
+        if self.open and not report.findings:
+            return self.about_the_rest()
         if report.findings or (self.got and all(g is not None and np.size(g) == 0 for g in self.got)):
             return report  # nothing to compare: infinities such as an empty maximum do not matter
         bad = outside(self.program, self.got)
@@ -128,6 +133,15 @@ class Judgement:
         if all(f.verdict == "range" for f in inside.findings):
             return inside
         report.findings.append(shown_by(bad, inside.findings))
+        return report
+
+    def about_the_rest(self) -> Report:
+        """The report on the sources whose derivative is implemented, and that the others are undecided."""
+        findings, self.open = self.open, {}
+        self.got = [None if s in findings else g for s, g in enumerate(self.got)]
+        self.left_out = frozenset(findings)
+        report = self.examine() if self.by_source and any(g is not None for g in self.got) else self.report()
+        report.findings += findings.values()
         return report
 
     def compared(self) -> Report:
@@ -162,7 +176,7 @@ class Judgement:
             sides = Sides(program, self.oracle, self.beside)
             met, exact = as_a_whole(sides, exact, self.got, met, order, claimed=self.claimed)
         compared = Comparison(order, self.bounds, lambda: self.cause(oracle), lambda: left_the_range(program, oracle))
-        compared.numbers(exact, self.got)
+        compared.numbers([None if s in self.left_out else e for s, e in enumerate(exact)], self.got)
         if compared.undecided:
             raise ArithmeticError(f"{compared.undecided} elements are not enclosed tightly enough")
         findings = compared.findings

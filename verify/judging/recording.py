@@ -17,7 +17,8 @@ from gtape.symbolic.tracing import as_input
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor
-from gtape.verify.verdicts.verdict import Report
+from gtape.verify.judging.connected import unimplemented
+from gtape.verify.verdicts.verdict import Finding, Report
 
 __all__ = ["Recording", "checked_order", "refuse_complex_jacobian"]
 
@@ -107,6 +108,17 @@ class Recording:
                     continue
                 made += tape.jacobian(t, self.inputs)
         return list(made)
+
+    def undecided(self, *, last: bool = False) -> list[Finding]:
+        """Findings for derivatives that gtape does not implement, below the last derivative or including it."""
+        for level in self.levels if last else self.levels[:-1]:
+            kept = [t for t in level if t is not None and t._record is not None]
+            found = unimplemented(build([(t._record, t._value) for t in kept], self.inputs))
+            if found:
+                for finding in found.values():
+                    finding.order, finding.element = self.order, None
+                return list(found.values())
+        return []
 
     def programs(self, order: int | None = None) -> Any:
         """Yield (place, program, seeds, gtape's own row) of one order: once at order 1, else for each element below."""

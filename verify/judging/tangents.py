@@ -36,6 +36,7 @@ class Tangent(Judgement):
     """
 
     excuses_bases = True
+    by_source = False
 
     def __init__(self, program: Program, tangents: list[Any], got: Any) -> None:
         super().__init__(program, [got])

@@ -164,7 +164,8 @@ _pull = primitive(
         lambda xp, t, y, x, g: _bend(xp, x, g, t),
         lambda xp, t, y, x, g: xp.cumulative_pull(x, t),
     ),
-    reads=((0, 1), (0,)), batched=True, rounding=stable(0.5, 4.5, by=lambda x, g: _pull_kernel(x, abs(g)), feeds=1, wide=True),
+    reads=((0, 1), (0,)), batched=True,
+    rounding=stable(0.5, 4.5, by=lambda x, g: _pull_kernel(x, abs(g)), feeds=1, wide=True),
     samples=_PAIRS,
     conventions=EXPONENTIALS,
 )  # fmt: skip
@@ -178,7 +179,8 @@ _push = primitive(
         lambda xp, v, y, x, t: _covariance(xp, x, v, t),
         lambda xp, v, y, x, t: xp.cumulative_push(x, v),
     ),
-    reads=((0, 1), (0,)), batched=True, rounding=stable(0.5, 4.5, by=lambda x, t: _push_kernel(x, abs(t)), feeds=1, wide=True),
+    reads=((0, 1), (0,)), batched=True,
+    rounding=stable(0.5, 4.5, by=lambda x, t: _push_kernel(x, abs(t)), feeds=1, wide=True),
     samples=_PAIRS,
     conventions=EXPONENTIALS,
 )  # fmt: skip
