@@ -125,8 +125,8 @@ class Primitive:
         "_function", "arguments", "batched", "complex", "conventions", "diagonal", "differentiable", "domain",
         "example", "infix", "ints", "jvp", "kernel", "kind", "kinks", "layouts", "limit", "linear_in", "mean_of",
         "misfit", "missing", "name", "outputs", "params", "partials", "place", "plans", "promotes", "public", "random",
-        "reads", "rewrites", "roles", "rounding", "samples", "scalar", "selects", "shown", "sparse", "special", "spelled",
-        "summary", "takes", "ulps", "users", "variadic", "vjp", "written", "zero_absorbs",
+        "reads", "rewrites", "roles", "rounding", "samples", "scalar", "selects", "shown", "sparse", "special",
+        "spelled", "summary", "takes", "ulps", "users", "variadic", "vjp", "written", "zero_absorbs",
     )  # fmt: skip
 
     # Whether generated functions compute Python floats themselves. If not, they call every kernel through the `run` of
