@@ -135,7 +135,7 @@ def right_digits(off: Any, exact: Any, dtype: Any) -> Any:
     >>> right_digits(np.array([1e-5, 0.0, np.inf]), 1.0, np.float32).round(1).tolist()
     [5.0, 7.2, 0.0]
     """
-    _, _, bits = _info(np.dtype(dtype))
+    _, _, bits, _ = _info(np.dtype(dtype))
     tiny = float(np.finfo(dtype).smallest_normal)
     with np.errstate(all="ignore"):
         found = -np.log10(off / np.maximum(np.abs(widest(exact)), tiny))
