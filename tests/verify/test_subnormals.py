@@ -82,7 +82,7 @@ def report_of(name: str, dtype: str, order: int, small: str) -> Report:
 
 
 def alarms(names: list[str], order: int, every: int = 1) -> list[Any]:
-    """What the judge refuses, each primitive in four kinds of smallness and alternating dtypes; one of `every` of these."""
+    """What the judge refuses: one of `every` primitives in each of four kinds of smallness, in alternating dtypes."""
     found = []
     for i, name in enumerate(names):
         for j, small in enumerate(("values", "cotangents", "both", "half")):
@@ -102,11 +102,11 @@ COMMON = ["add", "divide", "exp", "hypot", "log", "multiply", "pow", "sigmoid", 
 
 
 def test_no_primitive_alarms_at_subnormal_numbers() -> None:
-    assert not alarms([*OTHERS, *COMMON], 1)
+    assert not alarms(OTHERS, 1) + alarms(COMMON, 1, 2)
 
 
 def test_no_primitive_alarms_at_subnormal_numbers_at_order_2() -> None:
-    assert not alarms(OTHERS, 2, 12)
+    assert not alarms(OTHERS, 2, 16)
 
 
 @pytest.mark.slow
