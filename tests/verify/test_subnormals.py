@@ -15,6 +15,7 @@ from gtape.errors import VerificationError
 from gtape.namespaces import catalogue
 from gtape.verify import check
 from gtape.verify.programs.mutants import example, planted, scaled
+from gtape.verify.verdicts import ulp
 from gtape.verify.verdicts.collect import collecting
 from gtape.verify.verdicts.ulp import underflow
 from gtape.verify.verdicts.verdict import Report
@@ -190,6 +191,14 @@ def test_what_a_product_loses_beneath_the_normal_numbers() -> None:
     assert underflow(np.float32) == underflow(np.complex64) == 2.0**-150
     assert underflow(np.float64) == underflow(np.complex128) == 2.0**-1074
     assert underflow(np.float16) == 2.0**-25
+
+
+def test_a_machine_that_flushes_loses_the_smallest_normal_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ulp, "_HALF", 0.0)  # the product by which the mode is found is 0 there
+    for dtype in (np.float32, np.float64):
+        assert ulp.underflow(dtype) == ulp.spacing(0.0, dtype) == np.finfo(dtype).tiny
+    monkeypatch.undo()
+    assert ulp.spacing(0.0, np.float32) == 2.0**-149
 
 
 @pytest.mark.parametrize("e", [2.0**-1060, 2.0**-300, 2.0**900])
