@@ -389,13 +389,9 @@ def _zeta_in_orders(s: Any, q: Any, m: int, n: int) -> Any:
         for j in range(n):
             factor = _times_linear(factor, a + j)
         slopes, k = _zeta_slopes(a, b, n, m)
-        total: Any = 0.0
-        for i in range(m + 1):
-            term = factor[i] * (comb(m, i) * factorial(i) * slopes[m - i])
-            total = total + np.where(slopes[m - i] == 0, 0.0, term)
-        # where the factor overflows, the power q^-s leaves the range by far
-        total = np.where(np.isfinite(total), total, np.where(b > 1.0, 0.0, np.inf))
+        total = sum(comb(m, i) * factorial(i) * factor[i] * slopes[m - i] for i in range(m + 1))
         value = (-1.0) ** n * np.ldexp(total, k)
+        value = np.where(np.isnan(value), np.where(b > 1.0, 0.0, (-1.0) ** n * np.inf), value)
         out = np.where(inside, value, np.nan)
         out = np.where((s > 1) & (q == np.inf), 0.0, out)
         out = np.where((s == 1.0) & (q > 0) & (n == 0), (-1.0) ** m * np.inf, out)
