@@ -130,7 +130,7 @@ def gamma_density_derivative(a: Any, x: Any, *, m: int, n: int) -> Any:
     return out.astype(dtype).reshape(shape)[()]
 
 
-@lru_cache(maxsize=6)
+@lru_cache(maxsize=2)
 def decay_nodes(finer: int = 1) -> list[tuple[float, float]]:
     """Nodes and weights for integrals over u > 0 of functions that decay as exp(-u) or faster: u = exp(y - exp(-y))."""
     step = 1.0 / (18.0 * finer)
