@@ -12,7 +12,7 @@ import sympy as sp
 from flint import arb, arb_series, ctx
 
 __all__ = [
-    "Dawson", "HurwitzZeta", "IncompleteBeta", "IncompleteGamma", "IncompleteGammaRest", "LogAbsGamma", "ScaledBesselI",
+    "Dawson", "IncompleteBeta", "IncompleteGamma", "IncompleteGammaRest", "LogAbsGamma", "ScaledBesselI",
     "ScaledBesselK", "Spence", "beta_density", "gamma_density",
 ]  # fmt: skip
 
@@ -103,35 +103,6 @@ class Spence(sp.Function):
     @staticmethod
     def ball(x: Any) -> Any:
         return (1 - arb(x)).polylog(2)
-
-
-class HurwitzZeta(sp.Function):
-    """``HurwitzZeta(m, s, q)``: the sum of (q + k)^-s over k >= 0, differentiated m times in s (DLMF 25.11.1)."""
-
-    nargs = 3
-
-    def fdiff(self, argindex: int = 3) -> sp.Expr:
-        m, s, q = self.args
-        if argindex == 2:
-            return self.func(m + 1, s, q)
-        slope = -s * self.func(m, s + 1, q)
-        return slope - m * self.func(m - 1, s + 1, q) if m else slope
-
-    @staticmethod
-    def ball(m: Any, s: Any, q: Any) -> Any:
-        m, s, q = int(m), arb(s), arb(q)
-        if s > 2**30 and q > 0:  # flint gives up here: sum some terms, and bound the rest by an integral
-            total = sum(((1 + k / q) ** -s * (-(q + k).log()) ** m for k in range(64)), arb(0))
-            bound = (abs(q.log()) + 1) ** m  # |log(q + k)| is less than this times 1 + k/q
-            rest = bound * (1 + 64 / q) ** (m - s) * (1 + (q + 64) / (s - m - 1))
-            return q**-s * (total + rest.upper() * arb(0, 1))
-        if m == 0:
-            return s.zeta(q)
-        before, ctx.cap = ctx.cap, m + 1
-        try:
-            return arb_series([s, 1], prec=m + 1).zeta(q)[m] * arb.fac_ui(m)
-        finally:
-            ctx.cap = before
 
 
 class IncompleteGamma(sp.Function):
