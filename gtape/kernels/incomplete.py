@@ -130,11 +130,11 @@ def gamma_density_derivative(a: Any, x: Any, *, m: int, n: int) -> Any:
     return out.astype(dtype).reshape(shape)[()]
 
 
-@lru_cache(maxsize=2)
-def decay_nodes(finer: int = 1) -> list[tuple[float, float]]:
+@lru_cache(maxsize=1)
+def decay_nodes() -> list[tuple[float, float]]:
     """Nodes and weights for integrals over u > 0 of functions that decay as exp(-u) or faster: u = exp(y - exp(-y))."""
-    step = 1.0 / (18.0 * finer)
-    ys = [step * i for i in range(-68 * finer, 78 * finer + 1)]
+    step = 1.0 / 18.0
+    ys = [step * i for i in range(-68, 79)]
     return [(u := exp(y - exp(-y)), step * u * (1.0 + exp(-y))) for y in ys]
 
 

@@ -9,7 +9,6 @@ from gtape.declare.domains import POSITIVE, Domain, Interval
 from gtape.declare.primitives import elementwise
 from gtape.declare.rounding import ulps
 from gtape.kernels import beta as beta
-from gtape.kernels import beta_orders as beta_orders
 from gtape.kernels import incomplete as k
 from gtape.ops.special.gamma import ORDERS, lgamma
 from gtape.tensors.tensor import Tensor, as_operand
@@ -22,8 +21,7 @@ _GAMMA = Domain(POSITIVE, POSITIVE, where=lambda a, x: a <= 1e9)
 _BETA = Domain(POSITIVE, POSITIVE, _UNIT, where=lambda a, b, x: a + b <= 1e6)
 _DENSITIES: Any = tuple((((5,), (5,)), {"m": m, "n": n}) for m, n in ((0, 0), (0, 1), (1, 0)))
 _ORDERS: Any = tuple((((5,), (5,)), {"m": m}) for m in (1, 2))
-_BETAS: Any = tuple((((5,), (5,), (5,)), {"i": i, "j": j, "n": n}) for i, j, n in ((0, 0, 0), (0, 0, 1), (1, 0, 0)))
-_BETA_ORDERS: Any = tuple((((5,), (5,), (5,)), {"m": m, "n": n}) for m, n in ((1, 0), (0, 1), (1, 1)))
+_BETAS: Any = tuple((((5,), (5,), (5,)), {"n": n}) for n in (0, 1))
 
 igamma = elementwise(
     "igamma", k.igamma,
@@ -67,56 +65,19 @@ gamma_density_derivative = elementwise(
     arguments=("a", "x"), summary="x^(a-1) exp(-x) / gamma(a), differentiated m times in a and n times in x.",
 )  # fmt: skip
 betainc = elementwise(
-    "betainc",
-    beta.betainc,
-    (
-        lambda xp, y, a, b, x: xp.betainc_order_derivative(a, b, x, m=1, n=0),
-        lambda xp, y, a, b, x: xp.betainc_order_derivative(a, b, x, m=0, n=1),
-        lambda xp, y, a, b, x: xp.beta_density_derivative(a, b, x, i=0, j=0, n=0),
-    ),
+    "betainc", beta.betainc, (None, None, lambda xp, y, a, b, x: xp.beta_density_derivative(a, b, x, n=0)),
+    missing=(0, 1), domain=_BETA, rounding=ulps(64, wide=True), limit=4500.0, special=(1.0,),
     arguments=("a", "b", "x"),
-    domain=_BETA,
-    rounding=ulps(64, wide=True),
-    limit=4500.0,
-    special=(1.0,),
-    summary="Regularised incomplete beta function I_x(a, b); differentiable in a and b, too, unlike TensorFlow's.",
+    summary="Regularised incomplete beta function I_x(a, b); differentiable in x only, as in TensorFlow.",
     example=((2.0, 1.0, 0.5), 0.25),
     conventions=ORDERS,
-)
-betainc_order_derivative = elementwise(
-    "betainc_order_derivative",
-    beta_orders.betainc_order_derivative,
-    (
-        lambda xp, y, a, b, x, *, m, n: xp.betainc_order_derivative(a, b, x, m=m + 1, n=n),
-        lambda xp, y, a, b, x, *, m, n: xp.betainc_order_derivative(a, b, x, m=m, n=n + 1),
-        lambda xp, y, a, b, x, *, m, n: xp.beta_density_derivative(a, b, x, i=m, j=n, n=0),
-    ),
-    arguments=("a", "b", "x"),
-    domain=_BETA,
-    rounding=ulps(64, wide=True),
-    limit=4500.0,
-    special=(1.0,),
-    summary="I_x(a, b) differentiated m times in a and n times in b.",
-    params=("m", "n"),
-    samples=_BETA_ORDERS,
-)
+)  # fmt: skip
 beta_density_derivative = elementwise(
-    "beta_density_derivative",
-    beta_orders.beta_density_derivative,
-    (
-        lambda xp, y, a, b, x, *, i, j, n: xp.beta_density_derivative(a, b, x, i=i + 1, j=j, n=n),
-        lambda xp, y, a, b, x, *, i, j, n: xp.beta_density_derivative(a, b, x, i=i, j=j + 1, n=n),
-        lambda xp, y, a, b, x, *, i, j, n: xp.beta_density_derivative(a, b, x, i=i, j=j, n=n + 1),
-    ),
-    arguments=("a", "b", "x"),
-    domain=_BETA,
-    ulps=4.0,
-    limit=4500.0,
-    special=(1.0, 2.0),
-    summary="x^(a-1) (1-x)^(b-1) / B(a, b), differentiated i times in a, j times in b and n times in x.",
-    params=("i", "j", "n"),
-    samples=_BETAS,
-)
+    "beta_density_derivative", beta.beta_density_derivative,
+    (None, None, lambda xp, y, a, b, x, *, n: xp.beta_density_derivative(a, b, x, n=n + 1)),
+    missing=(0, 1), domain=_BETA, ulps=4.0, limit=4500.0, special=(1.0, 2.0), params=("n",), samples=_BETAS,
+    arguments=("a", "b", "x"), summary="x^(a-1) (1-x)^(b-1) / B(a, b), differentiated n times in x.",
+)  # fmt: skip
 
 
 @diagnosed
