@@ -66,8 +66,8 @@ zeta = elementwise(
     conventions=ORDERS,
 )  # fmt: skip
 zeta_derivative = elementwise(
-    "zeta_derivative", k.zeta_derivative, (None, lambda xp, y, x, q, *, n: xp.zeta_derivative(x, q, n=n + 1)), missing=(0,),
-    domain=Domain(ABOVE_ONE, POSITIVE), rounding=ulps(12, wide=True), limit=4500.0, special=(1.0, 2.0), params=("n",),
-    samples=_TWO_ORDERS,
+    "zeta_derivative", k.zeta_derivative, (None, lambda xp, y, x, q, *, n: xp.zeta_derivative(x, q, n=n + 1)),
+    missing=(0,), domain=Domain(ABOVE_ONE, POSITIVE), rounding=ulps(12, wide=True), limit=4500.0, special=(1.0, 2.0),
+    params=("n",), samples=_TWO_ORDERS,
     arguments=("x", "q"), summary="n-th derivative of Hurwitz's zeta function in its second argument.",
 )  # fmt: skip
