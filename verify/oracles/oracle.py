@@ -283,7 +283,7 @@ def _smooth(e: Any) -> bool:
     """True unless a derivative of a jet is infinite or NaN."""
     from gtape.symbolic.jets import Jet
 
-    return not isinstance(e, Jet) or all(getattr(c, "is_finite", lambda: True)() for c in e.components[1:])
+    return not isinstance(e, Jet) or all(c.is_finite() for c in e.components[1:] if isinstance(c, (arb, acb)))
 
 
 def _varies(x: Any) -> bool:
