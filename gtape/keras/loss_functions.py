@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 import gtape
-from gtape.declare.conventions import ENTROPIES, ITS_TANGENTS_TOO, LESS_INFINITY, RATIOS, OfArrays, conventional
+from gtape.declare.conventions import ENTROPIES, ITS_TANGENTS_TOO, LESS_INFINITY, RATIOS, Noted, OfArrays, conventional
 from gtape.keras.backend import epsilon, float_dtype
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.axes import one_axis
@@ -351,9 +351,10 @@ def binary_crossentropy(
 
 
 _NO_SUM = "0 / 0, the share of a probability in a sum of 0, is NaN, whose clipping has the derivative 0"
+_NO_SHARE = Noted("beside a NaN prediction the loss is NaN; its derivatives by predictions are 0, as of clip_by_value")
 
 
-@conventional(ENTROPIES, OfArrays("zeros", "derivative", "0", _NO_SUM))
+@conventional(ENTROPIES, OfArrays("zeros", "derivative", "0", _NO_SUM), _NO_SHARE)
 def categorical_crossentropy(
     y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1
 ) -> Tensor:
