@@ -311,7 +311,7 @@ def program_mirror(program: Program) -> Mirror:
     """The mirror of a recorded program, which decides conditions and indices again at each point."""
     where = {nodes[0]: k for k, nodes in enumerate(program.sources) if nodes}
 
-    def value(world: Any, node: Node, env: dict[int, Any]) -> Any:
+    def value(world: Any, node: Node, env: dict[int, Any], near: Sequence[Any] | None) -> Any:
         if node.kind != "op":
             return program.step(world, node, env)
         arguments = [
@@ -321,14 +321,19 @@ def program_mirror(program: Program) -> Mirror:
         if not is_floating(node.output):
             return getattr(BALLS, node.prim.name)(*[_still(a) for a in arguments], **node.params)
         if node.prim.kind == "implicit":
-            with recorded(_near(node.prim, node.params, [objects(a) for a in arguments])):
+            # Balls have no -0, but the floats do, and the sign may choose the solution, as that of a reflection in QR.
+            starts = [
+                near[where[j]] if near is not None and j in where else objects(a)
+                for j, a in zip(node.inputs, arguments, strict=True)
+            ]
+            with recorded(_near(node.prim, node.params, starts)):
                 return getattr(world, node.prim.name)(*arguments, **node.params)
         return node.apply(world, arguments)
 
     def mirror(world: Any, arrays: list[Any], near: Sequence[Any] | None = None) -> list[Any]:
         env: dict[int, Any] = {}
         for node in program.nodes:
-            env[node.index] = arrays[where[node.index]] if node.index in where else value(world, node, env)
+            env[node.index] = arrays[where[node.index]] if node.index in where else value(world, node, env, near)
         return [objects(env[i]) for i in program.outputs if is_floating(program.nodes[i].output)]
 
     mirror.modest = any(  # type: ignore[attr-defined]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import math
 import zlib
-from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -16,7 +15,6 @@ import numpy as np
 from campaigns import LARGE
 from mirror_limits import Limit
 
-from gtape.declare.conventions import AtPoints, Convention
 from gtape.declare.domains import BOOLEAN
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.namespaces import catalogue
@@ -36,7 +34,6 @@ ELEMENTWISE = [
     n for n in sorted(REGISTRY)
     if REGISTRY[n].kind == "elementwise" and not set(REGISTRY[n].domain.intervals) <= {BOOLEAN}
 ]  # fmt: skip
-counted: dict[str, set[Any]] = {"cases": set(), "kept": set()}
 
 
 def dtypes_of(name: str) -> list[Any]:
@@ -78,11 +75,6 @@ def agrees(got: float, expected: float, dtype: Any, many: bool) -> bool:
 
 def same_sign(got: float, expected: Limit) -> bool:
     return not expected.signed or expected != 0 or got != 0 or math.copysign(1, got) == math.copysign(1, expected)
-
-
-def kept(conventions: Iterable[Convention], point: tuple[Any, ...], by: int | None) -> AtPoints | None:
-    """The convention at a point, for the value (`by` is None) or a derivative; None without one."""
-    return next((k for k in conventions if isinstance(k, AtPoints) and k.holds(point, by)), None)
 
 
 COMPLEX = [

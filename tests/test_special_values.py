@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -25,21 +25,27 @@ from special_points import (
     NO_LIMITS,
     SPECIAL,
     agrees,
-    counted,
     dtypes_of,
     free,
     inf,
-    kept,
     nan,
     plain,
     same_sign,
 )
 
 import gtape as tf
+from gtape.declare.conventions import AtPoints, Convention
 from gtape.declare.domains import BOOLEAN
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.tensors.tensor import wrap
 from gtape.verify.proofs.proof_cells import parameters
+
+counted: dict[str, set[Any]] = {"cases": set(), "kept": set()}
+
+
+def kept(conventions: Iterable[Convention], point: tuple[Any, ...], by: int | None) -> AtPoints | None:
+    """The convention at a point, for the value (`by` is None) or a derivative; None without one."""
+    return next((k for k in conventions if isinstance(k, AtPoints) and k.holds(point, by)), None)
 
 
 def _points(prim: Primitive, specials: tuple[float, ...]) -> list[tuple[Any, ...]]:
@@ -253,3 +259,10 @@ def test_complex_nan_is_not_swallowed_and_infinities_neither_warn_nor_raise(name
                         moved = y.dtype.is_complex and _depends(name, _key(params), plain(prim)[0], i, None)
                         if math.isnan(part) and moved and name != "where":
                             assert np.isnan(y.numpy()).all(), f"{name}{params} of {xs}: {y.numpy()}"
+
+
+@pytest.mark.skipif(not LARGE, reason="counts the whole run")
+def test_every_convention_at_points_is_needed() -> None:
+    stated = {c for prim in REGISTRY.values() for c in prim.conventions if isinstance(c, AtPoints)}
+    assert not stated - counted["kept"]
+    print(f"{len(counted['cases'])} cases, {len(ELEMENTWISE)} ops")

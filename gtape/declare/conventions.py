@@ -34,9 +34,10 @@ class OfArrays(NamedTuple):
     Attributes
     ----------
     at : {"infinity", "equal infinities", "zero", "zeros"}
-        The special values; the plurals mean several equal values in one argument only.
+        The special values. "equal infinities" means several equal ones in one argument, "zeros" an argument of zeros
+        alone, which may have one element.
     of : {"value", "derivative", "both"}
-    gives : {"NaN", "a zero of the other sign", "an infinity of another sign", "a number for no limit", "a number"}
+    gives : {"NaN", "0", "a zero of the other sign", "an infinity of another sign", "a number for no limit", "a number"}
         "NaN" excuses no number; "a number" also excuses a number in place of another one.
     reason : str
     """
@@ -104,6 +105,8 @@ PADDED = (_nan("infinity", _PADDING), SUMMED)
 EXPONENTIALS = _nan("infinity", "an infinite greatest element is subtracted from itself, as in TensorFlow")
 ITS_SLOPE_IS_SOFTMAX = _nan("infinity", "it is a softmax, as in TensorFlow", "derivative")
 ENTROPIES = _nan("infinity", "infinity times zero, or less infinity, as in TensorFlow")
+LESS_INFINITY = _nan("infinity", "infinity less infinity, as in TensorFlow", "value")
+ITS_TANGENTS_TOO = _nan("infinity", "infinite tangents are subtracted from each other, as the values", "derivative")
 DEVIATIONS = _nan("infinity", "an infinite mean is subtracted from infinity, as in TensorFlow")
 RATIOS = _nan("infinity", "infinity is divided by an infinite norm, or by itself, as in TensorFlow")
 NORMS = _nan("infinity", "the derivative is x / norm(x), as in TensorFlow", "derivative")

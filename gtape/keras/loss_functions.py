@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 import gtape
-from gtape.declare.conventions import ENTROPIES, RATIOS, conventional
+from gtape.declare.conventions import ENTROPIES, ITS_TANGENTS_TOO, LESS_INFINITY, RATIOS, Noted, OfArrays, conventional
 from gtape.keras.backend import epsilon, float_dtype
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.axes import one_axis
@@ -235,6 +235,10 @@ def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:
     return _mean(gtape.square(gtape.maximum(1.0 - _signs(y_true) * y_pred, 0.0)))
 
 
+_NO_MARGIN = "where both scores are infinite, the greater of their difference NaN and 0 has the derivative 0"
+
+
+@conventional(LESS_INFINITY, ITS_TANGENTS_TOO, OfArrays("infinity", "derivative", "a number", _NO_MARGIN))
 @_of_samples
 def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
     """``max(wrong - right + 1, 0)``, for the score of the right class and the best score of the other classes.
@@ -265,6 +269,7 @@ def kl_divergence(y_true: Any, y_pred: Any) -> Tensor:
     return gtape.reduce_sum(p * gtape.math.log(p / q), axis=-1)
 
 
+@conventional(LESS_INFINITY)
 @_of_samples
 def poisson(y_true: Any, y_pred: Any) -> Tensor:
     """``mean(y_pred - y_true * log(y_pred + epsilon))`` over the last axis.
@@ -345,7 +350,11 @@ def binary_crossentropy(
     return _mean(-(y_true * gtape.math.log(p) + (1.0 - y_true) * gtape.math.log1p(-p)), axis)
 
 
-@conventional(ENTROPIES)
+_NO_SUM = "0 / 0, the share of a probability in a sum of 0, is NaN, whose clipping has the derivative 0"
+_NO_SHARE = Noted("beside a NaN prediction the loss is NaN; its derivatives by predictions are 0, as of clip_by_value")
+
+
+@conventional(ENTROPIES, OfArrays("zeros", "derivative", "0", _NO_SUM), _NO_SHARE)
 def categorical_crossentropy(
     y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1
 ) -> Tensor:

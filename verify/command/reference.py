@@ -319,10 +319,11 @@ More conventions, of choices and of outputs that are integers:
 _ARRAYS = """
 Ops of arrays (sums, products, softmax, norms, convolutions, segments, linear algebra), what is composed of them, and
 ops of complex numbers follow the same rule, with special values in one element or in all of an argument. These are the
-exceptions. *Of* tells whether a row is about the value or the derivatives (vjp and jvp). Where NaN stands, a limit
-exists, but the arithmetic of floats does not always reach it; a row with NaN allows no other number. A row about an op
-holds for the functions composed of the op, too: convolutions, losses, layers, variances, solvers. `linalg.inv`,
-`linalg.solve` and their like may raise InvalidArgumentError in place of NaN.
+exceptions. *Of* tells whether a row is about the value or the derivatives (vjp and jvp). *Equal infinities* are several
+equal ones in one argument, *zeros* an argument of zeros alone. Where NaN stands, a limit exists, but the arithmetic of
+floats does not always reach it; a row with NaN allows no other number. A row about an op holds for the functions
+composed of the op, too: convolutions, losses, layers, variances, solvers. `linalg.inv`, `linalg.solve` and their like
+may raise InvalidArgumentError in place of NaN.
 
 | op or function | at | of | gives | because |
 |---|---|---|---|---|

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gtape
+from gtape.declare.conventions import OfArrays, conventional
 from gtape.keras import activations
 from gtape.keras.layers.layer import Layer, TensorLayer
 from gtape.tensors import argument_checks as checks
@@ -113,6 +114,7 @@ class ELU(TensorLayer):
         return activations.elu(self._taken(inputs), self.alpha)
 
 
+@conventional(OfArrays("infinity", "value", "NaN", "alpha, which is 0 at first, times infinity, as in TensorFlow"))
 class PReLU(TensorLayer):
     """x above 0, ``alpha * x`` below, with a trainable alpha for each entry.
 

@@ -240,7 +240,7 @@ _singular = implicit(
         # The mirror moves in another direction in each of these.
         *[((((1,) * batch + (2, 2, 2)),), {}) for batch in range(6)],
     ),
-    conventions=(*FACTORS, EQUAL_EIGENVALUES),
+    conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.declare.conventions import LESS_INFINITY, conventional
 from gtape.declare.primitives import REGISTRY
 from gtape.ops.elementwise.selection import where
 from gtape.ops.reduction.sums import reduce_sum
@@ -16,6 +17,7 @@ from gtape.tensors.tensor import Tensor, as_operand
 __all__ = ["compute_average_loss", "log_poisson_loss"]
 
 
+@conventional(LESS_INFINITY)
 @diagnosed
 def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None) -> Tensor:
     """Negative log-likelihood of counts under a Poisson distribution, given the logarithm of its mean.

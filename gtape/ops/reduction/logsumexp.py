@@ -39,8 +39,9 @@ def _logsumexp_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
     _, shift, d, e = _shifted_exp(x, axis)
     # One greatest element gives exactly 1, which log1p adds, so that the others keep their digits, however small.
     greatest = d == 0
-    rest = np.add.reduce(np.where(greatest, 0.0, e), axis=axis, keepdims=True)
-    rest = rest + (np.add.reduce(greatest, axis=axis, keepdims=True, dtype=np.float64) - 1.0)
+    # One element alone adds -0, the zero that leaves -0 as it is.
+    rest = np.add.reduce(np.where(greatest, -0.0, e), axis=axis, keepdims=True, initial=-0.0)
+    rest = rest - (1.0 - np.add.reduce(greatest, axis=axis, keepdims=True, dtype=np.float64))
     y = (shift + np.log1p(rest)).astype(x.dtype)
     return y if keepdims else y.reshape(left_shape(x.shape, axis))
 
