@@ -33,6 +33,7 @@ _SHRINKS = 50
 _PAIRS = 4
 _FEW = 2000  # programs with more numbers get one pair of points
 _MANY = 20_000  # programs with more numbers get none
+_FAR = 1e300  # stands for a claim that is not finite
 _AXES = 32  # elements that get points of their own
 
 
@@ -217,7 +218,10 @@ class Sides:
 
     def _jump(self, env: dict[int, Any], moves: dict[int, Any], step: arb) -> bool:
         """True if an output does not come back to its value at the point as the step goes to 0."""
-        distances = self._distances(env)
+        try:
+            distances = self._distances(env)
+        except (ValueError, IndexError, TypeError):  # a decision gives other shapes there
+            return True
         if not any(d > 0 for d in distances):
             return False
         shorter = step * arb(2) ** (_STEPS[1] - _STEPS[0])
@@ -243,21 +247,28 @@ class Sides:
             oracle = self.oracle()
             oracle.env = env
             only = self.program.ancestors(self.program.outputs)
-            values = {**env, **oracle.jets(1, {}, only, oracle.exact_marks({}, only))}
+            with self._decided(env):
+                values = {**env, **oracle.jets(1, {}, only, oracle.exact_marks({}, only))}
         flat = [objects(jet_world(1).component(values[i], 0)) for i in self.program.outputs]
         return [e for a in flat for e in a.ravel().tolist()]
 
     def _derived(self, env: dict[int, Any]) -> list[Any]:
-        """The derivative, from exact values; recorded decisions are replaced meanwhile, because rules read these."""
+        """The derivative, from exact values."""
         again = self.oracle()
         again.env = env
+        with self._decided(env):
+            return self.derivative(again)
+
+    @contextlib.contextmanager
+    def _decided(self, env: dict[int, Any]) -> Iterator[None]:
+        """Replace recorded decisions by those of other values, because rules and jets read the recorded ones."""
         recorded = {}
         try:
             for node in self.program.nodes:
                 if node.kind == "op" and not isinstance(node.output, tuple) and not is_floating(node.output):
                     recorded[node.index] = node.output
                     node.output = np.asarray(env[node.index]).astype(np.asarray(node.output).dtype)
-            return self.derivative(again)
+            yield
         finally:
             for i, output in recorded.items():
                 self.program.nodes[i].output = output
@@ -363,7 +374,7 @@ def _with_claims(
     sides: Sides, exact: list[Any], got: list[Any], outside: list[dict[tuple[int, ...], Interval]]
 ) -> tuple[list[Any], list[dict[tuple[int, ...], Interval]]]:
     """The claims inside their intervals in place of conventions, and the intervals that claims at kinks miss."""
-    finite = [None if g is None or not np.isfinite(g).all() else BALLS.lift(np.asarray(g)) for g in got]
+    finite = [None if g is None else BALLS.lift(np.nan_to_num(g, nan=_FAR, posinf=_FAR, neginf=-_FAR)) for g in got]
     missed = sides.limits(finite, jumps=True)
     if missed is None:
         return exact, outside
