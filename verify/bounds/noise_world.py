@@ -37,6 +37,26 @@ class NoiseWorld:
         self._bounds: list[Any] = []
         self._next: Any = None
         self._factor = 1.0
+        self.nudged_nodes: set[int] = set()
+        self.nudged_at: Any = None
+
+    def nudge(self, node: int, y: Any) -> Any:
+        """A result of a node, moved if the node is one of `nudged_nodes`; only at `nudged_at`, where it has one."""
+        if node not in self.nudged_nodes:
+            return y
+        if isinstance(y, tuple):
+            return tuple([self.nudge(node, v) for v in y])
+        if not holds_floats(np.asarray(y)):
+            return y
+        step = np.ldexp(np.maximum(np.abs(y), 1.0), -20)
+        if self.nudged_at is not None:
+            place, shape = self.nudged_at, np.shape(y)
+            if len(place) != len(shape) or any(i >= n for i, n in zip(place, shape, strict=True)):
+                return y + step
+            chosen = np.zeros(np.shape(y), np.bool_)
+            chosen[place] = True
+            step = np.where(chosen, step, 0.0)
+        return y + step
 
     def again(self, factor: float = 1.0) -> None:
         """Start a run with `factor` times the usual noise."""

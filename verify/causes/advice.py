@@ -65,8 +65,8 @@ def add_advice(program: Program, report: Report) -> None:
     """
     known: list[tuple[set[int], str]] | None = None
     for f in report.findings:
-        lost = f.verdict in ("domain", "range", "unstable") and not f.ok
-        if not lost and not (f.verdict == "conditioning" and f.ulps is not None and f.ulps > _FAR):
+        lost = f.verdict in ("domain", "range", "unstable", "cancellation") and not f.ok
+        if not lost and not (f.verdict in ("cancellation", "conditioning") and f.ulps is not None and f.ulps > _FAR):
             continue
         if known is None:
             known = _found(program)

@@ -13,13 +13,17 @@ from gtape.base.shown import shown
 from gtape.symbolic.balls import objects, precision, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor
-from gtape.verify.judging.examine import examine
+from gtape.verify.bounds.noise import reached_from
+from gtape.verify.causes.float_range import left_the_range
+from gtape.verify.judging.comparison import Told, Wrong
+from gtape.verify.judging.examine import Gradient, examine
+from gtape.verify.judging.judgement import nodes_of, size_of
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
 from gtape.verify.oracles.enclosures import BALLS, is_floating
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.oracles.replay import decided_anew, is_step
-from gtape.verify.verdicts.ulp import spacing, widest
-from gtape.verify.verdicts.verdict import Finding, Report
+from gtape.verify.verdicts.ulp import spacing, ulps_between, widest
+from gtape.verify.verdicts.verdict import Finding, Report, merged
 
 __all__ = ["judge"]
 
@@ -70,8 +74,7 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
             seen.add(place)
             row = [np.asarray(blocks[i * n + k][index]) for k in range(n)]
         row = [_in_dtype(r, t) for r, t in zip(row, recording.inputs, strict=True)]
-        one = examine(program, seeds, row, locally=False)
-        one.findings = [_cause(program, seeds, x, row) for x in one.findings]
+        one = examine(program, seeds, row, locally=False, judgement_of=Claim)
         recording.place(one, place)
         report.extend(one)
     if order > 1:
@@ -88,17 +91,15 @@ def _judge_rest(recording: Recording, blocks: list[Any], seen: set[Any], n: int,
             for k in range(n):
                 row = np.asarray(blocks[i * n + k][index], dtype=np.float64)
                 report.checked += row.size
-                if (row != 0).any() or np.isnan(row).any():
-                    report.findings.append(
-                        Finding(
-                            "rule",
-                            order=order,
-                            element=(k, index),
-                            got=float(row.ravel()[int(np.argmax(np.abs(row.ravel())))]),
-                            exact="0",
-                            reason="this derivative is identically zero",
-                        )
-                    )
+                wrong = row[(row != 0) | np.isnan(row)]
+                if wrong.size:
+                    worst = float(wrong[int(np.argmax(np.abs(wrong)))])
+                    ulps = float(ulps_between(worst, 0.0, 0.0, recording.inputs[k]._layout.dtype))
+                    report.max_ulp = max(report.max_ulp, ulps)
+                    reason = "this derivative is identically zero"
+                    found = Finding("rule", order=order, element=(k, index), got=worst, exact="0", ulps=ulps,
+                                    reason=reason, count=wrong.size)  # fmt: skip
+                    report.findings = merged([*report.findings, found])
 
 
 def _in_dtype(row: Any, t: Tensor) -> Any:
@@ -155,59 +156,84 @@ def _describe(x: Any) -> str:
     return f"a {type(x).__name__}{shape}; one argument that is a list of numbers is given as an array"
 
 
-def _cause(program: Program, seeds: list[Any], finding: Finding, row: list[Any]) -> Finding:
-    """The finding with the cause of a wrong claimed number: wrong algebra, lost digits or another convention."""
-    if finding.verdict == "range" and finding.op is not None and finding.got is not None and np.isfinite(finding.got):
-        # A value along this program left the range, which explains infinities but no finite wrong number.
-        finding.verdict, finding.op, finding.line = "unstable", None, None
-    if finding.verdict not in ("unstable", "rule") or finding.element is None or finding.exact is None:
-        return finding
-    s, index = finding.element
-    interval = None if isinstance(finding.got, complex) else _one_sided(program, seeds, s, index)
-    if interval is not None:
-        low, high = interval
-        got = float(finding.got)
+class Claim(Gradient):
+    """The judgement of numbers that another program computed.
+
+    Roundings of gtape's own program excuse no number for a function of one op, because another library computes that
+    function by itself, to its own accuracy.
+    """
+
+    def bounds(self, runs: int) -> list[Any] | None:
+        targets = [t for n in self.program.nodes if n.mark is not None for t in n.mark.targets]
+        inside = [self.program.nodes[i] for i in self.program.ancestors(targets or self.program.outputs)]
+        rounding = [n for n in inside if n.kind == "custom" or (n.kind == "op" and n.prim.rounding.kind != "exact")]
+        return None if len(rounding) <= 1 else super().bounds(runs)
+
+    def wrong(self, wrong: Wrong) -> list[Told]:
+        """Each element with a cause of its own: a kink, a value out of range, lost digits or wrong algebra."""
+        told, s = [], wrong.source
+        beyond = left_the_range(self.program, self._oracle())
+        infinite = wrong.mask & ~np.isfinite(wrong.got)
+        if beyond is not None and infinite.any():
+            verdict, reason, op, line = beyond
+            reached = reached_from(self.nudged, self.dtype, {n.index for n in nodes_of(self.program, beyond)})[s]
+            left = infinite if reached is None else infinite & reached
+            told.append(Told(left, verdict, reason, op, line, ok=False))
+            wrong = wrong._replace(mask=wrong.mask & ~left)
+        kinks = Kinks(self.program, self.seeds, s)
+        places = [tuple(i) for i in np.argwhere(wrong.mask).tolist()]
+        sides = kinks.at(places) if wrong.got.dtype.kind == "f" else {}
+        scale = _scale(self.program)
+        masks: dict[Any, Any] = {}
+        for place in places:
+            near = sides.get(place, NOTHING)
+            got, truth = wrong.got[place].item(), wrong.exact[place].item()
+            key = _AT_MANY if near is None else _explained(got, truth, near, wrong.got.dtype, scale)
+            mask = masks.setdefault(key, np.zeros(np.shape(wrong.got), np.bool_))
+            mask[place] = True
+        for (verdict, inside, what), mask in masks.items():
+            reason = what
+            if verdict == "convention":
+                far = np.where(mask, np.nan_to_num(wrong.ulps, nan=np.inf, posinf=1e300), -1.0)
+                place = tuple(int(i) for i in np.unravel_index(int(np.argmax(far)), np.shape(wrong.got)))
+                reason = what.format(*sides[place], truth=wrong.exact[place].item())
+            told.append(Told(mask, verdict, reason, ok=inside, inside=inside, cause=what))
+        return told
+
+
+NOTHING = (0.0, 0.0, False)  # no kink
+_AT_MANY = "undecided", None, "the claims at more elements beside kinks than gtape follows one by one stay open"
+
+
+def _explained(got: Any, truth: Any, near: Any, dtype: Any, scale: float) -> tuple[str, bool | None, str]:
+    """Verdict, whether the claim lies inside a kink, and reason, which may name the one-sided derivatives.
+
+    Parameters
+    ----------
+    near : (float, float, bool)
+        The lesser and the greater one-sided derivative, and whether they differ.
+    scale : float
+        The largest magnitude along the program.
+    """
+    low, high, apart = near
+    if apart:
         inside = low <= got <= high
-        finding.verdict = "convention"
-        finding.inside = inside
-        finding.ok = inside
-        finding.reason = (
-            f"at a kink: the one-sided derivatives span [{low!r}, {high!r}], "
-            f"the claimed value lies {'inside' if inside else 'outside'}"
-        )
-        return finding
-    got, truth = finding.got, _parsed(finding.exact)
-    if _kinks_that_cancel(program, seeds, finding, got, truth):
-        finding.verdict, finding.inside, finding.ok = "convention", True, True
-        finding.reason = (
-            "kinks that cancel: the derivatives on both sides are the claimed one; by the conventions of the ops it is "
-            f"{truth!r}"
-        )
-        return finding
-    scale = _scale(program)
+        where = "inside" if inside else "outside"
+        span = "at a kink: the one-sided derivatives span [{0!r}, {1!r}]"
+        return "convention", inside, f"{span}, the claimed value lies {where}"
+    if near is not NOTHING and np.isfinite(got):
+        close = 4.5 * float(spacing(low, dtype))
+        if abs(got - low) <= close and abs(truth - low) > 2 * close:
+            what = "the derivatives on both sides are the claimed one; by the conventions of the ops it is {truth!r}"
+            return "convention", True, f"kinks that cancel: {what}"
     if not np.isfinite(got):
-        finding.verdict, finding.reason = (
-            "unstable",
-            "not finite, though the derivative is: something overflows, or is divided by zero, inside a finite result",
-        )
-    elif got == 0.0 and truth != 0.0 and abs(truth) <= 2.0**-20 * scale:
-        finding.verdict, finding.reason = (
-            "unstable",
-            "zero, though the derivative is not: its tail is lost by cancellation or underflow",
-        )
-    elif abs(got - truth) <= 2.0**-36 * max(scale, abs(truth)):
-        finding.verdict, finding.reason = "unstable", "the formula loses digits that the problem does not"
-    else:
-        finding.verdict, finding.reason = (
-            "rule",
-            "not the derivative of this function: the difference is too large for rounding",
-        )
-    return finding
-
-
-def _parsed(text: str) -> Any:
-    """The number that `digits` wrote."""
-    return complex(*map(float, text.strip("()").replace("j", "").split(","))) if "j" in text else float(text)
+        what = "something overflows, or is divided by zero, inside a finite result"
+        return "unstable", None, f"not finite, though the derivative is: {what}"
+    if got == 0.0 and truth != 0.0 and abs(truth) <= 2.0**-20 * scale:
+        return "unstable", None, "zero, though the derivative is not: its tail is lost by cancellation or underflow"
+    if abs(got - truth) <= 2.0**-36 * max(scale, abs(truth)):
+        return "unstable", None, "the formula loses digits that the problem does not"
+    return "rule", None, "not the derivative of this function: the difference is too large for rounding"
 
 
 def _scale(program: Program) -> float:
@@ -221,53 +247,107 @@ def _scale(program: Program) -> float:
     return largest
 
 
-def _one_sided(program: Program, seeds: list[Any], s: int, index: tuple[int, ...]) -> tuple[float, float] | None:
-    """The derivatives just left and right of the point, if they differ.
+class Kinks:
+    """The derivatives just left and right of a point, by single elements of one source.
 
-    A difference that shrinks with the step is the slope of the derivative (x³ at 0), not a jump.
+    All elements move at once in four patterns. Where the outcome depends on an element's own side alone, in all
+    patterns, no other element matters to it; the others move one by one.
     """
-    near = _sides(program, seeds, s, index, 600)
-    if near is None or not near[1] - near[0] > 1e-9 * max(abs(near[0]), abs(near[1])):
-        return None
-    nearer = _sides(program, seeds, s, index, 602)
-    return near if nearer is None or nearer[1] - nearer[0] > 0.9 * (near[1] - near[0]) else None
 
+    def __init__(self, program: Program, seeds: list[Any], source: int) -> None:
+        self.program, self.seeds, self.source = program, seeds, source
 
-def _kinks_that_cancel(program: Program, seeds: list[Any], finding: Finding, got: Any, truth: Any) -> bool:
-    """True if a claimed number is the derivative on both sides, but the conventions of the ops give another number."""
-    if isinstance(got, complex) or not np.isfinite(got):
-        return False
-    s, index = finding.element
-    near = _sides(program, seeds, s, index, 600)
-    if near is None or not near[1] - near[0] <= 1e-9 * max(abs(near[0]), abs(near[1])):
-        return False
-    dtype = np.asarray(program.nodes[program.sources[s][0]].output).dtype
-    close = 4.5 * spacing(near[0], dtype)
-    return bool(abs(got - near[0]) <= close and abs(truth - near[0]) > 2 * close)
+    def at(self, places: list[tuple[int, ...]]) -> dict[tuple[int, ...], Any]:
+        """(lesser, greater, whether they differ) for each element with finite sides; None for too many elements.
 
+        A difference that shrinks with the step is the slope of the derivative (x³ at 0), not a jump.
+        """
+        if not places or not any(_bends(n) for n in self.program.nodes):
+            return {}
+        near = self._sides(places, 600)
+        wide = [p for p, side in near.items() if side is not None and _apart(side)]
+        nearer = self._sides(wide, 602)
+        found: dict[tuple[int, ...], Any] = {}
+        for place, side in near.items():
+            if side is None:
+                found[place] = None
+                continue
+            low, high = side
+            again = nearer.get(place)
+            jumps = place in wide and (again is None or again[1] - again[0] > 0.9 * (high - low))
+            if jumps or place not in wide:
+                found[place] = (low, high, jumps)
+        return found
 
-def _sides(program: Program, seeds: list[Any], s: int, index: tuple[int, ...], step: int) -> tuple[float, float] | None:
-    """The lesser and the greater of the derivatives 2**-step left and right of the point."""
-    sides = []
-    with precision(800):
-        for sign in (-1, 1):
-            oracle = Oracle(program, seeds)
+    def _sides(self, places: list[tuple[int, ...]], step: int) -> dict[tuple[int, ...], Any]:
+        if not places:
+            return {}
+        found: dict[tuple[int, ...], Any] = {}
+        rest = places
+        if len(places) > 2:
+            signs = np.random.default_rng(5).choice([-1, 1], len(places))
+            made = [(p, self._moved(dict(zip(places, p.tolist(), strict=True)), step)) for p in _patterns(signs)]
+            rest = [p for k, p in enumerate(places) if not self._agree(found, p, k, made)]
+        most = max(_FEWEST, _WORK // size_of(self.program))
+        for place in rest[:most]:
+            both = [self._moved({place: sign}, step) for sign in (-1, 1)]
+            if all(b is not None and np.isfinite(b[place]) for b in both):
+                low, high = sorted(float(b[place]) for b in both if b is not None)
+                found[place] = (low, high)
+        found.update(dict.fromkeys(rest[most:]))
+        return found
+
+    @staticmethod
+    def _agree(found: dict[Any, Any], place: tuple[int, ...], k: int, made: list[Any]) -> bool:
+        """Note the sides of an element if they depend on its own move alone."""
+        if any(m is None for _, m in made):
+            return False
+        by_sign = {sign: [float(m[place]) for p, m in made if p[k] == sign] for sign in (-1, 1)}
+        for slopes in by_sign.values():
+            if not np.isfinite(slopes).all() or max(slopes) - min(slopes) > 1e-12 * max(map(abs, slopes)):
+                return False
+        found[place] = tuple(sorted(slopes[0] for slopes in by_sign.values()))
+        return True
+
+    def _moved(self, signs: dict[tuple[int, ...], int], step: int) -> Any:
+        """The derivative where some elements lie 2**-step beside the point; None if it is not decided."""
+        program, s = self.program, self.source
+        with precision(800):
+            oracle = Oracle(program, self.seeds)
             for i in program.sources[s]:
-                x = objects(np.array(_lifted(program.nodes[i].output), dtype=object))
-                x = x.copy()
-                x[index] = x[index] + sign * arb(2) ** -step
+                x = objects(np.array(_lifted(program.nodes[i].output), dtype=object)).copy()
+                for place, sign in signs.items():
+                    x[place] = x[place] + sign * arb(2) ** -step
                 oracle.env[i] = x
             try:
                 for node in program.nodes:
                     if node.index not in oracle.env:
                         oracle.env[node.index] = _decided_here(oracle, node)
                 made = oracle.replay()[s]
-                if made is None:
-                    return None
-                sides.append(float(to_float(objects(made))[index]))
+                return None if made is None else to_float(objects(made))
             except ArithmeticError:
                 return None
-    return min(sides), max(sides)
+
+
+_FEWEST, _WORK = 16, 200_000  # elements that move one by one, and the numbers that their programs may have together
+
+
+def _patterns(signs: Any) -> list[Any]:
+    ones = np.ones_like(signs)
+    return [ones, -ones, signs, -signs]
+
+
+def _apart(side: tuple[float, float]) -> bool:
+    low, high = side
+    return high - low > 1e-9 * max(abs(low), abs(high))
+
+
+def _bends(node: Node) -> bool:
+    """True if an op may have a kink, a jump or a tie."""
+    if node.kind == "custom":
+        return True
+    decides = not isinstance(node.output, tuple) and not is_floating(node.output) and bool(node.inputs)
+    return node.kind == "op" and bool(node.prim.kinks or node.prim.selects or node.prim.roles or decides)
 
 
 def _decided_here(oracle: Oracle, node: Node) -> Any:

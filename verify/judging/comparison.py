@@ -1,22 +1,98 @@
-"""Compares numbers with the exact ones within two bounds: the tight bound, and the global one from noisy runs."""
+"""Compares numbers with the exact ones within three bounds, from the tightest to the widest.
+
+1. The tight bound: the rounding of one op. Numbers inside are right.
+2. The bound of the problem (`bounds.inputs`): half a unit in the inputs moves the exact derivative as much. Such
+   numbers are `conditioning`.
+3. The global bound (`bounds.noise`): roundings inside the program move its derivative as much. Such numbers are
+   `cancellation`, because the function itself keeps these digits.
+
+Numbers beyond all three have another cause, which `Causes` finds element by element.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gtape.symbolic.balls import digits, objects, radius, to_double_double, to_float
+from gtape.verify.bounds.inputs import MOVES
 from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS
 from gtape.verify.oracles.enclosures import turned
 from gtape.verify.verdicts.ulp import spacing, ulps_between, widest
-from gtape.verify.verdicts.verdict import Cause, Finding
+from gtape.verify.verdicts.verdict import Cause, Finding, merged
 
-__all__ = ["ROUNDINGS", "Comparison"]
+__all__ = ["ROUNDINGS", "Causes", "Comparison", "Told", "Wrong"]
 
 ROUNDINGS = 4.5  # ULP: error of an elementwise derivative, and the rounding of its product with the cotangent
 LOST = 16.0
+
+
+class Wrong(NamedTuple):
+    """Numbers of one array beyond their bounds.
+
+    Attributes
+    ----------
+    source : int
+    mask : bool array
+        The wrong elements.
+    got, exact : float arrays
+        All numbers of the array, and the exact ones as floats.
+    ulps : float array
+        Their distances.
+    """
+
+    source: int
+    mask: Any
+    got: Any
+    exact: Any
+    ulps: Any
+
+
+class Told(NamedTuple):
+    """What a finding says of some elements: their mask, its verdict, reason, op, line, and whether it is harmless."""
+
+    mask: Any
+    verdict: str
+    reason: str
+    op: str | None = None
+    line: Any = None
+    ok: bool | None = None
+    inside: bool | None = None
+    cause: str | None = None
+
+
+class Causes:
+    """What a comparison asks about numbers beyond the tight bound; each mode of differentiation supplies it."""
+
+    def moved(self, count: int) -> list[Any]:
+        """The bound of the problem on each array, from a number of random moves of the inputs."""
+        raise NotImplementedError
+
+    def bounds(self, runs: int) -> list[Any] | None:
+        """The global bound on each array, from a number of noisy runs; None if roundings excuse no number."""
+        raise NotImplementedError
+
+    def flipped(self) -> list[tuple[Cause, list[Any]]]:
+        """The exact derivatives on the other sides of kinks that rounding crossed, each with its cause."""
+        raise NotImplementedError
+
+    def roundings(self) -> int:
+        """The number of ops of the program, each of which may round."""
+        raise NotImplementedError
+
+    def size(self) -> float:
+        """The largest exact number that the sweep adds or multiplies, to which zeros are compared."""
+        raise NotImplementedError
+
+    def beyond_range(self) -> Cause | None:
+        """The cause if a value along the program exceeds its dtype, else None."""
+        raise NotImplementedError
+
+    def wrong(self, wrong: Wrong) -> list[Told]:
+        """Why numbers lie beyond all bounds, element by element."""
+        raise NotImplementedError
 
 
 class Comparison:
@@ -25,12 +101,7 @@ class Comparison:
     Parameters
     ----------
     order : int
-    bounds : callable
-        Number of noisy runs -> the global bound on each array; called when numbers exceed the tight bound.
-    cause : callable
-        Why numbers lie beyond their bounds; called when some do.
-    beyond_range : callable
-        The cause if a value along the program exceeds its dtype, else None; called when all digits are lost.
+    causes : Causes
 
     Attributes
     ----------
@@ -40,26 +111,17 @@ class Comparison:
     undecided : int
         Number of enclosures that are too wide at the precision in force.
     worst : float
-        The largest distance in ULP among the numbers inside their bounds.
+        The largest distance in ULP among all numbers; infinite if one is infinite or NaN and should not be.
     """
 
-    def __init__(
-        self,
-        order: int,
-        bounds: Callable[[int], list[Any]],
-        cause: Callable[[], Cause],
-        beyond_range: Callable[[], Cause | None] = lambda: None,
-    ) -> None:
+    def __init__(self, order: int, causes: Causes) -> None:
         self.order = order
         self.findings: list[Finding] = []
         self.checked = 0
         self.undecided = 0
         self.worst = 0.0
-        self._ask = bounds
-        self._cause = cause
-        self._beyond_range = beyond_range
-        self._runs = 0
-        self._bounds: list[Any] = []
+        self._causes = causes
+        self._known: dict[Any, Any] = {}
 
     def numbers(self, exact: list[Any], got: list[Any]) -> None:
         """Compare array by array.
@@ -78,13 +140,19 @@ class Comparison:
             g = np.asarray(g)
             e = objects(np.broadcast_to(np.zeros((), dtype=object) if e is None else objects(e), g.shape))
             self._array(s, turned(e) if g.dtype.kind == "c" else e, g)
+        self.findings = merged(self.findings)
 
-    def _bound(self, s: int, runs: int, shape: tuple[int, ...]) -> Any:
-        """The global bound on one array, from at least `runs` runs."""
-        if runs > self._runs:
-            self._bounds, self._runs = self._ask(runs), runs
-        found = self._bounds[s] if self._runs else None
-        return np.zeros(shape) if found is None else np.broadcast_to(found, shape)
+    def _ask(self, what: str, *args: Any) -> Any:
+        """An answer of the causes, kept for the other arrays."""
+        if (what, *args) not in self._known:
+            self._known[what, *args] = getattr(self._causes, what)(*args)
+        return self._known[what, *args]
+
+    def _bound(self, what: str, s: int, count: int, shape: tuple[int, ...]) -> Any:
+        """A bound on one array."""
+        made = self._ask(what, count)
+        found = None if not made else made[s]
+        return np.zeros(shape) if found is None else np.nan_to_num(np.broadcast_to(found, shape), nan=0.0)
 
     def _array(self, s: int, e: Any, g: Any) -> None:
         dtype = g.dtype
@@ -93,55 +161,108 @@ class Comparison:
         rad = radius(e)
         off = np.abs((widest(g) - high) - low)
         ulps = ulps_between(g, high, low, dtype)
+        self.checked += g.size
+        self.worst = max(self.worst, float(np.max(ulps, initial=0.0)))
         tight = ROUNDINGS * spacing(high, dtype) + spacing(0.0, dtype)
+        near = off + rad <= tight
+        if near.all():
+            return
         over = np.abs(high) > float(np.finfo(dtype).max) * (1 + float(np.finfo(dtype).eps) / 4)
         rounded = over & np.isinf(g) & ((dtype.kind == "c") | (np.sign(g) == np.sign(high)))
-        asked = (0,) if (off + rad <= tight).all() else (RUNS, MANY_RUNS)
-        for runs in asked:
-            loose = self._bound(s, runs, g.shape)
-            allowed = tight + np.nan_to_num(loose, nan=0.0)
-            inside = off + rad <= allowed
-            beyond = ((off - rad > allowed) | ~np.isfinite(g)) & ~rounded
-            if not beyond.any():
+        near = near | rounded
+        # Of a blurred number one cannot tell how many of its digits are right.
+        blurred = ~near & np.isfinite(off) & (rad > (tight + off) / 4)
+        self.undecided += int(blurred.sum())
+        moved = np.zeros(g.shape)
+        for count in MOVES:
+            if not (np.isfinite(g) & ~near & ~(off <= tight + moved)).any():
                 break
+            moved = self._bound("moved", s, count, g.shape)
+        own = ~near & (off <= tight + moved)
+        open_ = ~near & ~own
+        told: list[Told] = []
+        loose = moved
+        if open_.any():
+            for runs in (RUNS, MANY_RUNS):
+                loose = np.maximum(moved, self._bound("bounds", s, runs, g.shape))
+                if not (open_ & ~(off <= tight + loose)).any():
+                    break
+        zero = np.abs(high) <= rad
+        if (zero & open_).any():
+            # A zero has no digits of its own; floats reach it up to the rounding of the terms that cancel.
+            scale = self._ask("size")
+            unit = float(np.finfo(dtype).eps) * scale
+            own = own | (zero & open_ & (off <= np.minimum(tight + loose, SPREADS / 2 * unit)))
+            open_ = open_ & ~own
+            ulps = np.where(zero & open_ & np.isfinite(off) & (unit > 0), off / (unit or 1.0), ulps)
+        if open_.any():  # roundings of many ops add up without any cancellation
+            many = ROUNDINGS * math.sqrt(self._ask("roundings"))
+            added = open_ & (off <= np.minimum(tight + loose, many * spacing(high, dtype)))
+            open_ = open_ & ~added
+            told.append(Told(added, "conditioning", "the roundings of the program's ops add up, and none is magnified"))
+        half = (np.finfo(dtype).nmant + 1) / 2
+        finite = np.isfinite(g)
+        if (open_ & finite).any():
+            for (verdict, reason, op, line), others in self._ask("flipped"):
+                if others[s] is None:
+                    continue
+                other = to_float(turned(others[s]) if dtype.kind == "c" else objects(others[s]))
+                unit = spacing(other, dtype)
+                gap = np.abs(widest(g) - other)
+                same = open_ & finite & (gap <= ROUNDINGS * unit + loose) & (gap <= unit * 2.0**half + moved)
+                told.append(Told(same, verdict, reason, op, line))
+                open_ = open_ & ~same
+        lost = np.log2(np.maximum(np.where(np.isfinite(ulps), ulps, np.inf), 1.0))
+        cancelled = open_ & finite & (off <= tight + loose)
+        open_ = open_ & ~cancelled
         # A NaN where the exact derivative overflows left the range, too.
-        left = beyond & over & np.isnan(g)
-        beyond = beyond & ~left
+        left = open_ & over & np.isnan(g)
+        open_ = open_ & ~left
         # A number that rounding may move by its own size can lose all digits, and so may be infinite or NaN.
-        lost = beyond & ~np.isfinite(g) & (high != 0) & (loose * LOST >= np.abs(high))
-        if lost.any():  # products with such a number are lost, too
-            lost = beyond & ~np.isfinite(g)
-        beyond = beyond & ~lost
-        self.undecided += int((~(inside | beyond | rounded | lost | left)).sum())
-        self.checked += g.size
-        if inside.any():
-            self.worst = max(self.worst, float(np.max(ulps[inside & np.isfinite(ulps)], initial=0.0)))
+        none = open_ & ~finite & (high != 0) & (loose * LOST >= np.abs(high))
+        if none.any():  # products with such a number are lost, too
+            none = open_ & ~finite
+        open_ = open_ & ~none
 
-        def note(mask: Any, verdict: str, reason: str, **more: Any) -> None:
+        told.append(Told(own, "conditioning", "the problem itself loses these digits: half a unit in the inputs moves "
+                         "the exact derivative as much"))  # fmt: skip
+        if none.any():
+            reason = "the program's own arithmetic loses all digits: numbers that differ exactly are equal in floats"
+            verdict, reason, op, line = self._ask("beyond_range") or ("cancellation", reason, None, None)
+            told.append(Told(none, verdict, reason, op, line, ok=False))
+        told.append(Told(rounded, "range", f"the exact derivative overflows {dtype.name}"))
+        reason = f"the exact derivative overflows {dtype.name}, and floats on the way to it give NaN"
+        told.append(Told(left, "range", reason, ok=False))
+        if open_.any():
+            told += self._causes.wrong(Wrong(s, open_, g, high, ulps))
+        for t in told:
+            if t.mask.any():
+                shown = _worst_of(s, t.mask, ulps, g, e, loose)
+                self.findings.append(
+                    Finding(
+                        t.verdict, order=self.order, reason=t.reason, op=t.op, line=t.line, ok=t.ok, inside=t.inside,
+                        count=int(t.mask.sum()), cause=t.cause, **shown,
+                    )
+                )  # fmt: skip
+        for ok, mask in ((False, cancelled & (lost > half)), (True, cancelled & (lost <= half))):
             if mask.any():
                 shown = _worst_of(s, mask, ulps, g, e, loose)
-                self.findings.append(Finding(verdict, order=self.order, reason=reason, **shown, **more))
+                bits = float(lost[shown["element"][1]])
+                self.findings.append(
+                    Finding(
+                        "cancellation", order=self.order, reason=_digits_right(bits, dtype), ok=ok, lost=bits,
+                        count=int(mask.sum()), cause="digits", **shown,
+                    )
+                )  # fmt: skip
 
-        note(
-            inside & (off > tight),
-            "conditioning",
-            "the problem itself loses these digits: the error is within the global bound",
-        )
-        if lost.any():
-            reason = "the problem itself loses all digits: numbers that differ exactly are equal in floats"
-            verdict, reason, op, line = self._beyond_range() or ("conditioning", reason, None, None)
-            note(lost, verdict, reason, op=op, line=line, ok=False)
-        note(rounded, "range", f"the exact derivative overflows {dtype.name}")
-        note(
-            left,
-            "range",
-            f"the exact derivative overflows {dtype.name}, and floats on the way to it give NaN",
-            ok=False,
-        )
-        if beyond.any():
-            verdict, reason, op, line = self._cause()
-            ok = False if verdict == "range" else None
-            note(beyond, verdict, reason, op=op, line=line, ok=ok)
+
+def _digits_right(lost: float, dtype: Any) -> str:
+    """How many digits are right, in words."""
+    bits = np.finfo(dtype).nmant + 1
+    per_bit = math.log10(2.0)
+    right, all_digits = math.floor(max(bits - lost, 0.0) * per_bit), math.floor(bits * per_bit)
+    how = f"{right or 'none'} of {all_digits} digits {'is' if right == 1 else 'are'} right"
+    return f"the program's own arithmetic loses digits that the function does not: {how}"
 
 
 def _worst_of(s: int, mask: Any, ulps: Any, g: Any, e: Any, loose: Any) -> dict[str, Any]:

@@ -12,21 +12,24 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, precision, ties_assumed
+from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, precision, ties_assumed, to_float
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
-from gtape.symbolic.program import Program
+from gtape.symbolic.program import Node, Program
+from gtape.verify.bounds.inputs import moves
+from gtape.verify.bounds.noise import reached_from
 from gtape.verify.causes.choices import choices_met
 from gtape.verify.causes.conventions import kinks_met
+from gtape.verify.causes.flips import other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import masked_by_infinities, outside, shown_by
-from gtape.verify.judging.comparison import Comparison
+from gtape.verify.judging.comparison import Causes, Comparison, Told, Wrong
 from gtape.verify.judging.connected import order_of, undecidable
 from gtape.verify.judging.ladder import PRECISIONS, TIES, climb, no_derivative
 from gtape.verify.oracles.certificates import Failure
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
-__all__ = ["Judgement", "size_of"]
+__all__ = ["Judgement", "largest", "nodes_of", "size_of", "to_blame"]
 
 _BIG = 20_000  # programs with more numbers than this are tried up to 800 bits only
 
@@ -39,7 +42,7 @@ def size_of(program: Program) -> int:
     )
 
 
-class Judgement:
+class Judgement(Causes):
     """The comparison of a claimed derivative with the exact one; `Gradient` and `Tangent` define which derivative.
 
     Parameters
@@ -51,6 +54,7 @@ class Judgement:
         Whether to check every op and rule by itself, too.
     """
 
+    dtype = np.dtype(np.float64)
     excuses_bases = False  # True if a choice among many bases may explain wrong numbers
 
     def __init__(self, program: Program, got: list[Any], *, locally: bool = True) -> None:
@@ -76,17 +80,59 @@ class Judgement:
         """The findings for certificates that failed."""
         raise NotImplementedError
 
-    def bounds(self, runs: int) -> list[Any]:
-        """The global bound on each array, from a number of noisy runs."""
+    def moving(self, oracle: Oracle, start: dict[int, Any]) -> list[Any]:
+        """The first-order move of the exact derivative when inputs move, as node -> move."""
         raise NotImplementedError
 
-    def cause(self, oracle: Oracle) -> Cause:
-        """Why numbers lie beyond their bounds."""
+    def nudged(self, world: Any) -> list[Any]:
+        """The derivative in a noisy world."""
+        raise NotImplementedError
+
+    def suspects(self, oracle: Oracle) -> list[tuple[Cause, list[Node], Any]]:
+        """What may put numbers beyond their bounds: the cause, its nodes, and the element of the worst of them."""
+        raise NotImplementedError
+
+    def otherwise(self) -> Cause:
+        """Why numbers lie beyond their bounds that no suspect reaches."""
         raise NotImplementedError
 
     def local(self, exact: dict[int, Any]) -> list[Finding]:
         """The findings about single ops, from the exact values of all nodes."""
         raise NotImplementedError
+
+    # -- what a comparison asks
+
+    def moved(self, count: int) -> list[Any]:
+        oracle = self._oracle()
+        return moves(self.program, lambda start: self.moving(oracle, start), count)
+
+    def flipped(self) -> list[tuple[Cause, list[Any]]]:
+        return other_branches(self.program, self._oracle(), self.derivative)
+
+    def roundings(self) -> int:
+        return sum(n.kind == "op" for n in self.program.nodes)
+
+    def beyond_range(self) -> Cause | None:
+        return left_the_range(self.program, self._oracle())
+
+    def wrong(self, wrong: Wrong) -> list[Told]:
+        told, open_ = [], wrong.mask
+        for (verdict, reason, op, line), nodes, place in self.suspects(self._oracle()):
+            inside = {i for n in nodes for i in (n.index, *n.body)}
+            # First what the worst element of the suspect reaches, then what its other elements reach.
+            for at in dict.fromkeys((place, None)):
+                reached = reached_from(self.nudged, self.dtype, inside, at)[wrong.source]
+                mask = open_ if reached is None else open_ & reached
+                told.append(Told(mask, verdict, reason, op, line, False if verdict == "range" else None))
+                open_ = open_ & ~mask
+        if open_.any():
+            verdict, reason, op, line = self.otherwise()
+            told.append(Told(open_, verdict, reason, op, line))
+        return told
+
+    def _oracle(self) -> Oracle:
+        assert self.last is not None
+        return self.last
 
     # -- the order of work
 
@@ -122,6 +168,7 @@ class Judgement:
         if all(f.verdict == "range" for f in inside.findings):
             return inside
         report.findings.append(shown_by(bad, inside.findings))
+        report.checked, report.max_ulp = inside.checked, inside.max_ulp
         return report
 
     def compared(self) -> Report:
@@ -150,8 +197,10 @@ class Judgement:
             return
         if failures:
             report.findings = self.blamed(oracle, failures)
+            report.checked = sum(np.size(g) for g in self.got if g is not None)
+            report.max_ulp = max([f.ulps for f in report.findings if f.ulps is not None], default=0.0)
             return
-        compared = Comparison(order, self.bounds, lambda: self.cause(oracle), lambda: left_the_range(program, oracle))
+        compared = Comparison(order, self)
         compared.numbers(exact, self.got)
         if compared.undecided:
             raise ArithmeticError(f"{compared.undecided} elements are not enclosed tightly enough")
@@ -201,6 +250,24 @@ class Judgement:
             except ArithmeticError:
                 return True
         return any(a is not b if a is None or b is None else _differ(a, b) for a, b in zip(here, there, strict=True))
+
+
+def largest(arrays: list[Any]) -> float:
+    """The largest magnitude in some arrays of enclosures; 0 without any."""
+    with np.errstate(all="ignore"):
+        sizes = [np.abs(to_float(objects(a))) for a in arrays if a is not None]
+    return max([float(np.max(v, initial=0.0, where=np.isfinite(v))) for v in sizes], default=0.0)
+
+
+def nodes_of(program: Program, cause: Cause) -> list[Node]:
+    """The nodes that a cause names."""
+    return [n for n in program.nodes if n.prim is not None and (n.name, n.line) == cause[2:]]
+
+
+def to_blame(program: Program, f: Finding) -> tuple[Cause, list[Node], Any]:
+    """A finding about an op as a suspect."""
+    cause = (f.verdict, f.reason, f.op, f.line)
+    return cause, nodes_of(program, cause), f.element and f.element[1]
 
 
 def _differ(a: Any, b: Any) -> bool:

@@ -74,6 +74,8 @@ class Replay:
         self.env: dict[int, Any] = {}
         self.made: dict[int, tuple[Any, list[Any]]] = {}
         self.flips: list[Node] = []
+        # Node -> the inputs that it reads in place of the exact ones, to follow the other branch of a kink.
+        self.read: dict[int, list[Any]] = {}
         self._unfollowed: dict[int, bool] = {}
         self.rng = np.random.default_rng(20260111)
 
@@ -175,7 +177,7 @@ class Replay:
             return self._custom(node, g)
         y = self.env[node.index]
         g = PartialOutputs.filled(g, y, lambda v: zeros(np.shape(v)))
-        xs = [self.env[i] for i in node.inputs]
+        xs = self.read.get(node.index) or [self.env[i] for i in node.inputs]
         made = by_rule(BALLS, node, g, y, xs, [self.program.nodes[i].output for i in node.inputs])
         return (
             kept_off([objects(c) for c in made], objects(g), _finite, arb(0))

@@ -10,19 +10,23 @@ from gtape.base.shown import shown
 from gtape.errors import VerificationError
 from gtape.tensors.argument_checks import each, flag, number, settings, whole
 
-__all__ = ["GRAVITY", "Cause", "Finding", "Report"]
+__all__ = ["GRAVITY", "Cause", "Finding", "Report", "merged"]
 
 # Why numbers lie beyond their bounds: (verdict, reason, op, line of the user's code).
 Cause = tuple[str, str, str | None, Any]
 
-# The gravest first; a report's verdict is the gravest of its findings.
+# The gravest first; a report's verdict is the gravest of its findings. "convention-outside" stands for a convention
+# with a value outside the one-sided derivatives, "cancellation-lost" for a cancellation that left under half of the
+# digits: both are as grave as wrong numbers, because nobody can use the number.
 GRAVITY = (
     "rule",
     "unstable",
     "convention-outside",
     "unconnected",
     "domain",
+    "cancellation-lost",
     "undecided",
+    "cancellation",
     "conditioning",
     "convention",
     "range",
@@ -44,8 +48,10 @@ class Finding:
     Attributes
     ----------
     verdict : str
-        One of "correct", "rule", "unstable", "conditioning", "convention", "range", "domain", "unconnected",
-        "undecided".
+        One of "correct", "rule", "unstable", "conditioning", "cancellation", "convention", "range", "domain",
+        "unconnected", "undecided". Three of them tell who lost digits: "conditioning" the problem (half a unit in the
+        inputs moves the exact derivative as much), "cancellation" the program's own arithmetic, "unstable" a single
+        rule or formula.
     order : int
         1 for a first derivative, 2 for a second.
     op : str or None
@@ -73,6 +79,10 @@ class Finding:
         A minimal program that shows the fault, as text that runs.
     ok : bool
         True if the finding is harmless.
+    count : int
+        The number of elements with this finding; `element` is the worst of them.
+    lost : float or None
+        For cancellations: the number of wrong bits. A strict check accepts four.
 
     Examples
     --------
@@ -83,8 +93,8 @@ class Finding:
     """
 
     __slots__ = (
-        "condition", "element", "exact", "got", "inside", "line", "ok", "op", "order", "reason", "source", "ulps",
-        "verdict", "witness",
+        "_cause", "condition", "count", "element", "exact", "got", "inside", "line", "lost", "ok", "op", "order",
+        "reason", "source", "ulps", "verdict", "witness",
     )  # fmt: skip
 
     def __init__(
@@ -104,6 +114,9 @@ class Finding:
         reason: str = "",
         witness: str | None = None,
         ok: bool | None = None,
+        count: int = 1,
+        lost: float | None = None,
+        cause: str | None = None,
     ) -> None:
         if verdict.__class__ is not str or verdict not in GRAVITY:
             raise ValueError(f"Finding: `verdict` must be one of {', '.join(GRAVITY)}, not {shown(verdict)}")
@@ -113,19 +126,50 @@ class Finding:
         self.got, self.exact, self.ulps, self.condition, self.inside = got, exact, ulps, condition, inside
         self.reason, self.witness = reason, witness
         self.source: str | None = None
+        self.count, self.lost = count, lost
+        # What findings of one cause have in common, because reasons hold numbers.
+        self._cause = reason if cause is None else cause
         if ok is None:
-            ok = verdict in ("correct", "conditioning", "range") or (verdict == "convention" and inside is not False)
+            harmless = ("correct", "conditioning", "cancellation", "range")
+            ok = verdict in harmless or (verdict == "convention" and inside is not False)
         self.ok = ok
 
     @property
     def gravity(self) -> int:
         """Position in `GRAVITY`; a smaller number is graver."""
-        outside = self.verdict == "convention" and self.inside is False
-        return GRAVITY.index("convention-outside" if outside else self.verdict)
+        if self.verdict == "convention" and self.inside is False:
+            return GRAVITY.index("convention-outside")
+        lost = self.verdict == "cancellation" and not self.ok
+        return GRAVITY.index("cancellation-lost" if lost else self.verdict)
+
+    def fails(self, *, strict: bool = False) -> bool:
+        """True if the finding makes a check fail.
+
+        Parameters
+        ----------
+        strict : bool
+            True counts `undecided`, and cancellations of more than four bits.
+        """
+        if strict:
+            return not self.ok or (self.lost is not None and self.lost > _FEW_BITS)
+        return not self.ok and self.verdict != "undecided"
+
+    def absorb(self, other: Finding) -> None:
+        """Count a finding of the same cause in this one, which then tells the worse element of the two."""
+        count = self.count + other.count
+        if _size(other) > _size(self):
+            for name in self.__slots__:
+                setattr(self, name, getattr(other, name))
+        self.count = count
+
+    @property
+    def key(self) -> Any:
+        """Equal for findings of one cause."""
+        return self.verdict, self.op, self.line, self.order, self.ok, self.inside, self._cause
 
     def as_dict(self) -> dict[str, Any]:
         """The finding as plain data, fit for JSON, with infinities and NaN as text."""
-        made = {name: _plain(getattr(self, name)) for name in self.__slots__}
+        made = {name: _plain(getattr(self, name)) for name in self.__slots__ if not name.startswith("_")}
         made["got"] = None if self.got is None else repr(self.got)
         return made
 
@@ -138,7 +182,8 @@ class Finding:
         if self.element is not None:
             of, index = self.element
             of = of if not isinstance(of, int) else f"source {of}" + (f" ({plain(self.source)})" if self.source else "")
-            parts.append(f"{of}, element {list(index)}")
+            more = f" and {self.count - 1:,} more" if self.count > 1 else ""
+            parts.append(f"{of}, element {list(index)}{more}")
         if self.got is not None:
             parts.append(f"got {self.got!r}")
         if self.exact is not None:
@@ -157,11 +202,36 @@ class Finding:
     __repr__ = __str__
 
 
+_FEW_BITS = 4.0  # wrong bits that a strict check accepts
+
+
+def _size(finding: Finding) -> float:
+    """How wrong the element of a finding is."""
+    return 0.0 if finding.ulps is None else math.inf if math.isnan(finding.ulps) else finding.ulps
+
+
 def _said(finding: Finding) -> Any:
-    """The key of a harmless finding about a whole op, equal for every row of a derivative; None for other findings."""
-    if finding.element is not None or not finding.ok:
-        return None
-    return finding.verdict, finding.op, finding.line, finding.order
+    """Equal for findings that are told once: harmless ones about a whole op, and elements with the same cause."""
+    if finding.element is None:
+        return (finding.verdict, finding.op, finding.line, finding.order) if finding.ok else None
+    of = finding.element[0]
+    return (*finding.key, of if isinstance(of, str) or finding.verdict == "unconnected" else "source")
+
+
+def merged(findings: list[Finding]) -> list[Finding]:
+    """Findings with those of one cause counted as one."""
+    made: list[Finding] = []
+    known: dict[Any, Finding] = {}
+    for f in findings:
+        said = _said(f)
+        same = None if said is None else known.get(said)
+        if same is None:
+            made.append(f)
+            if said is not None:
+                known[said] = f
+        elif f.element is not None and same is not f:
+            same.absorb(f)
+    return made
 
 
 def _findings(given: Any) -> list[Finding]:
@@ -183,7 +253,7 @@ class Report:
     coverage : dict
         Extent of the check, such as "ops", "rules", and the precision in "bits".
     max_ulp : float
-        The largest distance from the exact value among all numbers, in ULP.
+        The largest distance from the exact value among all numbers, in ULP; infinite if one is infinite or NaN.
     used : dict
         (op, argument) of each rule that took part -> length of its longest sum.
 
@@ -223,8 +293,7 @@ class Report:
         """Add another report to this one."""
         if not isinstance(other, Report):
             raise TypeError(f"Report.extend takes a Report, not {shown(other)}")
-        known = {_said(f) for f in self.findings}
-        self.findings += [f for f in other.findings if _said(f) is None or _said(f) not in known]
+        self.findings[:] = merged(self.findings + other.findings)
         for rule, n in other.used.items():
             self.used[rule] = max(self.used.get(rule, 1), n)
         self.checked += other.checked
@@ -258,10 +327,10 @@ class Report:
         Parameters
         ----------
         strict : bool
-            True raises for `undecided`, too.
+            True raises for `undecided`, and for cancellations of more than four bits, too.
         """
         strict = flag(self, "strict", strict)
-        bad = [f for f in self.findings if not f.ok and (strict or f.verdict != "undecided")]
+        bad = [f for f in self.findings if f.fails(strict=strict)]
         if bad:
             raise VerificationError(self.summary(bad), report=self)
 

@@ -1,0 +1,177 @@
+"""The bound of the problem itself: how far the exact derivative moves when the inputs move by half a unit.
+
+The rules run once more on jets: the inputs carry a random half unit as their tangent, and the tangent of the replayed
+gradient is its first-order move. No op rounds in between, so that this bound knows the function alone, whereas the
+global bound (`noise`) also knows how the program computes it. Kinks and ties stay on their recorded side, because a
+jet moves no value.
+
+The inputs are the sources, and arrays of constants that hold data. Other constants are exact numbers of the formula:
+scalars, such as the 1 in ``1 - cos(x)``, arrays of equal numbers, and integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from flint import acb, arb
+
+from gtape.engine.rules import PartialOutputs
+from gtape.symbolic.balls import objects, to_float
+from gtape.symbolic.jets import Jet
+from gtape.symbolic.program import Node, Program
+from gtape.verify.bounds.noise import SPREADS
+from gtape.verify.oracles.backward import Algebra, by_rule, gradient, kept_off
+from gtape.verify.oracles.enclosures import BALLS, is_floating, jet_world, plus, zeros
+from gtape.verify.oracles.oracle import Oracle, TooDeep
+from gtape.verify.verdicts.ulp import spacing, widest
+
+__all__ = ["MOVES", "moved_gradient", "moved_tangent", "moves"]
+
+# Numbers of random moves of many inputs. All of a few moves may cancel by chance, so that more follow if needed.
+MOVES = (2, 6)
+_FEW = 4  # up to this many numbers move one by one, and their moves add up
+
+
+def moves(program: Program, run: Callable[[dict[int, Any]], list[Any]], count: int) -> list[Any]:
+    """Sixteen times the move of each result, as arrays of floats; None for a missing result.
+
+    Parameters
+    ----------
+    program : Program
+    run : callable
+        Node -> its half units, as an object array; returns the tangents of the results.
+    count : int
+        The number of random moves.
+    """
+    units = _half_units(program)
+    alone = sum(np.count_nonzero(u) for _, u in units) <= _FEW
+    found: list[Any] = []
+    for start in _one_by_one(units) if alone else _at_random(units, count):
+        try:
+            made = [None if t is None else np.abs(to_float(objects(t))) for t in run(start)]
+        except (ArithmeticError, TooDeep):
+            continue
+        if not found:
+            found = made
+        else:
+            join = np.add if alone else np.fmax
+            found = [b if a is None else a if b is None else join(a, b) for a, b in zip(found, made, strict=True)]
+    return [None if t is None else SPREADS * np.nan_to_num(t, nan=0.0) for t in found]
+
+
+def _half_units(program: Program) -> list[tuple[list[int], Any]]:
+    """The nodes of each input with half the unit of each of its numbers."""
+    found = []
+    sources = {i for nodes in program.sources for i in nodes}
+    for group in [*program.sources, *([n.index] for n in program.nodes if n.index not in sources)]:
+        for i in group[:1]:
+            node = program.nodes[i]
+            if not isinstance(node.output, tuple) and is_floating(node.output):
+                value = np.asarray(node.output)
+                half = widest(spacing(value, value.dtype) / 2).astype(widest(value).dtype)
+                if i in sources:
+                    found.append((group, np.where(np.isfinite(value), half, 0.0)))
+                elif node.kind in ("leaf", "const") and value.size > 1 and (value != value.flat[0]).any():
+                    found.append((group, np.where(np.isfinite(value) & (value != np.rint(value)), half, 0.0)))
+    return found
+
+
+def _at_random(units: list[tuple[list[int], Any]], count: int) -> Iterator[dict[int, Any]]:
+    rng = np.random.default_rng(11)
+    for _ in range(count):
+        start: dict[int, Any] = {}
+        for group, half in units:
+            signs = [-1.0, 1.0] if half.dtype.kind == "f" else [-1.0, 1.0, -1j, 1j]
+            move = _balls(half * rng.choice(signs, np.shape(half)))
+            for i in group:
+                start[i] = move if i not in start else objects(start[i] + move)
+        yield start
+
+
+def _one_by_one(units: list[tuple[list[int], Any]]) -> Iterator[dict[int, Any]]:
+    for group, half in units:
+        for place in zip(*np.nonzero(half), strict=True) if np.ndim(half) else [()] if half else []:
+            for sign in (1.0,) if half.dtype.kind == "f" else (1.0, 1j):
+                one = np.zeros_like(half)
+                one[place] = sign * half[place]
+                yield dict.fromkeys(group, _balls(one))
+
+
+def _balls(x: Any) -> Any:
+    return objects(np.frompyfunc(acb if x.dtype.kind == "c" else arb, 1, 1)(np.asarray(x).astype(object)))
+
+
+def moved_gradient(oracle: Oracle, start: dict[int, Any]) -> list[Any]:
+    """The first-order move of the replayed gradient when inputs move; None where unconnected.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        After its replay.
+    start : dict
+        Node -> its move.
+    """
+    world = jet_world(1)
+    env = oracle.jets(1, {i: [m] for i, m in start.items()}, range(len(oracle.program.nodes)), free=0)
+    made = gradient(oracle.program, oracle.seeds, _Moving(oracle, env))
+    return [None if g is None else world.component(objects(g), 1) for g in made]
+
+
+def moved_tangent(oracle: Oracle, start: dict[int, Any], directions: dict[int, list[Any]], only: list[int]) -> Any:
+    """The first-order move of the tangent of a program's only output when inputs move.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With the exact values of all nodes.
+    start : dict
+        Node -> its move.
+    directions : dict
+        Node -> its tangent, in a list.
+    only : list of int
+        The nodes that the output depends on.
+    """
+    program = oracle.program
+    tangents = {i: [*directions.get(i, [None]), start.get(i)] for i in {*directions, *start}}
+    env = oracle.jets(2, tangents, only, None, (program.session, None), free=1)
+    return objects(jet_world(2).component(env[program.outputs[0]], 3))
+
+
+class _Moving(Algebra):
+    """The arithmetic of a sweep over jets: the tape's rules; a declared custom gradient does not move."""
+
+    def __init__(self, oracle: Oracle, env: dict[int, Any]) -> None:
+        self.oracle, self.env, self.world = oracle, env, jet_world(1)
+
+    def lift(self, c: Any) -> Any:
+        return objects(BALLS.lift(np.asarray(c)))
+
+    def add(self, a: Any, b: Any) -> Any:
+        return plus(a, b)
+
+    def arrive(self, cotangents: dict[int, Any], j: int, c: Any) -> None:
+        super().arrive(cotangents, j, c if isinstance(c, PartialOutputs) else objects(c))
+
+    def custom(self, node: Node, g: Any) -> list[Any] | None:
+        if node.prim.declared is None:
+            return None
+        known = self.oracle.made.get(node.index)
+        return [None] * len(node.active) if known is None else known[1]
+
+    def rule(self, node: Node, g: Any) -> list[Any]:
+        y = self.env[node.index]
+        g = PartialOutputs.filled(g, y, lambda v: zeros(np.shape(v)))
+        xs = [self.env[i] for i in node.inputs]
+        made = by_rule(self.world, node, g, y, xs, [self.oracle.program.nodes[i].output for i in node.inputs])
+        if node.prim.kind != "elementwise":
+            return made
+        return kept_off([c if c is None else objects(c) for c in made], objects(g), _finite, arb(0))
+
+
+def _finite(c: Any) -> Any:
+    """The mask of the finite jets."""
+    parts = [e.components if isinstance(e, Jet) else (e,) for e in c.ravel().tolist()]
+    found = [all(not isinstance(p, (arb, acb)) or p.is_finite() for p in of) for of in parts]
+    return np.array(found, dtype=bool).reshape(np.shape(c))
