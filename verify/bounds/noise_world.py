@@ -37,6 +37,7 @@ class NoiseWorld:
         self._bounds: list[Any] = []
         self._next: Any = None
         self._factor = 1.0
+        self.declared = 0.0  # the largest error that an elementwise op declares for its result, in ULP
         self.nudged_nodes: set[int] = set()
         self.nudged_at: Any = None
 
@@ -96,9 +97,15 @@ class NoiseWorld:
         if prim.rounding.kind == "exact":
             return y
         y, values = widest(y), [np.asarray(a) for a in args]
-        return self._moved(
-            y, lambda: _sided(prim, values, y, params, local_error(prim, values, y, params, self._dtype))
-        )
+
+        def bound() -> Any:
+            error = local_error(prim, values, y, params, self._dtype)
+            if prim.kind == "elementwise":
+                ulps = error / spacing(y, self._dtype)
+                self.declared = max(self.declared, float(np.max(ulps, initial=0.0, where=np.isfinite(ulps))))
+            return _sided(prim, values, y, params, error)
+
+        return self._moved(y, bound)
 
     def rounded(self, c: Any) -> Any:
         """A result that a rule computes outside any op (a product or sum of cotangents), with noise of one rounding."""

@@ -164,10 +164,22 @@ class Claim(Gradient):
     """
 
     def bounds(self, runs: int) -> list[Any] | None:
+        return None if self._single() is not None else super().bounds(runs)
+
+    def moved(self, count: int) -> list[Any]:
+        single = self._single()
+        elementary = single is not None and single.prim.kind == "elementwise"
+        return [] if elementary else super().moved(count)
+
+    def roundings(self) -> int:
+        return super().roundings() if self._single() is None else 1
+
+    def _single(self) -> Node | None:
+        """The op that computes the whole function; None if several round."""
         targets = [t for n in self.program.nodes if n.mark is not None for t in n.mark.targets]
         inside = [self.program.nodes[i] for i in self.program.ancestors(targets or self.program.outputs)]
-        rounding = [n for n in inside if n.kind == "custom" or (n.kind == "op" and n.prim.rounding.kind != "exact")]
-        return None if len(rounding) <= 1 else super().bounds(runs)
+        found = [n for n in inside if n.kind == "custom" or (n.kind == "op" and n.prim.rounding.kind != "exact")]
+        return found[0] if len(found) == 1 else None
 
     def wrong(self, wrong: Wrong) -> list[Told]:
         """Each element with a cause of its own: a kink, a value out of range, lost digits or wrong algebra."""

@@ -82,6 +82,10 @@ class Causes:
         """The number of ops of the program, each of which may round."""
         raise NotImplementedError
 
+    def declared(self) -> float:
+        """The largest error that an elementwise op or partial declares, in ULP."""
+        raise NotImplementedError
+
     def size(self) -> float:
         """The largest exact number that the sweep adds or multiplies, to which zeros are compared."""
         raise NotImplementedError
@@ -196,8 +200,9 @@ class Comparison:
             open_ = open_ & ~own
             ulps = np.where(zero & open_ & np.isfinite(off) & (unit > 0), off / (unit or 1.0), ulps)
         if open_.any():  # roundings of many ops add up without any cancellation
-            many = ROUNDINGS * math.sqrt(self._ask("roundings"))
-            added = open_ & (off <= np.minimum(tight + loose, many * spacing(high, dtype)))
+            many = max(ROUNDINGS, self._ask("declared")) * math.sqrt(self._ask("roundings")) * spacing(high, dtype)
+            bounded = self._ask("bounds", RUNS) is not None
+            added = open_ & (off <= (np.minimum(tight + loose, many) if bounded else many))
             open_ = open_ & ~added
             told.append(Told(added, "conditioning", "the roundings of the program's ops add up, and none is magnified"))
         half = (np.finfo(dtype).nmant + 1) / 2

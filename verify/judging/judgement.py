@@ -17,6 +17,7 @@ from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import moves
 from gtape.verify.bounds.noise import reached_from
+from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.causes.choices import choices_met
 from gtape.verify.causes.conventions import kinks_met
 from gtape.verify.causes.flips import other_branches
@@ -111,6 +112,11 @@ class Judgement(Causes):
 
     def roundings(self) -> int:
         return sum(n.kind == "op" for n in self.program.nodes)
+
+    def declared(self) -> float:
+        world = NoiseWorld(np.random.default_rng(7), self.dtype)
+        self.nudged(world)
+        return world.declared
 
     def beyond_range(self) -> Cause | None:
         return left_the_range(self.program, self._oracle())

@@ -139,6 +139,9 @@ class _Unexcused(Causes):
     def roundings(self) -> int:
         return 0
 
+    def declared(self) -> float:
+        return 0.0
+
     def size(self) -> float:
         return 0.0
 
