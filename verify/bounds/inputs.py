@@ -27,7 +27,7 @@ from gtape.verify.oracles.enclosures import BALLS, is_floating, jet_world, plus,
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.verdicts.ulp import spacing, widest
 
-__all__ = ["MOVES", "moved_gradient", "moved_tangent", "moves"]
+__all__ = ["MOVES", "farthest", "moved_gradient", "moved_tangent", "moves"]
 
 # Numbers of random moves of many inputs. All of a few moves may cancel by chance, so that more follow if needed.
 MOVES = (2, 6)
@@ -43,10 +43,12 @@ def moves(program: Program, run: Callable[[dict[int, Any]], list[Any]], count: i
     run : callable
         Node -> its half units, as an object array; returns the tangents of the results.
     count : int
-        The number of random moves.
+        The number of random moves, one of `MOVES`; nothing new comes of more moves of few numbers.
     """
     units = _half_units(program)
     alone = sum(np.count_nonzero(u) for _, u in units) <= _FEW
+    if alone and count > MOVES[0]:
+        return []  # all that there is was known before
     found: list[Any] = []
     for start in _one_by_one(units) if alone else _at_random(units, count):
         try:
@@ -59,6 +61,40 @@ def moves(program: Program, run: Callable[[dict[int, Any]], list[Any]], count: i
             join = np.add if alone else np.fmax
             found = [b if a is None else a if b is None else join(a, b) for a, b in zip(found, made, strict=True)]
     return [None if t is None else SPREADS * np.nan_to_num(t, nan=0.0) for t in found]
+
+
+def farthest(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: int) -> list[Any]:
+    """The largest magnitude of each result at inputs moved by up to half a unit, as arrays; None for a missing result.
+
+    First-order moves may be larger than all numbers that a function takes nearby, such as those of sin(1e20 * x).
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With the exact values of all nodes.
+    derivative : callable
+        Oracle with the values of all nodes -> the exact derivative, as a list of object arrays or None.
+    count : int
+        The number of random moves.
+    """
+    rng = np.random.default_rng(13)
+    found: list[Any] = []
+    for start in _at_random(_half_units(oracle.program), count):
+        again = oracle.__class__(oracle.program, oracle.seeds)
+        part = arb(float(rng.uniform(0.25, 1.0)))
+        try:
+            for node in oracle.program.nodes:
+                i, here = node.index, oracle.env
+                still = all(again.env[j] is here[j] for j in (*node.inputs, *node.body))
+                fixed = still or (node.kind == "op" and not is_floating(node.output))
+                again.env[i] = here[i] if fixed else again.program.step(BALLS, node, again.env)
+                if i in start:
+                    again.env[i] = objects(again.env[i] + part * start[i])
+            made = [None if g is None else np.abs(to_float(objects(g))) for g in derivative(again)]
+        except ArithmeticError:
+            continue
+        found = made if not found else [a if b is None else np.fmax(a, b) for a, b in zip(found, made, strict=True)]
+    return found
 
 
 def _half_units(program: Program) -> list[tuple[list[int], Any]]:

@@ -13,11 +13,9 @@ from gtape.base.shown import shown
 from gtape.symbolic.balls import objects, precision, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor
-from gtape.verify.bounds.noise import reached_from
-from gtape.verify.causes.float_range import left_the_range
 from gtape.verify.judging.comparison import Told, Wrong
 from gtape.verify.judging.examine import Gradient, examine
-from gtape.verify.judging.judgement import nodes_of, size_of
+from gtape.verify.judging.judgement import size_of
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
 from gtape.verify.oracles.enclosures import BALLS, is_floating
 from gtape.verify.oracles.oracle import Oracle
@@ -167,12 +165,17 @@ class Claim(Gradient):
         return None if self._single() is not None else super().bounds(runs)
 
     def moved(self, count: int) -> list[Any]:
-        single = self._single()
-        elementary = single is not None and single.prim.kind == "elementwise"
-        return [] if elementary else super().moved(count)
+        return [] if self._elementary() else super().moved(count)
+
+    def size(self) -> float:
+        return 0.0 if self._elementary() else super().size()
 
     def roundings(self) -> int:
         return super().roundings() if self._single() is None else 1
+
+    def _elementary(self) -> bool:
+        single = self._single()
+        return single is not None and single.prim.kind == "elementwise"
 
     def _single(self) -> Node | None:
         """The op that computes the whole function; None if several round."""
@@ -184,12 +187,10 @@ class Claim(Gradient):
     def wrong(self, wrong: Wrong) -> list[Told]:
         """Each element with a cause of its own: a kink, a value out of range, lost digits or wrong algebra."""
         told, s = [], wrong.source
-        beyond = left_the_range(self.program, self._oracle())
         infinite = wrong.mask & ~np.isfinite(wrong.got)
-        if beyond is not None and infinite.any():
-            verdict, reason, op, line = beyond
-            reached = reached_from(self.nudged, self.dtype, {n.index for n in nodes_of(self.program, beyond)})[s]
-            left = infinite if reached is None else infinite & reached
+        beyond = self.left(s, infinite) if infinite.any() else None
+        if beyond is not None:
+            (verdict, reason, op, line), left = beyond
             told.append(Told(left, verdict, reason, op, line, ok=False))
             wrong = wrong._replace(mask=wrong.mask & ~left)
         kinks = Kinks(self.program, self.seeds, s)

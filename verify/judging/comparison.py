@@ -90,8 +90,13 @@ class Causes:
         """The largest exact number that the sweep adds or multiplies, to which zeros are compared."""
         raise NotImplementedError
 
-    def beyond_range(self) -> Cause | None:
-        """The cause if a value along the program exceeds its dtype, else None."""
+    def farthest(self, count: int) -> list[Any]:
+        """The largest number of each array at inputs moved by up to half a unit, from a number of random moves."""
+        raise NotImplementedError
+
+    def left(self, s: int, mask: Any) -> tuple[Cause, Any] | None:
+        """The cause if a value along the program left the range of its dtype, and the masked elements of array `s` that
+        this value reaches; else None."""
         raise NotImplementedError
 
     def wrong(self, wrong: Wrong) -> list[Told]:
@@ -181,8 +186,12 @@ class Comparison:
         for count in MOVES:
             if not (np.isfinite(g) & ~near & ~(off <= tight + moved)).any():
                 break
-            moved = self._bound("moved", s, count, g.shape)
-        own = ~near & (off <= tight + moved)
+            moved = np.maximum(moved, self._bound("moved", s, count, g.shape))
+        wild = moved > SPREADS * np.abs(high)
+        if (wild & ~near & (off <= tight + moved)).any():
+            nearby = np.maximum(np.abs(high), self._bound("farthest", s, MOVES[-1], g.shape))
+            moved = np.where(wild, np.minimum(moved, SPREADS * nearby), moved)
+        own = ~near & np.isfinite(g) & (off <= tight + moved)
         open_ = ~near & ~own
         told: list[Told] = []
         loose = moved
@@ -192,16 +201,18 @@ class Comparison:
                 if not (open_ & ~(off <= tight + loose)).any():
                     break
         zero = np.abs(high) <= rad
+        bounded = not open_.any() or self._ask("bounds", RUNS) is not None
         if (zero & open_).any():
-            # A zero has no digits of its own; floats reach it up to the rounding of the terms that cancel.
-            scale = self._ask("size")
-            unit = float(np.finfo(dtype).eps) * scale
-            own = own | (zero & open_ & (off <= np.minimum(tight + loose, SPREADS / 2 * unit)))
-            open_ = open_ & ~own
+            # A zero has no digits of its own, so that its error is measured against the terms that cancel.
+            unit = float(np.finfo(dtype).eps) * self._ask("size")
+            room = np.minimum(tight + loose, SPREADS / 2 * unit) if bounded else SPREADS / 2 * unit
+            reached = zero & open_ & (off <= room)
+            open_ = open_ & ~reached
             ulps = np.where(zero & open_ & np.isfinite(off) & (unit > 0), off / (unit or 1.0), ulps)
+            reason = "the exact derivative is 0, and floats reach it up to the rounding of the terms that cancel"
+            told.append(Told(reached, "conditioning", reason))
         if open_.any():  # roundings of many ops add up without any cancellation
             many = max(ROUNDINGS, self._ask("declared")) * math.sqrt(self._ask("roundings")) * spacing(high, dtype)
-            bounded = self._ask("bounds", RUNS) is not None
             added = open_ & (off <= (np.minimum(tight + loose, many) if bounded else many))
             open_ = open_ & ~added
             told.append(Told(added, "conditioning", "the roundings of the program's ops add up, and none is magnified"))
@@ -231,10 +242,15 @@ class Comparison:
 
         told.append(Told(own, "conditioning", "the problem itself loses these digits: half a unit in the inputs moves "
                          "the exact derivative as much"))  # fmt: skip
-        if none.any():
-            reason = "the program's own arithmetic loses all digits: numbers that differ exactly are equal in floats"
-            verdict, reason, op, line = self._ask("beyond_range") or ("cancellation", reason, None, None)
-            told.append(Told(none, verdict, reason, op, line, ok=False))
+        half_lost = cancelled & (lost > half)
+        for mask in (none, half_lost):
+            found = self._causes.left(s, mask) if mask.any() else None
+            if found is not None:
+                (verdict, reason, op, line), reached = found
+                told.append(Told(reached, verdict, reason, op, line, ok=False))
+                none, half_lost = none & ~reached, half_lost & ~reached
+        reason = "the program's own arithmetic loses all digits: numbers that differ exactly are equal in floats"
+        told.append(Told(none, "cancellation", reason, ok=False))
         told.append(Told(rounded, "range", f"the exact derivative overflows {dtype.name}"))
         reason = f"the exact derivative overflows {dtype.name}, and floats on the way to it give NaN"
         told.append(Told(left, "range", reason, ok=False))
@@ -249,7 +265,7 @@ class Comparison:
                         count=int(t.mask.sum()), cause=t.cause, **shown,
                     )
                 )  # fmt: skip
-        for ok, mask in ((False, cancelled & (lost > half)), (True, cancelled & (lost <= half))):
+        for ok, mask in ((False, half_lost), (True, cancelled & (lost <= half))):
             if mask.any():
                 shown = _worst_of(s, mask, ulps, g, e, loose)
                 bits = float(lost[shown["element"][1]])

@@ -15,7 +15,7 @@ from flint import acb, arb
 from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, precision, ties_assumed, to_float
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.program import Node, Program
-from gtape.verify.bounds.inputs import moves
+from gtape.verify.bounds.inputs import farthest, moves
 from gtape.verify.bounds.noise import reached_from
 from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.causes.choices import choices_met
@@ -107,6 +107,9 @@ class Judgement(Causes):
         oracle = self._oracle()
         return moves(self.program, lambda start: self.moving(oracle, start), count)
 
+    def farthest(self, count: int) -> list[Any]:
+        return farthest(self._oracle(), self.derivative, count)
+
     def flipped(self) -> list[tuple[Cause, list[Any]]]:
         return other_branches(self.program, self._oracle(), self.derivative)
 
@@ -118,8 +121,12 @@ class Judgement(Causes):
         self.nudged(world)
         return world.declared
 
-    def beyond_range(self) -> Cause | None:
-        return left_the_range(self.program, self._oracle())
+    def left(self, s: int, mask: Any) -> tuple[Cause, Any] | None:
+        cause = left_the_range(self.program, self._oracle())
+        if cause is None:
+            return None
+        reached = reached_from(self.nudged, self.dtype, {n.index for n in nodes_of(self.program, cause)})[s]
+        return cause, mask if reached is None else mask & reached
 
     def wrong(self, wrong: Wrong) -> list[Told]:
         told, open_ = [], wrong.mask

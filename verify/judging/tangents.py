@@ -145,7 +145,10 @@ class _Unexcused(Causes):
     def size(self) -> float:
         return 0.0
 
-    def beyond_range(self) -> Cause | None:
+    def farthest(self, count: int) -> list[Any]:
+        return []
+
+    def left(self, s: int, mask: Any) -> tuple[Cause, Any] | None:
         return None
 
     def wrong(self, wrong: Wrong) -> list[Told]:
