@@ -80,7 +80,9 @@ def test_forward_mode_tells_cancellation_too() -> None:
 def test_a_zero_start_with_data_is_no_cancellation() -> None:
     rng = np.random.default_rng(0)
     rows, wanted = rng.normal(size=(100, 40)).astype(F4), rng.integers(0, 2, 100).astype(F4)
-    report = check(lambda w: tf.reduce_mean(tf.square(tf.sigmoid(tf.linalg.matvec(rows, w)) - wanted)), np.zeros(40, F4))
+    report = check(
+        lambda w: tf.reduce_mean(tf.square(tf.sigmoid(tf.linalg.matvec(rows, w)) - wanted)), np.zeros(40, F4)
+    )
     assert report.ok and report.verdict in ("correct", "conditioning"), report
 
 

@@ -11,6 +11,7 @@ scalars, such as the 1 in ``1 - cos(x)``, arrays of equal numbers, and integers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,20 +23,23 @@ from gtape.symbolic.balls import objects, to_float
 from gtape.symbolic.jets import Jet
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.noise import SPREADS
+from gtape.verify.bounds.noise_world import MovedWorld, NoiseWorld
 from gtape.verify.oracles.backward import Algebra, by_rule, gradient, kept_off
 from gtape.verify.oracles.enclosures import BALLS, is_floating, jet_world, plus, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.verdicts.ulp import spacing, widest
 
-__all__ = ["MOVES", "farthest", "moved_gradient", "moved_tangent", "moves"]
+__all__ = ["MOVES", "farthest", "moved_element", "moved_gradient", "moved_tangent", "moves", "moves_in_floats"]
 
 # Numbers of random moves of many inputs. All of a few moves may cancel by chance, so that more follow if needed.
 MOVES = (2, 6)
+# A rule may pass on what it has no derivative by, such as the order of a zeta function.
+NO_JETS = (NotImplementedError, TypeError)
 _FEW = 4  # up to this many numbers move one by one, and their moves add up
 
 
-def moves(program: Program, run: Callable[[dict[int, Any]], list[Any]], count: int) -> list[Any]:
-    """Sixteen times the move of each result, as arrays of floats; None for a missing result.
+def moves(program: Program, run: Callable[[dict[int, Any]], list[Any]], count: int) -> list[Any] | None:
+    """Sixteen times the move of each result, as arrays of floats; None if an op has no jets.
 
     Parameters
     ----------
@@ -55,12 +59,41 @@ def moves(program: Program, run: Callable[[dict[int, Any]], list[Any]], count: i
             made = [None if t is None else np.abs(to_float(objects(t))) for t in run(start)]
         except (ArithmeticError, TooDeep):
             continue
+        except NO_JETS:
+            return None
         if not found:
             found = made
         else:
             join = np.add if alone else np.fmax
             found = [b if a is None else a if b is None else join(a, b) for a, b in zip(found, made, strict=True)]
     return [None if t is None else SPREADS * np.nan_to_num(t, nan=0.0) for t in found]
+
+
+def moved_element(oracle: Oracle, source: int, place: tuple[int, ...]) -> float:
+    """Sixteen times the standard deviation of one element of the gradient under random half units in the sources.
+
+    Random moves of many inputs may all miss an element by chance. A Hessian is symmetric, so that the moves of all
+    elements when this one moves are those of this one when they move.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        After its replay.
+    source : int
+    place : tuple of int
+    """
+    program = oracle.program
+    one = np.zeros(program.nodes[program.sources[source][0]].shape)
+    one[place] = 1.0
+    try:
+        column = moved_gradient(oracle, dict.fromkeys(program.sources[source], _balls(one)))
+    except (ArithmeticError, TooDeep, *NO_JETS):
+        return 0.0
+    squares = 0.0
+    for nodes, t in zip(program.sources, column, strict=True):
+        if t is not None:
+            squares += float(np.sum(np.abs(to_float(objects(t)) * _half_unit(program.nodes[nodes[0]])) ** 2))
+    return SPREADS * math.sqrt(squares) if math.isfinite(squares) else 0.0
 
 
 def farthest(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: int) -> list[Any]:
@@ -97,6 +130,43 @@ def farthest(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: i
     return found
 
 
+def moves_in_floats(program: Program, run: Callable[[NoiseWorld], list[Any]]) -> list[Any]:
+    """The same bound by runs in float64 at moved inputs, for programs with many numbers, because jets are slow there.
+
+    The inputs move by many half units, so that the roundings of the runs themselves do not show. Results count where an
+    eighth of the move has an eighth of the effect; elsewhere a kink was crossed, or float64 has too few digits.
+
+    Parameters
+    ----------
+    program : Program
+    run : callable
+        Computes in a world and returns a list of arrays or None.
+    """
+    units = _half_units(program)
+    rng = np.random.default_rng(17)
+    base = run(MovedWorld({}))
+    found = [None if b is None else np.zeros(np.shape(b)) for b in base]
+    for _ in range(_FLOAT_MOVES):
+        steps = {}
+        for group, half in units:
+            step = _LOUDER * half * rng.choice([-1.0, 1.0], np.shape(half))
+            steps.update(dict.fromkeys(group, step))
+        with np.errstate(all="ignore"):
+            far = run(MovedWorld(steps))
+            near = run(MovedWorld({i: step * _PART for i, step in steps.items()}))
+            for s, b in enumerate(base):
+                if b is None:
+                    continue
+                wide, narrow = np.abs(far[s] - b), np.abs(near[s] - b) / _PART
+                good = np.isfinite(wide) & (np.abs(wide - narrow) <= wide / 2)
+                found[s] = np.maximum(found[s], np.where(good, wide, 0.0))
+    return [None if t is None else SPREADS / _LOUDER * t for t in found]
+
+
+_FLOAT_MOVES = 20
+_LOUDER, _PART = 2.0**10, 2.0**-3
+
+
 def _half_units(program: Program) -> list[tuple[list[int], Any]]:
     """The nodes of each input with half the unit of each of its numbers."""
     found = []
@@ -105,13 +175,19 @@ def _half_units(program: Program) -> list[tuple[list[int], Any]]:
         for i in group[:1]:
             node = program.nodes[i]
             if not isinstance(node.output, tuple) and is_floating(node.output):
-                value = np.asarray(node.output)
-                half = widest(spacing(value, value.dtype) / 2).astype(widest(value).dtype)
+                value, half = np.asarray(node.output), _half_unit(node)
                 if i in sources:
-                    found.append((group, np.where(np.isfinite(value), half, 0.0)))
+                    found.append((group, half))
                 elif node.kind in ("leaf", "const") and value.size > 1 and (value != value.flat[0]).any():
-                    found.append((group, np.where(np.isfinite(value) & (value != np.rint(value)), half, 0.0)))
+                    found.append((group, np.where(value != np.rint(value), half, 0.0)))
     return found
+
+
+def _half_unit(node: Node) -> Any:
+    """Half the unit of each number of a node; 0 for infinities and NaN."""
+    value = np.asarray(node.output)
+    half = widest(spacing(value, value.dtype) / 2).astype(widest(value).dtype)
+    return np.where(np.isfinite(value), half, 0.0)
 
 
 def _at_random(units: list[tuple[list[int], Any]], count: int) -> Iterator[dict[int, Any]]:

@@ -13,7 +13,7 @@ from gtape.engine.worlds import COMPLEX, NUMPY
 from gtape.verify.bounds.bounds import holds_complex, holds_floats, local_error
 from gtape.verify.verdicts.ulp import spacing, widest
 
-__all__ = ["NoiseWorld", "spread_of"]
+__all__ = ["MovedWorld", "NoiseWorld", "spread_of"]
 
 # Size of the noise relative to rounding; `spread_of` divides by this factor.
 _LOUDER = 2.0**10
@@ -129,6 +129,29 @@ class NoiseWorld:
     def lift(self, x: Any) -> Any:
         """Recorded values as float64, or complex128."""
         return widest(x) if np.asarray(x).dtype.kind in "fc" else np.asarray(x)
+
+
+class MovedWorld(NoiseWorld):
+    """The NumPy world in float64, with inputs moved and without any noise.
+
+    Parameters
+    ----------
+    steps : dict
+        Node -> the move of its value.
+    """
+
+    def __init__(self, steps: dict[int, Any]) -> None:
+        super().__init__(None, np.float64)
+        self._steps = steps
+
+    def nudge(self, node: int, y: Any) -> Any:
+        return y + self._steps[node] if node in self._steps else y
+
+    def rounded(self, c: Any) -> Any:
+        return widest(c)
+
+    def _moved(self, y: Any, bound: Callable[[], Any]) -> Any:
+        return y
 
 
 def _sided(prim: Primitive, values: list[Any], y: Any, params: dict[str, Any], bound: Any) -> Any:

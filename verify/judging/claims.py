@@ -167,6 +167,9 @@ class Claim(Gradient):
     def moved(self, count: int) -> list[Any]:
         return [] if self._elementary() else super().moved(count)
 
+    def moved_element(self, s: int, place: tuple[int, ...]) -> float:
+        return 0.0 if self._elementary() else super().moved_element(s, place)
+
     def size(self) -> float:
         return 0.0 if self._elementary() else super().size()
 

@@ -13,7 +13,7 @@ from gtape.engine.rules import PartialOutputs
 from gtape.recording.record import off
 from gtape.symbolic.balls import precision, sides_of_zeros
 from gtape.symbolic.program import Node, Program
-from gtape.verify.bounds.inputs import moved_gradient
+from gtape.verify.bounds.inputs import moved_element, moved_gradient
 from gtape.verify.bounds.local import check_locally
 from gtape.verify.bounds.noise import global_bounds, noisy_gradient
 from gtape.verify.causes.advice import add_advice
@@ -77,6 +77,11 @@ class Gradient(Judgement):
 
     def moving(self, oracle: Oracle, start: dict[int, Any]) -> list[Any]:
         return moved_gradient(oracle, start)
+
+    def moved_element(self, s: int, place: tuple[int, ...]) -> float:
+        node = self.program.nodes[self.program.sources[s][0]]
+        many = np.size(node.output) > 1 and np.asarray(node.output).dtype.kind == "f"
+        return moved_element(self._oracle(), s, place) if many else 0.0
 
     def size(self) -> float:
         made = [c for g, cs in self._oracle().made.values() for c in (*PartialOutputs.of(g).values(), *cs)]

@@ -15,7 +15,7 @@ from flint import acb, arb
 from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, precision, ties_assumed, to_float
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.program import Node, Program
-from gtape.verify.bounds.inputs import farthest, moves
+from gtape.verify.bounds.inputs import MOVES, farthest, moves, moves_in_floats
 from gtape.verify.bounds.noise import reached_from
 from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.causes.choices import choices_met
@@ -32,6 +32,7 @@ from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
 __all__ = ["Judgement", "largest", "nodes_of", "size_of", "to_blame"]
 
+_MANY = 2_000  # programs with more numbers than this move their inputs in floats
 _BIG = 20_000  # programs with more numbers than this are tried up to 800 bits only
 
 
@@ -104,8 +105,12 @@ class Judgement(Causes):
     # -- what a comparison asks
 
     def moved(self, count: int) -> list[Any]:
-        oracle = self._oracle()
-        return moves(self.program, lambda start: self.moving(oracle, start), count)
+        oracle, made = self._oracle(), None
+        if size_of(self.program) <= _MANY:
+            made = moves(self.program, lambda start: self.moving(oracle, start), count)
+        if made is not None:
+            return made
+        return moves_in_floats(self.program, self.nudged) if count == MOVES[0] else []
 
     def farthest(self, count: int) -> list[Any]:
         return farthest(self._oracle(), self.derivative, count)

@@ -55,7 +55,9 @@ class _Jets(Pushing):
         # A step function stays constant even if rounding took it to another step.
         if not any(_varies(moving[j]) for j in node.inputs) or any(node is f for f in self.oracle.flips):
             return self.oracle.env[node.index]
-        arguments = [moving[j] if a in node.active else self.constant(moving[j]) for a, j in enumerate(node.inputs)]
+        arguments = [
+            moving[j] if a in node.active else self.constant(node, a, moving[j]) for a, j in enumerate(node.inputs)
+        ]
         for bit, by_node in self.blocked:
             for a in by_node.get(node.index, ()):
                 arguments[a] = _still(arguments[a], bit)
@@ -63,9 +65,9 @@ class _Jets(Pushing):
             arguments = [_at(x, v) for x, v in zip(arguments, self.oracle.read[node.index], strict=True)]
         return node.apply(self.world, arguments)
 
-    def constant(self, x: Any) -> Any:
-        """An input that no tape follows: without tangents but for the free direction."""
-        if self.free is None:
+    def constant(self, node: Node, a: int, x: Any) -> Any:
+        """An input that no tape follows: without tangents but for the free direction if the op has a slope by it."""
+        if self.free is None or not (node.prim.connected(a) or "stop" in node.prim.roles):
             return _constant(self.world, x)
         for bit in range(self.k):
             x = x if bit == self.free else _still(x, bit)
