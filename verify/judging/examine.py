@@ -84,7 +84,8 @@ class Gradient(Judgement):
         return moved_element(self._oracle(), s, place) if many else 0.0
 
     def size(self) -> float:
-        made = [c for g, cs in self._oracle().made.values() for c in (*PartialOutputs.of(g).values(), *cs)]
+        parts = [c for g, cs in self._oracle().made.values() for c in (g, *cs) if c is not None]
+        made = [v for c in parts for v in PartialOutputs.of(c).values()]
         return largest(made)
 
     def nudged(self, world: Any) -> list[Any]:
