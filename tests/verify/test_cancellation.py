@@ -67,13 +67,13 @@ def test_digits_that_every_program_loses_are_conditioning(name: str) -> None:
 
 def test_forward_mode_tells_cancellation_too() -> None:
     x = tf.constant(np.float64(1e-4))
-    with collecting() as report, tf.verifying(), pytest.raises(tf.VerificationError, match="cancellation"):
-        with tf.autodiff.ForwardAccumulator(x, tf.ones((), tf.float64)) as acc:
-            acc.jvp((1 - tf.cos(x)) / x**2)
+    raising = pytest.raises(tf.VerificationError, match="cancellation")
+    along = tf.autodiff.ForwardAccumulator
+    with collecting() as report, tf.verifying(), raising, along(x, tf.ones((), tf.float64)) as acc:
+        acc.jvp((1 - tf.cos(x)) / x**2)
     assert report.verdict == "cancellation"
-    with collecting() as report, tf.verifying("strict"):
-        with tf.autodiff.ForwardAccumulator(x, tf.ones((), tf.float64)) as acc:
-            acc.jvp(tf.sin(1e12 * x) * 2.0)
+    with collecting() as report, tf.verifying("strict"), along(x, tf.ones((), tf.float64)) as acc:
+        acc.jvp(tf.sin(1e12 * x) * 2.0)
     assert report.ok and report.verdict == "conditioning"
 
 
@@ -97,7 +97,7 @@ def test_strict_accepts_four_wrong_bits() -> None:
     with tf.GradientTape(verify="strict") as tape:
         x = tf.Variable(np.float64(at))
         y = f(x)
-    with pytest.raises(tf.VerificationError, match="12 of 15 digits are right|11 of 15|13 of 15"):
+    with pytest.raises(tf.VerificationError, match="of 15 digits are right"):
         tape.gradient(y, x)
 
 

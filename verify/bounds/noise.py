@@ -137,4 +137,9 @@ class _Noisy(Algebra):
         )
 
     def nudged(self, node: Node, made: list[Any]) -> list[Any]:
-        return [None if c is None else self.world.nudge(node.index, c) for c in made]
+        if node.index not in self.world.nudged_nodes:
+            return made
+        # Zeros stand for a path that a rule lost.
+        inputs = [np.shape(self.env[node.inputs[a]]) for a in node.active]
+        filled = [np.zeros(shape) if c is None else c for c, shape in zip(made, inputs, strict=True)]
+        return [c if isinstance(c, PartialOutputs) else self.world.nudge(node.index, c) for c in filled]

@@ -200,7 +200,7 @@ class Comparison:
                 break
             moved = np.maximum(moved, self._bound("moved", s, count, g.shape))
         moved = self._nearby(s, moved, high, near, off - tight)
-        own = ~near & np.isfinite(g) & (off <= tight + moved)
+        moved, own = np.array(moved), np.array(~near & np.isfinite(g) & (off <= tight + moved))
         open_ = ~near & ~own
         missed = np.argwhere(open_ & np.isfinite(g) & (off <= tight + _CHANCE * moved))
         for place in map(tuple, missed[:_FEW].tolist()):
