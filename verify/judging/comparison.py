@@ -1,8 +1,8 @@
 """Compares numbers with the exact ones within three bounds, from the tightest to the widest.
 
 1. The tight bound: the rounding of one op. Numbers inside are right.
-2. The bound of the problem (`bounds.inputs`): half a unit in the inputs moves the exact derivative as much. Such
-   numbers are `conditioning`.
+2. The bound of the problem (`bounds.inputs`): half a unit in the inputs moves the exact derivative as much, times the
+   root of the number of ops, because each op may round as the inputs do. Such numbers are `conditioning`.
 3. The global bound (`bounds.noise`): roundings inside the program move its derivative as much. Such numbers are
    `cancellation`, because the function itself keeps these digits.
 
@@ -161,6 +161,10 @@ class Comparison:
             self._known[what, *args] = getattr(self._causes, what)(*args)
         return self._known[what, *args]
 
+    def _many(self) -> float:
+        """The growth of independent roundings of all ops: each counts as much as a rounding of the inputs."""
+        return math.sqrt(max(1, self._ask("roundings")))
+
     def _bound(self, what: str, s: int, count: int, shape: tuple[int, ...]) -> Any:
         """A bound on one array."""
         made = self._ask(what, count)
@@ -198,13 +202,13 @@ class Comparison:
         for count in MOVES:
             if not (np.isfinite(g) & ~near & ~(off <= tight + moved)).any():
                 break
-            moved = np.maximum(moved, self._bound("moved", s, count, g.shape))
+            moved = np.maximum(moved, self._many() * self._bound("moved", s, count, g.shape))
         moved = self._nearby(s, moved, high, near, off - tight)
         moved, own = np.array(moved), np.array(~near & np.isfinite(g) & (off <= tight + moved))
         open_ = ~near & ~own
         missed = np.argwhere(open_ & np.isfinite(g) & (off <= tight + _CHANCE * moved))
         for place in map(tuple, missed[:_FEW].tolist()):
-            moved[place] = max(moved[place], self._causes.moved_element(s, place))
+            moved[place] = max(moved[place], self._many() * self._causes.moved_element(s, place))
             own[place] = off[place] <= tight[place] + moved[place]
         open_ = open_ & ~own
         told: list[Told] = []
@@ -226,7 +230,7 @@ class Comparison:
             reason = "the exact derivative is 0, and floats reach it up to the rounding of the terms that cancel"
             told.append(Told(reached, "conditioning", reason))
         if open_.any():  # roundings of many ops add up without any cancellation
-            many = max(ROUNDINGS, self._ask("declared")) * math.sqrt(self._ask("roundings")) * spacing(high, dtype)
+            many = max(ROUNDINGS, self._ask("declared")) * self._many() * spacing(high, dtype)
             added = open_ & (off <= (np.minimum(tight + loose, many) if bounded else many))
             open_ = open_ & ~added
             told.append(Told(added, "conditioning", "the roundings of the program's ops add up, and none is magnified"))
