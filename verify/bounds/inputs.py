@@ -145,7 +145,7 @@ def moves_in_floats(program: Program, run: Callable[[NoiseWorld], list[Any]]) ->
     units = _half_units(program)
     rng = np.random.default_rng(17)
     base = run(MovedWorld({}))
-    found = [None if b is None else np.zeros(np.shape(b)) for b in base]
+    found: list[Any] = [None if b is None else np.zeros(np.shape(b)) for b in base]
     for _ in range(_FLOAT_MOVES):
         steps = {}
         for group, half in units:
