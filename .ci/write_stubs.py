@@ -70,11 +70,11 @@ def _words(call: ast.Call, assigned: dict[str, ast.expr]) -> dict[str, ast.expr]
 
 
 def _declaration(call: ast.Call, assigned: dict[str, ast.expr], where: str) -> tuple[str, str] | None:
-    """Name and definition of the function that is generated from a declaration; None of one that is not public."""
+    """Name and definition of the function that is generated from a declaration; None without an example."""
     if not isinstance(call.args[0], ast.Constant):
         raise SystemExit(f"{where}: write the name of a primitive where it is declared, as a string")
     words, name = _words(call, assigned), str(call.args[0].value)
-    if "public" in words and not _literal(words["public"]):
+    if "example" not in words:  # it is not public
         return None
     if "arguments" in words:
         arguments = list(_literal(words["arguments"]))

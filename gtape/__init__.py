@@ -8,7 +8,6 @@ Ops take ``name=``, as TensorFlow's do, and ignore it; their docstrings leave it
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 import sys
@@ -100,26 +99,32 @@ def executing_eagerly() -> Any:
     return True
 
 
+def _import(name: str) -> Any:
+    from gtape.base.imports import import_module  # not above, because `import gtape` stays light
+
+    return import_module(name)
+
+
 def _find(name: str) -> Any:
     if name in _HOME_OF:
-        return getattr(importlib.import_module(_HOME_OF[name]), name)
+        return getattr(_import(_HOME_OF[name]), name)
     if name in _FROM_KERAS:
-        return importlib.import_module(f"gtape.keras.{name}")
+        return _import(f"gtape.keras.{name}")
     if name in _INITIALIZERS:
-        return getattr(importlib.import_module(f"{__name__}.keras.initializers"), name.removesuffix("_initializer"))
+        return getattr(_import(f"{__name__}.keras.initializers"), name.removesuffix("_initializer"))
     if name == "Tensor":
-        return importlib.import_module("gtape.tensors.tensor").PublicTensor
+        return _import("gtape.tensors.tensor").PublicTensor
     if name == "print":
-        return importlib.import_module("gtape.base.printing").print_v2
+        return _import("gtape.base.printing").print_v2
     # Before the search for ops, because `from gtape import record` calls this first and must stay light.
     if name.isidentifier() and importlib.util.find_spec(f"gtape.{name}") is not None:
-        return importlib.import_module(f"gtape.{name}")
-    dtypes = importlib.import_module("gtape.dtypes")
+        return _import(f"gtape.{name}")
+    dtypes = _import("gtape.dtypes")
     if name in dtypes.__all__ or name == "bfloat16":  # bfloat16 exists if ml_dtypes is installed
         return getattr(dtypes, name)
-    catalogue = importlib.import_module("gtape.namespaces.catalogue")
+    catalogue = _import("gtape.namespaces.catalogue")
     if name in catalogue.places.ALIASES["math"]:
-        return getattr(importlib.import_module("gtape.math"), name)
+        return getattr(_import("gtape.math"), name)
     found = catalogue.find(name)
     if found is None:
         raise catalogue.unknown("gtape", name, {*__dir__(), *catalogue.names_in()})

@@ -7,6 +7,4 @@ from gtape.tapes.tape import GradientTape
 
 __all__ = ["ForwardAccumulator", "GradientTape"]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted

@@ -14,9 +14,7 @@ __all__ = [
     "set_visible_devices",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 class PhysicalDevice(NamedTuple):
@@ -62,7 +60,6 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.config.list_physical_devices("GPU")
     []
     """
@@ -80,7 +77,6 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.config.list_logical_devices("CPU")
     [LogicalDevice(name='/device:CPU:0', device_type='CPU')]
     """
@@ -94,7 +90,6 @@ def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> len(tf.config.get_visible_devices())
     1
     """
@@ -110,13 +105,8 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
     devices : list of PhysicalDevice
     device_type : str, optional
 
-    Returns
-    -------
-    None
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.config.set_visible_devices([], "GPU")
     """
 
@@ -129,13 +119,8 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
     ----------
     run_eagerly : bool
 
-    Returns
-    -------
-    None
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.config.run_functions_eagerly(True)
     """
 
@@ -144,13 +129,8 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
 def functions_run_eagerly() -> bool:
     """True: functions always run eagerly.
 
-    Returns
-    -------
-    bool
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.config.functions_run_eagerly()
     True
     """
@@ -169,13 +149,8 @@ def set_soft_device_placement(enabled: bool) -> None:
     ----------
     enabled : bool
 
-    Returns
-    -------
-    None
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.config.set_soft_device_placement(True)
     """
 
@@ -184,13 +159,8 @@ def set_soft_device_placement(enabled: bool) -> None:
 def get_soft_device_placement() -> bool:
     """True, because every op runs on the CPU.
 
-    Returns
-    -------
-    bool
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.config.get_soft_device_placement()
     True
     """

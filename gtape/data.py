@@ -22,9 +22,7 @@ AUTOTUNE = -1
 INFINITE_CARDINALITY = -1
 UNKNOWN_CARDINALITY = -2
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 def _element(x: Any) -> Any:
@@ -122,13 +120,9 @@ class Dataset:
 
     @staticmethod
     def from_generator(
-        generator: Callable[..., Iterable[Any]],
-        output_types: Any = None,
-        output_shapes: Any = None,
-        args: Any = None,
-        output_signature: Any = None,
-        name: str | None = None,
-    ) -> Dataset:
+        generator: Callable[..., Iterable[Any]], output_types: Any = None, output_shapes: Any = None, args: Any = None,
+        output_signature: Any = None, name: str | None = None,
+    ) -> Dataset:  # fmt: skip
         """The elements that a generator function yields.
 
         Parameters

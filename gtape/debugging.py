@@ -44,6 +44,4 @@ __all__ = [
     "assert_type", "check_numerics", "disable_check_numerics", "enable_check_numerics", "is_numeric_tensor",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted

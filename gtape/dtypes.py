@@ -16,9 +16,7 @@ __all__ = [
     "int16", "int32", "int64", "string", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 class DType:
@@ -84,19 +82,16 @@ class DType:
     @property
     def min(self) -> Any:
         """The least finite value; TypeError for complex numbers and strings, which have no order."""
-        return self._limits()[0]
+        return self.limits[0]
 
     @property
     def max(self) -> Any:
         """The greatest finite value; TypeError as for `min`."""
-        return self._limits()[1]
+        return self.limits[1]
 
     @property
     def limits(self) -> tuple[Any, Any]:
         """The least and the greatest finite value."""
-        return self._limits()
-
-    def _limits(self) -> tuple[Any, Any]:
         if self.name == "bfloat16":
             import ml_dtypes
 
@@ -251,26 +246,14 @@ def __getattr__(name: str) -> Any:
             return _bfloat16()
         except TypeError as e:
             raise AttributeError(f"module 'gtape' has no attribute 'bfloat16': {e}") from None
-    if name in ("cast", "complex", "saturate_cast"):  # TensorFlow has the casts here, too
+    if name in late.places.ALSO_IN["dtypes"]:  # TensorFlow has the casts here, too
         return late.find_op(name)
     raise AttributeError(f"module 'gtape.dtypes' has no attribute {name!r}")
 
 
 def np_dtype(type_value: Any) -> np.dtype[Any]:
-    """Find the NumPy dtype for an argument of `as_dtype`.
+    """The NumPy dtype for an argument of `as_dtype`.
 
-    Parameters
-    ----------
-    type_value
-        As for `as_dtype`.
-
-    Returns
-    -------
-    numpy.dtype
-
-    Examples
-    --------
-    >>> from gtape.dtypes import np_dtype
     >>> np_dtype("float32")
     dtype('float32')
     """

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gtape.base.sections import add_sections
+
 __all__ = [
     "ABORTED", "ALREADY_EXISTS", "CANCELLED", "DATA_LOSS", "DEADLINE_EXCEEDED", "FAILED_PRECONDITION", "INTERNAL",
     "INVALID_ARGUMENT", "NOT_FOUND", "OK", "OUT_OF_RANGE", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED",
@@ -15,29 +17,15 @@ __all__ = [
     "VerificationError",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 # The values of `OpError.error_code`.
-OK = 0
-CANCELLED = 1
-UNKNOWN = 2
-INVALID_ARGUMENT = 3
-DEADLINE_EXCEEDED = 4
-NOT_FOUND = 5
-ALREADY_EXISTS = 6
-PERMISSION_DENIED = 7
-RESOURCE_EXHAUSTED = 8
-FAILED_PRECONDITION = 9
-ABORTED = 10
-OUT_OF_RANGE = 11
-UNIMPLEMENTED = 12
-INTERNAL = 13
-UNAVAILABLE = 14
-DATA_LOSS = 15
-UNAUTHENTICATED = 16
+(
+    OK, CANCELLED, UNKNOWN, INVALID_ARGUMENT, DEADLINE_EXCEEDED, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED,
+    RESOURCE_EXHAUSTED, FAILED_PRECONDITION, ABORTED, OUT_OF_RANGE, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS,
+    UNAUTHENTICATED,
+) = range(17)  # fmt: skip
 
 
 class OpError(Exception):
@@ -70,15 +58,7 @@ class OpError(Exception):
         super().__init_subclass__(**kwargs)
         if error_code is not None:
             cls.error_code = error_code
-        if error_code is not None and cls.__doc__:  # `python -OO` drops docstrings
-            cls.__doc__ += f"""
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.errors.{cls.__name__}("why").error_code
-    {error_code}
-    """
+            add_sections(cls, Examples=f'>>> tf.errors.{cls.__name__}("why").error_code\n{error_code}')
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

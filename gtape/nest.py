@@ -17,9 +17,7 @@ from gtape.base.tensor_shape import TensorShape
 
 __all__ = ["assert_same_structure", "flatten", "is_nested", "map_structure", "pack_sequence_as"]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 _LEAF, _SEQUENCE, _MAPPING, _ATTRS, _COMPOSITE, _RANGE = range(6)

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from gtape.ops.random.draw_functions import (
-    categorical,
-    gamma,
-    normal,
-    poisson,
-    shuffle,
-    truncated_normal,
-    uniform,
-)
+from gtape.ops.random.draw_functions import categorical, gamma, normal, poisson, shuffle, truncated_normal, uniform
 from gtape.ops.random.draws import set_seed
 from gtape.ops.random.generator import Generator, get_global_generator, set_global_generator
 from gtape.ops.random.stateless import (
@@ -32,9 +24,7 @@ __all__ = [
     "truncated_normal", "uniform",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 class experimental:

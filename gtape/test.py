@@ -23,9 +23,7 @@ __all__ = [
     "is_gpu_available", "main",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 @diagnosed
@@ -54,7 +52,6 @@ def compute_gradient(f: Callable[..., Any], x: Any, delta: float | None = None) 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> exact, numeric = tf.test.compute_gradient(lambda t: t * t, [tf.constant([1.0, 3.0])])
     >>> exact[0]
     array([[2., 0.],
@@ -118,9 +115,6 @@ def _differences(f: Callable[..., Any], inputs: list[Tensor], i: int, step: floa
     return np.stack(columns, axis=1)
 
 
-# ---------------------------------------------------------------------------------------------- tests of tensors
-
-
 def _values(x: Any) -> Any:
     return nest.map_structure(_values, x) if nest.is_nested(x) else np.asarray(getattr(x, "_value", x))
 
@@ -150,11 +144,7 @@ class TestCase(unittest.TestCase):
 
     def assertNotAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: Any = None) -> None:
         """Fail if `assertAllClose` would not."""
-        try:
-            self.assertAllClose(a, b, rtol, atol, msg)
-        except AssertionError:
-            return
-        raise AssertionError(msg or "The two values are close at all elements")
+        self._differ(lambda: self.assertAllClose(a, b, rtol, atol), msg or "The two values are close at all elements")
 
     def assertAllEqual(self, a: Any, b: Any, msg: Any = None) -> None:
         """Fail unless all elements agree."""
@@ -163,11 +153,7 @@ class TestCase(unittest.TestCase):
 
     def assertNotAllEqual(self, a: Any, b: Any, msg: Any = None) -> None:
         """Fail if all elements agree."""
-        try:
-            self.assertAllEqual(a, b, msg)
-        except AssertionError:
-            return
-        raise AssertionError(msg or "The two values are equal at all elements")
+        self._differ(lambda: self.assertAllEqual(a, b), msg or "The two values are equal at all elements")
 
     def assertAllFinite(self, a: Any) -> None:
         """Fail unless every element is finite."""
@@ -197,6 +183,13 @@ class TestCase(unittest.TestCase):
         for x, _ in self._pairs(target, target):
             self.assertEqual(as_dtype(x.dtype), as_dtype(expected_dtype))
 
+    def _differ(self, compare: Callable[[], None], msg: str) -> None:
+        try:
+            compare()
+        except AssertionError:
+            return
+        raise AssertionError(msg)
+
     def _pairs(self, a: Any, b: Any) -> list[tuple[Any, Any]]:
         left, right = _values(a), _values(b)
         if nest.is_nested(a) and nest.is_nested(b) and not any(isinstance(x, (int, float)) for x in nest.flatten(a)):
@@ -213,13 +206,8 @@ def main(argv: Any = None) -> None:
     ----------
     argv : list of str, optional
 
-    Returns
-    -------
-    None
-
     Examples
     --------
-    >>> import gtape as tf
     >>> callable(tf.test.main)
     True
     """
@@ -235,13 +223,8 @@ def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any =
     cuda_only, min_cuda_compute_capability
         Ignored; TensorFlow has them.
 
-    Returns
-    -------
-    bool
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.test.is_gpu_available()
     False
     """
@@ -252,13 +235,8 @@ def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any =
 def gpu_device_name() -> str:
     """The name of the graphics card: empty, because gtape runs on the CPU.
 
-    Returns
-    -------
-    str
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.test.gpu_device_name()
     ''
     """
@@ -269,13 +247,8 @@ def gpu_device_name() -> str:
 def is_built_with_cuda() -> bool:
     """False, because gtape runs on the CPU.
 
-    Returns
-    -------
-    bool
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.test.is_built_with_cuda()
     False
     """

@@ -24,9 +24,7 @@ __all__ = ["Checkpoint", "CheckpointManager", "latest_checkpoint", "list_variabl
 
 _ENDING = ".npz"
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 # ---------------------------------------------------------------------------------------------- variables of objects
@@ -421,16 +419,10 @@ class CheckpointManager:
     """
 
     def __init__(
-        self,
-        checkpoint: Checkpoint,
-        directory: Any,
-        max_to_keep: int | None = 5,
-        keep_checkpoint_every_n_hours: Any = None,
-        checkpoint_name: str = "ckpt",
-        step_counter: Any = None,
-        checkpoint_interval: Any = None,
-        init_fn: Any = None,
-    ) -> None:
+        self, checkpoint: Checkpoint, directory: Any, max_to_keep: int | None = 5,
+        keep_checkpoint_every_n_hours: Any = None, checkpoint_name: str = "ckpt", step_counter: Any = None,
+        checkpoint_interval: Any = None, init_fn: Any = None,
+    ) -> None:  # fmt: skip
         if not isinstance(checkpoint, Checkpoint):
             raise TypeError(f"CheckpointManager: `checkpoint` must be a Checkpoint, not {shown(checkpoint)}")
         try:

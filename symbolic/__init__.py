@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # for type checkers and editors; at run time, each name is imported at its first use
+    from gtape.symbolic.balls import Undecided as Undecided
+    from gtape.symbolic.balls import digits as digits
+    from gtape.symbolic.balls import precision as precision
+    from gtape.symbolic.balls import radius as radius
+    from gtape.symbolic.balls import to_double_double as to_double_double
+    from gtape.symbolic.balls import to_float as to_float
+    from gtape.symbolic.program import Program as Program
+    from gtape.symbolic.tracing import trace as trace
+    from gtape.symbolic.worlds import BallWorld as BallWorld
+    from gtape.symbolic.worlds import JetWorld as JetWorld
+    from gtape.symbolic.worlds import SymPyWorld as SymPyWorld
 
 _HOMES = {
     "BallWorld": "worlds",
@@ -22,11 +35,13 @@ _HOMES = {
 __all__ = sorted(_HOMES)
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
-    return getattr(import_module(f"{__name__}.{home}"), name)
+if not TYPE_CHECKING:  # a type checker that sees this function accepts any name
+
+    def __getattr__(name: str) -> Any:
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
+        return getattr(import_module(f"{__name__}.{home}"), name)
 
 
 def __dir__() -> list[str]:

@@ -16,6 +16,7 @@ import numpy as np
 from flint import acb, arb, ctx
 
 from gtape.base.blocks import Block, block
+from gtape.base.deadline import tick
 from gtape.base.diagnosis import diagnosed
 from gtape.base.locks import Lock
 from gtape.base.shown import shown
@@ -231,6 +232,11 @@ def lift_complex(x: np.ndarray) -> np.ndarray:
     return mapped(lambda z: acb(part(z.real), part(z.imag)), x.astype(np.complex128))
 
 
+def finite_ball(x: Any) -> bool:
+    """Whether a ball, or an exact number, is finite."""
+    return not isinstance(x, (arb, acb)) or bool(x.is_finite())
+
+
 def has_complex(x: Any) -> bool:
     """True if an object array holds complex balls, or jets of them."""
     return any(isinstance(c, acb) for e in objects(x).ravel().tolist() for c in getattr(e, "components", (e,)))
@@ -290,6 +296,7 @@ def rowwise(f: Callable[..., Sequence[Any]], axis: int, *xs: Any) -> np.ndarray:
     moved = [np.moveaxis(objects(x), axis, -1) for x in xs]
     out = np.empty(moved[0].shape, dtype=object)
     for at in np.ndindex(*out.shape[:-1]):
+        tick()
         out[at] = filled(f(*[m[at].tolist() for m in moved]), out.shape[-1:])
     return np.moveaxis(out, -1, axis)
 
@@ -405,11 +412,6 @@ def digits(x: Any, n: int = 40) -> str:
     Parameters
     ----------
     x : arb, acb or number
-    n : int
-
-    Returns
-    -------
-    str
 
     Raises
     ------

@@ -64,6 +64,7 @@ class _Builder:
         node.flows = t.flows
         node.inputs = tuple(self.number(r, x._value) for r, x in zip(t.origins, t.inputs, strict=True))
         if node.kind == "custom":
+            node.call = t.call
             node.body = tuple(self.number(r, x._value) for r, x in zip(t.body_origins, t.body, strict=True))
         elif t.body is not None:
             node.mark = self.mark(t.body)
@@ -141,10 +142,6 @@ def build(targets: list[tuple[Any, Any]], sources: list[Any], session: Any = Non
     sources : list of tensors or variables
     session : Session, optional
         The session of the tape whose gradients are checked.
-
-    Returns
-    -------
-    Program
     """
     b = _Builder()
     b.visit(targets)

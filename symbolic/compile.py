@@ -65,7 +65,15 @@ def _cotangent(n: int) -> list[int]:
 
 def _power(x: Any, y: Any) -> Any:
     """The real power; a negative base needs an exact integer exponent, 0**0 is 1."""
-    return arb(x) ** y
+    x = arb(x)
+    if x.is_exact() or not x.contains(0):
+        return x**y
+    n = whole_number(y, 2**62)  # arb's own power is NaN for a ball around 0
+    if n is None:
+        if not (balls.greater(arb(y), 0) and balls.equal(x, 0)):
+            return x**y
+        return arb(0).union(abs(x).upper() ** y)  # assumed to be 0
+    return integer_power(x, n) if n > 0 else arb(1) if n == 0 else 1 / integer_power(x, -n)
 
 
 def _complex_power(x: Any, y: Any) -> Any:

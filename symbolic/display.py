@@ -27,10 +27,6 @@ def _symbols(node: Node, name: str) -> Any:
 def expressions(program: Program) -> list[Any]:
     """The outputs as SymPy expressions in one symbol for each element of each input.
 
-    Parameters
-    ----------
-    program : Program
-
     Returns
     -------
     list
@@ -59,16 +55,7 @@ def expressions(program: Program) -> list[Any]:
 
 
 def latex(program: Program) -> str:
-    """The outputs in LaTeX, one line each.
-
-    Parameters
-    ----------
-    program : Program
-
-    Returns
-    -------
-    str
-    """
+    """The outputs in LaTeX, one line each."""
     lines = []
     for e in expressions(program):
         lines.append(sp.latex(sp.Array(e.tolist()) if isinstance(e, np.ndarray) else e))
@@ -76,16 +63,7 @@ def latex(program: Program) -> str:
 
 
 def mermaid(program: Program) -> str:
-    """The program as a Mermaid flowchart: inputs, constants, ops; gradient nodes are marked.
-
-    Parameters
-    ----------
-    program : Program
-
-    Returns
-    -------
-    str
-    """
+    """The program as a Mermaid flowchart: inputs, constants, ops; gradient nodes are marked."""
     lines = ["flowchart TD"]
     outputs = set(program.outputs)
     for n in program.nodes:

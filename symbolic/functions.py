@@ -131,11 +131,6 @@ def derivative(expr: sp.Expr, x: sp.Symbol) -> sp.Expr:
     ----------
     expr : sympy.Expr
         Free of Abs, sign, Max and Min (see `plain`); may contain Piecewise and Removable anywhere.
-    x : sympy.Symbol
-
-    Returns
-    -------
-    sympy.Expr
 
     Examples
     --------

@@ -17,6 +17,7 @@ import numpy as np
 from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
 
 from gtape.base.blocks import Block
+from gtape.base.deadline import tick
 from gtape.symbolic.balls import assume, assumed, filled, mapped, objects
 
 __all__ = [
@@ -64,9 +65,6 @@ def another_basis(n: int) -> np.ndarray | None:
     unit = fmpq_mat(n, n, [int(i == j) for i in range(n) for j in range(n)])
     made = (unit + s) * (unit - s).inv()
     return filled([arb(e) for e in made.entries()], (n, n))
-
-
-# ---------------------------------------------------------------------------------------------- Newton's method
 
 
 def solve_equations(
@@ -174,6 +172,7 @@ def _iterate(residuals: Callable[[], dict[int, Any]], found: dict[int, Any], ste
     """Correct the components that `residuals` gives until the corrections are below the precision."""
     last: arb | None = None
     for _ in range(ctx.prec // 4 + 20):
+        tick()
         moves = {s: step(r) for s, r in residuals().items()}
         for s, move in moves.items():
             found[s] = mapped(lambda a, b: (a - b).mid(), found[s], move)

@@ -42,10 +42,13 @@ class Node:
         The record's number, which identifies it.
     line : (file, number, function) or None
         The line of the user's code that ran the op.
+    call : (function, arguments, keyword arguments) or None
+        The call of a custom gradient's function.
     """
 
     __slots__ = (
-        "active", "body", "flows", "index", "inputs", "kind", "line", "mark", "output", "params", "prim", "seq", "step",
+        "active", "body", "call", "flows", "index", "inputs", "kind", "line", "mark", "output", "params", "prim", "seq",
+        "step",
     )  # fmt: skip
 
     def __init__(self, index: int, kind: str, output: Any, seq: int = 0) -> None:
@@ -61,6 +64,7 @@ class Node:
         self.params: dict[str, Any] = {}
         self.line: Any = None
         self.body: tuple[int, ...] = ()
+        self.call: Any = None
         self.mark: GradMark | None = None
 
     @property

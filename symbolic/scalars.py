@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
+from flint import arb
 
 from gtape.symbolic.balls import whole_number
 from gtape.symbolic.compile import compile_balls
@@ -35,7 +36,7 @@ class Template:
         True if the mirror is a condition; `expression` is then 1 or 0.
     """
 
-    __slots__ = ("_balls", "_jets", "_plain", "boolean", "exponents", "expression", "kind", "symbols")
+    __slots__ = ("_at_exponents", "_balls", "_jets", "_plain", "boolean", "exponents", "expression", "kind", "symbols")
 
     def __init__(self, mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb") -> None:
         self.kind = kind
@@ -47,6 +48,7 @@ class Template:
         powers = [p for p in self.expression.atoms(sp.Pow) if p.base.free_symbols]
         self.exponents = frozenset(i for i, s in enumerate(self.symbols) if any(p.exp.has(s) for p in powers))
         self._balls: Callable[..., Any] | None = None
+        self._at_exponents: dict[Any, Callable[..., Any]] = {}
         self._plain: Any = None
         self._jets: dict[Any, Callable[..., Any]] = {}
 
@@ -61,8 +63,34 @@ class Template:
     def balls(self) -> Callable[..., Any]:
         """The function of balls."""
         if self._balls is None:
-            self._balls = compile_balls(self.symbols, self.expression, kind=self.kind)
+            general = compile_balls(self.symbols, self.expression, kind=self.kind)
+            self._balls = self._by_exponents(general) if self.exponents else general
         return self._balls
+
+    def _by_exponents(self, general: Callable[..., Any]) -> Callable[..., Any]:
+        """The function of balls, with integer exponents substituted where the base is a ball around 0.
+
+        A power with such an exponent is a polynomial, so that the sign of its base need not be decided.
+        """
+
+        def apply(*xs: Any) -> Any:
+            if not any(i not in self.exponents and _around_0(x) for i, x in enumerate(xs)):
+                return general(*xs)
+            fixed = self.fixed(xs)
+            if not fixed:
+                return general(*xs)
+            made = self._at_exponents.get(fixed)
+            if made is None:
+                put = {self.symbols[i]: sp.Integer(n) for i, n in fixed}
+                made = compile_balls(self.symbols, self.expression.xreplace(put), kind=self.kind)
+                self._at_exponents[fixed] = made
+            return made(*xs)
+
+        return apply
+
+    def fixed(self, xs: tuple[Any, ...], active: tuple[int, ...] = ()) -> tuple[tuple[int, int], ...]:
+        """The exponents among the arguments that are known integers, as pairs of argument and integer."""
+        return tuple((i, n) for i in self.exponents if i not in active and (n := whole_number(xs[i], 64)) is not None)
 
     def partials(self, active: tuple[int, ...], k: int, fixed: tuple[tuple[int, int], ...] = ()) -> list[sp.Expr]:
         """The value and all partial derivatives up to order `k` in the active arguments, by `multi_indices`.
@@ -89,6 +117,10 @@ class Template:
         if made is None:
             made = self._jets[key] = compile_balls(self.symbols, self.partials(active, k, fixed), kind=self.kind)
         return made
+
+
+def _around_0(x: Any) -> bool:
+    return isinstance(x, arb) and not x.is_exact() and x.contains(0)
 
 
 def exact_parameter(value: Any) -> Any:
@@ -137,14 +169,13 @@ def jet_function(made: Template, k: int) -> Callable[..., Any]:
     if len(made.symbols) == 1:
         return _unary(made, k)
 
-    exponents = made.exponents
     plans: dict[Any, Any] = {}
 
     def apply(*xs: Any) -> Any:
         active = tuple(i for i, x in enumerate(xs) if isinstance(x, Jet))
         if not active:
             return made.balls(*xs)
-        fixed = tuple((i, n) for i in exponents if i not in active and (n := whole_number(xs[i], 64)) is not None)
+        fixed = made.fixed(xs, active)
         plan = plans.get((active, fixed))
         if plan is None:
             plan = plans[active, fixed] = (made.jets(active, k, fixed), compose(k, len(active)))

@@ -12,8 +12,8 @@ import sympy as sp
 from flint import arb, arb_series, ctx
 
 __all__ = [
-    "Dawson", "IncompleteBeta", "IncompleteGamma", "IncompleteGammaRest", "LogAbsGamma", "ScaledBesselI",
-    "ScaledBesselK", "Spence", "gamma_density",
+    "Dawson", "HurwitzZeta", "IncompleteBeta", "IncompleteGamma", "IncompleteGammaRest", "LogAbsGamma", "ScaledBesselI",
+    "ScaledBesselK", "Spence", "beta_density", "gamma_density",
 ]  # fmt: skip
 
 
@@ -105,6 +105,35 @@ class Spence(sp.Function):
         return (1 - arb(x)).polylog(2)
 
 
+class HurwitzZeta(sp.Function):
+    """``HurwitzZeta(m, s, q)``: the sum of (q + k)^-s over k >= 0, differentiated m times in s (DLMF 25.11.1)."""
+
+    nargs = 3
+
+    def fdiff(self, argindex: int = 3) -> sp.Expr:
+        m, s, q = self.args
+        if argindex == 2:
+            return self.func(m + 1, s, q)
+        slope = -s * self.func(m, s + 1, q)
+        return slope - m * self.func(m - 1, s + 1, q) if m else slope
+
+    @staticmethod
+    def ball(m: Any, s: Any, q: Any) -> Any:
+        m, s, q = int(m), arb(s), arb(q)
+        if s > 2**30 and q > 0:  # flint gives up here: sum some terms, and bound the rest by an integral
+            total = sum(((1 + k / q) ** -s * (-(q + k).log()) ** m for k in range(64)), arb(0))
+            bound = (abs(q.log()) + 1) ** m  # |log(q + k)| is less than this times 1 + k/q
+            rest = bound * (1 + 64 / q) ** (m - s) * (1 + (q + 64) / (s - m - 1))
+            return q**-s * (total + rest.upper() * arb(0, 1))
+        if m == 0:
+            return s.zeta(q)
+        before, ctx.cap = ctx.cap, m + 1
+        try:
+            return arb_series([s, 1], prec=m + 1).zeta(q)[m] * arb.fac_ui(m)
+        finally:
+            ctx.cap = before
+
+
 class IncompleteGamma(sp.Function):
     """``IncompleteGamma(m, a, x)``: the m-th derivative in a of P(a, x), the regularised integral to x (DLMF 8.2.4)."""
 
@@ -146,22 +175,26 @@ class IncompleteGammaRest(sp.Function):
 
 
 class IncompleteBeta(sp.Function):
-    """I_x(a, b), the regularised integral from 0 to x; differentiable in x only (DLMF 8.17.2)."""
+    """``IncompleteBeta(m, n, a, b, x)``: I_x(a, b), the regularised integral from 0 to x (DLMF 8.17.2), differentiated
+    m times in a and n times in b.
+    """
 
-    nargs = 3
+    nargs = 5
 
-    def fdiff(self, argindex: int = 3) -> sp.Expr:
-        if argindex != 3:
-            raise sp.core.function.ArgumentIndexError(self, argindex)
-        a, b, x = self.args
-        return x ** (a - 1) * (1 - x) ** (b - 1) / sp.beta(a, b)
+    def fdiff(self, argindex: int = 5) -> sp.Expr:
+        m, n, a, b, x = self.args
+        if argindex == 3:
+            return self.func(m + 1, n, a, b, x)
+        if argindex == 4:
+            return self.func(m, n + 1, a, b, x)
+        return beta_density(a, b, x, int(m), int(n), 0)
 
     @staticmethod
-    def ball(a: Any, b: Any, x: Any) -> Any:
-        a, b, x = arb(a), arb(b), arb(x)
-        if 2 * x > 1:  # flint's function takes seconds near 1
-            return 1 - (1 - x).beta_lower(b, a, regularized=True)
-        return x.beta_lower(a, b, regularized=True)
+    def ball(m: Any, n: Any, a: Any, b: Any, x: Any) -> Any:
+        m, n, a, b, x = int(m), int(n), arb(a), arb(b), arb(x)
+        if not (a > 0 and b > 0 and x > 0 and x < 1):
+            return arb(0) if m + n and a > 0 and b > 0 and x in (0, 1) else arb("nan")
+        return _incomplete_beta(m, n, a, b, x)
 
 
 def gamma_density(a: Any, x: Any, m: int, n: int) -> Any:
@@ -173,6 +206,102 @@ def gamma_density(a: Any, x: Any, m: int, n: int) -> Any:
     for _ in range(n):
         value = sp.expand(value.diff(t))
     return value.xreplace({s: a, t: x})
+
+
+def beta_density(a: Any, b: Any, x: Any, i: int, j: int, n: int) -> Any:
+    """x^(a-1) (1-x)^(b-1) / B(a, b), differentiated i times in a, j times in b and, by Leibniz's rule, n times in x."""
+    s, u, t = (sp.Symbol(name, positive=True) for name in "sut")
+    terms = [
+        sp.binomial(n, k) * sp.ff(s - 1, k) * t ** (s - 1 - k) * (-1) ** (n - k) * sp.ff(u - 1, n - k)
+        * (1 - t) ** (u - 1 - (n - k))
+        for k in range(n + 1)
+    ]  # fmt: skip
+    value = sp.Add(*terms) / sp.beta(s, u)
+    for _ in range(i):
+        value = sp.expand(value.diff(s))
+    for _ in range(j):
+        value = sp.expand(value.diff(u))
+    return value.xreplace({s: a, u: b, t: x})
+
+
+def _incomplete_beta(m: int, n: int, a: Any, b: Any, x: Any) -> Any:
+    """The derivatives of I_x(a, b) from power series in the parameters, by the integral from 0 or from 1.
+
+    The mixed derivative follows from the coefficients of order m + n along m + n + 1 directions.
+    """
+    p, q, t = (float(v.mid()) for v in (a, b, x))
+    rest = 1 - x
+    # the largest term and the decay after it tell the number of terms on each side
+    terms = [
+        max(0.0, (v * (p + q) - r) / (1 - v)) + ctx.prec / (1.5 * (1 - v)) if v < 1 else math.inf
+        for v, r in ((t, p), (float(rest.mid()), q))
+    ]
+    low = terms[0] <= terms[1]
+    before = ctx.prec
+    if low != (t * (p + q) < p):  # the sum is near 1, and its derivative as small as the other tail
+        logarithm = p * math.log(t) + q * float(rest.mid().log()) if t > 0 else 0.0
+        logarithm += math.lgamma(p + q) - math.lgamma(p) - math.lgamma(q)
+        ctx.prec += 20 + max(0, int(-1.45 * logarithm))
+    ctx.prec += 40 + 4 * (m + n) + int(max(terms[0 if low else 1], 2)).bit_length() * 2
+    try:
+        order = m + n
+        lines = [(1, 0)] if not n else [(0, 1)] if not m else [(1, c) for c in range(order + 1)]
+        found = []
+        for along in lines:
+            if low:
+                found.append(_beta_series(a, b, x, rest, *along, order))
+            else:
+                value = _beta_series(b, a, rest, x, *along[::-1], order)
+                found.append(-value if order else 1 - value)
+        if len(found) == 1:
+            value = found[0] * arb.fac_ui(order)
+        else:
+            # f(c) = sum over k of c^k D^(order-k, k) / ((order-k)! k!): its coefficient n, by Lagrange's polynomials
+            value = arb(0)
+            symbol = sp.Symbol("c")
+            polynomial = sp.interpolate([(c, sp.Symbol(f"f{c}")) for c in range(order + 1)], symbol)
+            row = sp.Poly(polynomial, symbol).coeff_monomial(symbol**n)
+            for c, f in enumerate(found):
+                weight = sp.Rational(row.coeff(sp.Symbol(f"f{c}")))
+                value += f * int(weight.p) / int(weight.q)
+            value = value * arb.fac_ui(m) * arb.fac_ui(n)
+    finally:
+        ctx.prec = before
+    return +value
+
+
+def _beta_series(a: Any, b: Any, x: Any, rest: Any, u: int, v: int, order: int) -> Any:
+    """The coefficient of order `order` of I_x(a + u t, b + v t) in t: positive terms, and a bound on those left out.
+
+    Term k is x^(a+k) (1-x)^b gamma(a+b+k) / (gamma(b) gamma(a+k+1)) (DLMF 8.17.8).
+    """
+    before, ctx.cap = ctx.cap, order + 1
+    length = order + 1
+    try:
+        s, w = arb_series([a, u], prec=length), arb_series([b, v], prec=length)
+        both = s + w
+        term = both.lgamma() - w.lgamma() - (s + 1).lgamma() + s * x.log() + w * rest.log()
+        term = term.exp()
+        total = term
+        least = arb(2) ** (-ctx.prec)
+        k = 0
+        while True:
+            term = term * (both + k) * x / (s + (k + 1))
+            total = total + term
+            k += 1
+            if k % 8:
+                continue
+            # the sum of the coefficients' moduli falls by this factor at least, from here on
+            ratio = x * (a + b + k + (u + v)) / (a + (k + 1) - u) if a + k > u else arb(2)
+            ratio = ratio if ratio > x else x
+            if not ratio < 1:
+                continue
+            size = sum((abs(c) for c in term.coeffs()), arb(0))
+            if size < least * (1 - ratio) * abs(total[0]) or k > 2_000_000:
+                break
+        return total[order] + (size * ratio / (1 - ratio)).upper() * arb(0, 1)
+    finally:
+        ctx.cap = before
 
 
 def _by_series(m: int, a: Any, x: Any) -> Any:

@@ -30,10 +30,6 @@ def trace(f: Callable[..., Any], *args: Any) -> Program:
     *args : tensor, array or number
         The arguments of the run; Python floats become float64.
 
-    Returns
-    -------
-    Program
-
     Raises
     ------
     TypeError

@@ -8,6 +8,8 @@ import math
 import os
 import random
 import re
+import sys
+import tempfile
 import warnings
 import zlib
 from collections.abc import Iterator
@@ -102,6 +104,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_once() -> Iterator[None]:
+    """Where Python may not write compiled modules, the processes that tests start share them in a temporary folder.
+
+    Each of a hundred processes would compile gtape anew, which takes half of its start.
+    """
+    if not sys.dont_write_bytecode or sys.pycache_prefix is not None:
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="gtape-tests-") as folder:
+        patch.setenv("PYTHONPYCACHEPREFIX", folder)
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import doctest
 import inspect
 import itertools
 import pickle
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,28 @@ def test_public_elementwise_primitives_have_an_example_that_runs(name: str) -> N
     prim = REGISTRY[name]
     assert prim.example is not None
     _runnable(prim.function.__doc__ or "", name)
+
+
+def _called() -> Iterator[str]:
+    """The names that gtape's modules read: variables, attributes such as ``xp.sum``, and items of the registry."""
+    for path in Path(gtape.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                yield node.id
+            elif isinstance(node, ast.Attribute):
+                yield node.attr
+            elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+                yield str(node.slice.value)
+
+
+def test_a_primitive_without_an_example_is_called_by_another_function() -> None:
+    """A public op whose example is forgotten would have no name, because a primitive is public if it has an example."""
+    called = {*_called(), "relu_slope"}  # this one is left for the rules of users alone
+    bound = {
+        n: v for p in REGISTRY.values() for v, x in vars(sys.modules[p.module]).items() if x is p for n in [p.name]
+    }
+    private = [n for n in PRIMITIVES if not REGISTRY[n].public and not REGISTRY[n].place.outside]
+    assert [n for n in private if not {n, bound.get(n)} & called] == []
 
 
 @pytest.mark.parametrize("name", [n for n in PRIMITIVES if REGISTRY[n].kind != "elementwise"])

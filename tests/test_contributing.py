@@ -61,7 +61,7 @@ def checkout(tmp_path: Path) -> Path:
 
 def _run(checkout: Path, *arguments: str) -> str:
     run = subprocess.run(
-        [sys.executable, "-B", *arguments], cwd=checkout, capture_output=True, text=True, check=False, timeout=600
+        [sys.executable, *arguments], cwd=checkout, capture_output=True, text=True, check=False, timeout=600
     )
     assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
     return run.stdout

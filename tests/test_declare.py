@@ -307,7 +307,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
         "give the parameters n of the kernel defaults",
     ),
     (lambda: square(scalar=lambda x, y: x), r"`scalar` has to take \(x\)"),
-    (lambda: square(role="comparision"), "role='comparision': known are cast, comparison"),
+    (lambda: square(role="comparision"), "role='comparision': known are broadcasts, commutative, comparison"),
     (lambda: square(takes=("strings",)), "known are bool, string"),
     (lambda: square(colour="red"), "has unknown words: colour"),
     (lambda: total(vjp=(None, None)), "2 rules vjp, and 1 rules jvp"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -42,22 +43,44 @@ def test_small(n):
 """
 
 
-def _run(folder: Path, text: str, *options: str, seed: str = "0", imports: str = "") -> str:
+# Runs pytest once for each list of options, because its start, with gtape and Hypothesis, takes a second.
+RUNS = """
+import json, sys
+import pytest
+
+for options in json.loads(sys.argv[1]):
+    print("\\nRUN", flush=True)
+    pytest.main(options)
+"""
+
+
+def _runs(folder: Path, text: str, *runs: list[str], seed: str = "0", imports: str = "") -> list[str]:
+    """What pytest prints with each of these options, in a process of its own."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(HERE / "conftest.py", folder / "conftest.py")
     (folder / "test_it.py").write_text(imports + text)
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "HYPOTHESIS", "CI"))}
     env |= {"PYTHONHASHSEED": seed, "PYTHONPATH": str(HERE.parent)}
-    command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "--rootdir", str(folder), *options]
-    run = subprocess.run([*command, "test_it.py"], capture_output=True, text=True, env=env, cwd=folder, check=False)
-    return run.stdout + run.stderr
+    always = ["-q", "-s", "-p", "no:cacheprovider", "--import-mode=importlib", "--rootdir", str(folder)]
+    options = json.dumps([[*always, *run, "test_it.py"] for run in runs])
+    command = [sys.executable, "-c", RUNS, options]
+    run = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, cwd=folder, check=False
+    )
+    said = run.stdout.split("\nRUN\n")[1:]
+    assert len(said) == len(runs), run.stdout
+    return said
+
+
+def _run(folder: Path, text: str, *options: str, seed: str = "0", imports: str = "") -> str:
+    return _runs(folder, text, list(options), seed=seed, imports=imports)[0]
 
 
 def _drawn(out: str) -> list[str]:
     return re.findall(r"DRAWN (.*)", out)
 
 
-def test_a_run_draws_the_same_with_other_hashes_and_other_modules_loaded(tmp_path: Path) -> None:
+def test_a_run_draws_the_same_with_other_hashes_and_other_modules_loaded_and_each_test_alone(tmp_path: Path) -> None:
     # Hypothesis draws constants from local modules, unless it is kept from that.
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "constants.py").write_text("WORDS = " + repr([f"word {i}" for i in range(99)]))
@@ -66,12 +89,7 @@ def test_a_run_draws_the_same_with_other_hashes_and_other_modules_loaded(tmp_pat
         _run(tmp_path / "tests", TEST, seed="2", imports="import sys; sys.path.insert(0, '.'); import constants\n")
     )
     assert len(one) == 2 and one == two
-
-
-def test_a_test_draws_the_same_alone(tmp_path: Path) -> None:
-    whole = _drawn(_run(tmp_path / "tests", TEST))
-    alone = _drawn(_run(tmp_path / "tests", TEST, "-k", "chances"))
-    assert alone == whole[1:]
+    assert _drawn(_run(tmp_path / "tests", TEST, "-k", "chances")) == one[1:]
 
 
 def test_a_search_draws_something_else_each_time(tmp_path: Path) -> None:
@@ -82,10 +100,6 @@ def test_a_search_draws_something_else_each_time(tmp_path: Path) -> None:
 def test_a_search_prints_a_fixed_example_to_keep(tmp_path: Path) -> None:
     out = _run(tmp_path / "tests", FAILS, "--search", "200")
     assert "@example(n=1000)" in out and "reproduce_failure" in out
-
-
-def test_a_search_needs_a_number_of_examples(tmp_path: Path) -> None:
-    assert "--search needs a positive number" in _run(tmp_path / "tests", FAILS, "--search", "0")
 
 
 SHARED = """
@@ -102,31 +116,34 @@ def test_one():
 MARKER = ["-o", "markers=slow"]
 
 
-def _collected(folder: Path, *options: str) -> list[str]:
-    return re.findall(r"::(\S+)", _run(folder, SHARED, "--collect-only", *MARKER, *options))
+def _collected(folder: Path, *runs: list[str]) -> list[list[str]]:
+    said = _runs(folder, SHARED, *[["--collect-only", *MARKER, *run] for run in runs])
+    return [re.findall(r"::(\S+)", out) for out in said]
 
 
 def test_a_share_keeps_each_test_and_the_same_cases_of_it(tmp_path: Path) -> None:
-    every = _collected(tmp_path / "tests")
+    every, share, whole = _collected(
+        tmp_path / "tests", [], ["--share", "4"], ["--share", "4", "--whole", "test_it.py"]
+    )
     assert every == ["test_one", *(f"test_many[{n}]" for n in range(9))], "slow tests come first"
-    share = _collected(tmp_path / "tests", "--share", "4")
     assert share[0] == "test_one" and len(share) == 1 + 3 and set(share) < set(every)
+    assert whole == every
     # Wherever it is started, and in whatever process.
-    assert _collected(tmp_path / "elsewhere" / "tests", "--share", "4") == share
-    assert _collected(tmp_path / "tests", "--share", "4", "--whole", "test_it.py") == every
+    assert _collected(tmp_path / "elsewhere" / "tests", ["--share", "4"]) == [share]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--share", "0"], "--share needs a positive number"),
-        (["--share", "4", "--whole", "nowhere"], "--whole nowhere: there is no such file"),
-        (["--whole", "test_it.py"], "give --share, too"),
-    ],
-    ids=["no share", "no file", "no need"],
-)
-def test_a_share_that_means_nothing_is_refused(tmp_path: Path, options: list[str], said: str) -> None:
-    assert said in _run(tmp_path / "tests", SHARED, *MARKER, *options)
+REFUSED = {
+    "no share": (["--share", "0"], "--share needs a positive number"),
+    "no file": (["--share", "4", "--whole", "nowhere"], "--whole nowhere: there is no such file"),
+    "no need": (["--whole", "test_it.py"], "give --share, too"),
+    "no search": (["--search", "0"], "--search needs a positive number"),
+}
+
+
+def test_a_share_and_a_search_that_mean_nothing_are_refused(tmp_path: Path) -> None:
+    runs = _runs(tmp_path / "tests", SHARED, *[[*MARKER, *options] for options, _ in REFUSED.values()])
+    for out, (_, said) in zip(runs, REFUSED.values(), strict=True):
+        assert said in out and "passed" not in out
 
 
 @pytest.mark.parametrize("path", sorted(HERE.rglob("test_*.py")), ids=lambda p: p.stem)

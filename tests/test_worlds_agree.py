@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import LARGE
 from flint import arb
 
 import gtape as tf
@@ -41,10 +42,12 @@ mirrors.load()
 BALLS = BallWorld()
 PRECISIONS = (300, 1500, 8000)
 PRIMITIVES = sorted(REGISTRY)
+# What has a vector has many numbers of each kind.
+MANY = 40 if LARGE else 16
 SHAPES: dict[int, tuple[tuple[tuple[int, ...], ...], ...]] = {
-    1: (((),), ((0,),), ((40,),), ((2, 1, 3),)),
-    2: (((), ()), ((0,), ()), ((40,), (40,)), ((3, 1), (1, 4)), ((), (3,)), ((2,), (1,)), ((1, 0), (2, 1))),
-    3: (((), (), ()), ((0,), (), (1,)), ((40,), (40,), (40,)), ((3, 1), (1, 2), ())),
+    1: (((),), ((0,),), ((MANY,),), ((2, 1, 3),)),
+    2: (((), ()), ((0,), ()), ((MANY,), (MANY,)), ((3, 1), (1, 4)), ((), (3,)), ((2,), (1,)), ((1, 0), (2, 1))),
+    3: (((), (), ()), ((0,), (), (1,)), ((MANY,), (MANY,), (MANY,)), ((3, 1), (1, 2), ())),
 }
 INTEGERS = [
     n for n in PRIMITIVES

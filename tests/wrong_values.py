@@ -1,6 +1,6 @@
 """Values that no call expects, for `fuzzing.py`: objects whose special methods raise or lie, and odd kinds of all else.
 
-`MORE` lists them as pieces of source, because a call is printed with its arguments.
+`WRONG` lists them as pieces of source, because a call is printed with its arguments. `NAMES` lists names of attributes.
 """
 
 from __future__ import annotations
@@ -36,6 +36,57 @@ def giving(value: Any, *names: str, base: type = object, args: tuple[Any, ...] =
     """An object of which each of these special methods returns this value."""
     kind = type("Giving", (base,), {n: (lambda self, *args, **kwargs: value) for n in names})
     return kind(*args)
+
+
+class RaisingArray:
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise OwnError("__array__")
+
+
+class RaisingLen:
+    def __len__(self) -> int:
+        raise OwnError("__len__")
+
+    def __getitem__(self, i: Any) -> Any:
+        raise OwnError("__getitem__")
+
+
+class RaisingIndex:
+    def __index__(self) -> int:
+        raise OwnError("__index__")
+
+    def __float__(self) -> float:
+        raise OwnError("__float__")
+
+
+class RaisingEq:
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        raise OwnError("__eq__")
+
+    def __bool__(self) -> bool:
+        raise OwnError("__bool__")
+
+
+class RaisingIter:
+    def __iter__(self) -> Iterator[Any]:
+        raise OwnError("__iter__")
+
+
+class WrongArray:
+    """Says that it is an array, and hands out none."""
+
+    shape = (2,)
+    dtype = "none"
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        return "no array"
+
+
+class HugeIndex:
+    def __index__(self) -> int:
+        return 2**70
 
 
 class RaisingAttributes:
@@ -111,6 +162,54 @@ def unaligned() -> Any:
 
 def ranked(rank: int, dtype: Any = tf.float32) -> Any:
     return tf.ones([1 + i % 2 for i in range(rank)], dtype)
+
+
+def recursive_list() -> list[Any]:
+    made: list[Any] = []
+    made.append(made)
+    return made
+
+
+def recursive_dict() -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    made["a"] = made
+    return made
+
+
+def deep(n: int = 10_000, kind: Any = list) -> Any:
+    made: Any = 1.0
+    for _ in range(n):
+        made = [made] if kind is list else (made,) if kind is tuple else {"a": made}
+    return made
+
+
+def generated() -> Iterator[float]:
+    yield 1.0
+    yield 2.0
+
+
+def readonly() -> Any:
+    made = np.ones(3)
+    made.flags.writeable = False
+    return made
+
+
+def user_function(*args: Any, **kwargs: Any) -> Any:
+    return args[0] if args else 1.0
+
+
+def failing_function(*args: Any, **kwargs: Any) -> Any:
+    raise OwnError("function")
+
+
+def symbol(text: str) -> Any:
+    import sympy
+
+    return sympy.Symbol("s") if text == "s" else sympy.Rational(text) if "/" in text else sympy.sympify(float(text))
+
+
+def array(dtype: Any, shape: Any = (2,)) -> Any:
+    return np.zeros(shape, dtype)
 
 
 MORE = [
@@ -200,4 +299,51 @@ MORE = [
     "len", "isinstance", "property()", "staticmethod(nothing)", "type(None)", "__import__('typing').Any", "dict", "abs",
     "__import__('sympy').oo", "__import__('sympy').nan", "__import__('sympy').I",
     "__import__('sympy').Matrix([[1, 2]])", "__import__('sympy').sin",
+]  # fmt: skip
+WRONG = [
+    "None", "True", "False", "0", "1", "-1", "2", "3", "-7", "100", "2**31", "2**63", "2**70", "-(2**70)", "10**400",
+    "2**40", "float('nan')", "float('inf')", "-float('inf')", "1.5", "-0.0", "1e308", "1j", "complex('nan')", "''",
+    "'a'", "'float32'", "'ij,jk->ik'", "'é\\0'", "b''", "b'a'", "bytearray(b'a')", "[]", "[[]]", "()", "[1, [2, 3]]",
+    "[[1.0], [2.0, 3.0]]", "[None]", "[None, 1]", "['a', 1]", "[1, 2, 3]", "[1.0, 2.0]", "[-1, -1]", "[0, 0]",
+    "[2**70]", "[2**40, 2**40]", "[1.5]", "[True]", "[tf.constant(1.0)]", "[tf.constant([1.0, 2.0]), 1]",
+    "['a']", "[object()]", "recursive_list()", "recursive_dict()", "deep()", "deep(10_000, tuple)",
+    "deep(10_000, dict)", "deep(70)", "{}", "{'a': 1}", "{1: 2.0}", "{'a': tf.constant(1.0)}", "set()", "{1, 2}",
+    "frozenset([1])", "generated()", "iter([1])", "range(3)", "object()", "RaisingArray()",
+    "RaisingLen()",
+    "RaisingIndex()", "RaisingEq()", "RaisingIter()", "WrongArray()", "HugeIndex()", "...",
+    "slice(None)", "slice(1, 'a')", "slice(0, 2**70)", "int", "float", "str", "type", "object", "list", "np.float32",
+    "tf.float32", "tf.int32", "tf.string", "tf.complex64", "tf.float16", "tf.bool", "tf", "np", "math.sin",
+    "user_function", "failing_function", "lambda: 1", "lambda x: x", "print", "Exception", "ValueError('x')",
+    "symbol('1/3')", "symbol('s')", "symbol('2.5')", "np.nan", "np.float64(1.0)", "np.int8(-1)", "np.bool_(True)",
+    "np.str_('a')", "np.bytes_(b'a')", "np.datetime64('2020-01-01')", "np.timedelta64(1)", "np.longdouble(1)",
+    "array('f2')", "array('f4')", "array('f8')", "array('i1')", "array('i4')", "array('i8')", "array('u8')",
+    "array('?')", "array('c8')", "array('c16')", "array('O')", "array('U3')", "array('S3')", "array('M8[s]')",
+    "array('m8[s]')", "array([('a', 'f4')])", "array('g')", "array('f8', 0)", "array('f4', (0, 3))",
+    "array('f4', (2, 2))", "array('f4', (2, 3, 4))", "array('f4', (1,) * 30)", "array('O', ())", "array('f8', ())",
+    "readonly()", "np.broadcast_to(np.float32(1), (2, 2**40))", "np.broadcast_to(1.0, (1, 2**20, 2**20))",
+    "np.ma.array([1.0, 2.0], mask=[True, False])", "np.matrix([[1.0, 2.0]])", "np.rec.array([(1, 2.0)])",
+    "np.array([[1, 2], [3, 4]])[::-1, ::-1]", "np.array(['a', None], dtype=object)",
+    "np.array([[1.0], 'b'], dtype=object)",
+    "tf.constant('a')", "tf.constant(['a', 'b'])", "tf.constant(True)", "tf.constant([True, False])", "tf.constant(1)",
+    "tf.constant([1, 2])", "tf.constant([[1, 2]])", "tf.constant(-1)", "tf.constant(2**62, tf.int64)",
+    "tf.constant([1, 2], tf.uint8)",
+    "tf.constant(1.0)", "tf.constant([1.0, 2.0])", "tf.constant([1.0, 2.0], tf.float64)",
+    "tf.constant(1.0, tf.float64)",
+    "tf.constant([[1.0, 2.0]])", "tf.constant([float('nan'), float('inf')])", "tf.zeros([0])", "tf.zeros([2, 0])",
+    "tf.ones([2, 2, 2])", "tf.zeros([1] * 20)",
+    "tf.constant(1j)", "tf.constant([1j, 2.0])", "tf.constant([[1j]], tf.complex64)", "tf.constant(1.0, tf.float16)",
+    "tf.constant([1.0, 2.0], tf.float16)", "tf.ones([2, 2])", "tf.Variable(1.0)", "tf.Variable([1.0, 2.0])",
+    "tf.Variable(1)", "tf.Variable('a')", "tf.Variable([[1.0, 2.0], [3.0, 4.0]])",
+    "tf.IndexedSlices(tf.ones([1, 2]), tf.constant([0]))",
+    "tf.IndexedSlices(tf.ones([1, 2]), tf.constant([5]), tf.constant([2, 2]))",
+    "tf.TensorShape(None)", "tf.TensorShape([None, 2])", "tf.TensorShape([2])", "tf.TensorShape([])",
+    "tf.TensorSpec([2], tf.float32)", "tf.TensorArray(tf.float32, 2)", "tf.GradientTape()", "tf.Module()",
+    "tf.UnconnectedGradients.ZERO", "tf.Tensor", "tf.Variable", "tf.keras.Input([2])", "tf.keras.layers.Dense(1)",
+    "tf.keras.optimizers.SGD()", "tf.data.Dataset.range(2)", "tf.random.Generator.from_seed(1)",
+    *MORE,
+]  # fmt: skip
+NAMES = [
+    "'a.b'", "''", "'.'", "'..'", "'/'", "'__wrapped__'", "'_private'", "'é'", "'\\0'", "'a' * 10_000", "'1'", "'os'",
+    "'numpy'", "'np'", "'tape.x'", "'keras.layers'", "'__path__'", "'__all__'", "'__dict__'", "'ops'", "'ops.shape'",
+    "'__init__'", "'getitem'", "'record'", "'lambda'", "' '", "'T'", "'bfloat16'", "'conftest'", "'tests'", "'\\ud800'",
 ]  # fmt: skip

@@ -242,9 +242,6 @@ def tensors(
     return wrap(draw(_array(elements, chosen, dtype)))
 
 
-# ---------------------------------------------------------------------------------------------- calls of primitives
-
-
 class Call:
     """One call of a primitive: ``prim(*arrays, **params)``.
 

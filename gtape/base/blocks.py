@@ -40,10 +40,7 @@ def _over(watch: Any) -> None:
 class Leaving:
     """The `__exit__` of a class: a function that each `with` statement binds to the instance anew.
 
-    Parameters
-    ----------
-    function : callable
-        ``function(instance, *exc)``. The instances have an attribute `_watch`, which is None at first.
+    It is ``function(instance, *exc)``. The instances have an attribute `_watch`, which is None at first.
     """
 
     def __init__(self, function: Callable[..., None]) -> None:
@@ -108,15 +105,7 @@ class Block(ContextDecorator, Generic[_T]):
 def block(function: Callable[_P, Iterator[_T]]) -> Callable[_P, Block[_T]]:
     """Make a context manager of a generator function that yields once and tidies up in `finally`.
 
-    Parameters
-    ----------
-    function : generator function
-        It must not catch exceptions of its block.
-
-    Returns
-    -------
-    callable
-        Takes the function's arguments and returns the context manager.
+    The function must not catch exceptions of its block.
     """
 
     @wraps(function)

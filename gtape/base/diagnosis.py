@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gtape import errors
+from gtape.base.docstrings import completed
 from gtape.base.own_files import OWN_FOLDERS
 from gtape.base.shown import shown
 
@@ -33,20 +34,11 @@ _FOREIGN = (
 
 
 def diagnosed(function: F) -> F:
-    """Decorate a public function, so that errors of wrong arguments name it and its arguments.
+    """Decorate a public function, so that errors of wrong arguments name it; its docstring is `completed`, too.
 
-    Parameters
-    ----------
-    function : callable
-        Errors from ``raise`` statements of this library and from functions of the user are not replaced.
+    Errors from ``raise`` statements of this library and from functions of the user are not replaced. A docstring that
+    leaves out the section Returns gets it from the annotation.
 
-    Returns
-    -------
-    callable
-        With the same name, signature and docstring.
-
-    Examples
-    --------
     >>> from gtape.base.diagnosis import diagnosed
     >>> @diagnosed
     ... def first(items):
@@ -54,6 +46,8 @@ def diagnosed(function: F) -> F:
     >>> first([3])
     3
     """
+
+    completed(function)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -153,21 +147,8 @@ C = TypeVar("C", bound=type)
 
 
 def diagnosed_methods(cls: C) -> C:
-    """Decorate the public methods of a class by `diagnosed`.
+    """Decorate the public methods of a class, except properties and inherited methods, by `diagnosed`.
 
-    Parameters
-    ----------
-    cls : type
-        Its properties and inherited methods are not decorated.
-
-    Returns
-    -------
-    type
-        The class itself.
-
-    Examples
-    --------
-    >>> from gtape.base.diagnosis import diagnosed_methods
     >>> @diagnosed_methods
     ... class Row:
     ...     def first(self, items):

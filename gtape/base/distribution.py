@@ -44,24 +44,10 @@ class VariableAggregation(Enum):
 
 
 def policies(synchronization: Any, aggregation: Any, name: str | None) -> tuple[Enum, Enum]:
-    """Both policies as members; None stands for the defaults.
+    """Both policies as members, from members or from names such as Keras's "sum"; None stands for the defaults.
 
-    Parameters
-    ----------
-    synchronization : VariableSynchronization, str or None
-    aggregation : VariableAggregation, str or None
-        Keras writes the names as strings, such as "sum".
-    name : str or None
-        The variable's, for the error.
+    ValueError, with the variable's name, for an unknown member.
 
-    Raises
-    ------
-    ValueError
-        For an unknown member.
-
-    Examples
-    --------
-    >>> from gtape.base.distribution import policies
     >>> [policy.name for policy in policies(None, "mean", "w")]
     ['AUTO', 'MEAN']
     """

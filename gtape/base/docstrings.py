@@ -1,4 +1,4 @@
-"""Docstrings of similar functions: shared sections are written once."""
+"""Docstrings of public functions: what several share is written once."""
 
 from __future__ import annotations
 
@@ -7,12 +7,48 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["documented_like"]
+__all__ = ["completed", "documented_like"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _BEGIN = re.compile(r"\n\n(?=(?:Parameters|Returns|Raises|Notes|Examples)\n-+\n)")
 _ENTRY = re.compile(r"\n(?=\S)")
+_AFTER_RETURNS = re.compile(r"^( *)(?=(?:Raises|Notes|Examples)\n *-+\n)", re.MULTILINE)
+_EXAMPLES = re.compile(r"^( *)Examples\n *-+\n", re.MULTILINE)
+
+
+def completed(function: Any) -> None:
+    """Add to a docstring what most of them say: the type of the result, and what `tf` is in the examples.
+
+    Parameters
+    ----------
+    function : callable
+        If its docstring has no section Returns, one names the annotated type. If its examples use `tf` and do not
+        import it, they begin with the import.
+
+    Examples
+    --------
+    >>> from gtape.base.docstrings import completed
+    >>> def largest(x):
+    ...     '''The largest element.
+    ...
+    ...     Examples
+    ...     --------
+    ...     >>> largest(tf.constant([1.0]))
+    ...     '''
+    >>> completed(largest)
+    >>> ">>> import gtape as tf" in largest.__doc__
+    True
+    """
+    text = function.__doc__
+    if not text:  # `python -OO` drops docstrings
+        return
+    result = function.__annotations__.get("return", "Any")
+    if isinstance(result, str) and result != "Any" and "Returns\n" not in text and "Yields\n" not in text:
+        text = _AFTER_RETURNS.sub(rf"\1Returns\n\1-------\n\1{result}\n\n\1", text, count=1)
+    if "tf." in text and "import gtape as tf" not in text:
+        text = _EXAMPLES.sub(r"\g<0>\1>>> import gtape as tf\n", text)
+    function.__doc__ = text
 
 
 def _sections(function: Any) -> dict[str, str]:
@@ -71,6 +107,7 @@ def documented_like(model: Any) -> Callable[[F], F]:
             own |= {title: shared[title] for title in ("Returns", "Raises") if title in shared and title not in own}
             order = ("", "Parameters", "Returns", "Raises", "Notes", "Examples")
             function.__doc__ = "\n\n".join(own[title] for title in order if title in own)
+            completed(function)
         return function
 
     return complete

@@ -14,18 +14,6 @@ __all__ = ["json_data", "mermaid_text", "place_text", "plain", "plain_lines", "r
 def plain(text: Any) -> str:
     r"""For terminals and messages: one line, with unprintable characters as Python escapes.
 
-    Parameters
-    ----------
-    text : object
-        Converted by `str`.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from gtape.base.escaping import plain
     >>> print(plain("w/é:0"), plain("\x1b[31mred\n"))
     w/é:0 \x1b[31mred\n
     """
@@ -40,17 +28,6 @@ def _escaped(c: str) -> str:
 def plain_lines(text: str) -> str:
     r"""As `plain`, for text of several lines.
 
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from gtape.base.escaping import plain_lines
     >>> print(plain_lines("one\ntw\ro"))
     one
     tw\ro
@@ -59,19 +36,8 @@ def plain_lines(text: str) -> str:
 
 
 def place_text(line: tuple[Any, Any, Any]) -> str:
-    """For terminals and messages: the place of a line of source.
+    """For terminals and messages: the place (file, number, function) of a line of source.
 
-    Parameters
-    ----------
-    line : (file, number, function)
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from gtape.base.escaping import place_text
     >>> place_text(("model.py", 3, "loss"))
     'model.py:3 in loss'
     """
@@ -79,19 +45,8 @@ def place_text(line: tuple[Any, Any, Any]) -> str:
 
 
 def rich_text(text: Any) -> Any:
-    r"""For rich: a text in which rich does not interpret markup (``[red]``) and emoji codes (``:ok:``).
+    r"""For rich: a `Text` in which rich does not interpret markup (``[red]``) and emoji codes (``:ok:``).
 
-    Parameters
-    ----------
-    text : object
-
-    Returns
-    -------
-    rich.text.Text
-
-    Examples
-    --------
-    >>> from gtape.base.escaping import rich_text
     >>> print(rich_text("[red]x[/red]"))
     [red]x[/red]
     """
@@ -103,17 +58,6 @@ def rich_text(text: Any) -> Any:
 def mermaid_text(text: Any) -> str:
     """For quoted labels of Mermaid diagrams: everything but letters, digits and a few harmless signs as entities.
 
-    Parameters
-    ----------
-    text : object
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from gtape.base.escaping import mermaid_text
     >>> mermaid_text('float32[2, 3]'), mermaid_text('"]; click A')
     ('float32[2, 3]', '#34;]#59; click A')
     """
@@ -127,19 +71,8 @@ _HARMLESS = frozenset(" _.,:=()[]+-")
 def json_data(data: Any) -> Any:
     r"""For JSON: lone surrogates, which strict readers refuse, are escaped in every string and key.
 
-    Parameters
-    ----------
-    data : object
-        Made of dicts, lists, tuples, strings and numbers.
+    `data` is made of dicts, lists, tuples, strings and numbers; the result has the same structure.
 
-    Returns
-    -------
-    object
-        The same structure.
-
-    Examples
-    --------
-    >>> from gtape.base.escaping import json_data
     >>> print(json_data({"name": ["\ud800", 1]})["name"])
     ['\\ud800', 1]
     """

@@ -6,8 +6,9 @@ that indexes it, the lower module looks the name up here. Only this table names 
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
+
+from gtape.base.imports import import_module
 
 __all__ = ["PLACES"]
 
@@ -16,6 +17,7 @@ PLACES: dict[str, tuple[str, str | None]] = {
     "find_op": ("gtape.namespaces.catalogue", "resolve"),
     "load_ops": ("gtape.namespaces.catalogue", "load"),
     "check_declaration": ("gtape.engine.declarations", "check"),
+    "places": ("gtape.namespaces.places", None),
     "make_function": ("gtape.engine.fast.elementwise", "make_function"),
     "describe": ("gtape.namespaces.docstring", "describe"),
     "getitem": ("gtape.ops.picking.indexing", "getitem"),
@@ -30,6 +32,6 @@ def __getattr__(name: str) -> Any:
     place = PLACES.get(name)
     if place is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(place[0])
+    module = import_module(place[0])
     value = globals()[name] = module if place[1] is None else getattr(module, place[1])
     return value

@@ -29,11 +29,8 @@ _STRIPES = 64
 class Lock:
     """A lock for `with` statements, which the holding thread may take again.
 
-    Parameters
-    ----------
-    renew : callable, optional
-        Called in a forked child if another thread of the parent held the lock, because the guarded data may be in the
-        middle of a change.
+    A forked child calls `renew` if another thread of the parent held the lock, because the guarded data may be in the
+    middle of a change.
     """
 
     __slots__ = ("_inner", "_renew", "now")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
+from typing import Any
 
-__all__ = ["OWN_FOLDERS", "is_own"]
+__all__ = ["OWN_FOLDERS", "hide_own_frames", "is_own"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # In a checkout symbolic/ and verify/ lie next to the package, in an installation inside it.
@@ -17,13 +20,20 @@ OWN_FOLDERS = (
 def is_own(filename: str) -> bool:
     """Whether a source file is one of gtape's, or source that gtape generated.
 
-    Parameters
-    ----------
-    filename : str
-        As in code objects: absolute, or ``<gtape ...>`` for generated source.
-
-    Returns
-    -------
-    bool
+    The name is as in code objects: absolute, or ``<gtape ...>`` for generated source.
     """
     return filename.startswith((*OWN_FOLDERS, "<gtape"))
+
+
+def hide_own_frames() -> None:
+    """Let pytest and IPython leave out the frames of gtape from the traceback of an error that is about to be raised.
+
+    Both look for a local name ``__tracebackhide__`` in the frames of a traceback. It is set here, from outside, because
+    functions that succeed then do nothing for it.
+    """
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if is_own(frame.f_code.co_filename):
+            with contextlib.suppress(Exception):  # a Python whose frames take no new names
+                frame.f_locals["__tracebackhide__"] = True
+        frame = frame.f_back

@@ -34,23 +34,8 @@ def _repr_text(value: Any) -> str:
 
 
 def tensor_repr(value: Any, dtype_name: str) -> str:
-    """The repr of a tensor.
+    """The repr of a tensor with this value.
 
-    Parameters
-    ----------
-    value : ndarray or NumPy scalar
-        The tensor's value.
-    dtype_name : str
-        The name of its element type.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gtape.base.printing import tensor_repr
     >>> tensor_repr(np.float32(6.0), "float32")
     '<gtape.Tensor: shape=(), dtype=float32, numpy=6.0>'
     """
@@ -58,23 +43,8 @@ def tensor_repr(value: Any, dtype_name: str) -> str:
 
 
 def tensor_str(value: Any, dtype_name: str) -> str:
-    """The str of a tensor.
+    """The str of a tensor with this value.
 
-    Parameters
-    ----------
-    value : ndarray or NumPy scalar
-        The tensor's value.
-    dtype_name : str
-        The name of its element type.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gtape.base.printing import tensor_str
     >>> tensor_str(np.float32(6.0), "float32")
     'gtape.Tensor(6.0, shape=(), dtype=float32)'
     """
@@ -82,27 +52,10 @@ def tensor_str(value: Any, dtype_name: str) -> str:
 
 
 def variable_repr(name: str, value: Any, dtype_name: str | None = None, shape: Any = None) -> str:
-    """The repr, and the str, of a variable.
+    """The repr, and the str, of a variable with this full name and value.
 
-    Parameters
-    ----------
-    name : str
-        Its full name, such as ``"w:0"``.
-    value : ndarray or NumPy scalar
-        Its value.
-    dtype_name : str, optional
-        The name of its element type; by default that of `value`.
-    shape : TensorShape, optional
-        The shape of the values that it may hold; by default the shape of `value`.
+    The dtype is by default that of the value; `shape`, of the values that the variable may hold, that of the value.
 
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gtape.base.printing import variable_repr
     >>> variable_repr("w:0", np.array([1.0, 2.0], np.float32))
     "<gtape.Variable 'w:0' shape=(2,) dtype=float32, numpy=array([1., 2.], dtype=float32)>"
     """
@@ -149,23 +102,10 @@ def _formatter(dtype: np.dtype[Any]) -> Callable[[Any], str]:
 
 
 def format_value(value: Any, summarize: int = 3) -> str:
-    """The text of one array as `print_v2` writes it.
+    """The text of one array as `print_v2` writes it: rows on separate lines, numbers as short as in TensorFlow.
 
-    Parameters
-    ----------
-    value : array_like
-        The array.
-    summarize : int, optional
-        The number of entries to show at either end of each axis; -1 shows all.
+    `summarize` is the number of entries to show at either end of each axis; -1 shows all.
 
-    Returns
-    -------
-    str
-        Rows on separate lines, numbers as short as in TensorFlow.
-
-    Examples
-    --------
-    >>> from gtape.base.printing import format_value
     >>> format_value([0.0, 0.6]), format_value(range(10))
     ('[0 0.6]', '[0 1 2 ... 7 8 9]')
     """
@@ -230,13 +170,9 @@ def _sort_ordered(item: Any) -> Any:
 
 
 def print_v2(
-    *inputs: Any,
-    output_stream: Any = None,
-    summarize: int | None = 3,
-    sep: str = " ",
-    end: str = "\n",
+    *inputs: Any, output_stream: Any = None, summarize: int | None = 3, sep: str = " ", end: str = "\n",
     name: str | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Print tensors, structures of tensors and anything else.
 
     Parameters

@@ -117,12 +117,7 @@ def exhausted(what: str, e: BaseException) -> errors.ResourceExhaustedError:
 def copied(array: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     """A copy of an array, in another dtype if given; numbers that are too large become infinite, as in TensorFlow.
 
-    Raises
-    ------
-    gtape.errors.ResourceExhaustedError
-        When there is not enough memory.
-    ValueError
-        When the dtype cannot hold its elements.
+    ResourceExhaustedError when there is not enough memory; ValueError when the dtype cannot hold its elements.
     """
     try:
         with np.errstate(all="ignore"):
@@ -141,10 +136,7 @@ def copied(array: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
 def own_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype in which gtape keeps an array's numbers: the same, in native byte order.
 
-    Raises
-    ------
-    ValueError
-        For dtypes that gtape does not have, such as dates, records and long doubles.
+    ValueError for dtypes that gtape does not have, such as dates, records and long doubles.
     """
     try:
         return dtypes.np_dtype(dtype)
@@ -157,10 +149,7 @@ def own_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def adapted(x: Any, dtype: np.dtype[Any]) -> Any:
     """A NumPy operand in the dtype of the tensor that it is combined with.
 
-    Raises
-    ------
-    gtape.errors.OperandTypeError
-        When the dtype would cut off fractions or imaginary parts, or the operand holds no numbers.
+    OperandTypeError when the dtype would cut off fractions or imaginary parts, or the operand holds no numbers.
     """
     if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind not in "biufcV":
         raise errors.OperandTypeError(

@@ -21,17 +21,6 @@ def shown(x: Any) -> str:
 
     Works for lists that hold themselves or are nested thousands deep, and for objects whose ``__repr__`` raises.
 
-    Parameters
-    ----------
-    x : object
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from gtape.base.shown import shown
     >>> shown([1, "a"])
     "[1, 'a']"
     >>> endless = [1]

@@ -101,13 +101,7 @@ class TensorShape(tuple[Any, ...]):
         return None if self.rank is None else list(self)
 
     def as_list(self) -> list[Any]:
-        """The sizes as a list.
-
-        Raises
-        ------
-        ValueError
-            If the rank is unknown.
-        """
+        """The sizes as a list; ValueError if the rank is unknown."""
         return list(self)
 
     def num_elements(self) -> int | None:
@@ -156,34 +150,19 @@ class TensorShape(tuple[Any, ...]):
     def with_rank(self, rank: int) -> TensorShape:
         """The shape itself, if it has `rank` axes; of unknown rank, one with `rank` unknown sizes.
 
-        Raises
-        ------
-        ValueError
-            If it has another rank.
+        ValueError if it has another rank.
         """
         self.assert_has_rank(rank)
         return self
 
     def with_rank_at_least(self, rank: int) -> TensorShape:
-        """The shape itself, if it has `rank` axes or more.
-
-        Raises
-        ------
-        ValueError
-            If it has fewer.
-        """
+        """The shape itself, if it has `rank` axes or more; ValueError if it has fewer."""
         if self.rank is not None and self.rank < _whole("with_rank_at_least", rank):
             raise ValueError(f"Shape {self} must have rank at least {rank}")
         return self
 
     def with_rank_at_most(self, rank: int) -> TensorShape:
-        """The shape itself, if it has `rank` axes or fewer.
-
-        Raises
-        ------
-        ValueError
-            If it has more.
-        """
+        """The shape itself, if it has `rank` axes or fewer; ValueError if it has more."""
         if self.rank is not None and self.rank > _whole("with_rank_at_most", rank):
             raise ValueError(f"Shape {self} must have rank at most {rank}")
         return self
@@ -194,13 +173,7 @@ class TensorShape(tuple[Any, ...]):
         return UNKNOWN if other.rank is None else TensorShape((*self, *other))
 
     def merge_with(self, other: Any) -> TensorShape:
-        """The shape with every size that this one or `other` knows.
-
-        Raises
-        ------
-        ValueError
-            If they are incompatible.
-        """
+        """The shape with every size that this one or `other` knows; ValueError if they are incompatible."""
         other = as_shape(other)
         self.assert_is_compatible_with(other)
         if other.rank is None:
@@ -343,26 +316,8 @@ UNKNOWN: TensorShape = tuple.__new__(_Unknown)
 
 
 def as_shape(shape: Any) -> TensorShape:
-    """Convert anything that describes a shape to a TensorShape.
+    """Anything that describes a shape, as a TensorShape; errors as for `TensorShape`.
 
-    Parameters
-    ----------
-    shape : TensorShape, iterable of int or None, int, or None
-        The shape to convert.
-
-    Returns
-    -------
-    TensorShape
-        `shape` itself if it is one.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `TensorShape`.
-
-    Examples
-    --------
-    >>> from gtape.base.tensor_shape import as_shape
     >>> as_shape((2, 3))
     TensorShape([2, 3])
     """

@@ -1,37 +1,338 @@
-"""The mode of verification, set by a `verifying()` block or the environment variable GTAPE_VERIFY."""
+"""Whether and how derivatives are checked: options, `verifying()` blocks, and the environment variable GTAPE_VERIFY."""
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
-from collections.abc import Iterator
-from typing import Any
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, TypeAlias
 
 from gtape.base.blocks import block
 from gtape.base.shown import shown
 
-__all__ = ["verify_mode", "verifying"]
+__all__ = ["FAILING", "Mode", "Options", "checked_mode", "is_sampled", "is_switched_off", "verify_mode", "verifying"]
+
+# The verdicts that `fail_on` may name.
+FAILING = (
+    "rule", "unstable", "convention", "unconnected", "domain", "undecided", "cancellation", "conditioning", "range",
+)  # fmt: skip
+
+_MOST_DIGITS = 17  # of a float64
+
+
+class Options:
+    """How derivatives are checked under the flag, and which verdicts raise.
+
+    Immutable. ``verify=True`` is ``Options()``, and ``verify="strict"`` is ``Options(strict=True)``.
+
+    Parameters
+    ----------
+    fail_on : str or iterable of str, optional
+        The verdicts that raise `VerificationError`, harmless findings of these verdicts included. By default, all
+        findings raise that are not harmless (`Finding.ok`), undecided ones excepted. A finding that is not harmless
+        and does not raise gives a warning.
+    order : int, optional
+        The highest order that is checked: 1 leaves out gradients of gradients. All orders by default.
+    digits : int, optional
+        The number of right decimal digits that are asked for where rounding spoils a derivative (the verdicts
+        "unstable", "cancellation" and "conditioning"). A finding with as many right digits does not raise, one with
+        fewer does. A number within a few units in the last place is right, however many digits are asked for.
+    budget : float, optional
+        Seconds for each check. A check that takes longer ends with the verdict "undecided".
+    sample : float
+        The share of the calls of `gradient`, `jacobian` and `jvp` that are checked, more than 0 and at most 1.
+    seed : int
+        Chooses the calls of the sample. The same seed chooses the same calls: counted in a `verifying` block from its
+        begin, otherwise among all calls of the process with the same options.
+    strict : bool
+        Whether undecided derivatives raise, whatever `fail_on` says.
+
+    Raises
+    ------
+    ValueError
+        For an unknown verdict, or a number out of range.
+    TypeError
+        For a value of a wrong type, or a change of an option.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> tf.verify.Options(fail_on={"rule", "unstable"}, budget=2)
+    Options(fail_on={'rule', 'unstable'}, budget=2.0)
+    >>> x = tf.Variable(3.0)
+    >>> with tf.GradientTape(verify=tf.verify.Options(order=1)) as tape:
+    ...     y = x * x
+    >>> tape.gradient(y, x).numpy()
+    np.float32(6.0)
+    """
+
+    __slots__ = ("budget", "digits", "fail_on", "order", "sample", "seed", "strict")
+
+    fail_on: frozenset[str] | None
+    order: int | None
+    digits: int | None
+    budget: float | None
+    sample: float
+    seed: int
+    strict: bool
+
+    def __init__(
+        self,
+        fail_on: str | Iterable[str] | None = None,
+        *,
+        order: int | None = None,
+        digits: int | None = None,
+        budget: float | None = None,
+        sample: float = 1.0,
+        seed: int = 0,
+        strict: bool = False,
+    ) -> None:
+        made = {
+            "fail_on": None if fail_on is None else _verdicts(fail_on),
+            "order": None if order is None else _whole("order", order, 1),
+            "digits": None if digits is None else _whole("digits", digits, 1, _MOST_DIGITS),
+            "budget": None if budget is None else _positive("budget", budget, "seconds"),
+            "sample": _positive("sample", sample, "a share", 1.0),
+            "seed": _whole("seed", seed, 0),
+            "strict": _flag("strict", strict),
+        }
+        for name, value in made.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise TypeError(f"Options are immutable: make new ones with {name}= instead")
+
+    __delattr__ = __setattr__  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Options) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __reduce__(self) -> Any:
+        return _from_values, self._values()
+
+    def __repr__(self) -> str:
+        default = Options()
+        said = []
+        for name in _ORDER:
+            value = getattr(self, name)
+            if value != getattr(default, name):
+                said.append(f"{name}={_shown_set(value) if name == 'fail_on' else repr(value)}")
+        return f"Options({', '.join(said)})"
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in _ORDER])
+
+    @classmethod
+    def of(cls, mode: Any) -> Options:
+        """The options that a mode stands for.
+
+        Parameters
+        ----------
+        mode : True, "strict" or Options
+
+        Examples
+        --------
+        >>> from gtape.verify import Options
+        >>> Options.of("strict")
+        Options(strict=True)
+        """
+        if isinstance(mode, Options):
+            return mode
+        return _STRICT if mode == "strict" else _DEFAULT
+
+    @classmethod
+    def from_text(cls, text: str) -> Mode:
+        """The mode that a text stands for, in the form of the environment variable GTAPE_VERIFY.
+
+        Parameters
+        ----------
+        text : str
+            A word ("1", "0", "strict" and their like), options as ``name=value``, or both, separated by semicolons.
+            Verdicts are separated by commas.
+
+        Returns
+        -------
+        False, True, "strict" or Options
+
+        Raises
+        ------
+        ValueError
+            For an unknown word, option or value.
+
+        Examples
+        --------
+        >>> from gtape.verify import Options
+        >>> Options.from_text("fail_on=rule,unstable;order=2;budget=2;sample=0.1")
+        Options(fail_on={'rule', 'unstable'}, order=2, budget=2.0, sample=0.1)
+        """
+        parts = [part.strip() for part in text.split(";") if part.strip()]
+        word = parts.pop(0).lower() if parts and "=" not in parts[0] else None
+        if word is not None and word not in (*_OFF, *_ON, "strict"):
+            raise ValueError(f"{word!r} is unknown: write {_FORM}")
+        if word in _OFF or not (word or parts):
+            if parts:
+                raise ValueError(f"{word!r} switches the checks off, so that no options can follow: {shown(text)}")
+            return False
+        given: dict[str, Any] = {"strict": True} if word == "strict" else {}
+        if not parts:
+            return "strict" if given else True
+        for part in parts:
+            name, equals, value = [piece.strip() for piece in part.partition("=")]
+            if not equals or name not in _READERS:
+                raise ValueError(f"{part!r} is no option: the options are {', '.join(_READERS)}; write {_FORM}")
+            if name in given:
+                raise ValueError(f"{name} is given twice: {shown(text)}")
+            try:
+                given[name] = _READERS[name](value)
+            except ValueError:
+                raise ValueError(f"{name}={value}: {value!r} is not {_KINDS[name]}") from None
+        return cls(**given)
+
+
+def _from_values(*values: Any) -> Options:
+    return Options(**dict(zip(_ORDER, values, strict=True)))
+
+
+_ORDER = ("fail_on", "order", "digits", "budget", "sample", "seed", "strict")
+_OFF = ("0", "false", "no", "off", "n", "f")
+_ON = ("1", "true", "yes", "on", "y", "t")
+_FORM = "1, strict, 0, or options such as fail_on=rule,unstable;order=2;digits=6;budget=2;sample=0.1;seed=0"
+
+
+def _truth(text: str) -> bool:
+    word = text.lower()
+    if word not in (*_OFF, *_ON):
+        raise ValueError
+    return word in _ON
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+_READERS: dict[str, Any] = {
+    "fail_on": _words, "order": int, "digits": int, "budget": float, "sample": float, "seed": int, "strict": _truth,
+}  # fmt: skip
+_KINDS = {
+    "order": "a whole number", "digits": "a whole number", "budget": "a number", "sample": "a number",
+    "seed": "a whole number", "strict": "1 or 0",
+}  # fmt: skip
+
+
+def _verdicts(given: Any) -> frozenset[str]:
+    words = [given] if isinstance(given, str) else given
+    try:
+        found = list(words)
+    except TypeError:
+        raise TypeError(f"Options: `fail_on` is a set of verdicts, not {shown(given)}") from None
+    for word in found:
+        if not isinstance(word, str) or word not in FAILING:
+            raise ValueError(f"Options: `fail_on` names verdicts among {', '.join(FAILING)}, not {shown(word)}")
+    return frozenset(map(str, found))
+
+
+def _shown_set(words: frozenset[str]) -> str:
+    return "{" + ", ".join([repr(w) for w in FAILING if w in words]) + "}" if words else "()"
+
+
+def _whole(name: str, given: Any, least: int, most: int | None = None) -> int:
+    try:
+        value = None if isinstance(given, bool) else given.__index__()
+    except (AttributeError, TypeError):
+        value = None
+    if value is None:
+        raise TypeError(f"Options: `{name}` is a whole number, not {shown(given)}")
+    if value < least or (most is not None and value > most):
+        limits = f"at least {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"Options: `{name}` is a whole number, {limits}, not {shown(given)}")
+    return int(value)
+
+
+def _positive(name: str, given: Any, what: str, most: float | None = None) -> float:
+    try:
+        value = None if isinstance(given, (bool, str, bytes)) else float(given)
+    except (TypeError, ValueError, OverflowError):
+        value = None
+    if value is None:
+        raise TypeError(f"Options: `{name}` is a number, not {shown(given)}")
+    if not (value > 0 and math.isfinite(value)) or (most is not None and value > most):
+        limits = "more than 0" if most is None else f"more than 0 and at most {most:g}"
+        raise ValueError(f"Options: `{name}` is {what}, {limits}, not {shown(given)}")
+    return value
+
+
+def _flag(name: str, given: Any) -> bool:
+    if not isinstance(given, bool) and not (isinstance(given, int) and given in (0, 1)):
+        raise TypeError(f"Options: `{name}` is True or False, not {shown(given)}")
+    return bool(given)
+
+
+Mode: TypeAlias = bool | Literal["strict"] | Options
+
+_DEFAULT = Options()
+_STRICT = Options(strict=True)
+
+
+def checked_mode(given: Any, what: str) -> Any:
+    """A mode that a caller gave: a bool, "strict" or Options.
+
+    Parameters
+    ----------
+    given : object
+    what : str
+        The subject and verb of the error, such as "verify takes".
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    if isinstance(given, Options) or (isinstance(given, str) and given == "strict"):
+        return given
+    if isinstance(given, int) and given in (0, 1):
+        return bool(given)
+    raise ValueError(f"{what} False, True or 'strict', or a gtape.verify.Options, not {shown(given)}")
 
 
 def _of_process(text: str) -> Any:
-    """The mode that a text of GTAPE_VERIFY sets: False, True or "strict"."""
-    word = text.strip().lower()
-    if word in ("", "0", "false", "no", "off"):
-        return False
-    return "strict" if word == "strict" else True
+    """The mode that the text of GTAPE_VERIFY sets."""
+    try:
+        return Options.from_text(text)
+    except ValueError as e:
+        raise ValueError(f"the environment variable GTAPE_VERIFY: {e}") from None
+
+
+class _Calls:
+    """Counts the calls of one sample."""
+
+    __slots__ = ("number",)
+
+    def __init__(self) -> None:
+        self.number = itertools.count()
 
 
 _PROCESS: Any = _of_process(os.environ.get("GTAPE_VERIFY", ""))
-_blocks: dict[object, Any] = {}  # the mode of each open `verifying()` block, in any thread
+# The thread, mode and count of calls of each open `verifying()` block.
+_blocks: dict[object, tuple[int, Any, _Calls]] = {}
+_calls: dict[Options, _Calls] = {}  # for tapes with options of their own, and for the options of the process
 
 
 @block
-def verifying(mode: Any = True) -> Iterator[None]:
+def verifying(mode: Mode = True) -> Iterator[None]:
     """Check every gradient of every tape that is made inside the block, as ``GradientTape(verify=True)`` does.
 
     Parameters
     ----------
-    mode : True or "strict"
-        "strict": undecided gradients raise, too.
+    mode : bool, "strict" or gtape.verify.Options
+        "strict": undecided gradients raise, too. Options say what raises, and what is checked. False: no gradient is
+        checked in the block, except those of tapes with a `verify` of their own. The innermost block decides; at its
+        end the block around it, or the environment variable GTAPE_VERIFY, decides again. Threads without a block of
+        their own follow the newest block of all threads.
 
     Returns
     -------
@@ -39,6 +340,8 @@ def verifying(mode: Any = True) -> Iterator[None]:
 
     Raises
     ------
+    ValueError
+        For any other mode.
     VerificationError
         From `gradient`, when a derivative is not the exact one.
 
@@ -52,17 +355,58 @@ def verifying(mode: Any = True) -> Iterator[None]:
     ...     print(tape.gradient(y, x).numpy())
     4.0
     """
-    if mode not in (True, "strict"):
-        raise ValueError(f"verifying() takes True or 'strict', not {shown(mode)}")
+    mode = checked_mode(mode, "verifying() takes")
     block = object()
     try:
-        _blocks[block] = mode
+        _blocks[block] = threading.get_ident(), mode, _Calls()
         yield
     finally:
         _blocks.pop(block, None)  # not a Python call, so no interrupt comes before it
 
 
+def _innermost() -> tuple[Any, _Calls] | None:
+    """The mode and the count of the block that decides for this thread; None outside all blocks."""
+    found = list(_blocks.values())
+    if not found:  # another thread may have left its block
+        return None
+    here = threading.get_ident()
+    own = [b for b in found if b[0] == here]
+    _, mode, calls = (own or found)[-1]
+    return mode, calls
+
+
 def verify_mode() -> Any:
-    """The mode for tapes that are made now: False, True or "strict"."""
-    modes = list(_blocks.values()) if _blocks else ()
-    return modes[-1] if modes else _PROCESS  # another thread may leave its block between the two lines
+    """The mode for tapes that are made now: False, True, "strict" or Options."""
+    found = _innermost() if _blocks else None
+    return _PROCESS if found is None else found[0]
+
+
+def is_switched_off() -> bool:
+    """Whether a block switches the checks off here."""
+    found = _innermost() if _blocks else None
+    return found is not None and found[0] is False
+
+
+def is_sampled(options: Options) -> bool:
+    """Whether this call belongs to the sample of its options; counts the call."""
+    if options.sample >= 1.0:
+        return True
+    found = _innermost() if _blocks else None
+    calls = found[1] if found is not None and found[0] is options else _calls.setdefault(options, _Calls())
+    return _uniform(options.seed, next(calls.number)) < options.sample
+
+
+def _uniform(seed: int, number: int) -> float:
+    """A number in [0, 1) that looks random, by SplitMix64 (Steele, Lea and Flood 2014)."""
+    z = (_mixed(seed) + (number + 1) * 0x9E3779B97F4A7C15) & _WORD
+    return _mixed(z) / 2.0**64
+
+
+_WORD = 2**64 - 1
+
+
+def _mixed(z: int) -> int:
+    z &= _WORD
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _WORD
+    return z ^ (z >> 31)

@@ -13,35 +13,15 @@ The declaration is checked at once. The op then has gradients of every order, fo
 
 from __future__ import annotations
 
-from gtape.declare.domains import (
-    ANY_REAL,
-    BOOLEAN,
-    NONNEGATIVE,
-    NONZERO,
-    OPEN_UNIT,
-    POSITIVE,
-    UNIT,
-    Domain,
-    Interval,
-)
+from gtape.declare import domains, rounding
+from gtape.declare.conventions import AtPoints, Noted, OfArrays
+from gtape.declare.domains import *  # noqa: F403
 from gtape.declare.mirrors import mirror
 from gtape.declare.primitives import Primitive, elementwise, implicit, linear, primitive
 from gtape.declare.registry import together
-from gtape.declare.rounding import (
-    EXACT,
-    PRODUCT,
-    SUM,
-    Rounding,
-    elimination,
-    growing,
-    products,
-    stable,
-    sums,
-    ulps,
-)
+from gtape.declare.rounding import *  # noqa: F403
 
 __all__ = [
-    "ANY_REAL", "BOOLEAN", "EXACT", "NONNEGATIVE", "NONZERO", "OPEN_UNIT", "POSITIVE", "PRODUCT", "SUM", "UNIT",
-    "Domain", "Interval", "Primitive", "Rounding", "elementwise", "elimination", "growing", "implicit", "linear",
-    "mirror", "primitive", "products", "stable", "sums", "together", "ulps",
+    *domains.__all__, *rounding.__all__, "AtPoints", "Noted", "OfArrays", "Primitive", "elementwise", "implicit",
+    "linear", "mirror", "primitive", "together",
 ]  # fmt: skip

@@ -27,15 +27,9 @@ class Interval:
     __slots__ = ("hi", "holes", "lo", "open_hi", "open_lo", "whole")
 
     def __init__(
-        self,
-        lo: float = -inf,
-        hi: float = inf,
-        *,
-        open_lo: bool = False,
-        open_hi: bool = False,
-        holes: tuple[float, ...] = (),
-        whole: bool = False,
-    ) -> None:
+        self, lo: float = -inf, hi: float = inf, *, open_lo: bool = False, open_hi: bool = False,
+        holes: tuple[float, ...] = (), whole: bool = False,
+    ) -> None:  # fmt: skip
         self.lo, self.hi = lo, hi
         self.open_lo, self.open_hi = open_lo, open_hi
         self.holes = holes

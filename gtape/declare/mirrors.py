@@ -27,14 +27,9 @@ _receiver: Callable[[Mirror], None] | None = None
 
 
 def mirror(
-    op: Primitive | str,
-    function: Callable[..., Any],
-    *,
-    complex: Callable[..., Any] | None = None,
-    solved: Callable[..., Any] | None = None,
-    argument: int = 0,
-    shapes: Callable[..., Any] | None = None,
-) -> None:
+    op: Primitive | str, function: Callable[..., Any], *, complex: Callable[..., Any] | None = None,
+    solved: Callable[..., Any] | None = None, argument: int = 0, shapes: Callable[..., Any] | None = None,
+) -> None:  # fmt: skip
     """Declare the mirror of an op: an independent textbook definition for proofs and checks.
 
     Parameters

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gtape.base import late
+from gtape.declare.conventions import Convention
 from gtape.declare.domains import ANY_REAL, Domain, Interval
 from gtape.declare.reads import declared_reads, probed_reads
 from gtape.declare.registry import CONSTANTS, REGISTRY, Place
@@ -32,17 +33,23 @@ CHANGED: list[Callable[[Any], None]] = []
 
 # Properties of an op that its numbers do not show.
 ROLES = {
-    "cast": "changes the dtype of its argument",
+    "broadcasts": "takes operands with different numbers of leading axes, and so do its rules",
+    "commutative": "gives the same for exchanged arguments",
     "comparison": "compares its two arguments",
     "complex": "makes complex numbers of real ones",
     "conjugate": "conjugates complex numbers",
+    "conversion": "changes the dtype of its argument",
+    "cut": "has a branch cut, and the sign of a zero tells the side",
     "decision": "is what a user's own code decided by values",
+    "flat": "keeps the order of its elements in another shape",
     "move": "moves values or chooses among them, so that a NaN in its result is the fault of the op before",
     "part": "takes a real part of complex numbers",
+    "pointwise": "treats each element by itself, like an elementwise op, but is declared linear",
     "read": "passes its argument on as it is",
-    "reshape": "gives its elements another shape",
     "selection": "takes its second or third argument, as its first one says",
+    "spread": "repeats its elements to fill its parameter `shape`",
     "stop": "passes values on, and no gradients",
+    "total": "sums its elements along its parameter `axis`",
 }
 _TAKES = frozenset({"bool", "string"})
 
@@ -66,6 +73,8 @@ class Primitive:
         How its kernel rounds; `ulps` is its size in units in the last place.
     roles : frozenset of str
         Which of `ROLES` it has.
+    conventions : tuple of AtPoints, OfArrays or Noted
+        Where it does not give its mirror's limit at NaN, infinities and signed zeros; see `gtape.declare.conventions`.
     takes : frozenset of str
         Operands accepted besides numbers: "bool", "string".
     scalar : callable or None
@@ -77,8 +86,26 @@ class Primitive:
         Rules ``(xp, g, y, *x)`` and ``(xp, t, y, *x)`` for each argument; a single callable when `variadic`.
     reads : tuple of frozenset
         The values that each argument's vjp reads: ``"y"`` and argument indices.
+    linear_in : tuple of int
+        The arguments in each of which an elementwise op is linear, while the others stay.
+    mean_of : Primitive or None
+        The sum that this op divides by the number of its terms.
+    rewrites : tuple of (pattern, str)
+        Formulas with or instead of this op that lose digits, overflow or leave a domain, and what to write. A pattern
+        is the name of an op with patterns for its inputs, a whole number, or a capital letter for one and the same
+        input.
+    spelled : tuple of patterns
+        Other ways to write this op of X.
+    misfit : callable or None
+        ``misfit(*shapes)``: why the shapes of arguments do not fit, as text for the error, or None.
+    random : bool or Interval
+        Whether random programs call it with any operands in its domain; an interval: with operands inside it.
+    public : bool
+        Whether users call it by its name. By default an op of gtape is public if it gives an example.
     limit : float
         Largest error of its derivatives in float64, in ULP: 4, or about 4500 (1e-12) for several parameters.
+    missing : tuple of int
+        The arguments without a rule by which the function does have a derivative. A check is undecided about them.
     zero_absorbs : bool
         Whether a cotangent of zero stays zero where the slope is infinite (TensorFlow's sqrt, rsqrt, reciprocal).
     diagonal : callable or None
@@ -95,10 +122,11 @@ class Primitive:
     """
 
     __slots__ = (
-        "_function", "arguments", "batched", "complex", "diagonal", "differentiable", "domain", "example", "infix",
-        "ints", "jvp", "kernel", "kind", "kinks", "layouts", "limit", "name", "outputs", "params", "partials", "place",
-        "plans", "promotes", "public", "reads", "roles", "rounding", "samples", "scalar", "selects", "sparse",
-        "special", "summary", "takes", "ulps", "users", "variadic", "vjp", "written", "zero_absorbs",
+        "_function", "arguments", "batched", "complex", "conventions", "diagonal", "differentiable", "domain",
+        "example", "infix", "ints", "jvp", "kernel", "kind", "kinks", "layouts", "limit", "linear_in", "mean_of",
+        "misfit", "missing", "name", "outputs", "params", "partials", "place", "plans", "promotes", "public", "random",
+        "reads", "rewrites", "roles", "rounding", "samples", "scalar", "selects", "shown", "sparse", "special",
+        "spelled", "summary", "takes", "ulps", "users", "variadic", "vjp", "written", "zero_absorbs",
     )  # fmt: skip
 
     # Whether generated functions compute Python floats themselves. If not, they call every kernel through the `run` of
@@ -112,6 +140,8 @@ class Primitive:
     infix: str | None
     sparse: Callable[..., Any] | None
     example: tuple[Any, Any] | None
+    mean_of: Primitive | None
+    misfit: Callable[..., str | None] | None
     samples: tuple[Any, ...] | None
 
     def __init__(self, name: str, kind: str, kernel: Callable[..., Any], **data: Any) -> None:
@@ -126,7 +156,8 @@ class Primitive:
         self.users: set[Primitive] = set()
         self.layouts: dict[str, dict[Any, Any]] = {}
         self.diagonal: Callable[..., Any] | None = None
-        for slot in ("infix", "partials", "vjp", "jvp", "scalar", "sparse", "example", "samples"):
+        self.shown: tuple[str, Callable[..., Any]] | None = None
+        for slot in ("infix", "partials", "vjp", "jvp", "scalar", "sparse", "example", "samples", "mean_of", "misfit"):
             setattr(self, slot, data.pop(slot, None))
         self.roles = self._known("role", data.pop("role", ()), ROLES)
         self.takes = self._known("takes", data.pop("takes", ()), _TAKES)
@@ -137,18 +168,24 @@ class Primitive:
         )
         self.batched: bool = data.pop("batched", False)
         self.complex: Any = data.pop("complex", kind == "linear")
+        self.conventions = self._stated(data.pop("conventions", ()))
         self.differentiable: bool = data.pop("differentiable", True)
         self.domain: Domain = self._domain(data.pop("domain"))
         self.zero_absorbs: bool = data.pop("zero_absorbs", False)
         self.ints: bool = data.pop("ints", False)
         self.kinks: tuple[Any, ...] = tuple(data.pop("kinks", ()))
         self.limit: float = data.pop("limit", 4.0)
+        self.linear_in: tuple[int, ...] = tuple(data.pop("linear_in", ()))
+        self.random: bool | Interval = data.pop("random", True)
+        self.rewrites: tuple[tuple[Any, str], ...] = tuple(data.pop("rewrites", ()))
+        self.spelled: tuple[Any, ...] = tuple(data.pop("spelled", ()))
+        self.missing: tuple[int, ...] = tuple(data.pop("missing", ()))
         self.special: tuple[float, ...] = tuple(data.pop("special", ()))
         self.outputs: int = data.pop("outputs", 1)
         self.params: tuple[str, ...] = tuple(data.pop("params", ()))
         # Integer operands are cast to float64 first (true division).
         self.promotes: bool = data.pop("promotes", False)
-        self.public: bool = data.pop("public", True)
+        self.public: bool = data.pop("public", self.place.outside or self.example is not None)
         self.selects: bool = data.pop("selects", False)
         self.summary: str = data.pop("summary", "")
         self.variadic: bool = data.pop("variadic", False)
@@ -164,6 +201,12 @@ class Primitive:
         if not found.issubset(known):
             raise ValueError(f"{self.declaration} says {word}={given!r}: known are {', '.join(sorted(known))}")
         return found
+
+    def _stated(self, given: Convention | tuple[Convention, ...]) -> tuple[Convention, ...]:
+        stated = (given,) if isinstance(given, Convention) else given
+        if not all(isinstance(c, Convention) for c in stated):
+            raise ValueError(f"{self.declaration} says conventions={given!r}: give AtPoints, OfArrays or Noted")
+        return stated
 
     def _rounding(self, rounding: Any, ulps: float | None) -> Rounding:
         if ulps is not None and rounding is None and self.kind == "elementwise":
@@ -265,6 +308,10 @@ class Primitive:
         """Whether a rule depends on its world (only planted faults do); it is never compiled to source."""
         return any(getattr(rule, "opaque", False) for rule in self.rules)
 
+    def argument(self, i: int) -> str:
+        """Argument `i` in the words of a message."""
+        return self.arguments[i] if i < len(self.arguments) else f"argument {i}"
+
     def connected(self, i: int) -> bool:
         """Whether a gradient flows to argument `i` at all (zeros count, None does not)."""
         return self.variadic or self.rules[i] is not None
@@ -321,17 +368,10 @@ def _domain(domain: Interval | Domain, arity: int) -> Domain:
 
 
 def elementwise(
-    name: str,
-    kernel: Callable[..., Any],
-    partials: Partial | tuple[Partial, ...],
-    *,
-    scalar: Callable[..., float] | None = None,
-    domain: Interval | Domain | None = None,
-    ints: bool = False,
-    params: Sequence[str] = (),
-    reads: Sequence[Sequence[Any]] | None = None,
-    **data: Any,
-) -> Primitive:
+    name: str, kernel: Callable[..., Any], partials: Partial | tuple[Partial, ...], *,
+    scalar: Callable[..., float] | None = None, domain: Interval | Domain | None = None, ints: bool = False,
+    params: Sequence[str] = (), reads: Sequence[Sequence[Any]] | None = None, **data: Any,
+) -> Primitive:  # fmt: skip
     """Declare an elementwise primitive by its partial derivatives; vjp, jvp and broadcasting follow.
 
     Parameters
@@ -342,7 +382,7 @@ def elementwise(
         ``kernel(*arrays, **params)``; keeps the dtype, never raises, may set floating-point flags.
     partials : rule, int, None or a tuple of these
         One entry for each argument: a rule ``(xp, y, *x)``; an int for a constant partial (0: connected with zero
-        gradient); None: not differentiable.
+        gradient); None: no gradient (name the argument in `missing` if the function depends on it smoothly).
     scalar : callable, optional
         The kernel for Python floats.
     domain : Interval or Domain
@@ -355,8 +395,8 @@ def elementwise(
         The values that each partial reads, as in `primitive`; only for partials that depend on a parameter, because
         the reads of others are found by a run on stand-ins.
     **data
-        rounding or ulps, kinks, special, summary, example, public, selects, infix, complex, zero_absorbs, role, takes:
-        see `Primitive`.
+        rounding or ulps, kinks, special, summary, example, public, selects, infix, complex, zero_absorbs, role, takes,
+        missing: see `Primitive`.
 
     Returns
     -------
@@ -381,15 +421,9 @@ def elementwise(
 
 
 def linear(
-    name: str,
-    kernel: Callable[..., Any],
-    transpose: Rule,
-    *,
-    params: Sequence[str] = (),
-    domain: Interval | Domain = ANY_REAL,
-    variadic: bool = False,
-    **data: Any,
-) -> Primitive:
+    name: str, kernel: Callable[..., Any], transpose: Rule, *, params: Sequence[str] = (),
+    domain: Interval | Domain = ANY_REAL, variadic: bool = False, **data: Any,
+) -> Primitive:  # fmt: skip
     """Declare a primitive that is linear in its tensor argument(s): its jvp is itself, its vjp its transpose.
 
     Parameters
@@ -418,16 +452,10 @@ def linear(
 
 
 def primitive(
-    name: str,
-    kernel: Callable[..., Any],
-    vjp: tuple[Rule | int | None, ...],
-    jvp: tuple[Rule | int | None, ...],
-    *,
-    params: Sequence[str] = (),
-    domain: Interval | Domain = ANY_REAL,
-    reads: Sequence[Sequence[Any]] | None = None,
+    name: str, kernel: Callable[..., Any], vjp: tuple[Rule | int | None, ...], jvp: tuple[Rule | int | None, ...], *,
+    params: Sequence[str] = (), domain: Interval | Domain = ANY_REAL, reads: Sequence[Sequence[Any]] | None = None,
     **data: Any,
-) -> Primitive:
+) -> Primitive:  # fmt: skip
     """Declare a primitive that is neither elementwise nor linear, by its rules.
 
     Parameters
@@ -448,16 +476,10 @@ def primitive(
 
 
 def _by_rules(
-    kind: str,
-    name: str,
-    kernel: Callable[..., Any],
-    vjp: tuple[Rule | int | None, ...],
-    jvp: tuple[Rule | int | None, ...],
-    *,
-    domain: Interval | Domain,
-    reads: Sequence[Sequence[Any]] | None = None,
+    kind: str, name: str, kernel: Callable[..., Any], vjp: tuple[Rule | int | None, ...],
+    jvp: tuple[Rule | int | None, ...], *, domain: Interval | Domain, reads: Sequence[Sequence[Any]] | None = None,
     **data: Any,
-) -> Primitive:
+) -> Primitive:  # fmt: skip
     return Primitive(
         name,
         kind,
@@ -472,15 +494,9 @@ def _by_rules(
 
 
 def implicit(
-    name: str,
-    kernel: Callable[..., Any],
-    vjp: tuple[Rule | int | None, ...],
-    jvp: tuple[Rule | int | None, ...],
-    *,
-    params: Sequence[str] = (),
-    domain: Interval | Domain = ANY_REAL,
-    **data: Any,
-) -> Primitive:
+    name: str, kernel: Callable[..., Any], vjp: tuple[Rule | int | None, ...], jvp: tuple[Rule | int | None, ...], *,
+    params: Sequence[str] = (), domain: Interval | Domain = ANY_REAL, **data: Any,
+) -> Primitive:  # fmt: skip
     """Declare a primitive whose output is defined by equations F(y, x) = 0, such as a factorisation.
 
     The mirror states the equations solved for an input (A = L Lᵀ), and proofs run in the entries of the output. Without

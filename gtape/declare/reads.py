@@ -74,20 +74,9 @@ def reads_everything(arity: int) -> frozenset[Any]:
 def probed_reads(partials: Sequence[Any], params: Sequence[str], constants: Any) -> Reads:
     """The values that each partial of an elementwise primitive reads, found by running it on stand-ins.
 
-    Parameters
-    ----------
-    partials : sequence of callable, int or None
-        One entry for each argument; a callable takes ``(xp, y, *x, **params)``.
-    params : sequence of str
-        Names of the static parameters.
-    constants : container of str
-        Names of the namespace that are numbers.
-
-    Returns
-    -------
-    tuple of frozenset
-        One set for each argument: ``"y"`` for the output, and indices of arguments. A partial that fails on stand-ins
-        or depends on values counts as reading everything.
+    There is one partial for each argument: a callable, which takes ``(xp, y, *x, **params)``, an int or None.
+    `constants` names the numbers of the namespace. The result has a set for each argument: ``"y"`` for the output, and
+    indices of arguments. A partial that fails on stand-ins or depends on values counts as reading everything.
     """
     n = len(partials)
     return tuple([_probed(p, n, params, constants) if callable(p) else frozenset() for p in partials])
@@ -110,18 +99,8 @@ def _probed(partial: Callable[..., Any], n: int, params: Sequence[str], constant
 def declared_reads(name: str, given: Sequence[Sequence[Any]] | None, rules: Sequence[Any]) -> Reads:
     """The values that each rule reads by its declaration, checked; everything without a declaration.
 
-    Parameters
-    ----------
-    name : str
-        Of the primitive, for errors.
-    given : sequence of sequences or None
-        One entry for each argument: ``"y"`` for the output, and indices of arguments.
-    rules : sequence of callable, int or None
-
-    Raises
-    ------
-    ValueError
-        If the number of entries is not the number of arguments, or an entry names an unknown value.
+    `given` has one entry for each argument: ``"y"`` for the output, and indices of arguments. ValueError, with the name
+    of the primitive, if the number of entries is not the number of arguments, or an entry names an unknown value.
     """
     n = len(rules)
     if given is None:

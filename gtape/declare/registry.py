@@ -102,10 +102,7 @@ class _Registry(dict[str, "Primitive"]):
     def put(self, prim: Primitive) -> None:
         """Add a declaration. One from outside gtape is checked, and may replace an earlier run of itself.
 
-        Raises
-        ------
-        ValueError
-            If the name is taken, or something is wrong with a declaration from outside.
+        ValueError if the name is taken, or something is wrong with a declaration from outside.
         """
         name, place = prim.name, prim.place
         if place.outside:

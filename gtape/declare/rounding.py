@@ -50,7 +50,8 @@ class Rounding:
     parts : bool
         Whether these columns have real and imaginary parts along the axis before those of the matrix.
     feeds : int or None
-        The argument that may get subnormal numbers after each step of a recurrence.
+        The argument of which products may be subnormal numbers that the rest of the kernel magnifies: in each step of
+        a recurrence, or before a division.
     """
 
     __slots__ = (
@@ -95,7 +96,7 @@ def _coefficients(size: Any) -> tuple[float, ...]:
 
 
 EXACT = Rounding("exact", 0.0)  # moves or chooses numbers without rounding
-SUM = Rounding("sum")  # sums terms; the kernel called on ones gives their number
+SUM = Rounding(kind="sum")  # sums terms; the kernel called on ones gives their number
 PRODUCT = Rounding("product")  # sums products of elements of its arguments
 
 
@@ -112,7 +113,7 @@ def sums(by: Callable[..., Any], *, signed: bool = False) -> Rounding:
 
     `signed`: whether some of the terms are subtracted.
     """
-    return Rounding("sum", by=by, signed=signed)
+    return Rounding(kind="sum", by=by, signed=signed)
 
 
 def products(terms: Callable[..., Any]) -> Rounding:

@@ -21,6 +21,7 @@ from gtape.engine.rules import RuleStep, part_of, plan_for, world_for
 from gtape.recording import record
 from gtape.recording.record import INS, OUT, STEP, TAPES
 from gtape.recording.trace import Trace
+from gtape.tensors import operators as operators  # installs Python's operators
 from gtape.tensors.operands import FAILURES, check_dtypes, failure, operands, promoted, text_as_array
 from gtape.tensors.tensor import Tensor, wrap
 
@@ -58,7 +59,7 @@ def _apply_special(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any
     stack = record.peek() or record.idle_stack()
     values = [t._value for t in tensors]
     try:
-        if narrow and "cast" not in prim.roles:
+        if narrow and "conversion" not in prim.roles:
             y = _run(stack, kernel, *widened(values), **params)
             # In the quiet context, like a kernel, because rounding may overflow.
             y = _run(stack, narrowed, y, next(v for v in values if is_narrow(v)))

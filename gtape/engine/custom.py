@@ -23,7 +23,7 @@ from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
 
-__all__ = ["custom_gradient"]
+__all__ = ["CustomGradient", "custom_gradient"]
 
 
 class CustomStep:
@@ -219,21 +219,31 @@ def custom_gradient(f: Any = None, *, declared: str | None = None) -> Any:
         raise TypeError("custom_gradient takes a function; write @custom_gradient(declared='...') to give the reason")
     if not callable(f) and not isinstance(f, (staticmethod, classmethod)):
         raise TypeError(f"custom_gradient takes a function, not {shown(f)}")
-    return _CustomGradient(f, declared)
+    return CustomGradient(f, declared)
 
 
-class _CustomGradient:
+class CustomGradient:
     """A function with its own gradient; as a method it is bound to its instance, which is not an input."""
 
     def __init__(self, f: Callable[..., Any], declared: str | None) -> None:
         functools.update_wrapper(self, f)
         self._f, self._declared = f, declared
 
+    @property
+    def function(self) -> Any:
+        """The function as the user wrote it."""
+        return self._f
+
+    @property
+    def declared(self) -> str | None:
+        """Why the gradient differs from the derivative of the body on purpose."""
+        return self._declared
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return _call(self._f, self._declared, args, kwargs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else _CustomGradient(self._f.__get__(instance, owner), self._declared)
+        return self if instance is None else CustomGradient(self._f.__get__(instance, owner), self._declared)
 
     def __repr__(self) -> str:
         return f"<custom gradient of {shown(self._f)}>"
@@ -265,7 +275,8 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any) -> Any:
     inner = [x if isinstance(x, Tensor) else convert_to_tensor(x) for x in nest.flatten(y)]
     outs = [wrap(x._value) for x in inner]
     positions = [t if isinstance(t, (Tensor, Variable)) else None for t in tensors]
-    if before.sessions and not _record(before, f, declared, grad_fn, positions, variables, inner, outs, several):
+    called = f, args, kwargs
+    if before.sessions and not _record(before, called, declared, grad_fn, positions, variables, inner, outs, several):
         # No input gets a gradient: tensors from elsewhere (a keyword argument) keep their plain derivatives.
         outs = [REGISTRY["identity"](x) for x in inner]
     return nest.pack_sequence_as(y, outs) if several else outs[0]
@@ -296,7 +307,7 @@ def _input(x: Any) -> Any:
 
 def _record(
     stack: Any,
-    f: Any,
+    called: Any,
     declared: Any,
     grad_fn: Any,
     inputs: list[Any],
@@ -316,13 +327,13 @@ def _record(
     layouts = tuple([t._layout for t in tensors])
     out = tuple(outs) if several else outs[0]
     out_layout = tuple([o._layout for o in outs]) if several else outs[0]._layout
-    name = getattr(f, "__name__", "custom_gradient")
+    name = getattr(called[0], "__name__", "custom_gradient")
     step = CustomStep(name, declared, grad_fn, active, layouts, out_layout, len(inputs), variables)
     trace = None
     if stack.trace:
         seen = tuple([wrap(0.0) if t._layout.dtype.kind in "SUO" else t for t in tensors])
         trace = Trace(seen, tuple([o._value for o in outs]) if several else outs[0]._value, stack)
-        trace.body = inner
+        trace.body, trace.call = inner, called
         trace.body_origins = tuple([x._record for x in inner])
     attach(stack, new_record(step, parents, None, None, tapes), tensors, out, trace)
     return True

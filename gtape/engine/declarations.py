@@ -17,6 +17,7 @@ import numpy as np
 from gtape.declare.domains import BOOLEAN, Interval
 from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
 from gtape.engine.worlds import NUMPY
+from gtape.kernels.broadcasting import broadcast_shapes
 
 __all__ = ["calls_of", "check"]
 
@@ -31,9 +32,10 @@ _SHORT = 2**20
 def check(prim: Primitive, calls: Sequence[Run] | None = None) -> None:
     """Check a declaration, and run its kernel and its rules.
 
+    An op from outside gtape gets the arguments without a rule on which its values depend smoothly into `missing`.
+
     Parameters
     ----------
-    prim : Primitive
     calls : sequence of (arrays, params), optional
         The calls to run; by default from its domain or its samples.
 
@@ -44,11 +46,21 @@ def check(prim: Primitive, calls: Sequence[Run] | None = None) -> None:
     """
     _check_words(prim)
     _check_signatures(prim)
+    smooth: set[int] = set()
     for arrays, params in calls_of(prim) if calls is None else calls:
         with np.errstate(all="ignore"):
             y = _check_kernel(prim, arrays, params)
             if prim.differentiable:
                 _check_rules(prim, arrays, params, y)
+            smooth.update(_smooth_without_rule(prim, arrays, params))
+    unsaid = sorted(smooth.difference(prim.missing))
+    if unsaid and prim.place.outside:
+        prim.missing = tuple(sorted(smooth.union(prim.missing)))
+    elif unsaid:
+        raise _wrong(
+            prim, f"its values depend smoothly on {prim.argument(unsaid[0])}, which has no rule: give a rule, or say "
+            f"missing=({unsaid[0]},), so that checks are undecided about this derivative"
+        )  # fmt: skip
 
 
 def _wrong(prim: Primitive, text: str) -> ValueError:
@@ -60,6 +72,9 @@ def _wrong(prim: Primitive, text: str) -> ValueError:
 
 def _check_words(prim: Primitive) -> None:
     rules = prim.rules
+    for i in prim.missing:
+        if prim.variadic or i not in range(len(rules)) or rules[i] is not None:
+            raise _wrong(prim, f"missing={prim.missing!r} names argument {i}; give only arguments whose rule is None")
     if not prim.variadic:
         if prim.kind in ("general", "implicit") and len(prim.vjp) != len(prim.jvp):
             raise _wrong(prim, f"it has {len(prim.vjp)} rules vjp, and {len(prim.jvp)} rules jvp; give one an argument")
@@ -95,7 +110,7 @@ def _check_signatures(prim: Primitive) -> None:
         first = ["xp", "y", *xs] if prim.kind == "elementwise" else ["xp", "g", *xs]
         if prim.kind in ("general", "implicit"):
             first = ["xp", "g" if what == "vjp" else "t", "y", *xs]
-        _check_signature(prim, _named(what, i), rule, first, params)
+        _check_signature(prim, _named(prim, what, i), rule, first, params)
 
 
 def _rules(prim: Primitive) -> Iterator[tuple[str, int, Callable[..., Any]]]:
@@ -104,11 +119,11 @@ def _rules(prim: Primitive) -> Iterator[tuple[str, int, Callable[..., Any]]]:
     for word in words:
         for i, rule in enumerate(getattr(prim, word)):
             if callable(rule):
-                yield {"partials": "partial"}.get(word, "transpose" if prim.kind == "linear" else word), i, rule
+                yield word.removesuffix("s"), i, rule
 
 
-def _named(what: str, i: int) -> str:
-    return "the transpose" if what == "transpose" else f"the {what} of argument {i}"
+def _named(prim: Primitive, what: str, i: int) -> str:
+    return "the transpose" if prim.kind == "linear" else f"the {what} of argument {i}"
 
 
 def _check_signature(prim: Primitive, what: str, f: Any, names: list[str], params: dict[str, Any]) -> None:
@@ -228,7 +243,7 @@ def _check_kernel(prim: Primitive, arrays: list[Any], params: dict[str, Any]) ->
             raise _wrong(prim, f"the kernel returns {type(v).__name__}, not an array")
         if (
             prim.differentiable
-            and "cast" not in prim.roles
+            and "conversion" not in prim.roles
             and len(dtypes) == 1
             and v.dtype.kind == "f"
             and v.dtype not in dtypes
@@ -237,7 +252,7 @@ def _check_kernel(prim: Primitive, arrays: list[Any], params: dict[str, Any]) ->
     if prim.rounding.kind in ("sum", "product") and not prim.rounding.signed and not several:
         _check_terms(prim, arrays, params)
     if prim.kind == "elementwise":
-        shape = np.broadcast_shapes(*[a.shape for a in arrays])
+        shape = broadcast_shapes(*[a.shape for a in arrays])
         if np.shape(y) != shape:
             raise _wrong(prim, f"the kernel makes the shape {np.shape(y)} of {shape}; an elementwise op keeps it")
         bad = np.flatnonzero(np.isnan(y) if y.dtype.kind == "f" else np.zeros(shape))
@@ -245,6 +260,25 @@ def _check_kernel(prim: Primitive, arrays: list[Any], params: dict[str, Any]) ->
             point = ", ".join(f"{a[bad[0]]}" for a in arrays)
             raise _wrong(prim, f"the kernel gives NaN at ({point}), which lies in its domain {prim.domain}")
     return y
+
+
+def _smooth_without_rule(prim: Primitive, arrays: list[Any], params: dict[str, Any]) -> Iterator[int]:
+    """Yield the arguments without a rule on which values depend, except by steps: the changes shrink with the moves."""
+    if prim.variadic or "stop" in prim.roles:
+        return
+    for i, a in enumerate(arrays):
+        whole = prim.kind == "elementwise" and prim.domain.intervals[i].whole
+        if prim.connected(i) or whole or a.dtype != np.float64:
+            continue
+        found = []
+        for part in (2.0**-20, 2.0**-24):
+            pair = [prim.kernel(*arrays[:i], a * (1 + s * part), *arrays[i + 1 :], **params) for s in (-1, 1)]
+            low, high = ([np.asarray(v) for v in (y if isinstance(y, tuple) else (y,))] for y in pair)
+            found.append(
+                [np.abs(q - p) if p.dtype.kind in "fc" else np.zeros(1) for p, q in zip(low, high, strict=True)]
+            )
+        if any(((q > 0) & (q < p / 2)).any() for p, q in zip(*found, strict=True)):
+            yield i
 
 
 def _check_terms(prim: Primitive, arrays: list[Any], params: dict[str, Any]) -> None:
@@ -281,10 +315,10 @@ def _closed(name: str) -> Callable[..., Any]:
     return operator
 
 
-for _name in ("add", "sub", "mul", "truediv", "pow"):
-    for _side in ("", "r"):
-        setattr(_Exact, f"__{_side}{_name}__", _closed(f"__{_side}{_name}__"))
-for _name in ("__neg__", "__abs__"):
+for _name in (
+    "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__", "__rtruediv__", "__pow__",
+    "__rpow__", "__neg__", "__abs__",
+):  # fmt: skip
     setattr(_Exact, _name, _closed(_name))
 
 
@@ -364,17 +398,19 @@ def _check_rules(prim: Primitive, arrays: list[Any], params: dict[str, Any], y: 
             _check_shape(prim, f"the transpose, for argument {i},", c, a.shape)
         return
     for what, i, rule in _rules(prim):
-        name = _named(what, i)
+        name = _named(prim, what, i)
         if what == "partial":
             made = run(name, rule, out, *xs)
-            if np.broadcast_shapes(np.shape(made), outputs[0].shape) != outputs[0].shape:
+            if broadcast_shapes(np.shape(made), outputs[0].shape) != outputs[0].shape:
                 _check_shape(prim, name, made, outputs[0].shape)
         elif what == "jvp":
             made = run(name, rule, np.ones_like(arrays[i]).view(_Watched), out, *xs)
             for c, o in zip(made if several else [made], outputs, strict=several):
                 _check_shape(prim, name, c, o.shape)
         else:
-            _check_shape(prim, name, run(name, rule, g, *([] if what == "transpose" else [out]), *xs), arrays[i].shape)
+            _check_shape(
+                prim, name, run(name, rule, g, *([] if prim.kind == "linear" else [out]), *xs), arrays[i].shape
+            )
 
 
 def _check_shape(prim: Primitive, what: str, made: Any, shape: tuple[int, ...]) -> None:

@@ -59,7 +59,7 @@ def diagonal_start(start: Record, ones: Any, wanted: set[int]) -> tuple[list[tup
         elif step.layouts is None:  # elementwise
             made = function(d, r[INS], r[OUT])
             made = (made,) if len(parents) == 1 else made
-        elif "reshape" in step.prim.roles:
+        elif "flat" in step.prim.roles:
             made = (d.reshape(step.layouts[0].shape),)
         else:
             seeds.extend(_products(r, d, parents, wanted) or [(r, dense(d))])

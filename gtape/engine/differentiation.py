@@ -38,7 +38,7 @@ def differentiate(
     persistent : bool
         Whether the records are kept.
     mode : callable
-        Tells whether results are checked: a false value, True or "strict". Called only if a trace is kept.
+        Tells whether results are checked: a false value, True, "strict" or Options. Called only if a trace is kept.
     stops : set of int
         Numbers of records that count as leaves.
 
@@ -111,7 +111,7 @@ def _checked(
     stops: frozenset[int],
 ) -> list[Any]:  # fmt: skip
     if mode:
-        late.flag.check_gradient(session, targets, start, sources, results, strict=mode == "strict", stops=stops)
+        late.flag.check_gradient(session, targets, start, sources, results, mode=mode, stops=stops)
     if stack.trace:
         from gtape.engine.gradient_nodes import note_gradients
 

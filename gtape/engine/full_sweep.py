@@ -348,9 +348,10 @@ def _takes_batches(world: Any, prim: Any) -> bool:
     """Whether a rule accepts a batch of cotangents.
 
     Under an outer tape, the rule becomes recorded ops on one operand with the batch axis and one without. Elementwise
-    and linear ops and matmul can be differentiated then; the rules of others do not allow for the axis.
+    and linear ops and those that broadcast (products of matrices) can be differentiated then; the rules of others do
+    not allow for the axis.
     """
-    if world is TAPE and prim.kind not in ("elementwise", "linear") and prim.name != "matmul":
+    if world is TAPE and prim.kind not in ("elementwise", "linear") and "broadcasts" not in prim.roles:
         return False
     return bool(prim.batched)
 

@@ -38,7 +38,7 @@ def jacobians(session: Session, target: Any, sources: list[Any], mode: Any) -> l
         rows = TAPE.reshape(c, shape=shape) if c.__class__ is Tensor else wrap(np.reshape(c, shape))
         results.append(conjugate(rows) if s._layout.complex else rows)
     if mode:
-        late.flag.check_jacobian(session, target, sources, results, strict=mode == "strict")
+        late.flag.check_jacobian(session, target, sources, results, mode=mode)
     return results
 
 
@@ -59,7 +59,7 @@ def batch_jacobian(session: Session, target: Any, source: Any, mode: Any) -> Ten
     if source._layout.complex:
         result = conjugate(result)
     if mode:
-        late.flag.check_batch_jacobian(session, target, source, result, strict=mode == "strict")
+        late.flag.check_batch_jacobian(session, target, source, result, mode=mode)
     return result
 
 

@@ -13,6 +13,7 @@ from gtape.base.layout import FLOAT
 from gtape.base.shown import shown
 from gtape.engine.sparse import SparseCotangent, from_cotangent
 from gtape.engine.worlds import TAPE
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
@@ -130,7 +131,7 @@ def seeds_of(targets: list[Any], output_gradients: Any, structure: Any = None) -
             )
         if g._layout.shape != layout.shape:
             try:
-                fits = np.broadcast_shapes(g._layout.shape, layout.shape) == layout.shape
+                fits = broadcast_shapes(g._layout.shape, layout.shape) == layout.shape
             except ValueError:
                 fits = False
             if fits:

@@ -90,7 +90,6 @@ def by_slope(
     Parameters
     ----------
     xp : world
-    prim : Primitive
     g, y : values of that world
     xs : sequence of values
     params : dict
@@ -129,7 +128,6 @@ class RuleStep:
 
     Parameters
     ----------
-    prim : Primitive
     active : tuple of int
         The arguments that a gradient flows to.
     params : dict

@@ -20,7 +20,6 @@ class SparseCotangent:
     ----------
     values : value of the sweep's world, shape (n, ...)
     indices : int array, shape (n,)
-    dense_shape : tuple of int
     """
 
     __slots__ = ("dense_shape", "indices", "values")

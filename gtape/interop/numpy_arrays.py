@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.shown import shown
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.namespaces.catalogue import resolve
 from gtape.tensors.tensor import as_operand, is_tensor
 
@@ -69,10 +70,6 @@ def _reshape(a: Any, shape: Any = None, order: str = "C") -> Any:
     if order != "C":
         raise TypeError("a gtape tensor is reshaped in C order only; transpose it first")
     return T.reshape(a, [shape] if isinstance(shape, int) else shape)
-
-
-def _squeeze(a: Any, axis: Any = None) -> Any:
-    return T.squeeze(a, axis)
 
 
 def _expand_dims(a: Any, axis: Any) -> Any:
@@ -164,17 +161,9 @@ def _at_least(rank: int) -> Callable[..., Any]:
     return at_least
 
 
-def _vstack(tup: Any) -> Any:
-    return T.concat([_at_least(2)(a) for a in tup], 0)
-
-
 def _hstack(tup: Any) -> Any:
     parts = [_at_least(1)(a) for a in tup]
     return T.concat(parts, 0 if rank_of(parts[0]) == 1 else 1)
-
-
-def _dstack(tup: Any) -> Any:
-    return T.concat([_at_least(3)(a) for a in tup], 2)
 
 
 def _column_stack(tup: Any) -> Any:
@@ -205,16 +194,8 @@ def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 
 
 def _broadcast_arrays(*args: Any) -> Any:
-    shape = np.broadcast_shapes(*[_shape(a) for a in args])
+    shape = broadcast_shapes(*[_shape(a) for a in args])
     return builtins.tuple([T.broadcast_to(a, shape) for a in args])
-
-
-def _append(arr: Any, values: Any, axis: Any = None) -> Any:
-    return _concatenate([as_operand(arr), as_operand(values, arr)], axis)
-
-
-def _meshgrid(*xi: Any, indexing: str = "xy") -> Any:
-    return builtins.tuple(T.meshgrid(*xi, indexing=indexing))
 
 
 def _full_like(a: Any, fill_value: Any) -> Any:
@@ -260,14 +241,6 @@ def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     return made
 
 
-def _sort(a: Any, axis: Any = -1) -> Any:
-    return T.sort(ravel(a), axis=0) if axis is None else T.sort(a, axis=axis)
-
-
-def _argsort(a: Any, axis: Any = -1) -> Any:
-    return T.argsort(ravel(a), axis=0) if axis is None else T.argsort(a, axis=axis)
-
-
 def _clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Any:
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     if low is None and high is None:
@@ -280,10 +253,6 @@ def _clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max:
 def _diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     moved = _moveaxis(a, (axis1, axis2), (-2, -1))
     return T.diag_part(moved, k=offset)
-
-
-def _diag(v: Any, k: int = 0) -> Any:
-    return T.diag(v, k=k) if rank_of(v) == 1 else _diagonal(v, k)
 
 
 def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
@@ -309,10 +278,6 @@ def _dot(a: Any, b: Any) -> Any:
     if 0 in ranks:
         return T.multiply(a, b)
     return T.tensordot(a, b, axes=[[ranks[0] - 1], [max(ranks[1] - 2, 0)]])
-
-
-def _vdot(a: Any, b: Any) -> Any:
-    return T.reduce_sum(T.conj(ravel(a)) * ravel(b))
 
 
 def _vecdot(x1: Any, x2: Any, axis: int = -1) -> Any:
@@ -399,37 +364,41 @@ def _qr(a: Any, mode: str = "reduced") -> Any:
 
 ARRAYS: dict[str, Callable[..., Any]] = {
     # shapes
-    "reshape": _reshape, "ravel": ravel, "squeeze": _squeeze, "expand_dims": _expand_dims,
+    "reshape": _reshape, "ravel": ravel, "squeeze": lambda a, axis=None: T.squeeze(a, axis),
+    "expand_dims": _expand_dims,
     "broadcast_to": lambda array, shape: T.broadcast_to(array, [shape] if isinstance(shape, int) else shape),
     "broadcast_arrays": _broadcast_arrays, "transpose": _transpose, "permute_dims": _transpose,
     "matrix_transpose": lambda x: _swapaxes(x, -1, -2), "linalg.matrix_transpose": lambda x: _swapaxes(x, -1, -2),
     "swapaxes": _swapaxes, "moveaxis": _moveaxis, "flip": _flip, "flipud": lambda m: _flip(m, 0),
-    "fliplr": lambda m: _flip(m, 1), "rot90": _rot90, "roll": _roll, "tile": _tile, "repeat": _repeat,
-    "pad": _pad, "concatenate": _concatenate, "stack": lambda arrays, axis=0: T.stack(list(arrays), axis),
-    "vstack": _vstack, "hstack": _hstack, "dstack": _dstack, "column_stack": _column_stack, "split": _split,
+    "fliplr": lambda m: _flip(m, 1), "rot90": _rot90, "roll": _roll, "tile": _tile, "repeat": _repeat, "pad": _pad,
+    "concatenate": _concatenate, "stack": lambda arrays, axis=0: T.stack(list(arrays), axis),
+    "vstack": lambda tup: T.concat([_at_least(2)(a) for a in tup], 0), "hstack": _hstack,
+    "dstack": lambda tup: T.concat([_at_least(3)(a) for a in tup], 2), "column_stack": _column_stack, "split": _split,
     "array_split": _array_split, "vsplit": lambda ary, n: _split(ary, n, 0),
     "hsplit": lambda ary, n: _split(ary, n, 0 if rank_of(ary) == 1 else 1),
-    "unstack": lambda x, *, axis=0: builtins.tuple(T.unstack(x, axis=axis)),
-    "atleast_1d": _at_least(1), "atleast_2d": _at_least(2), "atleast_3d": _at_least(3), "append": _append,
-    "meshgrid": _meshgrid, "copy": lambda a: T.identity(a), "zeros_like": op_named("zeros_like"),
-    "ones_like": op_named("ones_like"), "empty_like": op_named("zeros_like"), "full_like": _full_like,
+    "unstack": lambda x, *, axis=0: builtins.tuple(T.unstack(x, axis=axis)), "atleast_1d": _at_least(1),
+    "atleast_2d": _at_least(2), "atleast_3d": _at_least(3),
+    "append": lambda arr, values, axis=None: _concatenate([as_operand(arr), as_operand(values, arr)], axis),
+    "meshgrid": lambda *xi, indexing="xy": builtins.tuple(T.meshgrid(*xi, indexing=indexing)),
+    "copy": lambda a: T.identity(a), "zeros_like": op_named("zeros_like"), "ones_like": op_named("ones_like"),
+    "empty_like": op_named("zeros_like"), "full_like": _full_like,
     # picking elements
     "where": _where, "take": _take, "take_along_axis": _take_along_axis, "compress": _compress,
     "extract": lambda condition, arr: _compress(np.ravel(np.asarray(condition)), ravel(arr)), "select": _select,
-    "sort": _sort, "argsort": _argsort, "clip": _clip, "diag": _diag, "diagonal": _diagonal, "trace": _trace,
-    "tril": _tri(np.tril), "triu": _tri(np.triu), "diagflat": lambda v, k=0: T.diag(ravel(v), k=k),
+    "sort": lambda a, axis=-1: T.sort(ravel(a), axis=0) if axis is None else T.sort(a, axis=axis),
+    "argsort": lambda a, axis=-1: T.argsort(ravel(a), axis=0) if axis is None else T.argsort(a, axis=axis),
+    "clip": _clip, "diag": lambda v, k=0: T.diag(v, k=k) if rank_of(v) == 1 else _diagonal(v, k), "diagonal": _diagonal,
+    "trace": _trace, "tril": _tri(np.tril), "triu": _tri(np.triu), "diagflat": lambda v, k=0: T.diag(ravel(v), k=k),
     # products and matrices
-    "dot": _dot, "vdot": _vdot, "inner": _inner, "outer": _outer, "einsum": _einsum, "tensordot": _tensordot,
-    "kron": _kron, "cross": _cross,
-    "linalg.cross": lambda x1, x2, *, axis=-1: _cross(x1, x2, axis),
-    "linalg.multi_dot": _multi_dot, "linalg.matrix_power": _matrix_power, "linalg.inv": op_named("inv"),
-    "linalg.det": op_named("det"), "linalg.slogdet": op_named("slogdet"), "linalg.solve": _solve,
-    "linalg.cholesky": op_named("cholesky"), "linalg.norm": _norm, "linalg.svd": _svd, "linalg.qr": _qr,
-    "linalg.svdvals": lambda x: T.svd(x, compute_uv=False), "linalg.eigh": op_named("eigh"),
-    "linalg.eigvalsh": op_named("eigvalsh"), "linalg.pinv": op_named("pinv"), "linalg.outer": _outer,
-    "linalg.tensordot": lambda x1, x2, *, axes=2: _tensordot(x1, x2, axes),
-    "linalg.matmul": lambda x1, x2: T.matmul(x1, x2),
-    "linalg.trace": lambda x, *, offset=0: _trace(x, offset, -2, -1),
+    "dot": _dot, "vdot": lambda a, b: T.reduce_sum(T.conj(ravel(a)) * ravel(b)), "inner": _inner, "outer": _outer,
+    "einsum": _einsum, "tensordot": _tensordot, "kron": _kron, "cross": _cross,
+    "linalg.cross": lambda x1, x2, *, axis=-1: _cross(x1, x2, axis), "linalg.multi_dot": _multi_dot,
+    "linalg.matrix_power": _matrix_power, "linalg.inv": op_named("inv"), "linalg.det": op_named("det"),
+    "linalg.slogdet": op_named("slogdet"), "linalg.solve": _solve, "linalg.cholesky": op_named("cholesky"),
+    "linalg.norm": _norm, "linalg.svd": _svd, "linalg.qr": _qr, "linalg.svdvals": lambda x: T.svd(x, compute_uv=False),
+    "linalg.eigh": op_named("eigh"), "linalg.eigvalsh": op_named("eigvalsh"), "linalg.pinv": op_named("pinv"),
+    "linalg.outer": _outer, "linalg.tensordot": lambda x1, x2, *, axes=2: _tensordot(x1, x2, axes),
+    "linalg.matmul": lambda x1, x2: T.matmul(x1, x2), "linalg.trace": lambda x, *, offset=0: _trace(x, offset, -2, -1),
     "linalg.diagonal": lambda x, *, offset=0: _diagonal(x, offset, -2, -1),
     "linalg.vecdot": lambda x1, x2, *, axis=-1: _vecdot(x1, x2, axis),
     "linalg.vector_norm": lambda x, *, axis=None, keepdims=False, ord=2: T.norm(x, ord, axis=axis, keepdims=keepdims),

@@ -43,18 +43,17 @@ def _reduction(name: str) -> Callable[..., Any]:
     return reduce
 
 
-def _extreme(name: str) -> Callable[..., Any]:
+def _extreme(name: str, of: Callable[[Any], Any] = lambda a: a) -> Callable[..., Any]:
+    """A reduction of ``of(a)`` without the option `dtype`."""
+
     def reduce(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-        return getattr(T, name)(a, axis=axis, keepdims=keepdims)
+        return getattr(T, name)(of(a), axis=axis, keepdims=keepdims)
 
     return reduce
 
 
-def _truth(name: str) -> Callable[..., Any]:
-    def reduce(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-        return getattr(T, name)(T.cast(as_operand(a), np.bool_), axis=axis, keepdims=keepdims)
-
-    return reduce
+def _truth(a: Any) -> Any:
+    return T.cast(as_operand(a), np.bool_)
 
 
 def _mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
@@ -98,10 +97,6 @@ def _ptp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     return T.reduce_max(a, axis=axis, keepdims=keepdims) - T.reduce_min(a, axis=axis, keepdims=keepdims)
 
 
-def _median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    return _quantile(a, 0.5, axis, keepdims=keepdims)
-
-
 def _quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """Linear interpolation between order statistics, NumPy's default."""
     t = _floats(a)
@@ -133,13 +128,13 @@ def _percentile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> 
 
 
 def _without_nan(name: str, fill: float) -> Callable[..., Any]:
-    def reduce(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    def filled(a: Any) -> Any:
         t = as_operand(a)
         if not t._layout.inexact or t._layout.complex:
-            return getattr(T, name)(t, axis=axis, keepdims=keepdims)
-        return getattr(T, name)(T.where(T.is_nan(t), _constant(fill, t), t), axis=axis, keepdims=keepdims)
+            return t
+        return T.where(T.is_nan(t), _constant(fill, t), t)
 
-    return reduce
+    return _extreme(name, filled)
 
 
 def _constant(value: float, like: Tensor) -> Tensor:
@@ -216,30 +211,25 @@ def _nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None,
     return t
 
 
-def _polyval(p: Any, x: Any) -> Any:
-    return T.polyval(list(p) if not is_tensor(p) else T.unstack(p), x)
-
-
-def _linspace(start: Any, stop: Any, num: int = 50) -> Any:
-    return T.linspace(start, stop, num)
-
-
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **ARRAYS,
     # reductions
     "sum": _reduction("reduce_sum"), "prod": _reduction("reduce_prod"), "mean": _mean, "var": _var, "std": _std,
     "max": _extreme("reduce_max"), "min": _extreme("reduce_min"), "amax": _extreme("reduce_max"),
-    "amin": _extreme("reduce_min"), "any": _truth("reduce_any"), "all": _truth("reduce_all"),
-    "average": _average, "ptp": _ptp, "median": _median, "quantile": _quantile, "percentile": _percentile,
-    "nansum": _without_nan("reduce_sum", 0.0), "nanprod": _without_nan("reduce_prod", 1.0), "nanmean": _nanmean,
-    "nanmax": _without_nan("reduce_max", -np.inf), "nanmin": _without_nan("reduce_min", np.inf),
-    "cumsum": _scan("cumsum"), "cumprod": _scan("cumprod"), "argmax": _arg("argmax"), "argmin": _arg("argmin"),
-    "diff": _diff, "trapezoid": _trapezoid, "count_nonzero": _extreme("count_nonzero"),
+    "amin": _extreme("reduce_min"), "any": _extreme("reduce_any", _truth),
+    "all": _extreme("reduce_all", _truth), "average": _average,
+    "ptp": _ptp, "median": lambda a, axis=None, *, keepdims=False: _quantile(a, 0.5, axis, keepdims=keepdims),
+    "quantile": _quantile, "percentile": _percentile, "nansum": _without_nan("reduce_sum", 0.0),
+    "nanprod": _without_nan("reduce_prod", 1.0), "nanmean": _nanmean, "nanmax": _without_nan("reduce_max", -np.inf),
+    "nanmin": _without_nan("reduce_min", np.inf), "cumsum": _scan("cumsum"), "cumprod": _scan("cumprod"),
+    "argmax": _arg("argmax"), "argmin": _arg("argmin"), "diff": _diff, "trapezoid": _trapezoid,
+    "count_nonzero": _extreme("count_nonzero"),
     # elementwise
     "sinc": op_named("sinc"), "round": _round, "around": _round, "real": op_named("real"), "imag": op_named("imag"),
-    "angle": lambda z: T.angle(z), "nan_to_num": _nan_to_num, "polyval": _polyval, "linspace": _linspace,
-    "fix": lambda x: T.where(np.asarray(x) >= 0, T.floor(x), T.ceil(x)),
-    "i0": op_named("bessel_i0"),
+    "angle": lambda z: T.angle(z), "nan_to_num": _nan_to_num,
+    "polyval": lambda p, x: T.polyval(list(p) if not is_tensor(p) else T.unstack(p), x),
+    "linspace": lambda start, stop, num=50: T.linspace(start, stop, num),
+    "fix": lambda x: T.where(np.asarray(x) >= 0, T.floor(x), T.ceil(x)), "i0": op_named("bessel_i0"),
 }  # fmt: skip
 
 # Functions without a derivative: NumPy computes them from the values.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         regularizers,
         utils,
     )
+    from gtape.keras import backend as config
     from gtape.keras.initializers import Initializer
     from gtape.keras.layers.layer import Layer
     from gtape.keras.layers.symbolic import Input, KerasTensor
@@ -49,17 +50,18 @@ _HOMES = {
 }  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    if name == "config":
-        return importlib.import_module("gtape.keras.backend")
-    if name in __all__:
-        return importlib.import_module(f"gtape.keras.{name}")
-    from gtape.namespaces.catalogue import unknown
+if not TYPE_CHECKING:  # a type checker that sees this function accepts any name
 
-    raise unknown("gtape.keras", name, __all__)
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            return getattr(importlib.import_module(_HOMES[name]), name)
+        if name == "config":
+            return importlib.import_module("gtape.keras.backend")
+        if name in __all__:
+            return importlib.import_module(f"gtape.keras.{name}")
+        from gtape.namespaces.catalogue import unknown
+
+        raise unknown("gtape.keras", name, __all__)
 
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted

@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.docstrings import documented_like
+from gtape.base.sections import add_sections
 from gtape.base.shown import shown
 from gtape.keras.loss_functions import checked, same_rank
 from gtape.keras.metric import MeanMetricWrapper, array_of
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import Tensor, wrap
 
@@ -46,7 +49,7 @@ def _labels(owner: str, y_true: Any, y_pred: Any) -> tuple[Any, Any]:
 def _agree(owner: str, a: Any, b: Any) -> Tensor:
     """1 where two arrays are equal, else 0."""
     try:
-        np.broadcast_shapes(a.shape, b.shape)
+        broadcast_shapes(a.shape, b.shape)
     except ValueError:
         raise ValueError(f"{owner}: `y_true` and `y_pred` do not fit: {a.shape} and {b.shape}") from None
     return wrap((a == b).astype(np.float32))
@@ -106,44 +109,16 @@ def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
     return _agree(owner, true.argmax(axis=-1), predicted.argmax(axis=-1))
 
 
-def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
-    """1 where the greatest score belongs to the true class, else 0, for class numbers.
-
-    Parameters
-    ----------
-    y_true : tensor of integers, shape [...] or [..., 1]
-    y_pred : tensor, shape [..., n]
-
-    Returns
-    -------
-    Tensor of float32, shape [...]
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.metrics.sparse_categorical_accuracy([1, 0], [[0.2, 0.8], [0.3, 0.7]]).numpy()
-    array([1., 0.], dtype=float32)
-    """
-    owner = "sparse_categorical_accuracy"
-    labels, scores = _labels(owner, y_true, y_pred)
-    return _agree(owner, labels, scores.argmax(axis=-1))
-
-
+@documented_like(categorical_accuracy)
 def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
     """1 where the true class is among the k greatest scores, else 0, for one-hot labels.
 
     Parameters
     ----------
-    y_true, y_pred : tensor, shape [..., n]
     k : int
-
-    Returns
-    -------
-    Tensor of float32, shape [...]
 
     Examples
     --------
-    >>> import gtape as tf
     >>> scores = [[0.1, 0.2, 0.7], [0.6, 0.3, 0.1]]
     >>> tf.keras.metrics.top_k_categorical_accuracy([[0, 1, 0], [0, 0, 1]], scores, k=2).numpy()
     array([1., 0.], dtype=float32)
@@ -180,113 +155,74 @@ def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> T
     return wrap((((scores > own).sum(axis=-1) < k) & known).astype(np.float32))
 
 
-class Accuracy(MeanMetricWrapper):
-    """The fraction of predictions that equal their labels.
-
-    Parameters
-    ----------
-    name, dtype : as for `Metric`
+@documented_like(sparse_top_k_categorical_accuracy)
+def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
+    """1 where the greatest score belongs to the true class, else 0, for class numbers.
 
     Examples
     --------
-    >>> import gtape as tf
-    >>> float(tf.keras.metrics.Accuracy()([1, 2, 3, 4], [1, 2, 3, 0]))
-    0.75
+    >>> tf.keras.metrics.sparse_categorical_accuracy([1, 0], [[0.2, 0.8], [0.3, 0.7]]).numpy()
+    array([1., 0.], dtype=float32)
     """
+    owner = "sparse_categorical_accuracy"
+    labels, scores = _labels(owner, y_true, y_pred)
+    return _agree(owner, labels, scores.argmax(axis=-1))
+
+
+_THRESHOLD = """threshold : float
+    Predictions above the threshold count as 1.
+"""
+
+
+class _Mean(MeanMetricWrapper):
+    def __init_subclass__(
+        cls, example: str = "", mean: float = 0.0, own: str = "", k: int | None = None, **options: Any
+    ) -> None:
+        """Documents a metric by an example: labels and predictions, the argument k if any, and the mean."""
+        super().__init_subclass__(**options)
+        if example:
+            given, own = ("", own) if k is None else (f"k={k}", "k : int\n")
+            call = f">>> float(tf.keras.metrics.{cls.__name__}({given})({example}))\n{mean}"
+            add_sections(cls, Parameters=f"{own}name, dtype : as for `Metric`", Examples=call)
+
+
+class Accuracy(_Mean, example="[1, 2, 3, 4], [1, 2, 3, 0]", mean=0.75):
+    """The fraction of predictions that equal their labels."""
 
     def __init__(self, name: str = "accuracy", dtype: Any = None) -> None:
         super().__init__(lambda a, b: _agree("Accuracy", a, b), name, dtype)
 
 
-class BinaryAccuracy(MeanMetricWrapper):
-    """The fraction of labels 0 and 1 that agree with probabilities above or below a threshold.
-
-    Parameters
-    ----------
-    name, dtype : as for `Metric`
-    threshold : float
-        Predictions above the threshold count as 1.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.metrics.BinaryAccuracy()([[1.0], [0.0]], [[0.9], [0.8]]))
-    0.5
-    """
+class BinaryAccuracy(_Mean, example="[[1.0], [0.0]], [[0.9], [0.8]]", mean=0.5, own=_THRESHOLD):
+    """The fraction of labels 0 and 1 that agree with probabilities above or below a threshold."""
 
     def __init__(self, name: str = "binary_accuracy", dtype: Any = None, threshold: float = 0.5) -> None:
         super().__init__(binary_accuracy, name, dtype, threshold=threshold)
 
 
-class CategoricalAccuracy(MeanMetricWrapper):
-    """The fraction of samples whose greatest score belongs to the true class, for one-hot labels.
-
-    Parameters
-    ----------
-    name, dtype : as for `Metric`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.metrics.CategoricalAccuracy()([[0.0, 1.0]], [[0.2, 0.8]]))
-    1.0
-    """
+class CategoricalAccuracy(_Mean, example="[[0.0, 1.0]], [[0.2, 0.8]]", mean=1.0):
+    """The fraction of samples whose greatest score belongs to the true class, for one-hot labels."""
 
     def __init__(self, name: str = "categorical_accuracy", dtype: Any = None) -> None:
         super().__init__(categorical_accuracy, name, dtype)
 
 
-class SparseCategoricalAccuracy(MeanMetricWrapper):
-    """The fraction of samples whose greatest score belongs to the true class, for class numbers.
-
-    Parameters
-    ----------
-    name, dtype : as for `Metric`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.metrics.SparseCategoricalAccuracy()([1, 0], [[0.2, 0.8], [0.3, 0.7]]))
-    0.5
-    """
+class SparseCategoricalAccuracy(_Mean, example="[1, 0], [[0.2, 0.8], [0.3, 0.7]]", mean=0.5):
+    """The fraction of samples whose greatest score belongs to the true class, for class numbers."""
 
     def __init__(self, name: str = "sparse_categorical_accuracy", dtype: Any = None) -> None:
         super().__init__(sparse_categorical_accuracy, name, dtype)
 
 
-class TopKCategoricalAccuracy(MeanMetricWrapper):
-    """The fraction of samples whose true class is among the k greatest scores, for one-hot labels.
-
-    Parameters
-    ----------
-    k : int
-    name, dtype : as for `Metric`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.metrics.TopKCategoricalAccuracy(k=2)([[0.0, 0.0, 1.0]], [[0.5, 0.1, 0.4]]))
-    1.0
-    """
+class TopKCategoricalAccuracy(_Mean, example="[[0.0, 0.0, 1.0]], [[0.5, 0.1, 0.4]]", mean=1.0, k=2):
+    """The fraction of samples whose true class is among the k greatest scores, for one-hot labels."""
 
     def __init__(self, k: int = 5, name: str = "top_k_categorical_accuracy", dtype: Any = None) -> None:
         super().__init__(top_k_categorical_accuracy, name, dtype, k=k)
 
 
-class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
-    """The fraction of samples whose true class is among the k greatest scores, for class numbers.
-
-    Parameters
-    ----------
-    k : int
-    name, dtype : as for `Metric`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.metrics.SparseTopKCategoricalAccuracy(k=1)([2], [[0.5, 0.1, 0.4]]))
-    0.0
-    """
+class SparseTopKCategoricalAccuracy(_Mean, example="[2], [[0.5, 0.1, 0.4]]", mean=0.0, k=1):
+    """The fraction of samples whose true class is among the k greatest scores, for class numbers."""
 
     def __init__(self, k: int = 5, name: str = "sparse_top_k_categorical_accuracy", dtype: Any = None) -> None:
         super().__init__(sparse_top_k_categorical_accuracy, name, dtype, k=k)

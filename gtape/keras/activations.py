@@ -7,6 +7,8 @@ from operator import attrgetter
 from typing import Any
 
 import gtape
+from gtape.base.docstrings import documented_like
+from gtape.base.sections import add_sections
 from gtape.keras.lookup import by_name
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import Tensor
@@ -17,9 +19,7 @@ __all__ = [
     "swish", "tanh",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 def relu(x: Any, negative_slope: float = 0.0, max_value: float | None = None, threshold: float = 0.0) -> Tensor:
@@ -57,21 +57,16 @@ def relu(x: Any, negative_slope: float = 0.0, max_value: float | None = None, th
     return y if max_value is None else gtape.minimum(y, max_value)
 
 
+@documented_like(relu)
 def elu(x: Any, alpha: float = 1.0) -> Tensor:
     """x above 0, ``alpha * (exp(x) - 1)`` below.
 
     Parameters
     ----------
-    x : tensor of floats
     alpha : float
-
-    Returns
-    -------
-    Tensor, shape of `x`
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.activations.elu(tf.constant([-1000.0, 2.0]), alpha=0.5).numpy()
     array([-0.5,  2. ], dtype=float32)
     """
@@ -80,21 +75,16 @@ def elu(x: Any, alpha: float = 1.0) -> Tensor:
     return y if alpha == 1.0 else gtape.where(x > 0, y, alpha * y)
 
 
+@documented_like(relu)
 def gelu(x: Any, approximate: bool = False) -> Tensor:
     """x times the probability that a normal variable is less than x; `approximate` uses a formula with tanh.
 
     Parameters
     ----------
-    x : tensor of floats
     approximate : bool
-
-    Returns
-    -------
-    Tensor, shape of `x`
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.activations.gelu(tf.constant([0.0, 40.0])).numpy()
     array([ 0., 40.], dtype=float32)
     """
@@ -102,65 +92,41 @@ def gelu(x: Any, approximate: bool = False) -> Tensor:
     return gtape.nn.gelu(x, checks.flag("gelu", "approximate", approximate))
 
 
+@documented_like(relu)
 def leaky_relu(x: Any, negative_slope: float = 0.2) -> Tensor:
     """x above 0, ``negative_slope * x`` below.
 
-    Parameters
-    ----------
-    x : tensor of floats
-    negative_slope : float
-
-    Returns
-    -------
-    Tensor, shape of `x`
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.activations.leaky_relu(tf.constant([-2.0, 2.0]), 0.25).numpy()
     array([-0.5,  2. ], dtype=float32)
     """
     return gtape.nn.leaky_relu(x, checks.number("leaky_relu", "negative_slope", negative_slope))
 
 
+@documented_like(relu)
 def softmax(x: Any, axis: int = -1) -> Tensor:
     """Exponentials divided by their sum.
 
     Parameters
     ----------
-    x : tensor of floats
     axis : int
         The axis of the sum.
 
-    Returns
-    -------
-    Tensor, shape of `x`
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.activations.softmax(tf.constant([[0.0, 0.0]])).numpy()
     array([[0.5, 0.5]], dtype=float32)
     """
     return gtape.nn.softmax(x, axis=checks.whole("softmax", "axis", axis))
 
 
+@documented_like(softmax)
 def log_softmax(x: Any, axis: int = -1) -> Tensor:
     """The logarithm of `softmax`.
 
-    Parameters
-    ----------
-    x : tensor of floats
-    axis : int
-        The axis of the sum.
-
-    Returns
-    -------
-    Tensor, shape of `x`
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.activations.log_softmax([[5.0]]).numpy()
     array([[0.]], dtype=float32)
     """
@@ -187,20 +153,12 @@ def linear(x: Any) -> Any:
     return x
 
 
+@documented_like(relu)
 def hard_silu(x: Any) -> Tensor:
     """``x * hard_sigmoid(x)``.
 
-    Parameters
-    ----------
-    x : tensor of floats
-
-    Returns
-    -------
-    Tensor, shape of `x`
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.activations.hard_silu(tf.constant([0.0, 5.0])).numpy()
     array([0., 5.], dtype=float32)
     """
@@ -216,22 +174,11 @@ def _elementwise(name: str, summary: str, inputs: str, result: str, op: str | No
         return attrgetter(path)(gtape)(x)  # type: ignore[no-any-return]
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""{summary}
-
-    Parameters
-    ----------
-    x : tensor of floats
-
-    Returns
-    -------
-    Tensor, shape of `x`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.activations.{name}({inputs}).numpy()
-    array({result}, dtype=float32)
-    """
+    function.__doc__ = summary
+    add_sections(
+        function, Parameters="x : tensor of floats", Returns="Tensor, shape of `x`",
+        Examples=f">>> tf.keras.activations.{name}({inputs}).numpy()\narray({result}, dtype=float32)",
+    )  # fmt: skip
     return function
 
 
@@ -253,6 +200,7 @@ hard_swish = hard_silu
 _KNOWN: dict[str, Any] = {name: globals()[name] for name in __all__ if name != "get"}
 
 
+@documented_like(by_name)
 def get(identifier: Any) -> Callable[..., Any]:
     """An activation function by its name.
 
@@ -265,14 +213,8 @@ def get(identifier: Any) -> Callable[..., Any]:
     -------
     callable
 
-    Raises
-    ------
-    ValueError
-        For an unknown name.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.keras.activations.get("relu")(-1.0))
     0.0
     """

@@ -11,9 +11,7 @@ from gtape.tensors import argument_checks as checks
 
 __all__ = ["clear_session", "epsilon", "floatx", "set_epsilon", "set_floatx"]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 _SETTINGS: dict[str, Any] = {"floatx": "float32", "epsilon": 1e-7}

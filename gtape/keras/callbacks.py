@@ -10,9 +10,7 @@ from gtape.tensors import argument_checks as checks
 
 __all__ = ["Callback", "History", "LambdaCallback"]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 class Callback:
@@ -123,14 +121,10 @@ class LambdaCallback(Callback):
     """
 
     def __init__(
-        self,
-        on_epoch_begin: Callable[..., Any] | None = None,
-        on_epoch_end: Callable[..., Any] | None = None,
-        on_train_begin: Callable[..., Any] | None = None,
-        on_train_end: Callable[..., Any] | None = None,
-        on_train_batch_begin: Callable[..., Any] | None = None,
-        on_train_batch_end: Callable[..., Any] | None = None,
-    ) -> None:
+        self, on_epoch_begin: Callable[..., Any] | None = None, on_epoch_end: Callable[..., Any] | None = None,
+        on_train_begin: Callable[..., Any] | None = None, on_train_end: Callable[..., Any] | None = None,
+        on_train_batch_begin: Callable[..., Any] | None = None, on_train_batch_end: Callable[..., Any] | None = None,
+    ) -> None:  # fmt: skip
         given = {k: f for k, f in locals().items() if k.startswith("on_") and f is not None}
         for name, f in given.items():
             setattr(self, name, checks.function(self, name, f))

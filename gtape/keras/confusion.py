@@ -7,12 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.sections import add_sections
 from gtape.base.shown import shown
 from gtape.keras.metric import Metric, reals_of, spread
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["FalseNegatives", "FalsePositives", "Precision", "Recall", "TrueNegatives", "TruePositives"]
+
+
+_THRESHOLDS = """thresholds : float or list of float, optional
+    Predictions above the threshold, 0.5 by default, count as 1; a list gives a result for each threshold.
+name, dtype : as for `Metric`"""
 
 
 class _Counts(Metric):
@@ -85,64 +91,37 @@ class _Counts(Metric):
 
 
 class _Count(_Counts):
+    def __init_subclass__(cls, count: float | None = None, **options: Any) -> None:
+        """Documents a kind of answers by its count in an example."""
+        super().__init_subclass__(**options)
+        if count is not None:
+            call = f">>> float(tf.keras.metrics.{cls.__name__}()([0, 1, 1, 1], [0.9, 0.8, 0.1, 0.7]))\n{count}"
+            add_sections(cls, Parameters=_THRESHOLDS, Examples=call)
+
     def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None) -> None:
         super().__init__(thresholds, name=name, dtype=dtype)
 
 
-class TruePositives(_Count):
-    """The number of samples with label 1 and prediction 1.
-
-    Parameters
-    ----------
-    thresholds : float or list of float, optional
-        Predictions above the threshold, 0.5 by default, count as 1; a list gives a result for each threshold.
-    name, dtype : as for `Metric`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.metrics.TruePositives()([0, 1, 1, 1], [0.9, 0.8, 0.1, 0.7]))
-    2.0
-    """
+class TruePositives(_Count, count=2.0):
+    """The number of samples with label 1 and prediction 1."""
 
     kinds = ((True, True),)
 
 
-class FalsePositives(_Count):
-    """The number of samples with label 0 and prediction 1; arguments as for `TruePositives`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.metrics.FalsePositives()([0, 1, 1, 1], [0.9, 0.8, 0.1, 0.7]))
-    1.0
-    """
+class FalsePositives(_Count, count=1.0):
+    """The number of samples with label 0 and prediction 1."""
 
     kinds = ((False, True),)
 
 
-class TrueNegatives(_Count):
-    """The number of samples with label 0 and prediction 0; arguments as for `TruePositives`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.metrics.TrueNegatives()([0, 1, 1, 1], [0.9, 0.8, 0.1, 0.7]))
-    0.0
-    """
+class TrueNegatives(_Count, count=0.0):
+    """The number of samples with label 0 and prediction 0."""
 
     kinds = ((False, False),)
 
 
-class FalseNegatives(_Count):
-    """The number of samples with label 1 and prediction 0; arguments as for `TruePositives`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.metrics.FalseNegatives()([0, 1, 1, 1], [0.9, 0.8, 0.1, 0.7]))
-    1.0
-    """
+class FalseNegatives(_Count, count=1.0):
+    """The number of samples with label 1 and prediction 0."""
 
     kinds = ((True, False),)
 

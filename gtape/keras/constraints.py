@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gtape
+from gtape.base.docstrings import documented_like
 from gtape.keras.backend import epsilon
 from gtape.keras.lookup import Configured, by_name
 from gtape.tensors import argument_checks as checks
@@ -13,9 +14,7 @@ from gtape.tensors.tensor import Tensor
 
 __all__ = ["Constraint", "MaxNorm", "NonNeg", "UnitNorm", "get"]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 class Constraint(Configured):
@@ -115,26 +114,12 @@ _KNOWN: dict[str, Any] = {"max_norm": MaxNorm, "non_neg": NonNeg, "unit_norm": U
 _KNOWN |= {c.__name__: c for c in _KNOWN.values()}
 
 
+@documented_like(by_name)
 def get(identifier: Any) -> Callable[..., Any] | None:
     """A constraint by its name.
 
-    Parameters
-    ----------
-    identifier : str, dict, callable or None
-        Callables and None are returned as they are.
-
-    Returns
-    -------
-    callable or None
-
-    Raises
-    ------
-    ValueError
-        For an unknown name.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.constraints.get("non_neg")(tf.constant([-1.0, 2.0])).numpy()
     array([0., 2.], dtype=float32)
     """

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 import gtape
+from gtape.base.docstrings import documented_like
+from gtape.base.sections import add_sections
 from gtape.errors import ResourceExhaustedError
 from gtape.keras.backend import float_dtype
 from gtape.keras.lookup import Configured, by_name
@@ -27,9 +29,7 @@ __all__ = [
     "Zeros", "get",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 _MOST = 2**59  # elements: NumPy's arrays have at most 2**63 bytes
@@ -324,86 +324,40 @@ class _Scaled(VarianceScaling):
     recipe: tuple[float, str, str] = (1.0, "fan_in", "uniform")
     options = ("seed",)
 
+    def __init_subclass__(cls, recipe: tuple[float, str, str] | None = None, **options: Any) -> None:
+        """Documents a class that is `VarianceScaling` with the arguments `recipe`."""
+        super().__init_subclass__(**options)
+        if recipe is not None:
+            cls.recipe = recipe
+            call = f">>> tf.keras.initializers.{cls.__name__}(seed=1)([3, 2]).shape\nTensorShape([3, 2])"
+            add_sections(cls, Parameters="seed : int, optional", Examples=call)
+
     def __init__(self, seed: int | None = None) -> None:
         super().__init__(*self.recipe, seed=seed)
 
 
-class GlorotUniform(_Scaled):
-    """Uniform, variance 2 / (inputs + outputs): the default of `Dense` and `Conv2D` (Glorot and Bengio, 2010).
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.initializers.GlorotUniform(seed=1)([3, 2]).shape
-    TensorShape([3, 2])
-    """
-
-    recipe = (1.0, "fan_avg", "uniform")
+class GlorotUniform(_Scaled, recipe=(1.0, "fan_avg", "uniform")):
+    """Uniform, variance 2 / (inputs + outputs): the default of `Dense` and `Conv2D` (Glorot and Bengio, 2010)."""
 
 
-class GlorotNormal(_Scaled):
-    """Truncated normal, variance 2 / (inputs + outputs) (Glorot and Bengio, 2010).
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.initializers.GlorotNormal(seed=1)([3, 2]).shape
-    TensorShape([3, 2])
-    """
-
-    recipe = (1.0, "fan_avg", "truncated_normal")
+class GlorotNormal(_Scaled, recipe=(1.0, "fan_avg", "truncated_normal")):
+    """Truncated normal, variance 2 / (inputs + outputs) (Glorot and Bengio, 2010)."""
 
 
-class HeUniform(_Scaled):
-    """Uniform, variance 2 / inputs: for relu (He and others, 2015).
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.initializers.HeUniform(seed=1)([3, 2]).shape
-    TensorShape([3, 2])
-    """
-
-    recipe = (2.0, "fan_in", "uniform")
+class HeUniform(_Scaled, recipe=(2.0, "fan_in", "uniform")):
+    """Uniform, variance 2 / inputs: for relu (He and others, 2015)."""
 
 
-class HeNormal(_Scaled):
-    """Truncated normal, variance 2 / inputs: for relu (He and others, 2015).
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.initializers.HeNormal(seed=1)([3, 2]).shape
-    TensorShape([3, 2])
-    """
-
-    recipe = (2.0, "fan_in", "truncated_normal")
+class HeNormal(_Scaled, recipe=(2.0, "fan_in", "truncated_normal")):
+    """Truncated normal, variance 2 / inputs: for relu (He and others, 2015)."""
 
 
-class LecunUniform(_Scaled):
-    """Uniform, variance 1 / inputs (LeCun and others, 1998).
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.initializers.LecunUniform(seed=1)([3, 2]).shape
-    TensorShape([3, 2])
-    """
-
-    recipe = (1.0, "fan_in", "uniform")
+class LecunUniform(_Scaled, recipe=(1.0, "fan_in", "uniform")):
+    """Uniform, variance 1 / inputs (LeCun and others, 1998)."""
 
 
-class LecunNormal(_Scaled):
-    """Truncated normal, variance 1 / inputs: for selu (LeCun and others, 1998).
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.initializers.LecunNormal(seed=1)([3, 2]).shape
-    TensorShape([3, 2])
-    """
-
-    recipe = (1.0, "fan_in", "truncated_normal")
+class LecunNormal(_Scaled, recipe=(1.0, "fan_in", "truncated_normal")):
+    """Truncated normal, variance 1 / inputs: for selu (LeCun and others, 1998)."""
 
 
 class Orthogonal(_Random):
@@ -460,6 +414,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'gtape.keras.initializers' has no attribute {name!r}")
 
 
+@documented_like(by_name)
 def get(identifier: Any) -> Callable[..., Any]:
     """An initializer by its name, such as "glorot_uniform" or "GlorotUniform".
 
@@ -472,14 +427,8 @@ def get(identifier: Any) -> Callable[..., Any]:
     -------
     callable
 
-    Raises
-    ------
-    ValueError
-        For an unknown name.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.initializers.get("ones")([2]).numpy()
     array([1., 1.], dtype=float32)
     """

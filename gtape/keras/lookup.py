@@ -8,10 +8,20 @@ from typing import Any, Self
 from gtape.base.shown import shown
 from gtape.tensors.argument_checks import settings
 
-__all__ = ["Configured", "by_name", "described", "made_from", "restored"]
+__all__ = ["Configured", "FromConfig", "by_name", "described", "made_from", "restored"]
 
 
-class Configured:
+class FromConfig:
+    """Base of classes whose `get_config` returns arguments of the constructor."""
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """An object with these settings, without values of variables."""
+        made: Self = made_from(cls, config)
+        return made
+
+
+class Configured(FromConfig):
     """Base of objects whose settings are attributes; `options` lists the constructor's arguments."""
 
     options: tuple[str, ...] = ()
@@ -20,18 +30,25 @@ class Configured:
         """The settings, as the constructor takes them."""
         return {k: getattr(self, k) for k in self.options}
 
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """An object with these settings."""
-        made: Self = made_from(cls, config)
-        return made
-
 
 def by_name(identifier: Any, known: dict[str, Any], what: str, make: bool) -> Callable[..., Any]:
     """The function or object of an identifier: a name, ``{"class_name": name, "config": settings}``, or a callable.
 
     `known` has functions and classes by name; `make` turns classes into objects; `what` is the kind, for errors.
-    ValueError for an unknown name, settings that the class does not take, or another type.
+
+    Parameters
+    ----------
+    identifier : str, dict, callable or None
+        Callables and None are returned as they are.
+
+    Returns
+    -------
+    callable or None
+
+    Raises
+    ------
+    ValueError
+        For an unknown name.
     """
     config: dict[str, Any] = {}
     found = identifier

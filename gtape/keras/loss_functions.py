@@ -17,15 +17,18 @@ from typing import Any, TypeVar
 import numpy as np
 
 import gtape
+from gtape.declare.conventions import ENTROPIES, RATIOS, conventional
 from gtape.keras.backend import epsilon, float_dtype
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.axes import one_axis
 from gtape.tensors.tensor import Tensor, convert_to_tensor
 
 __all__ = [
-    "binary_crossentropy", "categorical_crossentropy", "categorical_hinge", "cosine_similarity", "hinge", "huber",
-    "kl_divergence", "log_cosh", "mean_absolute_error", "mean_absolute_percentage_error", "mean_squared_error",
-    "mean_squared_logarithmic_error", "poisson", "sparse_categorical_crossentropy", "squared_hinge",
+    "KLD", "MAE", "MAPE", "MSE", "MSLE", "bce", "binary_crossentropy", "categorical_crossentropy",
+    "categorical_hinge", "cosine_similarity", "hinge", "huber", "kl_divergence", "kld",
+    "kullback_leibler_divergence", "log_cosh", "logcosh", "mae", "mape", "mean_absolute_error",
+    "mean_absolute_percentage_error", "mean_squared_error", "mean_squared_logarithmic_error", "mse", "msle",
+    "poisson", "sparse_categorical_crossentropy", "squared_hinge",
 ]  # fmt: skip
 
 
@@ -127,6 +130,7 @@ def mean_absolute_error(y_true: Any, y_pred: Any) -> Tensor:
     return _mean(gtape.abs(y_true - y_pred))
 
 
+@conventional(RATIOS)
 @_of_samples
 def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Tensor:
     """``100 * mean(|(y_true - y_pred) / y_true|)`` over the last axis; labels below epsilon count as epsilon.
@@ -140,6 +144,7 @@ def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Tensor:
     return 100.0 * _mean(gtape.abs((y_true - y_pred) / gtape.maximum(gtape.abs(y_true), epsilon())))
 
 
+@conventional(RATIOS)
 @_of_samples
 def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Tensor:
     """``mean((log(y_true + 1) - log(y_pred + 1)) ** 2)`` over the last axis; values below epsilon count as epsilon.
@@ -245,6 +250,7 @@ def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
     return gtape.maximum(wrong - right + 1.0, 0.0)
 
 
+@conventional(ENTROPIES)
 @_of_samples
 def kl_divergence(y_true: Any, y_pred: Any) -> Tensor:
     """``sum(y_true * log(y_true / y_pred))`` over the last axis, both clipped to [epsilon, 1].
@@ -301,6 +307,7 @@ def _inside(p: Any) -> Any:
     return gtape.clip_by_value(p, epsilon(), 1.0 - epsilon())
 
 
+@conventional(ENTROPIES)
 def binary_crossentropy(
     y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1
 ) -> Tensor:
@@ -338,6 +345,7 @@ def binary_crossentropy(
     return _mean(-(y_true * gtape.math.log(p) + (1.0 - y_true) * gtape.math.log1p(-p)), axis)
 
 
+@conventional(ENTROPIES)
 def categorical_crossentropy(
     y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1
 ) -> Tensor:
@@ -443,3 +451,13 @@ def sparse_categorical_crossentropy(
     labels = gtape.where(valid, labels, gtape.zeros_like(labels))
     losses = gtape.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     return gtape.where(valid, losses, gtape.zeros_like(losses))
+
+
+# Keras's second names.
+mse = MSE = mean_squared_error
+mae = MAE = mean_absolute_error
+mape = MAPE = mean_absolute_percentage_error
+msle = MSLE = mean_squared_logarithmic_error
+kld = KLD = kullback_leibler_divergence = kl_divergence
+bce = binary_crossentropy
+logcosh = log_cosh

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import get_annotations
 from typing import Any
 
 import numpy as np
 
 import gtape
+from gtape.base.sections import add_sections
 from gtape.keras import loss_functions
 from gtape.keras.metric import MeanMetricWrapper
 from gtape.tensors.tensor import Tensor, wrap
@@ -27,6 +29,15 @@ class _MeanLoss(MeanMetricWrapper):
     options: tuple[str, ...] = ()
     default_name: str | None = None
 
+    def __init_subclass__(cls, example: str = "", mean: float = 0.0, **more: Any) -> None:
+        """Finds the settings of a metric, and documents it by an example: labels and predictions, and their mean."""
+        super().__init_subclass__(**more)
+        if example:
+            cls.options = tuple(n for n in get_annotations(cls) if n not in ("name", "dtype"))
+            own = f"\n{', '.join(cls.options)} : as for `{cls.function.__name__}`" if cls.options else ""
+            call = f">>> round(float(tf.keras.metrics.{cls.__name__}()({example})), 4)\n{mean}"
+            add_sections(cls, Parameters=f"name, dtype : as for `Metric`{own}", Examples=call)
+
     def __init__(self, name: str | None = None, dtype: Any = None) -> None:
         super().__init__(type(self).function, self.default_name if name is None else name, dtype)
 
@@ -35,15 +46,8 @@ class _MeanLoss(MeanMetricWrapper):
         super().__init__(type(self).function, self.name, self.dtype, **settings)
 
 
-class MeanSquaredError(_MeanLoss):
-    """The mean of squared errors; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.metrics.MeanSquaredError()([[1.0]], [[3.0]]))
-    4.0
-    """
+class MeanSquaredError(_MeanLoss, example="[[1.0]], [[3.0]]", mean=4.0):
+    """The mean of squared errors."""
 
     function = staticmethod(loss_functions.mean_squared_error)
 
@@ -52,15 +56,8 @@ def _squares(y_true: Any, y_pred: Any) -> Tensor:
     return gtape.math.squared_difference(*loss_functions.both(y_true, y_pred))
 
 
-class RootMeanSquaredError(_MeanLoss):
-    """The root of the mean of squared errors; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.metrics.RootMeanSquaredError()([[0.0], [0.0]], [[2.0], [2.0]]))
-    2.0
-    """
+class RootMeanSquaredError(_MeanLoss, example="[[0.0], [0.0]], [[2.0], [2.0]]", mean=2.0):
+    """The root of the mean of squared errors."""
 
     function = staticmethod(_squares)
     default_name = "root_mean_squared_error"
@@ -70,28 +67,14 @@ class RootMeanSquaredError(_MeanLoss):
         return wrap(np.float32(np.sqrt(self._mean())))
 
 
-class MeanAbsoluteError(_MeanLoss):
-    """The mean of absolute errors; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.metrics.MeanAbsoluteError()([[1.0]], [[3.0]]))
-    2.0
-    """
+class MeanAbsoluteError(_MeanLoss, example="[[1.0]], [[3.0]]", mean=2.0):
+    """The mean of absolute errors."""
 
     function = staticmethod(loss_functions.mean_absolute_error)
 
 
-class KLDivergence(_MeanLoss):
-    """The mean Kullback-Leibler divergence; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.metrics.KLDivergence()([[0.5, 0.5]], [[0.5, 0.5]]))
-    0.0
-    """
+class KLDivergence(_MeanLoss, example="[[0.5, 0.5]], [[0.5, 0.5]]", mean=0.0):
+    """The mean Kullback-Leibler divergence."""
 
     function = staticmethod(loss_functions.kl_divergence)
 
@@ -118,23 +101,10 @@ class CosineSimilarity(MeanMetricWrapper):
 
 
 @dataclass(eq=False, repr=False)
-class BinaryCrossentropy(_MeanLoss):
-    """The mean binary cross-entropy.
-
-    Parameters
-    ----------
-    name, dtype : as for `Metric`
-    from_logits, label_smoothing : as for `binary_crossentropy`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> round(float(tf.keras.metrics.BinaryCrossentropy()([[1.0]], [[0.5]])), 4)
-    0.6931
-    """
+class BinaryCrossentropy(_MeanLoss, example="[[1.0]], [[0.5]]", mean=0.6931):
+    """The mean binary cross-entropy."""
 
     function = staticmethod(loss_functions.binary_crossentropy)
-    options = ("from_logits", "label_smoothing")
     name: str = "binary_crossentropy"
     dtype: Any = None
     from_logits: bool = False
@@ -142,23 +112,10 @@ class BinaryCrossentropy(_MeanLoss):
 
 
 @dataclass(eq=False, repr=False)
-class CategoricalCrossentropy(_MeanLoss):
-    """The mean cross-entropy with one-hot labels.
-
-    Parameters
-    ----------
-    name, dtype : as for `Metric`
-    from_logits, label_smoothing, axis : as for `categorical_crossentropy`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> round(float(tf.keras.metrics.CategoricalCrossentropy()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
-    0.6931
-    """
+class CategoricalCrossentropy(_MeanLoss, example="[[0.0, 1.0]], [[0.5, 0.5]]", mean=0.6931):
+    """The mean cross-entropy with one-hot labels."""
 
     function = staticmethod(loss_functions.categorical_crossentropy)
-    options = ("from_logits", "label_smoothing", "axis")
     name: str = "categorical_crossentropy"
     dtype: Any = None
     from_logits: bool = False
@@ -167,23 +124,10 @@ class CategoricalCrossentropy(_MeanLoss):
 
 
 @dataclass(eq=False, repr=False)
-class SparseCategoricalCrossentropy(_MeanLoss):
-    """The mean cross-entropy with class numbers.
-
-    Parameters
-    ----------
-    name, dtype : as for `Metric`
-    from_logits, ignore_class, axis : as for `sparse_categorical_crossentropy`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> round(float(tf.keras.metrics.SparseCategoricalCrossentropy()([1], [[0.5, 0.5]])), 4)
-    0.6931
-    """
+class SparseCategoricalCrossentropy(_MeanLoss, example="[1], [[0.5, 0.5]]", mean=0.6931):
+    """The mean cross-entropy with class numbers."""
 
     function = staticmethod(loss_functions.sparse_categorical_crossentropy)
-    options = ("from_logits", "ignore_class", "axis")
     name: str = "sparse_categorical_crossentropy"
     dtype: Any = None
     from_logits: bool = False
@@ -191,93 +135,44 @@ class SparseCategoricalCrossentropy(_MeanLoss):
     axis: int = -1
 
 
-class MeanAbsolutePercentageError(_MeanLoss):
-    """The mean absolute error in percent of the labels; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> round(float(tf.keras.metrics.MeanAbsolutePercentageError()([[2.0, 4.0]], [[1.0, 4.0]])), 4)
-    25.0
-    """
+class MeanAbsolutePercentageError(_MeanLoss, example="[[2.0, 4.0]], [[1.0, 4.0]]", mean=25.0):
+    """The mean absolute error in percent of the labels."""
 
     function = staticmethod(loss_functions.mean_absolute_percentage_error)
 
 
-class MeanSquaredLogarithmicError(_MeanLoss):
-    """The mean square of the difference between the logarithms of 1 plus the values; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> round(float(tf.keras.metrics.MeanSquaredLogarithmicError()([[1.0]], [[1.0]])), 4)
-    0.0
-    """
+class MeanSquaredLogarithmicError(_MeanLoss, example="[[1.0]], [[1.0]]", mean=0.0):
+    """The mean square of the difference between the logarithms of 1 plus the values."""
 
     function = staticmethod(loss_functions.mean_squared_logarithmic_error)
 
 
-class Poisson(_MeanLoss):
-    """The mean Poisson loss; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> round(float(tf.keras.metrics.Poisson()([[1.0]], [[1.0]])), 4)
-    1.0
-    """
+class Poisson(_MeanLoss, example="[[1.0]], [[1.0]]", mean=1.0):
+    """The mean Poisson loss."""
 
     function = staticmethod(loss_functions.poisson)
 
 
-class Hinge(_MeanLoss):
-    """The mean hinge loss; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> round(float(tf.keras.metrics.Hinge()([[1.0, -1.0]], [[0.5, 0.5]])), 4)
-    1.0
-    """
+class Hinge(_MeanLoss, example="[[1.0, -1.0]], [[0.5, 0.5]]", mean=1.0):
+    """The mean hinge loss."""
 
     function = staticmethod(loss_functions.hinge)
 
 
-class SquaredHinge(_MeanLoss):
-    """The mean squared hinge loss; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> round(float(tf.keras.metrics.SquaredHinge()([[1.0, -1.0]], [[0.5, 0.5]])), 4)
-    1.25
-    """
+class SquaredHinge(_MeanLoss, example="[[1.0, -1.0]], [[0.5, 0.5]]", mean=1.25):
+    """The mean squared hinge loss."""
 
     function = staticmethod(loss_functions.squared_hinge)
 
 
-class CategoricalHinge(_MeanLoss):
-    """The mean hinge loss between the true class and the best of the others; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> round(float(tf.keras.metrics.CategoricalHinge()([[0.0, 1.0]], [[0.25, 0.75]])), 4)
-    0.5
-    """
+class CategoricalHinge(_MeanLoss, example="[[0.0, 1.0]], [[0.25, 0.75]]", mean=0.5):
+    """The mean hinge loss between the true class and the best of the others."""
 
     function = staticmethod(loss_functions.categorical_hinge)
 
 
-class LogCoshError(_MeanLoss):
-    """The mean logarithm of the hyperbolic cosine of the error; arguments as for `Mean`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> round(float(tf.keras.metrics.LogCoshError()([[1.0]], [[1.0]])), 4)
-    0.0
-    """
+class LogCoshError(_MeanLoss, example="[[1.0]], [[1.0]]", mean=0.0):
+    """The mean logarithm of the hyperbolic cosine of the error."""
 
     function = staticmethod(loss_functions.log_cosh)
     default_name = "logcosh"

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import get_annotations
 from typing import Any
 
 import numpy as np
 
+from gtape.base.docstrings import documented_like
+from gtape.base.sections import add_sections
 from gtape.keras import loss_functions as functions
 from gtape.keras.lookup import by_name
 from gtape.keras.loss import Loss, Reduction
@@ -20,31 +23,28 @@ from gtape.tensors.tensor import Tensor
 
 __all__ = [
     *functions.__all__,
-    "KLD", "MAE", "MAPE", "MSE", "MSLE", "BinaryCrossentropy", "CategoricalCrossentropy", "CategoricalHinge",
-    "CosineSimilarity", "Hinge", "Huber", "KLDivergence", "LogCosh", "Loss", "MeanAbsoluteError",
-    "MeanAbsolutePercentageError", "MeanSquaredError", "MeanSquaredLogarithmicError", "Poisson", "Reduction",
-    "SparseCategoricalCrossentropy", "SquaredHinge", "bce", "get", "kld", "kullback_leibler_divergence", "logcosh",
-    "mae", "mape", "mse", "msle",
+    "BinaryCrossentropy", "CategoricalCrossentropy", "CategoricalHinge", "CosineSimilarity", "Hinge", "Huber",
+    "KLDivergence", "LogCosh", "Loss", "MeanAbsoluteError", "MeanAbsolutePercentageError", "MeanSquaredError",
+    "MeanSquaredLogarithmicError", "Poisson", "Reduction", "SparseCategoricalCrossentropy", "SquaredHinge", "get",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
-
-mse = MSE = functions.mean_squared_error
-mae = MAE = functions.mean_absolute_error
-mape = MAPE = functions.mean_absolute_percentage_error
-msle = MSLE = functions.mean_squared_logarithmic_error
-kld = KLD = kullback_leibler_divergence = functions.kl_divergence
-bce = functions.binary_crossentropy
-logcosh = functions.log_cosh
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 class _Function(Loss):
     """A loss made of a function with settings."""
 
     function: Callable[..., Tensor]
+
+    def __init_subclass__(cls, example: str = "", loss: float = 0.0, **more: Any) -> None:
+        """Finds the settings of a loss, and documents it by an example: labels and predictions, and their loss."""
+        super().__init_subclass__(**more)
+        if example:
+            cls.options = tuple(n for n in get_annotations(cls) if n not in ("reduction", "name", "dtype"))
+            own = f"{', '.join(cls.options)} : as for `{cls.function.__name__}`\n" if cls.options else ""
+            given = "from_logits=True" if "from_logits" in cls.options else ""
+            call = f">>> float(tf.keras.losses.{cls.__name__}({given})({example}))\n{loss}"
+            add_sections(cls, Parameters=f"{own}reduction, name, dtype : as for `Loss`", Examples=call)
 
     def __init__(
         self, reduction: str | None = "sum_over_batch_size", name: str | None = None, dtype: Any = None
@@ -62,158 +62,71 @@ class _Function(Loss):
         return type(self).function(y_true, y_pred, **self._settings())
 
 
-class MeanSquaredError(_Function):
-    """``(y_true - y_pred) ** 2``.
-
-    Parameters
-    ----------
-    reduction, name, dtype : as for `Loss`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.MeanSquaredError()([[0.0, 1.0]], [[2.0, 1.0]]))
-    2.0
-    """
+class MeanSquaredError(_Function, example="[[0.0, 1.0]], [[2.0, 1.0]]", loss=2.0):
+    """``(y_true - y_pred) ** 2``."""
 
     function = staticmethod(functions.mean_squared_error)
 
 
-class MeanAbsoluteError(_Function):
-    """``|y_true - y_pred|``; arguments as for `MeanSquaredError`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.MeanAbsoluteError()([[0.0, 1.0]], [[2.0, 1.0]]))
-    1.0
-    """
+class MeanAbsoluteError(_Function, example="[[0.0, 1.0]], [[2.0, 1.0]]", loss=1.0):
+    """``|y_true - y_pred|``."""
 
     function = staticmethod(functions.mean_absolute_error)
 
 
-class MeanAbsolutePercentageError(_Function):
-    """``100 * |(y_true - y_pred) / y_true|``; arguments as for `MeanSquaredError`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.MeanAbsolutePercentageError()([[2.0, 4.0]], [[1.0, 4.0]]))
-    25.0
-    """
+class MeanAbsolutePercentageError(_Function, example="[[2.0, 4.0]], [[1.0, 4.0]]", loss=25.0):
+    """``100 * |(y_true - y_pred) / y_true|``."""
 
     function = staticmethod(functions.mean_absolute_percentage_error)
 
 
-class MeanSquaredLogarithmicError(_Function):
-    """``(log(y_true + 1) - log(y_pred + 1)) ** 2``; arguments as for `MeanSquaredError`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.MeanSquaredLogarithmicError()([[1.0]], [[1.0]]))
-    0.0
-    """
+class MeanSquaredLogarithmicError(_Function, example="[[1.0]], [[1.0]]", loss=0.0):
+    """``(log(y_true + 1) - log(y_pred + 1)) ** 2``."""
 
     function = staticmethod(functions.mean_squared_logarithmic_error)
 
 
-class LogCosh(_Function):
-    """``log(cosh(y_pred - y_true))``; arguments as for `MeanSquaredError`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.LogCosh()([[1.0]], [[1.0]]))
-    0.0
-    """
+class LogCosh(_Function, example="[[1.0]], [[1.0]]", loss=0.0):
+    """``log(cosh(y_pred - y_true))``."""
 
     function = staticmethod(functions.log_cosh)
 
 
-class KLDivergence(_Function):
-    """The Kullback-Leibler divergence of predicted from true distributions; arguments as for `MeanSquaredError`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.KLDivergence()([[0.5, 0.5]], [[0.5, 0.5]]))
-    0.0
-    """
+class KLDivergence(_Function, example="[[0.5, 0.5]], [[0.5, 0.5]]", loss=0.0):
+    """The Kullback-Leibler divergence of predicted from true distributions."""
 
     function = staticmethod(functions.kl_divergence)
 
 
-class Poisson(_Function):
-    """``y_pred - y_true * log(y_pred)``; arguments as for `MeanSquaredError`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.Poisson()([[0.0, 0.0]], [[1.0, 3.0]]))
-    2.0
-    """
+class Poisson(_Function, example="[[0.0, 0.0]], [[1.0, 3.0]]", loss=2.0):
+    """``y_pred - y_true * log(y_pred)``."""
 
     function = staticmethod(functions.poisson)
 
 
-class Hinge(_Function):
-    """``max(1 - y_true * y_pred, 0)``, with labels -1 and 1, or 0 and 1; arguments as for `MeanSquaredError`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.Hinge()([[-1.0, 1.0]], [[0.5, 2.0]]))
-    0.75
-    """
+class Hinge(_Function, example="[[-1.0, 1.0]], [[0.5, 2.0]]", loss=0.75):
+    """``max(1 - y_true * y_pred, 0)``, with labels -1 and 1, or 0 and 1."""
 
     function = staticmethod(functions.hinge)
 
 
-class SquaredHinge(_Function):
-    """``max(1 - y_true * y_pred, 0) ** 2``, with labels -1 and 1, or 0 and 1; arguments as for `MeanSquaredError`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.SquaredHinge()([[-1.0, 1.0]], [[0.5, 2.0]]))
-    1.125
-    """
+class SquaredHinge(_Function, example="[[-1.0, 1.0]], [[0.5, 2.0]]", loss=1.125):
+    """``max(1 - y_true * y_pred, 0) ** 2``, with labels -1 and 1, or 0 and 1."""
 
     function = staticmethod(functions.squared_hinge)
 
 
-class CategoricalHinge(_Function):
-    """`categorical_hinge` as an object; arguments as for `MeanSquaredError`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.CategoricalHinge()([[0.0, 1.0]], [[0.75, 0.5]]))
-    1.25
-    """
+class CategoricalHinge(_Function, example="[[0.0, 1.0]], [[0.75, 0.5]]", loss=1.25):
+    """`categorical_hinge` as an object."""
 
     function = staticmethod(functions.categorical_hinge)
 
 
 @dataclass(eq=False, repr=False)
-class Huber(_Function):
-    """Quadratic for errors up to `delta`, linear beyond.
-
-    Parameters
-    ----------
-    delta : as for `huber`
-    reduction, name, dtype : as for `Loss`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.Huber()([[0.0, 0.0]], [[0.5, 3.0]]))
-    1.3125
-    """
+class Huber(_Function, example="[[0.0, 0.0]], [[0.5, 3.0]]", loss=1.3125):
+    """Quadratic for errors up to `delta`, linear beyond."""
 
     function = staticmethod(functions.huber)
-    options = ("delta",)
     delta: float = 1.0
     reduction: str | None = "sum_over_batch_size"
     name: str = "huber_loss"
@@ -221,23 +134,10 @@ class Huber(_Function):
 
 
 @dataclass(eq=False, repr=False)
-class CosineSimilarity(_Function):
-    """Minus the cosine of the angle between labels and predictions.
-
-    Parameters
-    ----------
-    axis : as for `cosine_similarity`
-    reduction, name, dtype : as for `Loss`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.CosineSimilarity()([[3.0, 0.0]], [[2.0, 0.0]]))
-    -1.0
-    """
+class CosineSimilarity(_Function, example="[[3.0, 0.0]], [[2.0, 0.0]]", loss=-1.0):
+    """Minus the cosine of the angle between labels and predictions."""
 
     function = staticmethod(functions.cosine_similarity)
-    options = ("axis",)
     axis: int = -1
     reduction: str | None = "sum_over_batch_size"
     name: str = "cosine_similarity"
@@ -245,23 +145,10 @@ class CosineSimilarity(_Function):
 
 
 @dataclass(eq=False, repr=False)
-class BinaryCrossentropy(_Function):
-    """Cross-entropy between labels 0 and 1 and probabilities or logits.
-
-    Parameters
-    ----------
-    from_logits, label_smoothing, axis : as for `binary_crossentropy`
-    reduction, name, dtype : as for `Loss`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.BinaryCrossentropy(from_logits=True)([[1.0, 0.0]], [[1000.0, 1000.0]]))
-    500.0
-    """
+class BinaryCrossentropy(_Function, example="[[1.0, 0.0]], [[1000.0, 1000.0]]", loss=500.0):
+    """Cross-entropy between labels 0 and 1 and probabilities or logits."""
 
     function = staticmethod(functions.binary_crossentropy)
-    options = ("from_logits", "label_smoothing", "axis")
     from_logits: bool = False
     label_smoothing: float = 0.0
     axis: int = -1
@@ -271,23 +158,10 @@ class BinaryCrossentropy(_Function):
 
 
 @dataclass(eq=False, repr=False)
-class CategoricalCrossentropy(_Function):
-    """Cross-entropy between distributions over classes, or logits of them.
-
-    Parameters
-    ----------
-    from_logits, label_smoothing, axis : as for `categorical_crossentropy`
-    reduction, name, dtype : as for `Loss`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.CategoricalCrossentropy(from_logits=True)([[0.0, 1.0]], [[0.0, 1000.0]]))
-    0.0
-    """
+class CategoricalCrossentropy(_Function, example="[[0.0, 1.0]], [[0.0, 1000.0]]", loss=0.0):
+    """Cross-entropy between distributions over classes, or logits of them."""
 
     function = staticmethod(functions.categorical_crossentropy)
-    options = ("from_logits", "label_smoothing", "axis")
     from_logits: bool = False
     label_smoothing: float = 0.0
     axis: int = -1
@@ -297,23 +171,13 @@ class CategoricalCrossentropy(_Function):
 
 
 @dataclass(eq=False, repr=False)
-class SparseCategoricalCrossentropy(_Function):
+class SparseCategoricalCrossentropy(_Function, example="[1], [[1000.0, 0.0]]", loss=1000.0):
     """Cross-entropy between class numbers and distributions over classes, or logits of them.
 
-    Parameters
-    ----------
-    from_logits, ignore_class, axis : as for `sparse_categorical_crossentropy`; the mean leaves out ignored samples
-    reduction, name, dtype : as for `Loss`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> float(tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)([1], [[1000.0, 0.0]]))
-    1000.0
+    The mean leaves out samples of the class `ignore_class`.
     """
 
     function = staticmethod(functions.sparse_categorical_crossentropy)
-    options = ("from_logits", "ignore_class", "axis")
     from_logits: bool = False
     ignore_class: int | None = None
     reduction: str | None = "sum_over_batch_size"
@@ -330,26 +194,12 @@ class SparseCategoricalCrossentropy(_Function):
 _KNOWN: dict[str, Any] = {name: globals()[name] for name in __all__ if name not in ("Loss", "Reduction", "get")}
 
 
+@documented_like(by_name)
 def get(identifier: Any) -> Callable[..., Any] | None:
     """A loss by its name, such as "mse" or "MeanSquaredError".
 
-    Parameters
-    ----------
-    identifier : str, dict, callable or None
-        Callables and None are returned as they are.
-
-    Returns
-    -------
-    callable or None
-
-    Raises
-    ------
-    ValueError
-        For an unknown name.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.keras.losses.get("mse")([0.0], [2.0]))
     4.0
     """

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from gtape.base.escaping import plain
 from gtape.base.shown import shown
 from gtape.keras import loss_functions
-from gtape.keras.lookup import made_from
+from gtape.keras.lookup import FromConfig
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import Tensor, wrap
 from gtape.tensors.variable import Variable
@@ -205,7 +205,7 @@ class Sum(Sums):
         return wrap(np.float32(self.total.numpy()))
 
 
-class MeanMetricWrapper(Sums):
+class MeanMetricWrapper(Sums, FromConfig):
     """The mean of a function of labels and predictions.
 
     Parameters
@@ -236,9 +236,3 @@ class MeanMetricWrapper(Sums):
         # Arrays, so that tapes do not record metrics.
         true, predicted = array_of(y_true, self, "y_true"), array_of(y_pred, self, "y_pred")
         self._take(self._fn(true, predicted, **self._options), sample_weight)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """A metric with these settings."""
-        made: Self = made_from(cls, config)
-        return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gtape.base.docstrings import documented_like
 from gtape.keras import accuracies, confusion, loss_functions, loss_metrics, metric
 from gtape.keras.accuracies import *  # noqa: F403
 from gtape.keras.confusion import *  # noqa: F403
@@ -13,24 +14,13 @@ from gtape.keras.loss_functions import *  # noqa: F403
 from gtape.keras.loss_metrics import *  # noqa: F403
 from gtape.keras.metric import Mean, MeanMetricWrapper, Metric, Sum
 
-# Keras's second names of the losses.
-MAE = mae = loss_functions.mean_absolute_error
-MAPE = mape = loss_functions.mean_absolute_percentage_error
-MSE = mse = loss_functions.mean_squared_error
-MSLE = msle = loss_functions.mean_squared_logarithmic_error
-KLD = kld = kullback_leibler_divergence = loss_functions.kl_divergence
-logcosh = loss_functions.log_cosh
-
 __all__ = [
     *accuracies.__all__, *confusion.__all__, *loss_metrics.__all__,
-    *(name for name in loss_functions.__all__ if not name.startswith(("cosine", "kl_", "log_", "mean_"))),
-    "KLD", "MAE", "MAPE", "MSE", "MSLE", "Mean", "MeanMetricWrapper", "Metric", "Sum", "get", "kld",
-    "kullback_leibler_divergence", "logcosh", "mae", "mape", "mse", "msle",
+    *(name for name in loss_functions.__all__ if not name.startswith(("bce", "cosine", "kl_", "log_", "mean_"))),
+    "Mean", "MeanMetricWrapper", "Metric", "Sum", "get",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 _CLASSES = {n: c for n, c in globals().items() if isinstance(c, type) and issubclass(c, metric.Metric)}
@@ -41,26 +31,12 @@ _KNOWN: dict[str, Any] = {
 }  # fmt: skip
 
 
+@documented_like(by_name)
 def get(identifier: Any) -> Callable[..., Any] | None:
     """A metric by its name.
 
-    Parameters
-    ----------
-    identifier : str, dict, callable or None
-        Callables and None are returned as they are.
-
-    Returns
-    -------
-    callable or None
-
-    Raises
-    ------
-    ValueError
-        For an unknown name.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.keras.metrics.get("Mean")([1.0, 3.0]))
     2.0
     """

@@ -21,9 +21,7 @@ from gtape.tensors.tensor import Tensor
 
 __all__ = ["Functional", "Model", "Sequential", "clone_model"]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 _OF_GRAPHS = frozenset({"input", "input_shape", "inputs", "output", "output_shape", "outputs"})

@@ -7,15 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import gtape
+from gtape.base.docstrings import documented_like
 from gtape.keras.lookup import Configured, by_name
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import Tensor
 
 __all__ = ["L1", "L1L2", "L2", "Regularizer", "get", "l1", "l1_l2", "l2"]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 class Regularizer(Configured):
@@ -135,26 +134,12 @@ l2 = L2
 _KNOWN: dict[str, Any] = {"l1": L1, "L1": L1, "l2": L2, "L2": L2, "l1_l2": l1_l2, "L1L2": L1L2}
 
 
+@documented_like(by_name)
 def get(identifier: Any) -> Callable[..., Any] | None:
     """A regularizer by its name.
 
-    Parameters
-    ----------
-    identifier : str, dict, callable or None
-        Callables and None are returned as they are.
-
-    Returns
-    -------
-    callable or None
-
-    Raises
-    ------
-    ValueError
-        For an unknown name.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.keras.regularizers.get("l2")(tf.constant([10.0])))
     1.0
     """

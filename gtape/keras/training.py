@@ -43,17 +43,10 @@ class Trainer:
     _tracker: Metric | None = None
 
     def compile(
-        self,
-        optimizer: Any = "rmsprop",
-        loss: Any = None,
-        loss_weights: Any = None,
-        metrics: Any = None,
-        weighted_metrics: Any = None,
-        run_eagerly: bool = False,
-        steps_per_execution: int = 1,
-        jit_compile: Any = "auto",
-        auto_scale_loss: bool = True,
-    ) -> None:
+        self, optimizer: Any = "rmsprop", loss: Any = None, loss_weights: Any = None, metrics: Any = None,
+        weighted_metrics: Any = None, run_eagerly: bool = False, steps_per_execution: int = 1,
+        jit_compile: Any = "auto", auto_scale_loss: bool = True,
+    ) -> None:  # fmt: skip
         """Set the optimizer, the loss and the metrics.
 
         Parameters
@@ -214,24 +207,12 @@ class Trainer:
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
     def fit(
-        self,
-        x: Any = None,
-        y: Any = None,
-        batch_size: int | None = None,
-        epochs: int = 1,
-        verbose: Any = "auto",
-        callbacks: Any = None,
-        validation_split: float = 0.0,
-        validation_data: Any = None,
-        shuffle: bool = True,
-        class_weight: Any = None,
-        sample_weight: Any = None,
-        initial_epoch: int = 0,
-        steps_per_epoch: int | None = None,
-        validation_steps: int | None = None,
-        validation_batch_size: int | None = None,
-        validation_freq: int = 1,
-    ) -> History:
+        self, x: Any = None, y: Any = None, batch_size: int | None = None, epochs: int = 1, verbose: Any = "auto",
+        callbacks: Any = None, validation_split: float = 0.0, validation_data: Any = None, shuffle: bool = True,
+        class_weight: Any = None, sample_weight: Any = None, initial_epoch: int = 0,
+        steps_per_epoch: int | None = None, validation_steps: int | None = None,
+        validation_batch_size: int | None = None, validation_freq: int = 1,
+    ) -> History:  # fmt: skip
         """Train the model.
 
         Parameters
@@ -325,16 +306,9 @@ class Trainer:
         return logs
 
     def evaluate(
-        self,
-        x: Any = None,
-        y: Any = None,
-        batch_size: int | None = None,
-        verbose: Any = "auto",
-        sample_weight: Any = None,
-        steps: int | None = None,
-        callbacks: Any = None,
-        return_dict: bool = False,
-    ) -> Any:
+        self, x: Any = None, y: Any = None, batch_size: int | None = None, verbose: Any = "auto",
+        sample_weight: Any = None, steps: int | None = None, callbacks: Any = None, return_dict: bool = False,
+    ) -> Any:  # fmt: skip
         """The loss and the metrics on given data.
 
         Parameters

@@ -15,9 +15,7 @@ from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["normalize", "pack_x_y_sample_weight", "set_random_seed", "to_categorical", "unpack_x_y_sample_weight"]
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 def set_random_seed(seed: int) -> None:
@@ -86,7 +84,6 @@ def to_categorical(x: Any, num_classes: int | None = None) -> Any:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.utils.to_categorical([0, 2])
     array([[1., 0., 0.],
            [0., 0., 1.]], dtype=float32)

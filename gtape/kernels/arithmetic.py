@@ -216,7 +216,8 @@ def floormod_dy(x: Any, y: Any) -> Any:
 
 def _difference(a: Any, b: Any) -> Pair:
     d, low = two_sum(a, np.negative(b))
-    return d, np.where(np.isfinite(d), low, 0.0)
+    d = np.where(np.equal(a, b), 0.0, d)  # equal infinities count as equal numbers, so that slopes stay finite
+    return d, np.where(np.isfinite(d) & np.isfinite(low), low, 0.0)
 
 
 @wide

@@ -61,12 +61,12 @@ def _exp_times(series: list[Fraction], rate: int) -> list[Fraction]:
     return [sum((e[j] * series[k - j] for j in range(k + 1) if series[k - j]), Fraction(0)) for k in range(n)]
 
 
-def _grid(first: Fraction, last: int, coarse: Fraction = Fraction(1, 2)) -> list[Fraction]:
-    """Centres: every 1/8 up to 2, then every `coarse`."""
+def _grid(first: Fraction, last: int) -> list[Fraction]:
+    """Centres: every 1/8 up to 2, then every 1/2."""
     found, c = [], first
     while c <= last + 1:
         found.append(c)
-        c += Fraction(1, 8) if c < 2 else coarse
+        c += Fraction(1, 8) if c < 2 else Fraction(1, 2)
     return found
 
 

@@ -1,11 +1,14 @@
 """Kernels of the incomplete beta function and of its density, differentiated in x.
 
+`beta_orders` differentiates both in a and b.
+
 The density is exp of a sum, formed as a pair because its terms cancel. Where SciPy loses digits, the function comes
 from the smaller of its tails, by the trapezoidal rule after a double exponential substitution.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import comb
 from typing import Any
 
@@ -18,12 +21,10 @@ from gtape.kernels.pair_functions import difference, over, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, two_sum
 
 
-def _beta_exponent(a: Any, b: Any, x: Any, rest: Pair, i: int = 0, j: int = 0) -> Pair:
+def beta_exponent(a: Any, b: Any, x: Pair, rest: Pair, i: int = 0, j: int = 0) -> Pair:
     """(a - i) log(x) + (b - j) log(1 - x) - log(B(a, b)), with `rest` for 1 - x."""
-    right = sum_pair(log_exact(rest[0]), (rest[1] / rest[0], 0.0 * x))
-    exponent = sum_pair(
-        multiply_pairs(two_sum(a, -float(i)), log_exact(x)), multiply_pairs(two_sum(b, -float(j)), right)
-    )
+    left, right = (sum_pair(log_exact(v[0]), (v[1] / v[0], 0.0 * v[0])) for v in (x, rest))
+    exponent = sum_pair(multiply_pairs(two_sum(a, -float(i)), left), multiply_pairs(two_sum(b, -float(j)), right))
     both = two_sum(a, b)
     beta = difference(sum_pair(_log_gamma((a, 0.0 * a)), _log_gamma((b, 0.0 * b))), _log_gamma(both))
     return difference(exponent, beta)
@@ -59,8 +60,10 @@ def _expm1_bend(v: Any) -> Any:
     return np.where(np.abs(v) < 1.0, t * t * series, np.expm1(v) - v)
 
 
-def _beta_tail(a: Any, b: Any, x: Any, y: Any, slope: Any) -> Any:
-    """The integral from 0 to x <= a/(a+b) over x^a y^b, y = 1 - x, with log(t/(1-t)) for variable: exp(-fall(s)).
+def beta_fall(a: Any, b: Any, x: Any, y: Any, slope: Any) -> tuple[Callable[[Any], Any], Any]:
+    """The integrand exp(-fall(s)) from x <= a/(a+b) down to 0, over x^a y^b, y = 1 - x; and where fall(s) is 46.
+
+    log(t/(1-t)) is the variable, s less than that of x.
 
     fall(s) = a s + (a+b) log(1 + x expm1(-s)) is convex; its first term a y - b x, the `slope`, is taken out,
     because the other terms nearly cancel. For x near 1 the logarithm is log(1 + y expm1(s)) - s.
@@ -81,10 +84,21 @@ def _beta_tail(a: Any, b: Any, x: Any, y: Any, slope: Any) -> Any:
     for _ in range(60):  # Newton's method from the right
         steep = a - both * (x * np.exp(-s)) / (y + x * np.exp(-s))
         s = s - (fall(s) - 46.0) / steep
-    scale = s / 46.0
+    return fall, s
+
+
+def _beta_tail(a: Any, b: Any, x: Any, y: Any, slope: Any) -> Any:
+    """The integral of the density from 0 to x <= a/(a+b), over x^a y^b / B(a, b)."""
+    fall, end = beta_fall(a, b, x, y, slope)
+    scale = end / 46.0
     total = np.zeros_like(x)
-    for node, weight in decay_nodes():
-        total = total + weight * np.exp(-fall(node * scale))
+    # a small parameter leaves a corner far from x, for which nodes have to be narrow
+    for finer, here in ((1, np.minimum(a, b) >= 0.1), (3, np.minimum(a, b) < 0.1)):
+        if np.any(here):
+            part = np.zeros_like(x)
+            for node, weight in decay_nodes(finer):
+                part = part + weight * np.exp(-fall(node * scale))
+            total = np.where(here, part, total)
     return total * scale
 
 
@@ -113,7 +127,7 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
             rest = two_sum(1.0, -t)
             slope = difference(multiply_pairs((p, 0.0 * p), rest), multiply_pairs((q, 0.0 * q), (t, 0.0 * t)))[0]
             low = slope >= 0
-            mantissa, k = exp_of_pair(_beta_exponent(p, q, t, rest))
+            mantissa, k = exp_of_pair(beta_exponent(p, q, (t, 0.0 * t), rest))
             args = ((p, q), (q, p), (t, rest[0]), (rest[0], t), (slope, -slope))
             tail = np.ldexp(_beta_tail(*[np.where(low, *v) for v in args]) * mantissa[0], k)
             out[poor] = np.where(low, tail, 1.0 - tail)
@@ -121,14 +135,14 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
     return out.astype(dtype).reshape(shape)[()]
 
 
-def beta_density_derivative(a: Any, b: Any, x: Any, *, n: int) -> Any:
+def density_in_x(a: Any, b: Any, x: Any, *, n: int) -> Any:
     """x^(a-1) (1-x)^(b-1) / B(a, b), differentiated n times in x."""
     (a, b, x), shape, dtype = flat_arrays(a, b, x)
     with np.errstate(all="ignore"):
         inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
         p, q, t = np.where(inside, a, 1.0), np.where(inside, b, 1.0), np.where(inside, x, 0.5)
         rest = two_sum(1.0, -t)
-        mantissa, k = exp_of_pair(_beta_exponent(p, q, t, rest, n + 1, 1))
+        mantissa, k = exp_of_pair(beta_exponent(p, q, (t, 0.0 * t), rest, n + 1, 1))
         # Leibniz's rule times x^n: C(n, k) (a-1) ... (a-k) (1-b) ... (n-k-b) r^(n-k), r = x / (1-x)
         ratio = over((t, 0.0 * t), rest)
         total: Pair = (0.0 * t, 0.0 * t)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.kernels.broadcasting import broadcast_arrays
 from gtape.kernels.complex_pairs import ComplexPair, in_pairs
 
 Array = Any
@@ -332,7 +333,7 @@ def _pow_derivative(x: Array, y: Array, *, n: int, m: int) -> Array:
     zero = np.equal(x, 0)
     power = _power(x, y - n)
     log = np.log(np.where(zero, 1, x)) if m else np.zeros_like(x)
-    x, y, log = np.broadcast_arrays(x, y, log)
+    x, y, log = broadcast_arrays(x, y, log)
     total = np.zeros_like(y)
     for k in range(min(m, n) + 1):
         c = tuple(_falling(n, k))

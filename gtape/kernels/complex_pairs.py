@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.kernels.broadcasting import broadcast_arrays, broadcast_shapes
 from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, exp_parts, over, sine_and_cosine, sum_pair, turn_and_rest
 from gtape.kernels.pairs import Pair, multiply_pairs
@@ -45,7 +46,7 @@ class ComplexPair:
         """The nearest complex128."""
         # the sign of a zero stays
         parts = [np.where(p[1] == 0, p[0], p[0] + p[1]) for p in (self.re, self.im)]
-        re, im = np.broadcast_arrays(*parts)
+        re, im = broadcast_arrays(*parts)
         out = np.empty(re.shape, np.complex128)
         out.real, out.imag = re, im
         return out
@@ -90,14 +91,14 @@ class ComplexPair:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         if method != "__call__" or options:
             return NotImplemented
-        made = _UFUNCS.get(ufunc.__name__)
+        made = _UFUNCS.get(ufunc)
         if made is not None:
             return made(*map(_lifted, inputs))
         value = ufunc(*[_lifted(v).rounded() for v in inputs])
         return _lifted(value) if value.dtype.kind == "c" else value
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
-        made = _FUNCTIONS.get(function.__name__)
+        made = _FUNCTIONS.get(function)
         return NotImplemented if made is None else made(*args, **options)
 
 
@@ -167,19 +168,19 @@ def _absolute(x: ComplexPair) -> Any:
     return np.hypot(x.real, x.imag)
 
 
-_UFUNCS: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b,
-    "subtract": lambda a, b: a - b,
-    "multiply": lambda a, b: a * b,
-    "divide": lambda a, b: a / b,
-    "negative": lambda a: -a,
-    "equal": lambda a, b: a == b,
-    "isnan": lambda a: np.isnan(a.real) | np.isnan(a.imag),
-    "absolute": _absolute,
-    "exp": _exp,
-    "log": _log,
-    "sqrt": _sqrt,
-    "cosh": lambda a: (_exp(a) + _exp(-a)) * 0.5,
+_UFUNCS: dict[Any, Callable[..., Any]] = {
+    np.add: lambda a, b: a + b,
+    np.subtract: lambda a, b: a - b,
+    np.multiply: lambda a, b: a * b,
+    np.divide: lambda a, b: a / b,
+    np.negative: lambda a: -a,
+    np.equal: lambda a, b: a == b,
+    np.isnan: lambda a: np.isnan(a.real) | np.isnan(a.imag),
+    np.absolute: _absolute,
+    np.exp: _exp,
+    np.log: _log,
+    np.sqrt: _sqrt,
+    np.cosh: lambda a: (_exp(a) + _exp(-a)) * 0.5,
 }
 
 
@@ -190,21 +191,21 @@ def _where(mask: Any, a: Any, b: Any) -> Any:
 
 
 def _filled(x: Any, value: Any) -> ComplexPair:
-    return _lifted(np.full(np.broadcast(x.re[0], x.im[0]).shape, value, np.complex128))
+    return _lifted(np.full(broadcast_shapes(np.shape(x.re[0]), np.shape(x.im[0])), value, np.complex128))
 
 
 def _together(*xs: Any) -> list[ComplexPair]:
     lifted = [_lifted(x) for x in xs]
-    parts = np.broadcast_arrays(*[p for x in lifted for p in (*x.re, *x.im)])
+    parts = broadcast_arrays(*[p for x in lifted for p in (*x.re, *x.im)])
     return [ComplexPair((a, b), (c, d)) for a, b, c, d in zip(*[iter(parts)] * 4, strict=True)]
 
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "where": _where,
-    "ones_like": lambda x: _filled(x, 1.0),
-    "zeros_like": lambda x: _filled(x, 0.0),
-    "full_like": _filled,
-    "broadcast_arrays": _together,
+_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    np.where: _where,
+    np.ones_like: lambda x: _filled(x, 1.0),
+    np.zeros_like: lambda x: _filled(x, 0.0),
+    np.full_like: _filled,
+    np.broadcast_arrays: _together,
 }
 
 

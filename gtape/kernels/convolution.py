@@ -163,9 +163,6 @@ def _split(a: Array, groups: int, axis: int) -> list[Array]:
     return np.split(a, groups, axis)
 
 
-# ---------------------------------------------------------------------------------------------- the three faces
-
-
 @_in_float32
 def correlate(
     x: Array, w: Array, *, strides: Sizes, dilations: Sizes, padding: tuple[tuple[int, int], ...], groups: int

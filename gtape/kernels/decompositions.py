@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.kernels.lapack import check_square, scale_of
 
 Array = Any
@@ -107,7 +108,7 @@ def tridiagonal_solve(diagonals: Array, rhs: Array) -> Array:
     m = diagonals.shape[-1]
     if diagonals.shape[-2] != 3 or rhs.ndim < 2 or rhs.shape[-2] != m:
         raise ValueError(f"diagonals [..., 3, m] and a right-hand side [..., m, k] are needed, not {rhs.shape}")
-    batch = np.broadcast_shapes(diagonals.shape[:-2], rhs.shape[:-2])
+    batch = broadcast_shapes(diagonals.shape[:-2], rhs.shape[:-2])
     wide = np.result_type(np.float64, diagonals, rhs)
     bands = np.broadcast_to(diagonals, (*batch, 3, m)).astype(wide)
     b = np.broadcast_to(rhs, (*batch, *rhs.shape[-2:])).astype(wide)

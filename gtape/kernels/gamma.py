@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from math import factorial
+from math import comb, factorial
 from typing import Any
 
 import numpy as np
 
+from gtape.kernels.broadcasting import broadcast_arrays
 from gtape.kernels.integrals import bernoulli
 from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import (
@@ -196,7 +197,7 @@ def _exp_of(log_factor: Pair, s: Any, q: Any, low: Any = 0.0) -> tuple[Any, Any]
 def polygamma(a: Any, x: Any) -> Any:
     """The a-th derivative of digamma at x, for whole a >= 0; NaN for other a."""
     dtype = np.result_type(a, x)
-    a, x = np.broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
+    a, x = broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
     out = np.full(x.shape, np.nan)
     for order in np.unique(a):
         if order >= 0 and order == np.floor(order) and np.isfinite(order):
@@ -342,10 +343,70 @@ def _zeta(s: Any, q: Any, log_factor: Pair | None = None, n: int = 0) -> Any:
     return np.ldexp(total * part, k - down)
 
 
-def zeta_derivative(s: Any, q: Any, *, n: int) -> Any:
-    """The n-th derivative in q of Hurwitz's zeta function: (-1)^n s (s+1) ... (s+n-1) zeta(s+n, q)."""
+def _times_linear(series: list[Any], c: Any) -> list[Any]:
+    """A power series times c plus its variable, to the same number of terms."""
+    return [c * v + (series[i - 1] if i else 0.0) for i, v in enumerate(series)]
+
+
+def _zeta_slopes(s: Any, q: Any, n: int, top: int) -> tuple[list[Any], Any]:
+    """The derivatives of zeta(s + n, q) in s up to `top` over a power of 2, and its exponent, for s > 1, q > 0.
+
+    They are sums over k of (-log(q+k))^j (q+k)^-(s+n); all terms but the first, for q < 1, have one sign.
+    """
+    gap = s + (n - 1.0)
+    s, low = two_sum(s, float(n))
+    down = np.where(q > 2.0**700, -400, 0)
+    totals = [(-np.log(q)) ** j for j in range(top + 1)]
+    for k in range(1, _DIRECT):
+        height, log = np.exp(-s * np.log1p(k / q)), -np.log(q + k)
+        totals = [t + height * log**j for j, t in enumerate(totals)]
+    last, x = np.exp(-s * np.log1p(_DIRECT / q)), q + _DIRECT
+    # Euler and Maclaurin's rest over x^-s, as a power series in s
+    rest = [np.ldexp(x, down) * (-1.0) ** j / gap ** (j + 1) for j in range(top + 1)]
+    term = [s / x, 1.0 / x, *[0.0 * x] * (top - 1)][: top + 1]
+    small = [np.full_like(x, 0.5), *[0.0 * x] * top]
+    for j, c in enumerate(_bernoulli_ratios(), 1):
+        small = [v + c * t for v, t in zip(small, term, strict=True)]
+        term = _times_linear(_times_linear(term, s + (2 * j - 1)), s + 2 * j)
+        term = [t / x / x for t in term]
+    rest = [r + np.ldexp(v, down) for r, v in zip(rest, small, strict=True)]
+    counts = (last > 1e-25) & (s < 4.0 * x)
+    for j in range(top + 1):
+        tail = sum(comb(j, i) * factorial(i) * (-np.log(x)) ** (j - i) * rest[i] for i in range(j + 1))
+        totals[j] = np.ldexp(totals[j], down) + np.where(counts, last * tail, 0.0)
+    part, e = _exp_of((0.0 * q, 0.0 * q), -s, q, -low)
+    return [t * part for t in totals], e - down
+
+
+def _zeta_in_orders(s: Any, q: Any, m: int, n: int) -> Any:
+    """As `zeta_derivative` for m > 0."""
     dtype = np.result_type(s, q)
     s, q = np.broadcast_arrays(np.asarray(s, np.float64), np.asarray(q, np.float64))
+    with np.errstate(all="ignore"):
+        inside = (s > 1.0) & (q > 0.0) & np.isfinite(q) & np.isfinite(s)
+        a, b = np.where(inside, s, 2.0), np.where(inside, q, 1.0)
+        factor = [np.ones_like(a), *[np.zeros_like(a)] * m]  # s (s+1) ... (s+n-1) as a power series in s
+        for j in range(n):
+            factor = _times_linear(factor, a + j)
+        slopes, k = _zeta_slopes(a, b, n, m)
+        total = sum(comb(m, i) * factorial(i) * factor[i] * slopes[m - i] for i in range(m + 1))
+        value = (-1.0) ** n * np.ldexp(total, k)
+        value = np.where(np.isnan(value), np.where(b > 1.0, 0.0, (-1.0) ** n * np.inf), value)
+        out = np.where(inside, value, np.nan)
+        out = np.where((s > 1) & (q == np.inf), 0.0, out)
+        out = np.where((s == 1.0) & (q > 0) & (n == 0), (-1.0) ** m * np.inf, out)
+    return out.astype(dtype)[()]
+
+
+def zeta_derivative(s: Any, q: Any, *, m: int = 0, n: int) -> Any:
+    """Hurwitz's zeta function, differentiated m times in s and n times in q.
+
+    n times in q: (-1)^n s (s+1) ... (s+n-1) zeta(s+n, q).
+    """
+    if m:
+        return _zeta_in_orders(s, q, m, n)
+    dtype = np.result_type(s, q)
+    s, q = broadcast_arrays(np.asarray(s, np.float64), np.asarray(q, np.float64))
     with np.errstate(all="ignore"):
         inside = (s > 1.0) & (q > 0.0) & np.isfinite(q) & np.isfinite(s)
         a, b = np.where(inside, s, 2.0), np.where(inside, q, 1.0)

@@ -8,12 +8,14 @@ large orders such an integral is good on both sides.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import comb, exp, factorial
 from typing import Any
 
 import numpy as np
 
+from gtape.kernels.broadcasting import broadcast_arrays
 from gtape.kernels.gamma import digamma_derivative, lgamma_pair, slope_of_positive
 from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, exp_parts, over, sum_pair
@@ -25,7 +27,7 @@ _FAR = 200.0  # from this order on the mass of the density lies close to log(x),
 def flat_arrays(*arrays: Any) -> tuple[list[Any], tuple[int, ...], Any]:
     """Flat float64 arrays of one size, their common shape and dtype."""
     dtype = np.result_type(*arrays)
-    together = np.broadcast_arrays(*[np.asarray(v, np.float64) for v in arrays])
+    together = broadcast_arrays(*[np.asarray(v, np.float64) for v in arrays])
     return [v.ravel() for v in together], together[0].shape, dtype
 
 
@@ -128,28 +130,33 @@ def gamma_density_derivative(a: Any, x: Any, *, m: int, n: int) -> Any:
     return out.astype(dtype).reshape(shape)[()]
 
 
-@lru_cache(maxsize=1)
-def decay_nodes() -> list[tuple[float, float]]:
+@lru_cache(maxsize=6)
+def decay_nodes(finer: int = 1) -> list[tuple[float, float]]:
     """Nodes and weights for integrals over u > 0 of functions that decay as exp(-u) or faster: u = exp(y - exp(-y))."""
-    step = 1.0 / 18.0
-    ys = [step * i for i in range(-68, 79)]
+    step = 1.0 / (18.0 * finer)
+    ys = [step * i for i in range(-68 * finer, 78 * finer + 1)]
     return [(u := exp(y - exp(-y)), step * u * (1.0 + exp(-y))) for y in ys]
+
+
+def _over_the_tail(fall: Callable[[Any], Any], high: Any, place: Callable[[Any], Any], m: int, a: Any) -> Any:
+    """The integral over s > 0 of exp(-fall(s)) a H_m at place(s); `fall` grows beyond 46 before `high`."""
+    low = np.zeros_like(high)
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        beyond = fall(middle) > 46.0
+        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+    others = _others(a + 1.0, m)
+    scale = high / 46.0
+    total = np.zeros_like(high)
+    for node, weight in decay_nodes():
+        s = node * scale
+        total = total + weight * np.exp(-fall(s)) * _logarithmic(place(s), others, m, a)[m]
+    return total * scale
 
 
 def _from_above(a: Any, x: Any, m: int, gap: Any) -> Any:
     """Minus the integral over u > 0 of exp(a u - x expm1(u)) a H_m at gap + u, for x not far below a."""
-    low, high = np.zeros_like(x), np.full_like(x, 60.0)
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        beyond = x * np.expm1(middle) - a * middle > 46.0
-        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
-    others = _others(a + 1.0, m)
-    scale = high / 46.0
-    total = np.zeros_like(x)
-    for node, weight in decay_nodes():
-        u = node * scale
-        total = total + weight * np.exp(a * u - x * np.expm1(u)) * _logarithmic(gap + u, others, m, a)[m]
-    return -total * scale
+    return -_over_the_tail(lambda u: x * np.expm1(u) - a * u, np.full_like(x, 60.0), lambda u: gap + u, m, a)
 
 
 @lru_cache(maxsize=1)
@@ -173,18 +180,7 @@ def _from_afar(a: Any, x: Any, m: int, gap: Any) -> Any:
             bend = bend * v + c
         return slope * s + x * (v * v * bend)
 
-    low, high = np.zeros_like(x), np.ones_like(x)
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        beyond = fall(middle) > 46.0
-        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
-    others = _others(a + 1.0, m)
-    scale = high / 46.0
-    total = np.zeros_like(x)
-    for node, weight in decay_nodes():
-        s = node * scale
-        total = total + weight * np.exp(-fall(s)) * _logarithmic(gap + side * s, others, m, a)[m]
-    return -side * total * scale
+    return -side * _over_the_tail(fall, np.ones_like(x), lambda s: gap + side * s, m, a)
 
 
 def _from_below(a: Any, x: Any, m: int, gap: Any) -> Any:

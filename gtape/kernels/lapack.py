@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from gtape.kernels.broadcasting import broadcast_shapes
+
 Array = Any
 _FEW = 64  # up to here Python compares numbers faster than NumPy
 
@@ -66,12 +68,24 @@ def _scales(a: Array, axis: int) -> Array | None:
 
 
 def _over_columns(f: Callable[[Array, Array], Array], a: Array, b: Array) -> Array:
-    """`f`, the solution of a x = b, with columns of `a` scaled: so each x overflows or underflows by itself."""
+    """`f`, the solution of a x = b, with columns of `a` and `b` scaled: so each x overflows or underflows by itself."""
     units = _scales(a, -2)
     if units is None:
         return f(a, b)
+    sizes = scale_of(b, axis=(-2,))
     with np.errstate(all="ignore"):
-        return f(a / units, b) / np.swapaxes(units, -1, -2)
+        return _unscaled(f(a / units, b / sizes), units, sizes)
+
+
+def _unscaled(x: Array, units: Array, sizes: Array) -> Array:
+    """The solution of a x = b from that for a / units and b / sizes, where these are powers of two for each column."""
+    ratio = sizes / np.swapaxes(units, -1, -2)
+    if ((ratio != 0) & np.isfinite(ratio)).all():
+        return x * ratio
+    # In two steps, because the ratio overflows or underflows.
+    exponent = np.frexp(sizes)[1] - np.frexp(np.swapaxes(units, -1, -2))[1]
+    one = np.ones_like(ratio)
+    return x * np.ldexp(one, exponent // 2) * np.ldexp(one, exponent - exponent // 2)
 
 
 def has_nan(a: Array) -> bool:
@@ -131,7 +145,7 @@ def _solve(a: Array, b: Array) -> Array:
     try:
         out = np.linalg.solve(a, b)
     except np.linalg.LinAlgError:
-        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
         a, b = np.broadcast_to(a, batch + a.shape[-2:]), np.broadcast_to(b, batch + b.shape[-2:])
         out = _one_by_one(np.linalg.solve, a, b, like=b)
     return _known_matrices(a, out)
@@ -185,19 +199,20 @@ def triangular_solve(a: Array, b: Array, *, lower: bool) -> Array:
     n = a.shape[-1]
     if b.ndim < 2 or b.shape[-2] != n:
         raise ValueError(f"the right-hand side must have shape [..., {n}, k], not {b.shape}")
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     wa = np.broadcast_to(widened(a), (*batch, n, n))
     wb = np.broadcast_to(widened(b), batch + b.shape[-2:])
     one = np.tril if lower else np.triu
     units = _scales(wa, -2)
     if units is not None:  # elements of the other triangle may be of any size
         units = scale_of(one(wa), axis=(-2,))
+        sizes = scale_of(wb, axis=(-2,))
         with np.errstate(all="ignore"):
-            wa = wa / units
+            wa, wb = wa / units, wb / sizes
     x = _substitute(wa, wb, lower) if n <= _SMALL else _by_lapack(wa, wb, lower)
     if units is not None:
         with np.errstate(all="ignore"):
-            x = x / np.swapaxes(units, -1, -2)
+            x = _unscaled(x, units, sizes)
     return x.astype(b.dtype, copy=False)
 
 
@@ -243,11 +258,21 @@ def _expanded(m: Array) -> Any:
     return total
 
 
+def _sign_and_log(a: Array) -> tuple[Array, Array]:
+    """Sign and logarithm of |det|, with columns scaled, because LAPACK's quotients by subnormal pivots are wrong."""
+    units = _scales(a, -2) if a.dtype in (np.float64, np.complex128) else None  # others are computed in these two
+    if units is None:
+        sign, log = np.linalg.slogdet(a)
+        return sign, log
+    sign, log = np.linalg.slogdet(a / units)
+    return sign, log + (np.frexp(units)[1] - 1).sum(axis=(-2, -1)) * np.log(2.0)
+
+
 def log_abs_det(a: Array) -> Array:
     """Logarithm of |det| of each matrix; -inf for a singular one."""
     check_square(a)
     w = widened(a)
-    value = with_infinities(w, np.linalg.slogdet(w)[1], lambda d: np.log(np.abs(d)))
+    value = with_infinities(w, _sign_and_log(w)[1], lambda d: np.log(np.abs(d)))
     return known(a, value).astype(a.dtype)[()]
 
 
@@ -255,4 +280,4 @@ def det_sign(a: Array) -> Array:
     """Sign of the determinant of each matrix; NaN where the determinant is."""
     check_square(a)
     w = widened(a)
-    return known(a, with_infinities(w, np.linalg.slogdet(w)[0], np.sign)).astype(a.dtype)[()]
+    return known(a, with_infinities(w, _sign_and_log(w)[0], np.sign)).astype(a.dtype)[()]

@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.kernels.broadcasting import broadcast_arrays
 from gtape.kernels.pair_functions import exact, horner_pair, over, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, sqrt_pair
 from gtape.kernels.polynomials import plus, slope, times
@@ -335,7 +336,7 @@ def _near_derivative(a: Any, z: Any, order: int, narrow: bool) -> Any:
 
 def _mapped(a: Any, z: Any, f: Any) -> Any:
     """Apply a function of flat float64 arrays where a is positive and both are finite; NaN elsewhere."""
-    a, z = np.broadcast_arrays(a, z)
+    a, z = broadcast_arrays(a, z)
     dtype = np.result_type(a, z)
     flat_a, flat_z = a.astype(np.float64).ravel(), z.astype(np.float64).ravel()
     out = np.full(flat_a.size, np.nan)
@@ -377,7 +378,6 @@ def gamma_draw_slope(a: Any, z: Any, *, order: int = 1) -> Any:
     Parameters
     ----------
     a, z : arrays that broadcast to each other, a positive
-    order : int
 
     Returns
     -------

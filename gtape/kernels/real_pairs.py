@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gtape.kernels.broadcasting import broadcast_arrays
 from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, exact, exp_parts, expm1_pair, over, power_pair, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, sqrt_pair
@@ -32,7 +33,7 @@ class RealPair:
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, high: Any, low: Any = 0.0) -> None:
-        self.high, self.low = np.broadcast_arrays(np.asarray(high, np.float64), np.asarray(low, np.float64))
+        self.high, self.low = broadcast_arrays(np.asarray(high, np.float64), np.asarray(low, np.float64))
 
     @property
     def pair(self) -> Pair:
@@ -90,13 +91,13 @@ class RealPair:
     __radd__, __rmul__ = __add__, __mul__
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        made = _UFUNCS.get(ufunc.__name__)
+        made = _UFUNCS.get(ufunc)
         if made is None or method != "__call__" or options:
             return NotImplemented
         return made(*map(_lifted, inputs))
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
-        made = _FUNCTIONS.get(function.__name__)
+        made = _FUNCTIONS.get(function)
         return NotImplemented if made is None else made(*args, **options)
 
 
@@ -127,28 +128,28 @@ def _chosen(mask: Any, a: Any, b: Any) -> RealPair:
     return RealPair(np.where(mask, a.high, b.high), np.where(mask, a.low, b.low))
 
 
-_UFUNCS: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b,
-    "subtract": lambda a, b: a - b,
-    "multiply": lambda a, b: a * b,
-    "divide": lambda a, b: a / b,
-    "less": lambda a, b: a < b,
-    "greater": lambda a, b: a > b,
-    "minimum": lambda a, b: _chosen(a < b, a, b),
-    "maximum": lambda a, b: _chosen(a > b, a, b),
-    "absolute": lambda a: _chosen(a.high < 0, -a, a),
-    "exp": _exp,
-    "expm1": _expm1,
-    "log": _log,
-    "log1p": lambda a: _log(a + 1.0),
-    "sqrt": lambda a: RealPair(*sqrt_pair(a.pair)),
+_UFUNCS: dict[Any, Callable[..., Any]] = {
+    np.add: lambda a, b: a + b,
+    np.subtract: lambda a, b: a - b,
+    np.multiply: lambda a, b: a * b,
+    np.divide: lambda a, b: a / b,
+    np.less: lambda a, b: a < b,
+    np.greater: lambda a, b: a > b,
+    np.minimum: lambda a, b: _chosen(a < b, a, b),
+    np.maximum: lambda a, b: _chosen(a > b, a, b),
+    np.absolute: lambda a: _chosen(a.high < 0, -a, a),
+    np.exp: _exp,
+    np.expm1: _expm1,
+    np.log: _log,
+    np.log1p: lambda a: _log(a + 1.0),
+    np.sqrt: lambda a: RealPair(*sqrt_pair(a.pair)),
 }
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "where": _chosen,
-    "max": lambda a: a.high.max(),
-    "ones_like": lambda a: RealPair(np.ones_like(a.high)),
-    "zeros_like": lambda a: RealPair(np.zeros_like(a.high)),
+_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    np.where: _chosen,
+    np.max: lambda a: a.high.max(),
+    np.ones_like: lambda a: RealPair(np.ones_like(a.high)),
+    np.zeros_like: lambda a: RealPair(np.zeros_like(a.high)),
 }
 
 

@@ -97,7 +97,8 @@ def sigmoid_derivative(x: Any, n: int) -> Any:
 def sigmoid_difference_derivative(x: Any, y: Any, *, n: int) -> Any:
     """n-th derivative of the sigmoid at x - y, n >= 1."""
     d, low = two_sum(x, np.negative(y))
-    return _sigmoid_family(d, np.where(np.abs(d) < 1e4, low, 0.0), n, 0)
+    d = np.where(np.equal(x, y), 0.0, d)  # equal infinities count as equal numbers
+    return _sigmoid_family(d, np.where((np.abs(d) < 1e4) & np.isfinite(low), low, 0.0), n, 0)
 
 
 @in_float64

@@ -77,13 +77,7 @@ def power_series(coefficients: Sequence[Fraction], n: int, x: Any) -> Pair:
 
 
 class LogSeries:
-    """scale * ((log(x) + constant) A(x) + B(x)) for small x > 0, with power series A (even, A(0) = 1) and B(0) = 0.
-
-    Parameters
-    ----------
-    scale, constant : Fraction
-    a, b : sequence of Fraction
-    """
+    """scale * ((log(x) + constant) A(x) + B(x)) for small x > 0, with power series A (even, A(0) = 1) and B(0) = 0."""
 
     def __init__(self, scale: Fraction, constant: Fraction, a: Sequence[Fraction], b: Sequence[Fraction]) -> None:
         self.scale, self.constant, self.a, self.b = scale, constant, tuple(a), tuple(b)
@@ -272,7 +266,6 @@ class Decaying:
     ----------
     rate : int
         0, 1 or -1.
-    power : Fraction
     series : sequence of Fraction
         Coefficients of S.
     """

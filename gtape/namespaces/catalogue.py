@@ -10,13 +10,13 @@ op imports only its own family. If the texts do not contain the name, all module
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from gtape.base.imports import import_module
 from gtape.declare.primitives import Primitive
 from gtape.namespaces import places
 
@@ -57,7 +57,7 @@ def _sources() -> dict[str, bytes]:
             import pkgutil
 
             for room in _ROOMS:
-                package = importlib.import_module(f"gtape.{room}")
+                package = import_module(f"gtape.{room}")
                 listed.update((m.name, b"") for m in pkgutil.walk_packages(package.__path__, f"gtape.{room}."))
         _texts.update(sorted(listed.items()))
     return _texts
@@ -86,7 +86,7 @@ def _declaring(name: str, *, exported: bool) -> list[str]:
 def load(name: str | None = None) -> None:
     """Import the modules that declare one primitive, or all modules, so that all primitives are declared."""
     for module in _sources() if name is None else _declaring(name, exported=False):
-        importlib.import_module(module)
+        import_module(module)
 
 
 def modules() -> dict[str, tuple[str, ...]]:
@@ -126,14 +126,7 @@ def names_in(namespace: str | None = None) -> list[str]:
 
 
 def find(name: str, namespace: str | None = None) -> Any:
-    """The function behind a public name, or None.
-
-    Parameters
-    ----------
-    name : str
-    namespace : str, optional
-        Only search this namespace.
-    """
+    """The function behind a public name, of one namespace if given; None if there is none."""
     if name.startswith("_"):
         return None
     found = _find(name, namespace, _declaring(name, exported=True))
@@ -145,7 +138,7 @@ def find(name: str, namespace: str | None = None) -> Any:
 def _find(name: str, namespace: str | None, where: Iterable[str]) -> Any:
     found = None
     for each in where:
-        module = importlib.import_module(each)
+        module = import_module(each)
         spaces = _spaces(module)
         if spaces is not None and (namespace is None or namespace in spaces):
             value = _public(module).get(name)
@@ -156,20 +149,9 @@ def _find(name: str, namespace: str | None, where: Iterable[str]) -> Any:
 
 
 def resolve(name: str, namespace: str | None = None, *, known: Callable[[], Iterable[str]] | None = None) -> Any:
-    """The function behind a public name.
+    """The function behind a public name, of one namespace if given.
 
-    Parameters
-    ----------
-    name : str
-    namespace : str, optional
-        Only search this namespace.
-    known : callable, optional
-        Gives further names of the namespace, for the error.
-
-    Raises
-    ------
-    AttributeError
-        If there is none; the error names similar spellings.
+    AttributeError if there is none; the error names similar spellings, also of the further names that `known` gives.
     """
     found = find(name, namespace)
     if found is None:
@@ -179,16 +161,9 @@ def resolve(name: str, namespace: str | None = None, *, known: Callable[[], Iter
 
 
 def namespace(space: str, names: dict[str, Any], more: Iterable[str] = ()) -> tuple[Any, Any]:
-    """The `__getattr__` and the `__dir__` of a module that has the ops of one namespace.
+    """The `__getattr__` and the `__dir__` of a module that has the ops of one namespace, "math", "nn" and so on.
 
-    Parameters
-    ----------
-    space : str
-        "math", "nn", "linalg" and so on.
-    names : dict
-        The module's globals, which keep the functions that were found.
-    more : iterable of str
-        Modules inside the namespace.
+    `names` are the module's globals, which keep the functions that were found; `more` are modules inside the namespace.
     """
     aliases, also = places.ALIASES.get(space, {}), places.ALSO_IN.get(space, frozenset())
 
@@ -206,18 +181,8 @@ def namespace(space: str, names: dict[str, Any], more: Iterable[str] = ()) -> tu
 
 
 def listed(namespace: str | None, more: Iterable[str] = ()) -> list[str]:
-    """The names that a namespace shows, sorted.
+    """The names that a namespace ("math", "nn" and so on; None for the top level) shows, sorted; `more` are not ops.
 
-    Parameters
-    ----------
-    namespace : str or None
-        "math", "nn", "linalg" and so on; None for the top level.
-    more : iterable of str
-        Its names besides ops.
-
-    Examples
-    --------
-    >>> from gtape.namespaces.catalogue import listed
     >>> "erf" in listed("math"), "erf" in listed(None), "exp" in listed(None)
     (True, False, True)
     """
@@ -233,9 +198,6 @@ def listed(namespace: str | None, more: Iterable[str] = ()) -> list[str]:
 def public_path(name: str, module: str) -> str:
     """The name under which users know an op of a module.
 
-    Examples
-    --------
-    >>> from gtape.namespaces.catalogue import public_path
     >>> public_path("relu", "gtape.ops.elementwise.selection")
     'tf.nn.relu'
     """
@@ -245,23 +207,8 @@ def public_path(name: str, module: str) -> str:
 
 
 def unknown(where: str, name: str, known: Iterable[str]) -> AttributeError:
-    """The error for a name that a namespace does not have, with similar names.
+    """The error for a name that the namespace `where`, such as "gtape.math", does not have, with similar names.
 
-    Parameters
-    ----------
-    where : str
-        The namespace, such as "gtape.math".
-    name : str
-        The missing name.
-    known : iterable of str
-        The names of the namespace.
-
-    Returns
-    -------
-    AttributeError
-
-    Examples
-    --------
     >>> import gtape
     >>> gtape.linalg.choleski
     Traceback (most recent call last):

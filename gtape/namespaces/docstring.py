@@ -49,16 +49,8 @@ def docstring_of(prim: Primitive) -> str:
     if n > 1 and prim.kind == "elementwise":
         lines.append("    Broadcast against each other.")
     lines += [f"{p} : static" for p in prim.params]
-    lines += [
-        "",
-        "Returns",
-        "-------",
-        _result(prim, names),
-        "",
-        "Raises",
-        "------",
-        "gtape.errors.InvalidArgumentError",
-    ]
+    lines += ["", "Returns", "-------", _result(prim, names)]
+    lines += ["", "Raises", "------", "gtape.errors.InvalidArgumentError"]
     lines.append("    For another dtype, for operands of different dtypes, or shapes that do not fit.")
     lines += _convention(prim).splitlines()
     if prim.example is not None:

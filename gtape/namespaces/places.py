@@ -25,6 +25,7 @@ ALIASES: dict[str, dict[str, str]] = {
 
 # Ops of other families that a namespace of TensorFlow also has.
 ALSO_IN: dict[str, frozenset[str]] = {
+    "dtypes": _names("cast complex saturate_cast"),
     "linalg": _names("eye l2_normalize"),
     "math": _names("l2_normalize log_softmax softmax"),
     "nn": _names("tanh"),
@@ -97,20 +98,10 @@ LEFT_OUT: dict[str, dict[str, frozenset[str]]] = {
 
 
 def shown(name: str, spaces: Sequence[str], namespace: str | None) -> bool:
-    """Whether a namespace lists an op.
+    """Whether a namespace ("math", "nn" and so on; None for the top level) lists an op.
 
-    Parameters
-    ----------
-    name : str
-        The op's public name.
-    spaces : sequence of str
-        The `NAMESPACES` of its module; names of a module with none are shown at the top level.
-    namespace : str or None
-        "math", "nn", "linalg" and so on; None for the top level.
+    `spaces` are the `NAMESPACES` of the op's module; names of a module with none are shown at the top level.
 
-    Examples
-    --------
-    >>> from gtape.namespaces.places import shown
     >>> [shown("relu", ("math", "nn"), n) for n in ("math", "nn", None)]
     [False, True, False]
     """

@@ -19,13 +19,8 @@ __all__ = ["get_current_name_scope", "get_logger", "inside_function", "is_symbol
 def get_logger() -> logging.Logger:
     """The logger of gtape's warnings, such as those on tensors that cannot be watched.
 
-    Returns
-    -------
-    logging.Logger
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.get_logger().name
     'gtape'
     """
@@ -42,7 +37,6 @@ def timestamp(name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> start = tf.timestamp()
     >>> bool(tf.timestamp() >= start)
     True
@@ -54,13 +48,8 @@ def timestamp(name: str | None = None) -> Tensor:
 def get_current_name_scope() -> str:
     """The prefix that `name_scope` gives to names of new variables, without the last slash.
 
-    Returns
-    -------
-    str
-
     Examples
     --------
-    >>> import gtape as tf
     >>> with tf.name_scope("encoder"):
     ...     print(tf.get_current_name_scope())
     encoder
@@ -72,13 +61,8 @@ def get_current_name_scope() -> str:
 def inside_function() -> bool:
     """Whether code is being traced: never, because functions run as plain Python.
 
-    Returns
-    -------
-    bool
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.inside_function()
     False
     """
@@ -93,13 +77,8 @@ def is_symbolic_tensor(tensor: Any) -> bool:
     ----------
     tensor : object
 
-    Returns
-    -------
-    bool
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.is_symbolic_tensor(tf.constant(1.0)), tf.is_symbolic_tensor(tf.keras.Input((2,)))
     (False, True)
     """

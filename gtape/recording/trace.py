@@ -9,10 +9,15 @@ from typing import Any
 from gtape.base.own_files import is_own
 from gtape.recording.record import TAPES, Session, get_stack
 
-__all__ = ["GradNode", "Trace", "branches_taken", "called_within_assertions", "note_branch", "user_line"]
+__all__ = [
+    "GradNode", "Trace", "branches_taken", "called_within_assertions", "conversions_made", "note_branch",
+    "note_conversion", "user_line",
+]  # fmt: skip
 
-# By session: (record, value, the user's line) of each tensor whose truth value Python took.
-_BRANCHES: weakref.WeakKeyDictionary[Session, list[tuple[Any, Any, Any]]] = weakref.WeakKeyDictionary()
+Noted = list[tuple[Any, Any, Any]]  # (record, value, the user's line)
+# By session: each tensor whose truth value Python took, and each tensor that became a number or an array.
+_BRANCHES: weakref.WeakKeyDictionary[Session, Noted] = weakref.WeakKeyDictionary()
+_CONVERSIONS: weakref.WeakKeyDictionary[Session, Noted] = weakref.WeakKeyDictionary()
 
 
 def _is_ours(frame: Any) -> bool:
@@ -59,9 +64,11 @@ class Trace:
     body : for custom gradients, the results of the function's body; a `GradNode` for a gradient
     body_origins : tuple of record or None
         The records of the body's results.
+    call : (function, arguments, keyword arguments) or None
+        The call of a custom gradient's function.
     """
 
-    __slots__ = ("body", "body_origins", "flows", "idle", "inputs", "line", "origins", "output")
+    __slots__ = ("body", "body_origins", "call", "flows", "idle", "inputs", "line", "origins", "output")
 
     def __init__(self, inputs: tuple[Any, ...], output: Any, stack: Any) -> None:
         self.inputs = inputs
@@ -73,6 +80,7 @@ class Trace:
         self.idle = False
         self.body: Any = None
         self.body_origins: tuple[Any, ...] = ()
+        self.call: Any = None
 
 
 class GradNode:
@@ -99,15 +107,29 @@ class GradNode:
 
 def note_branch(tensor: Any) -> None:
     """Keep a tensor whose truth value was taken, because a tie in its comparison makes the branch arbitrary."""
+    _note(_BRANCHES, tensor)
+
+
+def note_conversion(tensor: Any) -> None:
+    """Keep a tensor that became a number or an array, because its value may come back as a constant."""
+    _note(_CONVERSIONS, tensor)
+
+
+def _note(kept: weakref.WeakKeyDictionary[Session, Noted], tensor: Any) -> None:
     stack = get_stack()
     if not stack.trace or called_within_assertions():
         return
     line = user_line()
     for session in stack.sessions:
         if session.trace and session in tensor._record[TAPES].sessions:
-            _BRANCHES.setdefault(session, []).append((tensor._record, tensor._value, line))
+            kept.setdefault(session, []).append((tensor._record, tensor._value, line))
 
 
-def branches_taken(session: Any) -> list[tuple[Any, Any, Any]]:
+def branches_taken(session: Any) -> Noted:
     """(record, value, the user's line) of each truth value taken while a session recorded."""
     return _BRANCHES.get(session, [])
+
+
+def conversions_made(session: Any) -> Noted:
+    """(record, value, the user's line) of each tensor that became a number or an array while a session recorded."""
+    return _CONVERSIONS.get(session, [])

@@ -30,13 +30,9 @@ class Note:
     """
 
     def __init__(
-        self,
-        newest: str | None = None,
-        kept: list[str] | None = None,
-        unfinished: list[str] | None = None,
-        doomed: list[str] | None = None,
-        written: int = 0,
-    ) -> None:
+        self, newest: str | None = None, kept: list[str] | None = None, unfinished: list[str] | None = None,
+        doomed: list[str] | None = None, written: int = 0,
+    ) -> None:  # fmt: skip
         self.newest, self.kept = newest, list(kept or [])
         self.unfinished, self.doomed, self.written = list(unfinished or []), list(doomed or []), written
 

@@ -42,15 +42,9 @@ def part_stem(name: str) -> str:
 def new_file(path: str, before: Callable[[], None] | None = None, *, nameless: bool = False) -> Iterator[BinaryIO]:
     """Write a file of bytes, which replaces the old one at the end of the block; an exception changes nothing.
 
-    Parameters
-    ----------
-    path : str
-        A link of this name is replaced; its target stays.
-    before : callable, optional
-        Called when the new file is on the disk and before it replaces the old one.
-    nameless : bool
-        Give the file a name only when it is on the disk, on systems with nameless files, such as Linux, so that a
-        killed process leaves nothing behind.
+    A link of this name is replaced; its target stays. `before` is called when the new file is on the disk and before it
+    replaces the old one. A `nameless` file gets its name only when it is on the disk, on systems with nameless files,
+    such as Linux, so that a killed process leaves nothing behind.
     """
     folder, name = os.path.split(path)
     folder = folder or os.curdir

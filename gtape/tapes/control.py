@@ -26,7 +26,6 @@ _stop = elementwise(
     _same,
     None,
     ints=True,
-    public=False,
     complex=True,
     summary="x, as a constant.",
     role="stop",

@@ -12,6 +12,7 @@ from typing import Any
 from gtape import nest
 from gtape.base.blocks import block
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.errors import InvalidArgumentError
 from gtape.recording import record
@@ -57,7 +58,6 @@ def cond(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.Variable(3.0)
     >>> with tf.GradientTape() as tape:
     ...     y = tf.cond(x > 0.0, lambda: x * x, lambda: -x)
@@ -95,6 +95,7 @@ def _pairs(pred_fn_pairs: Any) -> list[tuple[Any, Callable[[], Any]]]:
 
 
 @diagnosed
+@documented_like(cond)
 def case(
     pred_fn_pairs: Any, default: Callable[[], Any] | None = None, exclusive: bool = False, strict: bool = False,
     name: str = "case",
@@ -112,11 +113,6 @@ def case(
     strict : bool
         Whether a returned list of one element stays a list.
 
-    Returns
-    -------
-    object
-        The result of the chosen function.
-
     Raises
     ------
     TypeError
@@ -128,7 +124,6 @@ def case(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.constant(2.0)
     >>> float(tf.case([(x < 1.0, lambda: x), (x < 5.0, lambda: x * 10.0)], default=lambda: -x))
     20.0
@@ -180,6 +175,7 @@ def _branches(branch_fns: Any) -> dict[int, Callable[[], Any]]:
 
 
 @diagnosed
+@documented_like(cond)
 def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] | None = None, name: Any = None) -> Any:
     """Call the function with a given number.
 
@@ -192,11 +188,6 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] |
     default : callable, optional
         Called for any other number; by default the function with the greatest number.
 
-    Returns
-    -------
-    object
-        The result of the chosen function.
-
     Raises
     ------
     TypeError
@@ -206,7 +197,6 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] |
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.switch_case(tf.constant(1), [lambda: "zero", lambda: "one"])
     'one'
     """
@@ -225,16 +215,10 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] |
 
 @diagnosed
 def while_loop(
-    cond: Callable[..., Any],
-    body: Callable[..., Any],
-    loop_vars: Any,
-    shape_invariants: Any = None,
-    parallel_iterations: int = 10,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    maximum_iterations: Any = None,
+    cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, shape_invariants: Any = None,
+    parallel_iterations: int = 10, back_prop: bool = True, swap_memory: bool = False, maximum_iterations: Any = None,
     name: str | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Repeat `body` while `cond` holds; gradients flow through the passes that ran.
 
     Parameters
@@ -266,7 +250,6 @@ def while_loop(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.Variable(2.0)
     >>> with tf.GradientTape() as tape:
     ...     _, y = tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * x), (0, 1.0))
@@ -319,9 +302,6 @@ def _result(x: Any, back_prop: bool) -> Any:
     return stop_gradient(t)
 
 
-# ---------------------------------------------------------------------------------- what only a graph needs
-
-
 @diagnosed
 def group(*inputs: Any, **kwargs: Any) -> None:
     """Do nothing, because the arguments have run already.
@@ -333,10 +313,6 @@ def group(*inputs: Any, **kwargs: Any) -> None:
     **kwargs
         ``name``, which TensorFlow has.
 
-    Returns
-    -------
-    None
-
     Raises
     ------
     ValueError
@@ -344,7 +320,6 @@ def group(*inputs: Any, **kwargs: Any) -> None:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> v = tf.Variable(1.0)
     >>> tf.group(v.assign(2.0))
     """
@@ -357,13 +332,8 @@ def group(*inputs: Any, **kwargs: Any) -> None:
 def no_op(name: str | None = None) -> None:
     """Do nothing.
 
-    Returns
-    -------
-    None
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.no_op()
     """
 

@@ -34,16 +34,8 @@ __all__ = ["explain"]
 def explain(tape: Any, y: Any, x: Any) -> str:
     """Explain in words why the gradient of `y` with respect to `x` is None, zero, NaN or connected.
 
-    Parameters
-    ----------
-    tape : GradientTape
-        Persistent, or not used up yet. With ``verify=True`` it also knows ops without a derivative, and source lines.
-    y, x : tensor or variable, or structures of them
-        Each member of a structure gets a line.
-
-    Returns
-    -------
-    str
+    The tape is persistent, or not used up yet. With ``verify=True`` it also knows ops without a derivative, and source
+    lines. In structures `y` and `x`, each member gets a line.
     """
     if nest.is_nested(y) or nest.is_nested(x):
         return _each(tape, y, x)

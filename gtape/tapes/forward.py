@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from gtape import errors, nest
 from gtape.base import late
 from gtape.base.blocks import Leaving
 from gtape.base.shown import shown
-from gtape.base.verification import verify_mode
+from gtape.base.verification import is_switched_off, verify_mode
 from gtape.engine.requests import UnconnectedGradients, wants_zeros, zeros_for
 from gtape.engine.rules import absorb_zeros
 from gtape.engine.worlds import TAPE
@@ -23,27 +23,16 @@ from gtape.tensors.variable import Variable
 
 __all__ = ["ForwardAccumulator", "jvp_of"]
 
+_K = TypeVar("_K")
+
 
 def jvp_of(
-    xp: Any,
-    prim: Any,
-    tangents: list[Any],
-    y: Any,
-    xs: tuple[Any, ...],
-    params: dict[str, Any],
+    xp: Any, prim: Any, tangents: list[Any], y: Any, xs: tuple[Any, ...], params: dict[str, Any],
     out_shape: tuple[int, ...],
-) -> Any:
+) -> Any:  # fmt: skip
     """The tangent of one op's output in the world `xp`; None when no connected input has a tangent.
 
-    Parameters
-    ----------
-    xp : world
-    prim : Primitive
-    tangents : list
-        For each argument its tangent or None.
-    y, xs : output and inputs as values of that world
-    params : dict
-    out_shape : tuple of int
+    `tangents` has a tangent or None for each argument; `y` and `xs` are output and inputs as values of that world.
     """
     if prim.variadic:
         if all(t is None for t in tangents):
@@ -259,19 +248,30 @@ class ForwardAccumulator:
         if not isinstance(x, (Tensor, Variable)):
             raise errors.NotATensorError(f"jvp() looks up tensors and variables, not {type(x).__name__} ({shown(x)})")
         found = self._push.tangent(x)
-        if self._mode and x._layout.inexact and _traced(x._record):
+        if self._mode and x._layout.inexact and _traced(x._record) and not is_switched_off():
             late.flag.check_jvp(
                 self._session,
                 [p for p, _ in self._directions],
                 [t for _, t in self._directions],
                 x,
                 found,
-                strict=self._mode == "strict",
+                mode=self._mode,
             )
         if found is None and zero:
             return zeros_for(x)
         return found
 
+    # A tangent may be None or IndexedSlices, so that `Any` stands beside `Tensor`.
+    @overload
+    def jvp(self, primals: Tensor | Variable, unconnected_gradients: Any = ...) -> Tensor | Any: ...
+    @overload
+    def jvp(self, primals: list[Any], unconnected_gradients: Any = ...) -> list[Tensor | Any]: ...
+    @overload
+    def jvp(self, primals: tuple[Any, ...], unconnected_gradients: Any = ...) -> tuple[Tensor | Any, ...]: ...
+    @overload
+    def jvp(self, primals: dict[_K, Any], unconnected_gradients: Any = ...) -> dict[_K, Tensor | Any]: ...
+    @overload
+    def jvp(self, primals: Any, unconnected_gradients: Any = ...) -> Any: ...
     def jvp(self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:
         """The tangents of tensors that were computed inside the block.
 

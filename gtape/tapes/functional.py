@@ -13,6 +13,7 @@ import numpy as np
 
 from gtape import dtypes, nest
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.base.tensor_spec import TensorSpec
 from gtape.errors import InvalidArgumentError, OutOfRangeError
@@ -73,16 +74,10 @@ def _spec(signature: Any) -> TensorSpec:
 
 @diagnosed
 def map_fn(
-    fn: Callable[[Any], Any],
-    elems: Any,
-    dtype: Any = None,
-    parallel_iterations: int | None = None,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    infer_shape: bool = True,
-    name: str | None = None,
+    fn: Callable[[Any], Any], elems: Any, dtype: Any = None, parallel_iterations: int | None = None,
+    back_prop: bool = True, swap_memory: bool = False, infer_shape: bool = True, name: str | None = None,
     fn_output_signature: Any = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Apply a function to each row, and stack the results.
 
     Parameters
@@ -113,7 +108,6 @@ def map_fn(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.map_fn(lambda row: tf.reduce_sum(row), tf.constant([[1.0, 2.0], [3.0, 4.0]])).numpy()
     array([3., 7.], dtype=float32)
     >>> tf.map_fn(lambda i: i > 1, tf.constant([1, 2]), fn_output_signature=tf.bool).numpy()
@@ -180,7 +174,6 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.constant([[1.0, 2.0], [3.0, 4.0]])
     >>> tf.vectorized_map(lambda r: tf.tensordot(r, r, 1), x).numpy()
     array([ 5., 25.], dtype=float32)
@@ -205,9 +198,6 @@ def _repeated(t: Tensor, n: int) -> Tensor:
     from gtape.declare.primitives import REGISTRY
 
     return REGISTRY["broadcast_to"](t, shape=(n, *t._layout.shape[1:]))
-
-
-# ---------------------------------------------------------------------------------------------- folds and scans
 
 
 def _carried(before: Any, after: Any, what: str) -> Any:
@@ -280,7 +270,6 @@ def foldl(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.foldl(lambda a, x: 10.0 * a + x, tf.constant([1.0, 2.0, 3.0])))
     123.0
     """
@@ -288,30 +277,15 @@ def foldl(
 
 
 @diagnosed
+@documented_like(foldl)
 def foldr(
     fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10,
     back_prop: bool = True, swap_memory: bool = False, name: str | None = None,
 ) -> Any:  # fmt: skip
     """Combine all rows into one value, from the last to the first.
 
-    Parameters
-    ----------
-    fn, elems, initializer, parallel_iterations, back_prop, swap_memory, name
-        As for `foldl`.
-
-    Returns
-    -------
-    tensor or nest
-        The last accumulator.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `foldl`.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.foldr(lambda a, x: 10.0 * a + x, tf.constant([1.0, 2.0, 3.0])))
     321.0
     """
@@ -319,30 +293,20 @@ def foldr(
 
 
 @diagnosed
+@documented_like(foldl)
 def scan(
-    fn: Callable[[Any, Any], Any],
-    elems: Any,
-    initializer: Any = None,
-    parallel_iterations: int = 10,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    infer_shape: bool = True,
-    reverse: bool = False,
+    fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10,
+    back_prop: bool = True, swap_memory: bool = False, infer_shape: bool = True, reverse: bool = False,
     name: str | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Combine rows from the first to the last, and stack all accumulators.
 
     Parameters
     ----------
-    fn : callable
-        ``fn(accumulator, row) -> accumulator``.
-    elems : tensor or nest of tensors, each with at least one axis
     initializer : tensor or nest, optional
         The accumulator before the first row, not part of the result; by default the first row, which is part of it.
     parallel_iterations, swap_memory, infer_shape, name
         TensorFlow has them; they change nothing.
-    back_prop : bool
-        Whether gradients flow back.
     reverse : bool
         Whether to go from the last row to the first; the results keep the places of their rows.
 
@@ -351,16 +315,8 @@ def scan(
     tensor or nest
         In the structure of the accumulator, with the rows of `elems`.
 
-    Raises
-    ------
-    TypeError, ValueError
-        When `fn` is not a function, `elems` have no first axis, or the accumulator changes its structure.
-    gtape.errors.OutOfRangeError
-        When there are no rows and no `initializer`.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.scan(lambda a, x: a + x, tf.constant([1.0, 2.0, 3.0])).numpy()
     array([1., 3., 6.], dtype=float32)
     >>> tf.scan(lambda a, x: a * x, tf.constant([1.0, 2.0, 3.0]), initializer=10.0, reverse=True).numpy()

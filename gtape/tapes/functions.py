@@ -159,10 +159,6 @@ class Function:
             As in a call, with a TensorSpec or an example in place of each tensor; other values are fixed. Optional
             with an `input_signature`.
 
-        Returns
-        -------
-        ConcreteFunction
-
         Raises
         ------
         TypeError
@@ -170,7 +166,6 @@ class Function:
 
         Examples
         --------
-        >>> import gtape as tf
         >>> double = tf.function(lambda x: 2.0 * x)
         >>> concrete = double.get_concrete_function(tf.TensorSpec([2], tf.float32))
         >>> concrete(tf.constant([1.0, 2.0])).numpy(), concrete.output_shapes
@@ -281,7 +276,6 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
 
     Examples
     --------
-    >>> import gtape as tf
     >>> @tf.function
     ... def double(x):
     ...     return 2.0 * x
@@ -318,15 +312,9 @@ def _listed(x: Any) -> list[Any]:
 
 @diagnosed
 def gradients(
-    ys: Any,
-    xs: Any,
-    grad_ys: Any = None,
-    name: str = "gradients",
-    gate_gradients: bool = False,
-    aggregation_method: Any = None,
-    stop_gradients: Any = None,
-    unconnected_gradients: Any = UnconnectedGradients.NONE,
-) -> list[Any]:
+    ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", gate_gradients: bool = False,
+    aggregation_method: Any = None, stop_gradients: Any = None, unconnected_gradients: Any = UnconnectedGradients.NONE,
+) -> list[Tensor | Any]:  # fmt: skip
     """The gradient of the sum of `ys` with respect to each of `xs`, inside a `function`.
 
     Parameters
@@ -356,7 +344,6 @@ def gradients(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> @tf.function
     ... def example():
     ...     a = tf.constant(0.0)
@@ -386,7 +373,7 @@ def gradients(
 @diagnosed
 def hessians(
     ys: Any, xs: Any, gate_gradients: bool = False, aggregation_method: Any = None, name: str = "hessians"
-) -> list[Any]:
+) -> list[Tensor | Any]:
     """The Hessian of the sum of `ys` with respect to each of `xs`, inside a `function`.
 
     Parameters
@@ -408,7 +395,6 @@ def hessians(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> @tf.function
     ... def curvature(x):
     ...     return tf.hessians(x[0] * x[0] * x[1], x)[0]

@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape import dtypes, nest
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.escaping import plain
 from gtape.base.shown import shown
 from gtape.base.tensor_spec import TensorSpec
@@ -69,7 +70,6 @@ def py_function(func: Callable[..., Any] | None = None, inp: Any = None, Tout: A
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.Variable(3.0)
     >>> with tf.GradientTape() as tape:
     ...     y = tf.py_function(lambda t: t * t, [x], tf.float32)
@@ -96,6 +96,7 @@ def py_function(func: Callable[..., Any] | None = None, inp: Any = None, Tout: A
 
 
 @diagnosed
+@documented_like(py_function)
 def numpy_function(
     func: Callable[..., Any] | None = None, inp: Any = None, Tout: Any = None, stateful: bool = True, name: Any = None
 ) -> Any:
@@ -105,27 +106,13 @@ def numpy_function(
     ----------
     func : callable
         Takes an array for each item of `inp`.
-    inp : list of tensors or numbers
     Tout : dtype or list of dtypes
         The dtypes of the results. Python numbers take that dtype, arrays must have it.
     stateful : bool
         TensorFlow has it; it changes nothing.
 
-    Returns
-    -------
-    tensor or list of tensors
-        In the structure of `Tout`.
-
-    Raises
-    ------
-    TypeError
-        When `func` is not a function.
-    gtape.errors.InvalidArgumentError
-        When the results do not fit `Tout`.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> import numpy as np
     >>> tf.numpy_function(np.cumsum, [tf.constant([1.0, 2.0])], tf.float32).numpy()
     array([1., 3.], dtype=float32)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
 from gtape import dtypes, nest
 from gtape.base.blocks import Leaving, block, is_open
 from gtape.base.shown import shown
-from gtape.base.verification import verify_mode
+from gtape.base.verification import Mode, checked_mode, verify_mode
 from gtape.engine.differentiation import differentiate
 from gtape.engine.jacobians import batch_jacobian, jacobians, release
 from gtape.engine.requests import (
@@ -32,6 +32,8 @@ from gtape.tensors.tensor import Tensor, wrap
 from gtape.tensors.variable import Variable
 
 __all__ = ["GradientTape"]
+
+_K = TypeVar("_K")
 
 
 def _warn(text: str, *args: Any) -> None:
@@ -78,9 +80,10 @@ class GradientTape:
         Whether gradients may be taken more than once.
     watch_accessed_variables : bool
         Whether trainable variables are watched when they are read inside the block.
-    verify : bool or "strict", keyword only
+    verify : bool, "strict" or gtape.verify.Options, keyword only
         Check every gradient against the exact derivative; raises `VerificationError` when they disagree.
-        "strict" raises also when a gradient cannot be decided, which otherwise only warns.
+        "strict" raises also when a gradient cannot be decided, which otherwise only warns. Options say which verdicts
+        raise, and what is checked. By default `verifying` blocks and the environment variable GTAPE_VERIFY decide.
 
     Examples
     --------
@@ -93,11 +96,11 @@ class GradientTape:
     <gtape.Tensor: shape=(), dtype=float32, numpy=6.0>
     """
 
-    def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True, *, verify: Any = None) -> None:
-        if verify is not None and not (
-            (isinstance(verify, int) and verify in (0, 1)) or (isinstance(verify, str) and verify == "strict")
-        ):
-            raise ValueError(f"verify takes True, False or 'strict', not {shown(verify)}")
+    def __init__(
+        self, persistent: bool = False, watch_accessed_variables: bool = True, *, verify: Mode | None = None
+    ) -> None:
+        if verify is not None:
+            verify = checked_mode(verify, "verify takes")
         try:
             self._persistent = bool(persistent)
             self._watch_accessed = bool(watch_accessed_variables)
@@ -131,11 +134,6 @@ class GradientTape:
         if not self._watch_accessed:
             session.watch_accessed = False
         return session
-
-    @property
-    def _recording(self) -> bool:
-        session = self._session
-        return session is not None and session.inside is not None
 
     def __enter__(self) -> GradientTape:
         entered = None
@@ -329,6 +327,27 @@ class GradientTape:
         if self._session is session:
             self._session = None
 
+    # A gradient may be None or IndexedSlices, so that `Any` stands beside `Tensor`.
+    @overload
+    def gradient(
+        self, target: Any, sources: Tensor | Variable, output_gradients: Any = ..., unconnected_gradients: Any = ...
+    ) -> Tensor | Any: ...
+    @overload
+    def gradient(
+        self, target: Any, sources: list[Any], output_gradients: Any = ..., unconnected_gradients: Any = ...
+    ) -> list[Tensor | Any]: ...
+    @overload
+    def gradient(
+        self, target: Any, sources: tuple[Any, ...], output_gradients: Any = ..., unconnected_gradients: Any = ...
+    ) -> tuple[Tensor | Any, ...]: ...
+    @overload
+    def gradient(
+        self, target: Any, sources: dict[_K, Any], output_gradients: Any = ..., unconnected_gradients: Any = ...
+    ) -> dict[_K, Tensor | Any]: ...
+    @overload
+    def gradient(
+        self, target: Any, sources: Any, output_gradients: Any = ..., unconnected_gradients: Any = ...
+    ) -> Any: ...
     def gradient(
         self,
         target: Any,
@@ -461,14 +480,55 @@ class GradientTape:
             results.append(result_of(c, s))
         return results if flat is sources else results[0]
 
+    @overload
+    def jacobian(
+        self,
+        target: Any,
+        sources: Tensor | Variable,
+        unconnected_gradients: Any = ...,
+        parallel_iterations: Any = ...,
+        experimental_use_pfor: bool = ...,
+    ) -> Tensor | Any: ...
+    @overload
+    def jacobian(
+        self,
+        target: Any,
+        sources: list[Any],
+        unconnected_gradients: Any = ...,
+        parallel_iterations: Any = ...,
+        experimental_use_pfor: bool = ...,
+    ) -> list[Tensor | Any]: ...
+    @overload
+    def jacobian(
+        self,
+        target: Any,
+        sources: tuple[Any, ...],
+        unconnected_gradients: Any = ...,
+        parallel_iterations: Any = ...,
+        experimental_use_pfor: bool = ...,
+    ) -> tuple[Tensor | Any, ...]: ...
+    @overload
+    def jacobian(
+        self,
+        target: Any,
+        sources: dict[_K, Any],
+        unconnected_gradients: Any = ...,
+        parallel_iterations: Any = ...,
+        experimental_use_pfor: bool = ...,
+    ) -> dict[_K, Tensor | Any]: ...
+    @overload
     def jacobian(
         self,
         target: Any,
         sources: Any,
-        unconnected_gradients: Any = UnconnectedGradients.NONE,
-        parallel_iterations: int | None = None,
-        experimental_use_pfor: bool = True,
-    ) -> Any:
+        unconnected_gradients: Any = ...,
+        parallel_iterations: Any = ...,
+        experimental_use_pfor: bool = ...,
+    ) -> Any: ...
+    def jacobian(
+        self, target: Any, sources: Any, unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None, experimental_use_pfor: bool = True,
+    ) -> Any:  # fmt: skip
         """The Jacobian of one target with respect to the sources, in one batched sweep.
 
         Parameters
@@ -539,13 +599,9 @@ class GradientTape:
             )
 
     def batch_jacobian(
-        self,
-        target: Any,
-        source: Any,
-        unconnected_gradients: Any = UnconnectedGradients.NONE,
-        parallel_iterations: int | None = None,
-        experimental_use_pfor: bool = True,
-    ) -> Tensor:
+        self, target: Any, source: Any, unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None, experimental_use_pfor: bool = True,
+    ) -> Tensor:  # fmt: skip
         """The Jacobian of each row of a target with respect to the same row of a source.
 
         Parameters

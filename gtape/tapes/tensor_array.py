@@ -80,19 +80,10 @@ class TensorArray:
     """
 
     def __init__(
-        self,
-        dtype: Any,
-        size: Any = None,
-        dynamic_size: bool | None = None,
-        clear_after_read: bool | None = None,
-        tensor_array_name: str | None = None,
-        handle: Any = None,
-        flow: Any = None,
-        infer_shape: bool = True,
-        element_shape: Any = None,
-        colocate_with_first_write_call: bool = True,
-        name: str | None = None,
-    ) -> None:
+        self, dtype: Any, size: Any = None, dynamic_size: bool | None = None, clear_after_read: bool | None = None,
+        tensor_array_name: str | None = None, handle: Any = None, flow: Any = None, infer_shape: bool = True,
+        element_shape: Any = None, colocate_with_first_write_call: bool = True, name: str | None = None,
+    ) -> None:  # fmt: skip
         if size is None:
             if not dynamic_size:
                 raise ValueError("Size must be provided if handle is not provided: TensorArray(dtype, size=...)")
@@ -179,13 +170,7 @@ class TensorArray:
         return self
 
     def grad(self, source: Any, flow: Any = None, name: str | None = None) -> Any:
-        """Raise NotImplementedError, because gradients come from a tape.
-
-        Raises
-        ------
-        NotImplementedError
-            Always.
-        """
+        """Raise NotImplementedError, because gradients come from a tape."""
         raise NotImplementedError("TensorArray.grad is not supported when executing eagerly; use a GradientTape")
 
     def read(self, index: Any, name: str | None = None) -> Tensor:

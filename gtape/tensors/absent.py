@@ -67,13 +67,8 @@ class _Absent:
 def put_on(cls: type) -> None:
     """Make a class and its subclasses name replacements for absent attributes.
 
-    Parameters
-    ----------
-    cls : type
-        Its existing attributes, and those of subclasses, are not changed. `dir` does not list the absent ones.
+    Existing attributes, also of subclasses, are not changed. `dir` does not list the absent ones.
 
-    Examples
-    --------
     >>> import gtape as tf
     >>> tf.constant([1.0, 2.0]).sum()
     Traceback (most recent call last):

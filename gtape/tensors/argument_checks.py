@@ -1,4 +1,7 @@
-"""Checks of arguments of classes: numbers, sizes, names. Errors name the class and the argument."""
+"""Checks of arguments of classes: numbers, sizes, names. Errors name the class and the argument.
+
+They are ValueErrors; `function`, `each`, `dtype` and `settings` raise TypeErrors.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +35,7 @@ def _wrong(owner: Any, name: str, wanted: str, value: Any) -> ValueError:
 
 
 def whole(owner: Any, name: str, value: Any, *, least: int | None = None, most: float = _LARGEST) -> int:
-    """Check for a whole number of at least `least` and magnitude at most `most`; not a float or a string.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Check for a whole number of at least `least` and magnitude at most `most`; not a float or a string."""
     try:
         found = operator.index(value)
     except (TypeError, ValueError):  # NumPy's masked numbers raise ValueError
@@ -68,12 +66,7 @@ def _real(value: Any) -> float | None:
 def number(
     owner: Any, name: str, value: Any, accepted: Callable[[float], bool] | None = None, wanted: str = "must be a number"
 ) -> float:
-    """Check for a real number for which `accepted` is true; `wanted` tells the requirement. An int stays an int.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Check for a real number for which `accepted` is true; `wanted` tells the requirement. An int stays an int."""
     found = _real(value)
     if found is None or (accepted is not None and not accepted(found)):
         raise _wrong(owner, name, wanted, value)
@@ -81,13 +74,7 @@ def number(
 
 
 def flag(owner: Any, name: str, value: Any) -> bool:
-    """The truth value of a setting.
-
-    Raises
-    ------
-    ValueError
-        For a value without one, such as an array of several elements.
-    """
+    """The truth value of a setting; arrays of several elements have none."""
     if value.__class__ is bool:
         return bool(value)
     if (is_tensor(value) or isinstance(value, np.ndarray)) and math.prod(d or 0 for d in tuple(value.shape)) != 1:
@@ -99,34 +86,19 @@ def flag(owner: Any, name: str, value: Any) -> bool:
 
 
 def text(owner: Any, name: str, value: Any) -> str:
-    """Check for a string.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Check for a string."""
     if not isinstance(value, str):
         raise _wrong(owner, name, "must be a string", value)
     return value
 
 
 def name_of(owner: Any, value: Any, default: str) -> str:
-    """The given name, or the default for None and an empty name.
-
-    Raises
-    ------
-    ValueError
-    """
+    """The given name, or the default for None and an empty name."""
     return default if value is None else (text(owner, "name", value) or default)
 
 
 def choice(owner: Any, name: str, value: Any, options: Iterable[str]) -> str:
-    """Check for one of several strings, in upper or lower case.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Check for one of several strings, in upper or lower case."""
     known = tuple(options)
     found = value.lower() if isinstance(value, str) else None
     if found not in known:
@@ -138,24 +110,14 @@ def choice(owner: Any, name: str, value: Any, options: Iterable[str]) -> str:
 
 
 def function(owner: Any, name: str, value: Any) -> Any:
-    """Check for a callable.
-
-    Raises
-    ------
-    TypeError
-    """
+    """Check for a callable."""
     if not callable(value):
         raise TypeError(f"{owner_of(owner)}: `{name}` must be callable. Received: {name}={shown(value)}")
     return value
 
 
 def each(owner: Any, name: str, value: Any, wanted: str = "a list") -> list[Any]:
-    """The items of an iterable, except of strings, mappings and classes.
-
-    Raises
-    ------
-    TypeError
-    """
+    """The items of an iterable, except of strings, mappings and classes."""
     if not isinstance(value, (str, bytes, bytearray, Mapping, type)):
         try:
             return list(value)
@@ -166,12 +128,7 @@ def each(owner: Any, name: str, value: Any, wanted: str = "a list") -> list[Any]
 
 
 def sizes(owner: Any, name: str, value: Any, rank: int, least: int = 1) -> tuple[int, ...]:
-    """A whole number for each of `rank` axes, from one number or several.
-
-    Raises
-    ------
-    ValueError
-    """
+    """A whole number for each of `rank` axes, from one number or several."""
     try:
         given = list(value) if isinstance(value, (tuple, list, np.ndarray, Tensor)) else [value] * rank
         found = tuple([operator.index(v) for v in given])
@@ -187,12 +144,7 @@ def sizes(owner: Any, name: str, value: Any, rank: int, least: int = 1) -> tuple
 
 
 def shape(owner: Any, name: str, value: Any, *, whole: bool = False, least: int = 0) -> tuple[Any, ...]:
-    """Check for a shape: a tuple of sizes, with None for open sizes unless `whole` is set.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Check for a shape: a tuple of sizes, with None for open sizes unless `whole` is set."""
     found = None
     if value.__class__ is tuple and all(d.__class__ is int and least <= d <= _LARGEST for d in value):
         return value
@@ -212,12 +164,7 @@ def shape(owner: Any, name: str, value: Any, *, whole: bool = False, least: int 
 
 
 def dtype(owner: Any, value: Any, name: str = "dtype") -> np.dtype[Any]:
-    """The NumPy dtype of an element type.
-
-    Raises
-    ------
-    TypeError
-    """
+    """The NumPy dtype of an element type."""
     try:
         return dtypes.np_dtype(value)
     except Exception:  # anything, because NumPy reads the object's `dtype` and its text
@@ -228,12 +175,7 @@ def dtype(owner: Any, value: Any, name: str = "dtype") -> np.dtype[Any]:
 
 
 def numeric(owner: Any, name: str, value: Any) -> np.ndarray[Any, Any]:
-    """Real or complex numbers as an array; Python numbers keep all digits.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Real or complex numbers as an array; Python numbers keep all digits."""
     try:
         found = np.asarray(value._value if value.__class__ is Tensor else value)
     except (TypeError, ValueError):  # lists of different lengths
@@ -244,13 +186,7 @@ def numeric(owner: Any, name: str, value: Any) -> np.ndarray[Any, Any]:
 
 
 def tensor(owner: Any, name: str, value: Any) -> Tensor:
-    """Convert a value to a tensor.
-
-    Raises
-    ------
-    ValueError
-        If that fails.
-    """
+    """Convert a value to a tensor."""
     if value.__class__ is Tensor:
         return value
     try:
@@ -264,12 +200,7 @@ def tensor(owner: Any, name: str, value: Any) -> Tensor:
 
 
 def settings(owner: Any, config: Any, name: str = "config") -> dict[str, Any]:
-    """Arguments by name, as `from_config` takes them.
-
-    Raises
-    ------
-    TypeError
-    """
+    """Arguments by name, as `from_config` takes them."""
     if not isinstance(config, Mapping) or not all(isinstance(k, str) for k in config):
         raise TypeError(
             f"{owner_of(owner)}: `{name}` must be a dict of arguments by their names. Received: {name}={shown(config)}"

@@ -96,10 +96,7 @@ def scalar_int(v: Any) -> int:
 def static_ints(v: Any) -> tuple[int, ...]:
     """A static list of integers: a sequence, TensorShape, tensor or array; one integer counts as a list of one.
 
-    Raises
-    ------
-    TypeError
-        For floats and anything else that is not an integer.
+    TypeError for floats and anything else that is not an integer.
     """
     if isinstance(v, type):
         raise TypeError(f"whole numbers are needed (in a shape, an axis, a size), not the class {shown(v)}")
@@ -130,13 +127,7 @@ def _too_many(n: int) -> ValueError:
 
 
 def truth_of(v: Any, op: str, name: str) -> bool:
-    """The truth value of a static argument.
-
-    Raises
-    ------
-    OperandTypeError
-        For a value without one, such as an array of several elements.
-    """
+    """The truth value of a static argument; OperandTypeError without one, as for an array of several elements."""
     if isinstance(v, bool):
         return v
     try:
@@ -146,24 +137,13 @@ def truth_of(v: Any, op: str, name: str) -> bool:
 
 
 def check_room(shape: tuple[int, ...], dtype: np.dtype[Any], op: str) -> None:
-    """Refuse the shape of a result whose elements do not fit into memory, though a view could have it.
-
-    Raises
-    ------
-    ResourceExhaustedError
-    """
+    """Refuse the shape of a result whose elements do not fit into memory, though a view could have it."""
     if math.prod(shape) * dtype.itemsize > _MOST_BYTES:
         raise ResourceExhaustedError(f"{op}: no memory holds a tensor of shape {list(shape)} and dtype {dtype.name}")
 
 
 def only_int(v: Any, what: str) -> int:
-    """A static argument of exactly one integer, alone or in a list; `what` names it in the error.
-
-    Raises
-    ------
-    InvalidArgumentError
-        For several integers, or none.
-    """
+    """A static argument of exactly one integer, alone or in a list; `what` names it in the InvalidArgumentError."""
     found = static_ints(v)
     if len(found) != 1:
         raise InvalidArgumentError(f"{what} must be one integer, got {shown(v)}")
@@ -173,10 +153,7 @@ def only_int(v: Any, what: str) -> int:
 def one_axis(axis: Any, ndim: int, what: str = "tensor") -> int:
     """One axis, from 0 to `ndim` - 1.
 
-    Raises
-    ------
-    InvalidArgumentError
-        When it is out of range; OperandTypeError, also a TypeError, when it is not an integer.
+    InvalidArgumentError when it is out of range; OperandTypeError, also a TypeError, when it is not an integer.
     """
     try:
         a = scalar_int(axis)
@@ -196,10 +173,8 @@ _FOUND: dict[Any, tuple[int, ...]] = {}
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     """The axes of a reduction, counted from the end and in ascending order; all for None.
 
-    Raises
-    ------
-    InvalidArgumentError
-        When one is out of range or named twice; OperandTypeError, also a TypeError, when one is not an integer.
+    InvalidArgumentError when one is out of range or named twice; OperandTypeError, also a TypeError, when one is not an
+    integer.
     """
     if axis.__class__ is int or axis is None:  # 1.0 equals 1, but is not an axis
         known = _FOUND.get((axis, ndim))

@@ -28,12 +28,7 @@ FAILURES = (
 
 
 def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
-    """Refuse operands whose dtypes the op does not take, or does not take together.
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-    """
+    """Refuse operands, by InvalidArgumentError, whose dtypes the op does not take, or does not take together."""
     if len(tensors) == 2 and tensors[0]._layout.dtype is tensors[1]._layout.dtype and tensors[0]._layout.inexact:
         return
     checked = []
@@ -168,23 +163,15 @@ def failure(
         return errors.OperandTypeError(f"{prim.name}({shapes}) is not defined: no result {what}. NumPy says: {reason}")
     if prim.kind == "elementwise" and "broadcast" in reason:
         reason = "incompatible shapes: counted from the last axis, sizes must be equal, or one of them 1"
-    elif prim.name == "matmul" and len(tensors) == 2:
-        columns, rows = tensors[0]._layout.shape[-1], tensors[1]._layout.shape[-2]
-        if columns != rows:
-            reason = (
-                f"incompatible shapes: the {columns} columns of the first meet {rows} rows of the second; is "
-                "transpose_a=True or transpose_b=True missing?"
-            )
+    elif prim.misfit is not None:
+        reason = prim.misfit(*[t._layout.shape for t in tensors]) or reason
     return errors.InvalidArgumentError(f"{prim.name}({shapes}): {reason.strip()}")
 
 
 def whole_numbers(v: Any, op: str, name: str) -> np.ndarray[Any, Any]:
     """Counts or indices as int64; fractions are cut off, as by a cast.
 
-    Raises
-    ------
-    OperandTypeError
-        For strings and complex numbers; InvalidArgumentError for numbers beyond int64.
+    OperandTypeError for strings and complex numbers; InvalidArgumentError for numbers beyond int64.
     """
     t = as_operand(v)
     found = np.asarray(t._value)

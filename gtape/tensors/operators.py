@@ -8,18 +8,26 @@ from typing import Any
 import numpy as np
 
 from gtape.base import late
-from gtape.declare.primitives import REGISTRY
+from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.errors import InvalidArgumentError
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.tensors.absent import put_on
 from gtape.tensors.tensor import Operators, PublicTensor, as_operand, is_tensor, wrap
 
 __all__ = ["install"]
 
-_BINARY = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floordiv", "mod": "floormod",
-    "pow": "pow",
+# The function of each op is looked up at the operator's first call.
+_BINARY: dict[str, Callable[[], Primitive]] = {
+    "__add__": lambda: REGISTRY["add"], "__sub__": lambda: REGISTRY["subtract"],
+    "__mul__": lambda: REGISTRY["multiply"], "__truediv__": lambda: REGISTRY["divide"],
+    "__floordiv__": lambda: REGISTRY["floordiv"], "__mod__": lambda: REGISTRY["floormod"],
+    "__pow__": lambda: REGISTRY["pow"],
 }  # fmt: skip
-_COMPARE = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
+_LOGIC: dict[str, tuple[Callable[[], Primitive], Any]] = {
+    "__and__": (lambda: REGISTRY["logical_and"], np.bitwise_and),
+    "__or__": (lambda: REGISTRY["logical_or"], np.bitwise_or),
+    "__xor__": (lambda: REGISTRY["logical_xor"], np.bitwise_xor),
+}
 
 
 def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,18 +37,18 @@ def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
     return reflected
 
 
-def _elementwise_equal(a: Any, b: Any, name: str, otherwise: bool) -> Any:
+def _elementwise_equal(a: Any, b: Any, op: Primitive, otherwise: bool) -> Any:
     if b is None or (isinstance(b, str) and a._layout.dtype.kind != "O"):
         return otherwise
     try:
-        return REGISTRY[name](a, b)
+        return op(a, b)
     except InvalidArgumentError:
         try:
             shapes = [x._layout.shape if is_tensor(x) else np.shape(x) for x in (a, b)]
         except (ValueError, TypeError):
             shapes = []  # a ragged list, which the op has refused
         try:
-            np.broadcast_shapes(*shapes)
+            broadcast_shapes(*shapes)
         except ValueError:
             return wrap(np.bool_(otherwise))  # incompatible shapes are unequal, as in TensorFlow
         except TypeError:
@@ -49,16 +57,16 @@ def _elementwise_equal(a: Any, b: Any, name: str, otherwise: bool) -> Any:
 
 
 def _equal(a: Any, b: Any) -> Any:
-    return _elementwise_equal(a, b, "equal", False)
+    return _elementwise_equal(a, b, REGISTRY["equal"], False)
 
 
 def _not_equal(a: Any, b: Any) -> Any:
-    return _elementwise_equal(a, b, "not_equal", True)
+    return _elementwise_equal(a, b, REGISTRY["not_equal"], True)
 
 
-def _bitwise(name: str, kernel: Any) -> Callable[..., Any]:
+def _bitwise(op: Primitive, kernel: Any) -> Callable[..., Any]:
     """`logical_...` on booleans, bit by bit on integers."""
-    logical = REGISTRY[name].function
+    logical = op.function
 
     def operator(x: Any, *y: Any) -> Any:
         if x._layout.dtype.kind not in "iu":
@@ -98,20 +106,21 @@ def _table() -> dict[str, Callable[[], Callable[..., Any]]]:
     found: dict[str, Callable[[], Callable[..., Any]]] = {
         "__neg__": lambda: REGISTRY["negative"].function,
         "__abs__": lambda: REGISTRY["abs"].function,
-        "__invert__": lambda: _bitwise("logical_not", np.bitwise_not),
+        "__lt__": lambda: REGISTRY["less"].function,
+        "__le__": lambda: REGISTRY["less_equal"].function,
+        "__gt__": lambda: REGISTRY["greater"].function,
+        "__ge__": lambda: REGISTRY["greater_equal"].function,
+        "__invert__": lambda: _bitwise(REGISTRY["logical_not"], np.bitwise_not),
         "__matmul__": lambda: late.find_op("matmul"),
         "__rmatmul__": lambda: _reflected(late.find_op("matmul")),
     }
-    for short, long in _BINARY.items():
-        found[f"__{short}__"] = lambda long=long: REGISTRY[long].function  # type: ignore[misc]
-        found[f"__r{short}__"] = lambda long=long: _reflected(REGISTRY[long].function)  # type: ignore[misc]
-    for short, long in _COMPARE.items():
-        found[f"__{short}__"] = lambda long=long: REGISTRY[long].function  # type: ignore[misc]
-    for name in ("and", "or", "xor"):
-        kernel = getattr(np, f"bitwise_{name}")
-        made = lambda name=name, kernel=kernel: _bitwise(f"logical_{name}", kernel)
+    for name, op in _BINARY.items():
+        found[name] = lambda op=op: op().function  # type: ignore[misc]
+        found[f"__r{name[2:]}"] = lambda op=op: _reflected(op().function)  # type: ignore[misc]
+    for name, (op, kernel) in _LOGIC.items():
         # The reflected operator is the same, because these commute and the tensor must come first.
-        found[f"__{name}__"] = found[f"__r{name}__"] = made
+        made = lambda op=op, kernel=kernel: _bitwise(op(), kernel)
+        found[name] = found[f"__r{name[2:]}"] = made
     return found
 
 

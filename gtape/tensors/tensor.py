@@ -19,7 +19,7 @@ from gtape.base.python_values import adapted, array_from_python, cast_number, co
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape
 from gtape.recording import record
-from gtape.recording.trace import note_branch
+from gtape.recording.trace import note_branch, note_conversion
 from gtape.tensors.axes import static_ints
 
 __all__ = [
@@ -29,38 +29,45 @@ __all__ = [
 
 
 class Operators:
-    """Python's operators, for type checkers; `gtape.tensors.operators` installs the functions."""
+    """The part that tensors and variables share: Python's operators, and properties of the value.
+
+    The operators are for type checkers; `gtape.tensors.operators` installs the functions.
+    """
 
     __slots__ = ()
 
+    _layout: Layout
+
     if TYPE_CHECKING:
 
-        def __add__(self, other: Any) -> Tensor: ...
-        def __radd__(self, other: Any) -> Tensor: ...
-        def __sub__(self, other: Any) -> Tensor: ...
-        def __rsub__(self, other: Any) -> Tensor: ...
-        def __mul__(self, other: Any) -> Tensor: ...
-        def __rmul__(self, other: Any) -> Tensor: ...
-        def __truediv__(self, other: Any) -> Tensor: ...
-        def __rtruediv__(self, other: Any) -> Tensor: ...
-        def __floordiv__(self, other: Any) -> Tensor: ...
-        def __rfloordiv__(self, other: Any) -> Tensor: ...
-        def __mod__(self, other: Any) -> Tensor: ...
-        def __rmod__(self, other: Any) -> Tensor: ...
-        def __pow__(self, other: Any) -> Tensor: ...
-        def __rpow__(self, other: Any) -> Tensor: ...
-        def __matmul__(self, other: Any) -> Tensor: ...
-        def __rmatmul__(self, other: Any) -> Tensor: ...
-        def __lt__(self, other: Any) -> Tensor: ...
-        def __le__(self, other: Any) -> Tensor: ...
-        def __gt__(self, other: Any) -> Tensor: ...
-        def __ge__(self, other: Any) -> Tensor: ...
-        def __and__(self, other: Any) -> Tensor: ...
-        def __or__(self, other: Any) -> Tensor: ...
-        def __xor__(self, other: Any) -> Tensor: ...
-        def __neg__(self) -> Tensor: ...
-        def __abs__(self) -> Tensor: ...
-        def __invert__(self) -> Tensor: ...
+        def _with(self, other: Any) -> Tensor: ...
+        def _alone(self) -> Tensor: ...
+
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _with
+        __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _with
+        __lt__ = __le__ = __gt__ = __ge__ = __and__ = __or__ = __xor__ = _with
+        __neg__ = __abs__ = __invert__ = _alone
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        """The element type."""
+        return dtypes.as_dtype(self._layout.dtype)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self._layout.shape)
+
+    @property
+    def device(self) -> str:
+        """The device of the value: always the CPU."""
+        return "/job:localhost/replica:0/task:0/device:CPU:0"
+
+    def ref(self) -> Any:
+        """A hashable reference to this object, for use as a dictionary key."""
+        from gtape.base.reference import Reference
+
+        return Reference(self)
 
 
 class PublicTensor(Operators):
@@ -94,38 +101,19 @@ class PublicTensor(Operators):
         """The static shape, comparable with tuples and lists."""
         return self._layout.tensor_shape
 
-    @property
-    def dtype(self) -> dtypes.DType:
-        """The element type."""
-        return dtypes.as_dtype(self._layout.dtype)
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self._layout.shape)
-
-    @property
-    def device(self) -> str:
-        """The device of the value: always the CPU."""
-        return "/job:localhost/replica:0/task:0/device:CPU:0"
-
     def get_shape(self) -> TensorShape:
         """The static shape."""
         return self._layout.tensor_shape
 
     def set_shape(self, shape: Any) -> None:
-        """Check the shape, which never changes; TensorFlow has the method for graphs.
-
-        Raises
-        ------
-        ValueError
-            If `shape` is not compatible with the tensor's.
-        """
+        """Raise ValueError unless `shape` is compatible with the tensor's; TensorFlow has the method for graphs."""
         if not self._layout.tensor_shape.is_compatible_with(shape):
             raise ValueError(f"Tensor's shape {self.shape} is not compatible with supplied shape {shape}.")
 
     def numpy(self) -> Any:
         """The value as a NumPy scalar or a fresh array."""
+        if self._record is not None:
+            self._leaves()
         v = self._value
         if v.__class__ is float:
             return np.float64(v)
@@ -134,11 +122,10 @@ class PublicTensor(Operators):
         except MemoryError as e:
             raise exhausted(f"an array of shape {self.shape}", e) from None
 
-    def ref(self) -> Any:
-        """A hashable reference to this tensor, for use as a dictionary key."""
-        from gtape.base.reference import Reference
-
-        return Reference(self)
+    def _leaves(self) -> None:
+        """Tell a check that the value leaves the tape."""
+        if record.get_stack().trace:
+            note_conversion(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
@@ -147,12 +134,14 @@ class PublicTensor(Operators):
             raise TypeError(
                 f"a {self.dtype.name} tensor as an array of {np.dtype(dtype)} would lose its imaginary part"
             )
+        if self._record is not None:
+            self._leaves()
         return np.array(self._value, dtype=dtype)
 
     def __dlpack__(self, *, copy: bool | None = None, **options: Any) -> Any:
         if copy is False:
             raise BufferError("a gtape tensor is immutable and is only handed out as a copy; use copy=True")
-        return np.array(self._value).__dlpack__(**options)
+        return self.__array__().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)  # kDLCPU
@@ -175,6 +164,8 @@ class PublicTensor(Operators):
             raise TypeError(
                 f"only a scalar tensor can be converted to {name}; this one has shape {self._layout.tensor_shape}"
             )
+        if self._record is not None:
+            self._leaves()
         value = self._value
         if isinstance(value, complex) and what is not complex:  # NumPy would warn, and cut the imaginary part off
             raise TypeError(f"a complex tensor cannot be converted to {name}; take gtape.math.real or imag first")

@@ -101,22 +101,11 @@ class Variable(ChangesInPart, Operators):
     _layout: Layout
 
     def __init__(
-        self,
-        initial_value: Any = None,
-        trainable: bool | None = True,
-        dtype: Any = None,
-        name: str | None = None,
-        shape: Any = None,
-        constraint: Any = None,
-        *,
-        validate_shape: bool = True,
-        caching_device: Any = None,
-        variable_def: Any = None,
-        import_scope: Any = None,
-        synchronization: Any = None,
-        aggregation: Any = None,
+        self, initial_value: Any = None, trainable: bool | None = True, dtype: Any = None, name: str | None = None,
+        shape: Any = None, constraint: Any = None, *, validate_shape: bool = True, caching_device: Any = None,
+        variable_def: Any = None, import_scope: Any = None, synchronization: Any = None, aggregation: Any = None,
         experimental_enable_variable_lifting: Any = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if initial_value is None:
             raise ValueError("The `initial_value` arg to `gtape.Variable` must be specified.")
         if constraint is not None and not callable(constraint):
@@ -236,16 +225,6 @@ class Variable(ChangesInPart, Operators):
         return self._layout.tensor_shape if self._static is None else self._static
 
     @property
-    def dtype(self) -> dtypes.DType:
-        """The element type."""
-        return dtypes.as_dtype(self._layout.dtype)
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self._layout.shape)
-
-    @property
     def trainable(self) -> bool:
         """Whether tapes watch it automatically."""
         return self._trainable
@@ -274,35 +253,18 @@ class Variable(ChangesInPart, Operators):
 
         return self._policies[1] if self._policies else VariableAggregation.NONE
 
-    @property
-    def device(self) -> str:
-        """The device of the value: always the CPU."""
-        return "/job:localhost/replica:0/task:0/device:CPU:0"
-
     def get_shape(self) -> TensorShape:
         """The static shape."""
         return self.shape
 
     def set_shape(self, shape: Any) -> None:
-        """Check that the variable's shape is compatible with `shape`.
-
-        Raises
-        ------
-        ValueError
-            If it is not.
-        """
+        """Raise ValueError unless the variable's shape is compatible with `shape`."""
         if not self.shape.is_compatible_with(shape):
             raise ValueError(f"Shapes {self.shape} and {as_shape(shape)} are not compatible")
 
     def is_initialized(self, name: str | None = None) -> Tensor:
         """True: a variable always has a value."""
         return convert_to_tensor(True)
-
-    def ref(self) -> Any:
-        """A hashable reference to this variable."""
-        from gtape.base.reference import Reference
-
-        return Reference(self)
 
     def __repr__(self) -> str:
         from gtape.base import printing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+from functools import cache
 from importlib import import_module
 
 from gtape.declare.registry import REGISTRY
@@ -28,6 +29,7 @@ def has_mirror(name: str) -> bool:
     return name in SCALARS or name in ARRAYS
 
 
+@cache  # because each walk lists all folders, and every exact partial asks for the tables
 def load() -> None:
     """Import every file of mirrors, which completes the tables."""
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):

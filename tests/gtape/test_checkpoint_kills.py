@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import LARGE
 
 import gtape as tf
 
@@ -115,7 +116,7 @@ def examine(folder: Path, done: list[tuple[int, str]], kept: int) -> None:
 def test_a_killed_saver_loses_nothing(tmp_path: Path) -> None:
     moments = random.Random(0)
     done: list[tuple[int, str]] = []
-    for _ in range(200 if os.environ.get("GTAPE_LARGE") == "1" else 5):
+    for _ in range(200 if LARGE else 5):
         child = subprocess.Popen(
             [sys.executable, "-c", SAVER, str(tmp_path), "100000"], stdout=subprocess.PIPE, env=environment(), cwd=ROOT
         )

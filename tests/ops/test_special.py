@@ -197,8 +197,8 @@ def test_reflection_of_log_gamma() -> None:
 # several arguments ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "orders"), [("polygamma", (2.0,)), ("zeta", (3.5,)), ("betainc", (1.5, 2.5))])
-def test_orders_are_not_differentiated_and_the_last_argument_is(name: str, orders: tuple[float, ...]) -> None:
+@pytest.mark.parametrize(("name", "orders"), [("polygamma", (2.0,))])
+def test_whole_orders_are_not_differentiated_and_the_last_argument_is(name: str, orders: tuple[float, ...]) -> None:
     first = [tf.constant(v, tf.float64) for v in orders]
     x = tf.constant(0.3, tf.float64)
     with tf.GradientTape() as tape:

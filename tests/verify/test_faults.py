@@ -1,4 +1,8 @@
-"""A fault of the bar's size in any single rule is found by verify=True."""
+"""A fault of the bar's size in any single rule is found by verify=True.
+
+Faults are planted in all worlds and in floats only, for both dtypes: usually one of the two for float64 and the other
+one for float32, and both for both with ``GTAPE_LARGE=1``.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import in_turn
 
 import gtape as tf
 from gtape.declare.primitives import REGISTRY
@@ -43,10 +48,14 @@ def test_every_rule(name: str, dtype: str) -> None:
     for a in arguments_of(REGISTRY[name]):
         if not contributes(clean[a]):
             continue
-        with planted(name, a, scaled(1 + bar(dtype))), pytest.raises(tf.VerificationError, match=name):
-            gradients(name, dtype)
-        with planted(name, a, scaled(1 + bar(dtype)), worlds="floats"), pytest.raises(tf.VerificationError):
-            gradients(name, dtype)
+        for worlds in in_turn(("all", "floats"), name, a + (dtype == "float32")):
+            # Where exact arithmetic is right, a fault looks like one of the kernel, maybe of another op.
+            blamed = name if worlds == "all" else None
+            with (
+                planted(name, a, scaled(1 + bar(dtype)), worlds=worlds),
+                pytest.raises(tf.VerificationError, match=blamed),
+            ):
+                gradients(name, dtype)
     gradients(name, dtype)  # and all is as before
 
 

@@ -88,6 +88,6 @@ def test_a_look_around_a_subnormal_point_stays_beside_it(f: Any, at: tuple[float
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_zero_is_not_carried_over_a_kink_by_rounding(dtype: Any) -> None:
-    for claimed, ok in ((1.0, True), (0.0, True), (0.5, False)):
+    for claimed, ok in ((1.0, True), (0.0, False), (0.5, False)):
         report = judge(lambda x: tf.nn.relu(x) - tf.nn.relu(-x), dtype(0.0), dtype(claimed))
         assert report.ok is ok, report

@@ -1,8 +1,9 @@
 """Commands that are killed leave no process, no half-written file, and lose no finished result.
 
 Each command is killed at two moments that are the same every time: in the middle of a job, and while it writes its
-report. With ``GTAPE_LARGE=1`` in the environment each is killed 50 times at random moments, too, which takes about half
-an hour; the seed is that of the clock and is part of each message; ``GTAPE_SEED`` sets it.
+report. It usually gets two of the four signals there. With ``GTAPE_LARGE=1`` in the environment it gets all four, and
+is killed 50 times at random moments, too, which takes about half an hour; the seed is that of the clock and is part of
+each message; ``GTAPE_SEED`` sets it.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from campaigns import LARGE
 
 ROOT = Path(__file__).resolve().parents[2]
-LARGE = bool(os.environ.get("GTAPE_LARGE"))
 TIMES = 50
 SEED = int(os.environ.get("GTAPE_SEED", time.time_ns() % 10**6))
 
@@ -40,9 +41,8 @@ COMMANDS = {
     "conventions": ["conventions"],
 }
 POOLED = [c for c in COMMANDS if c != "conventions"]
-SIGNALS = pytest.mark.parametrize(
-    "number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda s: s.name
-)
+NUMBERS = [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+SIGNALS = pytest.mark.parametrize("number", NUMBERS, ids=lambda s: s.name)
 
 # Run ahead of a command: the first process that comes to what is planted writes its id into a file, and stays there
 # until it is killed or the file is gone. Who comes later, and finds that the file has been there, passes.
@@ -167,6 +167,8 @@ def test_a_command_that_is_ended_leaves_nothing_behind(
 ) -> None:
     if moment == "writing" and command not in ("census", "conventions"):
         pytest.skip("all commands with workers write their reports by the same lines, and a census is soon done")
+    if not LARGE and (list(COMMANDS).index(command) + NUMBERS.index(number) + (moment == "writing")) % 2:
+        pytest.skip("another command gets this signal here; GTAPE_LARGE=1 runs it")
     whole, _ = undisturbed[command]
     folder = tmp_path / "reports"
     folder.mkdir()

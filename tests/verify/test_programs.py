@@ -8,12 +8,13 @@ import sys
 
 import numpy as np
 import pytest
+from campaigns import LARGE
 from hypothesis import HealthCheck, given, settings
 
 from gtape.verify.programs.false_alarms import campaign, run_one
 from gtape.verify.programs.programs import generate, programs
 
-COUNT = 2000 if os.environ.get("GTAPE_TEST_PROFILE") == "large" else 60
+COUNT = 2000 if LARGE else 40
 
 
 def test_no_false_alarm_and_planted_faults_are_found() -> None:

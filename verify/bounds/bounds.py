@@ -7,6 +7,7 @@ magnitudes (sums, products, scans, factorisations). `running_error` carries such
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from gtape.declare.primitives import Primitive
 from gtape.declare.rounding import Rounding
 from gtape.engine.worlds import NUMPY
 from gtape.tapes.forward import jvp_of
-from gtape.verify.verdicts.ulp import spacing, widest
+from gtape.verify.verdicts.ulp import spacing, underflow, widest
 
 __all__ = ["COMPLEX_ULPS", "at_least_tiniest", "both", "carried_errors", "holds_complex", "holds_floats", "local_error"]
 
@@ -53,7 +54,6 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
 
     Parameters
     ----------
-    prim : Primitive
     values : list of float64 arrays (or integer and boolean ones)
     y : float64 array
         The op's value there.
@@ -91,14 +91,19 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
         return how.ulps * moved * unit * sizes + np.where(moved > 0, spacing(0.0, dtype), 0.0)
     if how.kind == "product":
         terms = _counts(prim, values, params)
-        return how.ulps * (terms + 1) * unit * np.asarray(prim.kernel(*magnitudes, **params)) + spacing(0.0, dtype)
+        rounded = how.ulps * (terms + 1) * unit * np.asarray(prim.kernel(*magnitudes, **params))
+        return rounded + (terms * _parts(y) * underflow(dtype) + spacing(0.0, dtype))
     if how.wide and np.dtype(dtype).itemsize == 4:  # computed in float64, rounded once
         if isinstance(y, tuple):  # recompute in float64, because rounded eigenvalues hide how close they are
             inner = local_error(prim, values, prim.kernel(*values, **params), params, np.dtype(np.float64))
             return tuple([e + 0.51 * spacing(v, dtype) for v, e in zip(y, inner, strict=True)])
         inner = local_error(prim, values, y, params, np.dtype(np.float64))
         return inner + 0.51 * spacing(y, dtype)
-    forward, backward = how.sizes(max([max(v.shape, default=1) for v in values if holds_floats(v)], default=1))
+    longest = max([max(v.shape, default=1) for v in values if holds_floats(v)], default=1)
+    forward, backward = how.sizes(longest)
+    # Each rounding (1 + d) of a factor comes with an absolute error e of a product: the `backward` roundings of the
+    # arguments, and those of the products of a sum along the longest axis.
+    beneath = (backward + longest) * underflow(dtype)
     # The parts of a factorisation are accurate against their largest element.
     committed: Any = (
         tuple([forward * spacing(_largest(v, _axes(how, i)), dtype) for i, v in enumerate(y)])
@@ -106,17 +111,39 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
         else forward * spacing(_largest(y) if how.whole else y, dtype)
     )
     if how.by is not None:
-        return committed + backward * unit * how.by(*values, **params)
+        if how.feeds is not None:  # products with this argument underflow
+            e = beneath / (backward * unit)
+            values = [np.abs(v) + e if i == how.feeds else v for i, v in enumerate(values)]
+        terms = how.by(*values, **params)
+        if not np.isfinite(terms).all():  # infinite terms, such as masks, are exact
+            others = how.by(*[np.where(np.isinf(v), 0.0, v) if holds_floats(v) else v for v in values], **params)
+            terms = np.where(np.isfinite(terms), terms, others)
+        return committed + (backward * unit * terms + beneath)
     if backward == 0 or prim.variadic:
         return committed
     if how.eliminates:
         # The backward error of an elimination is small against the matrix, not against each of its elements.
         axes = 3 if how.parts else 2
         magnitudes = [_largest(v, axes) if holds_floats(v) and v.ndim > 1 else v for v in magnitudes]
-    moves = [backward * unit * v if holds_floats(v) else None for v in magnitudes]
+    moves = [backward * unit * np.where(np.isinf(v), 0.0, v) if holds_floats(v) else None for v in magnitudes]
     if how.feeds is not None:  # each step may round to a subnormal number, which later steps magnify
         moves[how.feeds] = moves[how.feeds] + spacing(0.0, dtype)
+    if how.eliminates:
+        # A product that underflows moves an element of the matrix by e; a quotient moves it by e times its pivot.
+        pivot = 1 + max([float(v.max(initial=0.0)) for v in magnitudes if holds_floats(v)])
+        moves = [None if v is None else v + beneath * pivot for v in moves]
+        committed = both(committed, _everywhere(beneath, y))
     return both(committed, carried_errors(prim, moves, values, y, params))
+
+
+def _parts(y: Any) -> int:
+    """The number of real products in a product, for the underflow of each: four for complex numbers."""
+    return 4 if holds_complex(y) else 1
+
+
+def _everywhere(e: float, y: Any) -> Any:
+    """One error for all elements of the outputs."""
+    return tuple([np.full(np.shape(v), e) for v in y]) if isinstance(y, tuple) else np.full(np.shape(y), e)
 
 
 def _axes(how: Rounding, i: int) -> int:
@@ -162,6 +189,9 @@ def _bent(e: Any, v: Any, axes: int) -> Any:
 def _carried_to(
     prim: Primitive, moves: list[Any], values: list[Any], y: Any, params: dict[str, Any], shape: tuple[int, ...]
 ) -> Any:
+    # Beside infinities a rule may give NaN, of which the size is not known.
+    unknown = 0.0 if all(np.isfinite(v).all() for v in values if holds_floats(v)) else np.inf
+
     def along(t: list[Any]) -> Any:
         t = [m + 0j if m is not None and holds_complex(v) else m for m, v in zip(t, values, strict=True)]
         moved = jvp_of(NUMPY, prim, t, y, tuple(values), params, shape)
@@ -170,7 +200,7 @@ def _carried_to(
         if isinstance(y, tuple):
             row = widest(np.concatenate([np.ravel(m) for m in moved]))
             return np.where(np.isfinite(row), row, np.inf)
-        return np.nan_to_num(widest(moved))
+        return np.nan_to_num(widest(moved), nan=unknown)
 
     sizes = [0 if m is None else np.size(m) for m in moves]
     if sum(sizes) <= _FEW:
@@ -184,11 +214,11 @@ def _carried_to(
                 )
         return total
     rng = np.random.default_rng(0)
-    squares = np.zeros(shape)
+    root = np.zeros(shape)
     for _ in range(_FEW):
         one = along([None if m is None else m * rng.standard_normal(np.shape(m)) for m in moves])
-        squares = squares + np.abs(one) ** 2
-    return 4 * np.sqrt(squares / _FEW)
+        root = np.hypot(root, np.abs(one))  # squares would overflow or underflow
+    return 4 * root / math.sqrt(_FEW)
 
 
 def _beside_roots(prim: Primitive, values: list[Any], y: Any, params: dict[str, Any], dtype: Any) -> Any:

@@ -6,13 +6,15 @@ kernels and rules.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
 
+from gtape.base.deadline import tick
 from gtape.engine.rules import PartialOutputs
 from gtape.engine.worlds import COMPLEX
-from gtape.symbolic.balls import digits, objects, radius, to_double_double, to_float
+from gtape.symbolic.balls import digits, infinities_as_limits, objects, radius, to_double_double, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.bounds import local_error
 from gtape.verify.bounds.running_error import Err, ErrorWorld, Independent
@@ -29,7 +31,6 @@ def check_locally(program: Program, seeds: list[Any], exact: dict[int, Any] | No
 
     Parameters
     ----------
-    program : Program
     seeds : list of arrays
         The cotangent of each output.
     exact : dict, optional
@@ -49,7 +50,6 @@ class Local(Algebra):
 
     Parameters
     ----------
-    program : Program
     exact : dict
         As for `check_locally`.
     """
@@ -65,6 +65,7 @@ class Local(Algebra):
             if n.kind == "op" and n.index in exact and given.issuperset(n.inputs)
         }
         self.bounds: dict[int, Any] = {}
+        self.limits: dict[int, tuple[Any, Any]] = {}
         self.terms: dict[int, list[Any]] = {}
 
     def run(self, seeds: list[Any]) -> list[Finding]:
@@ -75,6 +76,7 @@ class Local(Algebra):
     def values(self) -> None:
         """Check the value or decision of each op."""
         for node in self.program.nodes:
+            tick()
             if node.kind == "op" and is_floating(node.output) and node.prim.differentiable:
                 self.value(node)
             elif node.kind == "op" and not isinstance(node.output, tuple) and not is_floating(node.output):
@@ -107,12 +109,40 @@ class Local(Algebra):
             several = isinstance(node.output, tuple)
             y = tuple([_f64(v) for v in node.output]) if several else _f64(node.output)
             dtype = np.asarray(node.output[0] if several else node.output).dtype
-            if "cast" in node.prim.roles:
+            if "conversion" in node.prim.roles:
                 found = spacing(y, dtype) / 2 * 1.0001
             else:
                 found = local_error(node.prim, [_f64(v) for v in self.inputs(node)], y, node.params, dtype)
             self.bounds[node.index] = found
         return found
+
+    def beside_infinities(self, node: Node) -> tuple[Any, Any]:
+        """The value of an op at infinite inputs, by limits, and its bound, infinite for the elements that they reach.
+
+        None where an output overflows, or where infinities give no limit.
+        """
+        if node.index not in self.limits:
+            self.limits[node.index] = None, None
+            with contextlib.suppress(ArithmeticError):
+                self.limits[node.index] = self._by_limits(node)
+        return self.limits[node.index]
+
+    def _by_limits(self, node: Node) -> tuple[Any, Any]:
+        values = self.inputs(node)
+        # Elementwise ops are compared at finite inputs only, because a special function of a number beyond all floats
+        # may take too long.
+        apart = node.prim.kind == "elementwise"
+        with infinities_as_limits():
+            exact = node.apply(BALLS, [BALLS.lift(_held(v) if apart else v) for v in values])
+        bound = self.own_error(node)
+        if apart:
+            touched = [~np.isfinite(v) for v in values if v.dtype.kind in "fc"]
+            return exact, np.where(np.logical_or.reduce(np.broadcast_arrays(*touched)) | np.isnan(bound), np.inf, bound)
+        several = isinstance(node.output, tuple)
+        if any(map(_overflown, node.output, exact)) if several else _overflown(node.output, exact):
+            return None, None
+        bounds = [np.where(np.isnan(b), np.inf, b) for b in (bound if several else (bound,))]
+        return exact, tuple(bounds) if several else bounds[0]
 
     def wrong(self, node: Node, reason: str, **found: Any) -> None:
         """Add a finding for a wrong op, rule or sum of cotangents."""
@@ -126,8 +156,11 @@ class Local(Algebra):
         """Compare an op's result with its exact value at its recorded inputs."""
         outputs = node.output if isinstance(node.output, tuple) else (node.output,)
         if not finite(*self.inputs(node), *outputs):
+            exact, bound = self.beside_infinities(node)
+        else:
+            exact, bound = self.at_inputs(node), self.own_error(node)
+        if exact is None:
             return
-        exact, bound = self.at_inputs(node), self.own_error(node)
         if not isinstance(node.output, tuple):
             exact, bound = (exact,), (bound,)
         for y, e, b in zip(outputs, exact, bound, strict=True):
@@ -141,7 +174,7 @@ class Local(Algebra):
         """Compare a decision (a comparison, an index, an order) with the exact one at the recorded inputs."""
         inputs = self.inputs(node)
         kinds = {np.asarray(v).dtype.kind for v in inputs}
-        if "cast" in node.prim.roles or "f" not in kinds or not kinds <= set("fbiu") or not finite(*inputs):
+        if "conversion" in node.prim.roles or "f" not in kinds or not kinds <= set("fbiu") or not finite(*inputs):
             return
         exact = np.asarray(getattr(BALLS, node.prim.name)(*[self.balls(j) for j in node.inputs], **node.params))
         wrong = np.argwhere(exact.astype(np.int64) != np.asarray(node.output))
@@ -181,20 +214,23 @@ class Local(Algebra):
 
         float_g = [_scalar(v) for v in parts]
         made = ran(COMPLEX, float_g, [_scalar(v) for v in outputs], map(_scalar, values))
-        if not finite(*parts, *values, *outputs):
-            if node.prim.kind == "elementwise":
-                self.finite_part(node, parts[0], values, outputs[0])
-                made = kept_off(made, parts[0])
+        ordinary = finite(*parts, *values, *outputs)
+        if not ordinary and node.prim.kind == "elementwise":
+            self.finite_part(node, parts[0], values, outputs[0])
+            return kept_off(made, parts[0])
+        enclosed = self.enclosed(node, outputs) if ordinary else self.by_limits(node)
+        if enclosed is None:
             return made
-        exact_g = [objects(BALLS.lift(v)) for v in parts]
-        # The rule of a factorisation takes its recorded output as one more exact input, because the output's error,
-        # checked above, may be much larger than the rule's own.
-        given = node.prim.kind == "implicit" or node.prim.rounding.eliminates
-        exact_y = [objects(BALLS.lift(v)) for v in outputs] if given else self.at_inputs(node)
-        exact = ran(BALLS, exact_g, exact_y if given or several else [exact_y], map(self.balls, node.inputs))
-        own: Any = (0.0,) * len(outputs) if given else self.own_error(node)
-        own = own if several or given else (own,)
+        exact_y, exact_xs, own = enclosed
         err = Independent if node.prim.rounding.independent else Err
+        try:
+            with infinities_as_limits():
+                exact_g = [objects(BALLS.lift(v)) for v in parts]
+            exact = ran(BALLS, exact_g, exact_y, exact_xs)
+        except ArithmeticError:
+            if ordinary:
+                raise
+            return made  # these infinities give no limit
         bounded = ran(
             ErrorWorld(dtype, err),
             [err(v, 0.0, dtype) for v in parts],
@@ -206,8 +242,29 @@ class Local(Algebra):
                 continue  # the rule returns the cotangent unchanged, in floats and in enclosures
             if c is not None:
                 error = b.e * b.margin if isinstance(b, Err) else 0.0
+                if not ordinary:  # no bound is known for elements that an infinity reaches
+                    error = np.where(np.isnan(error), np.inf, error)
                 self.cotangent(node, a, np.asarray(c), objects(e), error + spacing(0.0, dtype))
         return made
+
+    def enclosed(self, node: Node, outputs: tuple[Any, ...]) -> tuple[Any, list[Any], Any]:
+        """The exact outputs and inputs that a rule reads, and the errors of the recorded outputs."""
+        xs = [self.balls(j) for j in node.inputs]
+        # The rule of a factorisation takes its recorded output as one more exact input, because the output's error,
+        # checked above, may be much larger than the rule's own.
+        if node.prim.kind == "implicit" or node.prim.rounding.eliminates:
+            return [objects(BALLS.lift(v)) for v in outputs], xs, (0.0,) * len(outputs)
+        exact, own = self.at_inputs(node), self.own_error(node)
+        return (exact, xs, own) if isinstance(node.output, tuple) else ([exact], xs, (own,))
+
+    def by_limits(self, node: Node) -> tuple[Any, list[Any], Any] | None:
+        """As `enclosed`, for an op that an infinity reaches; None without a limit."""
+        exact, own = self.beside_infinities(node)
+        if exact is None or node.prim.kind == "implicit" or node.prim.rounding.eliminates:
+            return None
+        with infinities_as_limits():
+            xs = [BALLS.lift(v) for v in self.inputs(node)]
+        return (exact, xs, own) if isinstance(node.output, tuple) else ([exact], xs, (own,))
 
     def finite_part(self, node: Node, g: Any, values: list[Any], y: Any) -> None:
         """Compare an elementwise rule at the elements with finite values only."""
@@ -264,6 +321,21 @@ class Local(Algebra):
 
 
 _TINIEST = float(np.finfo(np.float64).smallest_subnormal)
+_BEYOND = 2.0**1000
+
+
+def _held(v: Any) -> Any:
+    """An array with 1 for each infinity and NaN."""
+    v = np.asarray(v)
+    return v if v.dtype.kind not in "fc" else np.where(np.isfinite(v), v, v.dtype.type(1))
+
+
+def _overflown(y: Any, exact: Any) -> bool:
+    """True if an output is infinite although its limit is not."""
+    y = np.asarray(y)
+    if y.dtype.kind not in "fc":
+        return False
+    return any(not np.isfinite(v) and abs(e) < _BEYOND for v, e in zip(y.ravel(), objects(exact).ravel(), strict=True))
 
 
 def _f64(x: Any) -> Any:

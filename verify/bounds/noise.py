@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.deadline import tick
 from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.noise_world import NoiseWorld, spread_of
@@ -15,7 +16,8 @@ from gtape.verify.oracles.enclosures import is_floating
 from gtape.verify.verdicts.ulp import widest
 
 __all__ = [
-    "MANY_RUNS", "RUNS", "SPREADS", "global_bounds", "noisy_gradient", "noisy_values", "reached_from", "spreads",
+    "MANY_RUNS", "RUNS", "SPREADS", "coarsest", "global_bounds", "noisy_gradient", "noisy_values", "reached_from",
+    "spreads",
 ]  # fmt: skip
 
 SPREADS = 16.0
@@ -28,13 +30,17 @@ _FAINTER = (2.0**-5, 2.0**-10)
 
 def global_bounds(program: Program, seeds: list[Any], runs: int = RUNS) -> list[Any]:
     """Sixteen spreads of noisy runs, for each source."""
+    return spreads(lambda world: noisy_gradient(program, seeds, world), coarsest(program), runs)
+
+
+def coarsest(program: Program) -> Any:
+    """The dtype with the largest roundings along a program."""
     dtypes = [
         np.asarray(n.output).dtype
         for n in program.nodes
         if not isinstance(n.output, tuple) and np.asarray(n.output).dtype.kind in "fc"
     ]
-    dtype = max(dtypes, key=lambda d: np.finfo(d).eps, default=np.dtype(np.float64))
-    return spreads(lambda world: noisy_gradient(program, seeds, world), dtype, runs)
+    return max(dtypes, key=lambda d: np.finfo(d).eps, default=np.dtype(np.float64))
 
 
 def spreads(run: Callable[[NoiseWorld], list[Any]], dtype: Any, runs: int) -> list[Any]:
@@ -46,7 +52,6 @@ def spreads(run: Callable[[NoiseWorld], list[Any]], dtype: Any, runs: int) -> li
         Computes in a world and returns a list of arrays or None.
     dtype : floating dtype
         The dtype whose rounding is imitated.
-    runs : int
 
     Returns
     -------
@@ -71,6 +76,7 @@ def noisy_values(program: Program, world: Any) -> dict[int, Any]:
     """The value of every node in a noisy world; decisions and integers as recorded."""
     env: dict[int, Any] = {}
     for node in program.nodes:
+        tick()
         fixed = node.kind == "op" and not isinstance(node.output, tuple) and not is_floating(node.output)
         env[node.index] = np.asarray(node.output) if fixed else world.nudge(node.index, program.step(world, node, env))
     return env

@@ -10,7 +10,7 @@ import numpy as np
 
 from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
 from gtape.engine.worlds import COMPLEX, NUMPY
-from gtape.verify.bounds.bounds import holds_complex, holds_floats, local_error
+from gtape.verify.bounds.bounds import at_least_tiniest, holds_complex, holds_floats, local_error
 from gtape.verify.verdicts.ulp import spacing, widest
 
 __all__ = ["MovedWorld", "NoiseWorld", "spread_of"]
@@ -78,7 +78,7 @@ class NoiseWorld:
         return self._run(prim, args, params)
 
     def _run(self, prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        if "cast" in prim.roles:
+        if "conversion" in prim.roles:
             x = np.asarray(args[0])
             to = np.dtype(params["dtype"])
             if to.kind not in "fc" or not holds_floats(x):
@@ -110,7 +110,7 @@ class NoiseWorld:
     def rounded(self, c: Any) -> Any:
         """A result that a rule computes outside any op (a product or sum of cotangents), with noise of one rounding."""
         c = widest(c)
-        return self._moved(c, lambda: np.where(c == 0, 0.0, spacing(c, self._dtype) / 2))
+        return self._moved(c, lambda: np.where(c == 0, 0.0, at_least_tiniest(spacing(c, self._dtype) / 2, 0.5)))
 
     def _moved(self, y: Any, bound: Callable[[], Any]) -> Any:
         if self._next is None:
@@ -174,4 +174,5 @@ def spread_of(runs: list[Any], base: Any) -> Any:
     with np.errstate(all="ignore"):
         for r in runs:
             worst = np.fmax(worst, np.abs(widest(r) - base))
-    return np.nan_to_num(worst, nan=np.inf, posinf=np.inf) / _LOUDER
+    spread = np.nan_to_num(worst, nan=np.inf, posinf=np.inf) / _LOUDER
+    return np.where(worst > 0, at_least_tiniest(spread, 1.0), spread)

@@ -5,9 +5,8 @@ See Higham, "Accuracy and Stability of Numerical Algorithms", section 3.3.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -110,13 +109,22 @@ class Independent(Err):
 
     @staticmethod
     def joined(*errors: Any) -> Any:
-        return np.sqrt(sum([e * e for e in errors[1:]], errors[0] * errors[0]))
+        return reduce(np.hypot, errors)  # squares would overflow or underflow
 
     @staticmethod
     def through(prim: Primitive, parts: list[Any], params: dict[str, Any]) -> Any:
-        largest = [np.max(v, initial=0.0) or 1.0 for v in parts]  # squares of small errors would underflow
-        squares = [np.square(v / m) for v, m in zip(parts, largest, strict=True)]
-        return np.sqrt(prim.kernel(*squares, **params)) * math.prod(largest)
+        with np.errstate(all="ignore"):
+            # Powers of two, because squares of large and small numbers overflow and underflow.
+            powers = [int(np.frexp(np.max(v, initial=0.0))[1]) for v in parts]
+            scaled = [np.ldexp(v, -k) for v, k in zip(parts, powers, strict=True)]
+            squares = prim.kernel(*map(np.square, scaled), **params)
+            root = np.sqrt(squares)
+            if np.size(squares) and np.min(squares) < _SQUARED:  # the sum of the magnitudes is never smaller
+                root = np.where(squares < _SQUARED, prim.kernel(*scaled, **params), root)
+            return np.ldexp(root, sum(powers))
+
+
+_SQUARED = 2.0**-900  # sums of squares above it have lost nothing to underflow
 
 
 def computed_in(*args: Any) -> Any:
@@ -156,7 +164,7 @@ class ErrorWorld:
 
     def apply(self, prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """One primitive's value with the sum of its own error and the errors carried from its arguments."""
-        if "cast" in prim.roles:
+        if "conversion" in prim.roles:
             x = args[0]
             to = np.dtype(params["dtype"])
             if not isinstance(x, Err) or to.kind not in "fc":

@@ -1,4 +1,4 @@
-"""Stable replacements for textbook formulas that lose digits, overflow or leave the domain."""
+"""Explains findings: witnesses, the places of custom gradients, and what to write instead."""
 
 from __future__ import annotations
 
@@ -6,63 +6,63 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.deadline import OutOfTime
+from gtape.declare.primitives import REGISTRY
 from gtape.symbolic.program import Node, Program
-from gtape.verify.verdicts.verdict import Report
+from gtape.verify.causes.source_text import place_of
+from gtape.verify.causes.witness import add_witnesses
+from gtape.verify.verdicts.verdict import Finding, Report
 
-__all__ = ["add_advice"]
+__all__ = ["explain"]
 
-# A pattern is an op with patterns for its inputs, a number, or a capital letter, which always stands for one thing.
-X, Y = "X", "Y"
-
-
-def _squares(of: Any) -> tuple[Any, ...]:
-    """The ways to write a square."""
-    return ("square", of), ("multiply", of, of), ("pow", of, 2)
-
-
-_INSTEAD: list[tuple[tuple[Any, ...], str]] = [
-    (("log", ("subtract", 1, ("sigmoid", X))), "log(1 - sigmoid(x)) is gtape.math.log_sigmoid(-x)"),
-    (("log", ("sigmoid", X)), "log(sigmoid(x)) is gtape.math.log_sigmoid(x)"),
-    (("log", ("softmax", X)), "log(softmax(x)) is gtape.nn.log_softmax(x)"),
-    (("log", ("sum", ("exp", X))), "log(sum(exp(x))) is gtape.reduce_logsumexp(x)"),
-    (("log", ("add", 1, ("exp", X))), "log(1 + exp(x)) is gtape.math.softplus(x)"),
-    (("log", ("add", 1, X)), "log(1 + x) is gtape.math.log1p(x)"),
-    (("log", ("subtract", 1, X)), "log(1 - x) is gtape.math.log1p(-x)"),
-    (("log", ("det", X)), "log(det(a)) is gtape.linalg.slogdet(a)[1]"),
-    (("divide", ("exp", X), ("sum", ("exp", X))), "exp(x) / sum(exp(x)) is gtape.nn.softmax(x)"),
-    (("divide", 1, ("add", 1, ("exp", X))), "1 / (1 + exp(-x)) is gtape.sigmoid(x)"),
-    *((("sqrt", s), "sqrt(x**2) is gtape.abs(x)") for s in _squares(X)),
-    *((("sqrt", ("sum", s)), "sqrt(sum(x**2)) is gtape.norm(x), whose gradient at 0 is 0") for s in _squares(X)),
-    *(
-        (("sqrt", ("add", s, t)), "sqrt(x**2 + y**2) is gtape.math.hypot(x, y)")
-        for s in _squares(X)
-        for t in _squares(Y)
-    ),
-    (("subtract", ("exp", X), 1), "exp(x) - 1 is gtape.math.expm1(x)"),
-    (("subtract", 1, ("cos", X)), "1 - cos(x) is 2 * sin(x / 2)**2"),
-    (("subtract", 1, ("sigmoid", X)), "1 - sigmoid(x) is sigmoid(-x)"),
-    (("subtract", 1, ("erf", X)), "1 - erf(x) is gtape.math.erfc(x)"),
-    *((("subtract", 1, s), "1 - tanh(x)**2 is 1 / cosh(x)**2") for s in _squares(("tanh", X))),
-    *(
-        (("subtract", ("reduce_mean", s), t), "mean(x**2) - mean(x)**2 is gtape.math.reduce_variance(x)")
-        for s in _squares(X)
-        for t in _squares(("reduce_mean", X))
-    ),
-]
-
-_EITHER_WAY = frozenset({"add", "multiply"})
 _FAR = 1e6  # ULP: errors above this get a hint even if the problem itself loses the digits
 
 
-def add_advice(program: Program, report: Report) -> None:
-    """Append a stable replacement to a finding's reason if its op is part of a known formula.
+def explain(program: Program, report: Report, *, forward: bool = False) -> None:
+    """Complete the findings of a report: a witness, the place of a custom gradient, and what to write instead.
 
     Parameters
     ----------
-    program : Program
     report : Report
         Its findings are changed in place.
+    forward : bool
+        Whether the findings are about forward mode.
     """
+    if not report.ok:
+        try:
+            add_witnesses(program, report, forward=forward)
+        except OutOfTime:  # the findings stand without a witness
+            for f in report.findings:
+                if not f.ok and f.verdict in ("rule", "unstable") and f.witness is None:
+                    f.without_witness = "the budget of time was used up"
+    _add_replacements(program, report)
+    for f in report.findings:
+        if not f.ok and f.verdict in ("rule", "unstable") and f.op is not None:
+            _add_correction(program, f)
+
+
+def _add_correction(program: Program, f: Finding) -> None:
+    """Say what to write instead of a wrong rule, and where the function of a custom gradient is."""
+    node = next((n for n in program.nodes if n.kind in ("op", "custom") and (n.name, n.line) == (f.op, f.line)), None)
+    if node is None:
+        return
+    if node.kind == "custom":
+        f.defined = place_of(node.call[0])
+    if f.instead is not None or f.verdict != "rule":
+        return
+    if node.kind == "custom":
+        f.instead = (
+            f"return the derivative of what {node.name} computes, or, if another function is meant, say why: "
+            "@gtape.custom_gradient(declared='...')"
+        )
+    elif node.prim.place.outside:
+        f.instead = f"correct the rule in {node.prim.declaration}"
+    else:
+        f.instead = "this is a fault of gtape, unless the rule was changed: please report it with the witness"
+
+
+def _add_replacements(program: Program, report: Report) -> None:
+    """Append a stable replacement to a finding's reason if its op is part of a known formula."""
     known: list[tuple[set[int], str]] | None = None
     for f in report.findings:
         lost = f.verdict in ("domain", "range", "unstable", "cancellation") and not f.ok
@@ -72,15 +72,18 @@ def add_advice(program: Program, report: Report) -> None:
             known = _found(program)
         blamed = {n.index for n in program.nodes if n.name == f.op and n.line == f.line}
         text = next((text for places, text in known if f.op is None or places & blamed), None)
-        if text is not None:
+        if text is not None and f.instead != text:
             f.reason += f"; {text}"
+            f.instead = text
 
 
 def _found(program: Program) -> list[tuple[set[int], str]]:
     """The known formulas in a program: their nodes and the replacement."""
+    stated = [rewrite for prim in REGISTRY.values() for rewrite in prim.rewrites]
+    longest_first = sorted(stated, key=lambda rewrite: -len(repr(rewrite[0])))
     found = []
     for node in program.nodes:
-        for pattern, text in _INSTEAD:
+        for pattern, text in longest_first:
             places: set[int] = set()
             if node.name == pattern[0] and _matches(program, node, pattern, {}, places):
                 found.append((places, text))
@@ -97,6 +100,18 @@ def _matches(program: Program, node: Node, pattern: Any, bound: dict[str, Node],
             return _same(program, bound[pattern], node)
         bound[pattern] = node
         return True
+    others = [_filled(other, pattern[1]) for other in REGISTRY[pattern[0]].spelled]
+    return any(_matches_op(program, node, p, bound, places) for p in (pattern, *others))
+
+
+def _filled(pattern: Any, x: Any) -> Any:
+    """A pattern of X with another pattern in place of X."""
+    if isinstance(pattern, tuple):
+        return (pattern[0], *[_filled(p, x) for p in pattern[1:]])
+    return x if pattern == "X" else pattern
+
+
+def _matches_op(program: Program, node: Node, pattern: Any, bound: dict[str, Node], places: set[int]) -> bool:
     while (
         node.kind == "op"
         and node.name != pattern[0]
@@ -106,7 +121,7 @@ def _matches(program: Program, node: Node, pattern: Any, bound: dict[str, Node],
         node = program.nodes[node.inputs[0]]  # an op that only moves numbers
     if node.kind != "op" or node.name != pattern[0]:
         return False
-    orders = [pattern[1:], pattern[:0:-1]] if node.name in _EITHER_WAY else [pattern[1:]]
+    orders = [pattern[1:], pattern[:0:-1]] if "commutative" in node.prim.roles else [pattern[1:]]
     inputs = [program.nodes[j] for j in node.inputs[: len(pattern) - 1]]
     for order in orders:
         tried, seen = dict(bound), set(places)

@@ -29,13 +29,10 @@ def blame(program: Program, oracle: Oracle, failures: list[Failure], got: list[A
 
     Parameters
     ----------
-    program : Program
     oracle : Oracle
         After its replay.
-    failures : list of Failure
     got : list of arrays or None
         The judged numbers of each source.
-    order : int
 
     Returns
     -------
@@ -58,10 +55,8 @@ def culprits(program: Program, oracle: Oracle, failures: list[Failure]) -> list[
 
     Parameters
     ----------
-    program : Program
     oracle : Oracle
         After its replay.
-    failures : list of Failure
     """
     try:
         rules = faulty_rules(oracle)
@@ -133,9 +128,6 @@ def _wrong_when_differentiated(program: Program, mark: Any) -> list[Node]:
         except (ArithmeticError, TooDeep):
             continue
     return list(found.values())
-
-
-# ------------------------------------------------------------------------------------------ an element that shows it
 
 
 def _shown(oracle: Oracle, got: list[Any]) -> dict[str, Any]:

@@ -103,10 +103,7 @@ def _decided(node: Node, env: dict[int, Any], bits: int) -> tuple[str, str] | No
             return "convention", reason
         if not (gap > 0 or gap < 0):
             raise ArithmeticError("a comparison stays open")
-        greater = bool(gap > 0)
-        exact = {"less": not greater, "less_equal": not greater, "equal": False, "not_equal": True}.get(
-            node.name, greater
-        )
+        exact = bool(node.prim.kernel(np.float64(gap > 0), np.float64(gap < 0)))
         if exact != was:
             return (
                 "conditioning",

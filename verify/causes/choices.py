@@ -16,6 +16,7 @@ from flint import arb
 
 from gtape.symbolic.balls import Undecided, objects, precision, radius, to_float
 from gtape.symbolic.program import Node, Program
+from gtape.verify.causes.sides import beside, scale_of
 from gtape.verify.oracles.certificates import directions_of
 from gtape.verify.oracles.enclosures import BALLS, inner, is_floating, jet_world
 from gtape.verify.oracles.oracle import Oracle, TooDeep
@@ -37,10 +38,8 @@ def choices_met(program: Program, oracle: Oracle, order: int, derivative: Deriva
 
     Parameters
     ----------
-    program : Program
     oracle : Oracle
         With the exact values of all nodes, for the recorded decisions.
-    order : int
     derivative : callable
         Oracle with the values of all nodes -> the exact derivative, as a list of object arrays or None.
 
@@ -94,7 +93,7 @@ def _decides(program: Program, node: Node) -> bool:
     if isinstance(node.output, tuple) or np.asarray(node.output).dtype.kind == "c":
         return False
     return is_step(node) or (
-        not is_floating(node.output) and bool(node.prim.kinks or node.prim.roles & {"cast", "decision"})
+        not is_floating(node.output) and bool(node.prim.kinks or node.prim.roles & {"conversion", "decision"})
     )
 
 
@@ -107,7 +106,7 @@ def _may_be_tied(program: Program, node: Node, oracle: Oracle) -> bool:
     values = [np.asarray(program.nodes[j].output) for j in node.inputs]
     if not all(np.isfinite(v).all() for v in values if v.dtype.kind == "f"):
         return False
-    if node.prim.kind != "elementwise" and "cast" not in node.prim.roles:
+    if node.prim.kind != "elementwise" and "conversion" not in node.prim.roles:
         return "decision" in node.prim.roles or any(np.unique(v).size < v.size for v in values if v.dtype.kind == "f")
     for k, v in enumerate(values):
         for towards in (-np.inf, np.inf) if v.dtype.kind == "f" else ():
@@ -154,44 +153,14 @@ def _other(outcome: Any, recorded: Any) -> bool:
 def _beside(program: Program, oracle: Oracle, sign: int) -> dict[int, Any] | None:
     """Exact values of all nodes one step off the point, with new decisions; None if one stays undecided."""
     rng = np.random.default_rng(29)
-    env: dict[int, Any] = {}
+    moves: dict[int, Any] = {}
     for nodes in program.sources:
         steps: dict[tuple[int, ...], Any] = {}  # one for all reads of a variable
         for i in nodes:
             shape = program.nodes[i].shape
             direction = steps.setdefault(shape, objects(np.asarray(rng.integers(1, 2**12, shape))))
-            x = objects(oracle.env[i])
-            size = np.frompyfunc(lambda e: abs(e) if e != 0 else 1, 1, 1)(x)
-            env[i] = objects(x + sign * _STEP * direction * size)
-    blocked = program.blocked(program.session)
-    again = Oracle(program, oracle.seeds)
-    again.env = env
-    for node in program.nodes:
-        if node.index in env:
-            continue
-        try:
-            env[node.index] = _value_beside(node, env, oracle.env, blocked.get(node.index, frozenset()), program)
-        except (Undecided, ArithmeticError, ValueError, TypeError, IndexError):
-            return None
-    return env
-
-
-def _value_beside(node: Node, env: dict[int, Any], here: dict[int, Any], closed: Any, program: Program) -> Any:
-    if node.kind != "op":
-        return program.step(BALLS, node, env)
-    if "stop" in node.prim.roles:
-        return here[node.index]
-    # An input that no tape follows is a constant of the function; a decision reads all of its inputs.
-    smooth = node.prim.differentiable and is_floating(node.output)
-    still = {
-        j
-        for a, j in enumerate(node.inputs)
-        if a in closed or (smooth and node.prim.connected(a) and a not in node.active)
-    }
-    arguments = [here[j] if j in still else env[j] for j in node.inputs]
-    if all(env[j] is here[j] for j in node.inputs):
-        return here[node.index]
-    return decided_anew(node, arguments) if not is_floating(node.output) else node.apply(BALLS, arguments)
+            moves[i] = objects(sign * _STEP * direction * scale_of(oracle.env[i]))
+    return beside(program, oracle.env, moves)
 
 
 def _close(program: Program, node: Node, here: dict[int, Any], there: Any) -> bool:

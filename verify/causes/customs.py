@@ -9,10 +9,11 @@ import numpy as np
 from flint import arb
 
 from gtape.engine.rules import PartialOutputs
-from gtape.symbolic.balls import objects, to_float
-from gtape.symbolic.program import Node
+from gtape.symbolic.balls import digits, objects, to_float
+from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.local import Local
-from gtape.verify.oracles.certificates import Failure, certify_rule, directions_of, faulty_rules
+from gtape.verify.oracles.backward import by_user
+from gtape.verify.oracles.certificates import Failure, certify, certify_rule, directions_of, faulty_rules
 from gtape.verify.oracles.enclosures import (
     directions,
     disagreement,
@@ -25,10 +26,11 @@ from gtape.verify.oracles.enclosures import (
 )
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.ulp import widest
+from gtape.verify.verdicts.verdict import Finding
 
 __all__ = [
     "certify_custom", "faulty_customs", "faulty_forwards", "faulty_inside", "inner_culprits", "least_stable",
-    "ones_like", "only_rounded",
+    "not_finite", "ones_like", "only_rounded",
 ]  # fmt: skip
 
 
@@ -44,10 +46,6 @@ def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failu
     g : cotangent of its outputs
     made : list
         The gradient that the user's function returned for each active input.
-
-    Returns
-    -------
-    Failure or None
     """
     world = jet_world(1)
     directions = _directions(oracle, node)
@@ -153,6 +151,51 @@ def faulty_forwards(oracle: Oracle, *, transposed: bool = True) -> list[tuple[No
             error = f"(relative error {failure.error:.3g})"
             found[node.name] = node, f"the gradient that {node.name} returns is not the derivative of its body {error}"
     return list(found.values())
+
+
+def not_finite(program: Program, seeds: list[Any], got: list[Any], order: int) -> Finding | None:
+    """The finding for a custom gradient that is NaN or infinite where the derivative of its body is finite.
+
+    Parameters
+    ----------
+    program : Program
+    seeds : list of arrays or None
+        Cotangent of each output.
+    got : list of arrays or None
+        The gradient by each source.
+    order : int
+
+    Raises
+    ------
+    ArithmeticError
+        If the precision in force does not decide.
+    """
+    oracle = Oracle(program, seeds, by_bodies=True)
+    oracle.evaluate()
+    exact = oracle.replay()
+    if certify(oracle, exact):
+        return None  # another rule is wrong, too
+    for s, (g, e) in enumerate(zip(got, exact, strict=True)):
+        if g is None or np.isfinite(g).all():
+            continue
+        index = tuple(int(i) for i in np.argwhere(~np.isfinite(g))[0])
+        truth = np.broadcast_to(objects(0 if e is None else e), np.shape(g))[index]
+        if not (isinstance(truth, int) or truth.is_finite()):
+            continue
+        for node in program.nodes:
+            if node.kind != "custom" or node.prim.declared is not None or node.index not in oracle.arrived:
+                continue
+            arrived = PartialOutputs.filled(oracle.arrived[node.index], node.output)
+            arrived = tuple(map(to_float, arrived)) if isinstance(arrived, tuple) else to_float(objects(arrived))
+            with np.errstate(all="ignore"):
+                made = by_user(node, arrived)
+            if any(c is not None and not np.isfinite(np.asarray(c)).all() for c in made):
+                reason = f"the gradient that {node.name} returns is not finite, but the derivative of its body is"
+                return Finding(
+                    "rule", order=order, at=node, element=(s, index), got=np.asarray(g)[index].item(),
+                    exact=digits(truth), reason=reason,
+                )  # fmt: skip
+    return None
 
 
 def inner_culprits(oracle: Oracle, node: Node) -> list[tuple[Node, str]]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape.engine.worlds import COMPLEX
-from gtape.symbolic.balls import digits, objects
+from gtape.symbolic.balls import digits, finite_ball, objects
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.conventions import exact_partials
 from gtape.verify.causes.outside import called
@@ -27,7 +27,6 @@ def left_the_range(program: Program, oracle: Oracle) -> Cause | None:
 
     Parameters
     ----------
-    program : Program
     oracle : Oracle
         With the exact values of all nodes.
     """
@@ -64,7 +63,7 @@ def _cotangent_beyond(program: Program, oracle: Oracle) -> Cause | None:
             dtype = np.asarray(output).dtype
             largest = float(np.finfo(dtype).max)
             for ball in objects(c).ravel().tolist():
-                if abs(ball) > largest and getattr(ball, "is_finite", lambda: True)():
+                if abs(ball) > largest and finite_ball(ball):
                     what = f"the cotangent that {node.name} sends to its argument {a} is exactly {digits(ball, 6)}"
                     return "range", f"{what}, which overflows {dtype.name}", node.name, node.line
     return None
@@ -79,7 +78,7 @@ def _beyond(value: Any, exact_at: Any) -> tuple[tuple[int, ...], str, str] | Non
         place = tuple(row.tolist())
         ball = objects(exact_at(place)).item()
         came = float(value[place])
-        if ball == 0 or not getattr(ball, "is_finite", lambda: True)():
+        if ball == 0 or not finite_ball(ball):
             continue
         if np.isinf(came):
             if abs(ball) > largest:
@@ -109,13 +108,12 @@ def _slope_beyond(node: Node, inputs: list[Any], value: Any, a: int) -> tuple[tu
 
 
 def without_slope(program: Program, oracle: Oracle) -> tuple[str, Node] | None:
-    """The first elementwise op without a finite derivative at its exact inputs, as (words, node).
+    """The first elementwise op without a finite derivative at its finite exact inputs, as (words, node).
 
     Checks second derivatives of ops inside inner gradients, too.
 
     Parameters
     ----------
-    program : Program
     oracle : Oracle
         With the exact values of all nodes, at high precision.
     """
@@ -129,6 +127,8 @@ def without_slope(program: Program, oracle: Oracle) -> tuple[str, Node] | None:
             by = [a for a in node.active if callable(node.prim.partials[a])]
             for place in np.ndindex(*node.shape) if by else ():
                 at = [objects(x[place]).reshape(1) for x in xs]
+                if not all(getattr(x[0], "is_finite", lambda: True)() for x in at):
+                    continue  # an op before it is to blame
                 if not _has_derivative(node, at, by, k):
                     what = "derivatives" if k == 1 else "second derivatives"
                     return f"{called(node, inputs, place)} has no finite {what}", node
@@ -144,4 +144,4 @@ def _has_derivative(node: Node, at: list[Any], by: list[int], k: int) -> bool:
         made = world.component(node.apply(world, arguments), (1 << k) - 1)[0]
     except ArithmeticError:
         return True
-    return not hasattr(made, "is_finite") or bool(made.is_finite())
+    return finite_ball(made)

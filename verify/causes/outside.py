@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape.engine.worlds import COMPLEX
-from gtape.symbolic.balls import digits, objects, precision, ties_assumed
+from gtape.symbolic.balls import digits, finite_ball, objects, precision, ties_assumed
 from gtape.symbolic.program import Node, Program
 from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.oracles.replay import Replay
@@ -155,7 +155,7 @@ def _defined_at(node: Node, inputs: list[Any], place: tuple[int, ...]) -> bool:
         return False
     at = [BALLS.lift(x) for x in here]
     with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError):
-        return _finite(objects(node.apply(BALLS, at)).item())
+        return finite_ball(objects(node.apply(BALLS, at)).item())
     return False
 
 
@@ -173,10 +173,6 @@ def _moved(program: Program, node: Node) -> bool:
     return False
 
 
-def _finite(ball: Any) -> bool:
-    return not hasattr(ball, "is_finite") or bool(ball.is_finite())
-
-
 def _exact_output(program: Program, node: Node) -> Any:
     """The exact value of an op; None if undecided."""
     replay = Replay(program, [])
@@ -189,30 +185,30 @@ def _exact_output(program: Program, node: Node) -> Any:
 def _exactly(program: Program, node: Node, place: tuple[int, ...]) -> Any:
     """The exact value of an element that is infinite or NaN in floats; None without one."""
     made = _exact_output(program, node)
-    return made[place] if made is not None and _finite(made[place]) else None
+    return made[place] if made is not None and finite_ball(made[place]) else None
 
 
 def _undefined_beside(program: Program, node: Node, place: tuple[int, ...]) -> bool:
     """True if another element of the same matrix is undefined, as after a failed factorisation."""
     if node.prim is None or node.prim.kind == "elementwise":
         return False
-    return not all(map(_finite, objects(_exact_output(program, node)[place[:-2]]).ravel().tolist()))
+    return not all(map(finite_ball, objects(_exact_output(program, node)[place[:-2]]).ravel().tolist()))
 
 
 def masked_by_infinities(program: Program, got: list[Any]) -> bool:
-    """True if constants are infinite but all results finite, as behind a softmax with a mask of -inf.
+    """True if sources or constants are infinite but all results are finite, as behind a softmax with a mask of -inf.
 
-    False if a source is infinite, because no derivative exists at an infinite point.
+    The limits of values and derivatives may exist there. False if a value that is differentiated is NaN, because the
+    function is not defined then.
     """
-    infinite = [
-        n.index
-        for n in program.nodes
-        if n.kind in ("leaf", "const") and np.asarray(n.output).dtype.kind == "f" and np.isinf(n.output).any()
-    ]
-    if not infinite or any(i in nodes for i in infinite for nodes in program.sources):
+    given = [n for n in program.nodes if n.kind in ("leaf", "const") and np.asarray(n.output).dtype.kind == "f"]
+    if not any(np.isinf(n.output).any() for n in given):
+        return False
+    values = [np.asarray(program.nodes[i].output) for i in program.outputs]
+    if any(np.isnan(v).any() for v in values if v.dtype.kind in "fc"):
         return False
     known = [np.asarray(g) for g in got if g is not None]
-    return bool(known) and all(np.isfinite(g).all() for g in known)
+    return all(np.isfinite(g).all() for g in known)
 
 
 def _asked_for(node: Any) -> bool:

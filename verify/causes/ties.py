@@ -13,6 +13,7 @@ from flint import arb
 
 from gtape.symbolic.balls import Undecided, objects, to_float
 from gtape.symbolic.program import Node, Program
+from gtape.verify.causes.sides import scale_of
 from gtape.verify.oracles.enclosures import BALLS, is_complex, jet_world
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.verdict import Finding
@@ -30,14 +31,8 @@ def ties_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
 
     Parameters
     ----------
-    program : Program
     oracle : Oracle
         With the exact values of all nodes.
-    order : int
-
-    Returns
-    -------
-    list of Finding
     """
     findings = []
     for node in program.nodes:
@@ -74,19 +69,7 @@ def _inputs(node: Node, oracle: Oracle) -> list[tuple[Any, Any]]:
 
 
 def _moved(inputs: list[tuple[Any, Any]], sign: int) -> list[Any]:
-    return [x if d is None or not sign else objects(x + sign * _STEP * d * _scale(x)) for x, d in inputs]
-
-
-def _scale(x: Any) -> Any:
-    """The size of each element, to scale its step; for a 0 the smallest nonzero size, at most 1."""
-    sizes = [abs(arb(e)) for e in objects(x).ravel().tolist()]
-    least = arb(1)
-    for size in sizes:
-        if size != 0 and size < least:
-            least = size
-    made = np.empty(len(sizes), dtype=object)
-    made[:] = [size if size != 0 else least for size in sizes]
-    return made.reshape(np.shape(x))
+    return [x if d is None or not sign else objects(x + sign * _STEP * d * scale_of(x)) for x, d in inputs]
 
 
 def _slopes(node: Node, inputs: list[tuple[Any, Any]], sign: int) -> list[Any]:

@@ -234,9 +234,6 @@ def _joined(argv: Sequence[str]) -> list[str]:
     return found
 
 
-# ---------------------------------------------------------------------------------------------- commands
-
-
 def _primitives(options: argparse.Namespace) -> list[str]:
     """The named primitives; prints the primitives of each function above a table, but not above JSON."""
     from gtape.verify.verdicts.naming import primitives_named

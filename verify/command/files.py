@@ -16,10 +16,6 @@ def write_whole(path: str, text: str) -> None:
     On systems with nameless files, as Linux, the file gets its name only with all text on the disk, so that a killed
     process leaves no half-written file.
 
-    Parameters
-    ----------
-    path, text : str
-
     Raises
     ------
     OSError
@@ -46,10 +42,6 @@ def write_whole(path: str, text: str) -> None:
 
 def refusal(path: str) -> str | None:
     """Why a file cannot be written, or None; tested by a temporary file in its folder.
-
-    Parameters
-    ----------
-    path : str
 
     Examples
     --------

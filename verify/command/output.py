@@ -140,10 +140,8 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
 
     Parameters
     ----------
-    title : str
     columns : sequence of str
         Names of the columns; ">" in front justifies a column to the right.
-    rows : sequence of sequences of str
     fine : sequence of bool
         False prints a row in red.
     """

@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import gtape
+from gtape.declare.conventions import COMPLEX_NUMBERS, FUNCTIONS, AtPoints, Noted, OfArrays
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.namespaces import catalogue
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.tensor import wrap
 from gtape.verify.judging.api import exact
-from gtape.verify.search.special_values import CHOOSING, COMPLEX_NUMBERS, KEPT, KEPT_BY_ARRAYS
+from gtape.verify.search.subjects import parameters_of
 
 __all__ = ["Convention", "End", "conventions", "ends", "page", "without_derivative"]
 
@@ -46,28 +48,6 @@ _MET: dict[str, tuple[Any, ...]] = {
     "two elements are equal and extreme": ([2.0, 2.0],),
     "two elements of a segment are equal and extreme": ([2.0, 2.0],),
     "two elements of a window are equal": ([2.0, 2.0],),
-}
-
-
-def _public(name: str, *space: str) -> Callable[..., Any]:
-    def f(*args: Any, **params: Any) -> Any:
-        return catalogue.resolve(name, *space)(*args, **params)
-
-    return f
-
-
-# The public functions of primitives with other names or more parameters.
-_FUNCTIONS: dict[str, tuple[str, Callable[..., Any]]] = {
-    "max": ("reduce_max", lambda x: _public("reduce_max")(x)),
-    "min": ("reduce_min", lambda x: _public("reduce_min")(x)),
-    "norm": ("norm", lambda x: _public("norm")(x)),
-    "order": ("sort (its first element)", lambda x: _public("sort")(x)[0]),
-    "segment_max": ("segment_max", lambda x: _public("segment_max", "math")(x, [0, 0])),
-    "segment_min": ("segment_min", lambda x: _public("segment_min", "math")(x, [0, 0])),
-    "window_argmax": (
-        "max_pool1d",
-        lambda x: _public("max_pool1d", "nn")(_public("reshape")(x, [1, 2, 1]), 2, 2, "VALID"),
-    ),
 }
 
 
@@ -134,20 +114,12 @@ class End(NamedTuple):
 
 def function(op: str) -> Callable[..., Any]:
     """The function behind a row of the table, with static parameters if it needs some."""
-    for name, (shown, f) in _FUNCTIONS.items():
-        if shown == op and name in REGISTRY:
-            return f
+    shown: dict[str, Callable[..., Any]] = dict(p.shown for p in REGISTRY.values() if p.shown is not None)
+    if op in shown:
+        return shown[op]
     prim = REGISTRY[op]
-    params = _params(prim)
+    params = parameters_of(prim)
     return lambda *args: prim(*args, **params)
-
-
-def _params(prim: Primitive) -> dict[str, Any]:
-    from gtape.verify.search.subjects import subjects
-
-    if not prim.params:
-        return {}
-    return next((s.params for s in subjects() if s.prim is prim), {})
 
 
 def at_point(f: Callable[..., Any], at: tuple[Any, ...], argument: int, dtype: Any = np.float64) -> tuple[Any, Any]:
@@ -187,10 +159,6 @@ def _beside(f: Callable[..., Any], at: tuple[Any, ...], argument: int, sign: int
 def conventions() -> tuple[Convention, ...]:
     """The results of every public op at its kinks.
 
-    Returns
-    -------
-    tuple of Convention
-
     Raises
     ------
     KeyError
@@ -207,7 +175,7 @@ def conventions() -> tuple[Convention, ...]:
 
 def _conventions() -> Iterator[Convention]:
     for prim in REGISTRY.values():
-        named = _FUNCTIONS.get(prim.name)
+        named = prim.shown
         if prim.place.outside or not prim.kinks or (named is None and (not prim.differentiable or not prim.public)):
             continue
         op, f = named or (prim.name, function(prim.name))
@@ -234,10 +202,6 @@ def _point(prim: Primitive, kink: Any) -> tuple[tuple[Any, ...], str]:
 @cache
 def ends() -> tuple[End, ...]:
     """The results of every public elementwise op at the ends of its domain.
-
-    Returns
-    -------
-    tuple of End
 
     Examples
     --------
@@ -277,9 +241,6 @@ def _inside(interval: Any) -> float:
 def without_derivative() -> list[str]:
     """The public ops without any derivative, whose gradient is None."""
     return sorted(p.name for p in REGISTRY.values() if p.public and not p.differentiable and not p.place.outside)
-
-
-# ---------------------------------------------------------------------------------------------- the page
 
 
 def _number(x: float | None) -> str:
@@ -348,10 +309,10 @@ The exceptions; internal ops, which appear in derivatives only, are in *italics*
 |---|---|---|---|
 """
 
-_CHOOSING = """
-Functions composed of these, or with outputs that are integers:
+_NOTED = """
+More conventions, of choices and of outputs that are integers:
 
-| function | convention |
+| op or function | convention |
 |---|---|
 """
 
@@ -359,7 +320,8 @@ _ARRAYS = """
 Ops of arrays (sums, products, softmax, norms, convolutions, segments, linear algebra), what is composed of them, and
 ops of complex numbers follow the same rule, with special values in one element or in all of an argument. These are the
 exceptions. *Of* tells whether a row is about the value or the derivatives (vjp and jvp). Where NaN stands, a limit
-exists, but the arithmetic of floats does not always reach it; a row with NaN allows no other number. `linalg.inv`,
+exists, but the arithmetic of floats does not always reach it; a row with NaN allows no other number. A row about an op
+holds for the functions composed of the op, too: convolutions, losses, layers, variances, solvers. `linalg.inv`,
 `linalg.solve` and their like may raise InvalidArgumentError in place of NaN.
 
 | op or function | at | of | gives | because |
@@ -373,9 +335,23 @@ The gradient of these is None, everywhere: {}.
 """
 
 
-def _function(label: str) -> str:
-    """The name of a function from a label with arguments: "norm 2" is norm."""
-    return label if label == COMPLEX_NUMBERS else label.split()[0]
+def _stated(kind: type[Any]) -> dict[Any, str]:
+    """The conventions of a kind, each with the names of the ops and functions that state it."""
+    for space in (gtape, gtape.keras):  # their functions are imported on first use
+        for name in dir(space):
+            getattr(space, name)
+    known = {*catalogue.names_in(), *dir(gtape.debugging)}
+    found: dict[Any, list[str]] = {}
+    for prim in REGISTRY.values():
+        for c in () if prim.place.outside else prim.conventions:
+            public = prim.name if prim.public or prim.name in known else prim.shown and prim.shown[0].split()[0]
+            found.setdefault(c, []).append(public or f"*{prim.name}*")
+    for name, conventions in sorted(FUNCTIONS.items()):
+        for c in conventions:
+            found.setdefault(c, []).append(name)
+    for c in COMPLEX_NUMBERS:
+        found[c] = ["all ops of complex numbers"]
+    return {c: ", ".join(dict.fromkeys(names)) for c, names in found.items() if isinstance(c, kind)}
 
 
 def page() -> str:
@@ -396,18 +372,13 @@ def page() -> str:
     for e in ends():
         text += f"| {e.op} | {_arguments(e.at)} | {e.argument + 1} | {_number(e.value)} | {_number(e.derivative)} |\n"
     text += _SPECIAL
-    for row in KEPT:
-        ops = ", ".join(op if REGISTRY[op].public else f"*{op}*" for op in row.ops)
+    for row, ops in _stated(AtPoints).items():
         text += f"| {ops} | {row.where} | {row.gives} | {row.reason} |\n"
     text += _ARRAYS
-    for kept in KEPT_BY_ARRAYS:
-        names = dict.fromkeys(
-            n if n not in REGISTRY or REGISTRY[n].public else f"*{n}*" for n in map(_function, kept.ops)
-        )
-        ops = ", ".join(names)
+    for kept, ops in _stated(OfArrays).items():
         of = "value, derivative" if kept.of == "both" else kept.of
         text += f"| {ops} | {kept.at} | {of} | {kept.gives} | {kept.reason} |\n"
-    text += _CHOOSING
-    for op, convention in CHOOSING.items():
-        text += f"| {op} | {convention} |\n"
+    text += _NOTED
+    for noted, ops in _stated(Noted).items():
+        text += f"| {ops} | {noted.text} |\n"
     return text + _NONE.format(", ".join(without_derivative()))

@@ -95,9 +95,6 @@ class Outcome:
         return all(line.ok for line in self.lines)
 
 
-# ---------------------------------------------------------------------------------------------- jobs
-
-
 def jobs_of(
     names: Sequence[str] = (),
     *,
@@ -115,7 +112,6 @@ def jobs_of(
         Points of the census for each elementwise primitive in float64. In float32 a quarter, because it has fewer
         binades. A fortieth for ops that promise 1e-12 instead of 4 ULP, because their exact derivatives take a thousand
         times as long.
-    dtypes : tuple of str
     programs : bool
         True checks the example programs, too.
 

@@ -36,10 +36,6 @@ def open_descriptors() -> None:
 def say(text: str = "", end: str = "\n") -> None:
     """Print on standard output, with escapes for characters that its encoding lacks.
 
-    Parameters
-    ----------
-    text, end : str
-
     Raises
     ------
     OutputLost, ReaderGone
@@ -83,12 +79,7 @@ def flush() -> None:
 
 
 def tell(text: str) -> None:
-    """Print on standard error; do nothing if this is impossible.
-
-    Parameters
-    ----------
-    text : str
-    """
+    """Print on standard error; do nothing if this is impossible."""
     stream: IO[str] | None = sys.stderr
     if stream is None:
         return

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from flint import acb, arb
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.escaping import place_text
 from gtape.symbolic.balls import digits, objects, radius
 from gtape.symbolic.program import Program
 from gtape.verify.causes.branches import branches_met
 from gtape.verify.judging.cost import bits_within_reach, checked_digits
 from gtape.verify.judging.examine import examine
 from gtape.verify.judging.ladder import PRECISIONS, climb
+from gtape.verify.judging.left import values_left
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
 from gtape.verify.oracles.certificates import certify
 from gtape.verify.oracles.enclosures import turned
@@ -53,11 +55,7 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     *args : tensors, arrays or numbers
         The point; Python numbers are float64.
     order : {1, 2, 3}
-        1 checks the gradient, 2 the Hessian, 3 all third derivatives.
-
-    Returns
-    -------
-    Report
+        1 checks the gradient, 2 the Hessian, too, 3 all third derivatives, too.
 
     Raises
     ------
@@ -71,19 +69,28 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     'correct'
     """
     recording = Recording(f, args, checked_order(order))
-    report = Report()
-    for place, program, seeds, got in recording.programs():
-        one = examine(program, seeds, got, locally=not report.checked)
-        recording.place(one, place)
-        report.extend(one)
-    if (
-        order > 1 and not report.checked and not report.findings
-    ):  # the slope is constant, but may still jump at the point
-        report.findings += [f for f in check(f, *args).findings if f.verdict == "convention"]
+    report = Report(findings=recording.undecided())
+    if report.findings:
+        return report
+    for k in range(1, recording.order + 1):
+        below = report.checked
+        for place, program, seeds, got in recording.programs(k):
+            one = examine(program, seeds, got, locally=report.checked == below)
+            recording.place(one, place, k)
+            told = {(f.verdict, f.op, f.line) for f in report.findings if f.ok and f.order < k}
+            one.findings = [f for f in one.findings if not f.ok or f.lost or (f.verdict, f.op, f.line) not in told]
+            report.extend(one)
     report.findings += branches_met(recording.tape._session, recording.inputs, order)
+    report.findings += values_left(recording, order)
     return report
 
 
+@overload
+def exact(f: Callable[..., Any], x: Any, /, *, order: int = ..., digits: int = ...) -> np.ndarray[Any, Any]: ...
+@overload
+def exact(
+    f: Callable[..., Any], x: Any, y: Any, /, *args: Any, order: int = ..., digits: int = ...
+) -> tuple[Any, ...]: ...
 @diagnosed
 def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -> Any:
     """The exact derivative of a function at a point, as decimal numbers with radii.
@@ -119,6 +126,10 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
     digits = checked_digits(digits)
     recording = Recording(f, args, checked_order(order))
     refuse_complex_jacobian(recording, order)
+    for left in values_left(recording, order):
+        raise ArithmeticError(f"the exact derivative is not decided: {left.reason} ({place_text(left.line)})")
+    for finding in recording.undecided(last=True):
+        raise ArithmeticError(f"the exact derivative is not decided: {finding.reason}")
     rows: dict[Any, list[Any]] = {}
     zero = ExactNumber(arb(0), digits)
     for place, program, seeds, _ in recording.programs():

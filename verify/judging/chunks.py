@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gtape.declare.primitives import REGISTRY
+from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.engine.rules import RuleStep
 from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.program import GradMark, Node, Program
@@ -24,10 +24,6 @@ __all__ = ["Chunk", "Chunks", "chunks_of"]
 # Not smaller, because each check costs some milliseconds; not larger, because all values of a chunk live at once.
 _NUMBERS = 2048
 _LARGE = 8 * _NUMBERS
-
-_ALONG = frozenset({"cast", "identity", "real", "imag", "conj"})  # linear ops that treat each element by itself
-_SPREADING = frozenset({"spread_out", "broadcast_to"})
-_ADDING = frozenset({"add", "subtract", "negative", "identity", "cast", "reshape"})
 
 _ROWS, _WHOLE, _TOTAL = "rows", "whole", "total"
 
@@ -96,7 +92,7 @@ class Chunks:
         for node in self.program.nodes:
             for a in node.active if node.kind == "op" else ():
                 key = (node.name, a)
-                if (("divide", 0) if node.name == "reduce_mean" else key) in parts:
+                if (key if node.prim.mean_of is None else (REGISTRY["divide"].name, 0)) in parts:
                     n = longest_sum(node, self.program.nodes[node.inputs[a]].shape)
                     found[key] = max(found.get(key, 1), n)
         return found
@@ -125,16 +121,16 @@ class _Copy:
         kind = chunks.kinds[node.index]
         if kind == _ROWS:
             made = self.put(node, chunks.part(node.output, self.place))
-            if node.name in _SPREADING:
+            if node.kind == "op" and "spread" in node.prim.roles:
                 made.params = {**node.params, "shape": np.shape(made.output)}
                 made.step = RuleStep(node.prim, node.active, made.params, None, None)
         elif kind == _WHOLE:
             self.put(node, node.output)
-        elif node.name == "reduce_mean":
-            self.mean(node)
+        elif node.prim.mean_of is not None:
+            self.mean(node, node.prim.mean_of)
         else:
             inputs = [self.program.nodes[self.moved[j]].output for j in node.inputs]
-            self.put(node, _computed(node.name, inputs, node.params, node.output))
+            self.put(node, _computed(node.prim, inputs, node.params, node.output))
 
     def put(self, node: Node, output: Any) -> Node:
         made = _copied(node, len(self.program.nodes), output)
@@ -154,17 +150,18 @@ class _Copy:
         self.moved[node.index] = made.index
         return made
 
-    def mean(self, node: Node) -> None:
+    def mean(self, node: Node, sums: Primitive) -> None:
         """Write the mean as a sum over the chunk's rows, divided by the number of all elements."""
         nodes = self.program.nodes
         (whole,) = [self.chunks.program.nodes[j].output for j in node.inputs]
         (x,) = [self.moved[j] for j in node.inputs]
-        total = _copied(node, len(nodes), _computed("sum", [nodes[x].output], node.params, node.output))
-        total.prim, total.inputs = REGISTRY["sum"], (x,)
+        total = _copied(node, len(nodes), _computed(sums, [nodes[x].output], node.params, node.output))
+        total.prim, total.inputs = sums, (x,)
         total.step = RuleStep(total.prim, node.active, node.params, None, None)
         n = Node(len(nodes) + 1, "const", np.asarray(np.size(whole) // np.size(node.output), total.output.dtype))
-        quotient = _copied(node, len(nodes) + 2, _computed("divide", [total.output, n.output], {}, node.output))
-        quotient.prim, quotient.inputs, quotient.params = REGISTRY["divide"], (total.index, n.index), {}
+        divide = REGISTRY["divide"]
+        quotient = _copied(node, len(nodes) + 2, _computed(divide, [total.output, n.output], {}, node.output))
+        quotient.prim, quotient.inputs, quotient.params = divide, (total.index, n.index), {}
         quotient.step = RuleStep(quotient.prim, node.active, {}, None, None)
         quotient.flows = (*node.flows, None) if node.flows else ()
         nodes += [total, n, quotient]
@@ -202,10 +199,10 @@ def _copied(node: Node, index: int, output: Any) -> Node:
     return made
 
 
-def _computed(name: str, inputs: list[Any], params: dict[str, Any], like: Any) -> Any:
+def _computed(prim: Primitive, inputs: list[Any], params: dict[str, Any], like: Any) -> Any:
     """The result of an op for other inputs, in the recorded dtype."""
     with np.errstate(all="ignore"):
-        return np.asarray(getattr(COMPLEX, name)(*map(np.asarray, inputs), **params), dtype=np.asarray(like).dtype)
+        return np.asarray(getattr(COMPLEX, prim.name)(*map(np.asarray, inputs), **params), dtype=np.asarray(like).dtype)
 
 
 def chunks_of(program: Program) -> Chunks | None:
@@ -237,22 +234,23 @@ def _kind_of(node: Node, program: Program, kinds: list[str], shape: tuple[int, .
     if node.kind != "op" or isinstance(node.output, tuple):
         return None
     given = {kinds[j] for j in node.inputs}
-    if node.prim.kind == "elementwise" or node.name in _ALONG:
+    if node.prim.kind == "elementwise" or "pointwise" in node.prim.roles:
         if _TOTAL in given:
             return _TOTAL if _is_linear(node, [kinds[j] for j in node.inputs]) else None
         if _ROWS in given:
             return _ROWS if node.shape == shape else None
         return _WHOLE if _of_a_value(node.shape, shape, axis) == _WHOLE else None
-    if node.name in ("sum", "reduce_mean"):
+    sums = "total" in node.prim.roles
+    if sums or node.prim.mean_of is not None:
         if given == {_TOTAL}:
-            return _TOTAL if node.name == "sum" else None
+            return _TOTAL if sums else None
         summed = {a % len(shape) for a in np.atleast_1d(node.params["axis"]).tolist()}
         if given != {_ROWS} or axis not in summed:
             return None
-        return _TOTAL if node.name == "sum" or _divides(program, node) else None
-    if node.name in _SPREADING and given == {_WHOLE}:
+        return _TOTAL if sums or _divides(program, node) else None
+    if "spread" in node.prim.roles and given == {_WHOLE}:
         return _ROWS if node.shape == shape else _of_a_value(node.shape, shape, axis)
-    if given == {_TOTAL} and node.name in _ADDING:
+    if given == {_TOTAL} and _adds(node):
         return _TOTAL
     return None
 
@@ -267,11 +265,17 @@ def _divides(program: Program, node: Node) -> bool:
 
 def _is_linear(node: Node, kinds: list[str]) -> bool:
     """True if an op is linear in its sums over all rows, so that sums over some rows have the same derivative."""
-    if node.name in _ADDING:
+    if _adds(node):
         return _ROWS not in kinds
-    if node.name == "multiply":
-        return sorted(kinds) == [_TOTAL, _WHOLE]
-    return node.name == "divide" and kinds == [_TOTAL, _WHOLE]
+    totals = [i for i, kind in enumerate(kinds) if kind == _TOTAL]
+    return kinds.count(_WHOLE) == len(kinds) - 1 and set(totals) <= set(node.prim.linear_in)
+
+
+def _adds(node: Node) -> bool:
+    """True if an op adds, subtracts or only moves numbers, which whole sums pass through as they are."""
+    if node.prim.kind == "elementwise":
+        return all(isinstance(p, int) and p != 0 for p in node.prim.rules)
+    return not node.prim.roles.isdisjoint({"conversion", "flat", "read"})
 
 
 def _of_a_value(own: tuple[int, ...], shape: tuple[int, ...], axis: int) -> str | None:

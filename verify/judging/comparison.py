@@ -20,12 +20,11 @@ from gtape.symbolic.balls import digits, objects, radius, to_double_double, to_f
 from gtape.verify.bounds.inputs import MOVES
 from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS
 from gtape.verify.oracles.enclosures import turned
-from gtape.verify.verdicts.ulp import spacing, ulps_between, widest
+from gtape.verify.verdicts.ulp import ROUNDINGS, right_digits, spacing, ulps_between, widest
 from gtape.verify.verdicts.verdict import Cause, Finding, merged
 
-__all__ = ["ROUNDINGS", "Causes", "Comparison", "Told", "Wrong"]
+__all__ = ["Causes", "Comparison", "Told", "Wrong"]
 
-ROUNDINGS = 4.5  # ULP: error of an elementwise derivative, and the rounding of its product with the cotangent
 LOST = 16.0
 
 
@@ -59,8 +58,6 @@ class Told(NamedTuple):
     op: str | None = None
     line: Any = None
     ok: bool | None = None
-    inside: bool | None = None
-    cause: str | None = None
 
 
 class Causes:
@@ -113,7 +110,6 @@ class Comparison:
 
     Parameters
     ----------
-    order : int
     causes : Causes
 
     Attributes
@@ -274,13 +270,19 @@ class Comparison:
         told.append(Told(left, "range", reason, ok=False))
         if open_.any():
             told += self._causes.wrong(Wrong(s, open_, g, high, ulps))
+
+        def fewest(mask: Any) -> float | None:
+            """The fewest right digits of some elements; None for exact zeros, because a zero has none to lose."""
+            counts = mask & ~zero
+            return float(np.min(right_digits(off, high, dtype)[counts])) if counts.any() else None
+
         for t in told:
             if t.mask.any():
                 shown = _worst_of(s, t.mask, ulps, g, e, loose)
                 self.findings.append(
                     Finding(
-                        t.verdict, order=self.order, reason=t.reason, op=t.op, line=t.line, ok=t.ok, inside=t.inside,
-                        count=int(t.mask.sum()), cause=t.cause, **shown,
+                        t.verdict, order=self.order, reason=t.reason, op=t.op, line=t.line, ok=t.ok,
+                        count=int(t.mask.sum()), digits=fewest(t.mask), **shown,
                     )
                 )  # fmt: skip
         for ok, mask in ((False, half_lost), (True, cancelled & (lost <= half))):
@@ -290,7 +292,7 @@ class Comparison:
                 self.findings.append(
                     Finding(
                         "cancellation", order=self.order, reason=_digits_right(bits, dtype), ok=ok, lost=bits,
-                        count=int(mask.sum()), cause="digits", **shown,
+                        count=int(mask.sum()), cause="digits", digits=fewest(mask), **shown,
                     )
                 )  # fmt: skip
 

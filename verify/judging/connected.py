@@ -11,15 +11,11 @@ from gtape.symbolic.mirrors import has_mirror
 from gtape.symbolic.program import Program
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["followed", "order_of", "undecidable", "without_idle_targets"]
+__all__ = ["depth_of", "followed", "order_of", "undecidable", "unimplemented", "without_idle_targets"]
 
 
 def followed(program: Program) -> set[int]:
     """The nodes from which the tape that takes the gradient has a path back to a source.
-
-    Parameters
-    ----------
-    program : Program
 
     Returns
     -------
@@ -92,6 +88,17 @@ def order_of(program: Program) -> int:
     return 2 if any(n.mark is not None for n in program.nodes) else 1
 
 
+def depth_of(program: Program) -> int:
+    """The order of a program's gradient, with all gradients of gradients counted."""
+    depths: list[int] = []
+    for node in program.nodes:
+        below = [depths[i] for i in (*node.inputs, *node.body)]
+        if node.mark is not None:
+            below.append(1 + max((depths[i] for i in node.mark.targets), default=0))
+        depths.append(max(below, default=0))
+    return 1 + max((depths[i] for i in program.outputs), default=0)
+
+
 def undecidable(program: Program, order: int, among: list[Any] | None = None) -> list[Finding]:
     """Findings for nodes of a program, or of `among`, that have no exact value or derivative."""
     nodes = program.nodes if among is None else among
@@ -114,6 +121,53 @@ def undecidable(program: Program, order: int, among: list[Any] | None = None) ->
             reason = f"{n.name} has no mirror in gtape.symbolic.mirrors, so there is no exact value to compare with"
             return [finding(n, reason)]
     return []
+
+
+def unimplemented(program: Program) -> dict[int, Finding]:
+    """The sources that vary an argument by which an op has a derivative that gtape does not implement.
+
+    Parameters
+    ----------
+    program : Program
+
+    Returns
+    -------
+    dict
+        Source -> an undecided finding.
+    """
+    nodes = program.nodes
+    if not any(n.kind == "op" and n.prim.missing for n in nodes):
+        return {}
+    moving: dict[int, set[int]] = {}
+    for s, sources in enumerate(program.sources):
+        for i in sources:
+            moving.setdefault(i, set()).add(s)
+    blocked = program.blocked(program.session)
+    found: dict[int, Finding] = {}
+    for i in program.ancestors(program.outputs):
+        node = nodes[i]
+        closed = blocked.get(i, ())
+        reached = moving.setdefault(i, set())
+        for a, j in enumerate(node.inputs):
+            if a in node.active:
+                reached |= set() if a in closed else moving[j]
+            elif node.kind == "op" and a in node.prim.missing and moving[j] and _follows(program, node, a):
+                reached |= moving[j]
+                reason = f"the derivative of {node.name} by {node.prim.argument(a)} is not implemented"
+                for s in moving[j] - found.keys():
+                    found[s] = Finding("undecided", order=order_of(program), at=node, element=(s, ()), reason=reason)
+        for j in node.body:
+            reached |= moving[j]
+    return found
+
+
+def _follows(program: Program, node: Any, argument: int) -> bool:
+    """Whether the tape that takes the gradient follows an argument back to its sources, rule or no rule."""
+    session = program.session
+    if session is None:
+        return True
+    stopped = node.seq in program.stops or node.seq in session.stops
+    return not stopped and bool(node.flows) and session in (node.flows[argument] or ())
 
 
 def _body_connected(program: Program, node: Any) -> bool:

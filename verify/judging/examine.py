@@ -16,19 +16,18 @@ from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import moved_element, moved_gradient
 from gtape.verify.bounds.local import check_locally
 from gtape.verify.bounds.noise import global_bounds, noisy_gradient
-from gtape.verify.causes.advice import add_advice
+from gtape.verify.causes.advice import explain
 from gtape.verify.causes.blame import blame
-from gtape.verify.causes.customs import least_stable, only_rounded
+from gtape.verify.causes.customs import least_stable, not_finite, only_rounded
 from gtape.verify.causes.float_range import left_the_range
-from gtape.verify.causes.witness import add_witnesses
 from gtape.verify.judging.chunks import Chunks, chunks_of
-from gtape.verify.judging.comparison import ROUNDINGS
 from gtape.verify.judging.connected import order_of
 from gtape.verify.judging.judgement import Judgement, largest, nodes_of, to_blame
-from gtape.verify.judging.ladder import PRECISIONS
+from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.progress import shown
 from gtape.verify.oracles.certificates import Failure, certify
 from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.verdicts.ulp import ROUNDINGS
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
 __all__ = ["UNSTABLE", "Gradient", "examine"]
@@ -41,7 +40,6 @@ class Gradient(Judgement):
 
     Parameters
     ----------
-    program : Program
     seeds : list of arrays or None
         Cotangent of each output.
     got, locally
@@ -58,6 +56,10 @@ class Gradient(Judgement):
     def derivative(self, oracle: Oracle) -> list[Any]:
         return oracle.replay()
 
+    def beside(self, oracle: Oracle) -> list[Any]:
+        # The backward ops of an inner gradient hold the masks of the recorded point, so jets of its primal serve.
+        return oracle.replay() if self.order == 1 else oracle.by_jets()
+
     def certified(self, oracle: Oracle, report: Report) -> tuple[list[Any], list[Failure]]:
         exact = oracle.replay()
         failures = certify(oracle, exact)
@@ -71,6 +73,21 @@ class Gradient(Judgement):
 
     def blamed(self, oracle: Oracle, failures: list[Failure]) -> list[Finding]:
         return blame(self.program, oracle, failures, self.got, self.order)
+
+    def examine(self) -> Report:
+        lost = not self.claimed and any(g is not None and not np.isfinite(g).all() for g in self.got)
+        if lost and any(n.kind == "custom" and n.prim.declared is None for n in self.program.nodes):
+
+            def attempt(bits: int, _: list[str]) -> tuple[Finding | None]:
+                return (not_finite(self.program, self.seeds, self.got, self.order),)
+
+            found, _ = climb(self.program, self.order, attempt, PRECISIONS[:2])
+            if found is not None and found[0] is not None:
+                report = self.report()
+                report.findings.append(found[0])
+                report.checked = sum(int(np.size(g)) for g in self.got if g is not None)
+                return report
+        return super().examine()
 
     def bounds(self, runs: int) -> list[Any] | None:
         return global_bounds(self.program, self.seeds, runs)
@@ -121,7 +138,6 @@ def examine(
 
     Parameters
     ----------
-    program : Program
     seeds : list of arrays or None
         Cotangent of each output.
     got : list of arrays or None
@@ -130,10 +146,6 @@ def examine(
         Whether to check every op and rule by itself, too.
     judgement_of : callable
         Makes the judgement: `Gradient`, or a class made from it.
-
-    Returns
-    -------
-    Report
     """
     chunks = chunks_of(program)
     if chunks is not None:
@@ -143,9 +155,7 @@ def examine(
         report = judgement.examine()
         if report.verdict in ("rule", "unstable"):
             report = _on_a_cut(judgement) or report
-        if not report.ok:
-            add_witnesses(program, report)
-        add_advice(program, report)
+        explain(program, report)
         return report
 
 
@@ -184,6 +194,7 @@ def _in_chunks(
             for f in check_locally(chunks.rest(), seeds):
                 f.order = order_of(program)
                 report.findings.append(f)
+        explain(program, report)
     return report
 
 
@@ -191,7 +202,9 @@ def _on_a_cut(judgement: Judgement) -> Report | None:
     """The check with signed zeros on their side of a branch cut; None unless this check passes."""
     program = judgement.program
     values = [np.asarray(n.output) for n in program.nodes if not isinstance(n.output, tuple)]
-    signed = [program.nodes[i].output for n in program.nodes if n.kind == "op" and n.name == "atan2" for i in n.inputs]
+    signed = [
+        program.nodes[i].output for n in program.nodes if n.kind == "op" and "cut" in n.prim.roles for i in n.inputs
+    ]
     below = any(((y == 0) & np.signbit(y)).any() for y in signed)
     if not below and not any(v.dtype.kind == "c" and ((v.real == 0) | (v.imag == 0)).any() for v in values):
         return None

@@ -5,28 +5,37 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
+from gtape.base.deadline import OutOfTime, within
 from gtape.base.quiet import quietly
+from gtape.base.verification import Options, is_sampled
 from gtape.recording.record import off
 from gtape.symbolic.build import build
+from gtape.symbolic.program import Program
 from gtape.tensors.indexed_slices import IndexedSlices
-from gtape.verify.causes.advice import add_advice
+from gtape.verify.causes.advice import explain
 from gtape.verify.causes.branches import branches_met
-from gtape.verify.judging.connected import order_of, without_idle_targets
+from gtape.verify.judging.connected import depth_of, order_of, without_idle_targets
 from gtape.verify.judging.examine import examine
 from gtape.verify.judging.progress import shown
 from gtape.verify.judging.tangents import Tangent
 from gtape.verify.verdicts.collect import note
-from gtape.verify.verdicts.verdict import Report
+from gtape.verify.verdicts.verdict import Finding, Report
 
-__all__ = ["UndecidedWarning", "check_batch_jacobian", "check_gradient", "check_jacobian", "check_jvp"]
+__all__ = [
+    "UndecidedWarning", "VerificationWarning", "check_batch_jacobian", "check_gradient", "check_jacobian", "check_jvp",
+]  # fmt: skip
 
 
-class UndecidedWarning(UserWarning):
+class VerificationWarning(UserWarning):
+    """A gradient is not the exact one, but the options let it pass."""
+
+
+class UndecidedWarning(VerificationWarning):
     """A gradient could not be checked."""
 
 
@@ -37,34 +46,38 @@ def check_gradient(
     sources: list[Any],
     results: list[Any],
     *,
-    strict: bool,
+    mode: Any,
     stops: frozenset[int] = frozenset(),
 ) -> None:
     """Check a gradient under the flag before it is returned.
 
+    Parameters
+    ----------
+    mode : True, "strict" or Options
+
     Raises
     ------
     VerificationError
-        If a number is not the exact one.
+        If a number is not the exact one, as far as the options say so.
     """
     followed = [t for t in targets if t._layout.inexact]
     pairs = list(zip(followed, [g._value for _, g in start], strict=True))
-    _check(session, pairs, sources, [_raw(r) for r in results], [...], strict=strict, stops=stops)
+    _check(session, pairs, sources, [_raw(r) for r in results], [...], mode, stops)
 
 
-def check_jacobian(session: Any, target: Any, sources: list[Any], results: list[Any], *, strict: bool) -> None:
+def check_jacobian(session: Any, target: Any, sources: list[Any], results: list[Any], *, mode: Any) -> None:
     """Check a Jacobian under the flag before it is returned: each row is one gradient."""
     rows = shown(np.ndindex(*target._layout.shape), math.prod(target._layout.shape), "checking a Jacobian exactly")
-    _check(session, [(target, None)], sources, [_raw(r) for r in results], rows, strict=strict)
+    _check(session, [(target, None)], sources, [_raw(r) for r in results], rows, mode)
 
 
-def check_batch_jacobian(session: Any, target: Any, source: Any, result: Any, *, strict: bool) -> None:
+def check_batch_jacobian(session: Any, target: Any, source: Any, result: Any, *, mode: Any) -> None:
     """Check a batch_jacobian under the flag before it is returned: each column of all rows is one gradient."""
     columns = ((slice(None), *index) for index in np.ndindex(*target._layout.shape[1:]))
-    _check(session, [(target, None)], [source], [_raw(result)], columns, strict=strict)
+    _check(session, [(target, None)], [source], [_raw(result)], columns, mode)
 
 
-def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any, got: Any, *, strict: bool) -> None:
+def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any, got: Any, *, mode: Any) -> None:
     """Check a tangent under the flag before it is returned.
 
     Parameters
@@ -76,24 +89,30 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
     target : tensor
     got : tensor or None
         The tangent of the target.
-    strict : bool
-        Whether an undecided tangent raises.
+    mode : True, "strict" or Options
 
     Raises
     ------
     VerificationError
-        If a number is not the exact one.
+        If a number is not the exact one, as far as the options say so.
     """
+    options = Options.of(mode)
+    if not is_sampled(options):
+        return
+
     with off(), quietly():
         program, _ = without_idle_targets([(target, None)], primals, session)
         if not program.outputs and got is None:
             return  # as in reverse mode, because nothing is differentiated
         if not program.outputs:  # a tangent of an unconnected target: compare it with zero
             program = build([(target._record, target._value)], primals, session)
-        report = Tangent(program, [np.asarray(t._value) for t in tangents], _raw(got)).examine()
-        add_advice(program, report)
+
+    def check(report: Report) -> None:
+        report.extend(Tangent(program, [np.asarray(t._value) for t in tangents], _raw(got)).examine())
+        explain(program, report, forward=True)
         report.findings += branches_met(session, primals, order_of(program))
-    _settle(report, strict=strict)
+
+    _run(check, program, options)
 
 
 def _check(
@@ -102,8 +121,7 @@ def _check(
     sources: list[Any],
     results: list[Any],
     places: Iterable[Any],
-    *,
-    strict: bool,
+    mode: Any,
     stops: frozenset[int] = frozenset(),
 ) -> None:
     """Check rows of a derivative, each as a gradient.
@@ -116,10 +134,16 @@ def _check(
         The derivative by each source; each row is a part of these arrays.
     places : iterable of indices
         The places of the rows.
+    mode : True, "strict" or Options
     """
-    report = Report()
+    options = Options.of(mode)
+    if not is_sampled(options):
+        return
+
     with off(), quietly():
         program, cotangents = without_idle_targets(pairs, sources, session, stops)
+
+    def check(report: Report) -> None:
         values = [np.asarray(program.nodes[i].output) for i in program.outputs]
         for place in places:
             seeds = [_ones_at(v, place) if c is None else c for c, v in zip(cotangents, values, strict=True)]
@@ -127,7 +151,41 @@ def _check(
             report.extend(examine(program, seeds, rows, locally=not report.checked))
         report.name_sources(sources)
         report.findings += branches_met(session, sources, order_of(program))
-    _settle(report, strict=strict)
+
+    _run(check, program, options)
+
+
+def _run(check: Callable[[Report], None], program: Program, options: Options) -> None:
+    """Run one check within its budget; raise for wrong numbers, and warn of others.
+
+    Parameters
+    ----------
+    check : callable
+        Adds its results to a report.
+    program : Program
+        What is checked; left out if its order is higher than the options ask for.
+    options : Options
+    """
+    if options.order is not None and depth_of(program) > options.order:
+        return
+    report = Report()
+    with off(), quietly():
+        try:
+            with within(options.budget):
+                check(report)
+        except OutOfTime:
+            reason = f"the check was not finished within its budget of {options.budget:g} s"
+            report.findings.append(Finding("undecided", order=order_of(program), reason=reason))
+    if options.digits is not None:
+        report.ask_for_digits(options.digits)
+    note(report)
+    report.raise_if_failed(strict=options.strict, fail_on=options.fail_on)
+    for f in report.findings:
+        if f.verdict == "undecided":
+            warnings.warn(f"gtape could not decide a gradient: {f}", UndecidedWarning, stacklevel=_level_of_user())
+        elif not f.ok:
+            text = f"a gradient is not the exact one, but the options let it pass: {f}"
+            warnings.warn(text, VerificationWarning, stacklevel=_level_of_user())
 
 
 def _ones_at(value: Any, place: Any) -> Any:
@@ -141,15 +199,6 @@ def _raw(result: Any) -> Any:
     if result is None:
         return None
     return np.asarray((result._as_tensor() if isinstance(result, IndexedSlices) else result)._value)
-
-
-def _settle(report: Report, *, strict: bool) -> None:
-    """Raise for wrong numbers, warn of undecided ones."""
-    note(report)
-    report.raise_if_failed(strict=strict)
-    for f in report.findings:
-        if f.verdict == "undecided":
-            warnings.warn(f"gtape could not decide a gradient: {f}", UndecidedWarning, stacklevel=_level_of_user())
 
 
 def _level_of_user() -> int:

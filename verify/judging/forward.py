@@ -113,7 +113,6 @@ def noisy_tangent(program: Program, tangents: list[Any], world: Any) -> Any:
 
     Parameters
     ----------
-    program : Program
     tangents : list of arrays
         One for each source.
     world : NoiseWorld
@@ -128,7 +127,6 @@ def check_tangents_locally(program: Program, tangents: list[Any], exact: dict[in
 
     Parameters
     ----------
-    program : Program
     tangents : list of arrays
         One for each source.
     exact : dict

@@ -23,8 +23,9 @@ from gtape.verify.causes.conventions import kinks_met
 from gtape.verify.causes.flips import other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import masked_by_infinities, outside, shown_by
+from gtape.verify.causes.sides import Sides, as_a_whole
 from gtape.verify.judging.comparison import Causes, Comparison, Told, Wrong
-from gtape.verify.judging.connected import order_of, undecidable
+from gtape.verify.judging.connected import order_of, undecidable, unimplemented
 from gtape.verify.judging.ladder import PRECISIONS, TIES, climb, no_derivative
 from gtape.verify.oracles.certificates import Failure
 from gtape.verify.oracles.oracle import Oracle
@@ -49,7 +50,6 @@ class Judgement(Causes):
 
     Parameters
     ----------
-    program : Program
     got : list of arrays or None
         The claimed numbers.
     locally : bool
@@ -58,10 +58,14 @@ class Judgement(Causes):
 
     dtype = np.dtype(np.float64)
     excuses_bases = False  # True if a choice among many bases may explain wrong numbers
+    claimed = False  # True if another library made the numbers, which may follow conventions of its own at kinks
+    by_source = True  # False if the numbers are one sum over all sources
+    left_out: frozenset[int] = frozenset()  # the sources whose numbers are not compared
 
     def __init__(self, program: Program, got: list[Any], *, locally: bool = True) -> None:
         self.program, self.got, self.locally = program, got, locally
         self.order = order_of(program)
+        self.open = unimplemented(program)
         self.last: Oracle | None = None
 
     # -- supplied by each mode
@@ -72,6 +76,10 @@ class Judgement(Causes):
 
     def derivative(self, oracle: Oracle) -> list[Any]:
         """The exact derivative, from an oracle with the values of all nodes."""
+        raise NotImplementedError
+
+    def beside(self, oracle: Oracle) -> list[Any]:
+        """The exact derivative at a point next to a kink, from an oracle with the values of all nodes there."""
         raise NotImplementedError
 
     def certified(self, oracle: Oracle, report: Report) -> tuple[list[Any], list[Failure]]:
@@ -162,6 +170,8 @@ class Judgement(Causes):
         """Compare the numbers with the exact ones, or say why no exact ones exist."""
         report = self.report()
         report.findings += undecidable(self.program, self.order)
+        if self.open and not report.findings:
+            return self.about_the_rest()
         if report.findings or (self.got and all(g is not None and np.size(g) == 0 for g in self.got)):
             return report  # nothing to compare: infinities such as an empty maximum do not matter
         bad = outside(self.program, self.got)
@@ -183,10 +193,20 @@ class Judgement(Causes):
             return report
         # An overflow along the way is excused if the exact derivative overflows, too.
         inside = self.compared()
-        if all(f.verdict == "range" for f in inside.findings):
+        # A value along this program explains no finite number of another library.
+        if self.claimed or all(f.verdict == "range" for f in inside.findings):
             return inside
         report.findings.append(shown_by(bad, inside.findings))
         report.checked, report.max_ulp = inside.checked, inside.max_ulp
+        return report
+
+    def about_the_rest(self) -> Report:
+        """The report on the sources whose derivative is implemented, and that the others are undecided."""
+        findings, self.open = self.open, {}
+        self.got = [None if s in findings else g for s, g in enumerate(self.got)]
+        self.left_out = frozenset(findings)
+        report = self.examine() if self.by_source and any(g is not None for g in self.got) else self.report()
+        report.findings += findings.values()
         return report
 
     def compared(self) -> Report:
@@ -218,8 +238,12 @@ class Judgement(Causes):
             report.checked = sum(np.size(g) for g in self.got if g is not None)
             report.max_ulp = max([f.ulps for f in report.findings if f.ulps is not None], default=0.0)
             return
+        met = kinks_met(program, oracle, order) + choices_met(program, oracle, order, self.derivative)
+        if met:
+            sides = Sides(program, self.oracle, self.beside)
+            met, exact = as_a_whole(sides, exact, self.got, met, order, claimed=self.claimed)
         compared = Comparison(order, self)
-        compared.numbers(exact, self.got)
+        compared.numbers([None if s in self.left_out else e for s, e in enumerate(exact)], self.got)
         if compared.undecided:
             raise ArithmeticError(f"{compared.undecided} elements are not enclosed tightly enough")
         findings = compared.findings
@@ -230,8 +254,7 @@ class Judgement(Causes):
         for node in oracle.flips:
             reason = f"rounding decided {node.name} otherwise than the exact values do"
             findings.append(Finding("conditioning", order=order, at=node, reason=reason))
-        findings += kinks_met(program, oracle, order)
-        findings += choices_met(program, oracle, order, self.derivative)
+        findings += met
         for f in self.local(oracle.env) if self.locally else ():
             f.order = order
             findings.append(f)

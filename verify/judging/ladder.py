@@ -39,13 +39,11 @@ def climb(
 
     Parameters
     ----------
-    program : Program
     order : int
         Of the derivative, for the finding.
     attempt : callable
         Takes the number of bits and a list, to which it adds why outputs of ops have no derivative. Returns None, or
         raises ArithmeticError, if more bits may decide.
-    precisions : iterable of int
     ties : bool
         Whether numbers that agree to a third of the bits count as equal, from `TIES` bits on, because enclosures of
         equal numbers that were computed in two ways overlap at any precision.

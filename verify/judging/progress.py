@@ -22,7 +22,6 @@ def shown(steps: Iterable[T], total: int, what: str) -> Generator[T, None, None]
 
     Parameters
     ----------
-    steps : iterable
     total : int
         Number of steps.
     what : str

@@ -17,7 +17,8 @@ from gtape.symbolic.tracing import as_input
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor
-from gtape.verify.verdicts.verdict import Report
+from gtape.verify.judging.connected import unimplemented
+from gtape.verify.verdicts.verdict import Finding, Report
 
 __all__ = ["Recording", "checked_order", "refuse_complex_jacobian"]
 
@@ -66,6 +67,7 @@ class Recording:
                     f"argument {i} is {t.dtype.name}: derivatives are with respect to floating-point arguments; "
                     "close over the others"
                 )
+        self.function = f
         with off():
             self._run(f, order)
 
@@ -78,10 +80,12 @@ class Recording:
                 tape.watch(self.inputs)
                 entered.append(tape)
             level: list[Any] = _floating(nest.flatten(f(*self.inputs)))
-            self.rows: list[tuple[tuple[Any, ...], Any]] = []
+            self.outputs = level
+            self.levels = [level]
             for depth in range(order - 1, 0, -1):
                 entered.pop().__exit__(None, None, None)
                 level = self._derive(tapes[depth], level, depth == order - 1)
+                self.levels.append(level)
         finally:
             for tape in reversed(entered):
                 tape.__exit__(None, None, None)
@@ -105,14 +109,26 @@ class Recording:
                 made += tape.jacobian(t, self.inputs)
         return list(made)
 
-    def programs(self) -> Any:
-        """Yield (place, program, seeds, gtape's own row): once at order 1, else for each element of the last level."""
-        if self.order == 1:
-            got = self.tape.gradient(self.level, self.inputs)
-            program = build([(t._record, t._value) for t in self.level], self.inputs)
-            yield (), program, [np.ones(t._layout.shape, t._layout.dtype) for t in self.level], [_raw(g) for g in got]
+    def undecided(self, *, last: bool = False) -> list[Finding]:
+        """Findings for derivatives that gtape does not implement, below the last derivative or including it."""
+        for level in self.levels if last else self.levels[:-1]:
+            kept = [t for t in level if t is not None and t._record is not None]
+            found = unimplemented(build([(t._record, t._value) for t in kept], self.inputs))
+            if found:
+                for finding in found.values():
+                    finding.order, finding.element = self.order, None
+                return list(found.values())
+        return []
+
+    def programs(self, order: int | None = None) -> Any:
+        """Yield (place, program, seeds, gtape's own row) of one order: once at order 1, else for each element below."""
+        level = self.levels[(order or self.order) - 1]
+        if order == 1 or self.order == 1:
+            got = self.tape.gradient(level, self.inputs)
+            program = build([(t._record, t._value) for t in level], self.inputs)
+            yield (), program, [np.ones(t._layout.shape, t._layout.dtype) for t in level], [_raw(g) for g in got]
             return
-        for i, t in enumerate(self.level):
+        for i, t in enumerate(level):
             if t is None or t._record is None:
                 continue
             program = build([(t._record, t._value)], self.inputs)
@@ -134,17 +150,15 @@ class Recording:
                 got = self.tape.gradient(t, self.inputs, output_gradients=convert_to_tensor(seed))
                 yield (i, index), program, [np.conj(seed)], [_raw(g) for g in got]
 
-    def place(self, report: Report, place: tuple[Any, ...]) -> None:
-        """Add the row of a higher derivative to the findings; `place` comes from `programs`."""
-        row = ""
+    def place(self, report: Report, place: tuple[Any, ...], order: int | None = None) -> None:
+        """Add order and row of a higher derivative to the findings; `place` comes from `programs`."""
+        row, order = "", order or self.order
         if place:
             level, index = place
-            arguments = [
-                str(level // len(self.inputs) ** k % len(self.inputs)) for k in reversed(range(self.order - 1))
-            ]
+            arguments = [str(level // len(self.inputs) ** k % len(self.inputs)) for k in reversed(range(order - 1))]
             row = f"; in the row of argument {' and '.join(arguments)}, element {list(index)}"
         for finding in report.findings:
-            finding.order = self.order
+            finding.order = order
             if finding.element is not None and isinstance(finding.element[0], int):
                 finding.reason += row
 

@@ -10,7 +10,7 @@ import numpy as np
 from gtape.symbolic.balls import objects
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import moved_tangent
-from gtape.verify.bounds.noise import spreads
+from gtape.verify.bounds.noise import coarsest, spreads
 from gtape.verify.causes.blame import culprits
 from gtape.verify.causes.customs import faulty_forwards
 from gtape.verify.causes.float_range import left_the_range
@@ -30,13 +30,13 @@ class Tangent(Judgement):
 
     Parameters
     ----------
-    program : Program
     tangents : list of arrays
         The direction, one array for each source.
     got : array or None
     """
 
     excuses_bases = True
+    by_source = False
 
     def __init__(self, program: Program, tangents: list[Any], got: Any) -> None:
         super().__init__(program, [got])
@@ -63,6 +63,9 @@ class Tangent(Judgement):
     def derivative(self, oracle: Oracle) -> list[Any]:
         return [self.along(self.jets(oracle))]
 
+    def beside(self, oracle: Oracle) -> list[Any]:
+        return [self.along(self.jets(oracle, oracle.exact_marks(self.directions(), self.only)))]
+
     def certified(self, oracle: Oracle, report: Report) -> tuple[list[Any], list[Failure]]:
         env = self.jets(oracle)
         sessions = (self.program.session,)
@@ -76,7 +79,7 @@ class Tangent(Judgement):
                 f.element, f.reason = None, "the accumulator found no path to this result, but its tangent is not zero"
 
     def bounds(self, runs: int) -> list[Any] | None:
-        return spreads(self.nudged, self.dtype, runs)
+        return spreads(self.nudged, coarsest(self.program), runs)
 
     def nudged(self, world: Any) -> list[Any]:
         return [noisy_tangent(self.program, self.tangents, world)]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.deadline import tick
 from gtape.base.layout import make_layout
 from gtape.engine.rules import PartialOutputs, cotangents
 from gtape.engine.worlds import NUMPY
@@ -55,10 +56,8 @@ def backward(program: Program, start: dict[int, Any], algebra: Algebra, session:
 
     Parameters
     ----------
-    program : Program
     start : dict
         Node -> its cotangent.
-    algebra : Algebra
     session : Session or None
         Of the tape that takes the gradient: the sweep leaves out the inputs that this tape does not follow.
 
@@ -73,6 +72,7 @@ def backward(program: Program, start: dict[int, Any], algebra: Algebra, session:
         g = found.get(i)
         if g is None:
             continue
+        tick()
         node = program.nodes[i]
         algebra.reached(node, g)
         closed = blocked.get(i, ())
@@ -100,10 +100,8 @@ def gradient(program: Program, seeds: list[Any], algebra: Algebra) -> list[Any]:
 
     Parameters
     ----------
-    program : Program
     seeds : list of arrays or None
         The recorded cotangent of each output.
-    algebra : Algebra
     """
     start: dict[int, Any] = {}
     for i, c in zip(program.outputs, seeds, strict=True):
@@ -124,7 +122,6 @@ def by_rule(world: Any, node: Node, g: Any, y: Any, xs: Iterable[Any], like: Ite
     Parameters
     ----------
     world : world
-    node : Node
     g, y : cotangent and output in that world, tuples for several outputs
     xs : iterable
         The inputs in that world; a linear rule does not read them.

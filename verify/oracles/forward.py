@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from gtape.base.deadline import tick
 from gtape.symbolic.program import Node, Program
 
 __all__ = ["Pushing", "forward"]
 
 
 class Pushing:
-    """The arithmetic of a forward walk: how a tangent passes through an op; None stands for no tangent.
-
-    Parameters
-    ----------
-    program : Program
-    """
+    """The arithmetic of a forward walk: how a tangent passes through an op; None stands for no tangent."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -64,10 +60,8 @@ def forward(
 
     Parameters
     ----------
-    program : Program
     start : dict
         Node -> its own tangent, added to the one that arrives.
-    pushing : Pushing
     only : iterable of int, optional
         Nodes in order; all of them by default.
     given : dict, optional
@@ -82,6 +76,7 @@ def forward(
     for i in range(len(program.nodes)) if only is None else only:
         if i in moving:
             continue
+        tick()
         node = program.nodes[i]
         if node.kind == "item":
             whole = moving.get(node.inputs[0])

@@ -34,8 +34,6 @@ class _Jets(Pushing):
 
     Parameters
     ----------
-    oracle : Oracle
-    k : int
     sessions : tuple of Session or None
         For each direction the session of the tape that takes the derivative.
     free : int or None
@@ -63,7 +61,47 @@ class _Jets(Pushing):
                 arguments[a] = _still(arguments[a], bit)
         if node.index in self.oracle.read:
             arguments = [_at(x, v) for x, v in zip(arguments, self.oracle.read[node.index], strict=True)]
-        return node.apply(self.world, arguments)
+        made = node.apply(self.world, arguments)
+        return self.without_idle(node, arguments, made) if self.oracle.switched else made
+
+    def without_idle(self, node: Node, arguments: list[Any], made: Any) -> Any:
+        """The jets of an elementwise op, with arguments of infinite slope constant where they do not move the result.
+
+        If f(u, v0) is constant for u around u0, the derivative of f(u, v) is that by v alone, whatever the slope of u:
+        so a product with 0 and a maximum switch a root at 0 off.
+        """
+        if node.prim.kind != "elementwise" or isinstance(made, tuple):
+            return made
+        lost = [i for i, e in enumerate(objects(made).ravel().tolist()) if not _smooth(e)]
+        if not lost:
+            return made
+        shape = np.shape(made)
+        spread = [np.broadcast_to(v, shape) if isinstance(v, np.ndarray) else v for v in arguments]
+        out = objects(made).copy().ravel()
+        for i in lost:
+            at = [v.ravel()[i : i + 1] if isinstance(v, np.ndarray) else v for v in spread]
+            for a in node.active:
+                if not _smooth(at[a][0]) and self.idle(node, at, a):
+                    at[a] = self.world.component(at[a], 0)
+            out[i] = objects(node.apply(self.world, at)).ravel()[0]
+        return out.reshape(shape)
+
+    def idle(self, node: Node, at: list[Any], a: int) -> bool:
+        """True if an op is constant in argument `a` around a point, and so is its slope by all that moves."""
+        world = jet_world(1)
+        plain = [self.world.component(v, 0) if _varies(v) else v for v in at]
+        if self.k > 1 and any(_varies(v) for i, v in enumerate(at) if i != a):
+            return False
+        for step in (-_STEP, arb(0), _STEP):
+            beside = list(plain)
+            beside[a] = world.jet(objects(plain[a] + step), objects(np.ones(1)))
+            try:
+                slope = world.component(node.apply(world, beside), 1)[0]
+            except ArithmeticError:
+                return False
+            if slope != 0 or not slope.is_exact():
+                return False
+        return True
 
     def constant(self, node: Node, a: int, x: Any) -> Any:
         """An input that no tape follows: without tangents but for the free direction if the op has a slope by it."""
@@ -100,7 +138,6 @@ class Oracle(Replay):
         ----------
         tangents : dict
             Node -> its own tangent along each direction, or None; added to the tangents from the node's inputs.
-        only : node indices in order
         given : dict, optional
             Jets of some nodes, taken as they are.
         sessions : tuple of Session or None, optional
@@ -180,6 +217,20 @@ class Oracle(Replay):
             return acb(self._along(source, element, 1), -self._along(source, element, acb(0, 1)))
         return self._along(source, element, 1)
 
+    def by_jets(self, limit: int = 64) -> list[Any]:
+        """The gradient by each source, by jets alone; raises `TooDeep` for more elements than `limit`."""
+        shapes = [self.program.nodes[nodes[0]].shape for nodes in self.program.sources]
+        size = sum(int(np.prod(shape)) for shape in shapes)
+        if size > limit:
+            raise TooDeep(f"{size} elements are not evaluated one by one")
+        made = []
+        for s, shape in enumerate(shapes):
+            a = np.empty(shape, dtype=object)
+            for index in np.ndindex(*shape):
+                a[index] = self.along(s, index)
+            made.append(a)
+        return made
+
     def slope(self, source: int, direction: Any) -> arb:
         """The derivative along a direction of one source, by jets alone."""
         program = self.program
@@ -238,6 +289,16 @@ class Oracle(Replay):
             own = tangents.get(i, [None])[0]  # a gradient node may be a source itself
             given[i] = world.jet(values, slopes if own is None else objects(slopes + own))
         return given
+
+
+_STEP = arb(2) ** -2000  # to both sides of a point, beneath all floats
+
+
+def _smooth(e: Any) -> bool:
+    """True unless a derivative of a jet is infinite or NaN."""
+    from gtape.symbolic.jets import Jet
+
+    return not isinstance(e, Jet) or all(getattr(c, "is_finite", lambda: True)() for c in e.components[1:])
 
 
 def _varies(x: Any) -> bool:

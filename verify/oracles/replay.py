@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from flint import acb, arb
+from flint import arb
 
+from gtape.base.deadline import tick
 from gtape.engine.rules import PartialOutputs
-from gtape.symbolic.balls import Undecided, objects, to_float
+from gtape.symbolic.balls import Undecided, finite_ball, objects, to_float
 from gtape.symbolic.program import GradMark, Node, Program
 from gtape.verify.oracles.backward import Algebra, backward, by_rule, gradient, kept_off
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, plus, turned, zeros
@@ -31,7 +32,6 @@ class _Exact(Algebra):
 
     Parameters
     ----------
-    replay : Replay
     kept : dict
         Receives node -> (the cotangent that arrived, the cotangents that the rule made of it).
     """
@@ -52,6 +52,7 @@ class _Exact(Algebra):
         return self.replay.pulled(node, g)
 
     def custom(self, node: Node, g: Any) -> list[Any] | None:
+        self.replay.arrived[node.index] = g
         return None if self.replay.by_bodies and node.prim.declared is None else self.replay.pulled(node, g)
 
 
@@ -60,7 +61,6 @@ class Replay:
 
     Parameters
     ----------
-    program : Program
     seeds : list of arrays
         The cotangent of each output of the program, as recorded floats.
     by_bodies : bool
@@ -73,9 +73,12 @@ class Replay:
         self.by_bodies = by_bodies
         self.env: dict[int, Any] = {}
         self.made: dict[int, tuple[Any, list[Any]]] = {}
+        # The cotangents that arrived at custom gradients.
+        self.arrived: dict[int, Any] = {}
         self.flips: list[Node] = []
         # Node -> the inputs that it reads in place of the exact ones, to follow the other branch of a kink.
         self.read: dict[int, list[Any]] = {}
+        self.switched = False  # whether a cotangent of 0 met a partial that is not finite
         self._unfollowed: dict[int, bool] = {}
         self.rng = np.random.default_rng(20260111)
 
@@ -83,6 +86,7 @@ class Replay:
         """The exact value of every node, or of some in order; conditions and indices as recorded."""
         self.flips = []
         for i in range(len(self.program.nodes)) if only is None else only:
+            tick()
             self.env[i] = self.value_of(self.program.nodes[i], self.env)
 
     def value_of(self, node: Node, env: dict[int, Any]) -> Any:
@@ -96,7 +100,7 @@ class Replay:
                     return BALLS.lift(node.output)  # as recorded, because NaN compares in no precision
                 if (np.asarray(exact, dtype=bool) != np.asarray(node.output)).any():
                     self.flips.append(node)
-            elif (node.prim.kinks or node.prim.roles & {"cast", "decision"}) and self._other_choice(node, env):
+            elif (node.prim.kinks or node.prim.roles & {"conversion", "decision"}) and self._other_choice(node, env):
                 self.flips.append(node)
             return BALLS.lift(node.output)
         value = self.program.step(BALLS, node, env)
@@ -179,11 +183,12 @@ class Replay:
         g = PartialOutputs.filled(g, y, lambda v: zeros(np.shape(v)))
         xs = self.read.get(node.index) or [self.env[i] for i in node.inputs]
         made = by_rule(BALLS, node, g, y, xs, [self.program.nodes[i].output for i in node.inputs])
-        return (
-            kept_off([objects(c) for c in made], objects(g), _finite, arb(0))
-            if node.prim.kind == "elementwise"
-            else made
-        )
+        if node.prim.kind != "elementwise":
+            return made
+        made = [objects(c) for c in made]
+        kept = kept_off(made, objects(g), _finite, arb(0))
+        self.switched = self.switched or any(k is not c for k, c in zip(kept, made, strict=True))
+        return kept
 
     def _custom(self, node: Node, g: Any) -> list[Any]:
         """The user's gradient function, traced on tensors and run again in enclosures."""
@@ -264,7 +269,7 @@ def longest_sum(node: Node, shape: tuple[int, ...]) -> int:
 
 def _finite(c: Any) -> Any:
     """The mask of the finite enclosures; True if all are."""
-    found = [not isinstance(e, (arb, acb)) or e.is_finite() for e in c.ravel().tolist()]
+    found = [finite_ball(e) for e in c.ravel().tolist()]
     return all(found) or np.array(found, dtype=bool).reshape(np.shape(c))
 
 
@@ -273,7 +278,6 @@ def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | N
 
     Parameters
     ----------
-    node : Node
     cotangents : list of object arrays
         The upstream gradients, because a function may decide by their values.
 

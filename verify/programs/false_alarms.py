@@ -184,13 +184,8 @@ def campaign(
     ----------
     count, seed : int
         Number of programs, with the seeds seed, seed + 1, ...
-    plant : bool
     progress : callable, optional
         ``progress(totals, count)`` after each program.
-
-    Returns
-    -------
-    Totals
 
     Examples
     --------

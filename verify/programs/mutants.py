@@ -8,16 +8,18 @@ residual that a second derivative treats as constant.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from gtape.declare.domains import BOOLEAN
+from gtape.declare.domains import BOOLEAN, Interval
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.engine.worlds import COMPLEX, NUMPY, TAPE
 from gtape.symbolic.balls import objects
 from gtape.tensors.tensor import Tensor, wrap
+from gtape.verify.search.subjects import parameters_of
 
 __all__ = ["TRANSFORMS", "arguments_of", "bar", "example", "planted", "planted_kernel", "scaled"]
 
@@ -49,21 +51,27 @@ def example(prim: Primitive, dtype: Any, rng: Any) -> tuple[list[np.ndarray], di
     params : dict
     """
     if prim.kind != "elementwise":
-        samples = [
-            s
-            for s in prim.samples or ()
-            if sum(int(np.prod(np.shape(a) if isinstance(a, np.ndarray) else a)) for a in s[0]) <= 40
-        ]
-        shapes, params = max(
-            samples, key=lambda s: sum(int(np.prod(np.shape(a) if isinstance(a, np.ndarray) else a)) for a in s[0])
-        )
+
+        def size(sample: Any) -> int:
+            return sum(math.prod(a.shape if isinstance(a, np.ndarray) else a) for a in sample[0])
+
+        shapes, params = max((s for s in prim.samples or () if size(s) <= 40), key=size)
         arrays = [a if isinstance(a, np.ndarray) else _matrix(a, rng).astype(dtype) for a in shapes]
-        if prim.domain.where is not None:
-            arrays = [_well_conditioned(a) for a in arrays]
-        return arrays, params
-    params = _params().get(prim.name, {})
+        return [_well_conditioned(a) for a in arrays] if prim.domain.where is not None else arrays, params
+    params = parameters_of(prim)
+    for _ in range(20):  # draws, until every rule contributes
+        arrays = _operands(prim, dtype, rng)
+        with np.errstate(all="ignore"):
+            y = prim.kernel(*arrays, **params)
+            if all(np.any(p(NUMPY, y, *arrays, **params)) for p in prim.rules if callable(p)):
+                break
+    return arrays, params
+
+
+def _operands(prim: Primitive, dtype: Any, rng: Any) -> list[np.ndarray]:
     arrays = []
-    for interval in prim.domain.intervals:
+    inner = prim.random if isinstance(prim.random, Interval) else None
+    for interval in [inner or i for i in prim.domain.intervals]:
         if interval is BOOLEAN:
             arrays.append(np.array([True, False, True, True, False]))
             continue
@@ -75,23 +83,10 @@ def example(prim: Primitive, dtype: Any, rng: Any) -> tuple[list[np.ndarray], di
         if interval.lo == -np.inf and interval.hi == np.inf:
             x = rng.uniform(0.2, 1.2, 5) * np.array([1, -1, 1, -1, 1])
         arrays.append(x.astype(dtype))
-    if prim.domain.where is not None or prim.name.startswith(("hypot", "pow")):
+    if prim.domain.where is not None:
         whole = [interval.whole for interval in prim.domain.intervals]
         arrays = [a if w else np.abs(a) + a.dtype.type(0.1) for a, w in zip(arrays, whole, strict=True)]
-    if prim.name == "clip_by_value":
-        arrays = [np.array([-2.0, 0.1, 2.0, 0.2, -1.5]), np.full(5, -1.0), np.full(5, 1.0)]
-        arrays = [a.astype(dtype) for a in arrays]
-    return arrays, params
-
-
-def _params() -> dict[str, dict[str, Any]]:
-    """Static parameters of each elementwise primitive: the first set that a rule uses."""
-    from gtape.verify.search.subjects import subjects
-
-    found: dict[str, dict[str, Any]] = {}
-    for s in subjects():
-        found.setdefault(s.prim.name, s.params)
-    return found
+    return arrays
 
 
 def _matrix(shape: tuple[int, ...], rng: Any) -> np.ndarray:

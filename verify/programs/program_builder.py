@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import gtape
-from gtape.declare.domains import NONZERO
+from gtape.declare.domains import Interval
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.verify.programs.program_source import Input, RandomProgram, draw
 
@@ -130,9 +130,10 @@ class Builder:
         while len(names) < len(prim.rules):
             names.append(self.partner(names[0]))
         where = prim.domain.where
-        intervals = (NONZERO,) if prim.name == "cbrt" else prim.domain.intervals  # because its slope is infinite at 0
+        inner = prim.random if isinstance(prim.random, Interval) else None
+        intervals = (inner,) if inner and len(names) == 1 else prim.domain.intervals
         wrapped = [self.inside(n, i) for n, i in zip(names, intervals, strict=True)]
-        if where is not None or prim.name in ("pow", "hypot", "atan2"):
+        if where is not None or (inner and len(names) > 1):
             wrapped = [
                 self.step(f"0.5 + tf.square({n})", keep=False)
                 if i.hi == np.inf and self.array(n).size and self.array(n).min() <= 0.2
@@ -261,7 +262,8 @@ class Builder:
             taps, stride = 1 + self.choose(3), 1 + self.choose(2)
             w = self.input((taps, n, 1 + self.choose(2)))
             y = self.step(f"tf.nn.conv1d(tf.reshape({a}, [1, -1, {n}]), {w}, {stride}, 'SAME')", keep=False)
-            self.step(f"tf.nn.{self.pick(['max', 'avg'])}_pool1d({y}, 2, 1, 'SAME')" if self.often(50) else f"{y}[0]")
+            pool = "tf.nn.{}({}, 2, 1, 'SAME')"
+            self.step(pool.format(self.pick(["max_pool1d", "avg_pool1d"]), y) if self.often(50) else f"{y}[0]")
             self.program.selects = True
         else:
             m = self.input((n, n))
@@ -316,11 +318,11 @@ def _elementwise_ops() -> list[Primitive]:
     """The public differentiable elementwise ops that take only tensors."""
     return [
         p
-        for n, p in sorted(REGISTRY.items())
+        for _, p in sorted(REGISTRY.items())
         if p.kind == "elementwise"
         and p.public
         and p.differentiable
         and not p.params
         and not p.place.outside  # programs call ops by TensorFlow's names
-        and n not in ("where", "clip_by_value", "floormod")
+        and p.random is not False
     ]

@@ -25,10 +25,6 @@ def build(choose: Choose, seed: int | None = None) -> RandomProgram:
         ``choose(n)`` gives an integer from 0 to n - 1.
     seed : int, optional
         For the program's name.
-
-    Returns
-    -------
-    RandomProgram
     """
     dtype = "float32" if choose(100) >= 62 else "float64"
     order = 2 if choose(100) >= 70 else 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +27,7 @@ from gtape.verify.proofs.proof_rules import Cell, Identity, cells
 from gtape.verify.proofs.proof_text import counterexample
 from gtape.verify.verdicts.naming import made_of
 
-__all__ = ["Case", "Proof", "prove", "prove_all"]
+__all__ = ["Case", "Proof", "prove"]
 
 
 class Case(NamedTuple):
@@ -130,10 +129,6 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
     seconds : float
         The time limit of one identity, which is then only tested at exact points.
 
-    Returns
-    -------
-    Proof
-
     Raises
     ------
     TypeError
@@ -183,29 +178,6 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
         if run.counterexample is not None:
             return Proof(name, run.cases, run.counterexample)
     return Proof(name, run.cases, None, tuple(missing))
-
-
-def prove_all(progress: Callable[[Proof], Any] | None = None, *, seconds: float = 30.0) -> list[Proof]:
-    """Prove every differentiable primitive.
-
-    Parameters
-    ----------
-    progress : callable, optional
-        Called with each finished `Proof`.
-    seconds : float
-        As for `prove`.
-
-    Returns
-    -------
-    list of Proof
-    """
-    catalogue.load()
-    proofs = []
-    for name in [n for n, p in REGISTRY.items() if p.differentiable]:
-        proofs.append(prove(name, seconds=seconds))
-        if progress is not None:
-            progress(proofs[-1])
-    return proofs
 
 
 class _Run:

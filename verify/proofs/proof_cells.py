@@ -42,7 +42,6 @@ class Argument:
 
     Parameters
     ----------
-    index : int
     value : tuple of int or ndarray
         A shape, for an array of symbols, or a constant array.
     interval : Interval
@@ -260,14 +259,9 @@ def unseen(prim: Primitive, params: dict[str, Any], visited: list[tuple[Setting,
 
     Parameters
     ----------
-    prim : Primitive
     params : dict
     visited : list of (Setting, list of points)
         Settings with these parameters and scalar arguments; others are skipped.
-
-    Returns
-    -------
-    list of str
     """
     visited = [(s, points) for s, points in visited if not any(a.shape for a in s.arguments)]
     if prim.name not in SCALARS or not visited:
@@ -330,10 +324,6 @@ def parameters(prim: Primitive) -> list[dict[str, Any]]:
 
 def settings(prim: Primitive) -> Iterator[Setting]:
     """Yield all settings of the proof of a primitive.
-
-    Parameters
-    ----------
-    prim : Primitive
 
     Yields
     ------

@@ -64,10 +64,6 @@ class _World(SymPyWorld):
 def complex_cells(prim: Primitive) -> Iterator[tuple[Cell, list[Identity]]]:
     """A primitive on generic complex numbers, with the identities to prove there.
 
-    Parameters
-    ----------
-    prim : Primitive
-
     Yields
     ------
     Cell, list of Identity

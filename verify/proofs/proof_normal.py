@@ -156,10 +156,6 @@ def is_zero_by_normal_form(e: Any) -> bool:
     e : sympy.Expr
         Free of Piecewise.
 
-    Returns
-    -------
-    bool
-
     Examples
     --------
     >>> x = sp.Symbol("x", real=True)
@@ -249,10 +245,6 @@ class Zero:
         splits : callable, optional
             Returns versions of an expression with positive and negative symbols, which together cover the cell; called
             if no form covers the whole cell.
-
-        Returns
-        -------
-        str or None
         """
         try:
             with time_limit(self.seconds):

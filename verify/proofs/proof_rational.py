@@ -90,10 +90,6 @@ def is_zero_rational(e: Any) -> bool:
     e : sympy.Expr
         Sums, products and integer powers of symbols and rational numbers.
 
-    Returns
-    -------
-    bool
-
     Raises
     ------
     ValueError

@@ -6,7 +6,7 @@ A cell is an open set on which all branches are decided; a sample point identifi
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from gtape.symbolic.worlds import SymPyWorld
 from gtape.tapes.forward import jvp_of
 from gtape.verify.proofs.proof_cells import Argument, Setting, boxed, symbols
 
-__all__ = ["FAULTS", "Cell", "Identity", "cells", "identities", "pull", "pulled", "push", "pushed"]
+__all__ = ["FAULTS", "Cell", "Identity", "RuleResult", "cells", "pull", "pulled", "push", "pushed", "rule_results"]
 
 # Errors that a wrong rule may raise, which the proof reports instead of ending.
 FAULTS = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError, NotImplementedError)
@@ -153,6 +153,21 @@ class Identity(NamedTuple):
     linear: list[Any]
 
 
+class RuleResult(NamedTuple):
+    """An identity whose expected result is a function, because it need not be known of every cell."""
+
+    direction: str
+    arguments: tuple[int, ...]
+    got: list[Any]
+    expected: Callable[[], list[Any]]
+    seeds: list[Any]
+    linear: list[Any]
+
+    def identity(self) -> Identity:
+        """The identity, with the expected result."""
+        return Identity(self.direction, self.arguments, self.got, self.expected(), self.seeds, self.linear)
+
+
 def _expressions(x: Any) -> np.ndarray:
     """An array of SymPy expressions, also for integers, because Python would divide its own as floats."""
     return boxed(np.frompyfunc(lambda e: sp.sympify(e, strict=True), 1, 1)(boxed(x)))
@@ -166,11 +181,11 @@ def cells(setting: Setting) -> Iterator[tuple[Cell, list[Identity]]]:
     ValueError
         If no point reaches a cell.
     """
-    found: dict[tuple[str, ...], tuple[Cell, list[Identity]]] = {}
+    found: dict[tuple[str, ...], tuple[Cell, list[RuleResult]]] = {}
     points = setting.points()
     for point in points:
         cell = Cell(setting, point)
-        made = identities(cell)  # rules decide branches too
+        made = rule_results(cell)  # rules decide branches too
         key = cell.key()
         if key is None:
             continue
@@ -188,13 +203,15 @@ def cells(setting: Setting) -> Iterator[tuple[Cell, list[Identity]]]:
         raise ValueError(
             f"no sample point of {setting.prim.name} at {setting.shapes} lies in its domain and off its kinks"
         )
-    yield from found.values()
+    for cell, made in found.values():
+        # Only here, because most points reach a cell that is already found, and derivatives take longer than rules.
+        yield cell, [r.identity() for r in made]
 
 
 # ---------------------------------------------------------------------------------------------- rules
 
 
-def identities(cell: Cell) -> list[Identity]:
+def rule_results(cell: Cell) -> list[RuleResult]:
     """Run all rules on a cell, in both directions."""
     setting = cell.setting
     active = [i for i, a in enumerate(setting.arguments) if a.symbols is not None and cell.prim.connected(i)]
@@ -206,28 +223,37 @@ def identities(cell: Cell) -> list[Identity]:
     found = []
     for i in active:
         xs = setting.arguments[i].symbols
-        found.append(Identity("vjp", (i,), [pull(cell, i, gs)], [pulled(cell.outputs, gs, xs)], gs, linear))
         t = symbols("t", xs.shape, real=True)
-        moved = [pushed(o, xs, t) for o in cell.outputs]
-        found.append(Identity("jvp", (i,), push(cell, {i: t}), moved, [t], list(t.ravel())))
+
+        def back(xs: Any = xs) -> list[Any]:
+            return [pulled(cell.outputs, gs, xs)]
+
+        def forward(xs: Any = xs, t: Any = t) -> list[Any]:
+            return [pushed(o, xs, t) for o in cell.outputs]
+
+        found.append(RuleResult("vjp", (i,), [pull(cell, i, gs)], back, gs, linear))
+        found.append(RuleResult("jvp", (i,), push(cell, {i: t}), forward, [t], list(t.ravel())))
     return found
 
 
-def _implicit(cell: Cell, active: tuple[int, ...], gs: list[Any], linear: list[Any]) -> list[Identity]:
+def _implicit(cell: Cell, active: tuple[int, ...], gs: list[Any], linear: list[Any]) -> list[RuleResult]:
     """Identities for A = G(L): <rule(g), dA> == <g, dL> along every variable, and the jvp rules push dA to dL."""
     made = {i: pull(cell, i, gs) for i in active}
     wrong = [m for i, m in made.items() if isinstance(m, Exception) or np.shape(m) != cell.xs[i].shape]
     if wrong:
-        return [Identity("vjp", active, wrong[:1], [cell.xs[active[0]]], gs, linear)]
+        return [RuleResult("vjp", active, wrong[:1], lambda: [cell.xs[active[0]]], gs, linear)]
     left, right = [], []
     for s in cell.variables:
         left.append(boxed(sum((boxed(made[i]) * _slope(cell.xs[i], s)).sum() for i in active)))
         right.append(boxed(sum((g * _slope(o, s)).sum() for g, o in zip(gs, cell.outputs, strict=True))))
-    found = [Identity("vjp", active, left, right, gs, linear)]
+    found = [RuleResult("vjp", active, left, lambda: right, gs, linear)]
     for s in cell.variables:
         tangents = {i: _slope(cell.xs[i], s) for i in active}
-        expected = [_slope(o, s) for o in cell.outputs]
-        found.append(Identity("jvp", active, push(cell, tangents), expected, list(tangents.values()), []))
+
+        def forward(s: Any = s) -> list[Any]:
+            return [_slope(o, s) for o in cell.outputs]
+
+        found.append(RuleResult("jvp", active, push(cell, tangents), forward, list(tangents.values()), []))
     return found
 
 

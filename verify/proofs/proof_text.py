@@ -43,10 +43,6 @@ def counterexample(cell: Any, identity: Any, point: Any, what: str) -> str:
         Values of the cell's variables and the seeds.
     what : str
         The fault, for the comment on top.
-
-    Returns
-    -------
-    str
     """
     prim, arguments = cell.prim, identity.arguments
     names = [f"x{i}" for i in range(len(cell.xs))]

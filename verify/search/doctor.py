@@ -43,14 +43,8 @@ class Kernel(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """The result as plain data for JSON."""
         measured: Any = self.measured if np.isfinite(self.measured) else repr(self.measured)
-        return {
-            "op": self.op,
-            "dtype": self.dtype,
-            "declared": self.declared,
-            "measured": measured,
-            "where": list(self.where),
-            "ok": self.ok,
-        }
+        data = {k: list(v) if isinstance(v, tuple) else v for k, v in self._asdict().items()}
+        return data | {"measured": measured, "ok": self.ok}
 
 
 def measure(subject: Subject, dtype: str, points: int) -> Kernel:

@@ -174,7 +174,6 @@ def exact_partials(subject: Subject, xs: Sequence[Any], keys: Sequence[Key]) -> 
 
     Parameters
     ----------
-    subject : Subject
     xs : sequence of 1-d arrays, one per argument, equally long
     keys : sequence of tuples of int
         The partials, as from `keys_of`.
@@ -231,7 +230,6 @@ def distance(got: Any, exact: Exact, dtype: Any) -> Any:
     ----------
     got : array or None
         None (no gradient) stands for 0.
-    exact : Exact
     dtype : floating dtype
 
     Returns
@@ -261,9 +259,7 @@ def kink_allowance(subject: Subject, xs: Sequence[Any], key: Key, got: Any, dtyp
 
     Parameters
     ----------
-    subject : Subject
     xs : sequence of 1-d arrays
-    key : tuple of int
     got : 1-d array or None
 
     Returns
@@ -306,7 +302,6 @@ def root_allowance(subject: Subject, xs: Sequence[Any], key: Key, got: Any, dtyp
 
     Parameters
     ----------
-    subject : Subject
     xs : sequence of 1-d arrays
     key : tuple of int
         The partial derivative.

@@ -175,11 +175,9 @@ def points_for(prim: Primitive, dtype: Any, n: int, rng: np.random.Generator) ->
 
     Parameters
     ----------
-    prim : Primitive
     dtype : floating dtype
     n : int
         Below 10,000, points include fewer neighbours of special points and not every binade.
-    rng : numpy Generator
 
     Returns
     -------

@@ -158,10 +158,6 @@ def run_all(
         The handler of signals, for a command that only reports afterwards. Without one, Ctrl-C raises
         KeyboardInterrupt.
 
-    Returns
-    -------
-    Harvest
-
     Examples
     --------
     >>> from gtape.verify.search.pools import run_all

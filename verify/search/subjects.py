@@ -22,7 +22,7 @@ from gtape.tapes.tape import GradientTape
 from gtape.tensors.argument_checks import each
 from gtape.tensors.tensor import wrap
 
-__all__ = ["Subject", "asked_by", "subject_of", "subjects"]
+__all__ = ["Subject", "asked_by", "parameters_of", "subject_of", "subjects"]
 
 _DEPTH = 4  # order of derivatives searched for parameters
 
@@ -238,10 +238,6 @@ def subjects(names: Sequence[str] | None = None) -> list[Subject]:
     names : sequence of str, optional
         Only these primitives.
 
-    Returns
-    -------
-    list of Subject
-
     Raises
     ------
     ValueError
@@ -267,3 +263,8 @@ def subjects(names: Sequence[str] | None = None) -> list[Subject]:
             raise ValueError(f"there is no primitive named {shown(name)}; `gtape census` without names lists all")
     chosen = set(names)
     return [s for s in made if s.prim.name in chosen]
+
+
+def parameters_of(prim: Primitive) -> dict[str, Any]:
+    """The first static parameters with which a first derivative uses an elementwise primitive."""
+    return next((s.params for s in _all() if s.prim is prim), {}) if prim.params else {}

@@ -116,7 +116,6 @@ def trial(
 
     Parameters
     ----------
-    prim : Primitive
     arrays : sequence of arrays
         The arguments; the derivative is by the floating-point ones.
     params : dict
@@ -127,10 +126,6 @@ def trial(
         At order 2, "forward" is forward over reverse.
     rng : numpy Generator, optional
         For cotangents and tangents.
-
-    Returns
-    -------
-    Report
     """
     if mode not in MODES:
         raise ValueError(f"mode is {' or '.join(MODES)}, not {mode!r}")

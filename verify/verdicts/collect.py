@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from gtape.base.blocks import block
 from gtape.verify.verdicts.verdict import Report
 
-__all__ = ["collecting", "note"]
+__all__ = ["collecting", "note", "uncollected"]
 
 _open: ContextVar[tuple[Report, ...]] = ContextVar("gtape_collecting", default=())
 
@@ -47,3 +47,14 @@ def note(report: Report) -> None:
     for whole in _open.get():
         whole.extend(report)
         whole.coverage["gradients"] += 1
+
+
+@block
+def uncollected() -> Iterator[None]:
+    """Keep the checks inside the block, which serve another check, out of all collections."""
+    before = _open.get()
+    try:
+        _open.set(())
+        yield
+    finally:
+        _open.set(before)

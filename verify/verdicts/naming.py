@@ -81,10 +81,6 @@ def _texts(code: Any, beside: str) -> list[str]:
 def primitives_named(names: Iterable[str]) -> list[str]:
     """The primitives behind some names, each once; a public function stands for the primitives in its code.
 
-    Parameters
-    ----------
-    names : iterable of str
-
     Raises
     ------
     ValueError

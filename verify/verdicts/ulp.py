@@ -3,22 +3,55 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
 
-__all__ = ["spacing", "ulps_between", "widest"]
+__all__ = ["ROUNDINGS", "right_digits", "spacing", "ulps_between", "underflow", "widest"]
 
-# dtype -> (largest number, smallest subnormal, mantissa bits), kept because np.finfo is slow.
-_FINFO: dict[Any, tuple[float, float, int]] = {}
+ROUNDINGS = 4.5  # ULP: error of an elementwise derivative, and the rounding of its product with the cotangent
+
+# (dtype, whether the machine flushes) -> (largest number, gap at 0, mantissa bits, what a product loses beneath the
+# normal numbers), kept because np.finfo is slow.
+_FINFO: dict[Any, tuple[float, float, int, float]] = {}
+_TINY, _HALF = sys.float_info.min, 0.5  # variables, because Python would fold constants
 
 
-def _info(dtype: Any) -> tuple[float, float, int]:
-    found = _FINFO.get(dtype)
+def _flushes() -> bool:
+    """True if the machine flushes subnormal numbers to 0; computed each time, because a library may switch this on."""
+    return _TINY * _HALF == 0.0
+
+
+def _info(dtype: Any) -> tuple[float, float, int, float]:
+    flushes = _flushes() and dtype.itemsize > 2  # half precision is rounded from float32
+    found = _FINFO.get((dtype, flushes))
     if found is None:
         f = np.finfo(dtype)
-        found = _FINFO[dtype] = (float(f.max), float(f.smallest_subnormal), int(f.nmant))
+        tiny, bits = float(f.tiny), int(f.nmant)
+        gap = tiny if flushes else math.ldexp(tiny, -bits)
+        # Twice for float64, because the bounds are computed in float64 and underflow in the same way.
+        lost = gap if flushes or gap == math.ulp(0.0) else gap / 2
+        found = _FINFO[dtype, flushes] = float(f.max), gap, bits, lost
     return found
+
+
+def underflow(dtype: Any) -> float:
+    """The largest absolute error of one product or quotient of `dtype` beneath the normal numbers.
+
+    This is e in fl(x op y) = (x op y)(1 + d) + e: half of the smallest subnormal number with gradual underflow, and the
+    smallest normal number where the machine flushes subnormal numbers to 0. Sums have e = 0 with gradual underflow. See
+    Higham, "Accuracy and Stability of Numerical Algorithms", section 2.1. For float64 and complex128 it counts twice.
+
+    Parameters
+    ----------
+    dtype : floating or complex dtype
+
+    Returns
+    -------
+    float
+    """
+    return _info(np.dtype(dtype))[3]
 
 
 def spacing(x: Any, dtype: Any) -> Any:
@@ -32,9 +65,10 @@ def spacing(x: Any, dtype: Any) -> Any:
     Returns
     -------
     float64 array
-        At least the smallest subnormal; at infinity and beyond, the gap at the largest finite number.
+        At least the smallest subnormal, or the smallest normal number if the machine flushes; at infinity and beyond,
+        the gap at the largest finite number.
     """
-    largest, tiniest, bits = _info(np.dtype(dtype))
+    largest, tiniest, bits, _ = _info(np.dtype(dtype))
     if np.ndim(x) == 0:  # a fast path, because most numbers of long programs are scalars
         size = min(
             abs(complex(x) if getattr(x, "dtype", None) is not None and x.dtype.kind == "c" else float(x)), largest
@@ -77,3 +111,32 @@ def ulps_between(got: Any, high: Any, low: Any, dtype: Any) -> Any:
         result = difference / spacing(high, dtype)
         same = (g == high) | (np.isnan(g) & np.isnan(high))
         return np.where(np.isfinite(difference), result, np.where(same, 0.0, np.inf))
+
+
+def right_digits(off: Any, exact: Any, dtype: Any) -> Any:
+    """The number of right decimal digits of floats, from their distances to the exact values.
+
+    Parameters
+    ----------
+    off, exact : float64 arrays
+        The distances, and the exact values (of complex numbers the moduli).
+    dtype : floating or complex dtype
+
+    Returns
+    -------
+    float64 array
+        ``-log10(off / |exact|)``, at least 0 and at most the digits that the dtype holds. Subnormal values count as
+        the smallest normal number, because they hold fewer digits. 0 where the distance is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gtape.verify.verdicts.ulp import right_digits
+    >>> right_digits(np.array([1e-5, 0.0, np.inf]), 1.0, np.float32).round(1).tolist()
+    [5.0, 7.2, 0.0]
+    """
+    _, _, bits, _ = _info(np.dtype(dtype))
+    tiny = float(np.finfo(dtype).smallest_normal)
+    with np.errstate(all="ignore"):
+        found = -np.log10(off / np.maximum(np.abs(widest(exact)), tiny))
+        return np.where(np.isfinite(off), np.clip(found, 0.0, (bits + 1) * math.log10(2.0)), 0.0)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import html
 import math
+import textwrap
+from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from gtape.base.escaping import json_data, place_text, plain, plain_lines
+from gtape.base.own_files import hide_own_frames
 from gtape.base.shown import shown
+from gtape.base.verification import Options
 from gtape.errors import VerificationError
 from gtape.tensors.argument_checks import each, flag, number, settings, whole
 
@@ -42,6 +49,13 @@ def _plain(x: Any) -> Any:
     return str(x) if isinstance(x, float) and not math.isfinite(x) else json_data(x)
 
 
+_COLUMNS = 100
+_LABEL = 11  # columns of a label with its indentation
+
+# The verdicts about rounding, for which a number of right digits can be asked.
+_OF_ROUNDING = frozenset({"unstable", "cancellation", "conditioning"})
+
+
 class Finding:
     """One result of a check.
 
@@ -58,6 +72,8 @@ class Finding:
         The op to blame, if known.
     line : (file, number, function) or None
         The line of the user's code that called the op.
+    defined : (file, number, function) or None
+        For a wrong custom gradient, the line that defines its function.
     element : tuple or None
         (source number, index in that source). For an op checked by itself (part, index), where the part is its "value",
         "argument 0" for the derivative by this argument, or "sum" for the sum of its cotangents.
@@ -67,16 +83,22 @@ class Finding:
         The exact value to 40 digits.
     ulps : float or None
         The distance in units in the last place of the exact value's dtype.
+    digits : float or None
+        The number of right decimal digits; the fewest, if the finding stands for several elements.
     condition : float or None
         Factor by which a relative error of one rounding grows on the way to this element.
     inside : bool or None
         For conventions: True if the value lies between the one-sided derivatives.
     reason : str
         Cause in words.
+    instead : str or None
+        What to write instead, if known.
     source : str or None
         The name of the variable with `element`, if named.
     witness : str or None
         A minimal program that shows the fault, as text that runs.
+    without_witness : str or None
+        Why there is no witness, for a verdict that has one otherwise.
     ok : bool
         True if the finding is harmless.
     count : int
@@ -93,8 +115,8 @@ class Finding:
     """
 
     __slots__ = (
-        "_cause", "condition", "count", "element", "exact", "got", "inside", "line", "lost", "ok", "op", "order",
-        "reason", "source", "ulps", "verdict", "witness",
+        "_asked", "_cause", "condition", "count", "defined", "digits", "element", "exact", "got", "inside", "instead",
+        "line", "lost", "ok", "op", "order", "reason", "source", "ulps", "verdict", "without_witness", "witness",
     )  # fmt: skip
 
     def __init__(
@@ -109,9 +131,11 @@ class Finding:
         got: Any = None,
         exact: str | None = None,
         ulps: float | None = None,
+        digits: float | None = None,
         condition: float | None = None,
         inside: bool | None = None,
         reason: str = "",
+        instead: str | None = None,
         witness: str | None = None,
         ok: bool | None = None,
         count: int = 1,
@@ -124,9 +148,13 @@ class Finding:
             op, line = at.name, at.line
         self.verdict, self.order, self.op, self.line, self.element = verdict, order, op, line, element
         self.got, self.exact, self.ulps, self.condition, self.inside = got, exact, ulps, condition, inside
-        self.reason, self.witness = reason, witness
+        self.digits = _digits_of(got, exact) if digits is None else digits
+        self.reason, self.instead, self.witness = reason, instead, witness
+        self.without_witness: str | None = None
+        self.defined: Any = None
         self.source: str | None = None
         self.count, self.lost = count, lost
+        self._asked = False  # whether a number of right digits was asked for
         # What findings of one cause have in common, because reasons hold numbers.
         self._cause = reason if cause is None else cause
         if ok is None:
@@ -142,25 +170,31 @@ class Finding:
         lost = self.verdict == "cancellation" and not self.ok
         return GRAVITY.index("cancellation-lost" if lost else self.verdict)
 
-    def fails(self, *, strict: bool = False) -> bool:
+    def fails(self, named: frozenset[str] | None = None, *, strict: bool = False) -> bool:
         """True if the finding makes a check fail.
 
         Parameters
         ----------
+        named : set of str, optional
+            The verdicts that raise, harmless findings included.
         strict : bool
-            True counts `undecided`, and cancellations of more than four bits.
+            True counts `undecided`; without `named`, and unless digits were asked for, cancellations of more than four
+            bits, too.
         """
-        if strict:
-            return not self.ok or (self.lost is not None and self.lost > _FEW_BITS)
-        return not self.ok and self.verdict != "undecided"
+        if self.verdict == "undecided":
+            return strict or (named is not None and "undecided" in named)
+        if named is not None:
+            return self.verdict in named
+        return not self.ok or (strict and not self._asked and self.lost is not None and self.lost > _FEW_BITS)
 
     def absorb(self, other: Finding) -> None:
         """Count a finding of the same cause in this one, which then tells the worse element of the two."""
         count = self.count + other.count
+        fewest = min([f.digits for f in (self, other) if f.digits is not None], default=None)
         if _size(other) > _size(self):
             for name in self.__slots__:
                 setattr(self, name, getattr(other, name))
-        self.count = count
+        self.count, self.digits = count, fewest
 
     @property
     def key(self) -> Any:
@@ -174,30 +208,44 @@ class Finding:
         return made
 
     def __str__(self) -> str:
-        parts = [f"{self.verdict} (order {self.order})"]
+        head = [f"{self.verdict} (order {self.order})"]
         if self.op:
-            parts.append(f"op {plain(self.op)}")
-        if self.line:
-            parts.append(place_text(self.line))
+            head.append(f"op {plain(self.op)}")
         if self.element is not None:
             of, index = self.element
             of = of if not isinstance(of, int) else f"source {of}" + (f" ({plain(self.source)})" if self.source else "")
             more = f" and {self.count - 1:,} more" if self.count > 1 else ""
-            parts.append(f"{of}, element {list(index)}{more}")
+            head.append(f"{of}, element {list(index)}{more}")
+        lines = _wrapped("", ", ".join(head))
         if self.got is not None:
-            parts.append(f"got {self.got!r}")
+            lines += _wrapped("got", repr(self.got))
         if self.exact is not None:
-            parts.append(f"exact {self.exact}")
-        if self.ulps is not None:
-            parts.append(f"{self.ulps:.3g} ULP off")
-        if self.verdict == "conditioning" and self.condition is not None and math.isfinite(self.condition):
-            parts.append(f"rounding grows {self.condition:.2g} times")
-        text = ", ".join(parts)
-        if self.reason:
-            text += f": {plain_lines(self.reason)}"
+            lines += _wrapped("exact", self.exact)
+        lines += _wrapped("digits", self._digits_told())
+        places = [place_text(line) for line in (self.defined, self.line) if line]
+        lines += _wrapped("line", ",\ncalled at ".join(places))
+        reason, instead = plain_lines(self.reason), plain_lines(self.instead or "")
+        lines += _wrapped("why", reason.removesuffix(f"; {instead}") if instead else reason)
+        lines += _wrapped("instead", instead)
         if self.witness:
-            text += f"\n{plain_lines(self.witness)}"
-        return text
+            lines += ["  witness", plain_lines(self.witness).rstrip("\n")]
+        elif self.without_witness:
+            lines += _wrapped("witness", f"none: {plain_lines(self.without_witness)}")
+        return "\n".join(lines)
+
+    def _digits_told(self) -> str:
+        said = []
+        if self.digits is not None:
+            said.append(f"{int(self.digits)} right")
+        if self.ulps is not None:
+            said.append(f"{self.ulps:.3g} ULP off")
+        if self.verdict == "conditioning" and self.condition is not None and math.isfinite(self.condition):
+            said.append(f"rounding grows {self.condition:.2g} times")
+        return ", ".join(said)
+
+    def _repr_html_(self) -> str:
+        """The finding for a notebook."""
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     __repr__ = __str__
 
@@ -208,6 +256,38 @@ _FEW_BITS = 4.0  # wrong bits that a strict check accepts
 def _size(finding: Finding) -> float:
     """How wrong the element of a finding is."""
     return 0.0 if finding.ulps is None else math.inf if math.isnan(finding.ulps) else finding.ulps
+
+
+def _digits_of(got: Any, exact: str | None) -> float | None:
+    """The number of right decimal digits of a number; None without any, as for 0, and for complex numbers."""
+    if exact is None or not isinstance(got, (int, float)):
+        return None
+    with contextlib.suppress(InvalidOperation, ArithmeticError):
+        true = Decimal(exact)
+        if not true.is_finite():
+            return None
+        if true == 0:
+            return None  # a zero has no digits
+        if not math.isfinite(got):
+            return 0.0
+        off = abs(Decimal(got) - true) / abs(true)
+        return None if off == 0 else max(0.0, -float(off.log10()))
+    return None
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    """Lines of text behind a label; none for an empty text."""
+    if not text:
+        return []
+    first = f"  {label}".ljust(_LABEL) if label else ""
+    found = []
+    for line in text.split("\n"):
+        found += textwrap.wrap(
+            line, _COLUMNS, initial_indent=first, subsequent_indent=" " * _LABEL,
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+        first = " " * _LABEL
+    return found
 
 
 def _said(finding: Finding) -> Any:
@@ -321,17 +401,45 @@ class Report:
             "findings": [f.as_dict() for f in self.findings],
         }
 
-    def raise_if_failed(self, *, strict: bool = False) -> None:
+    def ask_for_digits(self, digits: int) -> None:
+        """Let the number of right digits decide which findings about rounding are harmless.
+
+        Parameters
+        ----------
+        digits : int
+            The verdicts "unstable", "cancellation" and "conditioning" are harmless with as many right digits, and not
+            harmless with fewer.
+        """
+        digits = whole(self, "digits", digits, least=1)
+        for f in self.findings:
+            if f.verdict in _OF_ROUNDING and f.digits is not None:
+                f.ok, f._asked = f.digits >= digits, True
+                f.reason += f"; {int(f.digits)} digits are right, and {digits} are asked for"
+
+    def raise_if_failed(self, *, strict: bool = False, fail_on: str | Iterable[str] | None = None) -> None:
         """Raise VerificationError unless every finding is harmless.
 
         Parameters
         ----------
         strict : bool
-            True raises for `undecided`, and for cancellations of more than four bits, too.
+            True raises for `undecided`, too, and for cancellations of more than four bits unless `fail_on` names the
+            verdicts.
+        fail_on : str or iterable of str, optional
+            The verdicts that raise, harmless findings included; by default all findings that are not harmless, except
+            `undecided`.
+
+        Raises
+        ------
+        VerificationError
+            If a finding fails.
+        ValueError
+            For an unknown verdict.
         """
         strict = flag(self, "strict", strict)
-        bad = [f for f in self.findings if f.fails(strict=strict)]
+        named = Options(fail_on).fail_on
+        bad = [f for f in self.findings if f.fails(named, strict=strict)]
         if bad:
+            hide_own_frames()
             raise VerificationError(self.summary(bad), report=self)
 
     def summary(self, findings: list[Finding] | None = None) -> str:
@@ -344,6 +452,10 @@ class Report:
             return f"correct: {numbers}, at most {self.max_ulp:.3g} ULP off the exact derivative"
         text = "\n".join(str(f) for f in told[:5])
         return text + (f"\n... and {len(told) - 5} more" if len(told) > 5 else "")
+
+    def _repr_html_(self) -> str:
+        """The report for a notebook."""
+        return f"<pre>{html.escape(self.summary())}</pre>"
 
     def __repr__(self) -> str:
         return f"<Report {self.summary()}>"

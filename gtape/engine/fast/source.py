@@ -35,7 +35,6 @@ def kernel_for(prim: Primitive, operands: Any, params: dict[str, Any]) -> Callab
 
     Parameters
     ----------
-    prim : Primitive
     operands : sequence of Layout or array
         Only their shapes and dtypes matter.
     params : dict

@@ -32,8 +32,7 @@ if not TYPE_CHECKING:  # hidden, because type checkers would accept every name
         raise unknown("gtape.keras.layers", name, __all__)
 
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 # Keras's second names.

@@ -134,13 +134,9 @@ class PReLU(TensorLayer):
     _least_ndim = 1
 
     def __init__(
-        self,
-        alpha_initializer: Any = "zeros",
-        alpha_regularizer: Any = None,
-        alpha_constraint: Any = None,
-        shared_axes: Any = None,
-        **common: Any,
-    ) -> None:
+        self, alpha_initializer: Any = "zeros", alpha_regularizer: Any = None, alpha_constraint: Any = None,
+        shared_axes: Any = None, **common: Any,
+    ) -> None:  # fmt: skip
         super().__init__(**common)
         self.alpha_initializer, self.alpha_regularizer = alpha_initializer, alpha_regularizer
         self.alpha_constraint = alpha_constraint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gtape
@@ -30,25 +31,12 @@ class _Conv(TensorLayer):
     _needs_variables = True
 
     def __init__(
-        self,
-        filters: int,
-        kernel_size: Any,
-        strides: Any = 1,
-        padding: str = "valid",
-        data_format: str | None = None,
-        dilation_rate: Any = 1,
-        groups: int = 1,
-        activation: Any = None,
-        use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
-        **common: Any,
-    ) -> None:
+        self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid", data_format: str | None = None,
+        dilation_rate: Any = 1, groups: int = 1, activation: Any = None, use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", kernel_regularizer: Any = None,
+        bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None,
+        bias_constraint: Any = None, **common: Any,
+    ) -> None:  # fmt: skip
         super().__init__(activity_regularizer=activity_regularizer, **common)
         self._ndim = self.rank + 2
         self.filters = checks.whole(self, "filters", filters, least=1)
@@ -104,6 +92,10 @@ class _Conv(TensorLayer):
     def _convolve(self, x: Any) -> Any:
         raise NotImplementedError
 
+    def _run(self, op: Callable[..., Any], x: Any, *kernels: Any, **options: Any) -> Any:
+        """The result of an op of `gtape.nn`, with the layer's padding and order of axes."""
+        return op(x, *kernels, **{"padding": self.padding.upper(), "data_format": self._format, **options})
+
     def _strides_of_axes(self) -> list[int]:
         return [1, 1, *self.strides] if self.data_format == "channels_first" else [1, *self.strides, 1]
 
@@ -132,10 +124,8 @@ class Conv1D(_Conv):
             pads = [[0, 0], [before, 0], [0, 0]]
             x = gtape.pad(x, pads if self.data_format == "channels_last" else [pads[0], pads[2], pads[1]])
             padding = "valid"
-        return gtape.nn.conv1d(
-            x, self.kernel, stride=self.strides[0], padding=padding.upper(), data_format=self._format,
-            dilations=self.dilation_rate[0],
-        )  # fmt: skip
+        sizes = {"stride": self.strides[0], "dilations": self.dilation_rate[0]}
+        return self._run(gtape.nn.conv1d, x, self.kernel, padding=padding.upper(), **sizes)
 
 
 class Conv2D(_Conv):
@@ -172,10 +162,8 @@ class Conv2D(_Conv):
     """
 
     def _convolve(self, x: Any) -> Any:
-        return gtape.nn.conv2d(
-            x, self.kernel, strides=list(self.strides), padding=self.padding.upper(), data_format=self._format,
-            dilations=list(self.dilation_rate),
-        )  # fmt: skip
+        sizes = {"strides": list(self.strides), "dilations": list(self.dilation_rate)}
+        return self._run(gtape.nn.conv2d, x, self.kernel, **sizes)
 
 
 class Conv3D(_Conv):
@@ -191,10 +179,8 @@ class Conv3D(_Conv):
     rank = 3
 
     def _convolve(self, x: Any) -> Any:
-        return gtape.nn.conv3d(
-            x, self.kernel, strides=[1, *self.strides, 1], padding=self.padding.upper(), data_format=self._format,
-            dilations=[1, *self.dilation_rate, 1],
-        )  # fmt: skip
+        sizes = {"strides": [1, *self.strides, 1], "dilations": [1, *self.dilation_rate, 1]}
+        return self._run(gtape.nn.conv3d, x, self.kernel, **sizes)
 
 
 class DepthwiseConv2D(_Conv):
@@ -227,10 +213,8 @@ class DepthwiseConv2D(_Conv):
         return (*self.kernel_size, channels, self.depth_multiplier)
 
     def _convolve(self, x: Any) -> Any:
-        return gtape.nn.depthwise_conv2d(
-            x, self.kernel, strides=self._strides_of_axes(), padding=self.padding.upper(), data_format=self._format,
-            dilations=list(self.dilation_rate),
-        )  # fmt: skip
+        sizes = {"strides": self._strides_of_axes(), "dilations": list(self.dilation_rate)}
+        return self._run(gtape.nn.depthwise_conv2d, x, self.kernel, **sizes)
 
 
 class SeparableConv2D(_Conv):
@@ -263,10 +247,8 @@ class SeparableConv2D(_Conv):
         self.pointwise_kernel = self._weight("pointwise_kernel", (1, 1, middle, self.filters), "kernel")
 
     def _convolve(self, x: Any) -> Any:
-        return gtape.nn.separable_conv2d(
-            x, self.depthwise_kernel, self.pointwise_kernel, strides=self._strides_of_axes(),
-            padding=self.padding.upper(), data_format=self._format, dilations=list(self.dilation_rate),
-        )  # fmt: skip
+        sizes = {"strides": self._strides_of_axes(), "dilations": list(self.dilation_rate)}
+        return self._run(gtape.nn.separable_conv2d, x, self.depthwise_kernel, self.pointwise_kernel, **sizes)
 
 
 class _Transposed(_Conv):
@@ -317,10 +299,8 @@ class Conv1DTranspose(_Transposed):
     rank = 1
 
     def _convolve(self, x: Any) -> Any:
-        return gtape.nn.conv1d_transpose(
-            x, self.kernel, output_shape=self._output_shape(x), strides=self.strides[0], padding=self.padding.upper(),
-            data_format=self._format, dilations=self.dilation_rate[0],
-        )  # fmt: skip
+        sizes = {"strides": self.strides[0], "dilations": self.dilation_rate[0]}
+        return self._run(gtape.nn.conv1d_transpose, x, self.kernel, output_shape=self._output_shape(x), **sizes)
 
 
 class Conv2DTranspose(_Transposed):
@@ -341,7 +321,5 @@ class Conv2DTranspose(_Transposed):
     """
 
     def _convolve(self, x: Any) -> Any:
-        return gtape.nn.conv2d_transpose(
-            x, self.kernel, output_shape=self._output_shape(x), strides=list(self.strides),
-            padding=self.padding.upper(), data_format=self._format, dilations=list(self.dilation_rate),
-        )  # fmt: skip
+        sizes = {"strides": list(self.strides), "dilations": list(self.dilation_rate)}
+        return self._run(gtape.nn.conv2d_transpose, x, self.kernel, output_shape=self._output_shape(x), **sizes)

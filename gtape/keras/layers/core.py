@@ -35,14 +35,9 @@ class InputLayer(Layer):
     """
 
     def __init__(
-        self,
-        shape: Any = None,
-        batch_size: int | None = None,
-        dtype: Any = None,
-        batch_shape: Any = None,
-        name: str | None = None,
-        input_shape: Any = None,
-    ) -> None:
+        self, shape: Any = None, batch_size: int | None = None, dtype: Any = None, batch_shape: Any = None,
+        name: str | None = None, input_shape: Any = None,
+    ) -> None:  # fmt: skip
         super().__init__(name=name)
         if batch_shape is None:
             shape = input_shape if shape is None else shape
@@ -86,19 +81,10 @@ class Dense(TensorLayer):
     _least_ndim = 1
 
     def __init__(
-        self,
-        units: int,
-        activation: Any = None,
-        use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
-        **common: Any,
-    ) -> None:
+        self, units: int, activation: Any = None, use_bias: bool = True, kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros", kernel_regularizer: Any = None, bias_regularizer: Any = None,
+        activity_regularizer: Any = None, kernel_constraint: Any = None, bias_constraint: Any = None, **common: Any,
+    ) -> None:  # fmt: skip
         super().__init__(activity_regularizer=activity_regularizer, **common)
         self.units = checks.whole(self, "units", units, least=1)
         self.use_bias = checks.flag(self, "use_bias", use_bias)
@@ -160,15 +146,9 @@ class Embedding(TensorLayer):
     _needs_variables = True
 
     def __init__(
-        self,
-        input_dim: int,
-        output_dim: int,
-        embeddings_initializer: Any = "uniform",
-        embeddings_regularizer: Any = None,
-        embeddings_constraint: Any = None,
-        mask_zero: bool = False,
-        **common: Any,
-    ) -> None:
+        self, input_dim: int, output_dim: int, embeddings_initializer: Any = "uniform",
+        embeddings_regularizer: Any = None, embeddings_constraint: Any = None, mask_zero: bool = False, **common: Any,
+    ) -> None:  # fmt: skip
         common.pop("input_length", None)
         super().__init__(**common)
         if checks.flag(self, "mask_zero", mask_zero):
@@ -365,13 +345,9 @@ class Lambda(Layer):
     """
 
     def __init__(
-        self,
-        function: Callable[..., Any],
-        output_shape: Any = None,
-        mask: Any = None,
-        arguments: dict[str, Any] | None = None,
-        **common: Any,
-    ) -> None:
+        self, function: Callable[..., Any], output_shape: Any = None, mask: Any = None,
+        arguments: dict[str, Any] | None = None, **common: Any,
+    ) -> None:  # fmt: skip
         super().__init__(**common)
         self.function = checks.function(self, "function", function)
         self.arguments = {} if arguments is None else checks.settings(self, arguments, "arguments")

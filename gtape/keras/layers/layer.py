@@ -18,7 +18,7 @@ from gtape.base.shown import shown
 from gtape.keras import constraints, initializers, regularizers
 from gtape.keras.backend import float_dtype, floatx, unique_name
 from gtape.keras.layers.symbolic import KerasTensor, is_symbolic, symbolic_call
-from gtape.keras.lookup import made_from
+from gtape.keras.lookup import FromConfig
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.module import Module
 from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor
@@ -71,7 +71,7 @@ def _shape(x: Any) -> Any:
     return tuple(x.shape) if is_tensor(x) or isinstance(x, (np.ndarray, np.generic, KerasTensor)) else None
 
 
-class Layer(Module):
+class Layer(FromConfig, Module):
     """Base class: a subclass makes variables in `__init__` or `build`, and computes in `call`.
 
     The first call runs `build` with the shape of the first input. Inputs become tensors, and floats get the layer's
@@ -108,15 +108,9 @@ class Layer(Module):
     """
 
     def __init__(
-        self,
-        *,
-        activity_regularizer: Any = None,
-        trainable: bool = True,
-        dtype: Any = None,
-        autocast: bool = True,
-        name: str | None = None,
-        **shapes: Any,
-    ) -> None:
+        self, *, activity_regularizer: Any = None, trainable: bool = True, dtype: Any = None, autocast: bool = True,
+        name: str | None = None, **shapes: Any,
+    ) -> None:  # fmt: skip
         if name is not None and (not isinstance(name, str) or not name or "/" in name):
             raise ValueError(f"Argument `name` must be a string without `/`. Received: name={shown(name)}")
         self._name = name or unique_name(_snake(type(self).__name__))
@@ -272,18 +266,10 @@ class Layer(Module):
         return sum(v._layout.size for v in self.variables)
 
     def add_weight(
-        self,
-        shape: Any = None,
-        initializer: Any = None,
-        dtype: Any = None,
-        trainable: bool = True,
-        autocast: bool = True,
-        regularizer: Any = None,
-        constraint: Any = None,
-        aggregation: Any = None,
-        name: str | None = None,
-        **ignored: Any,
-    ) -> Variable:
+        self, shape: Any = None, initializer: Any = None, dtype: Any = None, trainable: bool = True,
+        autocast: bool = True, regularizer: Any = None, constraint: Any = None, aggregation: Any = None,
+        name: str | None = None, **ignored: Any,
+    ) -> Variable:  # fmt: skip
         """Make a variable that belongs to this layer.
 
         Parameters
@@ -467,12 +453,6 @@ class Layer(Module):
             return {k: v for k, v in common.items() if k in signature.parameters} | given
         common |= given.pop(rest[0], {})
         return common | given
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """A layer with these settings and new variables."""
-        made: Self = made_from(cls, config)
-        return made
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} name={plain(self.name)}, built={self.__dict__.get('built', False)}>"

@@ -8,6 +8,7 @@ from functools import reduce
 from typing import Any
 
 import gtape
+from gtape.base.sections import add_sections
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape
 from gtape.keras.layers.layer import Layer
@@ -21,6 +22,18 @@ __all__ = [
 
 
 class _Merge(Layer):
+    _example: tuple[str, str]  # of a call, and of its result
+    _op: Callable[[Any, Any], Any]
+
+    def __init_subclass__(cls, example: tuple[Any, ...] = (), result: str = "", **options: Any) -> None:
+        """Documents a layer without own arguments by an example: inputs and the result."""
+        super().__init_subclass__(**options)
+        if example:
+            inputs = ", ".join(f"tf.constant({x})" for x in example)
+            cls._example = f"([{inputs}]).numpy()", f"array({result}, dtype=float32)"
+            call = ">>> tf.keras.layers.{}(){}\n{}".format(cls.__name__, *cls._example)
+            add_sections(cls, Parameters="**common : as for `Layer`", Examples=call)
+
     def call(self, inputs: Any) -> Any:
         stacked = isinstance(inputs, Tensor) and inputs._layout.shape and inputs._layout.shape[0] > 0  # rows of numbers
         several = isinstance(inputs, (list, tuple)) and inputs and not isinstance(inputs, TensorShape)
@@ -31,34 +44,18 @@ class _Merge(Layer):
             )
         return self._merge([checks.tensor(self, "inputs", x) for x in inputs])
 
-    _op: Callable[[Any, Any], Any]
-
     def _merge(self, inputs: list[Any]) -> Any:
         return reduce(type(self)._op, inputs)
 
 
-class Add(_Merge):
-    """The sum of the inputs.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.Add()([tf.constant([1.0]), tf.constant([2.0])]).numpy()
-    array([3.], dtype=float32)
-    """
+class Add(_Merge, example=([1.0], [2.0]), result="[3.]"):
+    """The sum of the inputs."""
 
     _op = staticmethod(operator.add)
 
 
-class Subtract(_Merge):
-    """The first input minus the second.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.Subtract()([tf.constant([2.0]), tf.constant([3.0])]).numpy()
-    array([-1.], dtype=float32)
-    """
+class Subtract(_Merge, example=([2.0], [3.0]), result="[-1.]"):
+    """The first input minus the second."""
 
     def _merge(self, inputs: list[Any]) -> Any:
         if len(inputs) != 2:
@@ -66,28 +63,14 @@ class Subtract(_Merge):
         return inputs[0] - inputs[1]
 
 
-class Multiply(_Merge):
-    """The product of the inputs.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.Multiply()([tf.constant([2.0]), tf.constant([3.0])]).numpy()
-    array([6.], dtype=float32)
-    """
+class Multiply(_Merge, example=([2.0], [3.0]), result="[6.]"):
+    """The product of the inputs."""
 
     _op = staticmethod(operator.mul)
 
 
-class Average(_Merge):
-    """The mean of the inputs.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.Average()([tf.constant([1.0]), tf.constant([3.0])]).numpy()
-    array([2.], dtype=float32)
-    """
+class Average(_Merge, example=([1.0], [3.0]), result="[2.]"):
+    """The mean of the inputs."""
 
     _op = staticmethod(operator.add)
 
@@ -95,28 +78,14 @@ class Average(_Merge):
         return super()._merge(inputs) / len(inputs)
 
 
-class Maximum(_Merge):
-    """The maximum of the inputs, entry by entry.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.Maximum()([tf.constant([1.0, 4.0]), tf.constant([3.0, 2.0])]).numpy()
-    array([3., 4.], dtype=float32)
-    """
+class Maximum(_Merge, example=([1.0, 4.0], [3.0, 2.0]), result="[3., 4.]"):
+    """The maximum of the inputs, entry by entry."""
 
     _op = staticmethod(gtape.maximum)
 
 
-class Minimum(_Merge):
-    """The minimum of the inputs, entry by entry.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.Minimum()([tf.constant([1.0, 4.0]), tf.constant([3.0, 2.0])]).numpy()
-    array([1., 2.], dtype=float32)
-    """
+class Minimum(_Merge, example=([1.0, 4.0], [3.0, 2.0]), result="[1., 2.]"):
+    """The minimum of the inputs, entry by entry."""
 
     _op = staticmethod(gtape.minimum)
 
@@ -144,39 +113,27 @@ class Concatenate(_Merge):
         return gtape.concat(inputs, axis=self.axis)
 
 
-def _as_function(layer: type[Layer], inputs: str, result: str) -> Callable[..., Any]:
+def _as_function(layer: type[_Merge]) -> Callable[..., Any]:
     """A function of a list of tensors that makes and calls a layer."""
 
     def function(inputs: Any, **common: Any) -> Any:
         return layer(**common)(inputs)
 
     name = function.__name__ = function.__qualname__ = layer.__name__.lower()
-    function.__doc__ = f"""`{layer.__name__}` as a function.
-
-    Parameters
-    ----------
-    inputs : list of tensors
-    **common : as for `Layer`
-
-    Returns
-    -------
-    tensor
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.{name}({inputs}).numpy()
-    {result}
-    """
+    function.__doc__ = f"`{layer.__name__}` as a function."
+    add_sections(
+        function, Parameters="inputs : list of tensors\n**common : as for `Layer`", Returns="tensor",
+        Examples=">>> tf.keras.layers.{}{}\n{}".format(name, *layer._example),
+    )  # fmt: skip
     return function
 
 
-add = _as_function(Add, "[tf.constant([1.0]), tf.constant([2.0])]", "array([3.], dtype=float32)")
-subtract = _as_function(Subtract, "[tf.constant([2.0]), tf.constant([3.0])]", "array([-1.], dtype=float32)")
-multiply = _as_function(Multiply, "[tf.constant([2.0]), tf.constant([3.0])]", "array([6.], dtype=float32)")
-average = _as_function(Average, "[tf.constant([1.0]), tf.constant([3.0])]", "array([2.], dtype=float32)")
-maximum = _as_function(Maximum, "[tf.constant([1.0]), tf.constant([3.0])]", "array([3.], dtype=float32)")
-minimum = _as_function(Minimum, "[tf.constant([1.0]), tf.constant([3.0])]", "array([1.], dtype=float32)")
+add = _as_function(Add)
+subtract = _as_function(Subtract)
+multiply = _as_function(Multiply)
+average = _as_function(Average)
+maximum = _as_function(Maximum)
+minimum = _as_function(Minimum)
 
 
 def concatenate(inputs: Any, axis: int = -1, **common: Any) -> Any:

@@ -70,22 +70,11 @@ class BatchNormalization(_Normalization):
     """
 
     def __init__(
-        self,
-        axis: int = -1,
-        momentum: float = 0.99,
-        epsilon: float = 1e-3,
-        center: bool = True,
-        scale: bool = True,
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
-        moving_mean_initializer: Any = "zeros",
-        moving_variance_initializer: Any = "ones",
-        beta_regularizer: Any = None,
-        gamma_regularizer: Any = None,
-        beta_constraint: Any = None,
-        gamma_constraint: Any = None,
-        **common: Any,
-    ) -> None:
+        self, axis: int = -1, momentum: float = 0.99, epsilon: float = 1e-3, center: bool = True, scale: bool = True,
+        beta_initializer: Any = "zeros", gamma_initializer: Any = "ones", moving_mean_initializer: Any = "zeros",
+        moving_variance_initializer: Any = "ones", beta_regularizer: Any = None, gamma_regularizer: Any = None,
+        beta_constraint: Any = None, gamma_constraint: Any = None, **common: Any,
+    ) -> None:  # fmt: skip
         super().__init__(**common)
         self.axis = checks.whole(self, "axis", axis)
         self.momentum = float(checks.number(self, "momentum", momentum))
@@ -147,19 +136,10 @@ class LayerNormalization(_Normalization):
     """
 
     def __init__(
-        self,
-        axis: Any = -1,
-        epsilon: float = 1e-3,
-        center: bool = True,
-        scale: bool = True,
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
-        beta_regularizer: Any = None,
-        gamma_regularizer: Any = None,
-        beta_constraint: Any = None,
-        gamma_constraint: Any = None,
-        **common: Any,
-    ) -> None:
+        self, axis: Any = -1, epsilon: float = 1e-3, center: bool = True, scale: bool = True,
+        beta_initializer: Any = "zeros", gamma_initializer: Any = "ones", beta_regularizer: Any = None,
+        gamma_regularizer: Any = None, beta_constraint: Any = None, gamma_constraint: Any = None, **common: Any,
+    ) -> None:  # fmt: skip
         super().__init__(**common)
         asked = axis if isinstance(axis, (list, tuple)) else [axis]
         self.axis, self._asked = axis, [checks.whole(self, "axis", a) for a in asked]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gtape
+from gtape.base.sections import add_sections
 from gtape.keras.layers.convolution import layout_of
 from gtape.keras.layers.core import format_of
 from gtape.keras.layers.layer import TensorLayer
@@ -16,18 +17,44 @@ __all__ = [
 ]  # fmt: skip
 
 
+_FORMAT = """data_format : str, optional
+    "channels_last" or "channels_first".
+"""
+_SIZES = """pool_size : int or tuple of int
+    Size of the windows.
+strides : int or tuple of int, optional
+    `pool_size` by default, so that windows do not overlap.
+padding : str
+    "valid" or "same".
+"""
+_KEEPDIMS = """keepdims : bool
+    Whether to keep the axes, with size 1.
+"""
+
+
+def _document(cls: Any, result: str, parameters: str, **more: str) -> None:
+    """Document a layer by its result for the rows [1, 2] and [3, 4], or for the numbers 1 and 3 along one axis."""
+    inputs = "[[[1.0], [3.0]]]" if cls.rank == 1 else "[[[[1.0], [2.0]], [[3.0], [4.0]]]]"
+    call = f">>> tf.keras.layers.{cls.__name__}()(tf.constant({inputs})).numpy().ravel()"
+    example = f"{call}\narray([{result}], dtype=float32)"
+    add_sections(cls, Parameters=f"{parameters}**common : as for `Layer`", **more, Examples=example)
+
+
 class _Pooling(TensorLayer):
     rank = 2
     op = "max"
 
+    def __init_subclass__(cls, result: str = "", **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if result:
+            _document(
+                cls, result, _SIZES + _FORMAT, Raises="ValueError\n    For sizes of 0 or less, or an unknown padding."
+            )
+
     def __init__(
-        self,
-        pool_size: Any = 2,
-        strides: Any = None,
-        padding: str = "valid",
-        data_format: str | None = None,
+        self, pool_size: Any = 2, strides: Any = None, padding: str = "valid", data_format: str | None = None,
         **common: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(**common)
         self._ndim = self.rank + 2
         self.pool_size = checks.sizes(self, "pool_size", pool_size, self.rank)
@@ -41,69 +68,24 @@ class _Pooling(TensorLayer):
         return pool(self._taken(inputs), *sizes, self.padding.upper(), data_format=layout)
 
 
-class MaxPooling2D(_Pooling):
-    """The greatest entry of each window; where several are equal, the gradient goes to the first.
-
-    Parameters
-    ----------
-    pool_size : int or tuple of int
-        Size of the windows.
-    strides : int or tuple of int, optional
-        `pool_size` by default, so that windows do not overlap.
-    padding : str
-        "valid" or "same".
-    data_format : str, optional
-        "channels_last" or "channels_first".
-    **common : as for `Layer`
-
-    Raises
-    ------
-    ValueError
-        For sizes of 0 or less, or an unknown padding.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.MaxPooling2D()(tf.constant([[[[1.0], [2.0]], [[3.0], [4.0]]]])).numpy().ravel()
-    array([4.], dtype=float32)
-    """
+class MaxPooling2D(_Pooling, result="4."):
+    """The greatest entry of each window; where several are equal, the gradient goes to the first."""
 
 
-class MaxPooling1D(_Pooling):
-    """The greatest entry of each window along one axis; arguments as for `MaxPooling2D`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.MaxPooling1D()(tf.constant([[[1.0], [3.0]]])).numpy().ravel()
-    array([3.], dtype=float32)
-    """
+class MaxPooling1D(_Pooling, result="3."):
+    """The greatest entry of each window along one axis."""
 
     rank = 1
 
 
-class AveragePooling2D(_Pooling):
-    """The mean of each window; arguments as for `MaxPooling2D`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.AveragePooling2D()(tf.constant([[[[1.0], [2.0]], [[3.0], [4.0]]]])).numpy().ravel()
-    array([2.5], dtype=float32)
-    """
+class AveragePooling2D(_Pooling, result="2.5"):
+    """The mean of each window."""
 
     op = "avg"
 
 
-class AveragePooling1D(_Pooling):
-    """The mean of each window along one axis; arguments as for `MaxPooling2D`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.AveragePooling1D()(tf.constant([[[1.0], [3.0]]])).numpy().ravel()
-    array([2.], dtype=float32)
-    """
+class AveragePooling1D(_Pooling, result="2."):
+    """The mean of each window along one axis."""
 
     rank = 1
     op = "avg"
@@ -112,6 +94,11 @@ class AveragePooling1D(_Pooling):
 class _Global(TensorLayer):
     rank = 2
     op = "reduce_mean"
+
+    def __init_subclass__(cls, result: str = "", **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if result:
+            _document(cls, result, _FORMAT + _KEEPDIMS)
 
     def __init__(self, data_format: str | None = None, keepdims: bool = False, **common: Any) -> None:
         super().__init__(**common)
@@ -124,60 +111,24 @@ class _Global(TensorLayer):
         return getattr(gtape, self.op)(x, axis=axes, keepdims=self.keepdims)
 
 
-class GlobalAveragePooling2D(_Global):
-    """The mean of each channel.
-
-    Parameters
-    ----------
-    data_format : str, optional
-        "channels_last" or "channels_first".
-    keepdims : bool
-        Whether to keep the axes, with size 1.
-    **common : as for `Layer`
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.GlobalAveragePooling2D()(tf.ones([2, 4, 4, 3])).shape
-    TensorShape([2, 3])
-    """
+class GlobalAveragePooling2D(_Global, result="2.5"):
+    """The mean of each channel."""
 
 
-class GlobalAveragePooling1D(_Global):
-    """The mean over one axis; arguments as for `GlobalAveragePooling2D`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.GlobalAveragePooling1D()(tf.constant([[[1.0], [3.0]]])).numpy().ravel()
-    array([2.], dtype=float32)
-    """
+class GlobalAveragePooling1D(_Global, result="2."):
+    """The mean over one axis."""
 
     rank = 1
 
 
-class GlobalMaxPooling2D(_Global):
-    """The greatest entry of each channel; equal entries share the gradient. Arguments as for `GlobalAveragePooling2D`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.GlobalMaxPooling2D()(tf.constant([[[[1.0], [3.0]]]])).numpy().ravel()
-    array([3.], dtype=float32)
-    """
+class GlobalMaxPooling2D(_Global, result="4."):
+    """The greatest entry of each channel; equal entries share the gradient."""
 
     op = "reduce_max"
 
 
-class GlobalMaxPooling1D(_Global):
-    """The greatest entry over one axis; arguments as for `GlobalAveragePooling2D`.
-
-    Examples
-    --------
-    >>> import gtape as tf
-    >>> tf.keras.layers.GlobalMaxPooling1D()(tf.constant([[[1.0], [3.0]]])).numpy().ravel()
-    array([3.], dtype=float32)
-    """
+class GlobalMaxPooling1D(_Global, result="3."):
+    """The greatest entry over one axis."""
 
     rank = 1
     op = "reduce_max"

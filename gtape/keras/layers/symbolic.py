@@ -99,14 +99,9 @@ class KerasTensor:
 
 
 def Input(
-    shape: Any = None,
-    batch_size: int | None = None,
-    dtype: Any = None,
-    sparse: Any = None,
-    batch_shape: Any = None,
-    name: str | None = None,
-    tensor: Any = None,
-) -> KerasTensor:
+    shape: Any = None, batch_size: int | None = None, dtype: Any = None, sparse: Any = None, batch_shape: Any = None,
+    name: str | None = None, tensor: Any = None,
+) -> KerasTensor:  # fmt: skip
     """An input of a model.
 
     Parameters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.keras.lookup import described, restored
 from gtape.keras.optimizers import schedules
@@ -17,9 +18,7 @@ __all__ = [
     "get", "schedules", "serialize",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 _KNOWN = {c.__name__.lower(): c for c in (SGD, Adadelta, Adagrad, Adam, AdamW, Adamax, Ftrl, Nadam, RMSprop)}
@@ -58,6 +57,7 @@ def get(identifier: Any) -> Optimizer:
     raise ValueError(f"Could not interpret optimizer identifier: {shown(identifier)}; known are {sorted(_KNOWN)}")
 
 
+@documented_like(schedules.serialize)
 def serialize(optimizer: Optimizer) -> dict[str, Any]:
     """An optimizer's class and settings, without its state, as a dict.
 
@@ -65,48 +65,20 @@ def serialize(optimizer: Optimizer) -> dict[str, Any]:
     ----------
     optimizer : Optimizer
 
-    Returns
-    -------
-    dict
-
-    Raises
-    ------
-    TypeError
-        For any other type.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.keras.optimizers.serialize(tf.keras.optimizers.SGD(0.5))["config"]["learning_rate"]
     0.5
     """
     return described(optimizer, "optimizers", Optimizer)
 
 
+@documented_like(schedules.deserialize)
 def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Optimizer:
     """The optimizer that `serialize` described.
 
-    Parameters
-    ----------
-    config : dict
-        With ``class_name`` and ``config``.
-    custom_objects : dict, optional
-        Your own classes, by name.
-
-    Returns
-    -------
-    Optimizer
-
-    Raises
-    ------
-    ValueError
-        For an unknown class.
-    TypeError
-        For a `config` that `serialize` never returns.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> settings = tf.keras.optimizers.serialize(tf.keras.optimizers.Adam(0.5))
     >>> float(tf.keras.optimizers.deserialize(settings).learning_rate)
     0.5

@@ -23,13 +23,9 @@ class _Means(Optimizer):
     options: tuple[str, ...] = ("beta_1", "beta_2", "epsilon")
 
     def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
+        self, learning_rate: Any = 0.001, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-7,
         **common: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(learning_rate, **common)
         self.beta_1, self.beta_2 = self._share("beta_1", beta_1), self._share("beta_2", beta_2)
         self.epsilon = self._number("epsilon", epsilon)
@@ -81,14 +77,9 @@ class Adam(_Means):
     default_name = "adam"
 
     def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
-        amsgrad: bool = False,
-        **common: Any,
-    ) -> None:
+        self, learning_rate: Any = 0.001, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-7,
+        amsgrad: bool = False, **common: Any,
+    ) -> None:  # fmt: skip
         super().__init__(learning_rate, beta_1, beta_2, epsilon, **common)
         self.amsgrad = flag(self, "amsgrad", amsgrad)
         if self.amsgrad:
@@ -134,15 +125,9 @@ class AdamW(Adam):
     default_name = "adam_w"
 
     def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        weight_decay: float | None = 0.004,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
-        amsgrad: bool = False,
-        **common: Any,
-    ) -> None:
+        self, learning_rate: Any = 0.001, weight_decay: float | None = 0.004, beta_1: float = 0.9,
+        beta_2: float = 0.999, epsilon: float = 1e-7, amsgrad: bool = False, **common: Any,
+    ) -> None:  # fmt: skip
         if weight_decay is None:
             raise ValueError("Argument `weight_decay` must be a float. Received: weight_decay=None")
         super().__init__(learning_rate, beta_1, beta_2, epsilon, amsgrad, weight_decay=weight_decay, **common)

@@ -54,14 +54,9 @@ class RMSprop(Optimizer):
     default_name = "rm_sprop"
 
     def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        rho: float = 0.9,
-        momentum: float = 0.0,
-        epsilon: float = 1e-7,
-        centered: bool = False,
-        **common: Any,
-    ) -> None:
+        self, learning_rate: Any = 0.001, rho: float = 0.9, momentum: float = 0.0, epsilon: float = 1e-7,
+        centered: bool = False, **common: Any,
+    ) -> None:  # fmt: skip
         super().__init__(learning_rate, **common)
         self.rho, self.momentum = self._number("rho", rho), self._number("momentum", momentum)
         self.epsilon, self.centered = self._number("epsilon", epsilon), flag(self, "centered", centered)
@@ -225,16 +220,10 @@ class Ftrl(_Accumulating):
     l2_shrinkage_regularization_strength: float
 
     def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        learning_rate_power: float = -0.5,
-        initial_accumulator_value: float = 0.1,
-        l1_regularization_strength: float = 0.0,
-        l2_regularization_strength: float = 0.0,
-        l2_shrinkage_regularization_strength: float = 0.0,
-        beta: float = 0.0,
-        **common: Any,
-    ) -> None:
+        self, learning_rate: Any = 0.001, learning_rate_power: float = -0.5, initial_accumulator_value: float = 0.1,
+        l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0,
+        l2_shrinkage_regularization_strength: float = 0.0, beta: float = 0.0, **common: Any,
+    ) -> None:  # fmt: skip
         super().__init__(learning_rate, **common)
         self.learning_rate_power = number(
             self, "learning_rate_power", learning_rate_power, lambda v: v <= 0.0, "needs to be negative or zero"

@@ -216,7 +216,6 @@ class Optimizer(Settings):
 
         Examples
         --------
-        >>> import gtape as tf
         >>> tf.keras.optimizers.SGD(loss_scale_factor=4.0).scale_loss(2.0)
         8.0
         """

@@ -22,9 +22,7 @@ __all__ = [
     "PiecewiseConstantDecay", "PolynomialDecay", "deserialize", "serialize",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__dir__ = __all__.copy  # what `dir` lists, sorted
 
 
 def _positive(owner: Any, name: str, value: Any) -> float:

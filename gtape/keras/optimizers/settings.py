@@ -46,21 +46,11 @@ class Settings(State):
     default_name: str | None = None
 
     def __init__(
-        self,
-        learning_rate: Any,
-        *,
-        weight_decay: float | None = None,
-        clipnorm: float | None = None,
-        clipvalue: float | None = None,
-        global_clipnorm: float | None = None,
-        use_ema: bool = False,
-        ema_momentum: float = 0.99,
-        ema_overwrite_frequency: int | None = None,
-        loss_scale_factor: float | None = None,
-        gradient_accumulation_steps: int | None = None,
-        name: str | None = None,
-        **unknown: Any,
-    ) -> None:
+        self, learning_rate: Any, *, weight_decay: float | None = None, clipnorm: float | None = None,
+        clipvalue: float | None = None, global_clipnorm: float | None = None, use_ema: bool = False,
+        ema_momentum: float = 0.99, ema_overwrite_frequency: int | None = None, loss_scale_factor: float | None = None,
+        gradient_accumulation_steps: int | None = None, name: str | None = None, **unknown: Any,
+    ) -> None:  # fmt: skip
         if unknown:
             hint = "; write learning_rate" if "lr" in unknown else ""
             said = shown(unknown)

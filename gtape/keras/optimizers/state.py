@@ -154,14 +154,9 @@ class State:
         return [self._calls, *rate, *first, *rest, *self._added]
 
     def add_variable(
-        self,
-        shape: Any = (),
-        initializer: Any = "zeros",
-        dtype: Any = None,
-        aggregation: Any = "none",
-        layout: Any = None,
-        name: str | None = None,
-    ) -> Variable:
+        self, shape: Any = (), initializer: Any = "zeros", dtype: Any = None, aggregation: Any = "none",
+        layout: Any = None, name: str | None = None,
+    ) -> Variable:  # fmt: skip
         """Make a variable that belongs to the optimizer.
 
         Parameters

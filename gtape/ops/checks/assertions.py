@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.half_precision import spacing_at_one
+from gtape.declare.conventions import Noted
 from gtape.declare.primitives import linear
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
@@ -31,15 +33,11 @@ def _check_kernel(x: Any, *, message: str) -> Any:
 
 
 _check = linear(
-    "check_numerics",
-    _check_kernel,
-    lambda xp, g, x, *, message: xp.check_numerics(g, message=_IN_GRADIENT + message),
-    params=("message",),
-    batched=True,
-    rounding=EXACT,
-    public=False,
+    "check_numerics", _check_kernel, lambda xp, g, x, *, message: xp.check_numerics(g, message=_IN_GRADIENT + message),
+    params=("message",), batched=True, rounding=EXACT,
     samples=((((),), {"message": "m"}), (((2, 2),), {"message": "m"})),
-)
+    conventions=Noted("raises InvalidArgumentError"),
+)  # fmt: skip
 
 
 @diagnosed
@@ -52,10 +50,6 @@ def check_numerics(tensor: Any, message: Any, name: str | None = None) -> Tensor
     message : str
         The beginning of the error.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -63,7 +57,6 @@ def check_numerics(tensor: Any, message: Any, name: str | None = None) -> Tensor
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.check_numerics(tf.constant([1.0, float("nan")]), "loss")
     Traceback (most recent call last):
     gtape.errors.InvalidArgumentError: loss : Tensor had NaN values
@@ -92,10 +85,6 @@ def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = 
     summarize : int, optional
         How many elements of each tensor the error shows: 3 by default, all for a negative number.
 
-    Returns
-    -------
-    None
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -103,7 +92,6 @@ def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.Assert(tf.constant(True), ["never shown"])
     """
     if not condition:
@@ -157,10 +145,6 @@ def assert_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, nam
     summarize : int, optional
         How many elements the error shows.
 
-    Returns
-    -------
-    None
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -168,24 +152,15 @@ def assert_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, nam
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_equal(tf.constant([1, 1]), 1)
     """
     _comparison("assert_equal", "==", lambda a, b: a == b, x, y, message, summarize)
 
 
 @diagnosed
+@documented_like(assert_equal)
 def assert_none_equal(x: Any, y: Any, summarize: Any = None, message: Any = None, name: Any = None) -> None:
     """Raise if an element of one tensor equals that of the other.
-
-    Parameters
-    ----------
-    x, y, summarize, message, name
-        As for `assert_equal`.
-
-    Returns
-    -------
-    None
 
     Raises
     ------
@@ -194,7 +169,6 @@ def assert_none_equal(x: Any, y: Any, summarize: Any = None, message: Any = None
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_none_equal(tf.constant([1, 2]), [2, 1])
     """
     _comparison("assert_none_equal", "!=", lambda a, b: a != b, x, y, message, summarize)
@@ -207,15 +181,6 @@ def _ordered(op: str, symbol: str, holds: Callable[[Any, Any], Any], bound: floa
     check.__name__ = check.__qualname__ = op
     check.__doc__ = f"""Raise unless ``x {symbol} y`` in every element.
 
-    Parameters
-    ----------
-    x, y, message, summarize, name
-        As for `assert_equal`.
-
-    Returns
-    -------
-    None
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -223,10 +188,9 @@ def _ordered(op: str, symbol: str, holds: Callable[[Any, Any], Any], bound: floa
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.{op}(tf.constant([1.0, 2.0]), {bound})
     """
-    return diagnosed(check)
+    return diagnosed(documented_like(assert_equal)(check))
 
 
 assert_less = _ordered("assert_less", "<", lambda a, b: a < b, 3.0)
@@ -236,6 +200,7 @@ assert_greater_equal = _ordered("assert_greater_equal", ">=", lambda a, b: a >= 
 
 
 @diagnosed
+@documented_like(assert_equal)
 def assert_near(
     x: Any, y: Any, rtol: Any = None, atol: Any = None, message: Any = None, summarize: Any = None, name: Any = None
 ) -> None:
@@ -246,12 +211,6 @@ def assert_near(
     x, y : float tensors that broadcast to each other
     rtol, atol : float, optional
         10 times the dtype's spacing at 1 by default.
-    message, summarize, name
-        As for `assert_equal`.
-
-    Returns
-    -------
-    None
 
     Raises
     ------
@@ -262,7 +221,6 @@ def assert_near(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_near(tf.constant(1.0), 1.001, rtol=0.01)
     """
     x = as_operand(x)
@@ -296,12 +254,6 @@ def _sign(op: str, symbol: str, holds: Callable[[Any, Any], Any]) -> Callable[..
     Parameters
     ----------
     x : tensor of numbers
-    message, summarize, name
-        As for `assert_equal`.
-
-    Returns
-    -------
-    None
 
     Raises
     ------
@@ -310,10 +262,9 @@ def _sign(op: str, symbol: str, holds: Callable[[Any, Any], Any]) -> Callable[..
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.{op}(tf.constant([{shown}]))
     """
-    return diagnosed(check)
+    return diagnosed(documented_like(assert_equal)(check))
 
 
 assert_negative = _sign("assert_negative", "<", lambda a, b: a < b)
@@ -323,26 +274,16 @@ assert_non_positive = _sign("assert_non_positive", "<=", lambda a, b: a <= b)
 
 
 @diagnosed
+@documented_like(check_numerics)
 def assert_all_finite(x: Any, message: Any, name: Any = None) -> Tensor:
     """`check_numerics` under the name of the other assertions.
 
     Parameters
     ----------
-    x, message, name
-        As for `check_numerics`.
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        As from `check_numerics`.
+    x : float tensor
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_all_finite(tf.constant([1.0, 2.0]), "loss").numpy()
     array([1., 2.], dtype=float32)
     """

@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.tensors.argument_checks import each, whole
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tensor
@@ -39,10 +40,6 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: Any = None) -> Non
     message : str, optional
         The beginning of the error.
 
-    Returns
-    -------
-    None
-
     Raises
     ------
     ValueError
@@ -50,7 +47,6 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: Any = None) -> Non
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_rank(tf.zeros([2, 3]), 2)
     """
     rank = whole("assert_rank", "rank", rank)
@@ -59,17 +55,9 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: Any = None) -> Non
 
 
 @diagnosed
+@documented_like(assert_rank)
 def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: Any = None) -> None:
     """Raise unless a tensor has at least `rank` axes.
-
-    Parameters
-    ----------
-    x, rank, message, name
-        As for `assert_rank`.
-
-    Returns
-    -------
-    None
 
     Raises
     ------
@@ -78,7 +66,6 @@ def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: Any = Non
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_rank_at_least(tf.zeros([2, 3]), 1)
     """
     rank = whole("assert_rank_at_least", "rank", rank)
@@ -87,19 +74,13 @@ def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: Any = Non
 
 
 @diagnosed
+@documented_like(assert_rank)
 def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) -> None:
     """Raise unless the number of axes of a tensor is one of `ranks`.
 
     Parameters
     ----------
-    x : tensor
     ranks : iterable of int
-    message, name
-        As for `assert_rank`.
-
-    Returns
-    -------
-    None
 
     Raises
     ------
@@ -108,7 +89,6 @@ def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) ->
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_rank_in(tf.zeros([2, 3]), (1, 2))
     """
     wanted = [whole("assert_rank_in", "ranks", r) for r in each("assert_rank_in", "ranks", ranks, "a list of integers")]
@@ -117,17 +97,13 @@ def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) ->
 
 
 @diagnosed
+@documented_like(assert_rank)
 def assert_scalar(tensor: Any, name: Any = None, message: Any = None) -> Tensor:
     """The argument as a tensor, which must be a scalar.
 
     Parameters
     ----------
-    tensor, message, name
-        As `x` and so on for `assert_rank`.
-
-    Returns
-    -------
-    Tensor
+    tensor : tensor
 
     Raises
     ------
@@ -136,7 +112,6 @@ def assert_scalar(tensor: Any, name: Any = None, message: Any = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.debugging.assert_scalar(tf.constant(2.0)))
     2.0
     """
@@ -159,6 +134,7 @@ def _symbols(shape: Any) -> tuple[list[Any], bool]:
 
 
 @diagnosed
+@documented_like(assert_rank)
 def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message: Any = None, name: Any = None) -> None:
     """Raise unless tensors have the given shapes; a letter stands for the same size in all of them.
 
@@ -169,12 +145,6 @@ def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message:
         any axes.
     data, summarize
         Ignored.
-    message, name
-        As for `assert_rank`.
-
-    Returns
-    -------
-    None
 
     Raises
     ------
@@ -183,7 +153,6 @@ def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_shapes([(tf.zeros([2, 3]), ("N", "D")), (tf.zeros([3]), ("D",))])
     """
     known: dict[Any, tuple[int, str]] = {}
@@ -222,6 +191,7 @@ def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message:
 
 
 @diagnosed
+@documented_like(assert_rank)
 def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None) -> None:
     """Raise unless a tensor has the given dtype.
 
@@ -229,12 +199,6 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None
     ----------
     tensor : tensor
     tf_type : dtype
-    message, name
-        As for `assert_rank`.
-
-    Returns
-    -------
-    None
 
     Raises
     ------
@@ -243,7 +207,6 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_type(tf.constant(2.0), tf.float32)
     """
     t, wanted = convert_to_tensor(tensor), dtypes.as_dtype(tf_type)
@@ -253,17 +216,9 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None
 
 
 @diagnosed
+@documented_like(assert_rank)
 def assert_integer(x: Any, message: Any = None, name: Any = None) -> None:
     """Raise unless a tensor holds integers.
-
-    Parameters
-    ----------
-    x, message, name
-        As for `assert_rank`.
-
-    Returns
-    -------
-    None
 
     Raises
     ------
@@ -272,7 +227,6 @@ def assert_integer(x: Any, message: Any = None, name: Any = None) -> None:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_integer(tf.constant([1, 2]))
     """
     t = convert_to_tensor(x)
@@ -303,7 +257,6 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> dtypes.DT
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_same_float_dtype([tf.constant(1.0), tf.constant([2.0])])
     gtape.float32
     """
@@ -330,10 +283,6 @@ def assert_proper_iterable(values: Any) -> None:
     ----------
     values : object
 
-    Returns
-    -------
-    None
-
     Raises
     ------
     TypeError
@@ -341,7 +290,6 @@ def assert_proper_iterable(values: Any) -> None:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.assert_proper_iterable([tf.constant(1.0)])
     """
     if is_tensor(values) or isinstance(values, (np.ndarray, bytes, str)):
@@ -358,13 +306,8 @@ def is_numeric_tensor(tensor: Any) -> bool:
     ----------
     tensor : object
 
-    Returns
-    -------
-    bool
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.debugging.is_numeric_tensor(tf.constant(1)), tf.debugging.is_numeric_tensor(1)
     (True, False)
     """

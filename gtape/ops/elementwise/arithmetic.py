@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.declare.conventions import NO_REMAINDER, NOT_TAKEN, ZERO_AT_ZERO, AtPoints, minus_zero
 from gtape.declare.domains import ANY_REAL, NONZERO, POSITIVE, Domain, Interval
 from gtape.declare.primitives import elementwise
 from gtape.kernels import arithmetic as k
@@ -25,58 +26,86 @@ __all__ = [
 _NOT_ORIGIN = Domain(ANY_REAL, ANY_REAL, where=lambda a, b: a != 0 or b != 0)
 _DIVISOR = Domain(ANY_REAL, NONZERO)
 
+_FACTOR_0 = AtPoints("x infinite or NaN, y = 0", "0; derivative by y 0", "what the op is for", lambda p, by: p[1] == 0)
+_X_IS_0 = AtPoints("x = 0", "0, whatever y is; derivatives 0", "what the ops are for", lambda p, by: p[0] == 0)
+_FAR_AWAY = (
+    AtPoints(
+        "one argument is infinite, the other NaN", "infinity", "C99, F.9.4.3",
+        lambda p, by: by is None and any(map(math.isinf, p)),
+    ),
+    AtPoints(
+        "both arguments are infinite", "derivatives ±1/√2", "as for atan2: they tend to infinity together",
+        lambda p, by: by is not None and all(map(math.isinf, p)),
+    ),
+)  # fmt: skip
+_POWERS = AtPoints(
+    "1 to the power NaN, NaN to the power 0, negative infinity, ±0 to an infinite power",
+    "1; 1; as the C standard says", "C99, F.9.4.4: even where a limit depends on the way",
+    lambda p, by: by is None and (p[0] in (1, -math.inf) or p[1] == 0 or (p[0] == 0 and math.isinf(p[1]))),
+)  # fmt: skip
+_NEGATIVE_POWERS = AtPoints(
+    "-0; negative infinity", "derivatives as the powers of x in their formulas", "C99, F.9.4.4, for them, too",
+    lambda p, by: minus_zero(p[0]) or p[0] == -math.inf,
+)  # fmt: skip
+_POWERS_AT_0 = AtPoints(
+    "x = 0", "derivatives from the right", "only there they are powers", lambda p, by: by is not None and p[0] == 0
+)
+
 # ---------------------------------------------------------------------------------------------- sums and products
 
 negative = elementwise(
-    "negative", np.negative, -1, scalar=operator.neg, ints=True, ulps=0.5,
-    summary="Negation, -x.", example=((1.5,), -1.5),
-    complex=True,
+    "negative", np.negative, -1,
+    scalar=operator.neg, ints=True, ulps=0.5,
+    summary="Negation, -x.", example=((1.5,), -1.5), complex=True,
 )  # fmt: skip
 
 add = elementwise(
-    "add", np.add, (1, 1), scalar=operator.add, infix="+", ints=True, takes=("string",), ulps=0.5,
-    summary="Sum, x + y.", example=((1.5, 2.0), 3.5),
-    complex=True,
+    "add", np.add, (1, 1),
+    scalar=operator.add, infix="+", ints=True, takes=("string",), ulps=0.5,
+    summary="Sum, x + y.", example=((1.5, 2.0), 3.5), complex=True,
+    role="commutative",
 )  # fmt: skip
 
 subtract = elementwise(
-    "subtract", np.subtract, (1, -1), scalar=operator.sub, infix="-", ints=True, ulps=0.5,
-    summary="Difference, x - y.", example=((1.5, 2.0), -0.5),
-    complex=True,
+    "subtract", np.subtract, (1, -1),
+    scalar=operator.sub, infix="-", ints=True, ulps=0.5,
+    summary="Difference, x - y.", example=((1.5, 2.0), -0.5), complex=True,
 )  # fmt: skip
 
 multiply = elementwise(
-    "multiply", np.multiply, (lambda xp, y, a, b: b, lambda xp, y, a, b: a), scalar=operator.mul, infix="*", ints=True,
-    ulps=0.5, summary="Product, x * y.", example=((1.5, 2.0), 3.0),
-    complex=True,
+    "multiply", np.multiply, (lambda xp, y, a, b: b, lambda xp, y, a, b: a),
+    scalar=operator.mul, infix="*", ints=True, ulps=0.5,
+    summary="Product, x * y.", example=((1.5, 2.0), 3.0), complex=True,
+    role="commutative",
+    linear_in=(0, 1),
 )  # fmt: skip
 
 squared_difference = elementwise(
-    "squared_difference", k.squared_difference,
-    (lambda xp, y, a, b: 2 * (a - b), lambda xp, y, a, b: -2 * (a - b)), ints=True,
-    ulps=2.0, summary="Squared difference, (x - y)**2.", example=((5.0, 2.0), 9.0),
-    complex="squared_distance",
+    "squared_difference", k.squared_difference, (lambda xp, y, a, b: 2 * (a - b), lambda xp, y, a, b: -2 * (a - b)),
+    ints=True, ulps=2.0,
+    summary="Squared difference, (x - y)**2.", example=((5.0, 2.0), 9.0), complex="squared_distance",
 )  # fmt: skip
 
 multiply_no_nan_dy = elementwise(
-    "multiply_no_nan_dy", k.multiply_no_nan_dy, (1, 0), ulps=0.5, public=False,
-    summary="Slope of multiply_no_nan by its second operand.",
-    complex=complex_kernels.multiply_no_nan_dy,
+    "multiply_no_nan_dy", k.multiply_no_nan_dy, (1, 0),
+    ulps=0.5,
+    summary="Slope of multiply_no_nan by its second operand.", complex=complex_kernels.multiply_no_nan_dy,
+    conventions=_FACTOR_0,
 )  # fmt: skip
 
 multiply_no_nan = elementwise(
-    "multiply_no_nan", k.multiply_no_nan,
-    (lambda xp, y, a, b: b, lambda xp, y, a, b: xp.multiply_no_nan_dy(a, b)), special=(0.0,), ulps=0.5,
+    "multiply_no_nan", k.multiply_no_nan, (lambda xp, y, a, b: b, lambda xp, y, a, b: xp.multiply_no_nan_dy(a, b)),
+    special=(0.0,), ulps=0.5,
     summary="Product, and 0 where y is 0 even if x is infinite or NaN.", example=((1.5, 2.0), 3.0),
-    complex=complex_kernels.multiply_no_nan,
+    complex=complex_kernels.multiply_no_nan, conventions=(_FACTOR_0, ZERO_AT_ZERO, NOT_TAKEN),
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- quotients
 
 reciprocal_power = elementwise(
-    "reciprocal_power", k.reciprocal_power, lambda xp, y, x, *, n: -n * xp.reciprocal_power(x, n=n + 1), params=("n",),
-    domain=NONZERO, special=(0.0, 1.0), ulps=3.0, public=False, summary="x**-n for a whole n > 0.",
-    complex=complex_kernels.reciprocal_power,
+    "reciprocal_power", k.reciprocal_power, lambda xp, y, x, *, n: -n * xp.reciprocal_power(x, n=n + 1),
+    params=("n",), domain=NONZERO, special=(0.0, 1.0), ulps=3.0,
+    summary="x**-n for a whole n > 0.", complex=complex_kernels.reciprocal_power,
 )  # fmt: skip
 
 divide_power = elementwise(
@@ -85,30 +114,31 @@ divide_power = elementwise(
         lambda xp, y, a, b, *, n: xp.reciprocal_power(b, n=n),
         lambda xp, y, a, b, *, n: -n * xp.divide_power(a, b, n=n + 1),
     ),
-    params=("n",), domain=_DIVISOR, special=(0.0, 1.0), ulps=3.0, public=False, summary="x / y**n for a whole n > 0.",
-    complex=complex_kernels.divide_power,
+    params=("n",), domain=_DIVISOR, special=(0.0, 1.0), ulps=3.0,
+    summary="x / y**n for a whole n > 0.", complex=complex_kernels.divide_power,
 )  # fmt: skip
 
 divide = elementwise(
     "divide", np.divide,
     (lambda xp, y, a, b: xp.reciprocal_power(b, n=1), lambda xp, y, a, b: -xp.divide_power(a, b, n=2)),
     scalar=operator.truediv, domain=_DIVISOR, special=(0.0, 1.0), ulps=0.5, promotes=True,
-    summary="Quotient, x / y.", example=((3.0, 2.0), 1.5),
-    complex=complex_kernels.divide,
+    summary="Quotient, x / y.", example=((3.0, 2.0), 1.5), complex=complex_kernels.divide,
+    linear_in=(0,),
 )  # fmt: skip
 
 reciprocal_power_no_nan = elementwise(
     "reciprocal_power_no_nan", k.reciprocal_power_no_nan,
-    lambda xp, y, x, *, n: -n * xp.reciprocal_power_no_nan(x, n=n + 1), params=("n",), kinks=(0.0,),
-    special=(0.0, 1.0), ulps=3.0, public=False, summary="x**-n for a whole n > 0, and 0 at 0.",
-    complex=complex_kernels.reciprocal_power_no_nan,
+    lambda xp, y, x, *, n: -n * xp.reciprocal_power_no_nan(x, n=n + 1),
+    params=("n",), kinks=(0.0,), special=(0.0, 1.0), ulps=3.0,
+    summary="x**-n for a whole n > 0, and 0 at 0.", complex=complex_kernels.reciprocal_power_no_nan,
+    conventions=ZERO_AT_ZERO,
 )  # fmt: skip
 
 reciprocal_no_nan = elementwise(
     "reciprocal_no_nan", k.reciprocal_no_nan, lambda xp, y, x: -xp.reciprocal_power_no_nan(x, n=2),
     kinks=(0.0,), special=(0.0, 1.0), ulps=0.5,
     summary="Reciprocal, and 0 at 0; the slope at 0 is 0.", example=((4.0,), 0.25),
-    complex=complex_kernels.reciprocal_no_nan,
+    complex=complex_kernels.reciprocal_no_nan, conventions=ZERO_AT_ZERO,
 )  # fmt: skip
 
 divide_power_no_nan = elementwise(
@@ -117,9 +147,9 @@ divide_power_no_nan = elementwise(
         lambda xp, y, a, b, *, n: xp.reciprocal_power_no_nan(b, n=n),
         lambda xp, y, a, b, *, n: -n * xp.divide_power_no_nan(a, b, n=n + 1),
     ),
-    params=("n",), kinks=("y == 0",), special=(0.0, 1.0), ulps=3.0, public=False,
-    summary="x / y**n for a whole n > 0, and 0 where y is 0.",
-    complex=complex_kernels.divide_power_no_nan,
+    params=("n",), kinks=("y == 0",), special=(0.0, 1.0), ulps=3.0,
+    summary="x / y**n for a whole n > 0, and 0 where y is 0.", complex=complex_kernels.divide_power_no_nan,
+    conventions=ZERO_AT_ZERO,
 )  # fmt: skip
 
 divide_no_nan = elementwise(
@@ -130,14 +160,13 @@ divide_no_nan = elementwise(
     ),
     kinks=("y == 0",), special=(0.0, 1.0), ulps=0.5, promotes=True,
     summary="Quotient, and 0 where y is 0; the slopes there are 0.", example=((3.0, 2.0), 1.5),
-    complex=complex_kernels.divide_no_nan,
+    complex=complex_kernels.divide_no_nan, conventions=ZERO_AT_ZERO,
 )  # fmt: skip
 
 xdivy_dx = elementwise(
-    "xdivy_dx", k.xdivy_dx, (None, lambda xp, y, a, b, *, n: -n * xp.xdivy_dx(a, b, n=n + 1)), params=("n",),
-    domain=_DIVISOR, kinks=("x == y == 0",), special=(0.0, 1.0), ulps=3.0, public=False,
-    summary="y**-n for a whole n > 0, and 0 where x and y are 0.",
-    complex=complex_kernels.xdivy_dx,
+    "xdivy_dx", k.xdivy_dx, (None, lambda xp, y, a, b, *, n: -n * xp.xdivy_dx(a, b, n=n + 1)),
+    params=("n",), domain=_DIVISOR, kinks=("x == y == 0",), special=(0.0, 1.0), ulps=3.0,
+    summary="y**-n for a whole n > 0, and 0 where x and y are 0.", complex=complex_kernels.xdivy_dx,
 )  # fmt: skip
 
 xdivy_power = elementwise(
@@ -146,16 +175,15 @@ xdivy_power = elementwise(
         lambda xp, y, a, b, *, n: xp.xdivy_dx(a, b, n=n),
         lambda xp, y, a, b, *, n: -n * xp.xdivy_power(a, b, n=n + 1),
     ),
-    params=("n",), domain=_DIVISOR, kinks=("x == y == 0",), special=(0.0, 1.0), ulps=3.0, public=False,
-    summary="x / y**n for a whole n > 0, and 0 where x is 0.",
-    complex=complex_kernels.xdivy_power,
+    params=("n",), domain=_DIVISOR, kinks=("x == y == 0",), special=(0.0, 1.0), ulps=3.0,
+    summary="x / y**n for a whole n > 0, and 0 where x is 0.", complex=complex_kernels.xdivy_power,
 )  # fmt: skip
 
 xdivy = elementwise(
     "xdivy", k.xdivy, (lambda xp, y, a, b: xp.xdivy_dx(a, b, n=1), lambda xp, y, a, b: -xp.xdivy_power(a, b, n=2)),
     domain=_DIVISOR, kinks=("x == y == 0",), special=(0.0, 1.0), ulps=0.5,
-    summary="Quotient, and 0 where x is 0.", example=((3.0, 2.0), 1.5),
-    complex=complex_kernels.xdivy,
+    summary="Quotient, and 0 where x is 0.", example=((3.0, 2.0), 1.5), complex=complex_kernels.xdivy,
+    conventions=(_X_IS_0, ZERO_AT_ZERO),
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- x log y
@@ -164,79 +192,78 @@ _XLOGY = Domain(ANY_REAL, POSITIVE)
 _XLOG1PY = Domain(ANY_REAL, Interval(-1.0, open_lo=True))
 
 xlogy_dxdy = elementwise(
-    "xlogy_dxdy", k.xlogy_dxdy, (None, lambda xp, y, a, b, *, n: -n * xp.xlogy_dxdy(a, b, n=n + 1)), params=("n",),
-    domain=_XLOGY, kinks=("x == 0 and y <= 0",), special=(0.0, 1.0), ulps=3.0, public=False,
-    summary="y**-n for a whole n > 0, and 0 where x is 0 and y <= 0.",
-    complex=complex_kernels.xlogy_dxdy,
+    "xlogy_dxdy", k.xlogy_dxdy, (None, lambda xp, y, a, b, *, n: -n * xp.xlogy_dxdy(a, b, n=n + 1)),
+    params=("n",), domain=_XLOGY, kinks=("x == 0 and y <= 0",), special=(0.0, 1.0), ulps=3.0,
+    summary="y**-n for a whole n > 0, and 0 where x is 0 and y <= 0.", complex=complex_kernels.xlogy_dxdy,
 )  # fmt: skip
 
 xlogy_dx = elementwise(
     "xlogy_dx", k.xlogy_dx, (None, lambda xp, y, a, b: xp.xlogy_dxdy(a, b, n=1)),
-    domain=_XLOGY, kinks=("x == 0 and y <= 0",), special=(0.0, 1.0), ulps=1.0, public=False,
-    summary="Slope of xlogy by x: log(y).",
-    complex=complex_kernels.xlogy_dx,
+    domain=_XLOGY, kinks=("x == 0 and y <= 0",), special=(0.0, 1.0), ulps=1.0,
+    summary="Slope of xlogy by x: log(y).", complex=complex_kernels.xlogy_dx,
 )  # fmt: skip
 
 xlogy_dy = elementwise(
     "xlogy_dy", k.xlogy_dy,
     (lambda xp, y, a, b, *, n: xp.xlogy_dxdy(a, b, n=n), lambda xp, y, a, b, *, n: -n * xp.xlogy_dy(a, b, n=n + 1)),
-    params=("n",), domain=_XLOGY, kinks=("x == 0 and y <= 0",), special=(0.0, 1.0), ulps=3.0, public=False,
-    summary="x / y**n for a whole n > 0, and 0 where x is 0 and y <= 0.",
-    complex=complex_kernels.xlogy_dy,
+    params=("n",), domain=_XLOGY, kinks=("x == 0 and y <= 0",), special=(0.0, 1.0), ulps=3.0,
+    summary="x / y**n for a whole n > 0, and 0 where x is 0 and y <= 0.", complex=complex_kernels.xlogy_dy,
 )  # fmt: skip
 
 xlogy = elementwise(
     "xlogy", k.xlogy, (lambda xp, y, a, b: xp.xlogy_dx(a, b), lambda xp, y, a, b: xp.xlogy_dy(a, b, n=1)),
     domain=_XLOGY, kinks=("x == 0 and y <= 0",), special=(0.0, 1.0), ulps=2.0,
-    summary="x * log(y), and 0 where x is 0.", example=((2.0, 3.0), 2.1972245773362196),
-    complex=complex_kernels.xlogy,
+    summary="x * log(y), and 0 where x is 0.", example=((2.0, 3.0), 2.1972245773362196), complex=complex_kernels.xlogy,
+    conventions=(_X_IS_0, ZERO_AT_ZERO),
 )  # fmt: skip
 
 xlog1py_dxdy = elementwise(
     "xlog1py_dxdy", k.xlog1py_dxdy, (None, lambda xp, y, a, b, *, n: -n * xp.xlog1py_dxdy(a, b, n=n + 1)),
-    params=("n",), domain=_XLOG1PY, kinks=("x == 0 and y <= -1",), special=(0.0, -1.0), ulps=3.0, public=False,
-    summary="(1 + y)**-n for a whole n > 0, and 0 where x is 0 and y <= -1.",
-    complex=complex_kernels.xlog1py_dxdy,
+    params=("n",), domain=_XLOG1PY, kinks=("x == 0 and y <= -1",), special=(0.0, -1.0), ulps=3.0,
+    summary="(1 + y)**-n for a whole n > 0, and 0 where x is 0 and y <= -1.", complex=complex_kernels.xlog1py_dxdy,
 )  # fmt: skip
 
 xlog1py_dx = elementwise(
     "xlog1py_dx", k.xlog1py_dx, (None, lambda xp, y, a, b: xp.xlog1py_dxdy(a, b, n=1)),
-    domain=_XLOG1PY, kinks=("x == 0 and y <= -1",), special=(0.0, -1.0), ulps=1.0, public=False,
-    summary="Slope of xlog1py by x: log(1 + y).",
-    complex=complex_kernels.xlog1py_dx,
+    domain=_XLOG1PY, kinks=("x == 0 and y <= -1",), special=(0.0, -1.0), ulps=1.0,
+    summary="Slope of xlog1py by x: log(1 + y).", complex=complex_kernels.xlog1py_dx,
 )  # fmt: skip
 
 xlog1py_dy = elementwise(
     "xlog1py_dy", k.xlog1py_dy,
     (lambda xp, y, a, b, *, n: xp.xlog1py_dxdy(a, b, n=n), lambda xp, y, a, b, *, n: -n * xp.xlog1py_dy(a, b, n=n + 1)),
-    params=("n",), domain=_XLOG1PY, kinks=("x == 0 and y <= -1",), special=(0.0, -1.0), ulps=3.0, public=False,
-    summary="x / (1 + y)**n for a whole n > 0, and 0 where x is 0 and y <= -1.",
-    complex=complex_kernels.xlog1py_dy,
+    params=("n",), domain=_XLOG1PY, kinks=("x == 0 and y <= -1",), special=(0.0, -1.0), ulps=3.0,
+    summary="x / (1 + y)**n for a whole n > 0, and 0 where x is 0 and y <= -1.", complex=complex_kernels.xlog1py_dy,
 )  # fmt: skip
 
 xlog1py = elementwise(
     "xlog1py", k.xlog1py, (lambda xp, y, a, b: xp.xlog1py_dx(a, b), lambda xp, y, a, b: xp.xlog1py_dy(a, b, n=1)),
     domain=_XLOG1PY, kinks=("x == 0 and y <= -1",), special=(0.0, -1.0), ulps=2.0,
     summary="x * log(1 + y), and 0 where x is 0.", example=((2.0, 3.0), 2.772588722239781),
-    complex=complex_kernels.xlog1py,
+    complex=complex_kernels.xlog1py, conventions=(_X_IS_0, ZERO_AT_ZERO),
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- floormod
 
 floormod_dx = elementwise(
-    "floormod_dx", k.floormod_dx, (None, None), domain=_DIVISOR, ulps=0.5, public=False,
+    "floormod_dx", k.floormod_dx, (None, None),
+    domain=_DIVISOR, ulps=0.5,
     summary="Slope of floormod by x: 1 where it is defined.",
+    conventions=NO_REMAINDER,
 )  # fmt: skip
 
 floormod_dy = elementwise(
-    "floormod_dy", k.floormod_dy, (None, None), domain=_DIVISOR, kinks=("x / y whole",), ulps=2.0, public=False,
+    "floormod_dy", k.floormod_dy, (None, None),
+    domain=_DIVISOR, kinks=("x / y whole",), ulps=2.0,
     summary="Slope of floormod by y: -floor(x / y).",
+    conventions=NO_REMAINDER,
 )  # fmt: skip
 
 floormod = elementwise(
     "floormod", k.floormod, (lambda xp, y, a, b: xp.floormod_dx(a, b), lambda xp, y, a, b: xp.floormod_dy(a, b)),
     domain=_DIVISOR, kinks=("x / y whole",), ints=True, ulps=0.5,
     summary="Remainder with the sign of y, x - y * floor(x / y).", example=((7.5, 2.0), 1.5),
+    conventions=NO_REMAINDER, random=False,
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- logaddexp
@@ -247,7 +274,8 @@ tanh_half_difference = elementwise(
         lambda xp, y, a, b: 2 * xp.sigmoid_slope_difference(a, b),
         lambda xp, y, a, b: -2 * xp.sigmoid_slope_difference(a, b),
     ),
-    special=(0.0,), ulps=2.0, public=False, summary="tanh((x - y) / 2).",
+    special=(0.0,), ulps=2.0,
+    summary="tanh((x - y) / 2).",
 )  # fmt: skip
 
 sigmoid_difference_derivative = elementwise(
@@ -256,7 +284,8 @@ sigmoid_difference_derivative = elementwise(
         lambda xp, y, a, b, *, n: xp.sigmoid_difference_derivative(a, b, n=n + 1),
         lambda xp, y, a, b, *, n: -xp.sigmoid_difference_derivative(a, b, n=n + 1),
     ),
-    params=("n",), special=(0.0,), ulps=1.0, public=False, summary="n-th derivative of sigmoid at x - y, for n >= 2.",
+    params=("n",), special=(0.0,), ulps=1.0,
+    summary="n-th derivative of sigmoid at x - y, for n >= 2.",
 )  # fmt: skip
 
 sigmoid_slope_difference = elementwise(
@@ -265,7 +294,8 @@ sigmoid_slope_difference = elementwise(
         lambda xp, y, a, b: xp.sigmoid_difference_derivative(a, b, n=2),
         lambda xp, y, a, b: -xp.sigmoid_difference_derivative(a, b, n=2),
     ),
-    special=(0.0,), ulps=3.0, public=False, summary="sigmoid'(x - y).",
+    special=(0.0,), ulps=3.0,
+    summary="sigmoid'(x - y).",
 )  # fmt: skip
 
 sigmoid_difference = elementwise(
@@ -274,14 +304,16 @@ sigmoid_difference = elementwise(
         lambda xp, y, a, b: xp.sigmoid_slope_difference(a, b),
         lambda xp, y, a, b: -xp.sigmoid_slope_difference(a, b),
     ),
-    special=(0.0,), ulps=2.5, public=False, summary="sigmoid(x - y).",
+    special=(0.0,), ulps=2.5,
+    summary="sigmoid(x - y).",
 )  # fmt: skip
 
 logaddexp = elementwise(
     "logaddexp", k.logaddexp,
     (lambda xp, y, a, b: xp.sigmoid_difference(a, b), lambda xp, y, a, b: xp.sigmoid_difference(b, a)),
-    special=(0.0,), ulps=2.0, summary="log(exp(x) + exp(y)), without overflow.",
-    example=((0.0, 0.0), 0.6931471805599453),
+    special=(0.0,), ulps=2.0,
+    summary="log(exp(x) + exp(y)), without overflow.", example=((0.0, 0.0), 0.6931471805599453),
+    conventions=AtPoints("-inf and -0", "+0", "log(1) is +0", lambda p, by: by is None and any(map(minus_zero, p))),
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- plane geometry
@@ -292,7 +324,7 @@ inverse_real = elementwise(
         lambda xp, y, b, a, *, n: n * xp.inverse_imag(b, a, n=n + 1),
         lambda xp, y, b, a, *, n: -n * xp.inverse_real(b, a, n=n + 1),
     ),
-    params=("n",), domain=_NOT_ORIGIN, special=(0.0, 1.0), ulps=2.5, public=False,
+    params=("n",), domain=_NOT_ORIGIN, special=(0.0, 1.0), ulps=2.5,
     summary="Real part of (x + iy)**-n for a whole n > 0, of y and x.",
 )  # fmt: skip
 
@@ -302,7 +334,7 @@ inverse_imag = elementwise(
         lambda xp, y, b, a, *, n: -n * xp.inverse_real(b, a, n=n + 1),
         lambda xp, y, b, a, *, n: -n * xp.inverse_imag(b, a, n=n + 1),
     ),
-    params=("n",), domain=_NOT_ORIGIN, special=(0.0, 1.0), ulps=2.5, public=False,
+    params=("n",), domain=_NOT_ORIGIN, special=(0.0, 1.0), ulps=2.5,
     summary="Imaginary part of (x + iy)**-n for a whole n > 0, of y and x.",
 )  # fmt: skip
 
@@ -310,9 +342,16 @@ inverse_imag = elementwise(
 atan2 = elementwise(
     "atan2", single_by_double(np.arctan2),
     (lambda xp, y, b, a: xp.inverse_real(b, a, n=1), lambda xp, y, b, a: xp.inverse_imag(b, a, n=1)),
-    scalar=math.atan2, arguments=("y", "x"), domain=_NOT_ORIGIN, kinks=("y == 0 and x < 0",), special=(0.0, 1.0),
-    ulps=1.5,
-    summary="Angle of the point (x, y), in (-pi, pi]; y comes first.", example=((1.0, 1.0), 0.7853981633974483),
+    scalar=math.atan2, domain=_NOT_ORIGIN, kinks=("y == 0 and x < 0",), special=(0.0, 1.0), ulps=1.5,
+    arguments=("y", "x"), summary="Angle of the point (x, y), in (-pi, pi]; y comes first.",
+    example=((1.0, 1.0), 0.7853981633974483),
+    conventions=AtPoints(
+        "both arguments are infinite or zero",
+        "a multiple of π/4 or π, as the C standard says; derivatives NaN at 0", "C99, F.9.1.4",
+        lambda p, by: all(math.isinf(v) or v == 0 for v in p),
+    ),
+    role="cut",
+    random=POSITIVE,
 )  # fmt: skip
 
 
@@ -353,15 +392,17 @@ def _form_dy(xp: Any, y: Any, a: Any, b: Any, *, c: tuple[int, ...], k: int) -> 
 
 
 hypot_term = elementwise(
-    "hypot_term", plane.hypot_term, (_hypot_dx, _hypot_dy), params=("i", "j", "k"), kinks=("x == y == 0",),
-    special=(0.0, 1.0), ulps=2.0, public=False, summary="x**i y**j / hypot(x, y)**k; 0 at the origin.",
+    "hypot_term", plane.hypot_term, (_hypot_dx, _hypot_dy),
+    params=("i", "j", "k"), kinks=("x == y == 0",), special=(0.0, 1.0), ulps=2.0,
+    summary="x**i y**j / hypot(x, y)**k; 0 at the origin.",
+    random=POSITIVE,
 )  # fmt: skip
 
 hypot_form = elementwise(
-    "hypot_form", plane.hypot_form, (_form_dx, _form_dy), reads=((0, 1), (0, 1)), params=("c", "k"),
-    kinks=("x == y == 0",),
-    special=(0.0, 1.0), ulps=1.0, public=False,
+    "hypot_form", plane.hypot_form, (_form_dx, _form_dy),
+    reads=((0, 1), (0, 1)), params=("c", "k"), kinks=("x == y == 0",), special=(0.0, 1.0), ulps=1.0,
     summary="A homogeneous polynomial, sum of c[i] x**i y**(d-i), over hypot(x, y)**k; 0 at the origin.",
+    random=POSITIVE,
 )  # fmt: skip
 
 hypot = elementwise(
@@ -372,6 +413,7 @@ hypot = elementwise(
     ),
     scalar=math.hypot, kinks=("x == y == 0",), special=(0.0, 1.0), ulps=1.0,
     summary="Length of (x, y), sqrt(x**2 + y**2), without overflow.", example=((3.0, 4.0), 5.0),
+    conventions=_FAR_AWAY, random=POSITIVE,
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- powers
@@ -384,10 +426,10 @@ pow_derivative = elementwise(
         lambda xp, y, a, b, *, n, m: xp.pow_derivative(a, b, n=n + 1, m=m),
         lambda xp, y, a, b, *, n, m: xp.pow_derivative(a, b, n=n, m=m + 1),
     ),
-    params=("n", "m"), domain=_POWER, kinks=("x == 0 and y <= n", "x < 0"),
-    special=(0.0, 1.0, 2.0, 3.0, 0.5, -1.0), ulps=3.0, public=False,
+    params=("n", "m"), domain=_POWER, kinks=("x == 0 and y <= n", "x < 0"), special=(0.0, 1.0, 2.0, 3.0, 0.5, -1.0),
+    ulps=3.0,
     summary="Derivative of x**y, n times by x and m times by y; logarithms are taken only where x > 0.",
-    complex=complex_kernels.pow_derivative,
+    complex=complex_kernels.pow_derivative, conventions=(_NEGATIVE_POWERS, _POWERS_AT_0),
 )  # fmt: skip
 
 pow = elementwise(
@@ -397,6 +439,8 @@ pow = elementwise(
         lambda xp, y, a, b: xp.pow_derivative(a, b, n=0, m=1),
     ),
     scalar=math.pow, domain=_POWER, kinks=("x == 0 and y <= 1", "x < 0"), special=(0.0, 1.0, 2.0, 3.0, 0.5, -1.0),
-    ints=True, ulps=1.0, summary="Power, x**y.", example=((2.0, 3.0), 8.0),
-    complex=complex_kernels.power,
+    ints=True, ulps=1.0,
+    summary="Power, x**y.", example=((2.0, 3.0), 8.0), complex=complex_kernels.power,
+    conventions=(_POWERS, _NEGATIVE_POWERS),
+    random=POSITIVE,
 )  # fmt: skip

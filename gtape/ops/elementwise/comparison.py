@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from gtape.declare.conventions import AtPoints
 from gtape.declare.domains import ANY_REAL, BOOLEAN, NONZERO, Domain
 from gtape.declare.primitives import elementwise
 from gtape.errors import InvalidArgumentError, OperandTypeError
@@ -16,7 +18,12 @@ __all__ = [
 ]  # fmt: skip
 
 _TWO = (None, None)
-_RELATION: dict[str, Any] = {"role": "comparison", "kinks": ("x == y",), "ints": True, "ulps": 0.5}
+_BOOLEAN = AtPoints(
+    "an argument is NaN or infinite", "True or False", "a boolean is no NaN; IEEE 754 decides",
+    lambda p, by: not all(map(math.isfinite, p)),
+)  # fmt: skip
+_TEST: dict[str, Any] = {"conventions": _BOOLEAN, "ulps": 0.5}
+_RELATION: dict[str, Any] = {"role": "comparison", "kinks": ("x == y",), "ints": True, **_TEST}
 _EQUALITY: dict[str, Any] = {**_RELATION, "complex": True, "takes": ("bool", "string")}
 _LOGIC: dict[str, Any] = {"domain": BOOLEAN, "ints": True, "ulps": 0.5}
 _STEP: dict[str, Any] = {"special": (0.0, 0.5, 1.0), "ulps": 0.5}
@@ -65,11 +72,9 @@ logical_not = elementwise(
     summary="Whether it does not hold.", example=((True,), False), **_LOGIC,
 )  # fmt: skip
 
-is_nan = elementwise("is_nan", np.isnan, None, ulps=0.5, summary="Whether x is NaN.", example=((1.0,), False))
-is_inf = elementwise("is_inf", np.isinf, None, ulps=0.5, summary="Whether x is infinite.", example=((1.0,), False))
-is_finite = elementwise(
-    "is_finite", np.isfinite, None, ulps=0.5, summary="Whether x is finite.", example=((1.0,), True)
-)
+is_nan = elementwise("is_nan", np.isnan, None, summary="Whether x is NaN.", example=((1.0,), False), **_TEST)
+is_inf = elementwise("is_inf", np.isinf, None, summary="Whether x is infinite.", example=((1.0,), False), **_TEST)
+is_finite = elementwise("is_finite", np.isfinite, None, summary="Whether x is finite.", example=((1.0,), True), **_TEST)
 
 floor = elementwise(
     "floor", np.floor, None, kinks=_WHOLE, summary="The largest whole number <= x.", example=((1.5,), 1.0), **_STEP

@@ -20,6 +20,7 @@ from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError, OperandTypeError
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
@@ -45,51 +46,30 @@ def _imag_kernel(x: Array) -> Array:
 
 
 _real = linear(
-    "real",
-    lambda x: np.real(x),
-    lambda xp, g, x: xp.cast(g, dtype=x.dtype),
-    batched=True,
-    role="part",
-    rounding=EXACT,
-    public=False,
+    "real", lambda x: np.real(x), lambda xp, g, x: xp.cast(g, dtype=x.dtype),
+    batched=True, role=("part", "pointwise"), rounding=EXACT,
     samples=tuple((s, {}) for s in _SHAPES),
-)
+)  # fmt: skip
 _imag = linear(
-    "imag",
-    _imag_kernel,
-    lambda xp, g, x: xp.cast(xp.complex(xp.zeros_like(g), -g), dtype=x.dtype),
-    batched=True,
-    role="part",
-    rounding=EXACT,
-    public=False,
+    "imag", _imag_kernel, lambda xp, g, x: xp.cast(xp.complex(xp.zeros_like(g), -g), dtype=x.dtype),
+    batched=True, role=("part", "pointwise"), rounding=EXACT,
     samples=tuple((s, {}) for s in _SHAPES),
-)
+)  # fmt: skip
 _conj = linear(
-    "conj",
-    np.conjugate,
-    lambda xp, g, x: xp.conj(g),
-    batched=True,
-    role="conjugate",
-    rounding=EXACT,
-    public=False,
+    "conj", np.conjugate, lambda xp, g, x: xp.conj(g),
+    batched=True, role=("conjugate", "pointwise"), rounding=EXACT,
     samples=tuple((s, {}) for s in _SHAPES),
-)
+)  # fmt: skip
 _complex = primitive(
-    "complex",
-    _complex_kernel,
+    "complex", _complex_kernel,
     vjp=(lambda xp, g, y, a, b: xp.real(g), lambda xp, g, y, a, b: -xp.imag(g)),
     jvp=(
         lambda xp, t, y, a, b: xp.complex(t, xp.zeros_like(t)),
         lambda xp, t, y, a, b: xp.complex(xp.zeros_like(t), t),
     ),
-    reads=((), ()),
-    complex=False,
-    batched=True,
-    role="complex",
-    rounding=EXACT,
-    public=False,
+    reads=((), ()), complex=False, batched=True, role="complex", rounding=EXACT,
     samples=tuple(((s[0], s[0]), {}) for s in _SHAPES),
-)
+)  # fmt: skip
 
 
 def _number(x: Any, op: str) -> Tensor:
@@ -114,7 +94,6 @@ def real(input: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.real(tf.constant([1 + 2j, 3 - 4j])).numpy()
     array([1., 3.])
     """
@@ -134,7 +113,6 @@ def imag(input: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.imag(tf.constant([1 + 2j, 3 - 4j])).numpy()
     array([ 2., -4.])
     """
@@ -157,7 +135,6 @@ def conj(x: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.conj(tf.constant([1 + 2j])).numpy()
     array([1.-2.j])
     """
@@ -186,7 +163,6 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.complex([2.25, 3.25], [4.75, 5.75]).numpy()
     array([2.25+4.75j, 3.25+5.75j], dtype=complex64)
     """
@@ -199,7 +175,7 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     sa, sb = a._layout.shape, b._layout.shape
     if sa != sb:
         try:
-            shape = np.broadcast_shapes(sa, sb)
+            shape = broadcast_shapes(sa, sb)
         except ValueError:
             raise InvalidArgumentError(
                 f"complex: the shapes {a._layout.tensor_shape} and {b._layout.tensor_shape} do not fit"
@@ -226,7 +202,6 @@ def angle(input: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> z = tf.constant(1 + 2j)
     >>> with tf.GradientTape() as tape:
     ...     tape.watch(z)
@@ -241,9 +216,6 @@ def angle(input: Any, name: str | None = None) -> Tensor:
         raise OperandTypeError(f"angle needs complex or floating-point numbers, not {t.dtype.name}")
     value = np.where(np.less(t._value, 0), np.pi, 0.0).astype(t._layout.dtype)
     return wrap(value)
-
-
-# ---------------------------------------------------------------------------------------------- for `Primitive.complex`
 
 
 def magnitude(z: Tensor) -> Tensor:

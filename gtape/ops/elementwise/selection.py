@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.declare.conventions import NOT_TAKEN, AtPoints, any_nan
 from gtape.declare.domains import ANY_REAL, BOOLEAN, Domain
 from gtape.declare.primitives import elementwise
 from gtape.declare.rounding import EXACT
@@ -24,18 +25,31 @@ def _sign_float(x: float) -> float:
     return 1.0 if x > 0.0 else -1.0 if x < 0.0 else x + 0.0
 
 
+_COMPARED = (
+    AtPoints(
+        "an argument is NaN", "value NaN; derivatives 0 and 1",
+        "TensorFlow's comparison chooses who gets the gradient, and NaN is neither greater nor less",
+        lambda p, by: by is not None and any_nan(p, by),
+    ),
+    AtPoints(
+        "zeros of both signs", "either zero", "IEEE 754, 9.6: they are equal",
+        lambda p, by: by is None and sum(v == 0 for v in p) > 1,
+    ),
+)  # fmt: skip
+_MASK = AtPoints("an argument is NaN", "0 or 1", "a mask that comparisons make, for a derivative", any_nan)
+
 # ---------------------------------------------------------------------------------------------- sign
 
 sign = elementwise(
-    "sign", np.sign, 0, scalar=_sign_float, kinks=(0.0,), ints=True, ulps=0.5,
-    summary="Sign of x: -1, 0 or 1; its gradient is 0.", example=((-2.5,), -1.0),
-    complex="unit",
+    "sign", np.sign, 0,
+    scalar=_sign_float, kinks=(0.0,), ints=True, ulps=0.5,
+    summary="Sign of x: -1, 0 or 1; its gradient is 0.", example=((-2.5,), -1.0), complex="unit",
 )  # fmt: skip
 
 abs = elementwise(
-    "abs", np.abs, lambda xp, y, x: xp.sign(x), scalar=math.fabs, kinks=(0.0,), ints=True, ulps=0.5,
-    summary="Absolute value; the slope at 0 is 0.", example=((-2.5,), 2.5),
-    complex="magnitude",
+    "abs", np.abs, lambda xp, y, x: xp.sign(x),
+    scalar=math.fabs, kinks=(0.0,), ints=True, ulps=0.5,
+    summary="Absolute value; the slope at 0 is 0.", example=((-2.5,), 2.5), complex="magnitude",
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- activations
@@ -64,15 +78,16 @@ def _relu_slope_float(x: float) -> float:
 
 
 relu_slope = elementwise(
-    "relu_slope", _relu_slope, 0, scalar=_relu_slope_float, kinks=(0.0,), ulps=0.5, public=False,
+    "relu_slope", _relu_slope, 0,
+    scalar=_relu_slope_float, kinks=(0.0,), ulps=0.5,
     summary="1 where x > 0, 0 where x <= 0.",
 )  # fmt: skip
 
 # The slope is the sign of the output, computed in one pass that keeps NaN.
 relu = elementwise(
-    "relu", _relu, lambda xp, y, x: xp.sign(y), scalar=_relu_float, kinks=(0.0,), selects=True,
-    ints=True, ulps=0.5, summary="Rectified linear unit, max(x, 0); the slope at 0 is 0.", example=((1.5,), 1.5),
-    arguments=("features",),
+    "relu", _relu, lambda xp, y, x: xp.sign(y),
+    scalar=_relu_float, kinks=(0.0,), selects=True, ints=True, ulps=0.5,
+    summary="Rectified linear unit, max(x, 0); the slope at 0 is 0.", example=((1.5,), 1.5), arguments=("features",),
 )  # fmt: skip
 
 
@@ -85,12 +100,14 @@ def _relu6_slope(x: Any) -> Any:
 
 
 relu6_slope = elementwise(
-    "relu6_slope", _relu6_slope, 0, kinks=(0.0, 6.0), ulps=0.5, public=False,
+    "relu6_slope", _relu6_slope, 0,
+    kinks=(0.0, 6.0), ulps=0.5,
     summary="1 where 0 < x < 6, 0 where x <= 0 or x >= 6.",
 )  # fmt: skip
 
 relu6 = elementwise(
-    "relu6", _relu6, lambda xp, y, x: xp.relu6_slope(x), kinks=(0.0, 6.0), selects=True, ints=True, ulps=0.5,
+    "relu6", _relu6, lambda xp, y, x: xp.relu6_slope(x),
+    kinks=(0.0, 6.0), selects=True, ints=True, ulps=0.5,
     summary="min(max(x, 0), 6); the slopes at 0 and 6 are 0.", example=((7.5,), 6.0), arguments=("features",),
 )  # fmt: skip
 
@@ -107,14 +124,16 @@ def _leaky_relu_slope(x: Any, *, alpha: float = 0.2) -> Any:
 
 
 leaky_relu_slope = elementwise(
-    "leaky_relu_slope", _leaky_relu_slope, 0, params=("alpha",), kinks=(0.0,), ulps=0.5, public=False,
+    "leaky_relu_slope", _leaky_relu_slope, 0,
+    params=("alpha",), kinks=(0.0,), ulps=0.5,
     summary="1 where x > 0, otherwise alpha.",
 )  # fmt: skip
 
 leaky_relu = elementwise(
-    "leaky_relu", _leaky_relu, lambda xp, y, x, *, alpha=0.2: xp.leaky_relu_slope(x, alpha=alpha), params=("alpha",),
-    kinks=(0.0,), ulps=0.5, summary="x where x > 0, otherwise alpha * x; the slope at 0 is alpha.",
-    example=((1.5,), 1.5), arguments=("features",),
+    "leaky_relu", _leaky_relu, lambda xp, y, x, *, alpha=0.2: xp.leaky_relu_slope(x, alpha=alpha),
+    params=("alpha",), kinks=(0.0,), ulps=0.5,
+    summary="x where x > 0, otherwise alpha * x; the slope at 0 is alpha.", example=((1.5,), 1.5),
+    arguments=("features",),
 )  # fmt: skip
 
 
@@ -129,12 +148,14 @@ def _hard_sigmoid_slope(x: Any) -> Any:
 
 
 hard_sigmoid_slope = elementwise(
-    "hard_sigmoid_slope", _hard_sigmoid_slope, 0, kinks=(-3.0, 3.0), ulps=0.5, public=False,
+    "hard_sigmoid_slope", _hard_sigmoid_slope, 0,
+    kinks=(-3.0, 3.0), ulps=0.5,
     summary="1/6 where -3 < x < 3, otherwise 0.",
 )  # fmt: skip
 
 hard_sigmoid = elementwise(
-    "hard_sigmoid", _hard_sigmoid, lambda xp, y, x: xp.hard_sigmoid_slope(x), kinks=(-3.0, 3.0), selects=True, ulps=1.5,
+    "hard_sigmoid", _hard_sigmoid, lambda xp, y, x: xp.hard_sigmoid_slope(x),
+    kinks=(-3.0, 3.0), selects=True, ulps=1.5,
     summary="(x + 3) / 6 clipped to [0, 1]; the slopes at -3 and 3 are 0.", example=((1.5,), 0.75),
 )  # fmt: skip
 
@@ -166,35 +187,40 @@ def _minimum_slope(x: Any, y: Any) -> Any:
 
 
 maximum_slope = elementwise(
-    "maximum_slope", _maximum_slope, (None, None), kinks=("x == y",), ulps=0.5, public=False,
-    scalar=lambda x, y: 1.0 if x >= y else 0.0, summary="1 where x >= y, otherwise 0.",
+    "maximum_slope", _maximum_slope, (None, None),
+    kinks=("x == y",), ulps=0.5, scalar=lambda x, y: 1.0 if x >= y else 0.0,
+    summary="1 where x >= y, otherwise 0.",
+    conventions=_MASK,
 )  # fmt: skip
 
 minimum_slope = elementwise(
-    "minimum_slope", _minimum_slope, (None, None), kinks=("x == y",), ulps=0.5, public=False,
-    scalar=lambda x, y: 1.0 if x <= y else 0.0, summary="1 where x <= y, otherwise 0.",
+    "minimum_slope", _minimum_slope, (None, None),
+    kinks=("x == y",), ulps=0.5, scalar=lambda x, y: 1.0 if x <= y else 0.0,
+    summary="1 where x <= y, otherwise 0.",
+    conventions=_MASK,
 )  # fmt: skip
 
 maximum = elementwise(
-    "maximum", np.maximum,
-    (lambda xp, y, a, b: xp.maximum_slope(a, b), lambda xp, y, a, b: 1 - xp.maximum_slope(a, b)),
+    "maximum", np.maximum, (lambda xp, y, a, b: xp.maximum_slope(a, b), lambda xp, y, a, b: 1 - xp.maximum_slope(a, b)),
     scalar=_maximum_float, kinks=("x == y",), selects=True, ints=True, role="move", ulps=0.5,
-    summary="The larger of x and y; at a tie the gradient goes to x.", example=((1.5, 2.0), 2.0),
+    summary="The larger of x and y; at a tie the gradient goes to x.", example=((1.5, 2.0), 2.0), conventions=_COMPARED,
 )  # fmt: skip
 
 minimum = elementwise(
-    "minimum", np.minimum,
-    (lambda xp, y, a, b: xp.minimum_slope(a, b), lambda xp, y, a, b: 1 - xp.minimum_slope(a, b)),
+    "minimum", np.minimum, (lambda xp, y, a, b: xp.minimum_slope(a, b), lambda xp, y, a, b: 1 - xp.minimum_slope(a, b)),
     scalar=_minimum_float, kinks=("x == y",), selects=True, ints=True, role="move", ulps=0.5,
     summary="The smaller of x and y; at a tie the gradient goes to x.", example=((1.5, 2.0), 1.5),
+    conventions=_COMPARED,
 )  # fmt: skip
 
 where = elementwise(
-    "where", np.where,
-    (None, lambda xp, y, c, a, b: xp.where(c, 1, 0), lambda xp, y, c, a, b: xp.where(c, 0, 1)),
-    domain=Domain(BOOLEAN, ANY_REAL, ANY_REAL), selects=True, ints=True,
-    role="selection", takes=("bool", "string"), rounding=EXACT, arguments=("condition", "x", "y"),
-    summary="x where the condition holds, otherwise y.", example=((True, 1.5, 2.0), 1.5), complex=True,
+    "where", np.where, (None, lambda xp, y, c, a, b: xp.where(c, 1, 0), lambda xp, y, c, a, b: xp.where(c, 0, 1)),
+    domain=Domain(BOOLEAN, ANY_REAL, ANY_REAL), selects=True, ints=True, role="selection", takes=("bool", "string"),
+    rounding=EXACT,
+    arguments=("condition", "x", "y"), summary="x where the condition holds, otherwise y.",
+    example=((True, 1.5, 2.0), 1.5), complex=True,
+    conventions=NOT_TAKEN,
+    random=False,
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- clipping
@@ -219,18 +245,24 @@ def _clip_above(x: Any, low: Any, high: Any) -> Any:
 _CLIP: dict[str, Any] = {"kinks": ("x == low", "x == high"), "ulps": 0.5}
 
 clip_inside = elementwise(
-    "clip_inside", _clip_inside, (None, None, None), public=False,
-    summary="1 where low <= x <= high, otherwise 0.", **_CLIP,
+    "clip_inside", _clip_inside, (None, None, None),
+    **_CLIP,
+    summary="1 where low <= x <= high, otherwise 0.",
+    conventions=_MASK,
 )  # fmt: skip
 
 clip_below = elementwise(
-    "clip_below", _clip_below, (None, None, None), public=False,
-    summary="1 where clipping gives low, otherwise 0.", **_CLIP,
+    "clip_below", _clip_below, (None, None, None),
+    **_CLIP,
+    summary="1 where clipping gives low, otherwise 0.",
+    conventions=_MASK,
 )  # fmt: skip
 
 clip_above = elementwise(
-    "clip_above", _clip_above, (None, None, None), public=False,
-    summary="1 where clipping gives high, otherwise 0.", **_CLIP,
+    "clip_above", _clip_above, (None, None, None),
+    **_CLIP,
+    summary="1 where clipping gives high, otherwise 0.",
+    conventions=_MASK,
 )  # fmt: skip
 
 clip_by_value = elementwise(
@@ -240,6 +272,9 @@ clip_by_value = elementwise(
         lambda xp, y, x, low, high: xp.clip_below(x, low, high),
         lambda xp, y, x, low, high: xp.clip_above(x, low, high),
     ),
-    selects=True, ints=True, example=((7.5, 0.0, 6.0), 6.0), arguments=("t", "clip_value_min", "clip_value_max"),
-    summary="x clipped to [low, high]; at a bound the gradient goes to x, outside to the bound.", **_CLIP,
+    selects=True, ints=True, **_CLIP,
+    example=((7.5, 0.0, 6.0), 6.0), arguments=("t", "clip_value_min", "clip_value_max"),
+    summary="x clipped to [low, high]; at a bound the gradient goes to x, outside to the bound.",
+    conventions=_COMPARED,
+    random=False,
 )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.declare.conventions import NO_REMAINDER
 from gtape.declare.domains import ANY_REAL, NONZERO, Domain
 from gtape.declare.primitives import elementwise
 from gtape.errors import InvalidArgumentError
@@ -49,13 +50,16 @@ def _truncatemod_dy(x: Any, y: Any) -> Any:
 
 
 truncatediv = elementwise(
-    "truncatediv", _truncatediv, (None, None), domain=_DIVISOR, kinks=("x / y whole",), ints=True, ulps=2.0,
+    "truncatediv", _truncatediv, (None, None),
+    domain=_DIVISOR, kinks=("x / y whole",), ints=True, ulps=2.0,
     summary="Quotient x / y, rounded towards zero.", example=((-7.5, 2.0), -3.0),
 )  # fmt: skip
 
 truncatemod_dy = elementwise(
-    "truncatemod_dy", _truncatemod_dy, (None, None), domain=_DIVISOR, kinks=("x / y whole",), ulps=2.0, public=False,
+    "truncatemod_dy", _truncatemod_dy, (None, None),
+    domain=_DIVISOR, kinks=("x / y whole",), ulps=2.0,
     summary="Slope of truncatemod by y: x / y rounded towards zero, with the other sign.",
+    conventions=NO_REMAINDER,
 )  # fmt: skip
 
 truncatemod = elementwise(
@@ -63,4 +67,5 @@ truncatemod = elementwise(
     (lambda xp, y, a, b: xp.floormod_dx(a, b), lambda xp, y, a, b: xp.truncatemod_dy(a, b)),
     domain=_DIVISOR, kinks=("x / y whole",), ints=True, ulps=0.5,
     summary="Remainder with the sign of x, x - y * truncatediv(x, y).", example=((-7.5, 2.0), -1.5),
+    conventions=NO_REMAINDER,
 )  # fmt: skip

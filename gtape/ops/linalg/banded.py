@@ -6,7 +6,9 @@ from typing import Any
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
+from gtape.declare.conventions import PRODUCTS, SOLUTIONS, conventional
 from gtape.declare.primitives import REGISTRY, implicit
 from gtape.declare.rounding import elimination
 from gtape.kernels import decompositions as k
@@ -21,9 +23,6 @@ from gtape.tensors.operands import float_operand, matrix_operand, operands
 from gtape.tensors.tensor import Tensor
 
 __all__ = ["banded_triangular_solve", "tridiagonal_matmul", "tridiagonal_solve"]
-
-
-# ---------------------------------------------------------------------------------------------- tridiagonal equations
 
 
 def _transposed(xp: Any, d: Any) -> Any:
@@ -74,21 +73,17 @@ def _push_diagonals(xp: Any, t: Any, y: Any, d: Any, b: Any) -> Any:
 
 
 _tridiagonal = implicit(
-    "tridiagonal_solve",
-    k.tridiagonal_solve,
-    vjp=(_pull_diagonals, _pull_right_side),
-    jvp=(_push_diagonals, lambda xp, t, y, d, b: xp.tridiagonal_solve(d, t)),
-    reads=((0, "y"), (0,)),
-    complex=True,
-    rounding=elimination(0.5, 4, wide=True),
-    public=False,
+    "tridiagonal_solve", k.tridiagonal_solve,
+    vjp=(_pull_diagonals, _pull_right_side), jvp=(_push_diagonals, lambda xp, t, y, d, b: xp.tridiagonal_solve(d, t)),
+    reads=((0, "y"), (0,)), complex=True, rounding=elimination(0.5, 4, wide=True),
     samples=(
         (((3, 1), (1, 1)), {}),
         (((3, 2), (2, 2)), {}),
         (((3, 3), (3, 1)), {}),
         (((2, 3, 2), (2, 2, 1)), {}),
     ),
-)
+    conventions=SOLUTIONS,
+)  # fmt: skip
 
 
 @diagnosed
@@ -133,7 +128,6 @@ def tridiagonal_solve(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.tridiagonal_solve([[1.0, 0.0], [2.0, 2.0], [0.0, 1.0]], [3.0, 3.0]).numpy()
     array([1., 1.], dtype=float32)
     """
@@ -224,7 +218,6 @@ def banded_triangular_solve(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.banded_triangular_solve([[2.0, 3.0, 4.0], [0.0, 2.0, 3.0]], [[1.0], [1.0], [1.0]]).numpy()
     array([[0.5 ],
            [0.  ],
@@ -252,14 +245,14 @@ def banded_triangular_solve(
     return reshape_op(x, shape=x._layout.shape[:-1]) if vector else x
 
 
+@conventional(*PRODUCTS)
 @diagnosed
+@documented_like(tridiagonal_solve)
 def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None) -> Tensor:
     """Product of a tridiagonal matrix and another one.
 
     Parameters
     ----------
-    diagonals, diagonals_format, name
-        As for `tridiagonal_solve`.
     rhs : tensor, shape [..., m, k]
         Of the dtype of `diagonals`.
 
@@ -276,7 +269,6 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.tridiagonal_matmul([[1.0, 0.0], [2.0, 2.0], [0.0, 1.0]], [[1.0], [1.0]]).numpy()
     array([[3.],
            [3.]], dtype=float32)

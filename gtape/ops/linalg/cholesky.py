@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.declare.conventions import FACTORS, OfArrays
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import implicit, linear
 from gtape.declare.rounding import SUM, elimination
@@ -27,14 +28,10 @@ def _half_tril_kernel(x: Any) -> Any:
 
 
 half_tril = linear(
-    "half_tril",
-    _half_tril_kernel,
-    lambda xp, g, x: xp.half_tril(g),
-    batched=True,
-    public=False,
-    rounding=SUM,
+    "half_tril", _half_tril_kernel, lambda xp, g, x: xp.half_tril(g),
+    batched=True, rounding=SUM,
     samples=((((1, 1),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),
-)
+)  # fmt: skip
 
 
 def _cholesky_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
@@ -63,17 +60,15 @@ def _symmetric_part(a: Any) -> tuple[Any]:
 
 
 _cholesky = implicit(
-    "cholesky",
-    lapack.cholesky,
-    domain=Domain(ANY_REAL, where=_symmetric, fit=_symmetric_part),
-    vjp=(_cholesky_pull,),
-    jvp=(_cholesky_push,),
-    reads=(("y",),),
-    batched=True,
+    "cholesky", lapack.cholesky, vjp=(_cholesky_pull,), jvp=(_cholesky_push,),
+    domain=Domain(ANY_REAL, where=_symmetric, fit=_symmetric_part), reads=(("y",),), batched=True,
     rounding=elimination(0.5, 1.5, wide=True),
-    public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),
-)
+    conventions=(
+        *FACTORS,
+        OfArrays("zero", "both", "NaN", "a matrix that is not positive definite has no factor, as in TensorFlow"),
+    ),
+)  # fmt: skip
 
 
 @diagnosed
@@ -98,7 +93,6 @@ def cholesky(input: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.cholesky([[4.0, 2.0], [2.0, 2.0]]).numpy()
     array([[2., 0.],
            [1., 1.]], dtype=float32)
@@ -133,7 +127,6 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.cholesky_solve([[2.0, 0.0], [0.0, 1.0]], [[4.0], [3.0]]).numpy()
     array([[1.],
            [3.]], dtype=float32)

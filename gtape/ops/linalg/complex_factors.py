@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.declare.conventions import EQUAL_EIGENVALUES, FACTORS, NOT_SMOOTH
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import REGISTRY, implicit
 from gtape.declare.rounding import elimination
@@ -163,17 +164,12 @@ def _hermitian_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 
 
 _hermitian = implicit(
-    "eigh_parts",
-    hermitian_kernel,
-    domain=Domain(ANY_REAL, where=_eigenvalues_differ, fit=_hermitian_part),
-    vjp=(_hermitian_pull,),
-    jvp=(_hermitian_push,),
-    reads=(("y",),),
-    outputs=2,
+    "eigh_parts", hermitian_kernel, vjp=(_hermitian_pull,), jvp=(_hermitian_push,),
+    domain=Domain(ANY_REAL, where=_eigenvalues_differ, fit=_hermitian_part), reads=(("y",),), outputs=2,
     rounding=elimination(4, 8, columns=(1,), parts=True, wide=True),
-    public=False,
     samples=((((2, 1, 1),), {}), (((2, 2, 2),), {}), (((2, 2, 1, 1),), {})),
-)
+    conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
+)  # fmt: skip
 
 
 def _beyond(xp: Any, x: Any, u: Any, norms: Any, s: Any) -> tuple[Any, Any]:
@@ -233,15 +229,9 @@ def _singular_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 
 
 _singular = implicit(
-    "svd_parts",
-    singular_kernel,
-    domain=Domain(ANY_REAL, where=_singular_values_differ),
-    vjp=(_singular_pull,),
-    jvp=(_singular_push,),
-    reads=(("y",),),
-    outputs=3,
+    "svd_parts", singular_kernel, vjp=(_singular_pull,), jvp=(_singular_push,),
+    domain=Domain(ANY_REAL, where=_singular_values_differ), reads=(("y",),), outputs=3,
     rounding=elimination(6, 16, columns=(1, 2), parts=True, wide=True),
-    public=False,
     samples=(
         (((2, 1, 1),), {}),
         (((2, 2, 1),), {}),
@@ -250,7 +240,8 @@ _singular = implicit(
         # The mirror moves in another direction in each of these.
         *[((((1,) * batch + (2, 2, 2)),), {}) for batch in range(6)],
     ),
-)
+    conventions=(*FACTORS, EQUAL_EIGENVALUES),
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- on tensors

@@ -9,6 +9,7 @@ import numpy as np
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.half_precision import spacing_at_one
+from gtape.declare.conventions import EQUAL_EIGENVALUES, FACTORS, NOT_SMOOTH
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import REGISTRY, implicit, primitive
 from gtape.declare.rounding import elimination
@@ -70,17 +71,12 @@ def _qr_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 
 
 _qr = implicit(
-    "qr",
-    k.qr,
-    domain=Domain(ANY_REAL, where=k.full_rank),
-    vjp=(_qr_pull,),
-    jvp=(_qr_push,),
-    reads=(("y",),),
-    outputs=2,
+    "qr", k.qr, vjp=(_qr_pull,), jvp=(_qr_push,),
+    domain=Domain(ANY_REAL, where=k.full_rank), reads=(("y",),), outputs=2,
     rounding=elimination(3, 3, columns=(0, 1), wide=True),
-    public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 1),), {}), (((3, 2),), {}), (((2, 2, 1),), {})),
-)
+    conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- pseudo-inverse
@@ -119,14 +115,9 @@ def _pinv_push(xp: Any, t: Any, y: Any, a: Any, *, rcond: Any) -> Any:
 
 
 _pinv = primitive(
-    "pinv",
-    k.pinv,
-    domain=Domain(ANY_REAL, where=k.full_rank),
-    vjp=(_pinv_pull,),
-    jvp=(_pinv_push,),
-    params=("rcond",),
+    "pinv", k.pinv, vjp=(_pinv_pull,), jvp=(_pinv_push,),
+    domain=Domain(ANY_REAL, where=k.full_rank), params=("rcond",),
     rounding=elimination(4, 24, whole=True, independent=True, wide=True),
-    public=False,
     samples=(
         (((1, 1),), {"rcond": 1e-14}),
         (((2, 1),), {"rcond": 1e-14}),
@@ -135,7 +126,8 @@ _pinv = primitive(
         (((3, 2),), {"rcond": 1e-14}),
         (((2, 2, 1),), {"rcond": 1e-14}),
     ),
-)
+    conventions=FACTORS,
+)  # fmt: skip
 
 
 class Qr(NamedTuple):
@@ -170,7 +162,6 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> q, r = tf.linalg.qr([[3.0, 1.0], [4.0, 2.0]])
     >>> tf.matmul(q, r).numpy().round(4)
     array([[3., 1.],
@@ -227,7 +218,6 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.pinv([[2.0], [0.0]]).numpy()
     array([[0.5, 0. ]], dtype=float32)
     """
@@ -271,7 +261,6 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.lstsq([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], [[1.0], [2.0], [3.0]]).numpy().round(4)
     array([[1.],
            [1.]], dtype=float32)
@@ -332,7 +321,6 @@ def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str |
 
     Examples
     --------
-    >>> import gtape as tf
     >>> unit, norm = tf.linalg.normalize([3.0, 4.0])
     >>> unit.numpy(), norm.numpy()
     (array([0.6, 0.8], dtype=float32), array([5.], dtype=float32))
@@ -369,7 +357,6 @@ def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.tensor_diag([1.0, 2.0]).numpy()
     array([[1., 0.],
            [0., 2.]], dtype=float32)
@@ -401,7 +388,6 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.tensor_diag_part([[1.0, 0.0], [0.0, 2.0]]).numpy()
     array([1., 2.], dtype=float32)
     """

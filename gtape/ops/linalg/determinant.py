@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.declare.conventions import PRODUCTS
 from gtape.declare.primitives import linear, primitive
 from gtape.declare.rounding import SUM, elimination, growing
 from gtape.kernels.lapack import check_square, known, with_infinities
@@ -209,15 +210,10 @@ def _take_rule(xp: Any, g: Any, x: Any, *, index: int) -> Any:
 
 
 take_direction = linear(
-    "take_direction",
-    lambda gs, *, index: gs[..., index : index + 1, :, :],
-    _take_rule,
-    params=("index",),
-    rounding=SUM,
-    public=False,
-    selects=True,
+    "take_direction", lambda gs, *, index: gs[..., index : index + 1, :, :], _take_rule,
+    params=("index",), rounding=SUM, selects=True,
     samples=(((((3, 1, 2)),), {"index": 1}), (((1, 2, 2),), {"index": 0})),
-)
+)  # fmt: skip
 
 
 def as_direction(xp: Any, g: Any) -> Any:
@@ -274,39 +270,29 @@ def per_matrix(xp: Any, g: Any) -> Any:
 _MATRICES: tuple[Any, ...] = ((((1, 1),), {}), (((2, 2),), {}), (((3, 3),), {}), (((2, 2, 2),), {}))
 
 det = primitive(
-    "det",
-    _det,
+    "det", _det,
     vjp=(lambda xp, g, y, a: per_matrix(xp, g) * xp.cofactors(a),),
     jvp=(lambda xp, t, y, a: xp.sum(t * xp.cofactors(a), axis=(-2, -1), keepdims=False),),
-    reads=((0,),),
-    batched=True,
-    complex=True,
-    rounding=growing(1, eliminates=True, wide=True),
-    public=False,
+    reads=((0,),), batched=True, complex=True, rounding=growing(1, eliminates=True, wide=True),
     samples=_MATRICES,
-)
+    conventions=PRODUCTS,
+    rewrites=((("log", ("det", "X")), "log(det(a)) is gtape.linalg.slogdet(a)[1]"),),
+)  # fmt: skip
 
 cofactors = primitive(
-    "cofactors",
-    _cofactors,
+    "cofactors", _cofactors,
     vjp=(lambda xp, g, y, a: xp.det_form(a, as_direction(xp, g)),),
     jvp=(lambda xp, t, y, a: xp.det_form(a, as_direction(xp, t)),),
-    reads=((0,),),
-    complex=True,
-    rounding=elimination(0.5, (0, 0, 0.5), wide=True),
-    public=False,
+    reads=((0,),), complex=True, rounding=elimination(0.5, (0, 0, 0.5), wide=True),
     samples=_MATRICES,
-)
+    conventions=PRODUCTS,
+)  # fmt: skip
 
 det_form = primitive(
-    "det_form",
-    _det_form,
+    "det_form", _det_form,
     vjp=(lambda xp, g, y, a, gs: xp.det_form(a, with_direction(xp, g, gs)), _pull_directions),
     jvp=(lambda xp, t, y, a, gs: xp.det_form(a, with_direction(xp, t, gs)), _push_directions),
-    reads=((0, 1), (0, 1)),
-    complex=True,
-    rounding=elimination(0.5, (0, 0, 0.5), wide=True),
-    public=False,
+    reads=((0, 1), (0, 1)), complex=True, rounding=elimination(0.5, (0, 0, 0.5), wide=True),
     samples=(
         (((1, 1), (1, 1, 1)), {}),
         (((2, 2), (1, 2, 2)), {}),
@@ -314,4 +300,5 @@ det_form = primitive(
         (((3, 3), (1, 3, 3)), {}),
         (((2, 2, 2), (2, 1, 2, 2)), {}),
     ),
-)
+    conventions=PRODUCTS,
+)  # fmt: skip

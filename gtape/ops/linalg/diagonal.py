@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import REGISTRY, linear
 from gtape.declare.rounding import EXACT
 from gtape.ops.elementwise.selection import where
@@ -45,14 +46,8 @@ def _band_part_kernel(x: Array, *, lower: int, upper: int) -> Array:
 
 
 diag_part_op = linear(
-    "diag_part",
-    _diag_part_kernel,
-    lambda xp, g, x, *, k: xp.diag_embed(g, k=k, shape=tuple(x.shape)[-2:]),
-    params=("k",),
-    batched=True,
-    selects=True,
-    public=False,
-    rounding=EXACT,
+    "diag_part", _diag_part_kernel, lambda xp, g, x, *, k: xp.diag_embed(g, k=k, shape=tuple(x.shape)[-2:]),
+    params=("k",), batched=True, selects=True, rounding=EXACT,
     samples=(
         (((2, 2),), {"k": 0}),
         (((2, 3),), {"k": 1}),
@@ -61,40 +56,29 @@ diag_part_op = linear(
         (((1, 1),), {"k": 0}),
         (((0, 0),), {"k": 0}),
     ),
-)
+)  # fmt: skip
 
 diag_embed_op = linear(
-    "diag_embed",
-    _diag_embed_kernel,
-    lambda xp, g, d, *, k, shape: xp.diag_part(g, k=k),
-    params=("k", "shape"),
-    batched=True,
-    public=False,
-    rounding=EXACT,
+    "diag_embed", _diag_embed_kernel, lambda xp, g, d, *, k, shape: xp.diag_part(g, k=k),
+    params=("k", "shape"), batched=True, rounding=EXACT,
     samples=(
         (((2,),), {"k": 0, "shape": (2, 2)}),
         (((2,),), {"k": 1, "shape": (2, 3)}),
         (((2, 1),), {"k": -1, "shape": (2, 1)}),
         (((0,),), {"k": 0, "shape": (0, 2)}),
     ),
-)
+)  # fmt: skip
 
 _band_part = linear(
-    "band_part",
-    _band_part_kernel,
-    lambda xp, g, x, *, lower, upper: xp.band_part(g, lower=lower, upper=upper),
-    params=("lower", "upper"),
-    batched=True,
-    selects=True,
-    public=False,
-    rounding=EXACT,
+    "band_part", _band_part_kernel, lambda xp, g, x, *, lower, upper: xp.band_part(g, lower=lower, upper=upper),
+    params=("lower", "upper"), batched=True, selects=True, rounding=EXACT,
     samples=(
         (((3, 3),), {"lower": 0, "upper": -1}),
         (((3, 2),), {"lower": -1, "upper": 0}),
         (((2, 2, 2),), {"lower": 0, "upper": 0}),
         (((2, 3),), {"lower": 1, "upper": 1}),
     ),
-)
+)  # fmt: skip
 
 
 def _offsets(k: Any, op: str) -> tuple[int, int]:
@@ -155,7 +139,6 @@ def diag_part(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.diag_part([[1.0, 2.0], [3.0, 4.0]]).numpy()
     array([1., 4.], dtype=float32)
     """
@@ -169,6 +152,7 @@ def diag_part(
 
 
 @diagnosed
+@documented_like(diag_part)
 def diag(
     diagonal: Any,
     name: str = "diag",
@@ -183,8 +167,6 @@ def diag(
     Parameters
     ----------
     diagonal : tensor, shape [..., n], or [..., number, n] for several diagonals, the highest first
-    k, align, name
-        As for `diag_part`.
     num_rows, num_cols : int
         Size of the matrices: the smallest that fits if one is -1, square if both are.
     padding_value : number
@@ -201,7 +183,6 @@ def diag(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.diag([1.0, 2.0]).numpy()
     array([[1., 0.],
            [0., 2.]], dtype=float32)
@@ -234,6 +215,7 @@ def diag(
 
 
 @diagnosed
+@documented_like(diag_part)
 def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
     """The matrices with one diagonal replaced, or several packed in a table.
 
@@ -242,8 +224,6 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
     input : tensor, shape [..., m, n]
     diagonal : tensor, shape [..., length of the diagonal], or [..., number, length of the longest] for several
         Of the dtype of `input`.
-    k, align, name
-        As for `diag_part`.
 
     Returns
     -------
@@ -256,7 +236,6 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.set_diag([[1.0, 2.0], [3.0, 4.0]], [0.0, 9.0]).numpy()
     array([[0., 2.],
            [3., 9.]], dtype=float32)
@@ -302,7 +281,6 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.band_part([[1.0, 2.0], [3.0, 4.0]], -1, 0).numpy()
     array([[1., 0.],
            [3., 4.]], dtype=float32)
@@ -336,7 +314,6 @@ def trace(x: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.trace([[1.0, 2.0], [3.0, 4.0]]).numpy()
     np.float32(5.0)
     """

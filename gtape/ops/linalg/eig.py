@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import EQUAL_EIGENVALUES, FACTORS
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import implicit, primitive
 from gtape.declare.rounding import EXACT, elimination
@@ -71,14 +73,10 @@ def _apart(a: Array) -> bool:
 
 
 _eig_pivot = primitive(
-    "eig_pivot",
-    _pivot_kernel,
-    (None,),
-    (None,),
-    public=False,
+    "eig_pivot", _pivot_kernel, (None,), (None,),
     rounding=EXACT,
     samples=((((2, 2, 2),), {}), (((2, 1, 1),), {})),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- rules
@@ -151,17 +149,12 @@ def _eig_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
 
 
 _eig = implicit(
-    "eig",
-    eig_kernel,
-    vjp=(_eig_pull,),
-    jvp=(_eig_push,),
-    reads=(("y",),),
-    domain=Domain(ANY_REAL, where=_apart),
-    outputs=2,
+    "eig", eig_kernel, vjp=(_eig_pull,), jvp=(_eig_push,),
+    reads=(("y",),), domain=Domain(ANY_REAL, where=_apart), outputs=2,
     rounding=elimination(4, 60, columns=(1,), parts=True, wide=True),
-    public=False,
     samples=((((2, 1, 1),), {}), (((2, 2, 2),), {}), (((2, 2, 1, 1),), {})),
-)
+    conventions=(*FACTORS, EQUAL_EIGENVALUES),
+)  # fmt: skip
 
 
 @diagnosed
@@ -187,7 +180,6 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> e, v = tf.linalg.eig([[0.0, -1.0], [1.0, 0.0]])
     >>> e.numpy()
     array([0.+1.j, 0.-1.j], dtype=complex64)
@@ -207,27 +199,17 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
 
 
 @diagnosed
+@documented_like(eig)
 def eigvals(tensor: Any, name: str | None = None) -> Tensor:
     """Eigenvalues of square matrices.
-
-    Parameters
-    ----------
-    tensor, name
-        As for `eig`.
 
     Returns
     -------
     complex Tensor, shape [..., n]
         In LAPACK's order.
 
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When the matrices are not square.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.eigvals([[0.0, -1.0], [1.0, 0.0]]).numpy()
     array([0.+1.j, 0.-1.j], dtype=complex64)
     """

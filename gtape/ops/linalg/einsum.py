@@ -159,10 +159,6 @@ def einsum(equation: str, *inputs: Any, optimize: Any = None, name: str | None =
     optimize : object, optional
         Ignored, because three or more operands are always contracted in a good order.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     ValueError
@@ -172,7 +168,6 @@ def einsum(equation: str, *inputs: Any, optimize: Any = None, name: str | None =
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.einsum("ij,j->i", tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant([1.0, 1.0])).numpy()
     array([3., 7.], dtype=float32)
     """
@@ -263,7 +258,6 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.tensordot([1.0, 2.0], [3.0, 4.0], 1).numpy()
     np.float32(11.0)
     """

@@ -12,9 +12,12 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import SOLUTIONS
 from gtape.declare.primitives import implicit, primitive
 from gtape.declare.rounding import EXACT, elimination
 from gtape.kernels import lapack
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.ops.linalg.matmul import adjoint_of
 from gtape.ops.shape.broadcasting import broadcast_to_op
 from gtape.tensors.operands import float_operand, matrix_operand, operands
@@ -25,16 +28,10 @@ __all__ = ["inv", "solve", "triangular_solve"]
 # Rules divide numbers near the edge of the dtype's range by a magnitude, and multiply by it again: the result does not
 # depend on the magnitude, which is therefore a constant for derivatives.
 _magnitude = primitive(
-    "magnitude",
-    lapack.scale_of,
-    (None,),
-    (None,),
-    complex=True,
-    public=False,
-    rounding=EXACT,
-    params=("axis",),
+    "magnitude", lapack.scale_of, (None,), (None,),
+    complex=True, rounding=EXACT, params=("axis",),
     samples=((((2, 2),), {"axis": (-2, -1)}), (((2, 3, 1),), {"axis": (-1,)})),
-)
+)  # fmt: skip
 
 
 def _solved(xp: Any, g: Any, y: Any, a: Any, f: Any) -> Any:
@@ -47,21 +44,16 @@ def _solved(xp: Any, g: Any, y: Any, a: Any, f: Any) -> Any:
 
 
 _inverse = primitive(
-    "inverse",
-    lapack.inverse,
+    "inverse", lapack.inverse,
     vjp=(lambda xp, g, y, a: -xp.matmul(xp.swap_last(y), xp.matmul(g, xp.swap_last(y))),),
     jvp=(lambda xp, t, y, a: -xp.matmul(y, xp.matmul(t, y)),),
-    reads=(("y",),),
-    batched=True,
-    complex=True,
-    rounding=elimination(0.5, 5, wide=True),
-    public=False,
+    reads=(("y",),), batched=True, complex=True, rounding=elimination(0.5, 5, wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
-)
+    conventions=SOLUTIONS,
+)  # fmt: skip
 
 _solve = implicit(
-    "solve",
-    lapack.solve,
+    "solve", lapack.solve,
     vjp=(
         lambda xp, g, y, a, b: _solved(xp, g, y, a, xp.solve),
         lambda xp, g, y, a, b: xp.solve(xp.swap_last(a), g),
@@ -70,13 +62,10 @@ _solve = implicit(
         lambda xp, t, y, a, b: -xp.solve(a, xp.matmul(t, y)),
         lambda xp, t, y, a, b: xp.solve(a, t),
     ),
-    reads=((0, "y"), (0,)),
-    batched=True,
-    complex=True,
-    rounding=elimination(0.5, 4, wide=True),
-    public=False,
+    reads=((0, "y"), (0,)), batched=True, complex=True, rounding=elimination(0.5, 4, wide=True),
     samples=((((1, 1), (1, 1)), {}), (((2, 2), (2, 1)), {}), (((2, 2), (2, 2)), {}), (((2, 2, 2), (2, 2, 1)), {})),
-)
+    conventions=SOLUTIONS,
+)  # fmt: skip
 
 
 def _triangle(xp: Any, x: Any, lower: bool) -> Any:
@@ -84,8 +73,7 @@ def _triangle(xp: Any, x: Any, lower: bool) -> Any:
 
 
 _triangular_solve = implicit(
-    "triangular_solve",
-    lapack.triangular_solve,
+    "triangular_solve", lapack.triangular_solve,
     vjp=(
         lambda xp, g, y, a, b, *, lower: _triangle(
             xp, _solved(xp, g, y, _triangle(xp, a, lower), partial(xp.triangular_solve, lower=not lower)), lower
@@ -96,19 +84,15 @@ _triangular_solve = implicit(
         lambda xp, t, y, a, b, *, lower: -xp.triangular_solve(a, xp.matmul(_triangle(xp, t, lower), y), lower=lower),
         lambda xp, t, y, a, b, *, lower: xp.triangular_solve(a, t, lower=lower),
     ),
-    reads=((0, "y"), (0,)),
-    params=("lower",),
-    batched=True,
-    complex=True,
-    rounding=elimination(0.5, 1.5),
-    public=False,
+    reads=((0, "y"), (0,)), params=("lower",), batched=True, complex=True, rounding=elimination(0.5, 1.5),
     samples=(
         (((2, 2), (2, 1)), {"lower": True}),
         (((2, 2), (2, 2)), {"lower": False}),
         (((1, 1), (1, 1)), {"lower": True}),
         (((2, 2, 2), (2, 2, 1)), {"lower": True}),
     ),
-)
+    conventions=SOLUTIONS,
+)  # fmt: skip
 
 
 def require_invertible(result: Tensor, op: str, *inputs: Tensor) -> Tensor:
@@ -132,7 +116,7 @@ def _pair(matrix: Any, rhs: Any, op: str) -> tuple[Tensor, Tensor]:
         )
     if sa[:-2] != sb[:-2]:
         try:
-            batch = np.broadcast_shapes(sa[:-2], sb[:-2])
+            batch = broadcast_shapes(sa[:-2], sb[:-2])
         except ValueError:
             raise errors.InvalidArgumentError(
                 f"{op}: the batch axes of {matrix._layout.tensor_shape} and {rhs._layout.tensor_shape} do not fit"
@@ -163,7 +147,6 @@ def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.inv([[2.0, 0.0], [0.0, 4.0]]).numpy()
     array([[0.5 , 0.  ],
            [0.  , 0.25]], dtype=float32)
@@ -195,7 +178,6 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None)
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.solve([[2.0, 0.0], [0.0, 4.0]], [[1.0], [1.0]]).numpy()
     array([[0.5 ],
            [0.25]], dtype=float32)
@@ -205,6 +187,7 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None)
 
 
 @diagnosed
+@documented_like(solve)
 def triangular_solve(
     matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Tensor:
@@ -212,16 +195,10 @@ def triangular_solve(
 
     Parameters
     ----------
-    matrix, rhs, name
-        As for `solve`.
     lower : bool
         Whether to read the lower triangle, instead of the upper one.
     adjoint : bool
         Solve with the adjoint of that triangle instead.
-
-    Returns
-    -------
-    Tensor, shape [..., n, k]
 
     Raises
     ------
@@ -230,7 +207,6 @@ def triangular_solve(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.triangular_solve([[2.0, 0.0], [1.0, 4.0]], [[2.0], [5.0]]).numpy()
     array([[1.],
            [1.]], dtype=float32)

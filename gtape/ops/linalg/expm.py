@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.declare.conventions import FACTORS
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import elimination
 from gtape.kernels.lapack import check_square
@@ -119,29 +120,25 @@ def _push_directions(xp: Any, t: Any, y: Any, a: Any, gs: Any) -> Any:
 
 
 _expm = primitive(
-    "expm",
-    _expm_kernel,
+    "expm", _expm_kernel,
     vjp=(lambda xp, g, y, a: xp.expm_form(xp.swap_last(a), as_direction(xp, g)),),
     jvp=(lambda xp, t, y, a: xp.expm_form(a, as_direction(xp, t)),),
-    reads=((0,),),
-    rounding=elimination(4, 4, whole=True, wide=True),
-    public=False,
+    reads=((0,),), rounding=elimination(4, 4, whole=True, wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1, 1),), {})),
-)
+    conventions=FACTORS,
+)  # fmt: skip
 
 _expm_form = primitive(
-    "expm_form",
-    _form_kernel,
+    "expm_form", _form_kernel,
     vjp=(
         lambda xp, g, y, a, gs: xp.expm_form(xp.swap_last(a), with_direction(xp, g, xp.swap_last(gs))),
         _pull_directions,
     ),
     jvp=(lambda xp, t, y, a, gs: xp.expm_form(a, with_direction(xp, t, gs)), _push_directions),
-    reads=((0, 1), (0, 1)),
-    rounding=elimination(4, 4, whole=True, wide=True),
-    public=False,
+    reads=((0, 1), (0, 1)), rounding=elimination(4, 4, whole=True, wide=True),
     samples=((((1, 1), (1, 1, 1)), {}), (((1, 1), (2, 1, 1)), {}), (((2, 2), (1, 2, 2)), {})),
-)
+    conventions=FACTORS,
+)  # fmt: skip
 
 
 @diagnosed
@@ -163,7 +160,6 @@ def expm(input: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.expm([[0.0, 1.0], [0.0, 0.0]]).numpy()
     array([[1., 1.],
            [0., 1.]], dtype=float32)

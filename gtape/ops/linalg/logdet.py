@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import DETERMINANTS
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import growing
 from gtape.kernels import lapack
@@ -17,27 +19,21 @@ from gtape.tensors.tensor import Tensor
 __all__ = ["det", "logdet", "slogdet"]
 
 _log_abs_det = primitive(
-    "log_abs_det",
-    lapack.log_abs_det,
+    "log_abs_det", lapack.log_abs_det,
     vjp=(lambda xp, g, y, a: determinant.per_matrix(xp, g) * xp.swap_last(xp.inverse(a)),),
     jvp=(lambda xp, t, y, a: xp.sum(t * xp.swap_last(xp.inverse(a)), axis=(-2, -1), keepdims=False),),
-    reads=((0,),),
-    batched=True,
-    rounding=growing(1, eliminates=True, wide=True),
-    public=False,
+    reads=((0,),), batched=True, rounding=growing(1, eliminates=True, wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
-)
+    conventions=DETERMINANTS,
+)  # fmt: skip
 
 _det_sign = primitive(
-    "det_sign",
-    lapack.det_sign,
-    vjp=(lambda xp, g, y, a: xp.zeros_like(a),),
-    jvp=(lambda xp, t, y, a: xp.zeros_like(y),),
-    reads=((0,),),
-    rounding=growing(1, eliminates=True),
-    public=False,
+    "det_sign", lapack.det_sign,
+    vjp=(lambda xp, g, y, a: xp.zeros_like(a),), jvp=(lambda xp, t, y, a: xp.zeros_like(y),),
+    reads=((0,),), rounding=growing(1, eliminates=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
-)
+    conventions=DETERMINANTS,
+)  # fmt: skip
 
 
 @diagnosed
@@ -59,7 +55,6 @@ def det(input: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.det([[1.0, 2.0], [3.0, 4.0]]).numpy()
     np.float32(-2.0)
     """
@@ -74,12 +69,9 @@ class LogDet(NamedTuple):
 
 
 @diagnosed
+@documented_like(det)
 def slogdet(input: Any, name: str | None = None) -> LogDet:
     """Sign of the determinant and logarithm of its absolute value, for each matrix.
-
-    Parameters
-    ----------
-    input : tensor of floats or complex numbers, shape [..., n, n]
 
     Returns
     -------
@@ -88,14 +80,8 @@ def slogdet(input: Any, name: str | None = None) -> LogDet:
     log_abs_determinant : Tensor, shape [...]
         -inf for a singular matrix; a complex number for complex matrices, as in TensorFlow.
 
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When the matrices are not square.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> sign, log = tf.linalg.slogdet([[1.0, 0.0], [0.0, -1.0]])
     >>> sign.numpy(), log.numpy()
     (np.float32(-1.0), np.float32(0.0))
@@ -109,6 +95,7 @@ def slogdet(input: Any, name: str | None = None) -> LogDet:
 
 
 @diagnosed
+@documented_like(det)
 def logdet(matrix: Any, name: str | None = None) -> Tensor:
     """Logarithm of the determinant of symmetric positive definite matrices, by the Cholesky factor.
 
@@ -117,18 +104,8 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
     matrix : tensor of floats or complex numbers, shape [..., n, n]
         The result is NaN unless the matrix is positive definite; `slogdet` takes any matrix.
 
-    Returns
-    -------
-    Tensor, shape [...]
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When the matrices are not square.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.logdet([[1.0, 0.0], [0.0, 1.0]]).numpy()
     np.float32(0.0)
     """

@@ -12,12 +12,15 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.half_precision import spacing_at_one
+from gtape.declare.conventions import NOT_SMOOTH, PRODUCTS, OfArrays
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import elimination
 from gtape.engine.worlds import TAPE
 from gtape.errors import InvalidArgumentError
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.kernels.double import doubled
 from gtape.ops.linalg.diagonal import diag_part
 from gtape.ops.linalg.equations import triangular_solve
@@ -31,9 +34,6 @@ from gtape.tensors.tensor import Tensor, as_operand, wrap
 __all__ = ["lu", "lu_matrix_inverse", "lu_reconstruct", "lu_solve", "matrix_rank"]
 
 Array = Any
-
-
-# ---------------------------------------------------------------------------------------------- primitive
 
 
 def _eliminate(a: Array, k: int) -> None:
@@ -91,18 +91,12 @@ def _push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 
 
 _factors = primitive(
-    "triangular_factors",
-    _factors_kernel,
-    domain=Domain(ANY_REAL, where=_has_pivots),
-    vjp=(_pull,),
-    jvp=(_push,),
-    reads=(("y",),),
-    batched=True,
-    complex=True,
+    "triangular_factors", _factors_kernel, vjp=(_pull,), jvp=(_push,),
+    domain=Domain(ANY_REAL, where=_has_pivots), reads=(("y",),), batched=True, complex=True,
     rounding=elimination(0.5, 1.5, independent=True, wide=True),
-    public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
-)
+    conventions=(*PRODUCTS, NOT_SMOOTH, OfArrays("zero", "both", "a number", "a pivot is zero: there are no factors")),
+)  # fmt: skip
 
 
 class Lu(NamedTuple):
@@ -158,7 +152,6 @@ def lu(input: Any, output_idx_type: Any = dtypes.int32, name: str | None = None)
 
     Examples
     --------
-    >>> import gtape as tf
     >>> found = tf.linalg.lu([[1.0, 2.0], [4.0, 6.0]])
     >>> found.lu.numpy(), found.p.numpy()
     (array([[4.  , 6.  ],
@@ -208,7 +201,6 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.lu_reconstruct(*tf.linalg.lu([[1.0, 2.0], [4.0, 6.0]])).numpy()
     array([[1., 2.],
            [4., 6.]], dtype=float32)
@@ -219,13 +211,12 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
 
 
 @diagnosed
+@documented_like(lu_reconstruct)
 def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
     """Solution x of ``a @ x = rhs``, from the factors of a.
 
     Parameters
     ----------
-    lower_upper, perm, validate_args, name
-        As for `lu_reconstruct`.
     rhs : tensor, shape [..., n, k]
 
     Returns
@@ -241,7 +232,6 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.lu_solve(*tf.linalg.lu([[1.0, 2.0], [4.0, 6.0]]), [[3.0], [10.0]]).numpy()
     array([[1.],
            [1.]], dtype=float32)
@@ -250,33 +240,19 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
     b = as_operand(rhs, x)
     if b.ndim < 2:
         raise ValueError(f"lu_solve: `rhs` must have at least 2 dimensions: columns, shape [..., n, k], not {b.shape}")
-    lead = np.broadcast_shapes(x._layout.shape[:-2], b._layout.shape[:-2])
+    lead = broadcast_shapes(x._layout.shape[:-2], b._layout.shape[:-2])
     b = REGISTRY["broadcast_to"](b, shape=(*lead, *b._layout.shape[-2:]))
     picked = _rows(b, wrap(np.broadcast_to(order._value, (*lead, order._layout.shape[-1]))))
     return triangular_solve(_upper(TAPE, x), triangular_solve(_unit_lower(TAPE, x), picked), lower=False)
 
 
 @diagnosed
+@documented_like(lu_reconstruct)
 def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
     """Inverses of matrices, from their factors.
 
-    Parameters
-    ----------
-    lower_upper, perm, validate_args, name
-        As for `lu_reconstruct`.
-
-    Returns
-    -------
-    Tensor, shape [..., n, n]
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When the shapes do not fit.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.lu_matrix_inverse(*tf.linalg.lu([[1.0, 0.0], [4.0, 2.0]])).numpy()
     array([[ 1. ,  0. ],
            [-2. ,  0.5]], dtype=float32)
@@ -309,7 +285,6 @@ def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> int(tf.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]]))
     1
     """

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.declare.conventions import PRODUCTS
 from gtape.declare.primitives import REGISTRY, linear, planned, primitive
 from gtape.declare.rounding import EXACT, products
 from gtape.tensors.axes import truth_of
@@ -28,11 +29,8 @@ def _swap_last(x: Any) -> Any:
 
 
 swap_last = linear(
-    "swap_last",
-    _swap_last,
-    lambda xp, g, x: xp.swap_last(g),
-    batched=True,
-    rounding=EXACT, public=False,
+    "swap_last", _swap_last, lambda xp, g, x: xp.swap_last(g),
+    batched=True, rounding=EXACT,
     samples=(((( 2, 3),), {}), (((1, 1),), {}), (((2, 1, 3),), {}), (((0, 2),), {})),
 )  # fmt: skip
 
@@ -97,15 +95,11 @@ def _pull_right(xp: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
 
 
 matmul_op = primitive(
-    "matmul",
-    _matmul,
+    "matmul", _matmul,
     vjp=(_pull_left, _pull_right),
     jvp=(lambda xp, t, y, a, b: xp.matmul(t, b), lambda xp, t, y, a, b: xp.matmul(a, t)),
     reads=((1,), (0,)),  # of its own argument each rule needs the shape alone
-    batched=True,
-    complex=True,
-    rounding=products(lambda a, b: a.shape[-1]),
-    public=False,
+    batched=True, complex=True, rounding=products(lambda a, b: a.shape[-1]),
     samples=(
         (((2, 3), (3, 2)), {}),
         (((1, 1), (1, 1)), {}),
@@ -117,7 +111,15 @@ matmul_op = primitive(
         (((1, 2, 2), (2, 2, 1)), {}),
         (((2, 0), (0, 3)), {}),
     ),
-)
+    conventions=PRODUCTS,
+    role="broadcasts",
+    misfit=lambda a, b: (
+        None
+        if a[-1] == b[-2]
+        else f"incompatible shapes: the {a[-1]} columns of the first meet {b[-2]} rows of the second; is "
+        "transpose_a=True or transpose_b=True missing?"
+    ),
+)  # fmt: skip
 
 
 def _diagonal(d: Any, i: int, inputs: tuple[Any, ...]) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.declare.conventions import PRODUCTS
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import stable
 from gtape.ops.linalg.matmul import matrix_transpose
@@ -18,17 +19,13 @@ from gtape.tensors.tensor import Tensor
 __all__ = ["adjoint", "cross", "kron"]
 
 _cross = primitive(
-    "cross",
-    lambda a, b: np.cross(a, b),
+    "cross", lambda a, b: np.cross(a, b),
     vjp=(lambda xp, g, y, a, b: xp.cross(b, g), lambda xp, g, y, a, b: xp.cross(g, a)),
     jvp=(lambda xp, t, y, a, b: xp.cross(t, b), lambda xp, t, y, a, b: xp.cross(a, t)),
-    reads=((1,), (0,)),
-    batched=True,
-    complex=True,
-    rounding=stable(0, 1),
-    public=False,
+    reads=((1,), (0,)), batched=True, complex=True, rounding=stable(0, 1),
     samples=((((3,), (3,)), {}), (((2, 3), (2, 3)), {})),
-)
+    conventions=PRODUCTS,
+)  # fmt: skip
 
 
 @diagnosed
@@ -50,7 +47,6 @@ def adjoint(matrix: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.adjoint([[1.0, 2.0]]).numpy()
     array([[1.],
            [2.]], dtype=float32)
@@ -77,7 +73,6 @@ def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]).numpy()
     array([0., 0., 1.], dtype=float32)
     """
@@ -111,7 +106,6 @@ def kron(a: Any, b: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.kron([[1.0, 2.0]], [[1.0], [1.0]]).numpy()
     array([[1., 2.],
            [1., 2.]], dtype=float32)

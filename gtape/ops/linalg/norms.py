@@ -9,10 +9,11 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
+from gtape.declare.conventions import NORMS, conventional, shows_kinks_of
 from gtape.declare.primitives import REGISTRY
 from gtape.ops.linalg.spectral import svd
 from gtape.ops.reduction.extrema import reduce_max
-from gtape.ops.reduction.norms import as_given, real_operand, reduce_euclidean_norm, scale_of
+from gtape.ops.reduction.norms import as_given, norm_op, real_operand, reduce_euclidean_norm, scale_of
 from gtape.ops.reduction.sums import reduce_sum
 from gtape.tensors.axes import axes_of, left_shape, truth_of
 from gtape.tensors.tensor import Tensor, as_operand, wrap
@@ -21,6 +22,8 @@ __all__ = ["norm"]
 NAMESPACES = ("math", "linalg")
 
 
+@shows_kinks_of(norm_op)
+@conventional(NORMS)
 @diagnosed
 def norm(
     tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: Any = None, name: str | None = None
@@ -38,10 +41,6 @@ def norm(
     keepdims : bool, optional
         Keep the axes, with size 1.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     ValueError
@@ -49,7 +48,6 @@ def norm(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.norm([3.0, 4.0]))
     5.0
     >>> float(tf.norm([[1.0, -2.0], [3.0, 4.0]], ord=1, axis=[0, 1]))

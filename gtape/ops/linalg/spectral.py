@@ -12,6 +12,8 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import EQUAL_EIGENVALUES, FACTORS, NOT_SMOOTH, RATIOS, OfArrays
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import implicit, linear, primitive
 from gtape.declare.rounding import EXACT, elimination, stable
@@ -35,15 +37,10 @@ def _off_diagonal_kernel(x: Array) -> Array:
 
 
 _off_diagonal = linear(
-    "off_diagonal",
-    _off_diagonal_kernel,
-    lambda xp, g, x: xp.off_diagonal(g),
-    batched=True,
-    selects=True,
-    public=False,
-    rounding=EXACT,
+    "off_diagonal", _off_diagonal_kernel, lambda xp, g, x: xp.off_diagonal(g),
+    batched=True, selects=True, rounding=EXACT,
     samples=((((1, 1),), {}), (((3, 3),), {}), (((2, 2, 2),), {})),
-)
+)  # fmt: skip
 
 
 def _safe_quotient_kernel(x: Array, d: Array) -> Array:
@@ -51,9 +48,7 @@ def _safe_quotient_kernel(x: Array, d: Array) -> Array:
 
 
 _safe_quotient = primitive(
-    "safe_quotient",
-    _safe_quotient_kernel,
-    domain=Domain(ANY_REAL, ANY_REAL, where=lambda x, d: bool((d != 0).all())),
+    "safe_quotient", _safe_quotient_kernel,
     vjp=(
         lambda xp, g, y, x, d: xp.safe_quotient(g, d),
         lambda xp, g, y, x, d: -xp.safe_quotient(g * y, d),
@@ -62,11 +57,14 @@ _safe_quotient = primitive(
         lambda xp, t, y, x, d: xp.safe_quotient(t, d),
         lambda xp, t, y, x, d: -xp.safe_quotient(t * y, d),
     ),
-    reads=((1,), (1, "y")),
+    domain=Domain(ANY_REAL, ANY_REAL, where=lambda x, d: bool((d != 0).all())), reads=((1,), (1, "y")),
     rounding=stable(0.51),
-    public=False,
     samples=((((2,), (2,)), {}), (((2, 2), (2, 2)), {})),
-)
+    conventions=(
+        RATIOS,
+        OfArrays("zero", "value", "a zero of the other sign", "zero is divided by nothing, and is +0"),
+    ),
+)  # fmt: skip
 
 
 def _swirl(xp: Any, v: Any, g: Any) -> Any:
@@ -99,17 +97,12 @@ def _eigh_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 
 
 _eigh = implicit(
-    "eigh",
-    k.eigh,
-    domain=Domain(ANY_REAL, where=k.eigenvalues_differ),
-    vjp=(_eigh_pull,),
-    jvp=(_eigh_push,),
-    reads=(("y",),),
-    outputs=2,
+    "eigh", k.eigh, vjp=(_eigh_pull,), jvp=(_eigh_push,),
+    domain=Domain(ANY_REAL, where=k.eigenvalues_differ), reads=(("y",),), outputs=2,
     rounding=elimination(4, 8, columns=(1,), wide=True),
-    public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
-)
+    conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- singular values
@@ -153,17 +146,12 @@ def _svd_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 
 
 _svd = implicit(
-    "svd",
-    k.svd,
-    domain=Domain(ANY_REAL, where=k.singular_values_differ),
-    vjp=(_svd_pull,),
-    jvp=(_svd_push,),
-    reads=(("y",),),
-    outputs=3,
+    "svd", k.svd, vjp=(_svd_pull,), jvp=(_svd_push,),
+    domain=Domain(ANY_REAL, where=k.singular_values_differ), reads=(("y",),), outputs=3,
     rounding=elimination(6, 16, columns=(1, 2), wide=True),
-    public=False,
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1),), {}), (((1, 3),), {}), (((2, 2, 2),), {})),
-)
+    conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- complements
@@ -190,15 +178,11 @@ def _complement_push(xp: Any, t: Any, y: Any, u: Any) -> Any:
 
 
 _complement = implicit(
-    "complement",
-    k.complement,
-    domain=Domain(ANY_REAL, where=k.full_rank),
-    vjp=(_complement_pull,),
-    jvp=(_complement_push,),
-    rounding=elimination(4, 4, whole=True, wide=True),
-    public=False,
+    "complement", k.complement, vjp=(_complement_pull,), jvp=(_complement_push,),
+    domain=Domain(ANY_REAL, where=k.full_rank), rounding=elimination(4, 4, whole=True, wide=True),
     samples=((((2, 1),), {}), (((2, 2, 1),), {})),
-)
+    conventions=(*FACTORS, EQUAL_EIGENVALUES),
+)  # fmt: skip
 
 
 @diagnosed
@@ -227,7 +211,6 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> e, v = tf.linalg.eigh([[2.0, 0.0], [0.0, 1.0]])
     >>> e.numpy()
     array([1., 2.], dtype=float32)
@@ -236,27 +219,17 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
 
 
 @diagnosed
+@documented_like(eigh)
 def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
     """Eigenvalues of symmetric matrices; reads their lower triangle.
-
-    Parameters
-    ----------
-    tensor, name
-        As for `eigh`.
 
     Returns
     -------
     Tensor, shape [..., n]
         In ascending order. Symmetric functions of equal eigenvalues (their sum) are differentiable.
 
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When the matrices are not square.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linalg.eigvalsh([[2.0, 0.0], [1.0, 2.0]]).numpy()
     array([1., 3.], dtype=float32)
     """
@@ -298,7 +271,6 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> s, u, v = tf.linalg.svd([[0.0, 2.0], [1.0, 0.0]])
     >>> s.numpy()
     array([2., 1.], dtype=float32)

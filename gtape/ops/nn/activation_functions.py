@@ -26,10 +26,6 @@ def crelu(features: Any, axis: Any = -1, name: str | None = None) -> Tensor:
     axis : int
         The axis that becomes twice as long.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -37,7 +33,6 @@ def crelu(features: Any, axis: Any = -1, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.crelu([1.0, -2.0]).numpy()
     array([1., 0., 0., 2.], dtype=float32)
     """
@@ -66,7 +61,6 @@ def gelu(features: Any, approximate: bool = False, name: str | None = None) -> T
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.gelu(tf.constant([1.0, -10.0], tf.float64)).numpy()
     array([ 8.41344746e-01, -7.61985302e-23])
     """
@@ -95,7 +89,6 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Te
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.leaky_relu([-2.0, 0.0, 3.0], alpha=0.5).numpy()
     array([-1.,  0.,  3.], dtype=float32)
     """
@@ -128,7 +121,6 @@ def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.silu([0.0, 1.0]).numpy()
     array([0.       , 0.7310586], dtype=float32)
     """

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.declare.conventions import RATIOS, Noted, conventional
 from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.ops.reduction.norms import reduce_euclidean_norm
@@ -43,7 +44,6 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.clip_by_value(tf.constant([-2.0, 0.5, 3.0]), -1.0, 1.0).numpy()
     array([-1. ,  0.5,  1. ], dtype=float32)
     """
@@ -59,6 +59,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
     return clipped
 
 
+@conventional(RATIOS)
 @diagnosed
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
     """Scale a tensor down where its Euclidean norm is greater than a limit.
@@ -83,7 +84,6 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.clip_by_norm(tf.constant([3.0, 4.0]), 2.5).numpy()
     array([1.5, 2. ], dtype=float32)
     """
@@ -135,7 +135,6 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.linalg.global_norm([tf.constant([3.0]), None, tf.constant([[4.0]])]))
     5.0
     """
@@ -147,6 +146,10 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
     return reduce_euclidean_norm(whole)
 
 
+@conventional(
+    RATIOS,
+    Noted("with a NaN anywhere all results are NaN; the scale then is a constant, as in TensorFlow"),
+)
 @diagnosed
 def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None) -> Any:
     """Scale many tensors down by one factor when their common Euclidean norm is greater than a limit.
@@ -172,7 +175,6 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> clipped, norm = tf.clip_by_global_norm([tf.constant([3.0]), None, tf.constant([4.0])], 1.0)
     >>> float(norm), clipped[0].numpy(), clipped[1]
     (5.0, array([0.6], dtype=float32), None)

@@ -7,6 +7,7 @@ from typing import Any
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.kernels.convolution import Geometry, output_sizes
 from gtape.ops.nn.correlation import correlate
 from gtape.ops.shape.spatial import channels_first, move_channels, paddings, rank, reshaped, steps
@@ -85,8 +86,10 @@ def convolution(
         More batch axes may lead.
     filters : tensor, shape [*window, channels / groups, output channels]
         Of the dtype of `input`. Filters with fewer channels than `input` make a grouped convolution.
-    strides, dilations : int or sequence of int, optional
-        Step from one output place, and from one tap of the filter, to the next; one for each spatial axis.
+    strides : int or sequence of int, optional
+        Step from one output place to the next; one for each spatial axis.
+    dilations : int or sequence of int, optional
+        Step from one tap of the filter to the next; one for each spatial axis.
     padding : {"VALID", "SAME"} or list of pairs
         Zeros around the input: none; enough for ceil(size / stride) output places; or, for each axis in the order of
         `data_format`, the numbers of zeros before and behind.
@@ -106,7 +109,6 @@ def convolution(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape([1.0, 2.0, 4.0, 8.0], [1, 4, 1])
     >>> tf.nn.convolution(x, tf.reshape([-1.0, 1.0], [2, 1, 1])).numpy().ravel()
     array([1., 2., 4.], dtype=float32)
@@ -119,6 +121,7 @@ def convolution(
 
 
 @diagnosed
+@documented_like(convolution)
 def conv1d(
     input: Any,
     filters: Any,
@@ -135,22 +138,16 @@ def conv1d(
     input : tensor, shape [batch, width, channels]
         More batch axes may lead.
     filters : tensor, shape [window, channels, output channels]
+    stride : int
+        Step from one output place to the next.
     data_format : {"NWC", "NCW"}
-    stride, padding, dilations, name
-        As for `convolution`.
 
     Returns
     -------
     Tensor, shape [batch, places, output channels]
 
-    Raises
-    ------
-    ValueError, gtape.errors.InvalidArgumentError
-        As from `convolution`.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape([1.0, 2.0, 4.0, 8.0], [1, 4, 1])
     >>> tf.nn.conv1d(x, tf.ones([3, 1, 1]), stride=1, padding="SAME").numpy().ravel()
     array([ 3.,  7., 14., 12.], dtype=float32)
@@ -159,6 +156,7 @@ def conv1d(
 
 
 @diagnosed
+@documented_like(convolution)
 def conv2d(
     input: Any,
     filters: Any,
@@ -181,21 +179,13 @@ def conv2d(
     padding : {"VALID", "SAME"} or list of pairs
         Pairs are ``[[0, 0], [top, bottom], [left, right], [0, 0]]``, in the order of `data_format`.
     data_format : {"NHWC", "NCHW"}
-    dilations, name
-        As for `convolution`.
 
     Returns
     -------
     Tensor, shape [batch, height, width, output channels]
 
-    Raises
-    ------
-    ValueError, gtape.errors.InvalidArgumentError
-        As from `convolution`.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape(tf.range(9.0), [1, 3, 3, 1])
     >>> tf.nn.conv2d(x, tf.ones([2, 2, 1, 1]), strides=1, padding="VALID")[0, :, :, 0].numpy()
     array([[ 8., 12.],
@@ -205,6 +195,7 @@ def conv2d(
 
 
 @diagnosed
+@documented_like(convolution)
 def conv3d(
     input: Any,
     filters: Any,
@@ -224,21 +215,13 @@ def conv3d(
     strides : int or sequence of int
         One, three, or five with 1 for the batch and the channels.
     data_format : {"NDHWC", "NCDHW"}
-    padding, dilations, name
-        As for `convolution`.
 
     Returns
     -------
     Tensor, shape [batch, depth, height, width, output channels]
 
-    Raises
-    ------
-    ValueError, gtape.errors.InvalidArgumentError
-        As from `convolution`.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.conv3d(tf.ones([1, 3, 3, 3, 1]), tf.ones([2, 2, 2, 1, 1]), strides=2, padding="VALID").numpy().ravel()
     array([8.], dtype=float32)
     """
@@ -246,6 +229,7 @@ def conv3d(
 
 
 @diagnosed
+@documented_like(conv2d)
 def atrous_conv2d(value: Any, filters: Any, rate: int, padding: Any, name: str | None = None) -> Tensor:
     """`conv2d` with holes between the taps of the filter: the same dilation along both axes.
 
@@ -255,21 +239,9 @@ def atrous_conv2d(value: Any, filters: Any, rate: int, padding: Any, name: str |
     filters : tensor, shape [height, width, channels, output channels]
     rate : int
         The dilation.
-    padding, name
-        As for `conv2d`.
-
-    Returns
-    -------
-    Tensor, shape [batch, height, width, output channels]
-
-    Raises
-    ------
-    ValueError, gtape.errors.InvalidArgumentError
-        As from `convolution`.
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape(tf.range(9.0), [1, 3, 3, 1])
     >>> tf.nn.atrous_conv2d(x, tf.ones([2, 2, 1, 1]), rate=2, padding="VALID").numpy().ravel()
     array([16.], dtype=float32)
@@ -278,6 +250,7 @@ def atrous_conv2d(value: Any, filters: Any, rate: int, padding: Any, name: str |
 
 
 @diagnosed
+@documented_like(conv2d)
 def depthwise_conv2d(
     input: Any,
     filter: Any,
@@ -291,24 +264,15 @@ def depthwise_conv2d(
 
     Parameters
     ----------
-    input : tensor, shape [batch, height, width, channels]
     filter : tensor, shape [height, width, channels, multiplier]
-    strides, padding, data_format, dilations, name
-        As for `conv2d`.
 
     Returns
     -------
     Tensor, shape [batch, height, width, channels * multiplier]
         The outputs of one channel are neighbours.
 
-    Raises
-    ------
-    ValueError, gtape.errors.InvalidArgumentError
-        As from `convolution`.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape([1.0, 10.0, 2.0, 20.0], [1, 1, 2, 2])
     >>> tf.nn.depthwise_conv2d(x, tf.ones([1, 2, 2, 1]), strides=[1, 1, 1, 1], padding="VALID").numpy().ravel()
     array([ 3., 30.], dtype=float32)
@@ -317,6 +281,7 @@ def depthwise_conv2d(
 
 
 @diagnosed
+@documented_like(conv2d)
 def separable_conv2d(
     input: Any,
     depthwise_filter: Any,
@@ -327,28 +292,15 @@ def separable_conv2d(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """`depthwise_conv2d`, then a linear mixture of the channels at each place.
+    """`depthwise_conv2d` with these strides and dilations, then a linear mixture of the channels at each place.
 
     Parameters
     ----------
-    input : tensor, shape [batch, height, width, channels]
     depthwise_filter : tensor, shape [height, width, channels, multiplier]
     pointwise_filter : tensor, shape [1, 1, channels * multiplier, output channels]
-    strides, padding, data_format, dilations, name
-        Of the first convolution: as for `conv2d`.
-
-    Returns
-    -------
-    Tensor, shape [batch, height, width, output channels]
-
-    Raises
-    ------
-    ValueError, gtape.errors.InvalidArgumentError
-        As from `convolution`.
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape([1.0, 10.0, 2.0, 20.0], [1, 1, 2, 2])
     >>> tf.nn.separable_conv2d(x, tf.ones([1, 2, 2, 1]), tf.ones([1, 1, 2, 1]), [1, 1, 1, 1], "VALID").numpy().ravel()
     array([33.], dtype=float32)

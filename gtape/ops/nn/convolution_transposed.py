@@ -6,9 +6,10 @@ from typing import Any, Protocol
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.kernels.convolution import Geometry, output_sizes
-from gtape.ops.nn.convolution import images_and_filters
+from gtape.ops.nn.convolution import atrous_conv2d, convolution, images_and_filters
 from gtape.ops.nn.correlation import correlate_input
 from gtape.ops.shape.spatial import move_channels, paddings, rank, steps
 from gtape.tensors.axes import static_ints
@@ -48,6 +49,7 @@ def _transposed(
 
 
 @diagnosed
+@documented_like(convolution)
 def conv_transpose(
     input: Any,
     filters: Any,
@@ -60,6 +62,8 @@ def conv_transpose(
 ) -> Tensor:
     """The transpose of `convolution`: the gradient of a convolution whose input has the shape `output_shape`.
 
+    The other arguments are those of this convolution.
+
     Parameters
     ----------
     input : tensor, shape [batch, *places, channels]
@@ -67,23 +71,13 @@ def conv_transpose(
         Of the dtype of `input`.
     output_shape : sequence of int
         All axes, in the order of `data_format`.
-    strides, padding, data_format, dilations, name
-        Of that convolution: as for `convolution`.
 
     Returns
     -------
     Tensor, shape `output_shape`
 
-    Raises
-    ------
-    ValueError
-        For lists of a wrong length.
-    gtape.errors.InvalidArgumentError
-        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape([1.0, 10.0], [1, 2, 1])
     >>> tf.nn.conv_transpose(x, tf.ones([2, 1, 1]), [1, 4, 1], strides=2).numpy().ravel()
     array([ 1.,  1., 10., 10.], dtype=float32)
@@ -123,24 +117,12 @@ def _over(n: int, summary: str, example: str) -> _Transposed:
     input : tensor, shape [batch, {space}, channels]
     filters : tensor, shape [{space}, output channels, channels]
     data_format : {{"{last}", "{second}"}}
-    output_shape, strides, padding, dilations, name
-        As for `conv_transpose`.
-
-    Returns
-    -------
-    Tensor, shape `output_shape`
-
-    Raises
-    ------
-    ValueError, gtape.errors.InvalidArgumentError
-        As from `conv_transpose`.
 
     Examples
     --------
-    >>> import gtape as tf
     {example}
     """
-    return diagnosed(function)
+    return diagnosed(documented_like(conv_transpose)(function))
 
 
 conv1d_transpose = _over(
@@ -168,6 +150,7 @@ conv3d_transpose = _over(
 
 
 @diagnosed
+@documented_like(atrous_conv2d)
 def atrous_conv2d_transpose(
     value: Any, filters: Any, output_shape: Any, rate: int, padding: Any, name: str | None = None
 ) -> Tensor:
@@ -178,21 +161,13 @@ def atrous_conv2d_transpose(
     value : tensor, shape [batch, height, width, channels]
     filters : tensor, shape [height, width, output channels, channels]
     output_shape : sequence of four int
-    rate, padding, name
-        As for `atrous_conv2d`.
 
     Returns
     -------
     Tensor, shape `output_shape`
 
-    Raises
-    ------
-    ValueError, gtape.errors.InvalidArgumentError
-        As from `conv_transpose`.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.ones([1, 1, 1, 1])
     >>> tf.nn.atrous_conv2d_transpose(x, tf.ones([1, 2, 1, 1]), [1, 1, 3, 1], rate=2, padding="VALID").numpy().ravel()
     array([1., 0., 1.], dtype=float32)

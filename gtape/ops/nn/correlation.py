@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from gtape.declare.conventions import PADDED
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import PRODUCT
 from gtape.kernels import convolution as kernels
@@ -24,7 +25,6 @@ __all__: list[str] = []
 _PARAMS = ("strides", "dilations", "padding", "groups")
 
 
-# ---------------------------------------------------------------------------------------------- leading axes
 #
 # A batched cotangent has leading axes. In images they join the axis of images; in a filter, or in the second images of
 # a product, they join the channels of each group.
@@ -122,8 +122,7 @@ _PLANE = _geometry((1, 2), (2, 1), ((0, 1), (1, 0)))
 _CUBE = _geometry((1, 1, 1), (1, 1, 1), ((0, 0), (0, 1), (0, 0)))
 
 correlate = primitive(
-    "correlate",
-    kernels.correlate,
+    "correlate", kernels.correlate,
     vjp=(
         lambda xp, g, y, x, w, **p: _input(xp, g, w, size=_space(x), **p),
         lambda xp, g, y, x, w, **p: _filter(xp, x, g, taps=_taps(w), **p),
@@ -133,10 +132,7 @@ correlate = primitive(
         lambda xp, t, y, x, w, **p: _correlate(xp, x, t, **p),
     ),
     reads=((1,), (0,)),  # of its own argument each rule needs the shape alone
-    params=_PARAMS,
-    batched=True,
-    rounding=PRODUCT,
-    public=False,
+    params=_PARAMS, batched=True, rounding=PRODUCT,
     samples=(
         (((1, 3, 1), (2, 1, 2)), _LINE),
         (((2, 4, 1), (3, 1, 1)), _STRIDED),
@@ -148,11 +144,11 @@ correlate = primitive(
         (((0, 3, 1), (2, 1, 1)), _LINE),
         (((1, 1, 1), (4, 1, 1)), _LINE),
     ),
-)
+    conventions=PADDED,
+)  # fmt: skip
 
 correlate_input = primitive(
-    "correlate_input",
-    kernels.correlate_input,
+    "correlate_input", kernels.correlate_input,
     vjp=(
         lambda xp, h, y, g, w, *, size, **p: _correlate(xp, h, w, **p),
         lambda xp, h, y, g, w, *, size, **p: _filter(xp, h, g, taps=_taps(w), **p),
@@ -161,11 +157,7 @@ correlate_input = primitive(
         lambda xp, t, y, g, w, **p: _input(xp, t, w, **p),
         lambda xp, t, y, g, w, **p: _input(xp, g, t, **p),
     ),
-    reads=((1,), (0,)),
-    params=("size", *_PARAMS),
-    batched=True,
-    rounding=PRODUCT,
-    public=False,
+    reads=((1,), (0,)), params=("size", *_PARAMS), batched=True, rounding=PRODUCT,
     samples=(
         (((1, 4, 2), (2, 1, 2)), {"size": (3,), **_LINE}),
         (((2, 2, 1), (3, 1, 1)), {"size": (4,), **_STRIDED}),
@@ -176,11 +168,11 @@ correlate_input = primitive(
         (((1, 2, 1, 2, 1), (1, 2, 1, 1, 1)), {"size": (2, 1, 2), **_CUBE}),
         (((0, 4, 1), (2, 1, 1)), {"size": (3,), **_LINE}),
     ),
-)
+    conventions=PADDED,
+)  # fmt: skip
 
 correlate_filter = primitive(
-    "correlate_filter",
-    kernels.correlate_filter,
+    "correlate_filter", kernels.correlate_filter,
     vjp=(
         lambda xp, h, y, x, g, *, taps, **p: _input(xp, g, h, size=_space(x), **p),
         lambda xp, h, y, x, g, *, taps, **p: _correlate(xp, x, h, **p),
@@ -189,11 +181,7 @@ correlate_filter = primitive(
         lambda xp, t, y, x, g, **p: _filter(xp, t, g, **p),
         lambda xp, t, y, x, g, **p: _filter(xp, x, t, **p),
     ),
-    reads=((1,), (0,)),
-    params=("taps", *_PARAMS),
-    batched=True,
-    rounding=PRODUCT,
-    public=False,
+    reads=((1,), (0,)), params=("taps", *_PARAMS), batched=True, rounding=PRODUCT,
     samples=(
         (((1, 3, 1), (1, 4, 2)), {"taps": (2,), **_LINE}),
         (((2, 4, 1), (2, 2, 1)), {"taps": (3,), **_STRIDED}),
@@ -204,4 +192,5 @@ correlate_filter = primitive(
         (((1, 2, 1, 2, 1), (1, 2, 1, 2, 1)), {"taps": (1, 2, 1), **_CUBE}),
         (((0, 3, 1), (0, 4, 1)), {"taps": (2,), **_LINE}),
     ),
-)
+    conventions=PADDED,
+)  # fmt: skip

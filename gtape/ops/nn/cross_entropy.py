@@ -8,7 +8,10 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import ENTROPIES, SUMMED, conventional
 from gtape.declare.primitives import REGISTRY, elementwise
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.kernels.pairs import add_pairs, log_pair, two_sum, wide
 from gtape.ops.nn.softmax import cross_entropy_op, logits_and_axis
 from gtape.ops.shape.broadcasting import broadcast_to_op
@@ -64,24 +67,18 @@ def _sigmoid_cross_entropy(z: Any, x: Any) -> Any:
 
 
 sigmoid_error = elementwise(
-    "sigmoid_error",
-    _sigmoid_error,
-    (-1, lambda xp, y, z, x: xp.sigmoid_slope(x)),
-    special=(0.0, 1.0),
-    ulps=4.0,
+    "sigmoid_error", _sigmoid_error, (-1, lambda xp, y, z, x: xp.sigmoid_slope(x)),
+    special=(0.0, 1.0), ulps=4.0,
     summary="sigmoid(x) - z.",
-    public=False,
-)
+)  # fmt: skip
 
 _sigmoid_cross_entropy_primitive = elementwise(
-    "sigmoid_cross_entropy",
-    _sigmoid_cross_entropy,
+    "sigmoid_cross_entropy", _sigmoid_cross_entropy,
     (lambda xp, y, z, x: -x, lambda xp, y, z, x: xp.sigmoid_error(z, x)),
-    special=(0.0, 1.0),
-    ulps=4.0,
+    special=(0.0, 1.0), ulps=4.0,
     summary="Cross-entropy of a label z and a logit x: softplus(x) - x z.",
-    public=False,
-)
+    conventions=(ENTROPIES, SUMMED),
+)  # fmt: skip
 
 
 @diagnosed
@@ -109,14 +106,13 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.softmax_cross_entropy_with_logits([[0.0, 1.0]], [[1000.0, 0.0]]).numpy()
     array([1000.], dtype=float32)
     """
     labels, logits = _labels_like(labels, logits)
     if labels._layout.shape != logits._layout.shape:
         try:
-            shape = np.broadcast_shapes(labels._layout.shape, logits._layout.shape)
+            shape = broadcast_shapes(labels._layout.shape, logits._layout.shape)
         except ValueError:
             raise errors.InvalidArgumentError(
                 f"softmax_cross_entropy_with_logits: logits and labels must be broadcastable: "
@@ -160,7 +156,6 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.sparse_softmax_cross_entropy_with_logits([1], [[1000.0, 0.0]]).numpy()
     array([1000.], dtype=float32)
     """
@@ -218,7 +213,6 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.sigmoid_cross_entropy_with_logits([1.0, 0.0], [1000.0, 1000.0]).numpy()
     array([   0., 1000.], dtype=float32)
     """
@@ -229,20 +223,16 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
     return _sigmoid_cross_entropy_primitive(z, x)
 
 
+@conventional(ENTROPIES, SUMMED)
 @diagnosed
+@documented_like(sigmoid_cross_entropy_with_logits)
 def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any, name: str | None = None) -> Tensor:
     """`sigmoid_cross_entropy_with_logits` with the positive class weighted.
 
     Parameters
     ----------
-    labels, logits, name
-        As for `sigmoid_cross_entropy_with_logits`.
     pos_weight : tensor or number
         Factor of the term of the positive class.
-
-    Returns
-    -------
-    Tensor, shape of `logits`
 
     Raises
     ------
@@ -251,7 +241,6 @@ def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.weighted_cross_entropy_with_logits([1.0], [-1000.0], 2.0).numpy()
     array([2000.], dtype=float32)
     """

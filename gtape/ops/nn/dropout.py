@@ -63,7 +63,6 @@ def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.random.set_seed(1)
     >>> y = tf.nn.dropout(tf.ones([1000]), rate=0.5, seed=2)
     >>> set(y.numpy().tolist()) == {0.0, 2.0}

@@ -40,7 +40,6 @@ def l2_loss(t: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.l2_loss([3.0, 4.0]).numpy()
     np.float32(12.5)
     """
@@ -75,7 +74,6 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.bias_add([[1.0, 2.0]], [10.0, 20.0]).numpy()
     array([[11., 22.]], dtype=float32)
     """
@@ -124,7 +122,6 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.l2_normalize([3.0, 4.0]).numpy()
     array([0.6, 0.8], dtype=float32)
     """
@@ -171,7 +168,6 @@ def moments(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> mean, variance = tf.nn.moments(tf.constant([1.0, 3.0]), axes=[0])
     >>> mean.numpy(), variance.numpy()
     (np.float32(2.0), np.float32(1.0))
@@ -232,7 +228,6 @@ def embedding_lookup(params: Any, ids: Any, max_norm: float | None = None, name:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.embedding_lookup(tf.constant([[1.0], [2.0]]), [1, 1, 0]).numpy()
     array([[2.],
            [2.],

@@ -42,7 +42,6 @@ def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = Fal
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.log_poisson_loss([2.0], [0.0]).numpy()
     array([1.], dtype=float32)
     """
@@ -89,7 +88,6 @@ def compute_average_loss(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.compute_average_loss([1.0, 2.0], global_batch_size=4).numpy()
     np.float32(0.75)
     """

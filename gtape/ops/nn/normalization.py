@@ -8,7 +8,10 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import DEVIATIONS, RATIOS, conventional
 from gtape.declare.primitives import REGISTRY
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.ops.nn.correlation import correlate
 from gtape.ops.reduction.sums import sum_op
 from gtape.ops.shape.spatial import rank, reshaped
@@ -22,6 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@conventional(DEVIATIONS)
 @diagnosed
 def batch_normalization(
     x: Any, mean: Any, variance: Any, offset: Any, scale: Any, variance_epsilon: Any, name: str | None = None
@@ -49,7 +53,6 @@ def batch_normalization(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.batch_normalization([1.0, 3.0], 2.0, 4.0, None, 10.0, 0.0).numpy()
     array([-5.,  5.], dtype=float32)
     """
@@ -62,6 +65,7 @@ def batch_normalization(
     return y if offset is None else y + offset
 
 
+@conventional(RATIOS)
 @diagnosed
 def local_response_normalization(
     input: Any, depth_radius: int = 5, bias: float = 1, alpha: float = 1, beta: float = 0.5, name: str | None = None
@@ -86,7 +90,6 @@ def local_response_normalization(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.local_response_normalization([[[[3.0, 4.0]]]], bias=0.0).numpy()
     array([[[[0.6, 0.8]]]], dtype=float32)
     """
@@ -107,28 +110,14 @@ def local_response_normalization(
 
 
 @diagnosed
+@documented_like(local_response_normalization)
 def lrn(
     input: Any, depth_radius: int = 5, bias: float = 1, alpha: float = 1, beta: float = 0.5, name: str | None = None
 ) -> Tensor:
     """`local_response_normalization` under its short name.
 
-    Parameters
-    ----------
-    input, depth_radius, bias, alpha, beta, name
-        As for `local_response_normalization`.
-
-    Returns
-    -------
-    Tensor, shape of `input`
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        As from `local_response_normalization`.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.lrn([[[[3.0, 4.0]]]], bias=0.0).numpy()
     array([[[[0.6, 0.8]]]], dtype=float32)
     """
@@ -161,7 +150,6 @@ def weighted_moments(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> mean, variance = tf.nn.weighted_moments(tf.constant([1.0, 4.0]), axes=[0], frequency_weights=[2.0, 1.0])
     >>> mean.numpy(), variance.numpy()
     (np.float32(2.0), np.float32(2.0))
@@ -170,7 +158,7 @@ def weighted_moments(
     w = as_operand(frequency_weights, x)
     if w._layout.dtype != x._layout.dtype:
         w = REGISTRY["cast"](w, dtype=x._layout.dtype)
-    shape = np.broadcast_shapes(x._layout.shape, w._layout.shape)
+    shape = broadcast_shapes(x._layout.shape, w._layout.shape)
     whole = w if w._layout.shape == shape else REGISTRY["broadcast_to"](w, shape=shape)
     axis = axes_of(axes, len(shape))
     total = sum_op(whole, axis=axis, keepdims=True)
@@ -211,7 +199,6 @@ def sufficient_statistics(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> count, total, squares, _ = tf.nn.sufficient_statistics(tf.constant([1.0, 3.0]), axes=[0])
     >>> count.numpy(), total.numpy(), squares.numpy()
     (np.float32(2.0), np.float32(4.0), np.float32(10.0))
@@ -252,7 +239,6 @@ def normalize_moments(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> mean, variance = tf.nn.normalize_moments(2.0, 4.0, 10.0, None)
     >>> mean.numpy(), variance.numpy()
     (np.float32(2.0), np.float32(1.0))

@@ -54,7 +54,6 @@ def extract_patches(images: Any, sizes: Any, strides: Any, rates: Any, padding: 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape(tf.range(9.0), [1, 3, 3, 1])
     >>> tf.image.extract_patches(x, [1, 2, 2, 1], [1, 1, 1, 1], [1, 1, 1, 1], "VALID")[0, 0].numpy()
     array([[0., 1., 3., 4.],

@@ -14,7 +14,9 @@ import numpy as np
 
 from gtape import dtypes, errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
+from gtape.declare.conventions import shows_kinks_of
 from gtape.declare.primitives import REGISTRY
 from gtape.ops.nn.correlation import correlate
 from gtape.ops.nn.pooling_windows import Padding, Sizes, Windows, along, counts_inside, read_windows, window_argmax
@@ -26,9 +28,6 @@ __all__ = [
     "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d",
     "max_pool_with_argmax", "pool",
 ]  # fmt: skip
-
-
-# ---------------------------------------------------------------------------------------------- the two kinds
 
 
 def _argmax(x: Tensor, first: bool, w: Windows, op: str) -> Tensor:
@@ -131,7 +130,6 @@ def max_pool(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape([1.0, 3.0, 2.0, 2.0], [1, 4, 1])
     >>> tf.nn.max_pool(x, ksize=2, strides=2, padding="VALID").numpy().ravel()
     array([3., 2.], dtype=float32)
@@ -145,9 +143,9 @@ class _Pool(Protocol):
     ) -> Tensor: ...
 
 
-def _over(n: int, pooled: Callable[..., Tensor], whole: str, summary: str, example: str) -> _Pool:
-    """The pool over `n` spatial axes; `whole` names the function for any number of axes."""
-    op, axes = f"{whole}{n}d", "DHW"[3 - n :]
+def _over(n: int, pooled: Callable[..., Tensor], whole: Callable[..., Tensor], summary: str, example: str) -> _Pool:
+    """The pool over `n` spatial axes; `whole` is the function for any number of axes."""
+    op, axes = f"{whole.__name__}{n}d", "DHW"[3 - n :]
     last, second = f"N{axes}C", f"NC{axes}"
 
     def function(
@@ -162,40 +160,33 @@ def _over(n: int, pooled: Callable[..., Tensor], whole: str, summary: str, examp
     Parameters
     ----------
     input : tensor, shape {shape}
-    ksize, strides, padding, name
-        As for `{whole}`.
     data_format : {{"{last}", "{second}"}}
 
     Returns
     -------
     Tensor, shape {shape}
 
-    Raises
-    ------
-    ValueError, gtape.errors.InvalidArgumentError
-        As from `{whole}`.
-
     Examples
     --------
-    >>> import gtape as tf
     {example}
     """
-    return diagnosed(function)
+    return diagnosed(documented_like(whole)(function))
 
 
 max_pool1d = _over(
     1,
     _max,
-    "max_pool",
+    max_pool,
     "The greatest element of each window along one axis.",
     """>>> x = tf.reshape([1.0, 3.0, 2.0], [1, 3, 1])
     >>> tf.nn.max_pool1d(x, ksize=2, strides=1, padding="SAME").numpy().ravel()
     array([3., 3., 2.], dtype=float32)""",
 )
+shows_kinks_of(window_argmax, lambda f, x: f(x[None, :, None], 2, 2, "VALID"))(max_pool1d)
 max_pool2d = _over(
     2,
     _max,
-    "max_pool",
+    max_pool,
     "The greatest element of each window of an image.",
     """>>> x = tf.reshape(tf.range(16.0), [1, 4, 4, 1])
     >>> tf.nn.max_pool2d(x, ksize=2, strides=2, padding="VALID")[0, :, :, 0].numpy()
@@ -205,7 +196,7 @@ max_pool2d = _over(
 max_pool3d = _over(
     3,
     _max,
-    "max_pool",
+    max_pool,
     "The greatest element of each window of a volume.",
     """>>> x = tf.reshape(tf.range(8.0), [1, 2, 2, 2, 1])
     >>> tf.nn.max_pool3d(x, ksize=2, strides=2, padding="VALID").numpy().ravel()
@@ -221,6 +212,7 @@ class MaxPoolWithArgmax(NamedTuple):
 
 
 @diagnosed
+@documented_like(max_pool)
 def max_pool_with_argmax(
     input: Any,
     ksize: Any,
@@ -236,8 +228,6 @@ def max_pool_with_argmax(
     Parameters
     ----------
     input : tensor, shape [batch, height, width, channels]
-    ksize, strides, padding, name
-        As for `max_pool`.
     data_format : {"NHWC"}
     output_dtype : dtype
         Of `argmax`: int32 or int64.
@@ -257,7 +247,6 @@ def max_pool_with_argmax(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> y, at = tf.nn.max_pool_with_argmax(tf.reshape([1.0, 3.0], [1, 1, 2, 1]), [1, 2], 1, "VALID")
     >>> y.numpy().ravel(), at.numpy().ravel()
     (array([3.], dtype=float32), array([1]))
@@ -274,6 +263,7 @@ def max_pool_with_argmax(
 
 
 @diagnosed
+@documented_like(max_pool)
 def avg_pool(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
 ) -> Tensor:
@@ -286,8 +276,6 @@ def avg_pool(
         As for `max_pool`, but the channels have no window.
     padding : {"VALID", "SAME"}
         Which windows there are; elements outside the input do not count.
-    data_format : str, optional
-        As for `max_pool`.
 
     Returns
     -------
@@ -295,12 +283,13 @@ def avg_pool(
 
     Raises
     ------
-    ValueError, gtape.errors.InvalidArgumentError
-        As from `max_pool`; for a list as `padding`, too.
+    ValueError
+        For lists of a wrong length, and for a list as `padding`.
+    gtape.errors.InvalidArgumentError
+        For an unknown `data_format` or `padding`, or when a window does not fit the input.
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape([1.0, 3.0, 2.0], [1, 3, 1])
     >>> tf.nn.avg_pool(x, ksize=2, strides=2, padding="SAME").numpy().ravel()
     array([2., 2.], dtype=float32)
@@ -311,7 +300,7 @@ def avg_pool(
 avg_pool1d = _over(
     1,
     _mean,
-    "avg_pool",
+    avg_pool,
     "The mean of each window along one axis.",
     """>>> x = tf.reshape([1.0, 3.0, 2.0], [1, 3, 1])
     >>> tf.nn.avg_pool1d(x, ksize=2, strides=1, padding="VALID").numpy().ravel()
@@ -320,7 +309,7 @@ avg_pool1d = _over(
 avg_pool2d = _over(
     2,
     _mean,
-    "avg_pool",
+    avg_pool,
     "The mean of each window of an image.",
     """>>> x = tf.reshape(tf.range(16.0), [1, 4, 4, 1])
     >>> tf.nn.avg_pool2d(x, ksize=2, strides=2, padding="VALID")[0, :, :, 0].numpy()
@@ -330,7 +319,7 @@ avg_pool2d = _over(
 avg_pool3d = _over(
     3,
     _mean,
-    "avg_pool",
+    avg_pool,
     "The mean of each window of a volume.",
     """>>> x = tf.reshape(tf.range(8.0), [1, 2, 2, 2, 1])
     >>> tf.nn.avg_pool3d(x, ksize=2, strides=2, padding="VALID").numpy().ravel()
@@ -373,7 +362,6 @@ def pool(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape([1.0, 3.0, 2.0, 5.0], [1, 4, 1])
     >>> tf.nn.pool(x, [2], "AVG", dilations=[2]).numpy().ravel()
     array([1.5, 4. ], dtype=float32)

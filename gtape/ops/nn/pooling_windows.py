@@ -10,6 +10,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.shown import shown
+from gtape.declare.conventions import TIED, Noted
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import EXACT
 from gtape.kernels.convolution import Geometry, output_sizes
@@ -78,14 +79,8 @@ def _line(window: int, stride: int, dilation: int, padding: tuple[int, int]) -> 
 
 
 window_argmax = primitive(
-    "window_argmax",
-    _window_argmax,
-    (None,),
-    (None,),
-    params=_PARAMS,
-    kinks=("two elements of a window are equal",),
-    rounding=EXACT,
-    public=False,
+    "window_argmax", _window_argmax, (None,), (None,),
+    params=_PARAMS, kinks=("two elements of a window are equal",), rounding=EXACT,
     samples=(
         (((4,),), _line(2, 2, 1, (0, 0))),
         (((5,),), _line(3, 2, 1, (1, 1))),
@@ -94,7 +89,8 @@ window_argmax = primitive(
         (((3, 3),), {"window": (2, 2), "strides": (1, 1), "dilations": (1, 1), "padding": ((0, 0), (0, 0))}),
         (((0, 3),), {"window": (1, 2), "strides": (1, 1), "dilations": (1, 1), "padding": ((0, 0), (0, 0))}),
     ),
-)
+    conventions=(TIED, Noted("a window with a NaN is NaN; its derivative goes to the NaN")),
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- arguments

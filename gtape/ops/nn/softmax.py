@@ -16,6 +16,8 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import ENTROPIES, EXPONENTIALS, SUMMED
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import stable
 from gtape.tensors.axes import shape_of
@@ -198,33 +200,26 @@ _ONE = (
 _TWO = tuple(((shapes[0], shapes[0]), params) for shapes, params in _ONE)
 
 softmax_op = primitive(
-    "softmax",
-    _softmax,
+    "softmax", _softmax,
     vjp=(lambda xp, g, y, x, *, axis: y * xp.softmax_center(x, g, axis=axis),),
     jvp=(lambda xp, t, y, x, *, axis: y * xp.softmax_center(x, t, axis=axis),),
-    params=("axis",),
-    batched=True,
-    public=False,
-    rounding=stable(4, wide=True),
+    params=("axis",), batched=True, rounding=stable(4, wide=True),
     samples=_ONE,
-)
+    conventions=EXPONENTIALS,
+    rewrites=((("log", ("softmax", "X")), "log(softmax(x)) is gtape.nn.log_softmax(x)"),),
+)  # fmt: skip
 
 log_softmax_op = primitive(
-    "log_softmax",
-    _log_softmax,
+    "log_softmax", _log_softmax,
     vjp=(lambda xp, g, y, x, *, axis: xp.softmax_spread(x, g, axis=axis),),
     jvp=(lambda xp, t, y, x, *, axis: xp.softmax_center(x, t, axis=axis),),
-    reads=((0,),),
-    params=("axis",),
-    batched=True,
-    public=False,
-    rounding=stable(4, wide=True),
+    reads=((0,),), params=("axis",), batched=True, rounding=stable(4, wide=True),
     samples=_ONE,
-)
+    conventions=EXPONENTIALS,
+)  # fmt: skip
 
 _softmax_center = primitive(
-    "softmax_center",
-    _center,
+    "softmax_center", _center,
     vjp=(
         lambda xp, h, y, x, g, *, axis: _curved(xp, x, h, g, axis),
         lambda xp, h, y, x, g, *, axis: xp.softmax_spread(x, h, axis=axis),
@@ -235,17 +230,13 @@ _softmax_center = primitive(
         ),
         lambda xp, t, y, x, g, *, axis: xp.softmax_center(x, t, axis=axis),
     ),
-    reads=((0, 1), (0,)),
-    params=("axis",),
-    batched=True,
-    public=False,
-    rounding=stable(4, 4, by=_center_terms, wide=True),
+    reads=((0, 1), (0,)), params=("axis",), batched=True, rounding=stable(4, 4, by=_center_terms, feeds=1, wide=True),
     samples=_TWO,
-)
+    conventions=(EXPONENTIALS, SUMMED),
+)  # fmt: skip
 
 _softmax_spread = primitive(
-    "softmax_spread",
-    _spread,
+    "softmax_spread", _spread,
     vjp=(
         lambda xp, g, y, x, h, *, axis: _curved(xp, x, h, g, axis),
         lambda xp, g, y, x, h, *, axis: xp.softmax_center(x, g, axis=axis),
@@ -254,17 +245,13 @@ _softmax_spread = primitive(
         lambda xp, t, y, x, h, *, axis: _curved(xp, x, h, t, axis),
         lambda xp, t, y, x, h, *, axis: xp.softmax_spread(x, t, axis=axis),
     ),
-    reads=((0, 1), (0,)),
-    params=("axis",),
-    batched=True,
-    public=False,
-    rounding=stable(4, 4, by=_spread_terms, wide=True),
+    reads=((0, 1), (0,)), params=("axis",), batched=True, rounding=stable(4, 4, by=_spread_terms, feeds=1, wide=True),
     samples=_TWO,
-)
+    conventions=(EXPONENTIALS, SUMMED),
+)  # fmt: skip
 
 cross_entropy_op = primitive(
-    "cross_entropy",
-    _cross_entropy,
+    "cross_entropy", _cross_entropy,
     vjp=(
         lambda xp, g, y, labels, logits, *, axis: -_kept(xp, g, axis) * xp.log_softmax(logits, axis=axis),
         lambda xp, g, y, labels, logits, *, axis: -_kept(xp, g, axis) * xp.softmax_spread(logits, labels, axis=axis),
@@ -275,13 +262,10 @@ cross_entropy_op = primitive(
             -xp.sum(t * xp.softmax_spread(logits, labels, axis=axis), axis=(axis,), keepdims=False)
         ),
     ),
-    reads=((1,), (0, 1)),
-    params=("axis",),
-    batched=True,
-    public=False,
-    rounding=stable(4, 4, wide=True),
+    reads=((1,), (0, 1)), params=("axis",), batched=True, rounding=stable(4, 4, wide=True),
     samples=_TWO,
-)
+    conventions=(ENTROPIES, SUMMED),
+)  # fmt: skip
 
 
 def logits_and_axis(x: Any, axis: Any, op: str) -> tuple[Tensor, int]:
@@ -318,7 +302,6 @@ def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.softmax([0.0, 0.0]).numpy()
     array([0.5, 0.5], dtype=float32)
     """
@@ -327,26 +310,12 @@ def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
 
 
 @diagnosed
+@documented_like(softmax)
 def log_softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
     """Logarithm of `softmax`, accurate where `softmax` is nearly 0 or nearly 1.
 
-    Parameters
-    ----------
-    logits, axis, name
-        As for `softmax`.
-
-    Returns
-    -------
-    Tensor, shape of `logits`
-
-    Raises
-    ------
-    gtape.errors.InvalidArgumentError
-        When `axis` is out of range.
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.log_softmax([0.0, 1000.0]).numpy()
     array([-1000.,     0.], dtype=float32)
     """

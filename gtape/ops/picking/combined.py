@@ -35,10 +35,6 @@ def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name:
     shape, tensor_dtype : optional
         Checked when given.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     ValueError
@@ -48,7 +44,6 @@ def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.accumulate_n([tf.constant([1.0, 2.0]), tf.constant([3.0, 4.0])]).numpy()
     array([4., 6.], dtype=float32)
     """
@@ -84,7 +79,6 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.scalar_mul(2.0, [1.0, 2.0]).numpy()
     array([2., 4.], dtype=float32)
     """
@@ -118,7 +112,6 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.math.polyval([2.0, 0.0, 1.0], 3.0))
     19.0
     """
@@ -154,7 +147,6 @@ def round(x: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.round([0.5, 1.5, 2.6]).numpy()
     array([0., 2., 3.], dtype=float32)
     """
@@ -183,7 +175,6 @@ def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.math.nextafter(tf.constant(1.0, tf.float64), 2.0)) - 1.0
     2.220446049250313e-16
     """
@@ -235,7 +226,6 @@ def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> bool(tf.math.is_non_decreasing([1.0, 1.0, 2.0]))
     True
     """
@@ -249,7 +239,6 @@ def is_strictly_increasing(x: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> bool(tf.math.is_strictly_increasing([1.0, 1.0, 2.0]))
     False
     """
@@ -271,7 +260,6 @@ def zero_fraction(value: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.math.zero_fraction([0.0, 1.0, 2.0, 0.0]))
     0.5
     """
@@ -304,7 +292,6 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.in_top_k([1, 0], [[0.1, 0.5, 0.4], [0.2, 0.5, 0.3]], 2).numpy()
     array([ True, False])
     """

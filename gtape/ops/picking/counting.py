@@ -79,7 +79,6 @@ def bincount(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.bincount([1, 1, 3]).numpy()
     array([0, 2, 0, 1], dtype=int32)
     >>> tf.math.bincount([1, 1, 3], weights=[0.5, 1.0, 2.0]).numpy()
@@ -157,7 +156,6 @@ def confusion_matrix(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.confusion_matrix([0, 1, 1], [0, 1, 0]).numpy()
     array([[1, 0],
            [1, 1]], dtype=int32)
@@ -230,7 +228,6 @@ def histogram_fixed_width_bins(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.histogram_fixed_width_bins([-1.0, 0.0, 1.5, 15.0], [0.0, 5.0], nbins=5).numpy()
     array([0, 0, 1, 4], dtype=int32)
     """
@@ -254,7 +251,6 @@ def histogram_fixed_width(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.histogram_fixed_width([-1.0, 0.0, 1.5, 2.0, 5.0, 15.0], [0.0, 5.0], nbins=5).numpy()
     array([2, 1, 1, 0, 2], dtype=int32)
     """
@@ -286,7 +282,6 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.invert_permutation([2, 0, 1]).numpy()
     array([1, 2, 0], dtype=int32)
     """
@@ -326,7 +321,6 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.sequence_mask([1, 3]).numpy()
     array([[ True, False, False],
            [ True,  True,  True]])
@@ -377,7 +371,6 @@ def searchsorted(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.searchsorted([1.0, 3.0, 5.0], [0.0, 3.0, 6.0]).numpy()
     array([0, 1, 3], dtype=int32)
     """

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
+from gtape.declare.conventions import NOT_TAKEN, SUMMED
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import EXACT, SUM
 from gtape.engine.sparse import SparseCotangent
@@ -68,56 +70,36 @@ _SOME = np.array([2, 0, 2])
 _TABLE = np.array([[0, 1], [1, 1]])
 
 _gather_rows = primitive(
-    "gather_rows",
-    _gather_kernel,
+    "gather_rows", _gather_kernel,
     (lambda xp, g, y, x, indices, *, axis, size: _gather_rows_vjp(xp, g, indices, axis, size), None),
     (lambda xp, t, y, x, indices, *, axis, size: xp.gather(t, indices, axis=axis, size=size), None),
-    reads=((1,), ()),
-    params=("axis", "size"),
-    batched=True,
-    selects=True,
-    sparse=_as_slices,
-    rounding=EXACT,
+    reads=((1,), ()), params=("axis", "size"), batched=True, selects=True, sparse=_as_slices, rounding=EXACT,
     complex=True,
-    public=False,
     samples=(
         (((3,), _SOME), {"axis": -1, "size": 3}),
         (((3, 2), _SOME), {"axis": -2, "size": 3}),
         (((2, 2), _TABLE), {"axis": -2, "size": 2}),
         (((3,), np.array(1)), {"axis": -1, "size": 3}),
     ),
-)
+)  # fmt: skip
 _scatter_rows = primitive(
-    "scatter_rows",
-    scatter_rows_kernel,
+    "scatter_rows", scatter_rows_kernel,
     (lambda xp, g, y, x, indices, *, size: xp.gather(g, indices, axis=_row_axis(x, indices), size=size), None),
     (lambda xp, t, y, x, indices, *, size: xp.scatter(t, indices, axis=_row_axis(x, indices), size=size), None),
-    reads=((1,), ()),
-    params=("size",),
-    batched=True,
-    complex=True,
-    rounding=SUM,
-    public=False,
+    reads=((1,), ()), params=("size",), batched=True, complex=True, rounding=SUM,
     samples=(
         (((3,), _SOME), {"size": 3}),
         (((3, 2), _SOME), {"size": 4}),
         (((2, 2, 2), _TABLE), {"size": 2}),
         (((), np.array(1)), {"size": 3}),
     ),
-)
+    conventions=SUMMED,
+)  # fmt: skip
 _gather = primitive(
-    "gather",
-    _gather_kernel,
+    "gather", _gather_kernel,
     (lambda xp, g, y, x, indices, *, axis, size: xp.scatter(g, indices, axis=axis, size=size), None),
     (lambda xp, t, y, x, indices, *, axis, size: xp.gather(t, indices, axis=axis, size=size), None),
-    reads=((1,), ()),
-    params=("axis", "size"),
-    batched=True,
-    selects=True,
-    role="move",
-    rounding=EXACT,
-    complex=True,
-    public=False,
+    reads=((1,), ()), params=("axis", "size"), batched=True, selects=True, role="move", rounding=EXACT, complex=True,
     samples=(
         (((3,), _SOME), {"axis": -1, "size": 3}),
         (((2, 3), _SOME), {"axis": -1, "size": 3}),
@@ -125,25 +107,21 @@ _gather = primitive(
         (((2, 3), np.array(1)), {"axis": -1, "size": 3}),
         (((3,), np.zeros(0, np.int64)), {"axis": -1, "size": 3}),
     ),
-)
+    conventions=NOT_TAKEN,
+)  # fmt: skip
 _scatter = primitive(
-    "scatter",
-    _scatter_kernel,
+    "scatter", _scatter_kernel,
     (lambda xp, g, y, x, indices, *, axis, size: xp.gather(g, indices, axis=axis, size=size), None),
     (lambda xp, t, y, x, indices, *, axis, size: xp.scatter(t, indices, axis=axis, size=size), None),
-    reads=((1,), ()),
-    params=("axis", "size"),
-    batched=True,
-    complex=True,
-    rounding=SUM,
-    public=False,
+    reads=((1,), ()), params=("axis", "size"), batched=True, complex=True, rounding=SUM,
     samples=(
         (((3,), _SOME), {"axis": -1, "size": 3}),
         (((2, 3), _SOME), {"axis": -1, "size": 3}),
         (((2, 2, 2), _TABLE), {"axis": -2, "size": 2}),
         (((2,), np.array(1)), {"axis": -1, "size": 3}),
     ),
-)
+    conventions=SUMMED,
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- public functions
@@ -207,7 +185,6 @@ def gather(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.gather([10.0, 20.0, 30.0], [2, 0]).numpy()
     array([30., 10.], dtype=float32)
     """
@@ -278,6 +255,7 @@ def rows_inside(at: Any, shape: tuple[int, ...], policy: str, what: str) -> tupl
 
 
 @diagnosed
+@documented_like(gather)
 def gather_nd(
     params: Any, indices: Any, batch_dims: Any = 0, name: str | None = None, bad_indices_policy: str = ""
 ) -> Tensor:
@@ -288,8 +266,6 @@ def gather_nd(
     params : tensor
     indices : integer tensor, shape (..., k)
         Each row indexes the first k axes (after the batch axes).
-    batch_dims : int
-        As for `gather`.
     bad_indices_policy : {"", "DEFAULT", "ERROR", "IGNORE"}
         With "IGNORE", an index out of range gives zeros.
 
@@ -305,7 +281,6 @@ def gather_nd(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.gather_nd([[1.0, 2.0], [3.0, 4.0]], [[0, 1], [1, 0]]).numpy()
     array([2., 3.], dtype=float32)
     """
@@ -350,10 +325,6 @@ def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_
     axis : int, optional
         0 by default.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     ValueError
@@ -361,7 +332,6 @@ def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.boolean_mask([1.0, 2.0, 3.0], [True, False, True]).numpy()
     array([1., 3.], dtype=float32)
     """

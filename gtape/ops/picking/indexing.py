@@ -54,17 +54,10 @@ _KEYS: tuple[Any, ...] = (
 )
 
 _strided_slice = linear(
-    "strided_slice",
-    _strided_slice_kernel,
-    _strided_slice_rule,
-    params=("key",),
-    batched=True,
-    selects=True,
-    role="move",
-    rounding=EXACT,
-    public=False,
+    "strided_slice", _strided_slice_kernel, _strided_slice_rule,
+    params=("key",), batched=True, selects=True, role="move", rounding=EXACT,
     samples=_KEYS,
-)
+)  # fmt: skip
 
 
 def _place_kernel(g: Any, *, key: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
@@ -74,20 +67,15 @@ def _place_kernel(g: Any, *, key: tuple[Any, ...], shape: tuple[int, ...]) -> An
 
 
 _place = linear(
-    "place",
-    _place_kernel,
-    lambda xp, g, x, *, key, shape: xp.strided_slice(g, key=key),
-    params=("key", "shape"),
-    batched=True,
-    rounding=EXACT,
-    public=False,
+    "place", _place_kernel, lambda xp, g, x, *, key, shape: xp.strided_slice(g, key=key),
+    params=("key", "shape"), batched=True, rounding=EXACT,
     samples=(
         (((),), {"key": (1,), "shape": (3,)}),
         (((2,),), {"key": ((1, 3, 1),), "shape": (4,)}),
         (((2,),), {"key": (0, (0, 3, 2)), "shape": (2, 3)}),
         (((2, 1),), {"key": (_ALL, None, 2), "shape": (2, 3)}),
     ),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- brackets
@@ -203,10 +191,6 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
     begin, size : sequence of int
         Start and size of the block along each axis; size -1 takes the rest.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -214,7 +198,6 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.slice([1, 2, 3], [1], [-1]).numpy()
     array([2, 3], dtype=int32)
     """
@@ -270,7 +253,6 @@ def strided_slice(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.strided_slice([1, 2, 3, 4], [3], [0], [-2]).numpy()
     array([4, 2], dtype=int32)
     """

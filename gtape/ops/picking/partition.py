@@ -50,7 +50,6 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: Any, name: str
 
     Examples
     --------
-    >>> import gtape as tf
     >>> [p.numpy().tolist() for p in tf.dynamic_partition([1.0, 2.0, 3.0], [1, 0, 1], 2)]
     [[2.0], [1.0, 3.0]]
     """
@@ -96,7 +95,6 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.dynamic_stitch([[0, 2], [1]], [[1.0, 2.0], [5.0]]).numpy()
     array([1., 5., 2.], dtype=float32)
     """
@@ -142,10 +140,6 @@ def reverse_sequence(
     batch_axis : int, optional
         0 by default.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     TypeError
@@ -155,7 +149,6 @@ def reverse_sequence(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.reverse_sequence([[1, 2, 3], [4, 5, 6]], [2, 3], seq_axis=1).numpy()
     array([[2, 1, 3],
            [6, 5, 4]], dtype=int32)
@@ -242,7 +235,6 @@ def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Uniq
 
     Examples
     --------
-    >>> import gtape as tf
     >>> y, idx = tf.unique([7.0, 2.0, 7.0])
     >>> y.numpy(), idx.numpy()
     (array([7., 2.], dtype=float32), array([0, 1, 0], dtype=int32))
@@ -265,7 +257,6 @@ def unique_with_counts(x: Any, out_idx: Any = dtypes.int32, name: str | None = N
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.unique_with_counts([7.0, 2.0, 7.0]).count.numpy()
     array([2, 1], dtype=int32)
     """

@@ -64,10 +64,6 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str =
     bad_indices_policy : {"", "DEFAULT", "ERROR", "IGNORE"}
         With "IGNORE", updates with an index out of range are dropped.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -75,7 +71,6 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str =
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.scatter_nd([[1], [1]], [1.0, 2.0], [3]).numpy()
     array([0., 3., 0.], dtype=float32)
     """
@@ -113,7 +108,6 @@ def tensor_scatter_nd_add(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.tensor_scatter_nd_add([1.0, 2.0], [[0]], [5.0]).numpy()
     array([6., 2.], dtype=float32)
     """
@@ -131,7 +125,6 @@ def tensor_scatter_nd_sub(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.tensor_scatter_nd_sub([1.0, 2.0], [[0]], [5.0]).numpy()
     array([-4.,  2.], dtype=float32)
     """
@@ -147,7 +140,6 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.tensor_scatter_nd_update([1.0, 2.0], [[0]], [5.0]).numpy()
     array([5., 2.], dtype=float32)
     """
@@ -186,7 +178,6 @@ def tensor_scatter_nd_max(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.tensor_scatter_nd_max([1.0, 2.0], [[0], [1]], [5.0, 1.0]).numpy()
     array([5., 2.], dtype=float32)
     """
@@ -202,7 +193,6 @@ def tensor_scatter_nd_min(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.tensor_scatter_nd_min([1.0, 2.0], [[0], [1]], [5.0, 1.0]).numpy()
     array([1., 1.], dtype=float32)
     """

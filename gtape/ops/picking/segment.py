@@ -6,6 +6,7 @@ from typing import Any
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import shows_kinks_of
 from gtape.ops.picking.segment_rows import (
     divided,
     products,
@@ -43,7 +44,6 @@ def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.segment_sum([1.0, 2.0, 5.0], [0, 0, 2]).numpy()
     array([3., 0., 5.], dtype=float32)
     """
@@ -62,7 +62,6 @@ def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Tensor
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.segment_mean([1.0, 2.0, 5.0], [0, 0, 2]).numpy()
     array([1.5, 0. , 5. ], dtype=float32)
     """
@@ -82,13 +81,13 @@ def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Tensor
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.segment_prod([2.0, 3.0, 5.0], [0, 0, 2]).numpy()
     array([6., 1., 5.], dtype=float32)
     """
     return products(*sorted_rows(data, segment_ids, "segment_prod"))
 
 
+@shows_kinks_of(segment_max_op, lambda f, x: f(x, [0, 0]))
 @diagnosed
 @documented_like(segment_sum)
 def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
@@ -101,7 +100,6 @@ def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.segment_max([1.0, 2.0, -5.0], [0, 0, 2]).numpy()
     array([ 2.,  0., -5.], dtype=float32)
     """
@@ -109,6 +107,7 @@ def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
     return segment_max_op(t, wrap(ids), size=n)
 
 
+@shows_kinks_of(segment_min_op, lambda f, x: f(x, [0, 0]))
 @diagnosed
 @documented_like(segment_sum)
 def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
@@ -121,7 +120,6 @@ def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.segment_min([1.0, 2.0, 5.0], [0, 0, 2]).numpy()
     array([1., 0., 5.], dtype=float32)
     """

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.declare.conventions import TIED
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, OperandTypeError
@@ -76,8 +77,8 @@ def _share(name: str, kernel: Any) -> None:
         params=("size",),
         kinks=_TIES,
         rounding=ulps(0.5),
-        public=False,
         samples=_SAMPLES,
+        conventions=TIED,
     )
 
 
@@ -93,33 +94,23 @@ def _push(xp: Any, t: Any, x: Any, ids: Any, share: Any, size: int) -> Any:
     return xp.scatter(t * share, ids, axis=-len(tuple(x.shape)), size=size)
 
 
+_EXTREMUM: dict[str, Any] = {
+    "reads": ((0, 1), ()), "params": ("size",), "batched": True, "selects": True, "kinks": _TIES, "rounding": EXACT,
+    "samples": _SAMPLES, "conventions": TIED,
+}  # fmt: skip
 segment_max_op = primitive(
     "segment_max",
     _max_kernel,
     (lambda xp, g, y, x, ids, *, size: _pull(xp, g, x, ids, xp.segment_max_share(x, ids, size=size), size), None),
     (lambda xp, t, y, x, ids, *, size: _push(xp, t, x, ids, xp.segment_max_share(x, ids, size=size), size), None),
-    reads=((0, 1), ()),
-    params=("size",),
-    batched=True,
-    selects=True,
-    kinks=_TIES,
-    rounding=EXACT,
-    public=False,
-    samples=_SAMPLES,
+    **_EXTREMUM,
 )
 segment_min_op = primitive(
     "segment_min",
     _min_kernel,
     (lambda xp, g, y, x, ids, *, size: _pull(xp, g, x, ids, xp.segment_min_share(x, ids, size=size), size), None),
     (lambda xp, t, y, x, ids, *, size: _push(xp, t, x, ids, xp.segment_min_share(x, ids, size=size), size), None),
-    reads=((0, 1), ()),
-    params=("size",),
-    batched=True,
-    selects=True,
-    kinks=_TIES,
-    rounding=EXACT,
-    public=False,
-    samples=_SAMPLES,
+    **_EXTREMUM,
 )
 
 

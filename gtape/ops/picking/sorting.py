@@ -11,6 +11,7 @@ from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
+from gtape.declare.conventions import TIED, Noted, shows_kinks_of
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
@@ -30,16 +31,14 @@ def _order_kernel(x: Any, *, descending: bool) -> Any:
 
 
 _order = primitive(
-    "order",
-    _order_kernel,
-    (None,),
-    (None,),
-    params=("descending",),
-    kinks=("two elements are equal",),
-    rounding=EXACT,
-    public=False,
+    "order", _order_kernel, (None,), (None,),
+    params=("descending",), kinks=("two elements are equal",), rounding=EXACT,
     samples=((((3,),), {"descending": False}), (((2, 3),), {"descending": True}), (((1,),), {"descending": True})),
-)
+    conventions=(
+        TIED,
+        Noted("NaN counts as the greatest in sort, top_k and argsort, as in NumPy; derivatives of 1 go along"),
+    ),
+)  # fmt: skip
 
 
 def _taken(t: Tensor, order: Tensor) -> Tensor:
@@ -76,6 +75,7 @@ def _descending(direction: str) -> bool:
     return direction == "DESCENDING"
 
 
+@shows_kinks_of(_order, lambda f, x: f(x)[0], "sort (its first element)")
 @diagnosed
 def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | None = None) -> Tensor:
     """Sort along an axis; equal elements keep their order, which decides where their gradients go.
@@ -86,10 +86,6 @@ def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | 
     axis : int
     direction : {"ASCENDING", "DESCENDING"}
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     ValueError
@@ -99,7 +95,6 @@ def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.sort([3.0, 1.0, 2.0]).numpy()
     array([1., 2., 3.], dtype=float32)
     """
@@ -128,7 +123,6 @@ def argsort(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.argsort([3.0, 1.0, 2.0]).numpy()
     array([1, 2, 0], dtype=int32)
     """
@@ -172,7 +166,6 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.
 
     Examples
     --------
-    >>> import gtape as tf
     >>> values, indices = tf.math.top_k([1.0, 5.0, 3.0], k=2)
     >>> values.numpy(), indices.numpy()
     (array([5., 3.], dtype=float32), array([1, 2], dtype=int32))

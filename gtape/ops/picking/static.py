@@ -12,6 +12,7 @@ from gtape.base.docstrings import documented_like
 from gtape.base.tensor_shape import TensorShape
 from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.ops.picking.gather import index_values
 from gtape.tensors.argument_checks import each
 from gtape.tensors.axes import static_ints
@@ -32,10 +33,6 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     ----------
     shape_x, shape_y : integer vectors
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -43,13 +40,12 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.broadcast_dynamic_shape([1, 2, 3], [5, 1, 3]).numpy()
     array([5, 2, 3], dtype=int32)
     """
     dtype = as_operand(shape_x)._layout.dtype
     try:
-        found = np.broadcast_shapes(static_ints(shape_x), static_ints(shape_y))
+        found = broadcast_shapes(static_ints(shape_x), static_ints(shape_y))
     except ValueError:
         raise InvalidArgumentError(f"Incompatible shapes for broadcasting: {shape_x} and {shape_y}") from None
     return wrap(np.array(found, dtype if dtype.kind in "iu" else np.int32))
@@ -64,10 +60,6 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
     shape_x, shape_y : TensorShape or sequence of int
         Without unknown sizes.
 
-    Returns
-    -------
-    TensorShape
-
     Raises
     ------
     ValueError
@@ -75,13 +67,12 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.broadcast_static_shape(tf.TensorShape([1, 2]), tf.TensorShape([3, 1]))
     TensorShape([3, 2])
     """
     shapes = [TensorShape(s) for s in (shape_x, shape_y)]
     try:
-        return TensorShape(np.broadcast_shapes(*[static_ints(s.as_list()) for s in shapes]))
+        return TensorShape(broadcast_shapes(*[static_ints(s.as_list()) for s in shapes]))
     except ValueError:
         raise ValueError(f"Incompatible shapes for broadcasting: {shapes[0]} and {shapes[1]}") from None
 
@@ -102,7 +93,6 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.get_static_value(tf.constant([1, 2]))
     array([1, 2], dtype=int32)
     """
@@ -123,7 +113,6 @@ def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> [float(t) for t in tf.identity_n([1.5, 2.5])]
     [1.5, 2.5]
     """
@@ -152,7 +141,6 @@ def tuple(tensors: Any, control_inputs: Any = None, name: str | None = None) -> 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> [float(t) for t in tf.tuple([tf.constant(1.5)])]
     [1.5]
     """
@@ -172,7 +160,6 @@ def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -
 
     Examples
     --------
-    >>> import gtape as tf
     >>> [s.numpy().tolist() for s in tf.shape_n([[1.0], [[1.0, 2.0]]])]
     [[1], [1, 2]]
     """
@@ -202,7 +189,6 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.unravel_index([22, 41], [7, 6]).numpy()
     array([[3, 6],
            [4, 5]], dtype=int32)

@@ -49,7 +49,6 @@ def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: s
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.unsorted_segment_sum([1.0, 2.0, 5.0, 7.0], [2, 0, 2, -1], 3).numpy()
     array([2., 0., 6.], dtype=float32)
     """
@@ -68,7 +67,6 @@ def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.unsorted_segment_mean([1.0, 2.0, 5.0], [1, 0, 1], 3).numpy()
     array([2., 3., 0.], dtype=float32)
     """
@@ -92,7 +90,6 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.unsorted_segment_sqrt_n([1.0, 2.0, 5.0, 1.0, 1.0], [1, 0, 1, 1, 1], 2).numpy()
     array([2., 4.], dtype=float32)
     """
@@ -112,7 +109,6 @@ def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any, name: 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.unsorted_segment_prod([3.0, 2.0, 5.0], [1, 0, 1], 3).numpy()
     array([ 2., 15.,  1.], dtype=float32)
     """
@@ -131,7 +127,6 @@ def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any, name: s
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.unsorted_segment_max([3.0, -2.0, 5.0], [1, 0, 1], 2).numpy()
     array([-2.,  5.], dtype=float32)
     """
@@ -151,7 +146,6 @@ def unsorted_segment_min(data: Any, segment_ids: Any, num_segments: Any, name: s
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.unsorted_segment_min([3.0, -2.0, 5.0], [1, 0, 1], 2).numpy()
     array([-2.,  3.], dtype=float32)
     """

@@ -38,10 +38,6 @@ def normal(
     seed : int, optional
         See `set_seed`.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     ValueError
@@ -51,7 +47,6 @@ def normal(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.random.set_seed(1)
     >>> mean = tf.Variable(2.0)
     >>> with tf.GradientTape() as tape:
@@ -72,7 +67,6 @@ def truncated_normal(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> bool(tf.reduce_max(tf.abs(tf.random.truncated_normal([100]))) < 2.0)
     True
     """
@@ -103,7 +97,6 @@ def uniform(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.random.uniform([100], 3, 5, tf.int32)
     >>> int(tf.reduce_min(x)), int(tf.reduce_max(x))
     (3, 4)
@@ -147,7 +140,6 @@ def gamma(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> alpha = tf.Variable([0.5, 3.0])
     >>> with tf.GradientTape() as tape:
     ...     y = tf.random.gamma([4], alpha)
@@ -183,7 +175,6 @@ def poisson(shape: Any, lam: Any, dtype: Any = dtypes.float32, seed: Any = None,
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tuple(tf.random.poisson([10], [1.0, 2.5]).shape)
     (10, 2)
     """
@@ -201,13 +192,8 @@ def shuffle(value: Any, seed: Any = None, name: Any = None) -> Tensor:
     seed : int, optional
         See `set_seed`.
 
-    Returns
-    -------
-    Tensor
-
     Examples
     --------
-    >>> import gtape as tf
     >>> sorted(tf.random.shuffle(tf.constant([3, 1, 2])).numpy().tolist())
     [1, 2, 3]
     """
@@ -243,7 +229,6 @@ def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: Any = No
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.random.categorical([[0.0, 1000.0]], 3).numpy()
     array([[1, 1, 1]])
     """

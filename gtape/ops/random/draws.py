@@ -58,13 +58,8 @@ def set_seed(seed: Any) -> None:
     seed : int
         None forgets the seed.
 
-    Returns
-    -------
-    None
-
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.random.set_seed(7)
     >>> first = tf.random.normal([3])
     >>> tf.random.set_seed(7)
@@ -93,9 +88,6 @@ def generator_for(op: str, dtype: Any, seed: Any) -> np.random.Generator:
         _seeds.by_op[key] = count = _seeds.by_op.get(key, 0) + 1
         top = _DEFAULT_SEED if _seeds.seed is None else _seeds.seed
     return stream(top, 1, int(seed), int.from_bytes(f"{op} {key[1]}".encode()) & _WORD, count)
-
-
-# ---------------------------------------------------------------------------------------------- raw draws
 
 
 @diagnosed

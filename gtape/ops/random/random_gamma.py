@@ -42,11 +42,11 @@ _gamma_draw = elementwise(
     gamma_draw,
     (lambda xp, y, a, z: xp.gamma_draw_slope(a, z, order=1), None),
     arguments=("a", "z"),
+    missing=(1,),
     domain=_away_from_roots(0.008),
     special=(1.0, 50.0),
     ulps=256.0,
     limit=4500.0,  # the second derivative loses digits beside its root: 1e-12
-    public=False,
 )
 _gamma_draw_slope = elementwise(
     "gamma_draw_slope",
@@ -54,11 +54,11 @@ _gamma_draw_slope = elementwise(
     (lambda xp, y, a, z, *, order: xp.gamma_draw_slope(a, z, order=order + 1), None),
     params=("order",),
     arguments=("a", "z"),
+    missing=(1,),
     domain=_away_from_roots(0.1),
     special=(1.0,),
     rounding=ulps(2, noise=_cancelled_terms),
     limit=4500.0,  # the third derivative of a draw and those beyond: 1e-12
-    public=False,
 )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.errors import InvalidArgumentError
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.ops.random.draws import integer_draw, normal_draw, shape_of_draw, truncated_draw, unit_draw
 from gtape.tensors.axes import only_int
 from gtape.tensors.operands import whole_numbers
@@ -80,7 +81,7 @@ def gamma_from(rng: np.random.Generator, shape: Any, alpha: Any, beta: Any, dtyp
     kind = float_dtype(dtype, op)
     a = _parameter(alpha, kind)
     b = None if beta is None else _parameter(beta, kind)
-    whole = a._layout.shape if b is None else np.broadcast_shapes(a._layout.shape, b._layout.shape)
+    whole = a._layout.shape if b is None else broadcast_shapes(a._layout.shape, b._layout.shape)
     whole = shape_of_draw(shape) + whole
     anchor = a.numpy()
     if np.any(anchor <= 0):  # NaN gives NaN

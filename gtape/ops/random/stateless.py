@@ -10,6 +10,7 @@ from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.errors import InvalidArgumentError
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.ops.random.draws import seed_words, shape_of_draw, stream
 from gtape.ops.random.samplers import (
     binomial_from,
@@ -49,13 +50,8 @@ def stateless_normal(
     alg
         Ignored; TensorFlow has it.
 
-    Returns
-    -------
-    Tensor
-
     Examples
     --------
-    >>> import gtape as tf
     >>> a, b = [tf.random.stateless_normal([2], seed=[1, 2]) for _ in range(2)]
     >>> bool(tf.reduce_all(a == b))
     True
@@ -73,7 +69,6 @@ def stateless_truncated_normal(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tuple(tf.random.stateless_truncated_normal([2], seed=[1, 2]).shape)
     (2,)
     """
@@ -95,7 +90,6 @@ def stateless_uniform(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.random.stateless_uniform([2], [1, 2], 0, 10, tf.int32).dtype.name
     'int32'
     """
@@ -127,13 +121,12 @@ def stateless_gamma(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tuple(tf.random.stateless_gamma([4, 2], [1, 2], alpha=[0.5, 1.5]).shape)
     (4, 2)
     """
     whole = shape_of_draw(shape)
     sizes = [convert_to_tensor(p)._layout.shape for p in (alpha, beta) if p is not None]
-    inner = np.broadcast_shapes(*sizes)
+    inner = broadcast_shapes(*sizes)
     if inner and whole[-len(inner) :] != inner:
         raise InvalidArgumentError(
             f"stateless_gamma: shape {list(whole)} does not end in {list(inner)}, the parameters'"
@@ -156,7 +149,6 @@ def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = dtypes.int32
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tuple(tf.random.stateless_poisson([4, 2], [1, 2], [1.0, 3.0]).shape)
     (4, 2)
     """
@@ -182,7 +174,6 @@ def stateless_categorical(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.random.stateless_categorical([[0.0, 1000.0]], 3, seed=[1, 2]).numpy()
     array([[1, 1, 1]])
     """
@@ -204,7 +195,6 @@ def stateless_binomial(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.random.stateless_binomial([2], [1, 2], counts=5.0, probs=1.0).numpy()
     array([5, 5], dtype=int32)
     """
@@ -230,7 +220,6 @@ def stateless_split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tuple(tf.random.split([1, 2], num=3).shape)
     (3, 2)
     """
@@ -254,7 +243,6 @@ def stateless_fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tuple(tf.random.fold_in([1, 2], 3).shape)
     (2,)
     """

@@ -18,6 +18,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import EXPONENTIALS, ITS_SLOPE_IS_SOFTMAX
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import growing, stable
 from gtape.kernels.double import doubled
@@ -139,31 +140,22 @@ def _share_push(xp: Any, t: Any, x: Any) -> Any:
 _SAMPLES: tuple[Any, ...] = ((((3,),), {}), (((2, 2),), {}), (((1,),), {}), (((2, 0),), {}))
 
 _share = primitive(
-    "cumulative_share",
-    _share_kernel,
-    (lambda xp, g, y, x: _share_pull(xp, g, x),),
-    (lambda xp, t, y, x: _share_push(xp, t, x),),
-    reads=((0,),),
-    batched=True,
-    rounding=growing(2, wide=True),
-    public=False,
+    "cumulative_share", _share_kernel,
+    (lambda xp, g, y, x: _share_pull(xp, g, x),), (lambda xp, t, y, x: _share_push(xp, t, x),),
+    reads=((0,),), batched=True, rounding=growing(2, wide=True),
     samples=_SAMPLES,
-)
+    conventions=EXPONENTIALS,
+)  # fmt: skip
 _rest = primitive(
-    "cumulative_rest",
-    _rest_kernel,
-    (lambda xp, g, y, x: -_share_pull(xp, g, x),),
-    (lambda xp, t, y, x: -_share_push(xp, t, x),),
-    reads=((0,),),
-    batched=True,
-    rounding=growing(2, wide=True),
-    public=False,
+    "cumulative_rest", _rest_kernel,
+    (lambda xp, g, y, x: -_share_pull(xp, g, x),), (lambda xp, t, y, x: -_share_push(xp, t, x),),
+    reads=((0,),), batched=True, rounding=growing(2, wide=True),
     samples=_SAMPLES,
-)
+    conventions=EXPONENTIALS,
+)  # fmt: skip
 _PAIRS: tuple[Any, ...] = tuple(((s[0], s[0]), {}) for s, _ in _SAMPLES)
 _pull = primitive(
-    "cumulative_pull",
-    _pull_kernel,
+    "cumulative_pull", _pull_kernel,
     (
         lambda xp, h, y, x, g: _bend(xp, x, g, h),
         lambda xp, h, y, x, g: xp.cumulative_push(x, h),
@@ -172,15 +164,13 @@ _pull = primitive(
         lambda xp, t, y, x, g: _bend(xp, x, g, t),
         lambda xp, t, y, x, g: xp.cumulative_pull(x, t),
     ),
-    reads=((0, 1), (0,)),
-    batched=True,
-    rounding=stable(0.5, 4.5, by=lambda x, g: _pull_kernel(x, abs(g)), wide=True),
-    public=False,
+    reads=((0, 1), (0,)), batched=True,
+    rounding=stable(0.5, 4.5, by=lambda x, g: _pull_kernel(x, abs(g)), feeds=1, wide=True),
     samples=_PAIRS,
-)
+    conventions=EXPONENTIALS,
+)  # fmt: skip
 _push = primitive(
-    "cumulative_push",
-    _push_kernel,
+    "cumulative_push", _push_kernel,
     (
         lambda xp, g, y, x, t: _bend(xp, x, g, t),
         lambda xp, g, y, x, t: xp.cumulative_pull(x, g),
@@ -189,23 +179,18 @@ _push = primitive(
         lambda xp, v, y, x, t: _covariance(xp, x, v, t),
         lambda xp, v, y, x, t: xp.cumulative_push(x, v),
     ),
-    reads=((0, 1), (0,)),
-    batched=True,
-    rounding=stable(0.5, 4.5, by=lambda x, t: _push_kernel(x, abs(t)), wide=True),
-    public=False,
+    reads=((0, 1), (0,)), batched=True,
+    rounding=stable(0.5, 4.5, by=lambda x, t: _push_kernel(x, abs(t)), feeds=1, wide=True),
     samples=_PAIRS,
-)
+    conventions=EXPONENTIALS,
+)  # fmt: skip
 _cumulative_logsumexp = primitive(
-    "cumulative_logsumexp",
-    _logsumexp_kernel,
-    (lambda xp, g, y, x: xp.cumulative_pull(x, g),),
-    (lambda xp, t, y, x: xp.cumulative_push(x, t),),
-    reads=((0,),),
-    batched=True,
-    rounding=stable(3, 3),
-    public=False,
+    "cumulative_logsumexp", _logsumexp_kernel,
+    (lambda xp, g, y, x: xp.cumulative_pull(x, g),), (lambda xp, t, y, x: xp.cumulative_push(x, t),),
+    reads=((0,),), batched=True, rounding=stable(3, 3),
     samples=_SAMPLES,
-)
+    conventions=ITS_SLOPE_IS_SOFTMAX,
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- public function
@@ -231,7 +216,6 @@ def cumulative_logsumexp(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.cumulative_logsumexp(tf.constant([1000.0, 1000.0], tf.float64)).numpy()
     array([1000.        , 1000.69314718])
     """

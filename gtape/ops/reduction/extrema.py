@@ -10,6 +10,7 @@ from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
+from gtape.declare.conventions import TIED, Noted, shows_kinks_of
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, OperandTypeError
@@ -63,49 +64,35 @@ _EXTREMUM: dict[str, Any] = {
     "batched": True,
     "selects": True,
     "kinks": _TIES,
+    "conventions": TIED,
     "rounding": EXACT,
-    "public": False,
     "samples": AXIS_SAMPLES,
 }
 
 _max_share = primitive(
-    "max_share",
-    _max_share_kernel,
-    (None,),
-    (None,),
-    params=("axis",),
-    kinks=_TIES,
-    rounding=ulps(0.5),
-    public=False,
+    "max_share", _max_share_kernel, (None,), (None,),
+    params=("axis",), kinks=_TIES, rounding=ulps(0.5),
     samples=KEPT_AXIS_SAMPLES,
-)
+    conventions=TIED,
+)  # fmt: skip
 _min_share = primitive(
-    "min_share",
-    _min_share_kernel,
-    (None,),
-    (None,),
-    params=("axis",),
-    kinks=_TIES,
-    rounding=ulps(0.5),
-    public=False,
+    "min_share", _min_share_kernel, (None,), (None,),
+    params=("axis",), kinks=_TIES, rounding=ulps(0.5),
     samples=KEPT_AXIS_SAMPLES,
-)
+    conventions=TIED,
+)  # fmt: skip
 _max = primitive(
-    "max",
-    max_kernel,
+    "max", max_kernel,
     (lambda xp, g, y, x, *, axis, keepdims: spread(xp, g, shape_of(x), axis, keepdims) * xp.max_share(x, axis=axis),),
     (lambda xp, t, y, x, *, axis, keepdims: xp.sum(t * xp.max_share(x, axis=axis), axis=axis, keepdims=keepdims),),
-    reads=((0,),),
-    **_EXTREMUM,
-)
+    reads=((0,),), **_EXTREMUM,
+)  # fmt: skip
 _min = primitive(
-    "min",
-    _min_kernel,
+    "min", _min_kernel,
     (lambda xp, g, y, x, *, axis, keepdims: spread(xp, g, shape_of(x), axis, keepdims) * xp.min_share(x, axis=axis),),
     (lambda xp, t, y, x, *, axis, keepdims: xp.sum(t * xp.min_share(x, axis=axis), axis=axis, keepdims=keepdims),),
-    reads=((0,),),
-    **_EXTREMUM,
-)
+    reads=((0,),), **_EXTREMUM,
+)  # fmt: skip
 
 
 def _without_nan(x: Any, instead: float) -> Any:
@@ -121,31 +108,19 @@ def _argmin_kernel(x: Any, *, axis: int) -> Any:
     return np.argmin(_without_nan(x, np.inf), axis=axis).astype(np.int64)
 
 
-_ARG_SAMPLES: tuple[Any, ...] = ((((3,),), {"axis": -1}), (((2, 3),), {"axis": 0}), (((2, 3),), {"axis": -1}))
-_argmax = primitive(
-    "argmax",
-    _argmax_kernel,
-    (None,),
-    (None,),
-    params=("axis",),
-    kinks=_TIES,
-    public=False,
-    rounding=EXACT,
-    samples=_ARG_SAMPLES,
-)
-_argmin = primitive(
-    "argmin",
-    _argmin_kernel,
-    (None,),
-    (None,),
-    params=("axis",),
-    kinks=_TIES,
-    public=False,
-    rounding=EXACT,
-    samples=_ARG_SAMPLES,
-)
+_INDEX: dict[str, Any] = {
+    "params": ("axis",),
+    "kinks": _TIES,
+    "public": False,
+    "rounding": EXACT,
+    "samples": ((((3,),), {"axis": -1}), (((2, 3),), {"axis": 0}), (((2, 3),), {"axis": -1})),
+    "conventions": (TIED, Noted("NaN is passed over, as in TensorFlow (NumPy stops at it)")),
+}
+_argmax = primitive("argmax", _argmax_kernel, (None,), (None,), **_INDEX)
+_argmin = primitive("argmin", _argmin_kernel, (None,), (None,), **_INDEX)
 
 
+@shows_kinks_of(_max)
 @documented_like(reduce_sum)
 def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Greatest element along axes; equal ones share the gradient equally.
@@ -157,20 +132,19 @@ def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.reduce_max([[1.0, 5.0], [7.0, 2.0]], axis=1).numpy()
     array([5., 7.], dtype=float32)
     """
     return reduced(_max, numeric(input_tensor, "reduce_max"), axis, keepdims)
 
 
+@shows_kinks_of(_min)
 @documented_like(reduce_max)
 def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
     """Least element along axes; equal ones share the gradient equally.
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.reduce_min([[1.0, 5.0], [7.0, 2.0]], axis=1).numpy()
     array([1., 2.], dtype=float32)
     """
@@ -201,7 +175,6 @@ def argmax(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> int(tf.argmax([1.0, 7.0, 3.0]))
     1
     """
@@ -215,7 +188,6 @@ def argmin(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> int(tf.argmin([4.0, 7.0, 3.0]))
     2
     """

@@ -8,12 +8,13 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import EXPONENTIALS, ITS_SLOPE_IS_SOFTMAX
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import stable
 from gtape.ops.reduction.common import AXIS_SAMPLES, KEPT_AXIS_SAMPLES
 from gtape.ops.reduction.extrema import max_kernel
 from gtape.ops.reduction.sums import reduce_sum
-from gtape.tensors.axes import axes_of, from_end, kept_shape, left_shape, merged, shape_of, spread, truth_of
+from gtape.tensors.axes import axes_of, count_of, from_end, kept_shape, left_shape, merged, shape_of, spread, truth_of
 from gtape.tensors.operands import float_operand
 from gtape.tensors.tensor import Tensor
 
@@ -49,12 +50,16 @@ def _terms(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
 
 
 def _logsumexp_slope_kernel(x: Any, *, axis: tuple[int, ...]) -> Any:
+    if count_of(x.shape, axis) == 1:  # the logarithm of one exponential is x, infinities included
+        return np.where(np.isnan(x), x, x.dtype.type(1))
     top, _, _, e = _shifted_exp(x, axis)
     w = e / np.add.reduce(e, axis=axis, keepdims=True)
     return np.where((top == np.inf) & (x < np.inf), 0.0, w).astype(x.dtype)
 
 
 def _slope_rule(xp: Any, g: Any, y: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
+    if count_of(shape_of(y), axis) == 1:
+        return xp.zeros_like(g)
     if len(axis) == 1:
         # g - sum(g y) cancels where one y is nearly 1; softmax_center does not.
         (a,) = from_end(axis, len(shape_of(y)))
@@ -63,36 +68,29 @@ def _slope_rule(xp: Any, g: Any, y: Any, x: Any, *, axis: tuple[int, ...]) -> An
 
 
 _logsumexp_slope = primitive(
-    "logsumexp_slope",
-    _logsumexp_slope_kernel,
-    (_slope_rule,),
-    (_slope_rule,),
-    params=("axis",),
-    batched=True,
-    rounding=stable(6, wide=True),
-    public=False,
+    "logsumexp_slope", _logsumexp_slope_kernel, (_slope_rule,), (_slope_rule,),
+    params=("axis",), batched=True, rounding=stable(6, wide=True),
     samples=KEPT_AXIS_SAMPLES,
-)
+    conventions=EXPONENTIALS,
+)  # fmt: skip
+# Products that are 0 where the cotangent is 0, because the slope is NaN where all elements are -inf, as in a model with
+# impossible states, of which the whole function does not depend.
 _logsumexp = primitive(
-    "logsumexp",
-    _logsumexp_kernel,
+    "logsumexp", _logsumexp_kernel,
     (
         lambda xp, g, y, x, *, axis, keepdims: (
-            spread(xp, g, shape_of(x), axis, keepdims) * xp.logsumexp_slope(x, axis=axis)
+            xp.multiply_no_nan(xp.logsumexp_slope(x, axis=axis), spread(xp, g, shape_of(x), axis, keepdims))
         ),
     ),
     (
         lambda xp, t, y, x, *, axis, keepdims: xp.sum(
-            t * xp.logsumexp_slope(x, axis=axis), axis=axis, keepdims=keepdims
+            xp.multiply_no_nan(xp.logsumexp_slope(x, axis=axis), t), axis=axis, keepdims=keepdims
         ),
     ),
-    reads=((0,),),
-    params=("axis", "keepdims"),
-    batched=True,
-    rounding=stable(2, 2, by=_terms, wide=True),
-    public=False,
+    reads=((0,),), params=("axis", "keepdims"), batched=True, rounding=stable(2, 2, by=_terms, wide=True),
     samples=AXIS_SAMPLES,
-)
+    conventions=ITS_SLOPE_IS_SOFTMAX,
+)  # fmt: skip
 
 
 @diagnosed
@@ -116,7 +114,6 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.reduce_logsumexp(tf.constant([0.0, -40.0], tf.float64)))
     4.248354255291589e-18
     """

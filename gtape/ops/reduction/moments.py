@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import DEVIATIONS, SUMMED
 from gtape.declare.primitives import REGISTRY, linear
 from gtape.declare.rounding import sums
 from gtape.errors import OperandTypeError
@@ -40,15 +41,11 @@ def _center_terms(x: Any, *, axis: tuple[int, ...]) -> Any:
 
 
 _center = linear(
-    "center",
-    _center_kernel,
-    lambda xp, g, x, *, axis: xp.center(g, axis=from_end(axis, len(tuple(x.shape)))),
-    params=("axis",),
-    batched=True,
-    rounding=sums(_center_terms, signed=True),
-    public=False,
+    "center", _center_kernel, lambda xp, g, x, *, axis: xp.center(g, axis=from_end(axis, len(tuple(x.shape)))),
+    params=("axis",), batched=True, rounding=sums(_center_terms, signed=True),
     samples=KEPT_AXIS_SAMPLES,
-)
+    conventions=(DEVIATIONS, SUMMED),
+)  # fmt: skip
 
 
 def _inexact(x: Any, op: str) -> Tensor:
@@ -69,10 +66,6 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
     ----------
     input_tensor : floating-point tensor, any shape
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.OperandTypeError
@@ -82,7 +75,6 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.math.reduce_variance([1.0, 3.0]))
     1.0
     """
@@ -99,7 +91,6 @@ def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.math.reduce_std([1.0, 3.0]))
     1.0
     """

@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import NORMS, RATIOS, SUMMED
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import stable
 from gtape.ops.reduction.sums import reduce_sum
@@ -80,7 +81,7 @@ def _unit_slope_kernel(x: Any, t: Any, *, axis: tuple[int, ...]) -> Any:
 
 
 def _slope_terms(x: Any, t: Any, *, axis: tuple[int, ...]) -> Any:
-    n = np.sqrt(np.sum(x * x, axis=axis, keepdims=True))
+    n = _norm_kernel(x, axis=axis, keepdims=True)  # squares would overflow or underflow
     n = np.where(n == 0, 1.0, n)
     u = np.abs(x / n)
     return (np.abs(t) + u * np.sum(u * np.abs(t), axis=axis, keepdims=True)) / n
@@ -117,8 +118,7 @@ _KINK = ("all elements are 0",)
 # With u = x / |x|: (t - u (u t)) / |x|, the derivative of u in the direction t. It is its own transpose, and in x its
 # derivative along g is -(slope(g) (u t) + slope(t) (u g) + u (slope(t) g)) / |x|, which is its own transpose again.
 _unit_slope = primitive(
-    "unit_slope",
-    _unit_slope_kernel,
+    "unit_slope", _unit_slope_kernel,
     (
         _slope_rule,
         lambda xp, g, y, x, t, *, axis: xp.unit_slope(x, g, axis=axis),
@@ -127,43 +127,28 @@ _unit_slope = primitive(
         _slope_rule,
         lambda xp, t, y, x, s, *, axis: xp.unit_slope(x, t, axis=axis),
     ),
-    reads=((0, 1, "y"), (0,)),
-    params=("axis",),
-    batched=True,
-    kinks=_KINK,
-    rounding=stable(4, 4, by=_slope_terms, wide=True),
-    public=False,
+    reads=((0, 1, "y"), (0,)), params=("axis",), batched=True, kinks=_KINK,
+    rounding=stable(4, 4, by=_slope_terms, feeds=1, wide=True),
     samples=tuple(
         ((s, s), {"axis": axis})
         for s, axis in (((3,), (-1,)), ((1,), (-1,)), ((1, 2), (-1,)), ((2, 1), (-2, -1)), ((), ()))
     ),
-)
+    conventions=(RATIOS, SUMMED),
+)  # fmt: skip
 _unit = primitive(
-    "unit_vector",
-    _unit_kernel,
-    (_unit_rule,),
-    (_unit_rule,),
-    reads=((0,),),
-    params=("axis",),
-    batched=True,
-    kinks=_KINK,
-    rounding=stable(3, wide=True),
-    public=False,
+    "unit_vector", _unit_kernel, (_unit_rule,), (_unit_rule,),
+    reads=((0,),), params=("axis",), batched=True, kinks=_KINK, rounding=stable(3, wide=True),
     samples=tuple((s, {"axis": p["axis"]}) for s, p in _SAMPLES),
-)
-_norm = primitive(
-    "norm",
-    _norm_kernel,
+    conventions=(RATIOS, SUMMED),
+)  # fmt: skip
+norm_op = primitive(
+    "norm", _norm_kernel,
     (lambda xp, g, y, x, *, axis, keepdims: spread(xp, g, shape_of(x), axis, keepdims) * xp.unit_vector(x, axis=axis),),
     (lambda xp, t, y, x, *, axis, keepdims: xp.sum(t * xp.unit_vector(x, axis=axis), axis=axis, keepdims=keepdims),),
-    reads=((0,),),
-    params=("axis", "keepdims"),
-    batched=True,
-    kinks=_KINK,
-    rounding=stable(2, wide=True),
-    public=False,
+    reads=((0,),), params=("axis", "keepdims"), batched=True, kinks=_KINK, rounding=stable(2, wide=True),
     samples=_SAMPLES,
-)
+    conventions=NORMS,
+)  # fmt: skip
 
 
 def real_operand(x: Any, op: str) -> Tensor:
@@ -200,7 +185,6 @@ def reduce_euclidean_norm(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.math.reduce_euclidean_norm(tf.constant([0.0, -4e200], tf.float64)))
     4e+200
     """
@@ -211,4 +195,4 @@ def reduce_euclidean_norm(
         with np.errstate(invalid="ignore"):  # the length of the least integer exceeds the dtype's range
             return wrap(np.asarray(length).astype(given._layout.dtype))
     t = real_operand(given, "reduce_euclidean_norm")
-    return as_given(_norm(t, axis=axes_of(axis, t.ndim), keepdims=keepdims), given)
+    return as_given(norm_op(t, axis=axes_of(axis, t.ndim), keepdims=keepdims), given)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import PRODUCTS
 from gtape.declare.primitives import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT, SUM, stable
 from gtape.errors import InvalidArgumentError
@@ -42,20 +43,15 @@ def _shift_kernel(x: Any, *, axis: int, by: int) -> Any:
 
 
 shift_op = linear(
-    "shift",
-    _shift_kernel,
-    lambda xp, g, x, *, axis, by: xp.shift(g, axis=axis, by=-by),
-    params=("axis", "by"),
-    batched=True,
-    rounding=EXACT,
-    public=False,
+    "shift", _shift_kernel, lambda xp, g, x, *, axis, by: xp.shift(g, axis=axis, by=-by),
+    params=("axis", "by"), batched=True, rounding=EXACT,
     samples=(
         (((3,),), {"axis": -1, "by": 1}),
         (((3,),), {"axis": -1, "by": -1}),
         (((2, 3),), {"axis": -2, "by": 1}),
         (((1,),), {"axis": -1, "by": 1}),
     ),
-)
+)  # fmt: skip
 
 
 def _exclusive(x: Any, axis: int, first: int) -> Any:
@@ -80,15 +76,11 @@ _SCANS: tuple[Any, ...] = (
 )
 
 _cumsum = linear(
-    "cumsum",
-    _cumsum_kernel,
+    "cumsum", _cumsum_kernel,
     lambda xp, g, x, *, axis, exclusive, reverse: xp.cumsum(g, axis=axis, exclusive=exclusive, reverse=not reverse),
-    params=("axis", "exclusive", "reverse"),
-    batched=True,
-    rounding=SUM,
-    public=False,
+    params=("axis", "exclusive", "reverse"), batched=True, rounding=SUM,
     samples=(*_SCANS, (((0,),), {"axis": -1, "exclusive": False, "reverse": False})),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- linear recurrence
@@ -138,8 +130,7 @@ def _adjoint(xp: Any, g: Any, a: Any, axis: int, reverse: bool) -> Any:
 
 
 _linear_recurrence = primitive(
-    "linear_recurrence",
-    recurrence_kernel,
+    "linear_recurrence", recurrence_kernel,
     (
         lambda xp, g, y, a, b, *, axis, reverse: (
             _adjoint(xp, g, a, axis, reverse) * xp.shift(y, axis=axis, by=-1 if reverse else 1)
@@ -154,18 +145,14 @@ _linear_recurrence = primitive(
             with_batch_axis(xp, a, t), t, axis=axis, reverse=reverse
         ),
     ),
-    reads=((0, "y"), (0,)),
-    params=("axis", "reverse"),
-    batched=True,
-    complex=True,
-    rounding=stable(1, 2, feeds=1),
-    public=False,
+    reads=((0, "y"), (0,)), params=("axis", "reverse"), batched=True, complex=True, rounding=stable(1, 2, feeds=1),
     samples=tuple(
         ((s, s), {"axis": a, "reverse": r})
         for s, a in (((3,), -1), ((2, 3), -1), ((2, 2), -2), ((1,), -1))
         for r in (False, True)
     ),
-)
+    conventions=PRODUCTS,
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- products
@@ -228,18 +215,12 @@ def _cumprod_jvp(xp: Any, t: Any, x: Any, axis: int, exclusive: bool, reverse: b
 
 
 _cumprod = primitive(
-    "cumprod",
-    _cumprod_kernel,
+    "cumprod", _cumprod_kernel,
     (lambda xp, g, y, x, *, axis, exclusive, reverse: _cumprod_vjp(xp, g, x, axis, exclusive, reverse),),
     (lambda xp, t, y, x, *, axis, exclusive, reverse: _cumprod_jvp(xp, t, x, axis, exclusive, reverse),),
-    reads=((0,),),
-    params=("axis", "exclusive", "reverse"),
-    batched=True,
-    complex=True,
-    rounding=stable(0.5, 1),
-    public=False,
+    reads=((0,),), params=("axis", "exclusive", "reverse"), batched=True, complex=True, rounding=stable(0.5, 1),
     samples=_SCANS,
-)
+)  # fmt: skip
 
 
 def _near_one(x: Any) -> bool:
@@ -287,30 +268,21 @@ def _prod_others_vjp(xp: Any, g: Any, x: Any) -> Any:
 _LAST_SAMPLES: tuple[Any, ...] = ((((3,),), {}), (((4,),), {}), (((1,),), {}), (((2, 3),), {}), (((2,),), {}))
 
 _prod_others = primitive(
-    "prod_others",
-    _prod_others_kernel,
+    "prod_others", _prod_others_kernel,
     (lambda xp, g, y, x: _prod_others_vjp(xp, g, x),),
     # The jvp equals the vjp, because the Hessian of the product is symmetric.
     (lambda xp, t, y, x: _prod_others_vjp(xp, t, x),),
-    reads=((0,),),
-    batched=True,
-    complex=True,
-    rounding=stable(0.5, 1),
-    public=False,
+    reads=((0,),), batched=True, complex=True, rounding=stable(0.5, 1),
     samples=_LAST_SAMPLES,
-)
+    conventions=PRODUCTS,
+)  # fmt: skip
 _prod = primitive(
-    "prod",
-    _prod_kernel,
+    "prod", _prod_kernel,
     (lambda xp, g, y, x: xp.reshape(g, shape=(*shape_of(g), 1)) * xp.prod_others(x),),
     (lambda xp, t, y, x: xp.sum(xp.multiply_no_nan(xp.prod_others(x), t), axis=(-1,), keepdims=False),),
-    reads=((0,),),
-    batched=True,
-    complex=True,
-    rounding=stable(0.5, 1),
-    public=False,
+    reads=((0,),), batched=True, complex=True, rounding=stable(0.5, 1),
     samples=(*_LAST_SAMPLES, (((0,),), {})),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- public functions
@@ -382,7 +354,6 @@ def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = Fals
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.math.cumprod([2.0, 3.0, 4.0]).numpy()
     array([ 2.,  6., 24.], dtype=float32)
     """
@@ -401,7 +372,6 @@ def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
 
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.reduce_prod([2.0, 3.0, 4.0]))
     24.0
     """

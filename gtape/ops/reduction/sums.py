@@ -10,6 +10,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.declare.conventions import SUMMED
 from gtape.declare.primitives import linear, planned
 from gtape.declare.rounding import EXACT, SUM, sums
 from gtape.errors import InvalidArgumentError
@@ -67,26 +68,18 @@ def _spread_out_rule(xp: Any, g: Any, x: Any, *, shape: tuple[int, ...], axis: t
 
 
 sum_op = linear(
-    "sum",
-    _sum_kernel,
-    _sum_rule,
-    params=("axis", "keepdims"),
-    batched=True,
-    rounding=SUM,
-    public=False,
+    "sum", _sum_kernel, _sum_rule,
+    params=("axis", "keepdims"), batched=True, rounding=SUM,
     samples=(*AXIS_SAMPLES, (((2, 0),), {"axis": (1,), "keepdims": False})),
-)
+    conventions=SUMMED,
+    role="total",
+)  # fmt: skip
 
 
 # `sum` and `spread_out` are each other's transposes.
 spread_out_op = linear(
-    "spread_out",
-    _spread_out_kernel,
-    _spread_out_rule,
-    params=("shape", "axis", "keepdims"),
-    batched=True,
-    rounding=EXACT,
-    public=False,
+    "spread_out", _spread_out_kernel, _spread_out_rule,
+    params=("shape", "axis", "keepdims"), batched=True, rounding=EXACT,
     samples=(
         (((),), {"shape": (2, 3), "axis": (0, 1), "keepdims": False}),
         (((2,),), {"shape": (2, 3), "axis": (-1,), "keepdims": False}),
@@ -95,7 +88,8 @@ spread_out_op = linear(
         (((),), {"shape": (), "axis": (), "keepdims": False}),
         (((2,),), {"shape": (2, 0), "axis": (1,), "keepdims": False}),
     ),
-)
+    role="spread",
+)  # fmt: skip
 
 
 @planned
@@ -111,17 +105,21 @@ def _mean_terms(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
 
 
 _mean = linear(
-    "reduce_mean",  # the worlds of object arrays have a method of their own called mean
-    _mean_kernel,
+    "reduce_mean", _mean_kernel,  # the worlds of object arrays have a method of their own called mean
     lambda xp, g, x, *, axis, keepdims: xp.spread_out(
         g / max(count_of(tuple(x.shape), axis), 1), shape=tuple(x.shape), axis=axis, keepdims=keepdims
     ),
-    params=("axis", "keepdims"),
-    batched=True,
-    public=False,
-    rounding=sums(_mean_terms),
+    params=("axis", "keepdims"), batched=True, rounding=sums(_mean_terms),
     samples=AXIS_SAMPLES,
-)
+    conventions=SUMMED,
+    mean_of=sum_op,
+    rewrites=(
+        (
+            ("subtract", ("reduce_mean", ("square", "X")), ("square", ("reduce_mean", "X"))),
+            "mean(x**2) - mean(x)**2 is gtape.math.reduce_variance(x)",
+        ),
+    ),
+)  # fmt: skip
 
 
 @diagnosed
@@ -133,10 +131,6 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     inputs : iterable of tensors
         At least one; their shapes must be equal.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     ValueError
@@ -146,7 +140,6 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.add_n([tf.constant([1.0, 2.0]), tf.constant([3.0, 4.0])]).numpy()
     array([4., 6.], dtype=float32)
     """
@@ -208,13 +201,8 @@ def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
     input_tensor : number tensor, any shape
         The mean of integers is an integer, rounded towards zero.
 
-    Returns
-    -------
-    Tensor
-
     Examples
     --------
-    >>> import gtape as tf
     >>> float(tf.reduce_mean([1.0, 2.0, 6.0]))
     3.0
     """

@@ -35,25 +35,15 @@ _BOOL_SAMPLES: tuple[Any, ...] = tuple(
 )
 
 _any = primitive(
-    "any",
-    _any_kernel,
-    (None,),
-    (None,),
-    params=("axis", "keepdims"),
-    public=False,
-    rounding=EXACT,
+    "any", _any_kernel, (None,), (None,),
+    params=("axis", "keepdims"), rounding=EXACT,
     samples=_BOOL_SAMPLES,
-)
+)  # fmt: skip
 _all = primitive(
-    "all",
-    _all_kernel,
-    (None,),
-    (None,),
-    params=("axis", "keepdims"),
-    public=False,
-    rounding=EXACT,
+    "all", _all_kernel, (None,), (None,),
+    params=("axis", "keepdims"), rounding=EXACT,
     samples=_BOOL_SAMPLES,
-)
+)  # fmt: skip
 
 
 @documented_like(reduce_sum)
@@ -71,7 +61,6 @@ def reduce_any(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.reduce_any([[True, False], [False, False]], axis=1).numpy()
     array([ True, False])
     """
@@ -84,7 +73,6 @@ def reduce_all(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
     Examples
     --------
-    >>> import gtape as tf
     >>> bool(tf.reduce_all([True, False]))
     False
     """
@@ -114,13 +102,8 @@ def count_nonzero(
     dtype : dtype
         Of the result.
 
-    Returns
-    -------
-    Tensor
-
     Examples
     --------
-    >>> import gtape as tf
     >>> int(tf.math.count_nonzero([0.0, 2.0, 3.0]))
     2
     """

@@ -61,7 +61,6 @@ def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape([1.0, 2.0, 3.0, 4.0], [1, 2, 2, 1])
     >>> tf.nn.space_to_depth(x, 2).numpy()
     array([[[[1., 2., 3., 4.]]]], dtype=float32)
@@ -102,7 +101,6 @@ def depth_to_space(input: Any, block_size: int, data_format: str = "NHWC", name:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.nn.depth_to_space(tf.reshape([1.0, 2.0, 3.0, 4.0], [1, 1, 1, 4]), 2)[0, :, :, 0].numpy()
     array([[1., 2.],
            [3., 4.]], dtype=float32)
@@ -165,7 +163,6 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x = tf.reshape([1.0, 2.0, 3.0, 4.0], [1, 2, 2, 1])
     >>> tf.space_to_batch(x, [2, 2], [[0, 0], [0, 0]]).numpy().ravel()
     array([1., 2., 3., 4.], dtype=float32)
@@ -193,7 +190,6 @@ def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | N
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.space_to_batch_nd([[1.0, 2.0]], [2], [[0, 0]]).numpy()
     array([[1.],
            [2.]], dtype=float32)
@@ -219,7 +215,6 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.batch_to_space([[1.0], [2.0]], [2], [[0, 0]]).numpy()
     array([[1., 2.]], dtype=float32)
     """

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.declare.conventions import SUMMED
 from gtape.declare.primitives import linear, planned
 from gtape.declare.rounding import EXACT, SUM
 from gtape.errors import InvalidArgumentError
@@ -30,14 +31,8 @@ def _broadcast_to_rule(xp: Any, g: Any, x: Any, *, shape: tuple[int, ...]) -> An
 
 
 broadcast_to_op = linear(
-    "broadcast_to",
-    _broadcast_to_kernel,
-    _broadcast_to_rule,
-    params=("shape",),
-    batched=True,
-    role="move",
-    rounding=EXACT,
-    public=False,
+    "broadcast_to", _broadcast_to_kernel, _broadcast_to_rule,
+    params=("shape",), batched=True, role=("move", "spread"), rounding=EXACT,
     samples=(
         (((),), {"shape": (2, 3)}),
         (((3,),), {"shape": (2, 3)}),
@@ -46,7 +41,7 @@ broadcast_to_op = linear(
         (((2, 3),), {"shape": (2, 3)}),
         (((1,),), {"shape": (0,)}),
     ),
-)
+)  # fmt: skip
 
 
 @functools.lru_cache(maxsize=64)
@@ -80,13 +75,8 @@ def _sum_to_rule(xp: Any, g: Any, x: Any, *, shape: tuple[int, ...], batch: int)
 
 
 _sum_to = linear(
-    "sum_to",
-    _sum_to_kernel,
-    _sum_to_rule,
-    params=("shape", "batch"),
-    batched=True,
-    rounding=SUM,
-    public=False,
+    "sum_to", _sum_to_kernel, _sum_to_rule,
+    params=("shape", "batch"), batched=True, rounding=SUM,
     samples=(
         (((),), {"shape": (), "batch": 0}),
         (((2, 3),), {"shape": (), "batch": 0}),
@@ -98,7 +88,8 @@ _sum_to = linear(
         (((2, 3),), {"shape": (2, 3), "batch": 0}),
         (((0, 2),), {"shape": (1, 2), "batch": 0}),
     ),
-)
+    conventions=SUMMED,
+)  # fmt: skip
 
 
 def _whole_shape(shape: Any) -> tuple[int, ...]:
@@ -118,10 +109,6 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
     input : tensor, any shape and dtype
     shape : sequence of int or integer tensor
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -129,7 +116,6 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.broadcast_to([1.0, 2.0], [2, 2]).numpy()
     array([[1., 2.],
            [1., 2.]], dtype=float32)

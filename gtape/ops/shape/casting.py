@@ -55,7 +55,6 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.saturate_cast([300, -5, 7], tf.uint8).numpy()
     array([255,   0,   7], dtype=uint8)
     """
@@ -103,7 +102,6 @@ def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.bitcast([1.0], tf.int32).numpy()
     array([1065353216], dtype=int32)
     """

@@ -12,6 +12,7 @@ from gtape.base.docstrings import documented_like
 from gtape.declare.primitives import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, UnimplementedError
+from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.ops.shape.decisions import decided
 from gtape.tensors.axes import check_room, one_axis, scalar_int, static_ints
 from gtape.tensors.indexed_slices import IndexedSlices
@@ -45,50 +46,25 @@ def _cast_kernel(x: Any, *, dtype: Any) -> Any:
 _SHAPES = (((),), ((3,),), ((2, 3),), ((0, 2),))
 
 _zeros_like = primitive(
-    "zeros_like",
-    _zeros_like_kernel,
-    (None,),
-    (None,),
-    complex=True,
-    rounding=EXACT,
-    public=False,
+    "zeros_like", _zeros_like_kernel, (None,), (None,),
+    complex=True, rounding=EXACT,
     samples=tuple((s, {}) for s in _SHAPES),
-)
+)  # fmt: skip
 _ones_like = primitive(
-    "ones_like",
-    _ones_like_kernel,
-    (None,),
-    (None,),
-    complex=True,
-    rounding=EXACT,
-    public=False,
+    "ones_like", _ones_like_kernel, (None,), (None,),
+    complex=True, rounding=EXACT,
     samples=tuple((s, {}) for s in _SHAPES),
-)
+)  # fmt: skip
 _identity = linear(
-    "identity",
-    _identity_kernel,
-    lambda xp, g, x: g,
-    batched=True,
-    role=("move", "read"),
-    takes=("string",),
-    rounding=EXACT,
-    public=False,
+    "identity", _identity_kernel, lambda xp, g, x: g,
+    batched=True, role=("move", "read", "pointwise"), takes=("string",), rounding=EXACT,
     samples=tuple((s, {}) for s in _SHAPES),
-)
+)  # fmt: skip
 _cast = linear(
-    "cast",
-    _cast_kernel,
-    lambda xp, g, x, *, dtype: xp.cast(g, dtype=x.dtype),
-    params=("dtype",),
-    batched=True,
-    role="cast",
-    rounding=ulps(0.5),
-    public=False,
+    "cast", _cast_kernel, lambda xp, g, x, *, dtype: xp.cast(g, dtype=x.dtype),
+    params=("dtype",), batched=True, role=("conversion", "pointwise"), rounding=ulps(0.5),
     samples=((((3,),), {"dtype": np.dtype(np.float64)}), (((),), {"dtype": np.dtype(np.float64)})),
-)
-
-
-# ---------------------------------------------------------------------------------------------- public functions
+)  # fmt: skip
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
@@ -110,10 +86,6 @@ def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layo
     layout : optional
         Ignored; TensorFlow has it.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -121,7 +93,6 @@ def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layo
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.zeros([2]).numpy()
     array([0., 0.], dtype=float32)
     """
@@ -138,7 +109,6 @@ def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layou
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.ones([2]).numpy()
     array([1., 1.], dtype=float32)
     """
@@ -180,7 +150,6 @@ def ones_like(input: Any, dtype: Any = None, name: str | None = None, layout: An
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.ones_like([1.0, 2.0]).numpy()
     array([1., 1.], dtype=float32)
     """
@@ -265,7 +234,6 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.fill([2], 7.0).numpy()
     array([7., 7.], dtype=float32)
     """
@@ -301,7 +269,6 @@ def eye(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.eye(2).numpy()
     array([[1., 0.],
            [0., 1.]], dtype=float32)
@@ -335,7 +302,6 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.range(1, 10, 3).numpy()
     array([1, 4, 7], dtype=int32)
     """
@@ -390,7 +356,6 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.linspace(0.0, 1.0, 5).numpy()
     array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
@@ -402,7 +367,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
         a = cast(a, dtypes.float64 if a._layout.dtype.itemsize >= 4 else dtypes.float32)
     if not b._layout.inexact:
         b = cast(b, a.dtype)
-    whole = np.broadcast_shapes(a._layout.shape, b._layout.shape)
+    whole = broadcast_shapes(a._layout.shape, b._layout.shape)
     at = one_axis(axis, len(whole) + 1, "result")
     shape = (*whole[:at], 1, *whole[at:])
     a, b = [REGISTRY["reshape"](REGISTRY["broadcast_to"](t, shape=whole), shape=shape) for t in (a, b)]
@@ -452,7 +417,6 @@ def one_hot(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.one_hot([1, 0], 2).numpy()
     array([[0., 1.],
            [1., 0.]], dtype=float32)

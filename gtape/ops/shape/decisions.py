@@ -20,19 +20,13 @@ def _kernel(x: Any, *, work: Callable[[Any], Any]) -> Any:
 
 
 _decided = primitive(
-    "decided",
-    _kernel,
-    (None,),
-    (None,),
-    params=("work",),
-    role="decision",
-    rounding=EXACT,
-    public=False,
+    "decided", _kernel, (None,), (None,),
+    params=("work",), role="decision", rounding=EXACT,
     samples=(
         ((np.array([2, 0, 2]),), {"work": np.flatnonzero}),
         ((np.array([[True, False], [False, True]]),), {"work": np.argwhere}),
     ),
-)
+)  # fmt: skip
 
 
 def decided(work: Callable[[Any], Any], t: Tensor) -> Tensor:

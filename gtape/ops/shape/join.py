@@ -42,15 +42,8 @@ def _concat_rule(xp: Any, g: Any, xs: Any, *, axis: int) -> Any:
 
 
 _concat = linear(
-    "concat",
-    _concat_kernel,
-    _concat_rule,
-    params=("axis",),
-    variadic=True,
-    batched=True,
-    role="move",
-    rounding=EXACT,
-    public=False,
+    "concat", _concat_kernel, _concat_rule,
+    params=("axis",), variadic=True, batched=True, role="move", rounding=EXACT,
     samples=(
         (((2,), (3,)), {"axis": 0}),
         (((2, 1), (2, 2), (2, 1)), {"axis": -1}),
@@ -58,7 +51,7 @@ _concat = linear(
         (((2,),), {"axis": -1}),
         (((0,), (2,)), {"axis": -1}),
     ),
-)
+)  # fmt: skip
 
 
 def _stack_kernel(*xs: Any, axis: int) -> Any:
@@ -71,22 +64,15 @@ def _stack_rule(xp: Any, g: Any, xs: Any, *, axis: int) -> Any:
 
 
 _stack = linear(
-    "stack",
-    _stack_kernel,
-    _stack_rule,
-    params=("axis",),
-    variadic=True,
-    batched=True,
-    role="move",
-    rounding=EXACT,
-    public=False,
+    "stack", _stack_kernel, _stack_rule,
+    params=("axis",), variadic=True, batched=True, role="move", rounding=EXACT,
     samples=(
         (((), ()), {"axis": 0}),
         (((2,), (2,), (2,)), {"axis": -1}),
         (((2, 2), (2, 2)), {"axis": -2}),
         (((3,),), {"axis": 0}),
     ),
-)
+)  # fmt: skip
 
 
 def _split_kernel(x: Any, *, sizes: tuple[int, ...], axis: int) -> Any:
@@ -106,21 +92,15 @@ def _split_rule(xp: Any, g: Any, x: Any, *, sizes: tuple[int, ...], axis: int) -
 
 
 _split = linear(
-    "split",
-    _split_kernel,
-    _split_rule,
-    params=("sizes", "axis"),
-    batched=True,
-    role="move",
-    rounding=EXACT,
-    public=False,
+    "split", _split_kernel, _split_rule,
+    params=("sizes", "axis"), batched=True, role="move", rounding=EXACT,
     samples=(
         (((5,),), {"sizes": (2, 3), "axis": -1}),
         (((3, 2),), {"sizes": (1, 1, 1), "axis": -2}),
         (((2, 3),), {"sizes": (0, 3), "axis": -1}),
         (((2,),), {"sizes": (2,), "axis": -1}),
     ),
-)
+)  # fmt: skip
 
 
 def same_dtypes(tensors: list[Tensor], op: str) -> None:
@@ -142,10 +122,6 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
         Of one dtype, and of one shape except for the size of that axis.
     axis : int
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -153,7 +129,6 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.concat([[1, 2], [3]], axis=0).numpy()
     array([1, 2, 3], dtype=int32)
     """
@@ -180,10 +155,6 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
     axis : int
         The place of the new axis in the result.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     ValueError
@@ -193,7 +164,6 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.stack([1.0, 2.0]).numpy()
     array([1., 2.], dtype=float32)
     """
@@ -241,7 +211,6 @@ def unstack(value: Any, num: Any = None, axis: Any = 0, name: str = "unstack") -
 
     Examples
     --------
-    >>> import gtape as tf
     >>> [float(t) for t in tf.unstack([1.0, 2.0])]
     [1.0, 2.0]
     """
@@ -278,7 +247,6 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, n
 
     Examples
     --------
-    >>> import gtape as tf
     >>> [p.shape[0] for p in tf.split([1.0, 2.0, 3.0], [1, -1])]
     [1, 2]
     """

@@ -32,14 +32,8 @@ def _transpose_rule(xp: Any, g: Any, x: Any, *, perm: tuple[int, ...]) -> Any:
 
 
 transpose_op = linear(
-    "transpose",
-    _transpose_kernel,
-    _transpose_rule,
-    params=("perm",),
-    batched=True,
-    role="move",
-    rounding=EXACT,
-    public=False,
+    "transpose", _transpose_kernel, _transpose_rule,
+    params=("perm",), batched=True, role="move", rounding=EXACT,
     samples=(
         (((2, 3),), {"perm": (1, 0)}),
         (((2, 3, 2),), {"perm": (2, 0, 1)}),
@@ -47,7 +41,7 @@ transpose_op = linear(
         (((),), {"perm": ()}),
         (((1, 0, 2),), {"perm": (1, 2, 0)}),
     ),
-)
+)  # fmt: skip
 
 
 def _reverse_kernel(x: Any, *, axis: tuple[int, ...]) -> Any:
@@ -55,21 +49,15 @@ def _reverse_kernel(x: Any, *, axis: tuple[int, ...]) -> Any:
 
 
 _reverse = linear(
-    "reverse",
-    _reverse_kernel,
-    lambda xp, g, x, *, axis: xp.reverse(g, axis=from_end(axis, len(tuple(x.shape)))),
-    params=("axis",),
-    batched=True,
-    role="move",
-    rounding=EXACT,
-    public=False,
+    "reverse", _reverse_kernel, lambda xp, g, x, *, axis: xp.reverse(g, axis=from_end(axis, len(tuple(x.shape)))),
+    params=("axis",), batched=True, role="move", rounding=EXACT,
     samples=(
         (((3,),), {"axis": (-1,)}),
         (((2, 3),), {"axis": (0,)}),
         (((2, 3),), {"axis": (-2, -1)}),
         (((2,),), {"axis": ()}),
     ),
-)
+)  # fmt: skip
 
 
 def _roll_kernel(x: Any, *, shift: tuple[int, ...], axis: tuple[int, ...]) -> Any:
@@ -81,20 +69,14 @@ def _roll_rule(xp: Any, g: Any, x: Any, *, shift: tuple[int, ...], axis: tuple[i
 
 
 _roll = linear(
-    "roll",
-    _roll_kernel,
-    _roll_rule,
-    params=("shift", "axis"),
-    batched=True,
-    role="move",
-    rounding=EXACT,
-    public=False,
+    "roll", _roll_kernel, _roll_rule,
+    params=("shift", "axis"), batched=True, role="move", rounding=EXACT,
     samples=(
         (((3,),), {"shift": (1,), "axis": (-1,)}),
         (((2, 3),), {"shift": (-2, 1), "axis": (-1, 0)}),
         (((2, 3),), {"shift": (1, 1), "axis": (-1, -1)}),
     ),
-)
+)  # fmt: skip
 
 
 def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "transpose") -> Tensor:

@@ -31,14 +31,8 @@ def _reshape_kernel(x: Any, *, shape: tuple[int, ...]) -> Any:
 
 
 reshape_op = linear(
-    "reshape",
-    _reshape_kernel,
-    lambda xp, g, x, *, shape: xp.reshape(g, shape=lead_of(g, len(shape)) + tuple(x.shape)),
-    params=("shape",),
-    batched=True,
-    role=("move", "reshape"),
-    rounding=EXACT,
-    public=False,
+    "reshape", _reshape_kernel, lambda xp, g, x, *, shape: xp.reshape(g, shape=lead_of(g, len(shape)) + tuple(x.shape)),
+    params=("shape",), batched=True, role=("move", "flat"), rounding=EXACT,
     samples=(
         (((6,),), {"shape": (2, 3)}),
         (((2, 3),), {"shape": (3, 1, 2)}),
@@ -46,7 +40,7 @@ reshape_op = linear(
         (((1,),), {"shape": ()}),
         (((0, 3),), {"shape": (3, 0)}),
     ),
-)
+)  # fmt: skip
 
 
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
@@ -147,10 +141,6 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
     axis : int
         The place of the new axis in the result, from ``-(ndim + 1)`` to ``ndim``.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -158,7 +148,6 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.expand_dims([1.0, 2.0], 0).shape
     TensorShape([1, 2])
     """
@@ -180,10 +169,6 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     shape : sequence of int or None, or None
         None is any size, or any shape.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -191,7 +176,6 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.ensure_shape([1.0, 2.0], [None]).shape
     TensorShape([2])
     """
@@ -222,7 +206,6 @@ def shape(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.shape([[1.0], [2.0]]).numpy()
     array([2, 1], dtype=int32)
     """
@@ -241,7 +224,6 @@ def size(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> T
 
     Examples
     --------
-    >>> import gtape as tf
     >>> int(tf.size([[1.0], [2.0]]))
     2
     """
@@ -254,7 +236,6 @@ def rank(input: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> int(tf.rank([[1.0], [2.0]]))
     2
     """

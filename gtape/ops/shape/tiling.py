@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
+from gtape.declare.conventions import NOT_TAKEN
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
@@ -38,23 +39,16 @@ def _pad_jvp(xp: Any, t: Any, y: Any, x: Any, *, paddings: tuple[tuple[int, int]
 
 
 _pad = primitive(
-    "pad",
-    _pad_kernel,
-    (_pad_rule,),
-    (_pad_jvp,),
-    reads=((),),
-    params=("paddings", "value"),
-    batched=True,
-    rounding=EXACT,
-    complex=True,
-    public=False,
+    "pad", _pad_kernel, (_pad_rule,), (_pad_jvp,),
+    reads=((),), params=("paddings", "value"), batched=True, rounding=EXACT, complex=True,
     samples=(
         (((2,),), {"paddings": ((1, 2),), "value": 0}),
         (((2, 2),), {"paddings": ((0, 1), (1, 0)), "value": 1}),
         (((),), {"paddings": (), "value": 0}),
         (((0,),), {"paddings": ((1, 1),), "value": 0}),
     ),
-)
+    conventions=NOT_TAKEN,
+)  # fmt: skip
 
 
 @diagnosed
@@ -72,10 +66,6 @@ def pad(
         Add `constant_values`, or the tensor mirrored at its edge, without or with the edge itself.
     constant_values : number
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     ValueError
@@ -87,7 +77,6 @@ def pad(
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.pad([1.0, 2.0, 3.0], [[1, 1]], "REFLECT").numpy()
     array([2., 1., 2., 3., 2.], dtype=float32)
     """
@@ -146,10 +135,6 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     multiples : sequence of int
         The number of repetitions for each axis.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     gtape.errors.InvalidArgumentError
@@ -157,7 +142,6 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.tile([1, 2], [2]).numpy()
     array([1, 2, 1, 2], dtype=int32)
     """
@@ -190,10 +174,6 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     axis : int, optional
         By default the tensor is flattened first.
 
-    Returns
-    -------
-    Tensor
-
     Raises
     ------
     ValueError
@@ -203,7 +183,6 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
 
     Examples
     --------
-    >>> import gtape as tf
     >>> tf.repeat([1, 2], [1, 3]).numpy()
     array([1, 2, 2, 2], dtype=int32)
     """
@@ -258,7 +237,6 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
 
     Examples
     --------
-    >>> import gtape as tf
     >>> x, y = tf.meshgrid([1, 2], [3, 4, 5])
     >>> x.shape
     TensorShape([3, 2])

@@ -9,8 +9,9 @@ from gtape.declare.domains import POSITIVE, Domain, Interval
 from gtape.declare.primitives import elementwise
 from gtape.declare.rounding import ulps
 from gtape.kernels import beta as beta
+from gtape.kernels import beta_orders as beta_orders
 from gtape.kernels import incomplete as k
-from gtape.ops.special.gamma import lgamma
+from gtape.ops.special.gamma import ORDERS, lgamma
 from gtape.tensors.tensor import Tensor, as_operand
 
 __all__ = ["lbeta"]
@@ -21,97 +22,100 @@ _GAMMA = Domain(POSITIVE, POSITIVE, where=lambda a, x: a <= 1e9)
 _BETA = Domain(POSITIVE, POSITIVE, _UNIT, where=lambda a, b, x: a + b <= 1e6)
 _DENSITIES: Any = tuple((((5,), (5,)), {"m": m, "n": n}) for m, n in ((0, 0), (0, 1), (1, 0)))
 _ORDERS: Any = tuple((((5,), (5,)), {"m": m}) for m in (1, 2))
-_BETAS: Any = tuple((((5,), (5,), (5,)), {"n": n}) for n in (0, 1))
+_BETAS: Any = tuple((((5,), (5,), (5,)), {"i": i, "j": j, "n": n}) for i, j, n in ((0, 0, 0), (0, 0, 1), (1, 0, 0)))
+_BETA_ORDERS: Any = tuple((((5,), (5,), (5,)), {"m": m, "n": n}) for m, n in ((1, 0), (0, 1), (1, 1)))
 
 igamma = elementwise(
-    "igamma",
-    k.igamma,
+    "igamma", k.igamma,
     (
         lambda xp, y, a, x: xp.igamma_order_derivative(a, x, m=1),
         lambda xp, y, a, x: xp.gamma_density_derivative(a, x, m=0, n=0),
     ),
-    arguments=("a", "x"),
-    domain=_GAMMA,
-    rounding=ulps(64, wide=True),
-    limit=4500.0,
-    special=(1.0,),
-    summary="Regularised lower incomplete gamma function P(a, x), for a > 0 and x >= 0.",
+    domain=_GAMMA, rounding=ulps(64, wide=True), limit=4500.0, special=(1.0,),
+    arguments=("a", "x"), summary="Regularised lower incomplete gamma function P(a, x), for a > 0 and x >= 0.",
     example=((1.0, 1.0), 0.6321205588285577),
-)
+    conventions=ORDERS,
+)  # fmt: skip
 igammac = elementwise(
-    "igammac",
-    k.igammac,
+    "igammac", k.igammac,
     (
         lambda xp, y, a, x: -xp.igamma_order_derivative(a, x, m=1),
         lambda xp, y, a, x: -xp.gamma_density_derivative(a, x, m=0, n=0),
     ),
+    domain=_GAMMA, rounding=ulps(64, wide=True), limit=4500.0, special=(1.0,),
     arguments=("a", "x"),
-    domain=_GAMMA,
-    rounding=ulps(64, wide=True),
-    limit=4500.0,
-    special=(1.0,),
     summary="Regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x), for a > 0 and x >= 0.",
     example=((1.0, 1.0), 0.36787944117144233),
-)
+    conventions=ORDERS,
+)  # fmt: skip
 igamma_order_derivative = elementwise(
-    "igamma_order_derivative",
-    k.igamma_order_derivative,
+    "igamma_order_derivative", k.igamma_order_derivative,
     (
         lambda xp, y, a, x, *, m: xp.igamma_order_derivative(a, x, m=m + 1),
         lambda xp, y, a, x, *, m: xp.gamma_density_derivative(a, x, m=m, n=0),
     ),
-    arguments=("a", "x"),
-    domain=_GAMMA,
-    rounding=ulps(32, wide=True),
-    limit=4500.0,
-    special=(1.0,),
-    summary="P(a, x) differentiated m times in a.",
-    params=("m",),
-    samples=_ORDERS,
-    public=False,
-)
+    domain=_GAMMA, rounding=ulps(32, wide=True), limit=4500.0, special=(1.0,), params=("m",), samples=_ORDERS,
+    arguments=("a", "x"), summary="P(a, x) differentiated m times in a.",
+)  # fmt: skip
 gamma_density_derivative = elementwise(
-    "gamma_density_derivative",
-    k.gamma_density_derivative,
+    "gamma_density_derivative", k.gamma_density_derivative,
     (
         lambda xp, y, a, x, *, m, n: xp.gamma_density_derivative(a, x, m=m + 1, n=n),
         lambda xp, y, a, x, *, m, n: xp.gamma_density_derivative(a, x, m=m, n=n + 1),
     ),
-    arguments=("a", "x"),
-    domain=_GAMMA,
-    rounding=ulps(8, wide=True),
-    limit=4500.0,
-    special=(1.0, 2.0),
-    summary="x^(a-1) exp(-x) / gamma(a), differentiated m times in a and n times in x.",
-    params=("m", "n"),
-    samples=_DENSITIES,
-    public=False,
-)
+    domain=_GAMMA, rounding=ulps(8, wide=True), limit=4500.0, special=(1.0, 2.0), params=("m", "n"), samples=_DENSITIES,
+    arguments=("a", "x"), summary="x^(a-1) exp(-x) / gamma(a), differentiated m times in a and n times in x.",
+)  # fmt: skip
 betainc = elementwise(
     "betainc",
     beta.betainc,
-    (None, None, lambda xp, y, a, b, x: xp.beta_density_derivative(a, b, x, n=0)),
+    (
+        lambda xp, y, a, b, x: xp.betainc_order_derivative(a, b, x, m=1, n=0),
+        lambda xp, y, a, b, x: xp.betainc_order_derivative(a, b, x, m=0, n=1),
+        lambda xp, y, a, b, x: xp.beta_density_derivative(a, b, x, i=0, j=0, n=0),
+    ),
     arguments=("a", "b", "x"),
     domain=_BETA,
     rounding=ulps(64, wide=True),
     limit=4500.0,
     special=(1.0,),
-    summary="Regularised incomplete beta function I_x(a, b); differentiable in x only, as in TensorFlow.",
+    summary="Regularised incomplete beta function I_x(a, b); differentiable in a and b, too.",
     example=((2.0, 1.0, 0.5), 0.25),
+    conventions=ORDERS,
+)
+betainc_order_derivative = elementwise(
+    "betainc_order_derivative",
+    beta_orders.betainc_order_derivative,
+    (
+        lambda xp, y, a, b, x, *, m, n: xp.betainc_order_derivative(a, b, x, m=m + 1, n=n),
+        lambda xp, y, a, b, x, *, m, n: xp.betainc_order_derivative(a, b, x, m=m, n=n + 1),
+        lambda xp, y, a, b, x, *, m, n: xp.beta_density_derivative(a, b, x, i=m, j=n, n=0),
+    ),
+    arguments=("a", "b", "x"),
+    domain=_BETA,
+    rounding=ulps(64, wide=True),
+    limit=4500.0,
+    special=(1.0,),
+    summary="I_x(a, b) differentiated m times in a and n times in b.",
+    params=("m", "n"),
+    samples=_BETA_ORDERS,
 )
 beta_density_derivative = elementwise(
     "beta_density_derivative",
-    beta.beta_density_derivative,
-    (None, None, lambda xp, y, a, b, x, *, n: xp.beta_density_derivative(a, b, x, n=n + 1)),
+    beta_orders.beta_density_derivative,
+    (
+        lambda xp, y, a, b, x, *, i, j, n: xp.beta_density_derivative(a, b, x, i=i + 1, j=j, n=n),
+        lambda xp, y, a, b, x, *, i, j, n: xp.beta_density_derivative(a, b, x, i=i, j=j + 1, n=n),
+        lambda xp, y, a, b, x, *, i, j, n: xp.beta_density_derivative(a, b, x, i=i, j=j, n=n + 1),
+    ),
     arguments=("a", "b", "x"),
     domain=_BETA,
     ulps=4.0,
     limit=4500.0,
     special=(1.0, 2.0),
-    summary="x^(a-1) (1-x)^(b-1) / B(a, b), differentiated n times in x.",
-    params=("n",),
+    summary="x^(a-1) (1-x)^(b-1) / B(a, b), differentiated i times in a, j times in b and n times in x.",
+    params=("i", "j", "n"),
     samples=_BETAS,
-    public=False,
 )
 
 

@@ -89,9 +89,6 @@ def _svd_parts(W: Any, a: Any, s: Any, u: Any, v: Any) -> tuple[Any, Any, Any]:
     return values, side_by_side(left, (2, m)), side_by_side(right, (2, n))
 
 
-# ---------------------------------------------------------------------------------------------- for proofs
-
-
 def _times(a: Any, b: Any) -> tuple[Any, Any]:
     return np.dot(a[0], b[0]) - np.dot(a[1], b[1]), np.dot(a[0], b[1]) + np.dot(a[1], b[0])
 

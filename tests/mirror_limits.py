@@ -137,10 +137,8 @@ def elementwise_limit(prim: Primitive, params: dict[str, Any], point: tuple[Any,
 
     Parameters
     ----------
-    prim : Primitive
     params : dict
         The static parameters.
-    point : tuple of float and bool
     by : int, optional
         The argument of the partial; the value by default.
 

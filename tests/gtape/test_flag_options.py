@@ -1,0 +1,366 @@
+"""Options of the flag: which verdicts raise, and what is checked."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.base.verification import FAILING, verify_mode
+from gtape.verify import Options
+from gtape.verify.verdicts.collect import collecting
+from gtape.verify.verdicts.verdict import GRAVITY
+
+
+@tf.custom_gradient
+def wrong_square(x: Any) -> Any:
+    return x * x, lambda g: g * x
+
+
+@tf.custom_gradient
+def lossy_slope(x: Any) -> Any:
+    y = tf.tanh(x)
+    return y, lambda g: g * (1.0 - y * y)
+
+
+def gradient(f: Any, x: float, verify: Any = None, dtype: Any = tf.float64) -> Any:
+    v = tf.Variable(x, dtype=dtype)
+    with tf.GradientTape(verify=verify) as tape:
+        y = f(v)
+    return tape.gradient(y, v)
+
+
+def kink(x: Any) -> Any:
+    return tf.nn.relu(x)
+
+
+def far_sum(x: Any) -> Any:
+    return tf.sin(x * 1e10)
+
+
+def hidden(x: Any) -> Any:
+    @tf.custom_gradient
+    def leaves(x: Any) -> Any:
+        return tf.constant(np.tanh(x.numpy())), lambda g: g
+
+    return leaves(x)
+
+
+PROGRAMS = {
+    "rule": (wrong_square, 3.0), "unstable": (lossy_slope, 17.0), "convention": (kink, 0.0),
+    "conditioning": (far_sum, 1.1), "undecided": (hidden, 0.5),
+}  # fmt: skip
+BY_DEFAULT = {"rule", "unstable"}
+
+
+@pytest.mark.parametrize("verdict", PROGRAMS)
+@pytest.mark.parametrize("named", [None, *PROGRAMS, ()])
+def test_the_named_verdicts_raise_and_no_others(verdict: str, named: Any) -> None:
+    f, x = PROGRAMS[verdict]
+    raises = verdict in BY_DEFAULT if named is None else verdict == named
+    warns = not raises and verdict in {*BY_DEFAULT, "undecided"}
+    with warnings.catch_warnings(record=True) as told, collecting() as report:
+        warnings.simplefilter("always")
+        if raises:
+            with pytest.raises(tf.VerificationError) as error:
+                gradient(f, x, Options(fail_on=named))
+            assert verdict in str(error.value)
+        else:
+            assert gradient(f, x, Options(fail_on=named)) is not None
+    assert report.verdict == verdict
+    assert bool(told) == warns
+    assert all(w.filename == __file__ and verdict in str(w.message) for w in told)  # the line of the user
+
+
+def test_strict_adds_undecided() -> None:
+    for mode in ("strict", Options(strict=True), Options(strict=True, fail_on="rule"), Options(["undecided"])):
+        with pytest.raises(tf.VerificationError, match="leaves the tape"):
+            gradient(hidden, 0.5, mode)
+
+
+def test_a_report_raises_for_the_named_verdicts() -> None:
+    report = tf.verify.check(far_sum, 1.1)
+    report.raise_if_failed()
+    report.raise_if_failed(fail_on={"rule", "undecided"})
+    with pytest.raises(tf.VerificationError, match="conditioning"):
+        report.raise_if_failed(fail_on="conditioning")
+    with pytest.raises(ValueError, match="names verdicts among"):
+        report.raise_if_failed(fail_on="conditionning")
+
+
+def test_the_verdicts_that_can_fail_are_those_of_findings() -> None:
+    assert {g.partition("-")[0] for g in GRAVITY} - {"correct"} == set(FAILING)
+
+
+def test_higher_orders_than_asked_for_are_left_out() -> None:
+    def orders(f: Any, depth: int, verify: Any) -> Any:
+        x = tf.Variable(2.0, dtype=tf.float64)
+        with collecting() as report, tf.verifying(verify):
+            tapes = [tf.GradientTape() for _ in range(depth)]
+            for tape in tapes:
+                tape.__enter__()
+            y = f(x)
+            for tape in reversed(tapes):
+                tape.__exit__(None, None, None)
+                y = tape.gradient(y, x)
+        return report.coverage["gradients"]
+
+    for limit, checked in {None: 3, 1: 1, 2: 2, 3: 3}.items():
+        assert orders(lambda x: tf.sin(x) * x, 3, Options(order=limit)) == checked
+
+
+@pytest.mark.parametrize(("digits", "raises"), [(3, False), (4, True), (None, True)])
+def test_as_many_digits_are_right_as_asked_for(digits: int | None, raises: bool) -> None:
+    # 1 - tanh(x)**2 at 15 is 3.74e-13, computed as a multiple of 2**-53: three digits are right.
+    with warnings.catch_warnings(), collecting() as report:
+        warnings.simplefilter("ignore")
+        if raises:
+            with pytest.raises(tf.VerificationError):
+                gradient(lossy_slope, 15.0, Options(digits=digits))
+        else:
+            gradient(lossy_slope, 15.0, Options(digits=digits))
+    finding = report.findings[0]
+    exact = float(finding.exact or 0)
+    assert finding.digits == pytest.approx(-np.log10(abs(float(finding.got) - exact) / exact), abs=1e-3)
+    assert 3 <= finding.digits < 4 and report.ok is not raises
+
+
+def test_a_badly_conditioned_number_raises_with_too_few_digits() -> None:
+    assert gradient(far_sum, 1.1, Options(digits=4)) is not None
+    with pytest.raises(tf.VerificationError, match=r"7 digits are\s+right, and 12 are\s+asked for"):
+        gradient(far_sum, 1.1, Options(digits=12))
+    assert gradient(tf.sin, 1.1, Options(digits=17)) is not None  # within its rounding, a number is right
+    with pytest.raises(tf.VerificationError):  # a wrong rule stays wrong, however many digits are right
+        gradient(tf.custom_gradient(lambda x: (x * x, lambda g: g * x * 2.00001)), 1.1, Options(digits=3))
+
+
+def test_a_check_beyond_its_budget_is_undecided() -> None:
+    def long(x: Any) -> Any:
+        for _ in range(300):
+            x = tf.sin(x) * 1.01
+        return x
+
+    limited = Options(budget=0.05)
+    begun = time.perf_counter()
+    with pytest.warns(UserWarning, match="not finished within its budget of 0.05 s") as told:
+        gradient(long, 0.7, limited)
+    assert time.perf_counter() - begun < 20 and len(told) == 1
+    for mode in (Options(budget=1e-9, strict=True), Options("undecided", budget=1e-9)):
+        with pytest.raises(tf.VerificationError, match="budget"):
+            gradient(tf.sin, 0.7, mode)
+    with collecting() as report:
+        gradient(tf.sin, 0.7, Options(budget=100))
+    assert report.verdict == "correct" and report.checked == 1
+
+
+def test_a_budget_leaves_the_next_check_alone() -> None:
+    x = tf.constant(np.linspace(0.1, 2.0, 40).reshape(5, 8))
+    square = tf.matmul(x, x, transpose_b=True) + tf.eye(5, dtype=tf.float64)
+    with pytest.warns(UserWarning, match="budget"):
+        gradient_of_inverse(square, Options(budget=1e-4))
+    with collecting() as report:
+        gradient_of_inverse(square, "strict")
+    assert report.ok and report.checked == 25
+
+
+def gradient_of_inverse(a: Any, verify: Any) -> Any:
+    with tf.GradientTape(verify=verify) as tape:
+        tape.watch(a)
+        y = tf.linalg.inv(a)
+    return tape.gradient(y, a)
+
+
+def test_the_sample_is_a_share_and_the_same_for_a_seed() -> None:
+    def chosen(options: Options, calls: int = 60) -> list[int]:
+        found = []
+        with tf.verifying(options):
+            for i in range(calls):
+                with collecting() as report:
+                    gradient(tf.square, 1.5)
+                found += [i] * (report.checked > 0)
+        return found
+
+    first = chosen(Options(sample=0.25, seed=1))
+    assert first == chosen(Options(sample=0.25, seed=1)) != chosen(Options(sample=0.25, seed=2))
+    assert 5 <= len(first) <= 27
+    assert len(chosen(Options(sample=1.0), 5)) == 5
+    with collecting() as report:  # for tapes with options of their own, the process counts
+        for _ in range(60):
+            gradient(tf.square, 1.5, Options(sample=0.5, seed=3))
+    assert 15 <= report.checked <= 45
+
+
+def test_jacobians_and_forward_mode_follow_the_options() -> None:
+    x = tf.constant([1.0, 2.0], tf.float64)
+    passing = Options("unstable")
+    with tf.GradientTape(verify=passing) as tape, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tape.watch(x)
+        y = wrong_square(x)
+    with pytest.warns(UserWarning, match="rule"):
+        assert tape.jacobian(y, x).shape == (2, 2)
+    with tf.verifying(passing), tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)) as acc:
+        y = wrong_square(x)
+    with pytest.warns(UserWarning, match="rule"):
+        acc.jvp(y)
+
+
+# ------------------------------------------------------------------------------------------------------- regions
+
+
+def test_a_region_is_switched_off_inside_a_block_and_on_again_behind_it() -> None:
+    before = verify_mode()
+    with tf.verifying():
+        with tf.verifying(False):
+            assert verify_mode() is False
+            assert gradient(wrong_square, 3.0).numpy() == 3.0
+            with tf.verifying("strict"), pytest.raises(tf.VerificationError):
+                gradient(wrong_square, 3.0)
+            with pytest.raises(tf.VerificationError):  # a tape with a mode of its own
+                gradient(wrong_square, 3.0, True)
+            assert verify_mode() is False
+        with pytest.raises(tf.VerificationError):
+            gradient(wrong_square, 3.0)
+    assert verify_mode() == before
+
+
+def test_the_innermost_block_decides_and_each_outer_one_comes_back() -> None:
+    options = Options("rule")
+    modes = [True, "strict", True, options, False, "strict"]
+    blocks = [tf.verifying(m) for m in modes]
+    for m, b in zip(modes, blocks, strict=True):
+        b.__enter__()
+        assert verify_mode() is m
+    for m, b in reversed(list(zip(modes, blocks, strict=True))):
+        assert verify_mode() is m
+        b.__exit__(None, None, None)
+
+
+def test_a_region_that_is_off_leaves_accumulators_and_tapes_from_outside_alone() -> None:
+    x = tf.Variable(3.0)
+    with tf.verifying():
+        with tf.GradientTape() as tape:
+            y = wrong_square(x)
+        with tf.autodiff.ForwardAccumulator(x, tf.ones(())) as acc:
+            z = wrong_square(x)
+        with tf.verifying(False):
+            assert tape.gradient(y, x).numpy() == 3.0 and acc.jvp(z).numpy() == 3.0
+        with pytest.raises(tf.VerificationError):
+            acc.jvp(z)
+
+
+def test_one_thread_does_not_switch_off_the_checks_of_another() -> None:
+    inside, done = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with tf.verifying(False):
+            inside.set()
+            done.wait(10)
+
+    with tf.verifying():
+        thread = threading.Thread(target=other)
+        thread.start()
+        inside.wait(10)
+        try:
+            with pytest.raises(tf.VerificationError):
+                gradient(wrong_square, 3.0)
+        finally:
+            done.set()
+            thread.join()
+
+
+# ------------------------------------------------------------------------------------------------ texts and errors
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [
+        ("", False), ("0", False), ("off", False), ("1", True), ("yes", True), (" STRICT ", "strict"),
+        ("fail_on=rule,unstable;order=2;budget=2;sample=0.1",
+         Options(["rule", "unstable"], order=2, budget=2, sample=0.1)),
+        ("strict;budget=0.5", Options(strict=True, budget=0.5)), ("1; digits=6; seed=3;", Options(digits=6, seed=3)),
+        ("fail_on=;strict=1", Options((), strict=True)),
+    ],
+)  # fmt: skip
+def test_a_text_stands_for_a_mode(text: str, mode: Any) -> None:
+    assert Options.from_text(text) == mode
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("stict", "'stict' is unknown: write 1, strict, 0, or options such as fail_on=rule"),
+        ("fail_on=rules", "names verdicts among rule, unstable, convention, .*, not 'rules'"),
+        ("fail=rule", "'fail=rule' is no option: the options are fail_on, order, digits, budget, sample, seed, strict"),
+        ("order=two", "order=two: 'two' is not a whole number"),
+        ("budget=__import__('os')", "is not a number"),
+        ("sample=0", "`sample` is a share, more than 0 and at most 1, not 0"),
+        ("budget=nan", "`budget` is seconds, more than 0, not nan"),
+        ("0;order=2", "switches the checks off"),
+        ("order=1;order=2", "order is given twice"),
+        ("order=1;strict", "'strict' is no option"),
+    ],
+)
+def test_a_wrong_text_is_explained(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Options.from_text(text)
+
+
+def test_the_environment_takes_options_and_refuses_unknown_ones() -> None:
+    program = "import gtape; from gtape.base.verification import verify_mode; print(verify_mode())"
+
+    def run(text: str) -> Any:
+        env = {**os.environ, "GTAPE_VERIFY": text}
+        return subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
+
+    assert run("fail_on=unstable,rule;order=2").stdout == "Options(fail_on={'rule', 'unstable'}, order=2)\n"
+    failed = run("fail_on=wrong")
+    assert failed.returncode and "the environment variable GTAPE_VERIFY: " in failed.stderr
+    assert "conditioning" in failed.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "says"),
+    [
+        ({"fail_on": {"wrong"}}, ValueError, "names verdicts among rule, .*, not 'wrong'"),
+        ({"fail_on": "correct"}, ValueError, "not 'correct'"),
+        ({"fail_on": 3}, TypeError, "is a set of verdicts, not 3"),
+        ({"order": 0}, ValueError, "at least 1, not 0"),
+        ({"order": 1.5}, TypeError, "`order` is a whole number, not 1.5"),
+        ({"digits": 18}, ValueError, "from 1 to 17, not 18"),
+        ({"budget": -1}, ValueError, "more than 0, not -1"),
+        ({"budget": "2"}, TypeError, "`budget` is a number, not '2'"),
+        ({"sample": 2}, ValueError, "at most 1, not 2"),
+        ({"strict": "yes"}, TypeError, "True or False, not 'yes'"),
+        ({"verdicts": ()}, TypeError, "verdicts"),
+    ],
+)
+def test_wrong_options_are_refused(given: Any, error: Any, says: str) -> None:
+    with pytest.raises(error, match=says):
+        Options(**given)
+
+
+def test_options_are_values() -> None:
+    made = Options({"unstable", "rule"}, budget=2, sample=np.float64(0.5))
+    assert made == Options(["rule", "unstable"], budget=2.0, sample=0.5) != Options()
+    assert hash(made) == hash(pickle.loads(pickle.dumps(made))) and made == pickle.loads(pickle.dumps(made))
+    assert eval(repr(made), {"Options": Options}) == made
+    with pytest.raises(TypeError, match="immutable"):
+        made.order = 2
+    for refused in ("sometimes", 2, {"order": 1}, Options):
+        with pytest.raises(ValueError, match=r"True or 'strict', or a gtape.verify.Options, not"):
+            tf.GradientTape(verify=refused)
+        with (
+            pytest.raises(ValueError, match=r"True or 'strict', or a gtape.verify.Options, not"),
+            tf.verifying(refused),
+        ):
+            pass

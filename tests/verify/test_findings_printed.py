@@ -1,0 +1,294 @@
+"""How findings print: plain lines, the user's places, a witness that runs; and what pytest shows of a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape import declare
+from gtape.verify import Finding, Report
+
+ROOT = Path(__file__).resolve().parents[2]
+COLUMNS = 100
+HALF = 0.5
+
+
+def helper(x: Any) -> Any:
+    return x * HALF
+
+
+@tf.custom_gradient
+def halved_wrongly(x: Any) -> Any:  # the line of the function
+    scale = np.float64(2.0)
+    return helper(x) * scale, lambda g: g * HALF
+
+
+lambda_wrong = tf.custom_gradient(lambda x: (tf.sin(x), lambda g: g * tf.sin(x)))
+
+
+@tf.custom_gradient
+def two_of_them(pair: Any, factor: Any = 1.0) -> Any:
+    a, b = pair
+    return a * b * factor, lambda g: (g * b * factor, g * b)
+
+
+def made(factor: float) -> Any:
+    return {"one": tf.custom_gradient(lambda x: (x * x,
+                                                 lambda g: g * x * factor))}  # fmt: skip
+
+
+def plain(x: Any) -> Any:
+    return tf.square(x), lambda g: g * x
+
+
+class Holder:
+    @tf.custom_gradient
+    def method(self, x: Any) -> Any:
+        return x * x, lambda g: g * x
+
+
+def counting() -> Any:
+    calls = 0
+
+    @tf.custom_gradient
+    def counted(x: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return x * x, lambda g: g * x
+
+    return counted
+
+
+@tf.custom_gradient
+def loses_digits(x: Any) -> Any:
+    y = tf.tanh(x)
+    return y, lambda g: g * (1.0 - y * y)
+
+
+def found(f: Any, *xs: Any, forward: bool = False) -> Finding:
+    """The gravest finding about a function."""
+    sources = [tf.Variable(x, dtype=tf.float64) for x in xs]
+    with pytest.raises(tf.VerificationError) as error, contextlib.ExitStack() as stack:
+        stack.enter_context(tf.verifying())
+        if forward:
+            acc = stack.enter_context(tf.autodiff.ForwardAccumulator(sources, [tf.ones_like(s) for s in sources]))
+            acc.jvp(f(*sources))
+        tape = stack.enter_context(tf.GradientTape())
+        y = f(*sources)
+        tape.gradient(y, sources)
+    report: Report = error.value.report
+    return min(report.findings, key=lambda f: f.gravity)
+
+
+CASES: dict[str, Any] = {
+    "a function": (halved_wrongly, [[1.0, 2.0]]),
+    "a lambda": (lambda x: lambda_wrong(x) * 2.0, [1.0]),
+    "a lambda in a call, with a constant from outside": (made(3.0)["one"], [2.0]),
+    "a function that is wrapped later": (tf.custom_gradient(plain), [2.0]),
+    "a custom gradient in another": (lambda x: tf.recompute_grad(lambda_wrong)(x), [2.0]),
+    "nested arguments": (lambda a, b: two_of_them([a, b], factor=3.0), [1.5, 2.5]),
+    "an unstable gradient": (lambda x: loses_digits(x) * 2.0, [17.0]),
+    "rounding before an op": (lambda x: tf.math.log(1.0 - tf.sigmoid(x)), [40.0]),
+    "long arrays": (halved_wrongly, [np.linspace(0.0, 1.0, 60).tolist()]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_witness_runs_as_printed(name: str) -> None:
+    f, xs = CASES[name]
+    finding = found(f, *xs)
+    assert finding.witness is not None and finding.without_witness is None
+    assert finding.witness.rstrip() in str(finding) and max(map(len, finding.witness.splitlines())) <= COLUMNS
+    with pytest.raises(tf.VerificationError) as error:
+        exec(finding.witness, {})
+    assert error.value.report.verdict == finding.verdict
+
+
+def test_a_witness_of_forward_mode_runs_as_printed() -> None:
+    finding = found(lambda x: lambda_wrong(x), 1.0, forward=True)
+    assert finding.witness is not None and "ForwardAccumulator" in finding.witness
+    with pytest.raises(tf.VerificationError):
+        exec(finding.witness, {})
+
+
+def test_a_witness_of_a_second_derivative_runs_as_printed() -> None:
+    @tf.custom_gradient
+    def cubed(x: Any) -> Any:
+        return x * x * x, lambda g: g * tf.stop_gradient(3.0 * x * x)
+
+    report = tf.verify.check(cubed, 2.0, order=2)
+    finding = next(f for f in report.findings if f.verdict == "rule")
+    assert finding.witness is not None, finding
+    with pytest.raises(tf.VerificationError):
+        exec(finding.witness, {})
+
+
+SCRIPT = """
+import gtape as tf
+from gtape import declare
+THREE = 3
+def _cube(x):
+    return x * x * x
+cube = declare.elementwise(
+    "cube_of_script", _cube, lambda xp, y, x: THREE * x, domain=declare.ANY_REAL, ulps=1.0
+)
+declare.mirror(cube, lambda x: x**THREE)
+
+@tf.custom_gradient
+def wrong(x):
+    return x * x, lambda g: g * x * THREE
+
+for f in (cube, wrong):
+    try:
+        x = tf.Variable([2.0, 5.0])
+        with tf.GradientTape(verify=True) as tape:
+            y = f(x)
+        tape.gradient(y, x)
+    except tf.VerificationError as error:
+        with open(f"{error.report.findings[0].op}.py", "w") as file:
+            file.write(error.report.findings[0].witness)
+"""
+
+
+def run(folder: Path, *arguments: str) -> Any:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    env.pop("GTAPE_VERIFY", None)
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=env, capture_output=True, text=True, check=False
+    )  # fmt: skip
+
+
+def test_a_witness_about_a_script_needs_no_script(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
+    done = run(tmp_path, "script.py")
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "script.py").unlink()
+    (tmp_path / "both.py").write_text(
+        "import gtape, runpy\n"
+        "for name in ('cube_of_script', 'wrong'):\n"
+        "    try:\n"
+        "        runpy.run_path(f'{name}.py')\n"
+        "    except gtape.VerificationError as error:\n"
+        "        print(error.report.verdict, error.report.findings[0].op)\n",
+        encoding="utf-8",
+    )
+    done = run(tmp_path, "both.py")
+    assert done.stdout == "rule cube_of_script\nrule wrong\n", done.stderr
+
+
+def test_a_finding_without_a_witness_says_why() -> None:
+    names: dict[str, Any] = {"tf": tf}
+    exec("@tf.custom_gradient\ndef nowhere(x):\n    return x * x, lambda g: g * x", names)
+    finding = found(lambda x: names["nowhere"](x), 3.0)
+    assert finding.witness is None and "the source of nowhere is unknown" in str(finding)
+    assert "belongs to an object" in (found(Holder().method, 3.0).without_witness or "")
+    assert "depends on its surroundings" in (found(counting(), 3.0).without_witness or "")
+    large = np.ones((30, 30)) + np.eye(30)
+
+    @tf.custom_gradient
+    def squared(a: Any) -> Any:
+        return tf.matmul(a, a), lambda g: g
+
+    assert "too large to be written down" in (found(squared, large).without_witness or "")
+
+
+def test_a_custom_gradient_is_found_at_its_own_line() -> None:
+    finding = found(lambda x: halved_wrongly(x), 1.0)
+    assert finding.defined is not None and finding.line is not None
+    source = Path(__file__).read_text(encoding="utf-8").splitlines()
+    assert finding.defined[0] == __file__ and "the line of the function" in source[finding.defined[1] - 1]
+    assert finding.line[:2] != finding.defined[:2]
+    assert f"{__file__}:{finding.defined[1]} in halved_wrongly,\n" in str(finding)
+    defined = found(lambda x: lambda_wrong(x), 1.0).defined
+    assert defined is not None and source[defined[1] - 1].startswith("lambda_wrong = ")
+
+
+def test_the_lines_of_a_finding() -> None:
+    finding = found(lambda x: halved_wrongly(x), 2.0)
+    lines = str(finding).split("\n")
+    labels = [line[:11].strip() for line in lines[: lines.index("  witness") + 1] if line[2] != " "]
+    assert labels == ["rule (order", "got", "exact", "digits", "line", "why", "instead", "witness"]
+    assert lines[0] == "rule (order 1), op halved_wrongly, source 0, element []"
+    assert lines[1:3] == ["  got      0.5", "  exact    1.000000000000000000000000000000000000000"]
+    assert lines[3] == "  digits   0 right, 2.25e+15 ULP off"
+    assert "declared='...'" in (finding.instead or "")
+    assert max(map(len, str(finding).split("\n"))) <= max(COLUMNS, len(__file__) + 40)
+    assert all(c.isprintable() or c == "\n" for c in str(finding)) and "\x1b" not in str(finding)
+
+
+def test_a_stable_formula_is_printed_once() -> None:
+    text = str(found(lambda x: tf.math.log(1.0 - tf.sigmoid(x)), 40.0))
+    assert text.count("log_sigmoid") == 1 and "\n  instead  log(1 - sigmoid(x)) is gtape.math.log_sigmoid(-x)\n" in text
+
+
+def test_an_op_of_others_names_its_declaration() -> None:
+    op = declare.elementwise(
+        "doubled_of_findings", lambda x: x + x, lambda xp, y, x: 3 + 0 * x, domain=declare.ANY_REAL, ulps=1.0
+    )
+    declare.mirror(op, lambda x: 2 * x)
+    text = str(found(lambda x: op(x), 1.5))
+    assert "correct the rule in the declaration of 'doubled_of_findings'" in " ".join(text.split())
+
+
+def test_findings_and_reports_show_in_notebooks_with_markup_escaped() -> None:
+    finding = Finding("rule", op="<b>", reason="a < b & c", line=("<script>", 1, "<f>"))
+    for shown in (finding._repr_html_(), Report([finding])._repr_html_()):
+        assert shown.startswith("<pre>") and shown.endswith("</pre>")
+        inner = shown.removeprefix("<pre>").removesuffix("</pre>")
+        assert "<" not in inner and "&lt;script&gt;" in inner and "a &lt; b &amp; c" in inner
+
+
+def test_long_reasons_are_wrapped() -> None:
+    text = str(Finding("undecided", reason="word " * 100, order=2))
+    assert max(map(len, text.split("\n"))) <= COLUMNS and text.count("word") == 100
+
+
+TEST = """
+import gtape as tf
+
+@tf.custom_gradient
+def wrong(x):
+    return x * x, lambda g: g * x
+
+def test_gradient():
+    x = tf.Variable(3.0)
+    with tf.GradientTape(verify=True) as tape:
+        y = wrong(x)
+    tape.gradient(y, x)
+
+def test_report():
+    tf.verify.check(wrong, 3.0).raise_if_failed()
+"""
+
+
+def test_pytest_shows_the_users_frames_alone(tmp_path: Path) -> None:
+    (tmp_path / "test_theirs.py").write_text(TEST, encoding="utf-8")
+    done = run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "test_theirs.py")
+    assert "2 failed" in done.stdout, done.stdout
+    assert ">       tape.gradient(y, x)\n" in done.stdout and "raise_if_failed()" in done.stdout
+    assert not [line for line in done.stdout.splitlines() if line.startswith(("gtape/", "verify/", str(ROOT)))]
+    assert "def raise_if_failed" not in done.stdout and "def gradient" not in done.stdout
+
+
+def test_frames_of_gtape_are_marked_for_ipython() -> None:
+    x = tf.Variable(3.0)
+    with tf.GradientTape(verify=True) as tape:
+        y = halved_wrongly(x)
+    try:
+        tape.gradient(y, x)
+    except tf.VerificationError as error:
+        entry = error.__traceback__
+    seen = []
+    while entry is not None:
+        seen.append((entry.tb_frame.f_code.co_filename, bool(entry.tb_frame.f_locals.get("__tracebackhide__"))))
+        entry = entry.tb_next
+    assert len(seen) > 2 and seen[0] == (__file__, False)
+    assert all(hidden for _, hidden in seen[1:])

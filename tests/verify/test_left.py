@@ -1,0 +1,78 @@
+"""Values that leave the tape and come back are found, and conversions that change nothing are not reported."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.verify import check, exact, judge
+
+F = Callable[[Any], Any]
+
+LEAVES: dict[str, F] = {
+    "math": lambda x: x * math.sin(x),
+    "float": lambda x: x * float(x),
+    "numpy": lambda x: x * x.numpy(),
+    "asarray": lambda x: x * np.asarray(x),
+    "asarray of a result": lambda x: x + np.asarray(tf.exp(2.0 * x)),
+    "a constant of the value": lambda x: tf.constant(float(x), x.dtype) ** 2 + 0.0 * x,
+    "clipping by the value": lambda x: x / max(0.5, float(tf.norm(x))),
+    "complex": lambda x: x * complex(x).real,
+}
+STAYS: dict[str, F] = {
+    "a branch": lambda x: x * x if float(x) > 0 else -x,
+    "text": lambda x: (str(x), f"{x}", x * x)[-1],
+    "a count": lambda x: sum([x**i for i in range(int(3.0 * x))], x),
+    "clipping that is inactive": lambda x: x * x / max(10.0, float(tf.norm(x))),
+    "a value that is not used": lambda x: (x.numpy(), tf.sin(x))[1],
+}
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("dtype", [tf.float64, tf.float32])
+@pytest.mark.parametrize("name", LEAVES)
+def test_a_value_that_comes_back_is_unconnected(name: str, dtype: Any, order: int) -> None:
+    report = check(LEAVES[name], tf.constant(1.25, dtype), order=order)
+    assert (report.verdict, report.ok) == ("unconnected", False)
+    finding = next(f for f in report.findings if f.verdict == "unconnected")
+    assert finding.line[0] == __file__ and "leaves the tape" in finding.reason
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", STAYS)
+def test_a_value_that_does_not_come_back_changes_nothing(name: str, order: int) -> None:
+    assert check(STAYS[name], 1.25, order=order).verdict == "correct"
+
+
+def test_exact_and_judge_know_it() -> None:
+    with pytest.raises(ArithmeticError, match="leaves the tape"):
+        exact(LEAVES["float"], 1.25)
+    assert judge(LEAVES["float"], 1.25, 1.25).verdict == "unconnected"
+
+
+def test_what_draws_random_numbers_is_undecided_if_a_value_leaves() -> None:
+    rng = np.random.default_rng(0)
+    report = check(lambda x: x * x.numpy() * rng.uniform(), 1.25)
+    assert report.verdict == "undecided" and "not deterministic" in str(report)
+    assert check(lambda x: x * x * rng.uniform(), 1.25).verdict == "correct"
+
+
+def test_without_a_conversion_the_function_runs_once() -> None:
+    calls = []
+    assert check(lambda x: (calls.append(1), x * x)[1], 1.25).ok
+    assert len(calls) == 1
+
+
+def test_order_2_includes_order_1() -> None:
+    @tf.custom_gradient
+    def f(x: Any) -> Any:
+        return x * x, lambda g: 2.0 * x * g + tf.stop_gradient(0.01 * g)
+
+    report = check(f, 1.25, order=2)
+    assert report.verdict == "rule" and any(f.order == 1 for f in report.findings)
+    assert check(lambda x: x**3, 1.25, order=3).checked == 3

@@ -1,0 +1,129 @@
+"""At kinks the function as a whole counts: its derivative where one exists, otherwise its one-sided derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.verify import check, judge
+
+F = Callable[[Any], Any]
+ZERO, ZEROS, PAIR = 0.0, [0.0, 0.0], [1.0, 1.0]
+
+# Smooth through a kink of an op: (function, point, the second derivative).
+SMOOTH: dict[str, tuple[F, Any, Any]] = {
+    "abs squared": (lambda x: tf.abs(x) ** 2, ZERO, 2.0),
+    "square of abs": (lambda x: tf.square(tf.abs(x)), ZERO, 2.0),
+    "norm squared": (lambda x: tf.norm(x) ** 2, ZEROS, np.diag([2.0, 2.0])),
+    "hypot squared": (lambda x: np.hypot(x[0], x[1]) ** 2, ZEROS, np.diag([2.0, 2.0])),
+    "variance as the square of std": (
+        lambda x: tf.math.reduce_std(x) ** 2, PAIR, np.array([[0.5, -0.5], [-0.5, 0.5]]),
+    ),
+    "cos of norm": (lambda x: tf.cos(tf.norm(x)), ZEROS, np.diag([-1.0, -1.0])),
+    "cosh of abs": (lambda x: tf.cosh(tf.abs(x)), ZERO, 1.0),
+    "exp of minus abs squared": (lambda x: tf.exp(-(tf.abs(x) ** 2)), ZERO, -2.0),
+    "max of x and -x, squared": (lambda x: tf.maximum(x, -x) ** 2, ZERO, 2.0),
+    "relu(x)² + relu(-x)²": (lambda x: tf.nn.relu(x) ** 2 + tf.nn.relu(-x) ** 2, ZERO, 2.0),
+    "x times its own sign and abs": (lambda x: x * tf.sign(x) * tf.abs(x), ZERO, 2.0),
+    "abs squared, far down": (lambda x: 1e-200 * tf.abs(x) ** 2, ZERO, 2e-200),
+    "tied maximum of equal functions": (lambda x: tf.maximum(x * x, x**2), 1.5, 2.0),
+}  # fmt: skip
+
+# A kink of the whole function: what the ops return lies between the one-sided derivatives.
+KINKED: dict[str, tuple[F, Any]] = {
+    "abs": (tf.abs, ZERO),
+    "relu": (tf.nn.relu, ZERO),
+    "norm": (tf.norm, ZEROS),
+    "greatest of many": (tf.reduce_max, [1.0] * 12),
+    "sum of kinks": (lambda x: tf.reduce_sum(tf.abs(x)), [0.0] * 5),
+    "hinge": (lambda x: tf.maximum(0.0, 1.0 - x), 1.0),
+    "relu(x) x": (lambda x: tf.nn.relu(x) * x, ZERO),
+    "a kink beside a smooth part": (lambda x: tf.abs(x[0]) + x[1] ** 3, [0.0, 2.0]),
+    "clip at its bound": (lambda x: tf.clip_by_value(x, 0.0, 1.0), 1.0),
+    "sorted pair": (lambda x: tf.sort(x)[0] * 3.0 + tf.sort(x)[1], PAIR),
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_a_wrong_second_derivative_of_a_function_smooth_through_a_kink_does_not_pass(name: str) -> None:
+    f, at, hessian = SMOOTH[name]
+    x = tf.constant(at, tf.float64)
+    with tf.GradientTape(persistent=True) as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = f(x)
+        g = inner.gradient(y, x)
+    got = outer.jacobian(g, x, unconnected_gradients="zero").numpy()
+    report = check(f, x, order=2)
+    assert report.ok == bool(np.allclose(got, hessian, rtol=1e-12, atol=0)), (got, report)
+    wrong = [f for f in report.findings if not f.ok]
+    for finding in wrong:
+        assert (finding.verdict, finding.inside, finding.order) == ("convention", False, 2)
+        assert "has a derivative here" in finding.reason
+        assert np.isclose(float(finding.exact), np.ravel(hessian), rtol=1e-12).any(), finding
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_first_derivatives_that_exist_and_are_right_pass(name: str) -> None:
+    f, at, _ = SMOOTH[name]
+    assert check(f, tf.constant(at, tf.float64)).ok
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", KINKED)
+def test_conventions_between_the_one_sided_derivatives_pass(name: str, order: int) -> None:
+    f, at = KINKED[name]
+    report = check(f, tf.constant(at, tf.float64), order=order)
+    assert report.ok, report
+    assert order > 1 or report.verdict == "convention"
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-200, 1e200])
+def test_kinks_that_cancel_show_a_wrong_first_derivative(scale: float) -> None:
+    def f(x: Any) -> Any:
+        return scale * (tf.nn.relu(x) - tf.nn.relu(-x))
+
+    report = check(f, tf.constant(0.0, tf.float64))
+    assert (report.ok, report.verdict) == (False, "convention")
+    assert float(report.findings[0].exact) == scale
+    assert check(f, tf.constant(scale, tf.float64)).verdict == "correct"
+
+
+def test_the_sum_of_the_two_greatest_has_a_derivative_at_their_tie() -> None:
+    report = check(lambda x: tf.reduce_max(x) + tf.sort(x)[2], [1.0, 1.0, 2.0, 2.0])
+    assert (report.ok, report.findings[0].got, float(report.findings[0].exact)) == (False, 1.5, 1.0)
+
+
+def test_a_function_that_jumps_at_the_point_follows_its_convention() -> None:
+    assert check(lambda x: tf.where(tf.equal(x, 2.0), x, x * x), 2.0, order=2).ok
+
+
+@pytest.mark.parametrize(
+    ("f", "at", "claim", "verdict"),
+    [
+        (tf.nn.relu, 0.0, 0.3, True),
+        (tf.nn.relu, 0.0, 1.0, True),
+        (tf.nn.relu, 0.0, 1.1, False),
+        (tf.nn.relu, 0.0, -1e-9, False),
+        (lambda x: tf.abs(x) ** 3, 0.0, 1e-3, False),
+        (lambda x: tf.nn.relu(x) * 3.0 + 2.0 * x, 0.0, 5.0, True),
+        (lambda x: tf.nn.relu(x) * 3.0 + 2.0 * x, 0.0, 1.9, False),
+        (lambda x: tf.reduce_max(x), PAIR, [0.9, 0.1], True),
+        (lambda x: tf.reduce_max(x), PAIR, [1.1, -0.1], False),
+    ],
+)
+def test_claims_at_kinks_may_lie_between_the_one_sided_derivatives(f: F, at: Any, claim: Any, verdict: bool) -> None:
+    assert judge(f, tf.constant(at, tf.float64), claim).ok is verdict
+
+
+def test_the_flag_judges_the_whole_function_too() -> None:
+    x = tf.Variable(0.0)
+    with tf.GradientTape(verify=True) as tape:
+        y = tf.nn.relu(x) - tf.nn.relu(-x)
+    with pytest.raises(tf.VerificationError, match="as a whole"):
+        tape.gradient(y, x)

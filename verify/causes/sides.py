@@ -1,0 +1,400 @@
+"""The derivatives of a whole function on all sides of a kink.
+
+Where ops have kinks, the function that they make may still be smooth (|x|² at 0), or have a kink of its own. The
+program is evaluated exactly at points next to the kink, with new decisions, and differentiated there: the derivatives
+at these points converge to the one-sided derivatives. If all agree, the function has a derivative. If not, their
+interval is the generalised derivative (Clarke, "Optimization and Nonsmooth Analysis", 1983), element by element.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from flint import acb, arb
+
+from gtape.symbolic.balls import Undecided, digits, objects, precision, ties_assumed
+from gtape.symbolic.program import Node, Program
+from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_world
+from gtape.verify.oracles.oracle import Oracle, TooDeep
+from gtape.verify.oracles.replay import decided_anew
+from gtape.verify.verdicts.ulp import ROUNDINGS, spacing
+from gtape.verify.verdicts.verdict import Finding, merged
+
+__all__ = ["Interval", "Sides", "as_a_whole", "beside", "scale_of"]
+
+# Below the smallest subnormal number, because a float may lie that close to another kink.
+_BITS = 4000
+_STEPS = (-1200, -1300)
+# Powers of two by which a distance shrinks from the first step to the second if its limit is 0.
+_SHRINKS = 50
+_PAIRS = 4
+_FEW = 2000  # programs with more numbers get one pair of points
+_MANY = 20_000  # programs with more numbers get none
+_AXES = 32  # elements that get points of their own
+
+
+class Interval(NamedTuple):
+    """The limits of one element of a derivative: enclosures of the least and the greatest one."""
+
+    low: arb
+    high: arb
+    agree: bool
+
+    def __str__(self) -> str:
+        return f"[{float(self.low.mid()):.6g}, {float(self.high.mid()):.6g}]"
+
+
+def scale_of(x: Any) -> Any:
+    """The size of each element, to scale its step; for a 0 the smallest nonzero size, at most 1."""
+    sizes = [abs(e) if isinstance(e, acb) else abs(arb(e)) for e in objects(x).ravel().tolist()]
+    least = arb(1)
+    for size in sizes:
+        if size != 0 and size < least:
+            least = size
+    made = np.empty(len(sizes), dtype=object)
+    made[:] = [size if size != 0 else least for size in sizes]
+    return made.reshape(np.shape(x))
+
+
+def beside(program: Program, here: dict[int, Any], moves: dict[int, Any]) -> dict[int, Any] | None:
+    """Exact values of all nodes at a moved point, with new decisions; None if one stays undecided or is undefined.
+
+    Parameters
+    ----------
+    program : Program
+    here : dict
+        The exact values of all nodes at the point.
+    moves : dict
+        Node of a source -> how far it moves.
+    """
+    env = {i: objects(objects(here[i]) + move) for i, move in moves.items()}
+    blocked = program.blocked(program.session)
+    for node in program.nodes:
+        if node.index in env:
+            continue
+        try:
+            env[node.index] = _value_beside(node, env, here, blocked.get(node.index, frozenset()), program)
+        except (Undecided, ArithmeticError, ValueError, TypeError, IndexError):
+            return None
+    return env
+
+
+def _value_beside(node: Node, env: dict[int, Any], here: dict[int, Any], closed: Any, program: Program) -> Any:
+    if node.kind != "op":
+        return program.step(BALLS, node, env)
+    if "stop" in node.prim.roles:
+        return here[node.index]
+    # An input that no tape follows is a constant of the function; a decision reads all of its inputs.
+    smooth = node.prim.differentiable and is_floating(node.output)
+    still = {
+        j
+        for a, j in enumerate(node.inputs)
+        if a in closed or (smooth and node.prim.connected(a) and a not in node.active)
+    }
+    arguments = [here[j] if j in still else env[j] for j in node.inputs]
+    if all(env[j] is here[j] for j in node.inputs):
+        return here[node.index]
+    return decided_anew(node, arguments) if not is_floating(node.output) else node.apply(BALLS, arguments)
+
+
+class Sides:
+    """The derivatives of a program at points next to the recorded one.
+
+    Parameters
+    ----------
+    program : Program
+    oracle : callable
+        Returns a new oracle without values.
+    derivative : callable
+        Oracle with the values of all nodes -> the derivative, as a list of object arrays or None.
+    """
+
+    def __init__(
+        self, program: Program, oracle: Callable[[], Oracle], derivative: Callable[[Oracle], list[Any]]
+    ) -> None:
+        self.program, self.oracle, self.derivative = program, oracle, derivative
+        self.here: dict[int, Any] = {}
+        self.over_jumps = False
+        self.jumps = False  # whether the function is not continuous at the point, so that it has no derivative there
+        self.rng = np.random.default_rng(37)
+
+    def limits(self, numbers: list[Any], *, jumps: bool = False) -> list[dict[tuple[int, ...], Interval]] | None:
+        """The interval of each element next to which `numbers`, the derivative at the point, is no limit.
+
+        Parameters
+        ----------
+        numbers : list of object arrays of enclosures, or None
+        jumps : bool
+            Whether to give intervals for a function that is not continuous at the point, too.
+
+        Returns
+        -------
+        list of dict
+            For each array: index -> interval, for the elements outside their interval. None if the sides of the point
+            cannot be evaluated.
+        """
+        size = sum(int(np.prod(n.shape)) if not isinstance(n.output, tuple) else 1 for n in self.program.nodes)
+        if size > _MANY:
+            return None
+        self.over_jumps, self.jumps = jumps, False
+        for assume in (contextlib.nullcontext, ties_assumed):
+            with precision(_BITS), assume(), contextlib.suppress(ArithmeticError, TooDeep):
+                here = self.oracle()
+                here.evaluate()
+                self.here = here.env
+                return self._outside(numbers, _PAIRS if size <= _FEW else 1)
+        return None
+
+    def _outside(self, numbers: list[Any], pairs: int) -> list[dict[tuple[int, ...], Interval]] | None:
+        drawn = [self._drawn() for _ in range(pairs)]
+        near = [list(self._at(moves, _STEPS[0])) for moves in drawn]
+        if (self.jumps and not self.over_jumps) or not any(near):
+            return None
+        found: list[dict[tuple[int, ...], Interval]] = []
+        nearer: list[Any] | None = None
+        budget = _AXES
+        for s, number in enumerate(numbers):
+            out: dict[tuple[int, ...], Interval] = {}
+            found.append(out)
+            if number is None:
+                continue
+            number = objects(number)
+            for index in np.ndindex(*number.shape):
+                first = _hull([d for points in near for d in points], s, index)
+                if first is None or not _apart(number[index], first) > 0:
+                    continue
+                if nearer is None:
+                    nearer = [list(self._at(moves, _STEPS[1])) for moves in drawn]
+                points = [[d for ps in near for d in ps], [d for ps in nearer for d in ps]]
+                if budget > 0:
+                    budget -= 1
+                    axis = self._drawn((s, index))
+                    for k in (0, 1):
+                        points[k] = points[k] + list(self._at(axis, _STEPS[k]))
+                first, second = (_hull(p, s, index) for p in points)
+                if first is None or second is None or _diverges(first, second):
+                    return None
+                if _shrinks(_apart(number[index], first), _apart(number[index], second)):
+                    continue
+                width = second[1] - second[0]
+                agree = not width > 0 or _shrinks(first[1] - first[0], width)
+                out[index] = Interval(*second, agree)
+        return found
+
+    def _drawn(self, axis: tuple[int, tuple[int, ...]] | None = None) -> dict[int, Any]:
+        """A direction that breaks all ties, as moves of the sources' nodes; almost along one element for an `axis`."""
+        moves: dict[int, Any] = {}
+        for s, nodes in enumerate(self.program.sources):
+            drawn: dict[tuple[int, ...], Any] = {}  # one for all reads of a variable
+            for i in nodes:
+                shape = self.program.nodes[i].shape
+                if shape not in drawn:
+                    u = self.rng.integers(1, 2**30, shape) * self.rng.choice([-1, 1], shape)
+                    u = objects(np.asarray(u).astype(object)) * (arb(2) ** (-30 if axis is None else -230))
+                    if axis is not None and axis[0] == s:
+                        u = objects(u).copy()
+                        u[axis[1]] = arb(1)
+                    drawn[shape] = objects(u * scale_of(self.here[i]))
+                moves[i] = drawn[shape]
+        return moves
+
+    def _at(self, moves: dict[int, Any], exponent: int) -> Iterator[list[Any]]:
+        """The derivative before and behind the point; a side where the function is not defined is left out."""
+        for sign in (-1, 1):
+            step = sign * arb(2) ** exponent
+            env = beside(self.program, self.here, {i: objects(move * step) for i, move in moves.items()})
+            if env is None:
+                continue
+            self.jumps = self.jumps or self._jump(env, moves, step)
+            if self.over_jumps or not self.jumps:
+                with contextlib.suppress(ArithmeticError, ValueError, TypeError, IndexError):
+                    made = self._derived(env)
+                    if all(_finite(a) for a in made):
+                        yield made
+
+    def _jump(self, env: dict[int, Any], moves: dict[int, Any], step: arb) -> bool:
+        """True if an output does not come back to its value at the point as the step goes to 0."""
+        distances = self._distances(env)
+        if not any(d > 0 for d in distances):
+            return False
+        shorter = step * arb(2) ** (_STEPS[1] - _STEPS[0])
+        closer = beside(self.program, self.here, {i: objects(m * shorter) for i, m in moves.items()})
+        if closer is None:
+            return False
+        nearer = self._distances(closer)
+        return len(nearer) != len(distances) or not all(map(_shrinks, distances, nearer))
+
+    def _distances(self, env: dict[int, Any]) -> list[arb]:
+        """How far each element of the outputs is from its value at the point; infinite if their shapes differ."""
+        there, here = self._outputs(env), self._outputs(self.here)
+        return (
+            [arb("inf")]
+            if len(there) != len(here)
+            else [abs(arb(p) - arb(q)) for p, q in zip(there, here, strict=True)]
+        )
+
+    def _outputs(self, env: dict[int, Any]) -> list[Any]:
+        """All elements of the outputs; those of inner gradients by jets, because their backward ops keep old masks."""
+        values = env
+        if any(n.mark is not None for n in self.program.nodes):
+            oracle = self.oracle()
+            oracle.env = env
+            only = self.program.ancestors(self.program.outputs)
+            values = {**env, **oracle.jets(1, {}, only, oracle.exact_marks({}, only))}
+        flat = [objects(jet_world(1).component(values[i], 0)) for i in self.program.outputs]
+        return [e for a in flat for e in a.ravel().tolist()]
+
+    def _derived(self, env: dict[int, Any]) -> list[Any]:
+        """The derivative, from exact values; recorded decisions are replaced meanwhile, because rules read these."""
+        again = self.oracle()
+        again.env = env
+        recorded = {}
+        try:
+            for node in self.program.nodes:
+                if node.kind == "op" and not isinstance(node.output, tuple) and not is_floating(node.output):
+                    recorded[node.index] = node.output
+                    node.output = np.asarray(env[node.index]).astype(np.asarray(node.output).dtype)
+            return self.derivative(again)
+        finally:
+            for i, output in recorded.items():
+                self.program.nodes[i].output = output
+
+
+def _finite(a: Any) -> bool:
+    return a is None or all(arb(e).is_finite() for e in objects(a).ravel().tolist())
+
+
+def _hull(points: list[list[Any]], s: int, index: tuple[int, ...]) -> tuple[arb, arb] | None:
+    """The least and the greatest value of one element among some points."""
+    values = [arb(0) if p[s] is None else arb(objects(p[s])[index]) for p in points]
+    if not values:
+        return None
+    return min(values, key=_middle), max(values, key=_middle)
+
+
+def _middle(x: arb) -> Any:
+    return x.mid()
+
+
+def _apart(x: Any, hull: tuple[arb, arb]) -> arb:
+    """The distance of a number from an interval; 0 inside."""
+    x = arb(x)
+    for gap in (hull[0] - x, x - hull[1]):
+        if gap > 0:
+            return arb(gap.mid())
+    return arb(0)
+
+
+def _shrinks(first: arb, second: arb) -> bool:
+    """True if a distance converges to 0 with the step."""
+    return bool(second.mid() <= first.mid() * arb(2) ** -_SHRINKS)
+
+
+def _diverges(first: tuple[arb, arb], second: tuple[arb, arb]) -> bool:
+    """True if an end of an interval does not converge with the step, as next to a pole."""
+    size = max(abs(p.mid()) for p in second)
+    return any(
+        abs(p - q).mid() > size * arb(2) ** -20 and not _shrinks(abs(p), abs(q))
+        for p, q in zip(first, second, strict=True)
+    )
+
+
+def as_a_whole(
+    sides: Sides, exact: list[Any], got: list[Any], findings: list[Finding], order: int, *, claimed: bool = False
+) -> tuple[list[Finding], list[Any]]:
+    """The findings of ops at kinks, judged by the one-sided derivatives of the whole function.
+
+    Parameters
+    ----------
+    sides : Sides
+    exact : list of object arrays of enclosures, or None
+        The derivative by the conventions of the ops.
+    got : list of arrays or None
+        The numbers to judge: those of the tape, or claims of another library.
+    findings : list of Finding
+        The conventions met; `inside` and `ok` are set for the whole function.
+    order : int
+    claimed : bool
+        Whether `got` are claims, which may follow conventions of their own.
+
+    Returns
+    -------
+    findings : list of Finding
+        After those for the elements outside their intervals, with the farthest element and their number.
+    exact : list
+        With each claim that lies inside its interval in place of the number by the conventions of the ops.
+    """
+    if any(is_complex(n.output) for n in sides.program.nodes if not isinstance(n.output, tuple)):
+        return findings, exact
+    outside = sides.limits(exact)
+    if outside is not None:
+        for f in findings:
+            f.inside = f.ok = True
+    elif claimed:
+        outside = [{} for _ in exact]
+    else:
+        return findings, exact
+    who = next((f for f in findings if f.op is not None), findings[0])
+    wrong: list[tuple[float, Finding]] = []
+    if claimed:
+        exact, outside = _with_claims(sides, exact, got, outside)
+    for s, out in enumerate(outside):
+        for index, interval in out.items():
+            gives = "the claim is" if claimed else f"the convention of {who.op} at its kink gives"
+            if interval.agree:
+                reason = "the function as a whole has a derivative here: all one-sided derivatives agree"
+                reason += f", but {gives} another number"
+            else:
+                reason = f"the one-sided derivatives of the function as a whole lie in {interval}, but {gives} "
+                reason += "a number outside"
+            number = None if got[s] is None else np.asarray(got[s])[index].item()
+            truth = digits(interval.low) if interval.agree else None
+            told: dict[str, Any] = {"element": (s, index), "got": number, "exact": truth, "inside": False}
+            told["cause"] = "derivative" if interval.agree else "interval"
+            found = Finding("convention", order=order, op=who.op, line=who.line, reason=reason, **told)
+            wrong.append((-1.0 if number is None else -float(_apart(number, interval[:2])), found))
+    worst_first = [f for _, f in sorted(wrong, key=lambda one: one[0])]
+    return [*merged(worst_first), *findings], exact
+
+
+def _with_claims(
+    sides: Sides, exact: list[Any], got: list[Any], outside: list[dict[tuple[int, ...], Interval]]
+) -> tuple[list[Any], list[dict[tuple[int, ...], Interval]]]:
+    """The claims inside their intervals in place of conventions, and the intervals that claims at kinks miss."""
+    full = [
+        e if g is None else objects(np.broadcast_to(objects(arb(0)) if e is None else objects(e), np.shape(g))).copy()
+        for e, g in zip(exact, got, strict=True)
+    ]
+    finite = [
+        None if g is None else objects(np.where(np.isfinite(g), BALLS.lift(np.where(np.isfinite(g), g, 0)), e))
+        for e, g in zip(full, got, strict=True)
+    ]
+    missed = sides.limits(finite, jumps=True)
+    if missed is None:
+        return exact, outside
+    left: list[dict[tuple[int, ...], Interval]] = []
+    for s, (e, g) in enumerate(zip(full, finite, strict=True)):
+        if g is None:
+            left.append(outside[s])
+            continue
+        out = {}
+        for index in map(tuple, np.argwhere(np.isfinite(got[s])).tolist()):  # no infinity and no NaN lies inside
+            interval = missed[s].get(index)
+            if interval is not None and _rounded(g[index], interval, got[s].dtype):
+                interval = None
+            if interval is None:
+                e[index] = g[index]  # inside
+            elif index in outside[s] or not interval.agree:
+                out[index] = interval
+                e[index] = g[index]  # told by a finding of its own
+        left.append(out)
+    return full, left
+
+
+def _rounded(x: Any, interval: Interval, dtype: Any) -> bool:
+    """True if a claim is an end of its interval but for the rounding of an elementwise derivative."""
+    ends = [float(e.mid()) for e in (interval.low, interval.high)]
+    return any(abs(float(arb(x).mid()) - e) <= ROUNDINGS * spacing(e, dtype) for e in ends)
