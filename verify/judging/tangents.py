@@ -97,7 +97,9 @@ class Tangent(Judgement):
 
     def suspects(self, oracle: Oracle) -> list[tuple[Cause, list[Node], Any]]:
         found = [to_blame(self.program, f) for f in check_tangents_locally(self.program, self.tangents, oracle.env)]
-        found += [(("rule", why, n.name, n.line), [n], None) for n, why in faulty_forwards(oracle)]
+        for n, why in faulty_forwards(oracle):  # one node for each name
+            same = [m for m in self.program.nodes if m.kind == "custom" and m.name == n.name]
+            found.append((("rule", why, n.name, n.line), same, None))
         beyond = left_the_range(self.program, oracle)
         return found if beyond is None else [*found, (beyond, nodes_of(self.program, beyond), None)]
 
