@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.verify import check, exact, judge
+from gtape.verify import Options, check, exact, judge
 from gtape.verify.bounds import inputs
 from gtape.verify.verdicts.collect import collecting
 from gtape.verify.verdicts.verdict import Finding, Report
@@ -97,7 +98,7 @@ def test_strict_accepts_four_wrong_bits() -> None:
     with tf.GradientTape(verify="strict") as tape:
         x = tf.Variable(np.float64(at))
         y = f(x)
-    with pytest.raises(tf.VerificationError, match="of 15 digits are right"):
+    with pytest.raises(tf.VerificationError, match=r"of\s+15\s+digits\s+are\s+right"):
         tape.gradient(y, x)
 
 
@@ -206,3 +207,32 @@ def test_failing_numbers_count() -> None:
 
     report = check(wrong, np.array([0.5, 0.7, 0.9]))
     assert report.verdict == "rule" and report.checked == 3 and report.max_ulp > 2.0**50
+
+
+@pytest.mark.parametrize(("digits", "raises"), [(None, True), (9, False), (12, True)])
+def test_digits_asked_for_decide_about_cancellations_in_a_strict_check(digits: int | None, raises: bool) -> None:
+    f, at, _, _ = CANCELLING["1 - cos, a few"]
+    with tf.GradientTape(verify=Options(strict=True, digits=digits)) as tape:
+        x = tf.Variable(np.float64(at))
+        y = f(x)
+    with pytest.raises(tf.VerificationError) if raises else contextlib.nullcontext():
+        tape.gradient(y, x)
+
+
+def test_an_exact_zero_has_no_digits_to_ask_for() -> None:
+    report = check(lambda x: tf.sin(x) * tf.sin(x) + tf.cos(x) * tf.cos(x), 0.7)
+    report.ask_for_digits(17)
+    assert report.ok and all(f.digits is None for f in report.findings), report
+
+
+def test_a_merged_finding_counts_the_fewest_digits() -> None:
+    report = check(lambda x: (1.0 - tf.cos(x)) / (x * x), tf.constant([1e-3, 1e-2, 3e-3], tf.float64))
+    (found,) = report.findings
+    alone = [check(lambda x: (1.0 - tf.cos(x)) / (x * x), x).findings[0].digits for x in (1e-3, 1e-2, 3e-3)]
+    assert found.count == 3 and found.digits == min(alone), report
+    assert f"{int(found.digits)} of 15 digits are right" in found.reason
+
+
+def test_a_second_derivative_keeps_its_own_cancellation() -> None:
+    both = check(lambda x: (1.0 - tf.cos(x)) / (x * x), 1e-2, order=2)
+    assert [f.order for f in both.findings if f.verdict == "cancellation"] == [1, 2], both

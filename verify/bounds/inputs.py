@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
+from gtape.base.deadline import tick
 from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import objects, to_float
 from gtape.symbolic.jets import Jet
@@ -117,6 +118,7 @@ def farthest(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: i
         part = arb(float(rng.uniform(0.25, 1.0)))
         try:
             for node in oracle.program.nodes:
+                tick()
                 i, here = node.index, oracle.env
                 still = all(again.env[j] is here[j] for j in (*node.inputs, *node.body))
                 fixed = still or (node.kind == "op" and not is_floating(node.output))

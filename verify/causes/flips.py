@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.deadline import tick
 from gtape.symbolic.balls import Undecided
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.conventions import flipped_branches
@@ -64,6 +65,7 @@ def _crossing(program: Program, oracle: Oracle, group: list[Node]) -> Oracle:
     again.read = {n.index: [BALLS.lift(np.asarray(program.nodes[j].output)) for j in n.inputs] for n in kinked}
     again.flips = [n for n in oracle.flips if n not in group]
     for node in program.nodes:
+        tick()
         i = node.index
         still = all(again.env[j] is oracle.env[j] for j in (*node.inputs, *node.body))
         if i in again.read:

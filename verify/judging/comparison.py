@@ -288,11 +288,11 @@ class Comparison:
         for ok, mask in ((False, half_lost), (True, cancelled & (lost <= half))):
             if mask.any():
                 shown = _worst_of(s, mask, ulps, g, e, loose)
-                bits = float(lost[shown["element"][1]])
+                bits, right = float(lost[shown["element"][1]]), fewest(mask)
                 self.findings.append(
                     Finding(
-                        "cancellation", order=self.order, reason=_digits_right(bits, dtype), ok=ok, lost=bits,
-                        count=int(mask.sum()), cause="digits", digits=fewest(mask), **shown,
+                        "cancellation", order=self.order, reason=_digits_right(right, bits, dtype), ok=ok, lost=bits,
+                        count=int(mask.sum()), cause="digits", digits=right, **shown,
                     )
                 )  # fmt: skip
 
@@ -301,12 +301,12 @@ _CHANCE = 64.0  # factor by which all random moves may be too small for one elem
 _FEW = 16  # elements that are moved alone
 
 
-def _digits_right(lost: float, dtype: Any) -> str:
-    """How many digits are right, in words."""
+def _digits_right(right: float | None, lost: float, dtype: Any) -> str:
+    """How many digits are right, in words; for exact zeros, which have none, by the bits that are lost."""
     bits = np.finfo(dtype).nmant + 1
     per_bit = math.log10(2.0)
-    right, all_digits = math.floor(max(bits - lost, 0.0) * per_bit), math.floor(bits * per_bit)
-    how = f"{right or 'none'} of {all_digits} digits {'is' if right == 1 else 'are'} right"
+    whole = math.floor(max(bits - lost, 0.0) * per_bit if right is None else right)
+    how = f"{whole or 'none'} of {math.floor(bits * per_bit)} digits {'is' if whole == 1 else 'are'} right"
     return f"the program's own arithmetic loses digits that the function does not: {how}"
 
 
