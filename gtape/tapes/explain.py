@@ -135,10 +135,13 @@ def _disconnected(start: Record, end: Record) -> str:
             while after is not None and any(q[SEQ] == p[SEQ] for q in parents_of(after)):
                 p, after = after, came[after[SEQ]]
             if after is not None:
-                return (
-                    f"None: the only way from the target to the source goes through {_where(after)}, "
-                    "which has no derivative."
-                )
+                prim = step_of(after).prim
+                places = [
+                    i for i, t in enumerate(after[TRACE].inputs) if t._record is not None and t._record[SEQ] == p[SEQ]
+                ]
+                missing = [] if prim is None else [prim.argument(i) for i in places if i in prim.missing]
+                fault = f"whose derivative by {missing[0]} is not implemented" if missing else "which has no derivative"
+                return f"None: the only way from the target to the source goes through {_where(after)}, {fault}."
     return (
         "None: no differentiable op leads from the source to the target. What lies between may be an op without a "
         "derivative (floor, round, argmax, a comparison, a cast to integers), stop_gradient, or a step through "

@@ -101,6 +101,17 @@ def test_the_flag_warns_and_strict_raises(half_known: Primitive) -> None:
         assert float(tape.gradient(z, x)) == float(y)
 
 
+def test_explain_says_that_the_derivative_is_not_implemented(half_known: Primitive) -> None:
+    a = tf.constant(1.0, "float64")
+    with tf.GradientTape(persistent=True, verify=True) as tape:
+        tape.watch(a)
+        y = half_known(tf.sin(a), tf.constant(2.0, "float64"))
+        z = tf.floor(a) * 2.0
+    assert "half_known_of_tests" in tape.explain(y, a)
+    assert "whose derivative by a is not implemented" in tape.explain(y, a)
+    assert "which has no derivative" in tape.explain(z, a)
+
+
 def test_an_op_from_outside_that_does_not_say_so_is_found_out() -> None:
     made = declare.elementwise(
         "unsaid_of_tests", lambda a, x: x * np.sin(a), (None, lambda xp, y, a, x: xp.sin(a)), domain=declare.ANY_REAL,

@@ -78,8 +78,8 @@ _logsumexp_slope = primitive(
 _logsumexp = primitive(
     "logsumexp", _logsumexp_kernel,
     (
-        lambda xp, g, y, x, *, axis, keepdims: (
-            xp.multiply_no_nan(xp.logsumexp_slope(x, axis=axis), spread(xp, g, shape_of(x), axis, keepdims))
+        lambda xp, g, y, x, *, axis, keepdims: xp.multiply_no_nan(
+            xp.logsumexp_slope(x, axis=axis), spread(xp, g, shape_of(x), axis, keepdims)
         ),
     ),
     (
@@ -105,7 +105,8 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
     Returns
     -------
     Tensor
-        Minus infinity where all elements are minus infinity (the gradient there is NaN).
+        Minus infinity where all elements are minus infinity. The gradient of several such elements is NaN, and 0 where
+        the upstream gradient is 0.
 
     Raises
     ------

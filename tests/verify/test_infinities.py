@@ -1,0 +1,178 @@
+"""Infinite numbers and infinite slopes: derivatives of the whole function that exist are judged, and faults found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape import numpy as tnp
+from gtape.verify import check, judge
+from gtape.verify.programs.mutants import planted, planted_kernel, scaled
+from gtape.verify.verdicts.collect import collecting
+
+INF = np.inf
+MASK = np.where(np.tril(np.ones((3, 3))) > 0, 0.0, -INF)
+
+
+def attention(x: Any) -> Any:
+    w = tf.constant(np.random.default_rng(1).normal(size=(3, 2, 2)), x.dtype)
+    q, k, v = x @ w[0], x @ w[1], x @ w[2]
+    return (tf.nn.softmax(q @ tf.transpose(k) + tf.cast(MASK, x.dtype)) @ v) ** 2
+
+
+TRANSITIONS = np.log(np.array([[0.5, 0.5, 1.0], [1.0, 0.3, 0.4], [1.0, 2.0, 1.0]]))
+TRANSITIONS[0, 2] = TRANSITIONS[1, 0] = -INF
+START = np.array([0.0, -INF, -INF])
+EMISSIONS = np.log(np.array([[0.2, 0.8], [0.5, 0.5], [0.9, 0.1]]))
+
+
+def likelihood(start: Any, transitions: Any, emissions: Any) -> Any:
+    """A hidden Markov model with impossible states and forbidden transitions."""
+    a = tf.cast(start, transitions.dtype) + emissions[:, 0]
+    for t in (1, 0, 1):
+        a = tf.reduce_logsumexp(tf.expand_dims(a, 1) + transitions, axis=0) + emissions[:, t]
+    return tf.reduce_logsumexp(a)
+
+
+X = np.random.default_rng(0).normal(size=(3, 2))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("worlds", ["all", "floats"])
+@pytest.mark.parametrize("op", ["softmax", "matmul", "add"])
+def test_faults_behind_a_mask_are_found_and_named(op: str, worlds: str, dtype: Any) -> None:
+    assert check(attention, X.astype(dtype)).ok
+    with planted(op, 0, scaled(1.1), worlds=worlds):
+        report = check(attention, X.astype(dtype))
+    assert report.verdict == "rule" and op in report.summary()
+
+
+@pytest.mark.parametrize("op", ["softmax", "logsumexp", "max", "cumsum", "sum", "matmul", "where"])
+def test_faulty_kernels_beside_an_infinity_are_found(op: str) -> None:
+    mask = tf.constant([0.0, -INF, 0.0], tf.float64)
+    programs: dict[str, Callable[[Any], Any]] = {
+        "softmax": lambda x: tf.nn.softmax(x + mask),
+        "logsumexp": lambda x: tf.reduce_logsumexp(x + mask),
+        "max": lambda x: tf.reduce_max(x + mask) ** 2,
+        "cumsum": lambda x: tf.exp(tf.cumsum(x + mask)),
+        "sum": lambda x: tf.exp(tf.reduce_sum(tf.stack([x, x + mask]), axis=1)),
+        "matmul": lambda x: tf.exp(tf.stack([x, x + mask]) @ tf.ones((3, 1), tf.float64)),
+        "where": lambda x: tf.exp(tf.where(x > 0.3, x, mask)),
+    }
+    x = np.array([0.4, 1.5, 0.7])
+    assert check(programs[op], x).ok
+    with planted_kernel(op, 1 + 1e-9):
+        report = check(programs[op], x)
+    assert not report.ok and op in report.summary()
+
+
+def switched(x: Any) -> Any:
+    return tf.cast(x > 0, x.dtype)
+
+
+LIMITS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {  # f, where, the highest order
+    "logsumexp beside -inf": (tf.reduce_logsumexp, ([-INF, 1.0],), 2),
+    "logsumexp of one -inf": (tf.reduce_logsumexp, ([-INF],), 1),
+    "logaddexp of two -inf": (lambda x, y: tnp.logaddexp(tnp.logaddexp(x, y), 2.0 + 0.0 * tf.exp(x)), (-INF, -INF), 2),
+    "an impossible state": (
+        lambda x: tf.reduce_logsumexp(tf.stack([tf.reduce_logsumexp(tf.stack([x - INF, x - INF])), x])),
+        (2.0,),
+        1,
+    ),
+    "a model with impossible states": (likelihood, (START, TRANSITIONS, EMISSIONS), 1),
+    "a model by its emissions": (lambda e: likelihood(START, tf.cast(TRANSITIONS, e.dtype), e), (EMISSIONS,), 1),
+    "softmax": (lambda x: tf.nn.softmax(x)[1] + tf.nn.log_softmax(x)[0], ([0.0, -INF, 2.0],), 2),
+    "saturated": (lambda x: tf.sigmoid(x) + tf.tanh(x) + tf.exp(-x), ([0.0, INF],), 2),
+    "extrema": (lambda x: tf.reduce_max(x) + tf.minimum(x[0], 5.0), ([0.0, -INF],), 2),
+    "a floor under a root": (lambda x, y: tf.maximum(tf.sqrt(x * x + y * y), 1e-10), (0.0, 0.0), 1),
+    "a root times a mask": (lambda x: tf.sqrt(x) * switched(x), ([0.0, 4.0],), 2),
+    "a root without NaN": (lambda x: tf.math.multiply_no_nan(tf.sqrt(x), switched(x)), ([0.0, 4.0],), 2),
+    "a root times its argument": (lambda x: x * tf.sqrt(x), ([0.0, 4.0],), 1),
+    "zero times a root": (lambda x: 0.0 * tf.sqrt(x) + x, ([0.0, 4.0],), 2),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_derivative_that_exists_by_limits_is_correct(name: str, dtype: Any) -> None:
+    f, at, highest = LIMITS[name]
+    for order in range(1, highest + 1):
+        report = check(f, *[np.asarray(x, dtype) for x in at], order=order)
+        assert report.verdict in ("correct", "conditioning") and report.ok, (order, report)
+
+
+@pytest.mark.parametrize(
+    ("f", "at"),
+    [
+        (tf.sqrt, 0.0),
+        (lambda x: tf.sqrt(x) ** 2, 0.0),
+        (lambda x: tf.maximum(tf.sqrt(x), -1.0), 0.0),
+        (lambda x: x * 0.0, INF),
+        (tf.sin, INF),
+    ],
+)
+def test_where_no_derivative_exists_the_verdict_stays_domain(f: Any, at: float) -> None:
+    assert check(f, np.float64(at)).verdict == "domain"
+
+
+def test_a_wrong_number_at_an_infinite_source_is_refused() -> None:
+    x = np.array([-INF, 1.0, 2.0])
+    right = np.array([0.0, 1 / (1 + np.e), 1 / (1 + np.exp(-1.0))])
+    assert judge(tf.reduce_logsumexp, x, right).ok
+    assert not judge(tf.reduce_logsumexp, x, right * 1.001).ok
+    assert not judge(tf.reduce_logsumexp, x, right + [0.001, 0.0, 0.0]).ok
+
+
+POINTS = np.random.default_rng(0).normal(size=(2, 3))
+
+
+def pairs(x: Any, p: Any) -> Any:
+    return tf.reduce_sum((tf.expand_dims(x, 1) - tf.expand_dims(x, 0)) ** p, axis=-1)
+
+
+def normalised(x: Any, p: Any) -> Any:
+    d = x - tf.reduce_mean(x, axis=0)
+    return d / tf.sqrt(tf.reduce_mean(d**p, axis=0) + 1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("p", [2, 3, 4.0])
+def test_powers_of_differences_that_are_exactly_0(p: Any, order: int, dtype: Any) -> None:
+    def net(x: Any) -> Any:
+        return tf.tanh(x @ tf.ones((3, 1), x.dtype))
+
+    x = POINTS.astype(dtype)
+    assert check(lambda t: tf.exp(-pairs(net(t), p)), x, order=order).ok
+    assert check(lambda t: normalised(net(t), p), x[:1], order=order).ok
+    assert check(lambda t: (tf.exp(t) - tf.exp(t)) ** p + t, x[0, 0], order=order).ok
+
+
+def test_no_op_is_blamed_for_inputs_without_exact_value() -> None:
+    report = check(lambda x: tf.exp(-((tf.exp(x) - tf.exp(x)) ** 0.5)), 1.5)
+    assert not report.ok and all(v.op != "exp" for v in report.findings)
+
+
+def test_a_float32_tangent_with_a_float64_loss_has_float32_noise() -> None:
+    rng = np.random.default_rng(0)
+    x, t = [tf.constant(rng.normal(size=(6, 5)).astype(np.float32)) for _ in range(2)]
+    w = tf.constant(rng.normal(size=(5, 5)).astype(np.float32))
+    with collecting() as report, tf.verifying(), tf.autodiff.ForwardAccumulator(x, t) as acc:
+        y = x
+        for _ in range(6):
+            y = tf.tanh(y @ w)
+        acc.jvp(tf.reduce_sum(tf.cast(y, tf.float64) ** 2))
+    assert report.ok
+
+
+def test_a_claim_in_float32_is_judged_by_its_roundings() -> None:
+    x = np.array([0.3, 1.7])
+    right = np.exp(x).astype(np.float32)
+    assert judge(tf.exp, x, right).ok
+    lost = judge(tf.exp, x, right * np.float32(1.00002))
+    assert not lost.ok and lost.verdict == "unstable"
+    assert judge(tf.exp, x, right * np.float32(1.1)).verdict == "rule"
