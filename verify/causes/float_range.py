@@ -127,7 +127,7 @@ def without_slope(program: Program, oracle: Oracle) -> tuple[str, Node] | None:
             by = [a for a in node.active if callable(node.prim.partials[a])]
             for place in np.ndindex(*node.shape) if by else ():
                 at = [objects(x[place]).reshape(1) for x in xs]
-                if not all(getattr(x[0], "is_finite", lambda: True)() for x in at):
+                if not all(finite_ball(x[0]) for x in at):
                     continue  # an op before it is to blame
                 if not _has_derivative(node, at, by, k):
                     what = "derivatives" if k == 1 else "second derivatives"

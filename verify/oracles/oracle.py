@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import objects
+from gtape.symbolic.balls import finite_ball, objects
 from gtape.symbolic.program import GradMark, Node
 from gtape.symbolic.worlds import JetWorld
 from gtape.verify.oracles.enclosures import BALLS, inner, is_complex, is_floating, jet_world, magnitude, zeros
@@ -298,7 +298,7 @@ def _smooth(e: Any) -> bool:
     """True unless a derivative of a jet is infinite or NaN."""
     from gtape.symbolic.jets import Jet
 
-    return not isinstance(e, Jet) or all(getattr(c, "is_finite", lambda: True)() for c in e.components[1:])
+    return not isinstance(e, Jet) or all(finite_ball(c) for c in e.components[1:])
 
 
 def _varies(x: Any) -> bool:
