@@ -139,5 +139,7 @@ def test_each_claim_at_a_kink_is_judged_by_itself() -> None:
 
 
 def test_an_overflow_in_this_program_explains_infinite_claims_alone() -> None:
-    report = judge(lambda x: tf.math.log(tf.exp(x)), tf.constant([1000.0, 1000.0, 1.0], tf.float64), np.array([0.5, np.inf, 1.0]))
+    report = judge(
+        lambda x: tf.math.log(tf.exp(x)), tf.constant([1000.0, 1000.0, 1.0], tf.float64), np.array([0.5, np.inf, 1.0])
+    )
     assert {(f.verdict, f.element) for f in report.findings} == {("rule", (0, (0,))), ("range", (0, (1,)))}
