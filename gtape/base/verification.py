@@ -47,7 +47,8 @@ class Options:
         Chooses the calls of the sample. The same seed chooses the same calls: counted in a `verifying` block from its
         begin, otherwise among all calls of the process with the same options.
     strict : bool
-        Whether undecided derivatives raise, whatever `fail_on` says.
+        Whether undecided derivatives raise, whatever `fail_on` says. Without `fail_on` and `digits`, cancellations of
+        more than four bits raise, too.
 
     Raises
     ------

@@ -148,6 +148,7 @@ def test_a_derivative_that_overflows_as_ieee_does_is_fine() -> None:
         (tf.nn.relu, [[0.0, 1.0]]),
         (tf.abs, [[0.0]]),
         (tf.maximum, [[1.0], [1.0]]),
+        (lambda x: tf.nn.relu(x) + tf.nn.relu(-x), [[0.0]]),
     ],
 )
 def test_kinks_are_silent_conventions(f: Any, xs: Any) -> None:

@@ -127,3 +127,19 @@ def test_the_flag_judges_the_whole_function_too() -> None:
         y = tf.nn.relu(x) - tf.nn.relu(-x)
     with pytest.raises(tf.VerificationError, match="as a whole"):
         tape.gradient(y, x)
+
+
+def test_each_claim_at_a_kink_is_judged_by_itself() -> None:
+    at = tf.constant([0.0, 0.0, 0.0, 0.0, 1.0], tf.float64)
+    kinked = judge(tf.nn.relu, at, np.array([0.5, 2.0, 3.0, 1.0, np.nan]))
+    outside = [f for f in kinked.findings if f.verdict == "convention" and not f.ok]
+    assert [(f.count, f.element, f.got) for f in outside] == [(2, (0, (2,)), 3.0)]
+    assert [f.element for f in kinked.findings if f.verdict == "unstable"] == [(0, (4,))]
+    assert len([f for f in kinked.findings if not f.ok]) == 2
+
+
+def test_an_overflow_in_this_program_explains_infinite_claims_alone() -> None:
+    report = judge(
+        lambda x: tf.math.log(tf.exp(x)), tf.constant([1000.0, 1000.0, 1.0], tf.float64), np.array([0.5, np.inf, 1.0])
+    )
+    assert {(f.verdict, f.element) for f in report.findings} == {("rule", (0, (0,))), ("range", (0, (1,)))}

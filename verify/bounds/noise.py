@@ -15,7 +15,10 @@ from gtape.verify.oracles.backward import Algebra, by_rule, by_user, gradient, k
 from gtape.verify.oracles.enclosures import is_floating
 from gtape.verify.verdicts.ulp import widest
 
-__all__ = ["MANY_RUNS", "RUNS", "SPREADS", "coarsest", "global_bounds", "noisy_gradient", "noisy_values", "spreads"]
+__all__ = [
+    "MANY_RUNS", "RUNS", "SPREADS", "coarsest", "global_bounds", "noisy_gradient", "noisy_values", "reached_from",
+    "spreads",
+]  # fmt: skip
 
 SPREADS = 16.0
 # All of a few runs may stay close to the plain run by chance, so that numbers beyond their bound get many runs.
@@ -75,8 +78,31 @@ def noisy_values(program: Program, world: Any) -> dict[int, Any]:
     for node in program.nodes:
         tick()
         fixed = node.kind == "op" and not isinstance(node.output, tuple) and not is_floating(node.output)
-        env[node.index] = np.asarray(node.output) if fixed else program.step(world, node, env)
+        env[node.index] = np.asarray(node.output) if fixed else world.nudge(node.index, program.step(world, node, env))
     return env
+
+
+def reached_from(run: Callable[[NoiseWorld], list[Any]], dtype: Any, nodes: set[int], place: Any = None) -> list[Any]:
+    """The results that depend on what some nodes compute, forwards or backwards, as masks; None where all may.
+
+    Parameters
+    ----------
+    run : callable
+        As for `spreads`.
+    dtype : floating dtype
+    nodes : set of int
+    place : tuple of int, optional
+        One element of these nodes; all of them by default.
+    """
+    world = NoiseWorld(np.random.default_rng(7), dtype)
+    base = run(world)
+    world = NoiseWorld(np.random.default_rng(7), dtype)
+    world.nudged_nodes, world.nudged_at = nodes, place
+    with np.errstate(all="ignore"):
+        return [
+            None if a is None or b is None else ~(np.isfinite(a) & np.isfinite(b) & (a == b))
+            for a, b in zip(base, run(world), strict=True)
+        ]
 
 
 def noisy_gradient(program: Program, seeds: list[Any], world: Any) -> list[Any]:
@@ -109,7 +135,17 @@ class _Noisy(Algebra):
         if prim.kind == "elementwise":
             made = kept_off(made, g)
         if prim.kind == "linear":
-            return made
+            return self.nudged(node, made)
         # Constant integer partials, such as those of a sum, round nothing.
         exact = [prim.partials is not None and isinstance(prim.partials[a], int) for a in node.active]
-        return [c if c is None or e else self.world.rounded(c) for c, e in zip(made, exact, strict=True)]
+        return self.nudged(
+            node, [c if c is None or e else self.world.rounded(c) for c, e in zip(made, exact, strict=True)]
+        )
+
+    def nudged(self, node: Node, made: list[Any]) -> list[Any]:
+        if node.index not in self.world.nudged_nodes:
+            return made
+        # Zeros stand for a path that a rule lost.
+        inputs = [np.shape(self.env[node.inputs[a]]) for a in node.active]
+        filled = [np.zeros(shape) if c is None else c for c, shape in zip(made, inputs, strict=True)]
+        return [c if isinstance(c, PartialOutputs) else self.world.nudge(node.index, c) for c in filled]

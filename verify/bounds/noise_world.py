@@ -13,7 +13,7 @@ from gtape.engine.worlds import COMPLEX, NUMPY
 from gtape.verify.bounds.bounds import at_least_tiniest, holds_complex, holds_floats, local_error
 from gtape.verify.verdicts.ulp import spacing, widest
 
-__all__ = ["NoiseWorld", "spread_of"]
+__all__ = ["MovedWorld", "NoiseWorld", "spread_of"]
 
 # Size of the noise relative to rounding; `spread_of` divides by this factor.
 _LOUDER = 2.0**10
@@ -37,6 +37,27 @@ class NoiseWorld:
         self._bounds: list[Any] = []
         self._next: Any = None
         self._factor = 1.0
+        self.declared = 0.0  # the largest error that an elementwise op declares for its result, in ULP
+        self.nudged_nodes: set[int] = set()
+        self.nudged_at: Any = None
+
+    def nudge(self, node: int, y: Any) -> Any:
+        """A result of a node, moved if the node is one of `nudged_nodes`; only at `nudged_at`, where it has one."""
+        if node not in self.nudged_nodes:
+            return y
+        if isinstance(y, tuple):
+            return tuple([self.nudge(node, v) for v in y])
+        if not holds_floats(np.asarray(y)):
+            return y
+        step = np.ldexp(np.maximum(np.abs(y), 1.0), -20)
+        if self.nudged_at is not None:
+            place, shape = self.nudged_at, np.shape(y)
+            if len(place) != len(shape) or any(i >= n for i, n in zip(place, shape, strict=True)):
+                return y + step
+            chosen = np.zeros(np.shape(y), np.bool_)
+            chosen[place] = True
+            step = np.where(chosen, step, 0.0)
+        return y + step
 
     def again(self, factor: float = 1.0) -> None:
         """Start a run with `factor` times the usual noise."""
@@ -76,9 +97,15 @@ class NoiseWorld:
         if prim.rounding.kind == "exact":
             return y
         y, values = widest(y), [np.asarray(a) for a in args]
-        return self._moved(
-            y, lambda: _sided(prim, values, y, params, local_error(prim, values, y, params, self._dtype))
-        )
+
+        def bound() -> Any:
+            error = local_error(prim, values, y, params, self._dtype)
+            if prim.kind == "elementwise":
+                ulps = error / spacing(y, self._dtype)
+                self.declared = max(self.declared, float(np.max(ulps, initial=0.0, where=np.isfinite(ulps))))
+            return _sided(prim, values, y, params, error)
+
+        return self._moved(y, bound)
 
     def rounded(self, c: Any) -> Any:
         """A result that a rule computes outside any op (a product or sum of cotangents), with noise of one rounding."""
@@ -102,6 +129,29 @@ class NoiseWorld:
     def lift(self, x: Any) -> Any:
         """Recorded values as float64, or complex128."""
         return widest(x) if np.asarray(x).dtype.kind in "fc" else np.asarray(x)
+
+
+class MovedWorld(NoiseWorld):
+    """The NumPy world in float64, with inputs moved and without any noise.
+
+    Parameters
+    ----------
+    steps : dict
+        Node -> the move of its value.
+    """
+
+    def __init__(self, steps: dict[int, Any]) -> None:
+        super().__init__(None, np.float64)
+        self._steps = steps
+
+    def nudge(self, node: int, y: Any) -> Any:
+        return y + self._steps[node] if node in self._steps else y
+
+    def rounded(self, c: Any) -> Any:
+        return widest(c)
+
+    def _moved(self, y: Any, bound: Callable[[], Any]) -> Any:
+        return y
 
 
 def _sided(prim: Primitive, values: list[Any], y: Any, params: dict[str, Any], bound: Any) -> Any:

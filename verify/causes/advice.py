@@ -65,14 +65,14 @@ def _add_replacements(program: Program, report: Report) -> None:
     """Append a stable replacement to a finding's reason if its op is part of a known formula."""
     known: list[tuple[set[int], str]] | None = None
     for f in report.findings:
-        lost = f.verdict in ("domain", "range", "unstable") and not f.ok
-        if not lost and not (f.verdict == "conditioning" and f.ulps is not None and f.ulps > _FAR):
+        lost = f.verdict in ("domain", "range", "unstable", "cancellation") and not f.ok
+        if not lost and not (f.verdict in ("cancellation", "conditioning") and f.ulps is not None and f.ulps > _FAR):
             continue
         if known is None:
             known = _found(program)
         blamed = {n.index for n in program.nodes if n.name == f.op and n.line == f.line}
         text = next((text for places, text in known if f.op is None or places & blamed), None)
-        if text is not None:
+        if text is not None and f.instead != text:
             f.reason += f"; {text}"
             f.instead = text
 

@@ -19,7 +19,7 @@ from gtape.verify.oracles.enclosures import BALLS, is_complex, jet_world
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["exact_partials", "flipped_branch", "kinks_met"]
+__all__ = ["exact_partials", "flipped_branches", "kinks_met"]
 
 _STEP = arb(2) ** -160
 _UNBOUNDED = 2.0**100
@@ -206,36 +206,78 @@ def _jumped(node: Node, recorded: list[Any], exact: list[Any], there: Any) -> bo
     return bool((gap > 4 * smooth + 1e-9 * np.abs(to_float(objects(there)))).any())
 
 
-def flipped_branch(program: Program, oracle: Oracle) -> Node | None:
-    """The first op with recorded inputs on another branch than the exact inputs."""
-    for node in program.nodes:
-        if node.kind != "op":
-            continue
-        if is_complex(node.output):
-            continue
-        if node.prim.kind == "elementwise" and (node.prim.selects or node.prim.kinks) and node.active:
-            recorded = [np.asarray(program.nodes[j].output) for j in node.inputs]
-            exact = [oracle.env[j] for j in node.inputs]
-            if _jumped(node, recorded, exact, oracle.env[node.index]):
-                return node
-            for a in node.active:
-                p = node.prim.partials[a]
-                if not callable(p):
-                    continue
-                # Enclosures on both sides, because a rule that is wrong in floats has not changed branches.
-                here = _partial_here(p, node, recorded)
-                there = to_float(objects(p(BALLS, oracle.env[node.index], *exact, **node.params)))
-                if (np.abs(here - there) > 1e-3 * np.maximum(1.0, np.abs(there))).any():
-                    return node
-        if f"{node.name}_share" in REGISTRY and np.size(node.output):
-            # Rounding may make or break a tie; the shares of the elements show which ones are the greatest.
-            share = REGISTRY[f"{node.name}_share"]
-            params = {p: node.params[p] for p in share.params}
-            here = getattr(NUMPY, share.name)(*[np.asarray(program.nodes[j].output) for j in node.inputs], **params)
-            try:
-                there = to_float(objects(getattr(BALLS, share.name)(*[oracle.env[j] for j in node.inputs], **params)))
-            except Undecided:
+def _kinked(node: Node, a: int, here: Any, there: Any, recorded: list[Any], exact: list[Any]) -> bool:
+    """True if a partial differs at recorded and exact inputs by more than its own slope explains: a kink between them.
+
+    Parameters
+    ----------
+    here, there : arrays
+        The partial by argument `a` at the recorded and at the exact inputs.
+    """
+    gap = np.abs(here - there)
+    far = gap > 1e-3 * np.maximum(1.0, np.abs(there))
+    if not far.any():
+        return False
+    if not all(np.isfinite(v).all() for v in recorded if v.dtype.kind == "f"):
+        return True
+    world = jet_world(2)
+    smooth: Any = 0.0
+    for at in (exact, [BALLS.lift(v) for v in recorded]):
+        for b, (v, x) in enumerate(zip(recorded, exact, strict=True)):
+            if v.dtype.kind != "f":
                 continue
-            if (np.abs(here - there) > 1e-3).any():  # shares are 1, 1/2, 1/3 ..., or 0
-                return node
-    return None if not oracle.flips else oracle.flips[0]
+            ones = np.broadcast_to(np.asarray(1).astype(object), np.shape(x))
+            arguments = [
+                world.jet(y, ones if i == a else None, ones if i == b else None) if i in (a, b) else y
+                for i, y in enumerate(at)
+            ]
+            try:
+                slope = np.abs(to_float(world.component(getattr(world, node.name)(*arguments, **node.params), 3)))
+            except ArithmeticError:
+                continue
+            moved = np.abs(to_float(objects(BALLS.lift(v) - x)))
+            smooth = np.maximum(smooth, slope * moved * len(recorded))
+    return bool((far & (gap > 4 * np.nan_to_num(smooth, nan=0.0))).any())
+
+
+def flipped_branches(program: Program, oracle: Oracle) -> list[Node]:
+    """The ops with recorded inputs on another branch than the exact inputs, without the oracle's own flips.
+
+    Parameters
+    ----------
+    program : Program
+    oracle : Oracle
+        With the exact values of all nodes.
+    """
+    return [n for n in program.nodes if n.kind == "op" and n not in oracle.flips and _crosses(program, oracle, n)]
+
+
+def _crosses(program: Program, oracle: Oracle, node: Node) -> bool:
+    """True if a kink, a jump or a tie of an op lies between its recorded and its exact inputs."""
+    if is_complex(node.output):
+        return False
+    if node.prim.kind == "elementwise" and (node.prim.selects or node.prim.kinks) and node.active:
+        recorded = [np.asarray(program.nodes[j].output) for j in node.inputs]
+        exact = [oracle.env[j] for j in node.inputs]
+        if _jumped(node, recorded, exact, oracle.env[node.index]):
+            return True
+        for a in node.active:
+            p = node.prim.partials[a]
+            if not callable(p):
+                continue
+            # Enclosures on both sides, because a rule that is wrong in floats has not changed branches.
+            here = _partial_here(p, node, recorded)
+            there = to_float(objects(p(BALLS, oracle.env[node.index], *exact, **node.params)))
+            if _kinked(node, a, here, there, recorded, exact):
+                return True
+    if f"{node.name}_share" in REGISTRY and np.size(node.output):
+        # Rounding may make or break a tie; the shares of the elements show which ones are the greatest.
+        share = REGISTRY[f"{node.name}_share"]
+        params = {p: node.params[p] for p in share.params}
+        here = getattr(NUMPY, share.name)(*[np.asarray(program.nodes[j].output) for j in node.inputs], **params)
+        try:
+            there = to_float(objects(getattr(BALLS, share.name)(*[oracle.env[j] for j in node.inputs], **params)))
+        except Undecided:
+            return False
+        return bool((np.abs(here - there) > 1e-3).any())  # shares are 1, 1/2, 1/3 ..., or 0
+    return False

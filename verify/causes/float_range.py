@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from flint import arb
 
 from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.balls import digits, finite_ball, objects
@@ -128,7 +127,7 @@ def without_slope(program: Program, oracle: Oracle) -> tuple[str, Node] | None:
             by = [a for a in node.active if callable(node.prim.partials[a])]
             for place in np.ndindex(*node.shape) if by else ():
                 at = [objects(x[place]).reshape(1) for x in xs]
-                if not all(x[0].is_finite() for x in at if isinstance(x[0], arb)):
+                if not all(finite_ball(x[0]) for x in at):
                     continue  # an op before it is to blame
                 if not _has_derivative(node, at, by, k):
                     what = "derivatives" if k == 1 else "second derivatives"

@@ -21,7 +21,7 @@ from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import decided_anew
 from gtape.verify.verdicts.ulp import ROUNDINGS, spacing
-from gtape.verify.verdicts.verdict import Finding
+from gtape.verify.verdicts.verdict import Finding, merged
 
 __all__ = ["Interval", "Sides", "as_a_whole", "beside", "scale_of"]
 
@@ -334,7 +334,7 @@ def as_a_whole(
     Returns
     -------
     findings : list of Finding
-        After a finding for the first element outside its interval.
+        After those for the elements outside their intervals, with the farthest element and their number.
     exact : list
         With each claim that lies inside its interval in place of the number by the conventions of the ops.
     """
@@ -349,13 +349,11 @@ def as_a_whole(
     else:
         return findings, exact
     who = next((f for f in findings if f.op is not None), findings[0])
-    wrong: list[Finding] = []
+    wrong: list[tuple[float, Finding]] = []
     if claimed:
         exact, outside = _with_claims(sides, exact, got, outside)
     for s, out in enumerate(outside):
         for index, interval in out.items():
-            if wrong:
-                break
             gives = "the claim is" if claimed else f"the convention of {who.op} at its kink gives"
             if interval.agree:
                 reason = "the function as a whole has a derivative here: all one-sided derivatives agree"
@@ -366,29 +364,32 @@ def as_a_whole(
             number = None if got[s] is None else np.asarray(got[s])[index].item()
             truth = digits(interval.low) if interval.agree else None
             told: dict[str, Any] = {"element": (s, index), "got": number, "exact": truth, "inside": False}
-            wrong.append(Finding("convention", order=order, op=who.op, line=who.line, reason=reason, **told))
-    return [*wrong, *findings], exact
+            told["cause"] = "derivative" if interval.agree else "interval"
+            found = Finding("convention", order=order, op=who.op, line=who.line, reason=reason, **told)
+            wrong.append((-1.0 if number is None else -float(_apart(number, interval[:2])), found))
+    worst_first = [f for _, f in sorted(wrong, key=lambda one: one[0])]
+    return [*merged(worst_first), *findings], exact
 
 
 def _with_claims(
     sides: Sides, exact: list[Any], got: list[Any], outside: list[dict[tuple[int, ...], Interval]]
 ) -> tuple[list[Any], list[dict[tuple[int, ...], Interval]]]:
     """The claims inside their intervals in place of conventions, and the intervals that claims at kinks miss."""
+    full = [
+        e if g is None else objects(np.broadcast_to(objects(arb(0)) if e is None else objects(e), np.shape(g))).copy()
+        for e, g in zip(exact, got, strict=True)
+    ]
     finite = [None if g is None else BALLS.lift(np.nan_to_num(g, nan=_FAR, posinf=_FAR, neginf=-_FAR)) for g in got]
     missed = sides.limits(finite, jumps=True)
     if missed is None:
         return exact, outside
-    made: list[Any] = []
     left: list[dict[tuple[int, ...], Interval]] = []
-    for s, (e, g) in enumerate(zip(exact, finite, strict=True)):
+    for s, (e, g) in enumerate(zip(full, finite, strict=True)):
         if g is None:
-            made.append(e)
             left.append(outside[s])
             continue
-        g = objects(g)
-        e = objects(np.broadcast_to(objects(arb(0)) if e is None else objects(e), g.shape)).copy()
         out = {}
-        for index in np.ndindex(*e.shape):
+        for index in map(tuple, np.argwhere(np.isfinite(got[s])).tolist()):  # no infinity and no NaN lies inside
             interval = missed[s].get(index)
             if interval is not None and _rounded(g[index], interval, got[s].dtype):
                 interval = None
@@ -397,9 +398,8 @@ def _with_claims(
             elif index in outside[s] or not interval.agree:
                 out[index] = interval
                 e[index] = g[index]  # told by a finding of its own
-        made.append(e)
         left.append(out)
-    return made, left
+    return full, left
 
 
 def _rounded(x: Any, interval: Interval, dtype: Any) -> bool:

@@ -78,7 +78,7 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
             one = examine(program, seeds, got, locally=report.checked == below)
             recording.place(one, place, k)
             told = {(f.verdict, f.op, f.line) for f in report.findings if f.ok and f.order < k}
-            one.findings = [f for f in one.findings if not f.ok or (f.verdict, f.op, f.line) not in told]
+            one.findings = [f for f in one.findings if not f.ok or f.lost or (f.verdict, f.op, f.line) not in told]
             report.extend(one)
     report.findings += branches_met(recording.tape._session, recording.inputs, order)
     report.findings += values_left(recording, order)

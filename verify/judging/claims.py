@@ -9,14 +9,15 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
-from gtape.symbolic.program import Program
+from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor
 from gtape.verify.bounds.noise import coarsest
-from gtape.verify.judging.examine import examine
+from gtape.verify.judging.comparison import Told, Wrong
+from gtape.verify.judging.examine import Gradient, examine
 from gtape.verify.judging.left import values_left
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
-from gtape.verify.verdicts.ulp import widest
-from gtape.verify.verdicts.verdict import Finding, Report
+from gtape.verify.verdicts.ulp import ulps_between, widest
+from gtape.verify.verdicts.verdict import Finding, Report, merged
 
 __all__ = ["judge"]
 
@@ -65,8 +66,7 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
             seen.add(place)
             row = [np.asarray(blocks[i * n + k][index]) for k in range(n)]
         row = [_in_dtype(r, t) for r, t in zip(row, recording.inputs, strict=True)]
-        one = examine(program, seeds, row, locally=False, claimed=True)
-        one.findings = [_cause(program, x, row) for x in one.findings]
+        one = examine(program, seeds, row, locally=False, judgement_of=Claim)
         recording.place(one, place)
         report.extend(one)
     if order > 1:
@@ -87,17 +87,15 @@ def _judge_rest(recording: Recording, blocks: list[Any], seen: set[Any], n: int,
             for k in range(n):
                 row = np.asarray(blocks[i * n + k][index], dtype=np.float64)
                 report.checked += row.size
-                if (row != 0).any() or np.isnan(row).any():
-                    report.findings.append(
-                        Finding(
-                            "rule",
-                            order=order,
-                            element=(k, index),
-                            got=float(row.ravel()[int(np.argmax(np.abs(row.ravel())))]),
-                            exact="0",
-                            reason="this derivative is identically zero",
-                        )
-                    )
+                wrong = row[(row != 0) | np.isnan(row)]
+                if wrong.size:
+                    worst = float(wrong[int(np.argmax(np.abs(wrong)))])
+                    ulps = float(ulps_between(worst, 0.0, 0.0, recording.inputs[k]._layout.dtype))
+                    report.max_ulp = max(report.max_ulp, ulps)
+                    reason = "this derivative is identically zero"
+                    found = Finding("rule", order=order, element=(k, index), got=worst, exact="0", ulps=ulps,
+                                    reason=reason, count=wrong.size)  # fmt: skip
+                    report.findings = merged([*report.findings, found])
 
 
 def _in_dtype(row: Any, t: Tensor) -> Any:
@@ -156,43 +154,81 @@ def _describe(x: Any) -> str:
     return f"a {type(x).__name__}{shape}; one argument that is a list of numbers is given as an array"
 
 
+class Claim(Gradient):
+    """The judgement of numbers that another program computed.
+
+    Roundings of gtape's own program excuse no number for a function of one op, because another library computes that
+    function by itself, to its own accuracy. At kinks all numbers between the one-sided derivatives are right.
+    """
+
+    claimed = True
+
+    def bounds(self, runs: int) -> list[Any] | None:
+        return None if self._single() is not None else super().bounds(runs)
+
+    def moved(self, count: int) -> list[Any]:
+        return [] if self._elementary() else super().moved(count)
+
+    def moved_element(self, s: int, place: tuple[int, ...]) -> float:
+        return 0.0 if self._elementary() else super().moved_element(s, place)
+
+    def size(self) -> float:
+        return 0.0 if self._elementary() else super().size()
+
+    def roundings(self) -> int:
+        return super().roundings() if self._single() is None else 1
+
+    def _elementary(self) -> bool:
+        single = self._single()
+        return single is not None and single.prim.kind == "elementwise"
+
+    def _single(self) -> Node | None:
+        """The op that computes the whole function; None if several round."""
+        targets = [t for n in self.program.nodes if n.mark is not None for t in n.mark.targets]
+        inside = [self.program.nodes[i] for i in self.program.ancestors(targets or self.program.outputs)]
+        found = [n for n in inside if n.kind == "custom" or (n.kind == "op" and n.prim.rounding.kind != "exact")]
+        return found[0] if len(found) == 1 else None
+
+    def wrong(self, wrong: Wrong) -> list[Told]:
+        """Each element with a cause of its own: a value out of range, lost digits or wrong algebra."""
+        told, s = [], wrong.source
+        infinite = wrong.mask & ~np.isfinite(wrong.got)
+        beyond = self.left(s, infinite) if infinite.any() else None
+        if beyond is not None:
+            (verdict, reason, op, line), left = beyond
+            told.append(Told(left, verdict, reason, op, line, ok=False))
+            wrong = wrong._replace(mask=wrong.mask & ~left)
+        dtypes = [d for d in (wrong.got.dtype, coarsest(self.program)) if d.kind in "fc"]
+        scale, eps = _scale(self.program), max(float(np.finfo(d).eps) for d in dtypes)
+        masks: dict[tuple[str, str], Any] = {}
+        for place in map(tuple, np.argwhere(wrong.mask).tolist()):
+            key = _explained(wrong.got[place].item(), np.asarray(wrong.exact)[place].item(), scale, eps)
+            mask = masks.setdefault(key, np.zeros(np.shape(wrong.got), np.bool_))
+            mask[place] = True
+        return told + [Told(mask, verdict, reason) for (verdict, reason), mask in masks.items()]
+
+
 _LOST = 2.0**16  # units in the last place of the largest number along the program
 
 
-def _cause(program: Program, finding: Finding, row: list[Any]) -> Finding:
-    """The finding with the cause of a wrong claimed number: wrong algebra, lost digits or another convention."""
-    if finding.verdict == "range" and finding.op is not None and finding.got is not None and np.isfinite(finding.got):
-        # A value along this program left the range, which explains infinities but no finite wrong number.
-        finding.verdict, finding.op, finding.line = "unstable", None, None
-    if finding.verdict not in ("unstable", "rule") or finding.element is None or finding.exact is None:
-        return finding
-    s, _ = finding.element
-    got, truth = finding.got, _parsed(finding.exact)
-    scale = _scale(program)
-    eps = max(float(np.finfo(dtype).eps) for dtype in (row[s].dtype, coarsest(program)) if dtype.kind in "fc")
+def _explained(got: Any, truth: Any, scale: float, eps: float) -> tuple[str, str]:
+    """Verdict and reason of a wrong claimed number: wrong algebra or lost digits.
+
+    Parameters
+    ----------
+    scale : float
+        The largest magnitude along the program.
+    eps : float
+        The relative rounding of the claim or of the program, whichever is larger.
+    """
     if not np.isfinite(got):
-        finding.verdict, finding.reason = (
-            "unstable",
-            "not finite, though the derivative is: something overflows, or is divided by zero, inside a finite result",
-        )
-    elif got == 0.0 and truth != 0.0 and abs(truth) <= 2.0**-20 * scale:
-        finding.verdict, finding.reason = (
-            "unstable",
-            "zero, though the derivative is not: its tail is lost by cancellation or underflow",
-        )
-    elif abs(got - truth) <= _LOST * eps * max(scale, abs(truth)):
-        finding.verdict, finding.reason = "unstable", "the formula loses digits that the problem does not"
-    else:
-        finding.verdict, finding.reason = (
-            "rule",
-            "not the derivative of this function: the difference is too large for rounding",
-        )
-    return finding
-
-
-def _parsed(text: str) -> Any:
-    """The number that `digits` wrote."""
-    return complex(*map(float, text.strip("()").replace("j", "").split(","))) if "j" in text else float(text)
+        what = "something overflows, or is divided by zero, inside a finite result"
+        return "unstable", f"not finite, though the derivative is: {what}"
+    if got == 0.0 and truth != 0.0 and abs(truth) <= 2.0**-20 * scale:
+        return "unstable", "zero, though the derivative is not: its tail is lost by cancellation or underflow"
+    if abs(got - truth) <= _LOST * eps * max(scale, abs(truth)):
+        return "unstable", "the formula loses digits that the problem does not"
+    return "rule", "not the derivative of this function: the difference is too large for rounding"
 
 
 def _scale(program: Program) -> float:

@@ -1,21 +1,108 @@
-"""Compares numbers with the exact ones within two bounds: the tight bound, and the global one from noisy runs."""
+"""Compares numbers with the exact ones within three bounds, from the tightest to the widest.
+
+1. The tight bound: the rounding of one op. Numbers inside are right.
+2. The bound of the problem (`bounds.inputs`): half a unit in the inputs moves the exact derivative as much, times the
+   root of the number of ops, because each op may round as the inputs do. Such numbers are `conditioning`.
+3. The global bound (`bounds.noise`): roundings inside the program move its derivative as much. Such numbers are
+   `cancellation`, because the function itself keeps these digits.
+
+Numbers beyond all three have another cause, which `Causes` finds element by element.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gtape.symbolic.balls import digits, objects, radius, to_double_double, to_float
+from gtape.verify.bounds.inputs import MOVES
 from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS
 from gtape.verify.oracles.enclosures import turned
 from gtape.verify.verdicts.ulp import ROUNDINGS, right_digits, spacing, ulps_between, widest
-from gtape.verify.verdicts.verdict import Cause, Finding
+from gtape.verify.verdicts.verdict import Cause, Finding, merged
 
-__all__ = ["Comparison"]
+__all__ = ["Causes", "Comparison", "Told", "Wrong"]
 
 LOST = 16.0
+
+
+class Wrong(NamedTuple):
+    """Numbers of one array beyond their bounds.
+
+    Attributes
+    ----------
+    source : int
+    mask : bool array
+        The wrong elements.
+    got, exact : float arrays
+        All numbers of the array, and the exact ones as floats.
+    ulps : float array
+        Their distances.
+    """
+
+    source: int
+    mask: Any
+    got: Any
+    exact: Any
+    ulps: Any
+
+
+class Told(NamedTuple):
+    """What a finding says of some elements: their mask, its verdict, reason, op, line, and whether it is harmless."""
+
+    mask: Any
+    verdict: str
+    reason: str
+    op: str | None = None
+    line: Any = None
+    ok: bool | None = None
+
+
+class Causes:
+    """What a comparison asks about numbers beyond the tight bound; each mode of differentiation supplies it."""
+
+    def moved(self, count: int) -> list[Any]:
+        """The bound of the problem on each array, from a number of random moves of the inputs."""
+        raise NotImplementedError
+
+    def moved_element(self, s: int, place: tuple[int, ...]) -> float:
+        """The bound of the problem on one element, where random moves may have missed it; 0 if unknown."""
+        return 0.0
+
+    def bounds(self, runs: int) -> list[Any] | None:
+        """The global bound on each array, from a number of noisy runs; None if roundings excuse no number."""
+        raise NotImplementedError
+
+    def flipped(self) -> list[tuple[Cause, list[Any]]]:
+        """The exact derivatives on the other sides of kinks that rounding crossed, each with its cause."""
+        raise NotImplementedError
+
+    def roundings(self) -> int:
+        """The number of ops of the program, each of which may round."""
+        raise NotImplementedError
+
+    def declared(self) -> float:
+        """The largest error that an elementwise op or partial declares, in ULP."""
+        raise NotImplementedError
+
+    def size(self) -> float:
+        """The largest exact number that the sweep adds or multiplies, to which zeros are compared."""
+        raise NotImplementedError
+
+    def farthest(self, count: int) -> list[Any]:
+        """The largest number of each array at inputs moved by up to half a unit, from a number of random moves."""
+        raise NotImplementedError
+
+    def left(self, s: int, mask: Any) -> tuple[Cause, Any] | None:
+        """The cause if a value along the program left the range of its dtype, and the masked elements of array `s` that
+        this value reaches; else None."""
+        raise NotImplementedError
+
+    def wrong(self, wrong: Wrong) -> list[Told]:
+        """Why numbers lie beyond all bounds, element by element."""
+        raise NotImplementedError
 
 
 class Comparison:
@@ -23,12 +110,7 @@ class Comparison:
 
     Parameters
     ----------
-    bounds : callable
-        Number of noisy runs -> the global bound on each array; called when numbers exceed the tight bound.
-    cause : callable
-        Why numbers lie beyond their bounds; called when some do.
-    beyond_range : callable
-        The cause if a value along the program exceeds its dtype, else None; called when all digits are lost.
+    causes : Causes
 
     Attributes
     ----------
@@ -38,26 +120,17 @@ class Comparison:
     undecided : int
         Number of enclosures that are too wide at the precision in force.
     worst : float
-        The largest distance in ULP among the numbers inside their bounds.
+        The largest distance in ULP among all numbers; infinite if one is infinite or NaN and should not be.
     """
 
-    def __init__(
-        self,
-        order: int,
-        bounds: Callable[[int], list[Any]],
-        cause: Callable[[], Cause],
-        beyond_range: Callable[[], Cause | None] = lambda: None,
-    ) -> None:
+    def __init__(self, order: int, causes: Causes) -> None:
         self.order = order
         self.findings: list[Finding] = []
         self.checked = 0
         self.undecided = 0
         self.worst = 0.0
-        self._ask = bounds
-        self._cause = cause
-        self._beyond_range = beyond_range
-        self._runs = 0
-        self._bounds: list[Any] = []
+        self._causes = causes
+        self._known: dict[Any, Any] = {}
 
     def numbers(self, exact: list[Any], got: list[Any]) -> None:
         """Compare array by array.
@@ -76,13 +149,31 @@ class Comparison:
             g = np.asarray(g)
             e = objects(np.broadcast_to(np.zeros((), dtype=object) if e is None else objects(e), g.shape))
             self._array(s, turned(e) if g.dtype.kind == "c" else e, g)
+        self.findings = merged(self.findings)
 
-    def _bound(self, s: int, runs: int, shape: tuple[int, ...]) -> Any:
-        """The global bound on one array, from at least `runs` runs."""
-        if runs > self._runs:
-            self._bounds, self._runs = self._ask(runs), runs
-        found = self._bounds[s] if self._runs else None
-        return np.zeros(shape) if found is None else np.broadcast_to(found, shape)
+    def _ask(self, what: str, *args: Any) -> Any:
+        """An answer of the causes, kept for the other arrays."""
+        if (what, *args) not in self._known:
+            self._known[what, *args] = getattr(self._causes, what)(*args)
+        return self._known[what, *args]
+
+    def _many(self) -> float:
+        """The growth of independent roundings of all ops: each counts as much as a rounding of the inputs."""
+        return math.sqrt(max(1, self._ask("roundings")))
+
+    def _bound(self, what: str, s: int, count: int, shape: tuple[int, ...]) -> Any:
+        """A bound on one array."""
+        made = self._ask(what, count)
+        found = None if not made else made[s]
+        return np.zeros(shape) if found is None else np.nan_to_num(np.broadcast_to(found, shape), nan=0.0)
+
+    def _nearby(self, s: int, moved: Any, high: Any, near: Any, off: Any) -> Any:
+        """The bound of the problem, cut to the numbers that the function takes nearby where it exceeds the number."""
+        wild = moved > SPREADS * np.abs(high)
+        if not (wild & ~near & (off <= moved)).any():
+            return moved
+        nearby = np.maximum(np.abs(high), self._bound("farthest", s, MOVES[-1], np.shape(moved)))
+        return np.where(wild, np.minimum(moved, SPREADS * nearby), moved)
 
     def _array(self, s: int, e: Any, g: Any) -> None:
         dtype = g.dtype
@@ -91,56 +182,132 @@ class Comparison:
         rad = radius(e)
         off = np.abs((widest(g) - high) - low)
         ulps = ulps_between(g, high, low, dtype)
+        self.checked += g.size
+        self.worst = max(self.worst, float(np.max(ulps, initial=0.0)))
         tight = ROUNDINGS * spacing(high, dtype) + spacing(0.0, dtype)
+        near = off + rad <= tight
+        if near.all():
+            return
         over = np.abs(high) > float(np.finfo(dtype).max) * (1 + float(np.finfo(dtype).eps) / 4)
         rounded = over & np.isinf(g) & ((dtype.kind == "c") | (np.sign(g) == np.sign(high)))
-        asked = (0,) if (off + rad <= tight).all() else (RUNS, MANY_RUNS)
-        for runs in asked:
-            loose = self._bound(s, runs, g.shape)
-            allowed = tight + np.nan_to_num(loose, nan=0.0)
-            inside = off + rad <= allowed
-            beyond = ((off - rad > allowed) | ~np.isfinite(g)) & ~rounded
-            if not beyond.any():
+        near = near | rounded
+        # Of a blurred number one cannot tell how many of its digits are right.
+        blurred = ~near & np.isfinite(off) & (rad > (tight + off) / 4)
+        self.undecided += int(blurred.sum())
+        moved = np.zeros(g.shape)
+        for count in MOVES:
+            if not (np.isfinite(g) & ~near & ~(off <= tight + moved)).any():
                 break
+            moved = np.maximum(moved, self._many() * self._bound("moved", s, count, g.shape))
+        moved = self._nearby(s, moved, high, near, off - tight)
+        moved, own = np.array(moved), np.array(~near & np.isfinite(g) & (off <= tight + moved))
+        open_ = ~near & ~own
+        missed = np.argwhere(open_ & np.isfinite(g) & (off <= tight + _CHANCE * moved))
+        for place in map(tuple, missed[:_FEW].tolist()):
+            moved[place] = max(moved[place], self._many() * self._causes.moved_element(s, place))
+            own[place] = off[place] <= tight[place] + moved[place]
+        open_ = open_ & ~own
+        told: list[Told] = []
+        loose = moved
+        if open_.any():
+            for runs in (RUNS, MANY_RUNS):
+                loose = np.maximum(moved, self._bound("bounds", s, runs, g.shape))
+                if not (open_ & ~(off <= tight + loose)).any():
+                    break
+        zero = np.abs(high) <= rad
+        bounded = not open_.any() or self._ask("bounds", RUNS) is not None
+        if (zero & open_).any():
+            # A zero has no digits of its own, so that its error is measured against the terms that cancel.
+            unit = float(np.finfo(dtype).eps) * self._ask("size")
+            room = np.minimum(tight + loose, SPREADS / 2 * unit) if bounded else SPREADS / 2 * unit
+            reached = zero & open_ & (off <= room)
+            open_ = open_ & ~reached
+            ulps = np.where(zero & open_ & np.isfinite(off) & (unit > 0), off / (unit or 1.0), ulps)
+            reason = "the exact derivative is 0, and floats reach it up to the rounding of the terms that cancel"
+            told.append(Told(reached, "conditioning", reason))
+        if open_.any():  # roundings of many ops add up without any cancellation
+            many = max(ROUNDINGS, self._ask("declared")) * self._many() * spacing(high, dtype)
+            added = open_ & (off <= (np.minimum(tight + loose, many) if bounded else many))
+            open_ = open_ & ~added
+            told.append(Told(added, "conditioning", "the roundings of the program's ops add up, and none is magnified"))
+        half = (np.finfo(dtype).nmant + 1) / 2
+        finite = np.isfinite(g)
+        if (open_ & finite).any():
+            for (verdict, reason, op, line), others in self._ask("flipped"):
+                if others[s] is None:
+                    continue
+                other = to_float(turned(others[s]) if dtype.kind == "c" else objects(others[s]))
+                unit = spacing(other, dtype)
+                gap = np.abs(widest(g) - other)
+                same = open_ & finite & (gap <= ROUNDINGS * unit + loose) & (gap <= unit * 2.0**half + moved)
+                told.append(Told(same, verdict, reason, op, line))
+                open_ = open_ & ~same
+        lost = np.log2(np.maximum(np.where(np.isfinite(ulps), ulps, np.inf), 1.0))
+        cancelled = open_ & finite & (off <= tight + loose)
+        open_ = open_ & ~cancelled
         # A NaN where the exact derivative overflows left the range, too.
-        left = beyond & over & np.isnan(g)
-        beyond = beyond & ~left
+        left = open_ & over & np.isnan(g)
+        open_ = open_ & ~left
         # A number that rounding may move by its own size can lose all digits, and so may be infinite or NaN.
-        lost = beyond & ~np.isfinite(g) & (high != 0) & (loose * LOST >= np.abs(high))
-        if lost.any():  # products with such a number are lost, too
-            lost = beyond & ~np.isfinite(g)
-        beyond = beyond & ~lost
-        self.undecided += int((~(inside | beyond | rounded | lost | left)).sum())
-        self.checked += g.size
-        if inside.any():
-            self.worst = max(self.worst, float(np.max(ulps[inside & np.isfinite(ulps)], initial=0.0)))
+        none = open_ & ~finite & (high != 0) & (loose * LOST >= np.abs(high))
+        if none.any():  # products with such a number are lost, too
+            none = open_ & ~finite
+        open_ = open_ & ~none
 
-        def note(mask: Any, verdict: str, reason: str, **more: Any) -> None:
+        told.append(Told(own, "conditioning", "the problem itself loses these digits: half a unit in the inputs moves "
+                         "the exact derivative as much"))  # fmt: skip
+        half_lost = cancelled & (lost > half)
+        for mask in (none, half_lost):
+            found = self._causes.left(s, mask) if mask.any() else None
+            if found is not None:
+                (verdict, reason, op, line), reached = found
+                told.append(Told(reached, verdict, reason, op, line, ok=False))
+                none, half_lost = none & ~reached, half_lost & ~reached
+        reason = "the program's own arithmetic loses all digits: numbers that differ exactly are equal in floats"
+        told.append(Told(none, "cancellation", reason, ok=False))
+        told.append(Told(rounded, "range", f"the exact derivative overflows {dtype.name}"))
+        reason = f"the exact derivative overflows {dtype.name}, and floats on the way to it give NaN"
+        told.append(Told(left, "range", reason, ok=False))
+        if open_.any():
+            told += self._causes.wrong(Wrong(s, open_, g, high, ulps))
+
+        def fewest(mask: Any) -> float | None:
+            """The fewest right digits of some elements; None for exact zeros, because a zero has none to lose."""
+            counts = mask & ~zero
+            return float(np.min(right_digits(off, high, dtype)[counts])) if counts.any() else None
+
+        for t in told:
+            if t.mask.any():
+                shown = _worst_of(s, t.mask, ulps, g, e, loose)
+                self.findings.append(
+                    Finding(
+                        t.verdict, order=self.order, reason=t.reason, op=t.op, line=t.line, ok=t.ok,
+                        count=int(t.mask.sum()), digits=fewest(t.mask), **shown,
+                    )
+                )  # fmt: skip
+        for ok, mask in ((False, half_lost), (True, cancelled & (lost <= half))):
             if mask.any():
                 shown = _worst_of(s, mask, ulps, g, e, loose)
-                shown["digits"] = float(np.min(right_digits(off[mask], high[mask], dtype)))
-                self.findings.append(Finding(verdict, order=self.order, reason=reason, **shown, **more))
+                bits, right = float(lost[shown["element"][1]]), fewest(mask)
+                self.findings.append(
+                    Finding(
+                        "cancellation", order=self.order, reason=_digits_right(right, bits, dtype), ok=ok, lost=bits,
+                        count=int(mask.sum()), cause="digits", digits=right, **shown,
+                    )
+                )  # fmt: skip
 
-        note(
-            inside & (off > tight),
-            "conditioning",
-            "the problem itself loses these digits: the error is within the global bound",
-        )
-        if lost.any():
-            reason = "the problem itself loses all digits: numbers that differ exactly are equal in floats"
-            verdict, reason, op, line = self._beyond_range() or ("conditioning", reason, None, None)
-            note(lost, verdict, reason, op=op, line=line, ok=False)
-        note(rounded, "range", f"the exact derivative overflows {dtype.name}")
-        note(
-            left,
-            "range",
-            f"the exact derivative overflows {dtype.name}, and floats on the way to it give NaN",
-            ok=False,
-        )
-        if beyond.any():
-            verdict, reason, op, line = self._cause()
-            ok = False if verdict == "range" else None
-            note(beyond, verdict, reason, op=op, line=line, ok=ok)
+
+_CHANCE = 64.0  # factor by which all random moves may be too small for one element among many
+_FEW = 16  # elements that are moved alone
+
+
+def _digits_right(right: float | None, lost: float, dtype: Any) -> str:
+    """How many digits are right, in words; for exact zeros, which have none, by the bits that are lost."""
+    bits = np.finfo(dtype).nmant + 1
+    per_bit = math.log10(2.0)
+    whole = math.floor(max(bits - lost, 0.0) * per_bit if right is None else right)
+    how = f"{whole or 'none'} of {math.floor(bits * per_bit)} digits {'is' if whole == 1 else 'are'} right"
+    return f"the program's own arithmetic loses digits that the function does not: {how}"
 
 
 def _worst_of(s: int, mask: Any, ulps: Any, g: Any, e: Any, loose: Any) -> dict[str, Any]:

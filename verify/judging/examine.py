@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from gtape.base.quiet import quietly
+from gtape.engine.rules import PartialOutputs
 from gtape.recording.record import off
 from gtape.symbolic.balls import precision, sides_of_zeros
-from gtape.symbolic.program import Program
+from gtape.symbolic.program import Node, Program
+from gtape.verify.bounds.inputs import moved_element, moved_gradient
 from gtape.verify.bounds.local import check_locally
-from gtape.verify.bounds.noise import global_bounds
+from gtape.verify.bounds.noise import global_bounds, noisy_gradient
 from gtape.verify.causes.advice import explain
 from gtape.verify.causes.blame import blame
-from gtape.verify.causes.conventions import flipped_branch
 from gtape.verify.causes.customs import least_stable, not_finite, only_rounded
 from gtape.verify.causes.float_range import left_the_range
 from gtape.verify.judging.chunks import Chunks, chunks_of
 from gtape.verify.judging.connected import order_of
-from gtape.verify.judging.judgement import Judgement
+from gtape.verify.judging.judgement import Judgement, largest, nodes_of, to_blame
 from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.progress import shown
 from gtape.verify.oracles.certificates import Failure, certify
@@ -28,7 +30,9 @@ from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.ulp import ROUNDINGS
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
-__all__ = ["examine"]
+__all__ = ["UNSTABLE", "Gradient", "examine"]
+
+UNSTABLE = "the rule is right, but its formula loses digits that the problem does not"
 
 
 class Gradient(Judgement):
@@ -38,14 +42,12 @@ class Gradient(Judgement):
     ----------
     seeds : list of arrays or None
         Cotangent of each output.
-    got, locally, claimed
+    got, locally
         As for `Judgement`.
     """
 
-    def __init__(
-        self, program: Program, seeds: list[Any], got: list[Any], *, locally: bool, claimed: bool = False
-    ) -> None:
-        super().__init__(program, got, locally=locally, claimed=claimed)
+    def __init__(self, program: Program, seeds: list[Any], got: list[Any], *, locally: bool) -> None:
+        super().__init__(program, got, locally=locally)
         self.seeds = seeds
 
     def oracle(self) -> Oracle:
@@ -73,7 +75,7 @@ class Gradient(Judgement):
         return blame(self.program, oracle, failures, self.got, self.order)
 
     def examine(self) -> Report:
-        lost = any(g is not None and not np.isfinite(g).all() for g in self.got)
+        lost = not self.claimed and any(g is not None and not np.isfinite(g).all() for g in self.got)
         if lost and any(n.kind == "custom" and n.prim.declared is None for n in self.program.nodes):
 
             def attempt(bits: int, _: list[str]) -> tuple[Finding | None]:
@@ -87,32 +89,50 @@ class Gradient(Judgement):
                 return report
         return super().examine()
 
-    def bounds(self, runs: int) -> list[Any]:
+    def bounds(self, runs: int) -> list[Any] | None:
         return global_bounds(self.program, self.seeds, runs)
+
+    def moving(self, oracle: Oracle, start: dict[int, Any]) -> list[Any]:
+        return moved_gradient(oracle, start)
+
+    def moved_element(self, s: int, place: tuple[int, ...]) -> float:
+        node = self.program.nodes[self.program.sources[s][0]]
+        many = np.size(node.output) > 1 and np.asarray(node.output).dtype.kind == "f"
+        return moved_element(self._oracle(), s, place) if many else 0.0
+
+    def size(self) -> float:
+        parts = [c for g, cs in self._oracle().made.values() for c in (g, *cs) if c is not None]
+        made = [v for c in parts for v in PartialOutputs.of(c).values()]
+        return largest(made)
+
+    def nudged(self, world: Any) -> list[Any]:
+        return noisy_gradient(self.program, self.seeds, world)
 
     def local(self, exact: dict[int, Any]) -> list[Finding]:
         return check_locally(self.program, self.seeds, exact)
 
-    def cause(self, oracle: Oracle) -> Cause:
-        """Why floats lie beyond their bounds although the replay is exact."""
-        flipped = flipped_branch(self.program, oracle)
-        if flipped is not None:
-            reason = f"rounding moved {flipped.name} to the other side of its kink"
-            return "conditioning", reason, flipped.name, flipped.line
-        found = check_locally(self.program, self.seeds)
-        if found:
-            return found[0].verdict, found[0].reason, found[0].op, found[0].line
+    def suspects(self, oracle: Oracle) -> list[tuple[Cause, list[Node], Any]]:
+        found = [to_blame(self.program, f) for f in check_locally(self.program, self.seeds)]
         beyond = left_the_range(self.program, oracle)
         if beyond is not None:
-            return beyond
+            found.append((beyond, nodes_of(self.program, beyond), None))
         # The ops are within their bounds, so that a custom gradient may be unstable.
-        reason = "the rule is right, but its formula loses digits that the problem does not"
         custom = least_stable(oracle) if any(n.kind == "custom" for n in self.program.nodes) else None
-        return ("unstable", reason, None, None) if custom is None else ("unstable", reason, custom.name, custom.line)
+        if custom is not None:
+            found.append((("unstable", UNSTABLE, custom.name, custom.line), [custom], None))
+        return found
+
+    def otherwise(self) -> Cause:
+        return "unstable", UNSTABLE, None, None
 
 
 def examine(
-    program: Program, seeds: list[Any], got: list[Any], *, locally: bool = True, claimed: bool = False
+    program: Program,
+    seeds: list[Any],
+    got: list[Any],
+    *,
+    locally: bool = True,
+    judgement_of: Callable[..., Judgement] = Gradient,
 ) -> Report:
     """Compare a claimed gradient of a program with the exact one.
 
@@ -124,14 +144,14 @@ def examine(
         The claimed gradient of each source.
     locally : bool
         Whether to check every op and rule by itself, too.
-    claimed : bool
-        Whether another library claims the numbers, which may follow conventions of its own at kinks.
+    judgement_of : callable
+        Makes the judgement: `Gradient`, or a class made from it.
     """
     chunks = chunks_of(program)
     if chunks is not None:
-        return _in_chunks(chunks, seeds, got, locally, claimed)
+        return _in_chunks(chunks, seeds, got, locally, judgement_of)
     with off(), quietly():
-        judgement = Gradient(program, seeds, got, locally=locally, claimed=claimed)
+        judgement = judgement_of(program, seeds, got, locally=locally)
         report = judgement.examine()
         if report.verdict in ("rule", "unstable"):
             report = _on_a_cut(judgement) or report
@@ -139,14 +159,16 @@ def examine(
         return report
 
 
-def _in_chunks(chunks: Chunks, seeds: list[Any], got: list[Any], locally: bool, claimed: bool) -> Report:
+def _in_chunks(
+    chunks: Chunks, seeds: list[Any], got: list[Any], locally: bool, judgement_of: Callable[..., Judgement]
+) -> Report:
     """Examine chunk by chunk; stop after the first chunk with wrong elements."""
     program = chunks.program
     report = Report()
     told: dict[Any, Finding] = {}
     with contextlib.closing(shown(chunks.cut(seeds, got), len(chunks), "checking a gradient exactly")) as cut:
         for chunk in cut:
-            one = examine(chunk.program, chunk.seeds, chunk.got, locally=locally, claimed=claimed)
+            one = examine(chunk.program, chunk.seeds, chunk.got, locally=locally, judgement_of=judgement_of)
             found, one.findings = one.findings, []
             counted = dict(report.coverage)
             report.extend(one)
@@ -155,12 +177,9 @@ def _in_chunks(chunks: Chunks, seeds: list[Any], got: list[Any], locally: bool, 
                     report.coverage[name] = max(counted.get(name, 0), one.coverage[name])
             for f in found:
                 chunks.outside(f, chunk.place)
-                key = (f.verdict, f.op, f.line, f.order, f.inside, f.element and f.element[0])
-                known = told.setdefault(key, f)
-                fewest = min([x.digits for x in (f, known) if x.digits is not None], default=None)
-                if known is not f and (f.ulps or 0.0) > (known.ulps or 0.0):
-                    told[key] = f
-                told[key].digits = fewest
+                known = told.setdefault((f.key, f.element and f.element[0]), f)
+                if known is not f and f.element is not None:
+                    known.absorb(f)
             wrong = [f for f in found if not f.ok and f.verdict != "undecided"]  # an undecided chunk only warns
             if wrong:
                 if chunk.place.stop < chunks.length:

@@ -75,6 +75,12 @@ class _Noisy(Pushing):
         super().__init__(program)
         self.world, self.env = world, noisy_values(program, world)
 
+    def op(self, node: Node, moving: dict[int, Any]) -> Any:
+        t = super().op(node, moving)
+        if t is None and node.index in self.world.nudged_nodes and not isinstance(node.output, tuple):
+            t = np.zeros(node.shape)  # a path that a rule lost
+        return t if t is None else self.world.nudge(node.index, t)
+
     def custom(self, node: Node, moving: dict[int, Any]) -> Any:
         return _through_custom(node, self.arriving(node, moving))
 

@@ -12,23 +12,28 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, precision, ties_assumed
+from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, precision, ties_assumed, to_float
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
-from gtape.symbolic.program import Program
+from gtape.symbolic.program import Node, Program
+from gtape.verify.bounds.inputs import MOVES, farthest, moves, moves_in_floats
+from gtape.verify.bounds.noise import reached_from
+from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.causes.choices import choices_met
 from gtape.verify.causes.conventions import kinks_met
+from gtape.verify.causes.flips import other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import masked_by_infinities, outside, shown_by
 from gtape.verify.causes.sides import Sides, as_a_whole
-from gtape.verify.judging.comparison import Comparison
+from gtape.verify.judging.comparison import Causes, Comparison, Told, Wrong
 from gtape.verify.judging.connected import order_of, undecidable, unimplemented
 from gtape.verify.judging.ladder import PRECISIONS, TIES, climb, no_derivative
 from gtape.verify.oracles.certificates import Failure
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
-__all__ = ["Judgement", "size_of"]
+__all__ = ["Judgement", "largest", "nodes_of", "size_of", "to_blame"]
 
+_MANY = 2_000  # programs with more numbers than this move their inputs in floats
 _BIG = 20_000  # programs with more numbers than this are tried up to 800 bits only
 
 
@@ -40,7 +45,7 @@ def size_of(program: Program) -> int:
     )
 
 
-class Judgement:
+class Judgement(Causes):
     """The comparison of a claimed derivative with the exact one; `Gradient` and `Tangent` define which derivative.
 
     Parameters
@@ -49,16 +54,16 @@ class Judgement:
         The claimed numbers.
     locally : bool
         Whether to check every op and rule by itself, too.
-    claimed : bool
-        Whether another library claims the numbers.
     """
 
+    dtype = np.dtype(np.float64)
     excuses_bases = False  # True if a choice among many bases may explain wrong numbers
+    claimed = False  # True if another library made the numbers, which may follow conventions of its own at kinks
     by_source = True  # False if the numbers are one sum over all sources
     left_out: frozenset[int] = frozenset()  # the sources whose numbers are not compared
 
-    def __init__(self, program: Program, got: list[Any], *, locally: bool = True, claimed: bool = False) -> None:
-        self.program, self.got, self.locally, self.claimed = program, got, locally, claimed
+    def __init__(self, program: Program, got: list[Any], *, locally: bool = True) -> None:
+        self.program, self.got, self.locally = program, got, locally
         self.order = order_of(program)
         self.open = unimplemented(program)
         self.last: Oracle | None = None
@@ -85,17 +90,75 @@ class Judgement:
         """The findings for certificates that failed."""
         raise NotImplementedError
 
-    def bounds(self, runs: int) -> list[Any]:
-        """The global bound on each array, from a number of noisy runs."""
+    def moving(self, oracle: Oracle, start: dict[int, Any]) -> list[Any]:
+        """The first-order move of the exact derivative when inputs move, as node -> move."""
         raise NotImplementedError
 
-    def cause(self, oracle: Oracle) -> Cause:
-        """Why numbers lie beyond their bounds."""
+    def nudged(self, world: Any) -> list[Any]:
+        """The derivative in a noisy world."""
+        raise NotImplementedError
+
+    def suspects(self, oracle: Oracle) -> list[tuple[Cause, list[Node], Any]]:
+        """What may put numbers beyond their bounds: the cause, its nodes, and the element of the worst of them."""
+        raise NotImplementedError
+
+    def otherwise(self) -> Cause:
+        """Why numbers lie beyond their bounds that no suspect reaches."""
         raise NotImplementedError
 
     def local(self, exact: dict[int, Any]) -> list[Finding]:
         """The findings about single ops, from the exact values of all nodes."""
         raise NotImplementedError
+
+    # -- what a comparison asks
+
+    def moved(self, count: int) -> list[Any]:
+        oracle, made = self._oracle(), None
+        if size_of(self.program) <= _MANY:
+            made = moves(self.program, lambda start: self.moving(oracle, start), count)
+        if made is not None:
+            return made
+        return moves_in_floats(self.program, self.nudged) if count == MOVES[0] else []
+
+    def farthest(self, count: int) -> list[Any]:
+        return farthest(self._oracle(), self.derivative, count)
+
+    def flipped(self) -> list[tuple[Cause, list[Any]]]:
+        return other_branches(self.program, self._oracle(), self.derivative)
+
+    def roundings(self) -> int:
+        return sum(n.kind == "op" for n in self.program.nodes)
+
+    def declared(self) -> float:
+        world = NoiseWorld(np.random.default_rng(7), self.dtype)
+        self.nudged(world)
+        return world.declared
+
+    def left(self, s: int, mask: Any) -> tuple[Cause, Any] | None:
+        cause = left_the_range(self.program, self._oracle())
+        if cause is None:
+            return None
+        reached = reached_from(self.nudged, self.dtype, {n.index for n in nodes_of(self.program, cause)})[s]
+        return cause, mask if reached is None else mask & reached
+
+    def wrong(self, wrong: Wrong) -> list[Told]:
+        told, open_ = [], wrong.mask
+        for (verdict, reason, op, line), nodes, place in self.suspects(self._oracle()):
+            inside = {i for n in nodes for i in (n.index, *n.body)}
+            # First what the worst element of the suspect reaches, then what its other elements reach.
+            for at in dict.fromkeys((place, None)):
+                reached = reached_from(self.nudged, self.dtype, inside, at)[wrong.source]
+                mask = open_ if reached is None else open_ & reached
+                told.append(Told(mask, verdict, reason, op, line, False if verdict == "range" else None))
+                open_ = open_ & ~mask
+        if open_.any():
+            verdict, reason, op, line = self.otherwise()
+            told.append(Told(open_, verdict, reason, op, line))
+        return told
+
+    def _oracle(self) -> Oracle:
+        assert self.last is not None
+        return self.last
 
     # -- the order of work
 
@@ -130,9 +193,11 @@ class Judgement:
             return report
         # An overflow along the way is excused if the exact derivative overflows, too.
         inside = self.compared()
-        if all(f.verdict == "range" for f in inside.findings):
+        # A value along this program explains no finite number of another library.
+        if self.claimed or all(f.verdict == "range" for f in inside.findings):
             return inside
         report.findings.append(shown_by(bad, inside.findings))
+        report.checked, report.max_ulp = inside.checked, inside.max_ulp
         return report
 
     def about_the_rest(self) -> Report:
@@ -170,12 +235,14 @@ class Judgement:
             return
         if failures:
             report.findings = self.blamed(oracle, failures)
+            report.checked = sum(np.size(g) for g in self.got if g is not None)
+            report.max_ulp = max([f.ulps for f in report.findings if f.ulps is not None], default=0.0)
             return
         met = kinks_met(program, oracle, order) + choices_met(program, oracle, order, self.derivative)
         if met:
             sides = Sides(program, self.oracle, self.beside)
             met, exact = as_a_whole(sides, exact, self.got, met, order, claimed=self.claimed)
-        compared = Comparison(order, self.bounds, lambda: self.cause(oracle), lambda: left_the_range(program, oracle))
+        compared = Comparison(order, self)
         compared.numbers([None if s in self.left_out else e for s, e in enumerate(exact)], self.got)
         if compared.undecided:
             raise ArithmeticError(f"{compared.undecided} elements are not enclosed tightly enough")
@@ -224,6 +291,24 @@ class Judgement:
             except ArithmeticError:
                 return True
         return any(a is not b if a is None or b is None else _differ(a, b) for a, b in zip(here, there, strict=True))
+
+
+def largest(arrays: list[Any]) -> float:
+    """The largest magnitude in some arrays of enclosures; 0 without any."""
+    with np.errstate(all="ignore"):
+        sizes = [np.abs(to_float(objects(a))) for a in arrays if a is not None]
+    return max([float(np.max(v, initial=0.0, where=np.isfinite(v))) for v in sizes], default=0.0)
+
+
+def nodes_of(program: Program, cause: Cause) -> list[Node]:
+    """The nodes that a cause names."""
+    return [n for n in program.nodes if n.prim is not None and (n.name, n.line) == cause[2:]]
+
+
+def to_blame(program: Program, f: Finding) -> tuple[Cause, list[Node], Any]:
+    """A finding about an op as a suspect."""
+    cause = (f.verdict, f.reason, f.op, f.line)
+    return cause, nodes_of(program, cause), f.element and f.element[1]
 
 
 def _differ(a: Any, b: Any) -> bool:

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from gtape.symbolic.balls import objects
-from gtape.symbolic.program import Program
+from gtape.symbolic.program import Node, Program
+from gtape.verify.bounds.inputs import moved_tangent
 from gtape.verify.bounds.noise import coarsest, spreads
 from gtape.verify.causes.blame import culprits
-from gtape.verify.causes.conventions import flipped_branch
 from gtape.verify.causes.customs import faulty_forwards
 from gtape.verify.causes.float_range import left_the_range
-from gtape.verify.judging.comparison import Comparison
+from gtape.verify.judging.comparison import Causes, Comparison, Told, Wrong
 from gtape.verify.judging.forward import ForwardOracle, check_tangents_locally, noisy_tangent
-from gtape.verify.judging.judgement import Judgement
+from gtape.verify.judging.judgement import Judgement, largest, nodes_of, to_blame
 from gtape.verify.oracles.certificates import Failure, certify_marks
 from gtape.verify.oracles.enclosures import BALLS, jet_world, turned
 from gtape.verify.oracles.oracle import Oracle, TooDeep
@@ -78,25 +78,32 @@ class Tangent(Judgement):
             if f.verdict == "unconnected":
                 f.element, f.reason = None, "the accumulator found no path to this result, but its tangent is not zero"
 
-    def bounds(self, runs: int) -> list[Any]:
-        return spreads(lambda world: [noisy_tangent(self.program, self.tangents, world)], coarsest(self.program), runs)
+    def bounds(self, runs: int) -> list[Any] | None:
+        return spreads(self.nudged, coarsest(self.program), runs)
+
+    def nudged(self, world: Any) -> list[Any]:
+        return [noisy_tangent(self.program, self.tangents, world)]
+
+    def moving(self, oracle: Oracle, start: dict[int, Any]) -> list[Any]:
+        return [moved_tangent(oracle, start, self.directions(), self.only)]
+
+    def size(self) -> float:
+        world = jet_world(1)
+        made = [v for v in self.jets(self._oracle()).values() if not isinstance(v, tuple)]
+        return largest([world.component(v, 1) for v in made if v is not None and np.asarray(v).dtype == object])
 
     def local(self, exact: dict[int, Any]) -> list[Finding]:
         return check_tangents_locally(self.program, self.tangents, exact)
 
-    def cause(self, oracle: Oracle) -> Cause:
-        """Why the tangent lies beyond its bounds."""
-        found = check_tangents_locally(self.program, self.tangents, oracle.env)
-        if found:
-            return found[0].verdict, found[0].reason, found[0].op, found[0].line
-        for culprit, reason in faulty_forwards(oracle):
-            return "rule", reason, culprit.name, culprit.line
-        node = flipped_branch(self.program, oracle)
-        if node is not None:
-            return "conditioning", f"rounding moved {node.name} to the other side of its kink", node.name, node.line
+    def suspects(self, oracle: Oracle) -> list[tuple[Cause, list[Node], Any]]:
+        found = [to_blame(self.program, f) for f in check_tangents_locally(self.program, self.tangents, oracle.env)]
+        for n, why in faulty_forwards(oracle):  # one node for each name
+            same = [m for m in self.program.nodes if m.kind == "custom" and m.name == n.name]
+            found.append((("rule", why, n.name, n.line), same, None))
         beyond = left_the_range(self.program, oracle)
-        if beyond is not None:
-            return beyond
+        return found if beyond is None else [*found, (beyond, nodes_of(self.program, beyond), None)]
+
+    def otherwise(self) -> Cause:
         way = {n.name: n for n in self.program.nodes if n.kind in ("op", "custom") and n.active}
         reason = "each tangent is right, but together they lose digits that the problem does not; ops on the way: "
         only = next(iter(way.values())) if len(way) == 1 else None
@@ -112,7 +119,7 @@ class Tangent(Judgement):
         shown: list[Finding] = []
         with contextlib.suppress(ArithmeticError, TooDeep):
             exact = self.along(self.jets(oracle, oracle.exact_marks(self.directions(), self.only)))
-            compared = Comparison(self.order, lambda runs: [None], lambda: ("rule", "", None, None))
+            compared = Comparison(self.order, _Unexcused())
             compared.numbers([exact], self.got)
             shown = [f for f in compared.findings if not f.ok]
         where = {k: getattr(shown[0], k) for k in ("element", "got", "exact", "ulps")} if shown else {}
@@ -120,3 +127,34 @@ class Tangent(Judgement):
             Finding("rule", order=self.order, at=node, reason=reason, **where)
             for node, reason in culprits(program, backwards, failures)
         ]
+
+
+class _Unexcused(Causes):
+    """Excuses no number."""
+
+    def moved(self, count: int) -> list[Any]:
+        return []
+
+    def bounds(self, runs: int) -> list[Any] | None:
+        return None
+
+    def flipped(self) -> list[tuple[Cause, list[Any]]]:
+        return []
+
+    def roundings(self) -> int:
+        return 0
+
+    def declared(self) -> float:
+        return 0.0
+
+    def size(self) -> float:
+        return 0.0
+
+    def farthest(self, count: int) -> list[Any]:
+        return []
+
+    def left(self, s: int, mask: Any) -> tuple[Cause, Any] | None:
+        return None
+
+    def wrong(self, wrong: Wrong) -> list[Told]:
+        return [Told(wrong.mask, "rule", "")]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import objects
+from gtape.symbolic.balls import finite_ball, objects
 from gtape.symbolic.program import GradMark, Node
 from gtape.symbolic.worlds import JetWorld
 from gtape.verify.oracles.enclosures import BALLS, inner, is_complex, is_floating, jet_world, magnitude, zeros
@@ -36,10 +36,12 @@ class _Jets(Pushing):
     ----------
     sessions : tuple of Session or None
         For each direction the session of the tape that takes the derivative.
+    free : int or None
+        The direction in which all inputs of an op count, not only those that a tape follows.
     """
 
-    def __init__(self, oracle: Oracle, k: int, sessions: tuple[Any, ...]) -> None:
-        self.oracle, self.k, self.world = oracle, k, jet_world(k)
+    def __init__(self, oracle: Oracle, k: int, sessions: tuple[Any, ...], free: int | None = None) -> None:
+        self.oracle, self.k, self.world, self.free = oracle, k, jet_world(k), free
         self.blocked = [(bit, b) for bit, s in enumerate(sessions) if (b := oracle.program.blocked(s))]
 
     def leaf(self, node: Node) -> Any:
@@ -52,11 +54,13 @@ class _Jets(Pushing):
         if not any(_varies(moving[j]) for j in node.inputs) or any(node is f for f in self.oracle.flips):
             return self.oracle.env[node.index]
         arguments = [
-            moving[j] if a in node.active else _constant(self.world, moving[j]) for a, j in enumerate(node.inputs)
+            moving[j] if a in node.active else self.constant(node, a, moving[j]) for a, j in enumerate(node.inputs)
         ]
         for bit, by_node in self.blocked:
             for a in by_node.get(node.index, ()):
                 arguments[a] = _still(arguments[a], bit)
+        if node.index in self.oracle.read:
+            arguments = [_at(x, v) for x, v in zip(arguments, self.oracle.read[node.index], strict=True)]
         made = node.apply(self.world, arguments)
         return self.without_idle(node, arguments, made) if self.oracle.switched else made
 
@@ -99,6 +103,14 @@ class _Jets(Pushing):
                 return False
         return True
 
+    def constant(self, node: Node, a: int, x: Any) -> Any:
+        """An input that no tape follows: without tangents but for the free direction if the op has a slope by it."""
+        if self.free is None or not (node.prim.connected(a) or "stop" in node.prim.roles):
+            return _constant(self.world, x)
+        for bit in range(self.k):
+            x = x if bit == self.free else _still(x, bit)
+        return x
+
     def custom(self, node: Node, moving: dict[int, Any]) -> Any:
         return self.oracle._declared(self.k, node, moving)
 
@@ -118,6 +130,7 @@ class Oracle(Replay):
         only: Iterable[int],
         given: dict[int, Any] | None = None,
         sessions: tuple[Any, ...] = (),
+        free: int | None = None,
     ) -> dict[int, Any]:
         """Run the mirrors on jets in `k` directions.
 
@@ -130,13 +143,15 @@ class Oracle(Replay):
         sessions : tuple of Session or None, optional
             For each direction the session of the tape that takes the derivative; nodes that this tape does not follow
             stay constant along the direction.
+        free : int, optional
+            The direction along which all inputs count, also those that no tape follows.
 
         Returns
         -------
         dict
             Node -> object array of jets, or of plain enclosures if the node is constant.
         """
-        return forward(self.program, tangents, _Jets(self, k, sessions), only, given)
+        return forward(self.program, tangents, _Jets(self, k, sessions, free), only, given)
 
     def followed(self, node: Node) -> GradMark | None:
         """The mark of a gradient node if jets of its primal give its derivative, else None.
@@ -283,7 +298,7 @@ def _smooth(e: Any) -> bool:
     """True unless a derivative of a jet is infinite or NaN."""
     from gtape.symbolic.jets import Jet
 
-    return not isinstance(e, Jet) or all(c.is_finite() for c in e.components[1:] if isinstance(c, (arb, acb)))
+    return not isinstance(e, Jet) or all(finite_ball(c) for c in e.components[1:])
 
 
 def _varies(x: Any) -> bool:
@@ -292,6 +307,16 @@ def _varies(x: Any) -> bool:
     if isinstance(x, tuple):
         return any(_varies(v) for v in x)
     return isinstance(x, np.ndarray) and x.dtype == object and any(isinstance(e, Jet) for e in x.ravel().tolist())
+
+
+def _at(x: Any, values: Any) -> Any:
+    """Jets, or plain enclosures, moved to other values."""
+    from gtape.symbolic.jets import Jet
+
+    if not _varies(x):
+        return values
+    moved = np.frompyfunc(lambda e, v: e.__class__(v, *e.components[1:]) if isinstance(e, Jet) else v, 2, 1)
+    return objects(moved(x, values))
 
 
 def _still(x: Any, bit: int) -> Any:

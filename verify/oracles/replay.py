@@ -76,6 +76,8 @@ class Replay:
         # The cotangents that arrived at custom gradients.
         self.arrived: dict[int, Any] = {}
         self.flips: list[Node] = []
+        # Node -> the inputs that it reads in place of the exact ones, to follow the other branch of a kink.
+        self.read: dict[int, list[Any]] = {}
         self.switched = False  # whether a cotangent of 0 met a partial that is not finite
         self._unfollowed: dict[int, bool] = {}
         self.rng = np.random.default_rng(20260111)
@@ -179,7 +181,7 @@ class Replay:
             return self._custom(node, g)
         y = self.env[node.index]
         g = PartialOutputs.filled(g, y, lambda v: zeros(np.shape(v)))
-        xs = [self.env[i] for i in node.inputs]
+        xs = self.read.get(node.index) or [self.env[i] for i in node.inputs]
         made = by_rule(BALLS, node, g, y, xs, [self.program.nodes[i].output for i in node.inputs])
         if node.prim.kind != "elementwise":
             return made

@@ -17,19 +17,23 @@ from gtape.base.verification import Options
 from gtape.errors import VerificationError
 from gtape.tensors.argument_checks import each, flag, number, settings, whole
 
-__all__ = ["GRAVITY", "Cause", "Finding", "Report"]
+__all__ = ["GRAVITY", "Cause", "Finding", "Report", "merged"]
 
 # Why numbers lie beyond their bounds: (verdict, reason, op, line of the user's code).
 Cause = tuple[str, str, str | None, Any]
 
-# The gravest first; a report's verdict is the gravest of its findings.
+# The gravest first; a report's verdict is the gravest of its findings. "convention-outside" stands for a convention
+# with a value outside the one-sided derivatives, "cancellation-lost" for a cancellation that left under half of the
+# digits: both are as grave as wrong numbers, because nobody can use the number.
 GRAVITY = (
     "rule",
     "unstable",
     "convention-outside",
     "unconnected",
     "domain",
+    "cancellation-lost",
     "undecided",
+    "cancellation",
     "conditioning",
     "convention",
     "range",
@@ -58,8 +62,10 @@ class Finding:
     Attributes
     ----------
     verdict : str
-        One of "correct", "rule", "unstable", "conditioning", "convention", "range", "domain", "unconnected",
-        "undecided".
+        One of "correct", "rule", "unstable", "conditioning", "cancellation", "convention", "range", "domain",
+        "unconnected", "undecided". Three of them tell who lost digits: "conditioning" the problem (half a unit in the
+        inputs moves the exact derivative as much), "cancellation" the program's own arithmetic, "unstable" a single
+        rule or formula.
     order : int
         1 for a first derivative, 2 for a second.
     op : str or None
@@ -95,6 +101,10 @@ class Finding:
         Why there is no witness, for a verdict that has one otherwise.
     ok : bool
         True if the finding is harmless.
+    count : int
+        The number of elements with this finding; `element` is the worst of them.
+    lost : float or None
+        For cancellations: the number of wrong bits. A strict check accepts four.
 
     Examples
     --------
@@ -105,8 +115,8 @@ class Finding:
     """
 
     __slots__ = (
-        "condition", "defined", "digits", "element", "exact", "got", "inside", "instead", "line", "ok", "op", "order",
-        "reason", "source", "ulps", "verdict", "without_witness", "witness",
+        "_asked", "_cause", "condition", "count", "defined", "digits", "element", "exact", "got", "inside", "instead",
+        "line", "lost", "ok", "op", "order", "reason", "source", "ulps", "verdict", "without_witness", "witness",
     )  # fmt: skip
 
     def __init__(
@@ -128,6 +138,9 @@ class Finding:
         instead: str | None = None,
         witness: str | None = None,
         ok: bool | None = None,
+        count: int = 1,
+        lost: float | None = None,
+        cause: str | None = None,
     ) -> None:
         if verdict.__class__ is not str or verdict not in GRAVITY:
             raise ValueError(f"Finding: `verdict` must be one of {', '.join(GRAVITY)}, not {shown(verdict)}")
@@ -140,19 +153,57 @@ class Finding:
         self.without_witness: str | None = None
         self.defined: Any = None
         self.source: str | None = None
+        self.count, self.lost = count, lost
+        self._asked = False  # whether a number of right digits was asked for
+        # What findings of one cause have in common, because reasons hold numbers.
+        self._cause = reason if cause is None else cause
         if ok is None:
-            ok = verdict in ("correct", "conditioning", "range") or (verdict == "convention" and inside is not False)
+            harmless = ("correct", "conditioning", "cancellation", "range")
+            ok = verdict in harmless or (verdict == "convention" and inside is not False)
         self.ok = ok
 
     @property
     def gravity(self) -> int:
         """Position in `GRAVITY`; a smaller number is graver."""
-        outside = self.verdict == "convention" and self.inside is False
-        return GRAVITY.index("convention-outside" if outside else self.verdict)
+        if self.verdict == "convention" and self.inside is False:
+            return GRAVITY.index("convention-outside")
+        lost = self.verdict == "cancellation" and not self.ok
+        return GRAVITY.index("cancellation-lost" if lost else self.verdict)
+
+    def fails(self, named: frozenset[str] | None = None, *, strict: bool = False) -> bool:
+        """True if the finding makes a check fail.
+
+        Parameters
+        ----------
+        named : set of str, optional
+            The verdicts that raise, harmless findings included.
+        strict : bool
+            True counts `undecided`; without `named`, and unless digits were asked for, cancellations of more than four
+            bits, too.
+        """
+        if self.verdict == "undecided":
+            return strict or (named is not None and "undecided" in named)
+        if named is not None:
+            return self.verdict in named
+        return not self.ok or (strict and not self._asked and self.lost is not None and self.lost > _FEW_BITS)
+
+    def absorb(self, other: Finding) -> None:
+        """Count a finding of the same cause in this one, which then tells the worse element of the two."""
+        count = self.count + other.count
+        fewest = min([f.digits for f in (self, other) if f.digits is not None], default=None)
+        if _size(other) > _size(self):
+            for name in self.__slots__:
+                setattr(self, name, getattr(other, name))
+        self.count, self.digits = count, fewest
+
+    @property
+    def key(self) -> Any:
+        """Equal for findings of one cause."""
+        return self.verdict, self.op, self.line, self.order, self.ok, self.inside, self._cause
 
     def as_dict(self) -> dict[str, Any]:
         """The finding as plain data, fit for JSON, with infinities and NaN as text."""
-        made = {name: _plain(getattr(self, name)) for name in self.__slots__}
+        made = {name: _plain(getattr(self, name)) for name in self.__slots__ if not name.startswith("_")}
         made["got"] = None if self.got is None else repr(self.got)
         return made
 
@@ -163,7 +214,8 @@ class Finding:
         if self.element is not None:
             of, index = self.element
             of = of if not isinstance(of, int) else f"source {of}" + (f" ({plain(self.source)})" if self.source else "")
-            head.append(f"{of}, element {list(index)}")
+            more = f" and {self.count - 1:,} more" if self.count > 1 else ""
+            head.append(f"{of}, element {list(index)}{more}")
         lines = _wrapped("", ", ".join(head))
         if self.got is not None:
             lines += _wrapped("got", repr(self.got))
@@ -198,16 +250,26 @@ class Finding:
     __repr__ = __str__
 
 
+_FEW_BITS = 4.0  # wrong bits that a strict check accepts
+
+
+def _size(finding: Finding) -> float:
+    """How wrong the element of a finding is."""
+    return 0.0 if finding.ulps is None else math.inf if math.isnan(finding.ulps) else finding.ulps
+
+
 def _digits_of(got: Any, exact: str | None) -> float | None:
-    """The number of right decimal digits of a number; None if this is unknown, as for complex numbers."""
+    """The number of right decimal digits of a number; None without any, as for 0, and for complex numbers."""
     if exact is None or not isinstance(got, (int, float)):
         return None
     with contextlib.suppress(InvalidOperation, ArithmeticError):
         true = Decimal(exact)
         if not true.is_finite():
             return None
-        if not math.isfinite(got) or true == 0:
-            return 0.0 if got != true else None
+        if true == 0:
+            return None  # a zero has no digits
+        if not math.isfinite(got):
+            return 0.0
         off = abs(Decimal(got) - true) / abs(true)
         return None if off == 0 else max(0.0, -float(off.log10()))
     return None
@@ -229,10 +291,27 @@ def _wrapped(label: str, text: str) -> list[str]:
 
 
 def _said(finding: Finding) -> Any:
-    """The key of a harmless finding about a whole op, equal for every row of a derivative; None for other findings."""
-    if finding.element is not None or not finding.ok:
-        return None
-    return finding.verdict, finding.op, finding.line, finding.order
+    """Equal for findings that are told once: harmless ones about a whole op, and elements with the same cause."""
+    if finding.element is None:
+        return (finding.verdict, finding.op, finding.line, finding.order) if finding.ok else None
+    of = finding.element[0]
+    return (*finding.key, of if isinstance(of, str) or finding.verdict == "unconnected" else "source")
+
+
+def merged(findings: list[Finding]) -> list[Finding]:
+    """Findings with those of one cause counted as one."""
+    made: list[Finding] = []
+    known: dict[Any, Finding] = {}
+    for f in findings:
+        said = _said(f)
+        same = None if said is None else known.get(said)
+        if same is None:
+            made.append(f)
+            if said is not None:
+                known[said] = f
+        elif f.element is not None and same is not f:
+            same.absorb(f)
+    return made
 
 
 def _findings(given: Any) -> list[Finding]:
@@ -254,7 +333,7 @@ class Report:
     coverage : dict
         Extent of the check, such as "ops", "rules", and the precision in "bits".
     max_ulp : float
-        The largest distance from the exact value among all numbers, in ULP.
+        The largest distance from the exact value among all numbers, in ULP; infinite if one is infinite or NaN.
     used : dict
         (op, argument) of each rule that took part -> length of its longest sum.
 
@@ -294,8 +373,7 @@ class Report:
         """Add another report to this one."""
         if not isinstance(other, Report):
             raise TypeError(f"Report.extend takes a Report, not {shown(other)}")
-        known = {_said(f) for f in self.findings}
-        self.findings += [f for f in other.findings if _said(f) is None or _said(f) not in known]
+        self.findings[:] = merged(self.findings + other.findings)
         for rule, n in other.used.items():
             self.used[rule] = max(self.used.get(rule, 1), n)
         self.checked += other.checked
@@ -335,7 +413,7 @@ class Report:
         digits = whole(self, "digits", digits, least=1)
         for f in self.findings:
             if f.verdict in _OF_ROUNDING and f.digits is not None:
-                f.ok = f.digits >= digits
+                f.ok, f._asked = f.digits >= digits, True
                 f.reason += f"; {int(f.digits)} digits are right, and {digits} are asked for"
 
     def raise_if_failed(self, *, strict: bool = False, fail_on: str | Iterable[str] | None = None) -> None:
@@ -344,7 +422,8 @@ class Report:
         Parameters
         ----------
         strict : bool
-            True raises for `undecided`, too.
+            True raises for `undecided`, too, and for cancellations of more than four bits unless `fail_on` names the
+            verdicts.
         fail_on : str or iterable of str, optional
             The verdicts that raise, harmless findings included; by default all findings that are not harmless, except
             `undecided`.
@@ -358,7 +437,7 @@ class Report:
         """
         strict = flag(self, "strict", strict)
         named = Options(fail_on).fail_on
-        bad = [f for f in self.findings if _fails(f, named, strict)]
+        bad = [f for f in self.findings if f.fails(named, strict=strict)]
         if bad:
             hide_own_frames()
             raise VerificationError(self.summary(bad), report=self)
@@ -380,10 +459,3 @@ class Report:
 
     def __repr__(self) -> str:
         return f"<Report {self.summary()}>"
-
-
-def _fails(finding: Finding, named: frozenset[str] | None, strict: bool) -> bool:
-    """Whether a finding raises, where `named` are the verdicts that raise."""
-    if finding.verdict == "undecided":
-        return strict or (named is not None and "undecided" in named)
-    return not finding.ok if named is None else finding.verdict in named

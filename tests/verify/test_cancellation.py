@@ -1,0 +1,238 @@
+"""Who lost the digits: the problem (`conditioning`), the program's arithmetic (`cancellation`) or a formula."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.verify import Options, check, exact, judge
+from gtape.verify.bounds import inputs
+from gtape.verify.verdicts.collect import collecting
+from gtape.verify.verdicts.verdict import Finding, Report
+
+F4 = np.float32
+
+CANCELLING: dict[str, tuple[Any, Any, int, bool]] = {  # function, point, order, whether half of the digits are right
+    "1 - cos": (lambda x: (1 - tf.cos(x)) / x**2, 1e-4, 1, False),
+    "1 - cos, all lost": (lambda x: (1 - tf.cos(x)) / x**2, 1e-9, 1, False),
+    "1 - cos, a few": (lambda x: (1 - tf.cos(x)) / x**2, 0.1, 1, True),
+    "1 - cos, order 2": (lambda x: (1 - tf.cos(x)) / x**2, 1e-2, 2, False),
+    "1 - cos, float32": (lambda x: (1 - tf.cos(x)) / x**2, F4(1e-2), 1, False),
+    "x - sin": (lambda x: (x - tf.sin(x)) / x**3, 1e-3, 1, False),
+    "exp - 1": (lambda x: (tf.exp(x) - 1) / x, 1e-9, 1, False),
+    "roots": (lambda x: tf.sqrt(x * x + 1) - tf.sqrt(x * x - 1), 1e4, 1, True),
+    "a far root": (lambda x: tf.sqrt(x * x + 1) - x, 1e6, 1, False),
+    "a large shift": (lambda x: ((x + 1e16) - 1e16) ** 2, 1.0, 1, False),
+    "in an array": (lambda x: tf.reduce_sum((1 - tf.cos(x)) / x**2), np.array([2.0, 1e-4, 3.0]), 1, False),
+    "a constant array": (lambda x: (np.ones(2) - tf.cos(x)) / x**2, np.array([1e-4, 2.0]), 1, False),
+    "integers": (lambda x: (tf.constant([1, 1, 1], tf.float64) - tf.cos(x)) / x**2, np.full(3, 1e-4), 1, False),
+}
+
+
+@pytest.mark.parametrize("name", CANCELLING)
+def test_digits_that_the_program_loses_are_cancellation(name: str) -> None:
+    f, at, order, ok = CANCELLING[name]
+    report = check(f, at, order=order)
+    lost = [v for v in report.findings if v.verdict == "cancellation"]
+    assert report.verdict == "cancellation" and report.ok == ok, report
+    assert all("digits are right" in v.reason for v in lost)
+
+
+CONDITIONED: dict[str, tuple[Any, Any, int]] = {
+    "a fast sine": (lambda x: tf.sin(1e12 * x) * 2.0, 0.3, 1),
+    "a fast sine, order 2": (lambda x: tf.sin(1e12 * x) * 2.0, 0.3, 2),
+    "a fast sine, float32": (lambda x: tf.sin(F4(1e4) * x) * 2.0, F4(0.3), 1),
+    "a difference of inputs": (lambda x, y: (x - y) ** 3 * tf.exp(x), (1.0, 1.0 + 1e-12), 1),
+    "a nearly singular matrix": (lambda a: tf.linalg.inv(a), np.array([[1.0, 2.0], [3.0, 6.0000001]]), 1),
+    "chaos": (lambda x: chaos(x), 0.3, 1),
+    "an identity": (lambda x: tf.reduce_sum(tf.nn.log_softmax(tf.stack([x, x, x]))), 0.7, 1),
+}
+
+
+def chaos(x: Any) -> Any:
+    for _ in range(50):
+        x = 3.9 * x * (1 - x)
+    return x
+
+
+@pytest.mark.parametrize("name", CONDITIONED)
+def test_digits_that_every_program_loses_are_conditioning(name: str) -> None:
+    f, at, order = CONDITIONED[name]
+    report = check(f, *(at if isinstance(at, tuple) else (at,)), order=order)
+    assert report.ok and report.verdict in ("correct", "conditioning"), report
+
+
+def test_forward_mode_tells_cancellation_too() -> None:
+    x = tf.constant(np.float64(1e-4))
+    raising = pytest.raises(tf.VerificationError, match="cancellation")
+    along = tf.autodiff.ForwardAccumulator
+    with collecting() as report, tf.verifying(), raising, along(x, tf.ones((), tf.float64)) as acc:
+        acc.jvp((1 - tf.cos(x)) / x**2)
+    assert report.verdict == "cancellation"
+    with collecting() as report, tf.verifying("strict"), along(x, tf.ones((), tf.float64)) as acc:
+        acc.jvp(tf.sin(1e12 * x) * 2.0)
+    assert report.ok and report.verdict == "conditioning"
+
+
+def test_a_zero_start_with_data_is_no_cancellation() -> None:
+    rng = np.random.default_rng(0)
+    rows, wanted = rng.normal(size=(100, 40)).astype(F4), rng.integers(0, 2, 100).astype(F4)
+    report = check(
+        lambda w: tf.reduce_mean(tf.square(tf.sigmoid(tf.linalg.matvec(rows, w)) - wanted)), np.zeros(40, F4)
+    )
+    assert report.ok and report.verdict in ("correct", "conditioning"), report
+
+
+def test_strict_accepts_four_wrong_bits() -> None:
+    few = Report([Finding("cancellation", lost=3.9)])
+    more = Report([Finding("cancellation", lost=4.1)])
+    few.raise_if_failed(strict=True)
+    more.raise_if_failed()
+    with pytest.raises(tf.VerificationError):
+        more.raise_if_failed(strict=True)
+    f, at, _, _ = CANCELLING["1 - cos, a few"]
+    with tf.GradientTape(verify="strict") as tape:
+        x = tf.Variable(np.float64(at))
+        y = f(x)
+    with pytest.raises(tf.VerificationError, match=r"of\s+15\s+digits\s+are\s+right"):
+        tape.gradient(y, x)
+
+
+def test_the_gravity_of_cancellation_depends_on_the_digits() -> None:
+    lost, kept = Finding("cancellation", ok=False), Finding("cancellation")
+    undecided, conditioning, domain = Finding("undecided"), Finding("conditioning"), Finding("domain")
+    assert domain.gravity < lost.gravity < undecided.gravity < kept.gravity < conditioning.gravity
+    assert Report([undecided, lost]).verdict == "cancellation" and not Report([lost]).ok and Report([kept]).ok
+
+
+def test_the_problem_is_not_asked_while_all_numbers_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any) -> Any:
+        raise AssertionError("asked")
+
+    monkeypatch.setattr(inputs, "_half_units", never)
+    assert check(lambda x: tf.exp(x) * tf.sin(x), np.array([0.3, 0.7])).verdict == "correct"
+
+
+# -------------------------------------------------------------------------------------------------------- claims
+
+REFUSED: dict[str, tuple[Any, Any, Any]] = {
+    "not finite": (lambda x: (1 - tf.cos(x)) / x**2, 1e-9, np.inf),
+    "NaN": (lambda x: tf.sin(1e12 * x) * 2.0, 0.3, np.nan),
+    "a tail of softmax": (lambda x: tf.nn.softmax(x)[0], np.array([37.4, 0.0]), np.zeros(2)),
+    "a tail of tanh": (tf.tanh, 20.0, 0.0),
+    "twenty ULP": (tf.tanh, 0.3, 0.9151369618266292 + 20 * 2.0**-53),
+    "beside a pole": (tf.asin, 0.9999999999999998, 47453133.00000025),
+    "beyond all slopes": (lambda x: tf.sin(1e20 * x) * 2.0, 0.3, 1e24),
+    "no branch at all": (lambda x: ((x + 1e16) - 1e16) ** 2, 1.0, 1e300),
+    "neither branch": (lambda x: tf.nn.relu((x + 1e16) - 1e16 - 0.5), 1.0, 7.0),
+    "one wrong beside a kink": (lambda x: tf.reduce_sum(tf.abs(x)), np.array([0.0, 1.0]), np.array([0.5, 99.0])),
+    "one kink of many": (lambda x: tf.reduce_sum(tf.abs(x)), np.zeros(9), np.array([0.5] * 8 + [1.5])),
+    "a cancelled zero": (lambda x: tf.reduce_sum(tf.nn.softmax(x)), np.array([1.0, 2.0]), np.array([1e-7, 0.0])),
+    "a switched off unit": (lambda x: tf.nn.relu(x) * 2.0, -1.0, 1e-17),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_no_wrong_claim_passes(name: str) -> None:
+    f, at, claimed = REFUSED[name]
+    report = judge(f, [at], claimed)
+    assert not report.ok and report.verdict not in ("conditioning", "undecided"), report
+
+
+ACCEPTED: dict[str, tuple[Any, Any, Any]] = {
+    "the other branch": (lambda x: tf.nn.relu((x + 1e16) - 1e16 - 0.5), 1.0, 0.0),
+    "this branch": (lambda x: tf.nn.relu((x + 1e16) - 1e16 - 0.5), 1.0, 1.0),
+    "the other step": (lambda x: tf.floor(x * 10.0) * x, 0.3, 2.0),
+    "the step that rounding took": (lambda x: tf.floor(x * 10.0) * x, 0.3, 3.0),
+    "kinks": (lambda x: tf.reduce_sum(tf.abs(x)), np.zeros(50), np.linspace(-1, 1, 50)),
+    "a tie": (tf.reduce_max, np.zeros(4), np.array([1.0, 0.0, 0.0, 0.0])),
+    "a cancelled zero": (tf.nn.softmax, np.array([1.0, 2.0, 3.0]), np.array([1e-17, 0.0, 0.0])),
+    "most of the digits": (lambda x: (1 - tf.cos(x)) / x**2, 0.1, 1e-13),  # relative to the exact number
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_no_right_claim_is_refused(name: str) -> None:
+    f, at, claimed = ACCEPTED[name]
+    if name == "most of the digits":
+        claimed = float(str(exact(f, at)[()])) * (1 + claimed)
+    report = judge(f, [at], claimed)
+    assert report.ok, report
+
+
+# ------------------------------------------------------------------------------- a cause for each element, counted
+
+
+@tf.custom_gradient
+def textbook(x: Any) -> Any:
+    y = tf.tanh(x)
+    return y, lambda g: g * (1 - y * y)
+
+
+def test_a_finding_names_the_cause_of_its_own_element() -> None:
+    report = check(lambda a, b: textbook(a) + tf.exp(-b) * 1e300, 18.3, 740.0)
+    assert {(v.verdict, v.op, v.element[0]) for v in report.findings if v.element} == {
+        ("unstable", "textbook", 0),
+        ("range", "exp", 1),
+    }
+
+
+def test_elements_of_one_cause_are_one_finding_with_a_count() -> None:
+    report = check(lambda x: tf.reduce_sum((1 - tf.cos(x)) / x**2), np.array([1e-4, 0.5, 1e-5, 2.0, 1e-6]))
+    bad = [v for v in report.findings if not v.ok]
+    assert [(v.verdict, v.count) for v in bad] == [("cancellation", 3)]
+    assert "and 2 more" in str(bad[0]) and bad[0].as_dict()["count"] == 3
+    claimed = judge(lambda x: tf.reduce_sum(x * x), np.arange(1.0, 6.0), np.array([2.0, 5.0, 5.0, 5.0, 10.0]))
+    assert [(v.verdict, v.count, v.element) for v in claimed.findings] == [("rule", 3, (0, (3,)))]
+
+
+def test_rows_of_one_cause_are_one_finding() -> None:
+    report = judge(lambda x: tf.reduce_sum(x**3), np.array([1.0, 2.0]), np.array([[6.0, 1.0], [2.0, 12.0]]), order=2)
+    assert [(v.verdict, v.count) for v in report.findings] == [("rule", 2)]
+
+
+def test_failing_numbers_count() -> None:
+    report = judge(tf.square, np.array([1.0, 2.0]), np.array([2.0, 8.0]))
+    assert report.checked == 2 and report.max_ulp == 2.0**52
+    report = judge(tf.square, np.array([1.0, 2.0]), np.array([np.nan, 4.0]))
+    assert report.checked == 2 and report.max_ulp == np.inf
+
+    @tf.custom_gradient
+    def wrong(x: Any) -> Any:
+        return tf.sin(x), lambda g: 2.0 * g * tf.cos(x)
+
+    report = check(wrong, np.array([0.5, 0.7, 0.9]))
+    assert report.verdict == "rule" and report.checked == 3 and report.max_ulp > 2.0**50
+
+
+@pytest.mark.parametrize(("digits", "raises"), [(None, True), (9, False), (12, True)])
+def test_digits_asked_for_decide_about_cancellations_in_a_strict_check(digits: int | None, raises: bool) -> None:
+    f, at, _, _ = CANCELLING["1 - cos, a few"]
+    with tf.GradientTape(verify=Options(strict=True, digits=digits)) as tape:
+        x = tf.Variable(np.float64(at))
+        y = f(x)
+    with pytest.raises(tf.VerificationError) if raises else contextlib.nullcontext():
+        tape.gradient(y, x)
+
+
+def test_an_exact_zero_has_no_digits_to_ask_for() -> None:
+    report = check(lambda x: tf.sin(x) * tf.sin(x) + tf.cos(x) * tf.cos(x), 0.7)
+    report.ask_for_digits(17)
+    assert report.ok and all(f.digits is None for f in report.findings), report
+
+
+def test_a_merged_finding_counts_the_fewest_digits() -> None:
+    report = check(lambda x: (1.0 - tf.cos(x)) / (x * x), tf.constant([1e-3, 1e-2, 3e-3], tf.float64))
+    (found,) = report.findings
+    alone = [check(lambda x: (1.0 - tf.cos(x)) / (x * x), x).findings[0].digits for x in (1e-3, 1e-2, 3e-3)]
+    assert found.count == 3 and found.digits == min(alone), report
+    assert f"{int(found.digits)} of 15 digits are right" in found.reason
+
+
+def test_a_second_derivative_keeps_its_own_cancellation() -> None:
+    both = check(lambda x: (1.0 - tf.cos(x)) / (x * x), 1e-2, order=2)
+    assert [f.order for f in both.findings if f.verdict == "cancellation"] == [1, 2], both

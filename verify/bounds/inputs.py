@@ -1,0 +1,291 @@
+"""The bound of the problem itself: how far the exact derivative moves when the inputs move by half a unit.
+
+The rules run once more on jets: the inputs carry a random half unit as their tangent, and the tangent of the replayed
+gradient is its first-order move. No op rounds in between, so that this bound knows the function alone, whereas the
+global bound (`noise`) also knows how the program computes it. Kinks and ties stay on their recorded side, because a
+jet moves no value.
+
+The inputs are the sources, and arrays of constants that hold data. Other constants are exact numbers of the formula:
+scalars, such as the 1 in ``1 - cos(x)``, arrays of equal numbers, and integers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from flint import acb, arb
+
+from gtape.base.deadline import tick
+from gtape.engine.rules import PartialOutputs
+from gtape.symbolic.balls import objects, to_float
+from gtape.symbolic.jets import Jet
+from gtape.symbolic.program import Node, Program
+from gtape.verify.bounds.noise import SPREADS
+from gtape.verify.bounds.noise_world import MovedWorld, NoiseWorld
+from gtape.verify.oracles.backward import Algebra, by_rule, gradient, kept_off
+from gtape.verify.oracles.enclosures import BALLS, is_floating, jet_world, plus, zeros
+from gtape.verify.oracles.oracle import Oracle, TooDeep
+from gtape.verify.verdicts.ulp import spacing, widest
+
+__all__ = ["MOVES", "farthest", "moved_element", "moved_gradient", "moved_tangent", "moves", "moves_in_floats"]
+
+# Numbers of random moves of many inputs. All of a few moves may cancel by chance, so that more follow if needed.
+MOVES = (2, 6)
+# A rule may pass on what it has no derivative by, such as the order of a zeta function.
+NO_JETS = (NotImplementedError, TypeError)
+_FEW = 4  # up to this many numbers move one by one, and their moves add up
+
+
+def moves(program: Program, run: Callable[[dict[int, Any]], list[Any]], count: int) -> list[Any] | None:
+    """Sixteen times the move of each result, as arrays of floats; None if an op has no jets.
+
+    Parameters
+    ----------
+    program : Program
+    run : callable
+        Node -> its half units, as an object array; returns the tangents of the results.
+    count : int
+        The number of random moves, one of `MOVES`; nothing new comes of more moves of few numbers.
+    """
+    units = _half_units(program)
+    alone = sum(np.count_nonzero(u) for _, u in units) <= _FEW
+    if alone and count > MOVES[0]:
+        return []  # all that there is was known before
+    found: list[Any] = []
+    for start in _one_by_one(units) if alone else _at_random(units, count):
+        try:
+            made = [None if t is None else np.abs(to_float(objects(t))) for t in run(start)]
+        except (ArithmeticError, TooDeep):
+            continue
+        except NO_JETS:
+            return None
+        if not found:
+            found = made
+        else:
+            join = np.add if alone else np.fmax
+            found = [b if a is None else a if b is None else join(a, b) for a, b in zip(found, made, strict=True)]
+    return [None if t is None else SPREADS * np.nan_to_num(t, nan=0.0) for t in found]
+
+
+def moved_element(oracle: Oracle, source: int, place: tuple[int, ...]) -> float:
+    """Sixteen times the standard deviation of one element of the gradient under random half units in the sources.
+
+    Random moves of many inputs may all miss an element by chance. A Hessian is symmetric, so that the moves of all
+    elements when this one moves are those of this one when they move.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        After its replay.
+    source : int
+    place : tuple of int
+    """
+    program = oracle.program
+    one = np.zeros(program.nodes[program.sources[source][0]].shape)
+    one[place] = 1.0
+    try:
+        column = moved_gradient(oracle, dict.fromkeys(program.sources[source], _balls(one)))
+    except (ArithmeticError, TooDeep, *NO_JETS):
+        return 0.0
+    squares = 0.0
+    for nodes, t in zip(program.sources, column, strict=True):
+        if t is not None:
+            squares += float(np.sum(np.abs(to_float(objects(t)) * _half_unit(program.nodes[nodes[0]])) ** 2))
+    return SPREADS * math.sqrt(squares) if math.isfinite(squares) else 0.0
+
+
+def farthest(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: int) -> list[Any]:
+    """The largest magnitude of each result at inputs moved by up to half a unit, as arrays; None for a missing result.
+
+    First-order moves may be larger than all numbers that a function takes nearby, such as those of sin(1e20 * x).
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With the exact values of all nodes.
+    derivative : callable
+        Oracle with the values of all nodes -> the exact derivative, as a list of object arrays or None.
+    count : int
+        The number of random moves.
+    """
+    rng = np.random.default_rng(13)
+    found: list[Any] = []
+    for start in _at_random(_half_units(oracle.program), count):
+        again = oracle.__class__(oracle.program, oracle.seeds)
+        part = arb(float(rng.uniform(0.25, 1.0)))
+        try:
+            for node in oracle.program.nodes:
+                tick()
+                i, here = node.index, oracle.env
+                still = all(again.env[j] is here[j] for j in (*node.inputs, *node.body))
+                fixed = still or (node.kind == "op" and not is_floating(node.output))
+                again.env[i] = here[i] if fixed else again.program.step(BALLS, node, again.env)
+                if i in start:
+                    again.env[i] = objects(again.env[i] + part * start[i])
+            made = [None if g is None else np.abs(to_float(objects(g))) for g in derivative(again)]
+        except ArithmeticError:
+            continue
+        found = made if not found else [a if b is None else np.fmax(a, b) for a, b in zip(found, made, strict=True)]
+    return found
+
+
+def moves_in_floats(program: Program, run: Callable[[NoiseWorld], list[Any]]) -> list[Any]:
+    """The same bound by runs in float64 at moved inputs, for programs with many numbers, because jets are slow there.
+
+    The inputs move by many half units, so that the roundings of the runs themselves do not show. Results count where an
+    eighth of the move has an eighth of the effect; elsewhere a kink was crossed, or float64 has too few digits.
+
+    Parameters
+    ----------
+    program : Program
+    run : callable
+        Computes in a world and returns a list of arrays or None.
+    """
+    units = _half_units(program)
+    rng = np.random.default_rng(17)
+    base = run(MovedWorld({}))
+    found: list[Any] = [None if b is None else np.zeros(np.shape(b)) for b in base]
+    for _ in range(_FLOAT_MOVES):
+        steps = {}
+        for group, half in units:
+            step = _LOUDER * half * rng.choice([-1.0, 1.0], np.shape(half))
+            steps.update(dict.fromkeys(group, step))
+        with np.errstate(all="ignore"):
+            far = run(MovedWorld(steps))
+            near = run(MovedWorld({i: step * _PART for i, step in steps.items()}))
+            for s, b in enumerate(base):
+                if b is None:
+                    continue
+                wide, narrow = np.abs(far[s] - b), np.abs(near[s] - b) / _PART
+                good = np.isfinite(wide) & (np.abs(wide - narrow) <= wide / 2)
+                found[s] = np.maximum(found[s], np.where(good, wide, 0.0))
+    return [None if t is None else SPREADS / _LOUDER * t for t in found]
+
+
+_FLOAT_MOVES = 20
+_LOUDER, _PART = 2.0**10, 2.0**-3
+
+
+def _half_units(program: Program) -> list[tuple[list[int], Any]]:
+    """The nodes of each input with half the unit of each of its numbers."""
+    found = []
+    sources = {i for nodes in program.sources for i in nodes}
+    for group in [*program.sources, *([n.index] for n in program.nodes if n.index not in sources)]:
+        for i in group[:1]:
+            node = program.nodes[i]
+            if not isinstance(node.output, tuple) and is_floating(node.output):
+                value, half = np.asarray(node.output), _half_unit(node)
+                if i in sources:
+                    found.append((group, half))
+                elif node.kind in ("leaf", "const") and value.size > 1 and (value != value.flat[0]).any():
+                    found.append((group, np.where(value != np.rint(value), half, 0.0)))
+    return found
+
+
+def _half_unit(node: Node) -> Any:
+    """Half the unit of each number of a node; 0 for infinities and NaN."""
+    value = np.asarray(node.output)
+    half = widest(spacing(value, value.dtype) / 2).astype(widest(value).dtype)
+    return np.where(np.isfinite(value), half, 0.0)
+
+
+def _at_random(units: list[tuple[list[int], Any]], count: int) -> Iterator[dict[int, Any]]:
+    rng = np.random.default_rng(11)
+    for _ in range(count):
+        start: dict[int, Any] = {}
+        for group, half in units:
+            signs = [-1.0, 1.0] if half.dtype.kind == "f" else [-1.0, 1.0, -1j, 1j]
+            move = _balls(half * rng.choice(signs, np.shape(half)))
+            for i in group:
+                start[i] = move if i not in start else objects(start[i] + move)
+        yield start
+
+
+def _one_by_one(units: list[tuple[list[int], Any]]) -> Iterator[dict[int, Any]]:
+    for group, half in units:
+        for place in zip(*np.nonzero(half), strict=True) if np.ndim(half) else [()] if half else []:
+            for sign in (1.0,) if half.dtype.kind == "f" else (1.0, 1j):
+                one = np.zeros_like(half)
+                one[place] = sign * half[place]
+                yield dict.fromkeys(group, _balls(one))
+
+
+def _balls(x: Any) -> Any:
+    return objects(np.frompyfunc(acb if x.dtype.kind == "c" else arb, 1, 1)(np.asarray(x).astype(object)))
+
+
+def moved_gradient(oracle: Oracle, start: dict[int, Any]) -> list[Any]:
+    """The first-order move of the replayed gradient when inputs move; None where unconnected.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        After its replay.
+    start : dict
+        Node -> its move.
+    """
+    world = jet_world(1)
+    env = oracle.jets(1, {i: [m] for i, m in start.items()}, range(len(oracle.program.nodes)), free=0)
+    made = gradient(oracle.program, oracle.seeds, _Moving(oracle, env))
+    return [None if g is None else world.component(objects(g), 1) for g in made]
+
+
+def moved_tangent(oracle: Oracle, start: dict[int, Any], directions: dict[int, list[Any]], only: list[int]) -> Any:
+    """The first-order move of the tangent of a program's only output when inputs move.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With the exact values of all nodes.
+    start : dict
+        Node -> its move.
+    directions : dict
+        Node -> its tangent, in a list.
+    only : list of int
+        The nodes that the output depends on.
+    """
+    program = oracle.program
+    tangents = {i: [*directions.get(i, [None]), start.get(i)] for i in {*directions, *start}}
+    env = oracle.jets(2, tangents, only, None, (program.session, None), free=1)
+    return objects(jet_world(2).component(env[program.outputs[0]], 3))
+
+
+class _Moving(Algebra):
+    """The arithmetic of a sweep over jets: the tape's rules; a declared custom gradient does not move."""
+
+    def __init__(self, oracle: Oracle, env: dict[int, Any]) -> None:
+        self.oracle, self.env, self.world = oracle, env, jet_world(1)
+
+    def lift(self, c: Any) -> Any:
+        return objects(BALLS.lift(np.asarray(c)))
+
+    def add(self, a: Any, b: Any) -> Any:
+        return plus(a, b)
+
+    def arrive(self, cotangents: dict[int, Any], j: int, c: Any) -> None:
+        super().arrive(cotangents, j, c if isinstance(c, PartialOutputs) else objects(c))
+
+    def custom(self, node: Node, g: Any) -> list[Any] | None:
+        if node.prim.declared is None:
+            return None
+        known = self.oracle.made.get(node.index)
+        return [None] * len(node.active) if known is None else known[1]
+
+    def rule(self, node: Node, g: Any) -> list[Any]:
+        y = self.env[node.index]
+        g = PartialOutputs.filled(g, y, lambda v: zeros(np.shape(v)))
+        xs = [self.env[i] for i in node.inputs]
+        made = by_rule(self.world, node, g, y, xs, [self.oracle.program.nodes[i].output for i in node.inputs])
+        if node.prim.kind != "elementwise":
+            return made
+        return kept_off([c if c is None else objects(c) for c in made], objects(g), _finite, arb(0))
+
+
+def _finite(c: Any) -> Any:
+    """The mask of the finite jets."""
+    parts = [e.components if isinstance(e, Jet) else (e,) for e in c.ravel().tolist()]
+    found = [all(not isinstance(p, (arb, acb)) or p.is_finite() for p in of) for of in parts]
+    return np.array(found, dtype=bool).reshape(np.shape(c))

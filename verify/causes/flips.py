@@ -1,0 +1,80 @@
+"""The exact derivative on the other side of each kink that rounding crossed.
+
+Floats that cross a kink follow another branch than the exact values do. Their derivative may then be that of the other
+branch, and this number is excused; any other number is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gtape.base.deadline import tick
+from gtape.symbolic.balls import Undecided
+from gtape.symbolic.program import Node, Program
+from gtape.verify.causes.conventions import flipped_branches
+from gtape.verify.oracles.enclosures import BALLS, is_floating
+from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.oracles.replay import decided_anew, is_step
+from gtape.verify.verdicts.verdict import Cause
+
+__all__ = ["other_branches"]
+
+_MANY = 4  # up to this many crossings are also tried one by one
+
+
+def other_branches(
+    program: Program, oracle: Oracle, derivative: Callable[[Oracle], list[Any]]
+) -> list[tuple[Cause, list[Any]]]:
+    """The derivatives with other outcomes at the kinks that rounding crossed, each with its cause.
+
+    Parameters
+    ----------
+    program : Program
+    oracle : Oracle
+        With the exact values of all nodes.
+    derivative : callable
+        Oracle with the values of all nodes -> the exact derivative, as a list of object arrays or None.
+    """
+    crossed = flipped_branches(program, oracle)
+    # The exact derivative already follows the recorded decisions, so that their other outcome is the exact one.
+    groups = [crossed] if crossed else []
+    groups += [[n] for n in crossed[:_MANY]] if len(crossed) > 1 else []
+    groups += [[n] for n in oracle.flips[:_MANY]]
+    found: list[tuple[Cause, list[Any]]] = []
+    for group in groups:
+        try:
+            made = derivative(_crossing(program, oracle, group))
+        except (ArithmeticError, Undecided, ValueError, IndexError, TypeError):
+            continue  # with the other outcome nothing is defined, or arrays have other shapes
+        name = group[0].name
+        reason = f"rounding moved {name} to the other side of its kink"
+        found.append((("conditioning", reason, name, group[0].line), made))
+    return found
+
+
+def _crossing(program: Program, oracle: Oracle, group: list[Node]) -> Oracle:
+    """An oracle with the values of all nodes, in which the nodes of a group have another outcome.
+
+    A kink is crossed by the recorded inputs, which the node then reads in place of the exact ones.
+    """
+    again = oracle.__class__(program, oracle.seeds)
+    kinked = [n for n in group if n not in oracle.flips]
+    again.read = {n.index: [BALLS.lift(np.asarray(program.nodes[j].output)) for j in n.inputs] for n in kinked}
+    again.flips = [n for n in oracle.flips if n not in group]
+    for node in program.nodes:
+        tick()
+        i = node.index
+        still = all(again.env[j] is oracle.env[j] for j in (*node.inputs, *node.body))
+        if i in again.read:
+            again.env[i] = node.apply(BALLS, again.read[i])
+        elif node in group:
+            arguments = [again.env[j] for j in node.inputs]
+            again.env[i] = node.apply(BALLS, arguments) if is_step(node) else decided_anew(node, arguments)
+        elif still or (node.kind == "op" and not is_floating(node.output)):
+            again.env[i] = oracle.env[i]
+        else:
+            again.env[i] = program.step(BALLS, node, again.env)
+    return again
