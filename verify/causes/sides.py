@@ -33,7 +33,6 @@ _SHRINKS = 50
 _PAIRS = 4
 _FEW = 2000  # programs with more numbers get one pair of points
 _MANY = 20_000  # programs with more numbers get none
-_FAR = 1e300  # stands for a claim that is not finite
 _AXES = 32  # elements that get points of their own
 
 
@@ -315,7 +314,7 @@ def _diverges(first: tuple[arb, arb], second: tuple[arb, arb]) -> bool:
 
 def as_a_whole(
     sides: Sides, exact: list[Any], got: list[Any], findings: list[Finding], order: int, *, claimed: bool = False
-) -> tuple[list[Finding], list[Any]]:
+) -> tuple[list[Finding], list[Any], list[Any]]:
     """The findings of ops at kinks, judged by the one-sided derivatives of the whole function.
 
     Parameters
@@ -337,9 +336,11 @@ def as_a_whole(
         After those for the elements outside their intervals, with the farthest element and their number.
     exact : list
         With each claim that lies inside its interval in place of the number by the conventions of the ops.
+    got : list
+        With a large number in place of each claim beside a kink that is infinite or NaN, as in `exact`.
     """
     if any(is_complex(n.output) for n in sides.program.nodes if not isinstance(n.output, tuple)):
-        return findings, exact
+        return findings, exact, got
     outside = sides.limits(exact)
     if outside is not None:
         for f in findings:
@@ -347,7 +348,7 @@ def as_a_whole(
     elif claimed:
         outside = [{} for _ in exact]
     else:
-        return findings, exact
+        return findings, exact, got
     who = next((f for f in findings if f.op is not None), findings[0])
     wrong: list[tuple[float, Finding]] = []
     if claimed:
@@ -366,9 +367,19 @@ def as_a_whole(
             told: dict[str, Any] = {"element": (s, index), "got": number, "exact": truth, "inside": False}
             told["cause"] = "derivative" if interval.agree else "interval"
             found = Finding("convention", order=order, op=who.op, line=who.line, reason=reason, **told)
-            wrong.append((-1.0 if number is None else -float(_apart(number, interval[:2])), found))
+            far = np.inf if number is None or not np.isfinite(number) else float(_apart(number, interval[:2]))
+            wrong.append((-far, found))
+            if number is not None and not np.isfinite(number):
+                got = [g if k != s else np.array(g) for k, g in enumerate(got)]
+                got[s][index] = _far(number)
     worst_first = [f for _, f in sorted(wrong, key=lambda one: one[0])]
-    return [*merged(worst_first), *findings], exact
+    return [*merged(worst_first), *findings], exact, got
+
+
+def _far(claims: Any) -> Any:
+    """Large numbers in place of infinities and NaN."""
+    large = float(np.finfo(np.asarray(claims).dtype).max) / 2
+    return np.nan_to_num(claims, nan=large, posinf=large, neginf=-large)
 
 
 def _with_claims(
@@ -379,7 +390,7 @@ def _with_claims(
         e if g is None else objects(np.broadcast_to(objects(arb(0)) if e is None else objects(e), np.shape(g))).copy()
         for e, g in zip(exact, got, strict=True)
     ]
-    finite = [None if g is None else BALLS.lift(np.nan_to_num(g, nan=_FAR, posinf=_FAR, neginf=-_FAR)) for g in got]
+    finite = [None if g is None else BALLS.lift(_far(np.asarray(g))) for g in got]
     missed = sides.limits(finite, jumps=True)
     if missed is None:
         return exact, outside
@@ -389,12 +400,14 @@ def _with_claims(
             left.append(outside[s])
             continue
         out = {}
-        for index in map(tuple, np.argwhere(np.isfinite(got[s])).tolist()):  # no infinity and no NaN lies inside
+        for index in np.ndindex(*g.shape):
             interval = missed[s].get(index)
             if interval is not None and _rounded(g[index], interval, got[s].dtype):
                 interval = None
-            if interval is None:
+            if interval is None and np.isfinite(got[s][index]):
                 e[index] = g[index]  # inside
+            elif interval is None:
+                continue
             elif index in outside[s] or not interval.agree:
                 out[index] = interval
                 e[index] = g[index]  # told by a finding of its own

@@ -193,8 +193,12 @@ class Judgement(Causes):
             return report
         # An overflow along the way is excused if the exact derivative overflows, too.
         inside = self.compared()
-        # A value along this program explains no finite number of another library.
-        if self.claimed or all(f.verdict == "range" for f in inside.findings):
+        if self.claimed:  # a value along this program explains no finite number of another library
+            lost = [f for f in inside.findings if f.got is not None and not np.isfinite(f.got) and f.verdict != "range"]
+            if lost:
+                inside.findings = [shown_by(bad, lost), *[f for f in inside.findings if f not in lost]]
+            return inside
+        if all(f.verdict == "range" for f in inside.findings):
             return inside
         report.findings.append(shown_by(bad, inside.findings))
         report.checked, report.max_ulp = inside.checked, inside.max_ulp
@@ -239,11 +243,12 @@ class Judgement(Causes):
             report.max_ulp = max([f.ulps for f in report.findings if f.ulps is not None], default=0.0)
             return
         met = kinks_met(program, oracle, order) + choices_met(program, oracle, order, self.derivative)
+        got = self.got
         if met:
             sides = Sides(program, self.oracle, self.beside)
-            met, exact = as_a_whole(sides, exact, self.got, met, order, claimed=self.claimed)
+            met, exact, got = as_a_whole(sides, exact, got, met, order, claimed=self.claimed)
         compared = Comparison(order, self)
-        compared.numbers([None if s in self.left_out else e for s, e in enumerate(exact)], self.got)
+        compared.numbers([None if s in self.left_out else e for s, e in enumerate(exact)], got)
         if compared.undecided:
             raise ArithmeticError(f"{compared.undecided} elements are not enclosed tightly enough")
         findings = compared.findings
