@@ -113,7 +113,7 @@ def _results(f: Callable[..., Any], arrays: list[Any], differentiable: bool) -> 
     if not (differentiable and ys):
         return found
     # Far from 0, because a derivative that a small weight shrinks does not seem to move.
-    weights = [1 + np.random.default_rng(7).random(y.shape).astype(y.numpy().dtype) for y in ys]
+    weights = [(1 + np.random.default_rng(7).random(y.shape)).astype(y.numpy().dtype) for y in ys]
     backward = tape.gradient(ys, active, output_gradients=[wrap(np.asarray(w)) for w in weights])
     found += [
         np.zeros(x.shape) if g is None else np.asarray(tf.convert_to_tensor(g))
