@@ -576,8 +576,11 @@ def _deviations(name: str, calls: Iterable[Call], dtypes: Sequence[Any]) -> Iter
                 *[("value", o, v, [limits.values[o]], False, []) for o, v in enumerate(values)],
                 # A sum of derivatives has a limit of its own, or the sum of their limits.
                 *[
-                    ("pushed", o, v, [limits.pushed[o], _products(tangents, row)], without[o], _terms(tangents, row))
-                    for o, (v, row) in enumerate(zip(pushed, limits.partials, strict=False))
+                    (
+                        "pushed", o, v, [limits.pushed[o], _products(tangents, limits.partials[o])], without[o],
+                        _terms(tangents, limits.partials[o]),
+                    )
+                    for o, v in enumerate(pushed)
                 ],
                 *[
                     (
