@@ -113,7 +113,7 @@ def _results(f: Callable[..., Any], arrays: list[Any], differentiable: bool) -> 
     if not (differentiable and ys):
         return found
     # Far from 0, because a derivative that a small weight shrinks does not seem to move.
-    weights = [1 + np.random.default_rng(7).random(y.shape).astype(y.numpy().dtype) for y in ys]
+    weights = [(1 + np.random.default_rng(7).random(y.shape)).astype(y.numpy().dtype) for y in ys]
     backward = tape.gradient(ys, active, output_gradients=[wrap(np.asarray(w)) for w in weights])
     found += [
         np.zeros(x.shape) if g is None else np.asarray(tf.convert_to_tensor(g))
@@ -576,8 +576,11 @@ def _deviations(name: str, calls: Iterable[Call], dtypes: Sequence[Any]) -> Iter
                 *[("value", o, v, [limits.values[o]], False, []) for o, v in enumerate(values)],
                 # A sum of derivatives has a limit of its own, or the sum of their limits.
                 *[
-                    ("pushed", o, v, [limits.pushed[o], _products(tangents, row)], without[o], _terms(tangents, row))
-                    for o, (v, row) in enumerate(zip(pushed, limits.partials, strict=False))
+                    (
+                        "pushed", o, v, [limits.pushed[o], _products(tangents, limits.partials[o])], without[o],
+                        _terms(tangents, limits.partials[o]),
+                    )
+                    for o, v in enumerate(pushed)
                 ],
                 *[
                     (
