@@ -256,7 +256,7 @@ def test_no_kernel_is_blamed_where_its_domain_ends(f: Any, x: float) -> None:
 
 
 def test_a_report_on_nothing_says_so() -> None:
-    report = tf.verify.check(lambda x: tf.constant(x.numpy() ** 2), 2.0)
+    report = tf.verify.check(lambda x: tf.constant(4.0), 2.0)
     assert report.ok and "nothing to compare" in report.summary()
 
 

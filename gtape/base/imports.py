@@ -20,7 +20,7 @@ def import_module(name: str) -> Any:
         try:
             return importlib.import_module(name)
         except (ImportError, AttributeError, RuntimeError) as e:
-            if "partially initialized" not in str(e) and "deadlock" not in str(e):
+            if not any(words in str(e) for words in ("cannot import name", "partially initialized", "deadlock")):
                 raise
             time.sleep(pause)
     return importlib.import_module(name)

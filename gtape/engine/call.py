@@ -21,7 +21,6 @@ from gtape.engine.rules import RuleStep, part_of, plan_for, world_for
 from gtape.recording import record
 from gtape.recording.record import INS, OUT, STEP, TAPES
 from gtape.recording.trace import Trace
-from gtape.tensors import operators as operators  # installs Python's operators
 from gtape.tensors.operands import FAILURES, check_dtypes, failure, operands, promoted, text_as_array
 from gtape.tensors.tensor import Tensor, wrap
 

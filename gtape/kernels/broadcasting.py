@@ -34,7 +34,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 def broadcast_arrays(*arrays: Any) -> list[Any]:
     """Views of arrays with the shape that they broadcast to."""
-    if all(np.ndim(a) <= _NUMPYS for a in arrays):
+    if all(getattr(a, "ndim", 0) <= _NUMPYS for a in arrays):
         return list(np.broadcast_arrays(*arrays))
     shape = broadcast_shapes(*map(np.shape, arrays))
     return [np.broadcast_to(a, shape) for a in arrays]

@@ -46,7 +46,8 @@ def test_what_is_the_same_in_every_basis_has_its_derivative(a: Any) -> None:
 
     for f in (lambda a: tf.reduce_sum(tf.linalg.eigvalsh(a) ** 3), cluster, whole_space):
         report = check(f, a)
-        assert report.ok, report.summary()
+        # The cotangents of vectors whose eigenvalues differ by roundings are large, and cancel in the product.
+        assert report.ok or (f is whole_space and report.verdict == "cancellation"), report.summary()
 
 
 def test_a_space_of_equal_eigenvalues_has_a_projector_that_is_differentiated() -> None:
@@ -89,4 +90,4 @@ def test_eigenvalues_a_few_roundings_apart_lose_digits_and_no_rule_is_blamed(dty
     if gap * np.finfo(dtype).eps > 1e-14 or dtype is np.float32:
         fs.append(lambda a: tf.reduce_sum(tf.math.real(tf.linalg.eig(a)[0]) ** 2))
     for f in fs:
-        assert check(f, a).verdict in ("correct", "conditioning")
+        assert check(f, a).verdict in ("correct", "conditioning", "cancellation")

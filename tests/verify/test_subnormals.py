@@ -54,7 +54,7 @@ def report_of(name: str, dtype: str, order: int, small: str) -> Report:
     if small != "cotangents":
         arrays = shrunk(prim, arrays, TINY[dtype] if small != "half" else np.sqrt(TINY[dtype]))
     xs = [tf.constant(a) for a in arrays]
-    sources = [x for x in xs if x.dtype.is_floating]
+    sources = [x for i, x in enumerate(xs) if x.dtype.is_floating and i not in prim.missing]
 
     def weights(ys: Any) -> list[Any]:
         size = TINY[dtype] if small in ("cotangents", "both") else 1.0

@@ -313,7 +313,13 @@ logaddexp = elementwise(
     (lambda xp, y, a, b: xp.sigmoid_difference(a, b), lambda xp, y, a, b: xp.sigmoid_difference(b, a)),
     special=(0.0,), ulps=2.0,
     summary="log(exp(x) + exp(y)), without overflow.", example=((0.0, 0.0), 0.6931471805599453),
-    conventions=AtPoints("-inf and -0", "+0", "log(1) is +0", lambda p, by: by is None and any(map(minus_zero, p))),
+    conventions=(
+        AtPoints("-inf and -0", "+0", "log(1) is +0", lambda p, by: by is None and any(map(minus_zero, p))),
+        AtPoints(
+            "the same infinity twice", "derivatives 1/2", "the limit along equal arguments",
+            lambda p, by: by is not None and math.isinf(p[0]) and p[0] == p[1],
+        ),
+    ),
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- plane geometry
