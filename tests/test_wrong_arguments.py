@@ -232,3 +232,24 @@ def test_anything_is_shown_briefly() -> None:
     assert "Unshowable" in shown(Unshowable()) and "Unshowable" in shown([Unshowable()])
     assert len(shown(list(range(10**6)))) <= 300 and len(shown("a" * 10**6)) <= 310
     assert len(shown(deep())) < 100
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: tf.verify.Options.from_text(2),  # type: ignore[arg-type]
+        lambda: tf.verify.Options(budget=np.complex64(1j)),  # type: ignore[arg-type]
+        lambda: tf.verify.Finding("correct").absorb(2),  # type: ignore[arg-type]
+        lambda: tf.random.poisson([10], [1.0, 2.5], seed=np.complex64(1j)),
+        lambda: tf.random.poisson([10], [1.0, 2.5], seed=np.ma.masked),
+        lambda: tf.GradientTape(type("Long", (), {"__len__": lambda self: 2**70})()),  # type: ignore[arg-type]
+    ],
+)
+def test_what_a_search_found_is_a_clear_error(call: Callable[[], Any]) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        call()
+
+
+def test_shapes_of_more_than_32_axes_broadcast() -> None:
+    y = tf.math.igamma(np.ones((1,) * 33), tf.constant([[1.0, 2.0], [3.0, 4.0]], tf.float64))
+    assert y.shape.as_list() == [1] * 31 + [2, 2]

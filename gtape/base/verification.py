@@ -162,6 +162,8 @@ class Options:
 
         Raises
         ------
+        TypeError
+            For anything but text.
         ValueError
             For an unknown word, option or value.
 
@@ -171,6 +173,8 @@ class Options:
         >>> Options.from_text("fail_on=rule,unstable;order=2;budget=2;sample=0.1")
         Options(fail_on={'rule', 'unstable'}, order=2, budget=2.0, sample=0.1)
         """
+        if not isinstance(text, str):
+            raise TypeError(f"Options.from_text takes text, not {shown(text)}: write {_FORM}")
         parts = [part.strip() for part in text.split(";") if part.strip()]
         word = parts.pop(0).lower() if parts and "=" not in parts[0] else None
         if word is not None and word not in (*_OFF, *_ON, "strict"):
@@ -256,7 +260,8 @@ def _whole(name: str, given: Any, least: int, most: int | None = None) -> int:
 
 def _positive(name: str, given: Any, what: str, most: float | None = None) -> float:
     try:
-        value = None if isinstance(given, (bool, str, bytes)) else float(given)
+        unfit = isinstance(given, (bool, str, bytes)) or getattr(getattr(given, "dtype", None), "kind", "") == "c"
+        value = None if unfit else float(given)
     except (TypeError, ValueError, OverflowError):
         value = None
     if value is None:

@@ -104,7 +104,7 @@ class GradientTape:
         try:
             self._persistent = bool(persistent)
             self._watch_accessed = bool(watch_accessed_variables)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise TypeError(
                 "GradientTape: `persistent` and `watch_accessed_variables` are True or False, not "
                 f"{shown(persistent)} and {shown(watch_accessed_variables)}"

@@ -189,6 +189,8 @@ class Finding:
 
     def absorb(self, other: Finding) -> None:
         """Count a finding of the same cause in this one, which then tells the worse element of the two."""
+        if not isinstance(other, Finding):
+            raise TypeError(f"Finding.absorb takes a finding, not {shown(other)}")
         count = self.count + other.count
         fewest = min([f.digits for f in (self, other) if f.digits is not None], default=None)
         if _size(other) > _size(self):

@@ -15,6 +15,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.shown import shown
 from gtape.errors import InvalidArgumentError
 from gtape.tensors.axes import static_ints
 from gtape.tensors.tensor import Tensor, convert_to_tensor
@@ -84,6 +85,8 @@ def generator_for(op: str, dtype: Any, seed: Any) -> np.random.Generator:
                 return np.random.Generator(np.random.PCG64(int(_seeds.free.integers(1 << 63))))
             _seeds.calls += 1
             return stream(_seeds.seed, 0, _seeds.calls)
+        if np.iscomplexobj(seed) or np.ma.is_masked(seed):
+            raise TypeError(f"{op}: `seed` is an integer, not {shown(seed)}")
         key = (op, np.dtype(dtype).name, int(seed))
         _seeds.by_op[key] = count = _seeds.by_op.get(key, 0) + 1
         top = _DEFAULT_SEED if _seeds.seed is None else _seeds.seed
