@@ -16,7 +16,7 @@ from gtape.symbolic.balls import precision, to_float
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Program
 from gtape.verify import exact
-from gtape.verify.bounds.local import Local
+from gtape.verify.bounds.local import Floats
 from gtape.verify.bounds.noise import noisy_gradient
 from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.judging.ladder import climb
@@ -59,7 +59,7 @@ def test_floats_enclosures_and_noise_agree_with_the_tape(f: Any) -> None:
     program, got = _recorded(f, [0.5, -1.25, 2.0, 0.0])
     seeds = [np.ones(())]
     with np.errstate(all="ignore"):
-        (floats,) = gradient(program, seeds, Local(program, {}))
+        (floats,) = gradient(program, seeds, Floats(program))
         (plain,) = noisy_gradient(program, seeds, NoiseWorld(np.random.default_rng(0), np.float64))
     np.testing.assert_array_equal(floats, got)
     with precision(200):

@@ -1,13 +1,15 @@
 """The local check: every recorded op, rule and sum of cotangents, at its recorded inputs, within its own bound.
 
 Its bounds do not depend on the rest of the program, so that they stay tight for long programs and show small faults in
-kernels and rules.
+kernels and rules. Small elementwise ops with the same primitive are checked as one array, because a long program of
+scalars would otherwise spend its time between NumPy calls.
 """
 
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from gtape.verify.oracles.enclosures import BALLS, is_floating
 from gtape.verify.verdicts.ulp import spacing, ulps_between, widest
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["Local", "check_locally", "excess", "finite", "shown"]
+__all__ = ["Floats", "Local", "check_locally", "excess", "finite", "shown"]
 
 
 def check_locally(program: Program, seeds: list[Any], exact: dict[int, Any] | None = None) -> list[Finding]:
@@ -32,7 +34,8 @@ def check_locally(program: Program, seeds: list[Any], exact: dict[int, Any] | No
     Parameters
     ----------
     seeds : list of arrays
-        The cotangent of each output.
+        The cotangent of each output. Seeds with zeros, such as those of one row of a Jacobian, leave parts of a rule
+        unused; the rules are then also checked with random cotangents of all outputs.
     exact : dict, optional
         Exact values of the program's nodes, at the precision in force. Those of inputs, and of ops on inputs alone,
         are reused, because they are exact at recorded inputs, too.
@@ -45,149 +48,26 @@ def check_locally(program: Program, seeds: list[Any], exact: dict[int, Any] | No
     return Local(program, exact or {}).run(seeds)
 
 
-class Local(Algebra):
-    """One pass over a program, forwards and backwards, which share exact values.
+class Floats(Algebra):
+    """The arithmetic of a sweep in floats: the ops' own rules, as the tape runs them.
 
-    Parameters
+    Attributes
     ----------
-    exact : dict
-        As for `check_locally`.
+    kept : dict
+        Node -> (the cotangent that arrived, those of the node's active inputs).
+    terms : dict
+        Node -> the cotangents from its consumers.
+    totals : dict
+        Node -> their sum, for more than two.
     """
 
-    def __init__(self, program: Program, exact: dict[int, Any]) -> None:
-        self.program = program
-        self.findings: list[Finding] = []
-        given = {n.index for n in program.nodes if n.kind in ("leaf", "const")}
-        self.lifted = {i: exact[i] for i in given if i in exact}
-        self.exact = {
-            n.index: exact[n.index]
-            for n in program.nodes
-            if n.kind == "op" and n.index in exact and given.issuperset(n.inputs)
-        }
-        self.bounds: dict[int, Any] = {}
-        self.limits: dict[int, tuple[Any, Any]] = {}
+    kept: dict[int, tuple[Any, list[Any]]]
+
+    def __init__(self, program: Program, values: list[Any] | None = None) -> None:
+        self.kept = {}
         self.terms: dict[int, list[Any]] = {}
-
-    def run(self, seeds: list[Any]) -> list[Finding]:
-        self.values()
-        self.sweep(seeds)
-        return self.findings
-
-    def values(self) -> None:
-        """Check the value or decision of each op."""
-        for node in self.program.nodes:
-            tick()
-            if node.kind == "op" and is_floating(node.output) and node.prim.differentiable:
-                self.value(node)
-            elif node.kind == "op" and not isinstance(node.output, tuple) and not is_floating(node.output):
-                self.decision(node)
-
-    # -- forwards
-
-    def inputs(self, node: Node) -> list[Any]:
-        return [np.asarray(self.program.nodes[j].output) for j in node.inputs]
-
-    def balls(self, j: int) -> Any:
-        """The recorded value of a node, exactly."""
-        found = self.lifted.get(j)
-        if found is None:
-            found = self.lifted[j] = BALLS.lift(np.asarray(self.program.nodes[j].output))
-        return found
-
-    def at_inputs(self, node: Node) -> Any:
-        """The exact value of an op at its recorded inputs."""
-        found = self.exact.get(node.index)
-        if found is None:
-            found = node.apply(BALLS, [self.balls(j) for j in node.inputs])
-            self.exact[node.index] = found
-        return found
-
-    def own_error(self, node: Node) -> Any:
-        """The bound on the op's own rounding error; a tuple for several outputs."""
-        found = self.bounds.get(node.index)
-        if found is None:
-            several = isinstance(node.output, tuple)
-            y = tuple([_f64(v) for v in node.output]) if several else _f64(node.output)
-            dtype = np.asarray(node.output[0] if several else node.output).dtype
-            if "conversion" in node.prim.roles:
-                found = spacing(y, dtype) / 2 * 1.0001
-            else:
-                found = local_error(node.prim, [_f64(v) for v in self.inputs(node)], y, node.params, dtype)
-            self.bounds[node.index] = found
-        return found
-
-    def beside_infinities(self, node: Node) -> tuple[Any, Any]:
-        """The value of an op at infinite inputs, by limits, and its bound, infinite for the elements that they reach.
-
-        None where an output overflows, or where infinities give no limit.
-        """
-        if node.index not in self.limits:
-            self.limits[node.index] = None, None
-            with contextlib.suppress(ArithmeticError):
-                self.limits[node.index] = self._by_limits(node)
-        return self.limits[node.index]
-
-    def _by_limits(self, node: Node) -> tuple[Any, Any]:
-        values = self.inputs(node)
-        # Elementwise ops are compared at finite inputs only, because a special function of a number beyond all floats
-        # may take too long.
-        apart = node.prim.kind == "elementwise"
-        with infinities_as_limits():
-            exact = node.apply(BALLS, [BALLS.lift(_held(v) if apart else v) for v in values])
-        bound = self.own_error(node)
-        if apart:
-            touched = [~np.isfinite(v) for v in values if v.dtype.kind in "fc"]
-            return exact, np.where(np.logical_or.reduce(np.broadcast_arrays(*touched)) | np.isnan(bound), np.inf, bound)
-        several = isinstance(node.output, tuple)
-        if any(map(_overflown, node.output, exact)) if several else _overflown(node.output, exact):
-            return None, None
-        bounds = [np.where(np.isnan(b), np.inf, b) for b in (bound if several else (bound,))]
-        return exact, tuple(bounds) if several else bounds[0]
-
-    def wrong(self, node: Node, reason: str, **found: Any) -> None:
-        """Add a finding for a wrong op, rule or sum of cotangents."""
-        verdict = "rule"
-        if outside_its_domain(node.prim, self.inputs(node)):
-            verdict = "domain"
-            reason = f"{node.name} is given an array outside its domain, such as one that is not symmetric; {reason}"
-        self.findings.append(Finding(verdict, at=node, reason=reason, **found))
-
-    def value(self, node: Node) -> None:
-        """Compare an op's result with its exact value at its recorded inputs."""
-        outputs = node.output if isinstance(node.output, tuple) else (node.output,)
-        if not finite(*self.inputs(node), *outputs):
-            exact, bound = self.beside_infinities(node)
-        else:
-            exact, bound = self.at_inputs(node), self.own_error(node)
-        if exact is None:
-            return
-        if not isinstance(node.output, tuple):
-            exact, bound = (exact,), (bound,)
-        for y, e, b in zip(outputs, exact, bound, strict=True):
-            y = np.asarray(y)
-            worst = excess(y, objects(e), b + spacing(0.0, y.dtype))
-            if worst is not None:
-                reason = f"the value of {node.name} at its recorded inputs is {worst[0]:.3g} times its bound off"
-                self.wrong(node, reason, element=("value", worst[1]), **shown(y, objects(e), worst[1]))
-
-    def decision(self, node: Node) -> None:
-        """Compare a decision (a comparison, an index, an order) with the exact one at the recorded inputs."""
-        inputs = self.inputs(node)
-        kinds = {np.asarray(v).dtype.kind for v in inputs}
-        if "conversion" in node.prim.roles or "f" not in kinds or not kinds <= set("fbiu") or not finite(*inputs):
-            return
-        exact = np.asarray(getattr(BALLS, node.prim.name)(*[self.balls(j) for j in node.inputs], **node.params))
-        wrong = np.argwhere(exact.astype(np.int64) != np.asarray(node.output))
-        if len(wrong):
-            at = tuple(wrong[0].tolist())
-            got = np.asarray(node.output)[at]
-            reason = f"{node.name} at its recorded inputs is {int(exact[at])}, not {got}"
-            self.wrong(node, reason, element=("value", at), got=got.item(), exact=str(int(exact[at])))
-
-    # -- backwards
-
-    def sweep(self, seeds: list[Any]) -> None:
-        gradient(self.program, seeds, self)
+        self.totals: dict[int, Any] = {}
+        self.values = _arrays(program) if values is None else values
 
     def arrive(self, cotangents: dict[int, Any], j: int, c: Any) -> None:
         self.terms.setdefault(j, []).append(c)
@@ -195,32 +75,310 @@ class Local(Algebra):
 
     def reached(self, node: Node, g: Any) -> None:
         if len(self.terms[node.index]) > 2 and not isinstance(g, PartialOutputs):
-            self.sum(node, g, self.terms[node.index])
+            self.totals[node.index] = np.asarray(g)
 
     def custom(self, node: Node, g: Any) -> list[Any] | None:
         return by_user(node, g)  # judged as a whole, elsewhere
 
     def rule(self, node: Node, g: Any) -> list[Any]:
-        """Run an op's rule as the tape does, and compare the results with the same rule in enclosures."""
-        values = self.inputs(node)
-        several = isinstance(node.output, tuple)
-        outputs = tuple([np.asarray(v) for v in node.output]) if several else (np.asarray(node.output),)
-        parts = tuple([np.asarray(v) for v in PartialOutputs.filled(g, outputs)]) if several else (np.asarray(g),)
+        values, y = [self.values[j] for j in node.inputs], self.values[node.index]
+        if isinstance(y, tuple):
+            g, y = tuple(map(_scalar, PartialOutputs.filled(g, y))), tuple(map(_scalar, y))
+        else:
+            g, y = _scalar(g), _scalar(y)
+        made = by_rule(COMPLEX, node, g, y, map(_scalar, values), values)
+        if node.prim.kind != "elementwise" or finite(*[c for c in made if c is not None]) or finite(g, y, *values):
+            return made
+        return kept_off(made, g)
+
+
+class _Task:
+    """What is checked at once: one op, or small elementwise ops of one kind, laid end to end.
+
+    Attributes
+    ----------
+    members : list of Node
+    node : Node
+        The first member.
+    values : list of arrays
+        The inputs.
+    output : array or tuple of arrays
+    sweeps : list of (cotangents, made)
+        For each sweep that reached the op: one cotangent for each output, and those of the active inputs.
+    """
+
+    def __init__(
+        self, members: list[Node], values: list[Any], output: Any, sweeps: list[tuple[Any, list[Any]]]
+    ) -> None:
+        self.members, self.node = members, members[0]
+        self.values, self.output, self.sweeps = values, output, sweeps
+        self.exact: Any = None
+        self.bound: Any = None
+        self.limits: tuple[Any, Any] | None = None
+
+    @property
+    def several(self) -> bool:
+        return isinstance(self.output, tuple)
+
+    @property
+    def outputs(self) -> tuple[Any, ...]:
+        return self.output if isinstance(self.output, tuple) else (self.output,)
+
+    def own_error(self) -> Any:
+        """The bound on the op's own rounding error; a tuple for several outputs."""
+        if self.bound is None:
+            y = tuple([_f64(v) for v in self.output]) if self.several else _f64(self.output)
+            dtype = self.outputs[0].dtype
+            if "conversion" in self.node.prim.roles:
+                self.bound = spacing(y, dtype) / 2 * 1.0001
+            else:
+                values = [_f64(v) for v in self.values]
+                self.bound = local_error(self.node.prim, values, y, self.node.params, dtype)
+        return self.bound
+
+    def beside_infinities(self) -> tuple[Any, Any]:
+        """The value of an op at infinite inputs, by limits, and its bound, infinite for the elements that they reach.
+
+        None where an output overflows, or where infinities give no limit.
+        """
+        if self.limits is None:
+            self.limits = None, None
+            with contextlib.suppress(ArithmeticError):
+                self.limits = self._by_limits()
+        return self.limits
+
+    def _by_limits(self) -> tuple[Any, Any]:
+        # Elementwise ops are compared at finite inputs only, because a special function of a number beyond all floats
+        # may take too long.
+        apart = self.node.prim.kind == "elementwise"
+        with infinities_as_limits():
+            exact = self.node.apply(BALLS, [BALLS.lift(_held(v) if apart else v) for v in self.values])
+        bound = self.own_error()
+        if apart:
+            touched = [~np.isfinite(v) for v in self.values if v.dtype.kind in "fc"]
+            return exact, np.where(np.logical_or.reduce(np.broadcast_arrays(*touched)) | np.isnan(bound), np.inf, bound)
+        if any(map(_overflown, self.outputs, exact if self.several else (exact,))):
+            return None, None
+        bounds = [np.where(np.isnan(b), np.inf, b) for b in (bound if self.several else (bound,))]
+        return exact, tuple(bounds) if self.several else bounds[0]
+
+
+class Local:
+    """The checks of one program's ops and rules, which share exact values.
+
+    Parameters
+    ----------
+    exact : dict
+        As for `check_locally`.
+
+    Attributes
+    ----------
+    gradient : list of arrays or None
+        The gradient by the sweep in floats, after `run`.
+    """
+
+    def __init__(self, program: Program, exact: dict[int, Any]) -> None:
+        self.program = program
+        self.arrays = _arrays(program)
+        self.gradient: list[Any] = []
+        given = {n.index for n in program.nodes if n.kind in ("leaf", "const")}
+        self.lifted = {i: exact[i] for i in given if i in exact}
+        self.known = {
+            n.index: exact[n.index]
+            for n in program.nodes
+            if n.kind == "op" and n.index in exact and given.issuperset(n.inputs)
+        }
+        self._found: list[tuple[tuple[int, ...], Finding]] = []
+        self._waiting: list[_Waiting] = []
+        self._count = 0
+        self._tasks: dict[int, _Task] = {}
+
+    def run(self, seeds: list[Any]) -> list[Finding]:
+        sweeps = [Floats(self.program, self.arrays)]
+        self.gradient = gradient(self.program, seeds, sweeps[0])
+        dense = _dense(self.program, seeds)
+        if dense is not None:
+            sweeps.append(Floats(self.program, self.arrays))
+            gradient(self.program, dense, sweeps[1])
+        for task in self.tasks(sweeps):
+            tick()
+            self.value(task)
+            for back in task.sweeps:
+                self.rule(task, *back)
+        self.decisions()
+        for sweep in sweeps:
+            self.sums(sweep)
+        return self.findings
+
+    def values(self) -> None:
+        """Check the value or decision of each op."""
+        for task in self.tasks([]):
+            tick()
+            self.value(task)
+        self.decisions()
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What was found up to now: values in the order of the program, then rules and sums in the reverse order."""
+        self._compare_all()
+        return [finding for _, finding in sorted(self._found, key=lambda pair: pair[0])]
+
+    # -- what is checked
+
+    def tasks(self, sweeps: list[Floats]) -> Iterable[_Task]:
+        """Each op with a floating-point result, alone or with others like it."""
+        alike: dict[Any, list[Node]] = {}
+        for node in self.program.nodes:
+            if node.kind != "op" or not node.prim.differentiable or not is_floating(node.output):
+                continue
+            key = self._kind(node, sweeps)
+            if key is None:
+                yield self.alone(node, sweeps)
+            else:
+                alike.setdefault(key, []).append(node)
+        for members in alike.values():
+            if len(members) > 1:
+                task = self._together(members, sweeps)
+                arrays = [*task.values, task.output, *[v for gs, made in task.sweeps for v in (*gs, *made)]]
+                good = np.logical_and.reduce([np.isfinite(v) for v in arrays if v is not None and v.dtype.kind in "fc"])
+                good = np.logical_and.reduceat(good, _starts(members))
+                apart = [n for n, ordinary in zip(members, good.tolist(), strict=True) if not ordinary]
+                members = [n for n, ordinary in zip(members, good.tolist(), strict=True) if ordinary]
+                for node in apart:
+                    yield self.alone(node, sweeps)
+                if apart and len(members) > 1:
+                    task = self._together(members, sweeps)
+            if len(members) > 1:
+                yield task
+            elif members:
+                yield self.alone(members[0], sweeps)
+
+    def _kind(self, node: Node, sweeps: list[Floats]) -> Any:
+        """What ops have in common that are checked together; None for an op that is checked alone."""
+        y = self.arrays[node.index]
+        if node.prim.kind != "elementwise" or isinstance(y, tuple) or not 0 < y.size <= _SMALL:
+            return None
+        inputs = [self.arrays[j] for j in node.inputs]
+        for a, v in enumerate(inputs):
+            if v.shape != y.shape and (v.size != 1 or a in node.active):
+                return None
+        try:
+            params = tuple(node.params.items())
+            hash(params)
+        except TypeError:
+            return None
+        reached = tuple([node.index in s.kept for s in sweeps])
+        return id(node.prim), params, node.active, reached, y.dtype, tuple([v.dtype for v in inputs])
+
+    def _together(self, members: list[Node], sweeps: list[Floats]) -> _Task:
+        """One task for ops of one kind."""
+        outputs = [self.arrays[n.index] for n in members]
+
+        def joined(parts: Iterable[Any]) -> Any:
+            spread = [
+                np.broadcast_to(v, y.shape) if np.shape(v) != y.shape else v
+                for v, y in zip(parts, outputs, strict=True)
+            ]
+            return np.concatenate([np.ravel(v) for v in spread])
+
+        values = [joined([self.arrays[n.inputs[a]] for n in members]) for a in range(len(members[0].inputs))]
+        backs = []
+        for s in sweeps:
+            kept = [s.kept[n.index] for n in members] if members[0].index in s.kept else []
+            if kept:
+                made = zip(*[m for _, m in kept], strict=True)
+                parts = [None if any(c is None for c in cs) else joined(cs) for cs in made]
+                backs.append(((joined([g for g, _ in kept]),), parts))
+        return _Task(members, values, joined(outputs), backs)
+
+    def alone(self, node: Node, sweeps: Iterable[Floats] = ()) -> _Task:
+        """The task of one op."""
+        task = self._tasks.get(node.index)
+        if task is None:
+            task = self._tasks[node.index] = _Task(
+                [node], [self.arrays[j] for j in node.inputs], self.arrays[node.index], []
+            )
+            for s in sweeps:
+                if node.index in s.kept:
+                    g, made = s.kept[node.index]
+                    parts = PartialOutputs.filled(g, task.output) if task.several else (g,)
+                    task.sweeps.append((tuple(map(np.asarray, parts)), made))
+        return task
+
+    def balls(self, task: _Task, a: int) -> Any:
+        """Input `a` of a task as recorded, exactly."""
+        if len(task.members) > 1:
+            return BALLS.lift(task.values[a])
+        j = task.node.inputs[a]
+        found = self.lifted.get(j)
+        if found is None:
+            found = self.lifted[j] = BALLS.lift(self.arrays[j])
+        return found
+
+    def at_inputs(self, task: _Task) -> Any:
+        """The exact value of an op at its recorded inputs."""
+        if task.exact is None:
+            known = self.known.get(task.node.index) if len(task.members) == 1 else None
+            if known is None:
+                known = task.node.apply(BALLS, [self.balls(task, a) for a in range(len(task.values))])
+            task.exact = known
+        return task.exact
+
+    # -- forwards
+
+    def value(self, task: _Task) -> None:
+        """Compare results with the exact values at the recorded inputs."""
+        if not finite(*task.values, *task.outputs):
+            exact, bound = task.beside_infinities()
+        else:
+            exact, bound = self.at_inputs(task), task.own_error()
+        if exact is None:
+            return
+        if not task.several:
+            exact, bound = (exact,), (bound,)
+        for y, e, b in zip(task.outputs, exact, bound, strict=True):
+            self.compare(task, (0,), "value", "", y, objects(e), b + spacing(0.0, y.dtype))
+
+    def decisions(self) -> None:
+        """Compare decisions (comparisons, indices, orders) with the exact ones at the recorded inputs."""
+        for node in self.program.nodes:
+            if node.kind == "op" and not isinstance(node.output, tuple) and not is_floating(node.output):
+                tick()
+                self.decision(node)
+
+    def decision(self, node: Node) -> None:
+        inputs = [self.arrays[j] for j in node.inputs]
+        kinds = {v.dtype.kind for v in inputs}
+        if "conversion" in node.prim.roles or "f" not in kinds or not kinds <= set("fbiu") or not finite(*inputs):
+            return
+        task = self.alone(node)
+        balls = [self.balls(task, a) for a in range(len(inputs))]
+        exact = np.asarray(getattr(BALLS, node.prim.name)(*balls, **node.params))
+        wrong = np.argwhere(exact.astype(np.int64) != np.asarray(node.output))
+        if len(wrong):
+            at = tuple(wrong[0].tolist())
+            got = np.asarray(node.output)[at]
+            reason = f"{node.name} at its recorded inputs is {int(exact[at])}, not {got}"
+            self.wrong(node, (0, node.index), reason, element=("value", at), got=got.item(), exact=str(int(exact[at])))
+
+    # -- backwards
+
+    def rule(self, task: _Task, parts: tuple[Any, ...], made: list[Any]) -> None:
+        """Compare what an op's rule made in floats with the same rule in enclosures."""
+        node, values, several, outputs = task.node, task.values, task.several, task.outputs
         dtype = next((v.dtype for v in outputs if v.dtype.kind in "fc"), np.dtype(np.float64))
 
         def ran(world: Any, gs: Any, ys: Any, xs: Any) -> list[Any]:
             g, y = (tuple(gs), tuple(ys)) if several else (gs[0], ys[0])
             return by_rule(world, node, g, y, xs, values)
 
-        float_g = [_scalar(v) for v in parts]
-        made = ran(COMPLEX, float_g, [_scalar(v) for v in outputs], map(_scalar, values))
         ordinary = finite(*parts, *values, *outputs)
         if not ordinary and node.prim.kind == "elementwise":
-            self.finite_part(node, parts[0], values, outputs[0])
-            return kept_off(made, parts[0])
-        enclosed = self.enclosed(node, outputs) if ordinary else self.by_limits(node)
+            self.finite_part(task, parts[0])
+            return
+        enclosed = self.enclosed(task) if ordinary else self.by_limits(task)
         if enclosed is None:
-            return made
+            return
         exact_y, exact_xs, own = enclosed
         err = Independent if node.prim.rounding.independent else Err
         try:
@@ -230,7 +388,7 @@ class Local(Algebra):
         except ArithmeticError:
             if ordinary:
                 raise
-            return made  # these infinities give no limit
+            return  # these infinities give no limit
         bounded = ran(
             ErrorWorld(dtype, err),
             [err(v, 0.0, dtype) for v in parts],
@@ -238,37 +396,36 @@ class Local(Algebra):
             (err(v, 0.0, v.dtype) if v.dtype.kind in "fc" else v for v in values),
         )
         for a, c, e, b in zip(node.active, made, exact, bounded, strict=True):
-            if c is float_g[0] and e is exact_g[0]:
+            if c is None or (e is exact_g[0] and _same_bits(c, parts[0])):
                 continue  # the rule returns the cotangent unchanged, in floats and in enclosures
-            if c is not None:
-                error = b.e * b.margin if isinstance(b, Err) else 0.0
-                if not ordinary:  # no bound is known for elements that an infinity reaches
-                    error = np.where(np.isnan(error), np.inf, error)
-                self.cotangent(node, a, np.asarray(c), objects(e), error + spacing(0.0, dtype))
-        return made
+            error = b.e * b.margin if isinstance(b, Err) else 0.0
+            if not ordinary:  # no bound is known for elements that an infinity reaches
+                error = np.where(np.isnan(error), np.inf, error)
+            self.cotangent(task, a, np.asarray(c), objects(e), error + spacing(0.0, dtype))
 
-    def enclosed(self, node: Node, outputs: tuple[Any, ...]) -> tuple[Any, list[Any], Any]:
+    def enclosed(self, task: _Task) -> tuple[Any, list[Any], Any]:
         """The exact outputs and inputs that a rule reads, and the errors of the recorded outputs."""
-        xs = [self.balls(j) for j in node.inputs]
+        prim, xs = task.node.prim, [self.balls(task, a) for a in range(len(task.values))]
         # The rule of a factorisation takes its recorded output as one more exact input, because the output's error,
         # checked above, may be much larger than the rule's own.
-        if node.prim.kind == "implicit" or node.prim.rounding.eliminates:
-            return [objects(BALLS.lift(v)) for v in outputs], xs, (0.0,) * len(outputs)
-        exact, own = self.at_inputs(node), self.own_error(node)
-        return (exact, xs, own) if isinstance(node.output, tuple) else ([exact], xs, (own,))
+        if prim.kind == "implicit" or prim.rounding.eliminates:
+            return [objects(BALLS.lift(v)) for v in task.outputs], xs, (0.0,) * len(task.outputs)
+        exact, own = self.at_inputs(task), task.own_error()
+        return (exact, xs, own) if task.several else ([exact], xs, (own,))
 
-    def by_limits(self, node: Node) -> tuple[Any, list[Any], Any] | None:
+    def by_limits(self, task: _Task) -> tuple[Any, list[Any], Any] | None:
         """As `enclosed`, for an op that an infinity reaches; None without a limit."""
-        exact, own = self.beside_infinities(node)
-        if exact is None or node.prim.kind == "implicit" or node.prim.rounding.eliminates:
+        exact, own = task.beside_infinities()
+        if exact is None or task.node.prim.kind == "implicit" or task.node.prim.rounding.eliminates:
             return None
         with infinities_as_limits():
-            xs = [BALLS.lift(v) for v in self.inputs(node)]
-        return (exact, xs, own) if isinstance(node.output, tuple) else ([exact], xs, (own,))
+            xs = [BALLS.lift(v) for v in task.values]
+        return (exact, xs, own) if task.several else ([exact], xs, (own,))
 
-    def finite_part(self, node: Node, g: Any, values: list[Any], y: Any) -> None:
+    def finite_part(self, task: _Task, g: Any) -> None:
         """Compare an elementwise rule at the elements with finite values only."""
-        g, *spread = [np.broadcast_to(v, y.shape) for v in (g, *values)]
+        node, y = task.node, task.output
+        g, *spread = [np.broadcast_to(v, y.shape) for v in (g, *task.values)]
         if "selection" in node.prim.roles:  # the branch not taken may be infinite or NaN
             taken, left, right = spread
             spread = [taken, np.where(taken, left, left.dtype.type(0)), np.where(taken, right.dtype.type(0), right)]
@@ -285,41 +442,119 @@ class Local(Algebra):
         bounded = by_rule(ErrorWorld(y.dtype), node, Err(g, 0.0, y.dtype), Err(y, own, y.dtype), wrapped, xs)
         for a, c, e, b in zip(node.active, made, exact, bounded, strict=True):
             bound = (b.e if isinstance(b, Err) else 0.0) + spacing(0.0, y.dtype)
-            self.cotangent(node, a, np.asarray(c), objects(e), bound)
+            self.cotangent(task, a, np.asarray(c), objects(e), bound)
 
-    def cotangent(self, node: Node, a: int, c: Any, exact: Any, bound: Any) -> None:
+    def cotangent(self, task: _Task, a: int, c: Any, exact: Any, bound: Any) -> None:
+        """Compare the cotangent of input `a` with the exact one."""
         if c.size == 0:
             return
+        node, what = task.node, f"the derivative of {task.node.name} with respect to its argument {a}"
         if exact.shape != c.shape:
-            reason = (
-                f"the derivative of {node.name} with respect to its argument {a} has shape {c.shape}, not {exact.shape}"
-            )
-            self.wrong(node, reason)
+            self.wrong(node, (1, -node.index, 1, a), f"{what} has shape {c.shape}, not {exact.shape}")
             return
-        worst = excess(c, exact, bound)
-        if worst is not None:
-            reason = (
-                f"the derivative of {node.name} with respect to its argument {a}, at its recorded inputs, "
-                f"is {worst[0]:.3g} times its bound off"
+        self.compare(task, (1, 1, a), f"argument {a}", "", c, exact, bound)
+
+    def sums(self, sweep: Floats) -> None:
+        """Check the sums of cotangents from several consumers."""
+        for i, g in sweep.totals.items():
+            parts = sweep.terms[i]
+            if not finite(g, *parts):
+                continue
+            size = np.add.reduce([np.abs(_f64(p)) for p in parts])
+            bound = (len(parts) - 1) * spacing(1.0, g.dtype) / 2 * size + spacing(0.0, g.dtype)
+            exact = objects(BALLS.lift(np.asarray(parts[0])))
+            for p in parts[1:]:
+                exact = exact + objects(BALLS.lift(np.asarray(p)))
+            task = _Task([self.program.nodes[i]], [], g, [])
+            self.compare(task, (1, 0), "sum", f"the sum of {len(parts)} cotangents", g, exact, bound)
+
+    # -- comparisons
+
+    def compare(
+        self, task: _Task, place: tuple[int, ...], element: str, what: str, got: Any, exact: Any, bound: Any
+    ) -> None:
+        """Note an array to compare; small ones wait until many can be compared in one go.
+
+        Parameters
+        ----------
+        place : tuple of int
+            Pass, then the order among the findings of one op.
+        element, what : str
+            The array, for the finding and in its reason.
+        """
+        self._waiting.append(_Waiting(task, place, element, what, got, exact, bound))
+        self._count += got.size
+        if self._count > _ENOUGH:
+            self._compare_all()
+
+    def _compare_all(self) -> None:
+        waiting, self._waiting, self._count = self._waiting, [], 0
+        for kind in "fc":
+            some = [w for w in waiting if (w.got.dtype.kind == "c") == (kind == "c") and w.got.size]
+            if not some:
+                continue
+            got, exact, bound = [
+                np.concatenate(parts)
+                for parts in (
+                    [widest(w.got).ravel() for w in some],
+                    [objects(w.exact).ravel() for w in some],
+                    [np.broadcast_to(w.bound, w.got.shape).ravel() for w in some],
+                )
+            ]
+            over, ratio = _beyond(got, exact, bound)
+            starts = np.cumsum([0, *[w.got.size for w in some]])
+            for k in np.unique(np.searchsorted(starts, over, side="right") - 1).tolist():
+                mine = (over >= starts[k]) & (over < starts[k + 1])
+                self._exceeded(some[k], over[mine] - starts[k], ratio[mine])
+
+    def _exceeded(self, w: _Waiting, over: Any, ratio: Any) -> None:
+        """Add a finding for each op of a task with elements out of bounds."""
+        members = w.task.members
+        starts = _starts(members) if len(members) > 1 else np.zeros(1, np.intp)
+        whose = np.searchsorted(starts, over, side="right") - 1
+        for k in np.unique(whose).tolist():
+            mine = np.flatnonzero(whose == k)
+            worst = mine[int(np.argmax(ratio[mine]))]
+            node, flat = members[k], int(over[worst])
+            shape = w.got.shape if len(members) == 1 else node.shape
+            index = tuple(int(i) for i in np.unravel_index(flat - int(starts[k]), shape))
+            words = {"value": f"the value of {node.name} at its recorded inputs", "sum": w.what}.get(
+                w.element, f"the derivative of {node.name} with respect to its {w.element}, at its recorded inputs,"
             )
-            self.wrong(node, reason, element=(f"argument {a}", worst[1]), **shown(c, exact, worst[1]))
+            reason = f"{words} is {ratio[worst]:.3g} times its bound off"
+            place = (w.place[0], node.index if w.place[0] == 0 else -node.index, *w.place[1:])
+            self.wrong(
+                node,
+                place,
+                reason,
+                element=(w.element, index),
+                **shown(w.got.ravel(), objects(w.exact).ravel(), (flat,)),
+            )
 
-    def sum(self, node: Node, g: Any, parts: list[Any]) -> None:
-        """Check the sum of the cotangents from several consumers."""
-        if not finite(g, *parts):
-            return
-        dtype = np.asarray(g).dtype
-        size = np.add.reduce([np.abs(_f64(p)) for p in parts])
-        bound = (len(parts) - 1) * spacing(1.0, dtype) / 2 * size + spacing(0.0, dtype)
-        exact = objects(BALLS.lift(np.asarray(parts[0])))
-        for p in parts[1:]:
-            exact = exact + objects(BALLS.lift(np.asarray(p)))
-        worst = excess(g, exact, bound)
-        if worst is not None:
-            reason = f"the sum of {len(parts)} cotangents is {worst[0]:.3g} times its bound off"
-            self.wrong(node, reason, element=("sum", worst[1]), **shown(np.asarray(g), exact, worst[1]))
+    def wrong(self, node: Node, place: tuple[int, ...], reason: str, **found: Any) -> None:
+        """Add a finding for a wrong op, rule or sum of cotangents."""
+        verdict = "rule"
+        if outside_its_domain(node.prim, [self.arrays[j] for j in node.inputs]):
+            verdict = "domain"
+            reason = f"{node.name} is given an array outside its domain, such as one that is not symmetric; {reason}"
+        if all(known != place for known, _ in self._found):
+            self._found.append((place, Finding(verdict, at=node, reason=reason, **found)))
 
 
+class _Waiting(NamedTuple):
+    """An array that waits for its comparison; see `Local.compare`."""
+
+    task: _Task
+    place: tuple[int, ...]
+    element: str
+    what: str
+    got: Any
+    exact: Any
+    bound: Any
+
+
+# Elementwise ops with at most so many numbers are checked together, and comparisons wait until so many are there.
+_SMALL, _ENOUGH = 64, 4096
 _TINIEST = float(np.finfo(np.float64).smallest_subnormal)
 _BEYOND = 2.0**1000
 
@@ -358,26 +593,62 @@ def shown(got: Any, exact: Any, index: tuple[int, ...]) -> dict[str, Any]:
 
 def excess(got: Any, exact: Any, bound: Any) -> tuple[float, tuple[int, ...]] | None:
     """The worst element outside its bound: (error divided by bound, index)."""
-    exact = objects(exact)
-    high = to_float(exact).ravel()
+    over, ratio = _beyond(widest(got).ravel(), objects(exact).ravel(), np.broadcast_to(bound, np.shape(got)).ravel())
+    if not over.size:
+        return None
+    worst = int(np.argmax(ratio))
+    index = np.unravel_index(over[worst], np.shape(got))
+    return float(ratio[worst]), tuple(int(i) for i in index)
+
+
+def _beyond(got: Any, exact: Any, bound: Any) -> tuple[Any, Any]:
+    """The places of the elements outside their bounds, and their errors divided by the bounds; for flat arrays."""
+    high = to_float(exact)
     with np.errstate(all="ignore"):
-        off = np.abs(widest(got).ravel() - high)
-        bound = np.broadcast_to(bound, np.shape(got)).ravel()
+        off = np.abs(got - high)
         # First without radii and digits beyond float64 (at most half a unit); elements that are not clearly inside are
         # compared again with both.
         half = np.maximum(spacing(high, np.float64) / 2, _TINIEST)
         over = np.flatnonzero((off + half > bound) & np.isfinite(off) & np.isfinite(bound))
         if not over.size:
-            return None
-        doubtful = exact.ravel()[over]
+            return over, off[over]
+        doubtful = exact[over]
         _, low = to_double_double(doubtful)
-        off = np.abs((widest(got).ravel()[over] - high[over]) - low) - radius(doubtful)
+        off = np.abs((got[over] - high[over]) - low) - radius(doubtful)
         ratio = off / bound[over]
-    worst = int(np.argmax(ratio))
-    if not ratio[worst] > 1:
+    beyond = ratio > 1
+    return over[beyond], ratio[beyond]
+
+
+def _arrays(program: Program) -> list[Any]:
+    """The recorded values of a program as arrays; tuples of them for several outputs."""
+    return [
+        tuple(map(np.asarray, n.output)) if isinstance(n.output, tuple) else np.asarray(n.output) for n in program.nodes
+    ]
+
+
+def _starts(members: list[Node]) -> Any:
+    """The place of each op's first number in a task."""
+    sizes = [np.size(n.output) for n in members]
+    return np.cumsum([0, *sizes[:-1]])
+
+
+def _dense(program: Program, seeds: list[Any]) -> list[Any] | None:
+    """Random cotangents of all outputs; None if those given are all different from 0."""
+    if all(c is not None and np.all(c) for c in seeds):
         return None
-    index = np.unravel_index(over[worst], np.shape(got))
-    return float(ratio[worst]), tuple(int(i) for i in index)
+    rng = np.random.default_rng(29)
+    made = []
+    for i in program.outputs:
+        y = np.asarray(program.nodes[i].output)
+        c = rng.normal(size=y.shape)
+        made.append((c + 1j * rng.normal(size=y.shape) if y.dtype.kind == "c" else c).astype(y.dtype))
+    return made
+
+
+def _same_bits(c: Any, g: Any) -> bool:
+    """True if a rule returned its cotangent unchanged."""
+    return c is g or np.array_equal(np.asarray(c), g)
 
 
 def outside_its_domain(prim: Any, arrays: list[Any]) -> bool:

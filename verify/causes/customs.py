@@ -11,8 +11,8 @@ from flint import arb
 from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import digits, objects, to_float
 from gtape.symbolic.program import Node, Program
-from gtape.verify.bounds.local import Local
-from gtape.verify.oracles.backward import by_user
+from gtape.verify.bounds.local import Floats
+from gtape.verify.oracles.backward import by_user, gradient
 from gtape.verify.oracles.certificates import Failure, certify, certify_rule, directions_of, faulty_rules
 from gtape.verify.oracles.enclosures import (
     directions,
@@ -230,9 +230,8 @@ def faulty_inside(oracle: Oracle, node: Node) -> list[Failure]:
 def least_stable(oracle: Oracle) -> Node | None:
     """The custom gradient with the largest growth of the relative error from its cotangent to its results."""
     nodes = oracle.program.nodes
-    floats = Local(oracle.program, {})
-    floats.kept = {}
-    floats.sweep(oracle.seeds)
+    floats = Floats(oracle.program)
+    gradient(oracle.program, oracle.seeds, floats)
     growth: dict[int, float] = {}
     for i, (g, made) in floats.kept.items():
         if nodes[i].kind != "custom" or i not in oracle.made or nodes[i].prim.declared is not None:

@@ -146,7 +146,8 @@ def check_tangents_locally(program: Program, tangents: list[Any], exact: dict[in
 
 def _one_op(local: Local, node: Node, ts: list[Any]) -> Any:
     """One op's tangent as forward mode computes it; adds a finding if the tangent exceeds its bound."""
-    values = local.inputs(node)
+    task = local.alone(node)
+    values = task.values
     several = isinstance(node.output, tuple)
     outputs = tuple([np.asarray(v) for v in node.output]) if several else (np.asarray(node.output),)
     ts = [None if t is None else np.asarray(t) for t in ts]
@@ -156,17 +157,20 @@ def _one_op(local: Local, node: Node, ts: list[Any]) -> Any:
         return made
     world = jet_world(1)
     arguments = [
-        world.jet(local.balls(j), BALLS.lift(ts[a])) if ts[a] is not None and node.prim.connected(a) else local.balls(j)
-        for a, j in enumerate(node.inputs)
+        world.jet(local.balls(task, a), BALLS.lift(t))
+        if t is not None and node.prim.connected(a)
+        else local.balls(task, a)
+        for a, t in enumerate(ts)
     ]
     y = node.apply(world, arguments)
     dtype = next(v.dtype for v in outputs if v.dtype.kind in "fc")
-    own = local.own_error(node)
+    own = task.own_error()
     rounded = tuple([Err(v, e, dtype) for v, e in zip(outputs, own if several else (own,), strict=True)])
     wrapped = tuple([Err(v, 0.0, v.dtype) if v.dtype.kind in "fc" else v for v in values])
     errors = [None if t is None else Err(t, 0.0, dtype) for t in ts]
     bounds = _pushed(ErrorWorld(dtype), node, errors, rounded if several else rounded[0], wrapped)
-    for v, t, b in zip(y if several else (y,), parts, bounds if several else (bounds,), strict=True):
+    each = zip(y if several else (y,), parts, bounds if several else (bounds,), strict=True)
+    for k, (v, t, b) in enumerate(each):
         t = np.asarray(t)
         exact = objects(np.broadcast_to(objects(world.component(v, 1)), t.shape))
         bound = (b.e if isinstance(b, Err) else 0.0) + spacing(0.0, dtype)
@@ -175,5 +179,5 @@ def _one_op(local: Local, node: Node, ts: list[Any]) -> Any:
             reason = (
                 f"the tangent that {node.name} makes, at its recorded inputs, is {worst[0]:.3g} times its bound off"
             )
-            local.wrong(node, reason, element=("tangent", worst[1]), **shown(t, exact, worst[1]))
+            local.wrong(node, (1, node.index, k), reason, element=("tangent", worst[1]), **shown(t, exact, worst[1]))
     return made
