@@ -100,6 +100,13 @@ def ties_assumed() -> Block[Any]:
     return assume("ties", [])
 
 
+def circumstances() -> tuple[Any, ...] | None:
+    """What the result of a computation depends on, beside its inputs; None where the computation also takes notes."""
+    if assumed.get("ties") is not None or assumed.get("degenerate") or assumed.get("recorded") is not None:
+        return None
+    return ctx.prec, *[bool(assumed.get(name)) for name in ("limits", "sides", "turned")]
+
+
 def _tie(a: Any, b: Any) -> bool:
     listed = assumed.get("ties")
     if listed is None or not (isinstance(a, (arb, int)) and isinstance(b, (arb, int))):

@@ -39,14 +39,15 @@ NO_JETS = (NotImplementedError, TypeError)
 _FEW = 4  # up to this many numbers move one by one, and their moves add up
 
 
-def moves(program: Program, run: Callable[[dict[int, Any]], list[Any]], count: int) -> list[Any] | None:
+def moves(program: Program, run: Callable[[dict[int, Any], int], list[Any]], count: int) -> list[Any] | None:
     """Sixteen times the move of each result, as arrays of floats; None if an op has no jets.
 
     Parameters
     ----------
     program : Program
     run : callable
-        Node -> its half units, as an object array; returns the tangents of the results.
+        Takes node -> its half units, as an object array, and the number of the move, which names it among all moves of
+        this program; returns the tangents of the results.
     count : int
         The number of random moves, one of `MOVES`; nothing new comes of more moves of few numbers.
     """
@@ -55,9 +56,9 @@ def moves(program: Program, run: Callable[[dict[int, Any]], list[Any]], count: i
     if alone and count > MOVES[0]:
         return []  # all that there is was known before
     found: list[Any] = []
-    for start in _one_by_one(units) if alone else _at_random(units, count):
+    for number, start in enumerate(_one_by_one(units) if alone else _at_random(units, count)):
         try:
-            made = [None if t is None else np.abs(to_float(objects(t))) for t in run(start)]
+            made = [None if t is None else np.abs(to_float(objects(t))) for t in run(start, number)]
         except (ArithmeticError, TooDeep):
             continue
         except NO_JETS:
@@ -132,7 +133,7 @@ def farthest(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: i
     return found
 
 
-def moves_in_floats(program: Program, run: Callable[[NoiseWorld], list[Any]]) -> list[Any]:
+def moves_in_floats(program: Program, run: Callable[[NoiseWorld], list[Any]], count: int = MOVES[-1]) -> list[Any]:
     """The same bound by runs in float64 at moved inputs, for programs with many numbers, because jets are slow there.
 
     The inputs move by many half units, so that the roundings of the runs themselves do not show. Results count where an
@@ -143,12 +144,14 @@ def moves_in_floats(program: Program, run: Callable[[NoiseWorld], list[Any]]) ->
     program : Program
     run : callable
         Computes in a world and returns a list of arrays or None.
+    count : int
+        One of `MOVES`: few or many random moves.
     """
     units = _half_units(program)
-    rng = np.random.default_rng(17)
+    rng = np.random.default_rng((17, count))
     base = run(MovedWorld({}))
     found: list[Any] = [None if b is None else np.zeros(np.shape(b)) for b in base]
-    for _ in range(_FLOAT_MOVES):
+    for _ in range(_FLOAT_MOVES[count]):
         steps = {}
         for group, half in units:
             step = _LOUDER * half * rng.choice([-1.0, 1.0], np.shape(half))
@@ -165,7 +168,7 @@ def moves_in_floats(program: Program, run: Callable[[NoiseWorld], list[Any]]) ->
     return [None if t is None else SPREADS / _LOUDER * t for t in found]
 
 
-_FLOAT_MOVES = 20
+_FLOAT_MOVES = dict(zip(MOVES, (4, 16), strict=True))
 _LOUDER, _PART = 2.0**10, 2.0**-3
 
 
@@ -217,7 +220,7 @@ def _balls(x: Any) -> Any:
     return objects(np.frompyfunc(acb if x.dtype.kind == "c" else arb, 1, 1)(np.asarray(x).astype(object)))
 
 
-def moved_gradient(oracle: Oracle, start: dict[int, Any]) -> list[Any]:
+def moved_gradient(oracle: Oracle, start: dict[int, Any], number: int | None = None) -> list[Any]:
     """The first-order move of the replayed gradient when inputs move; None where unconnected.
 
     Parameters
@@ -226,9 +229,16 @@ def moved_gradient(oracle: Oracle, start: dict[int, Any]) -> list[Any]:
         After its replay.
     start : dict
         Node -> its move.
+    number : int, optional
+        The number of the move among those that all rows of a derivative share.
     """
     world = jet_world(1)
-    env = oracle.jets(1, {i: [m] for i, m in start.items()}, range(len(oracle.program.nodes)), free=0)
+
+    def run() -> dict[int, Any]:
+        return oracle.jets(1, {i: [m] for i, m in start.items()}, range(len(oracle.program.nodes)), free=0)
+
+    shared = None if number is None else oracle.shared
+    env = run() if shared is None else shared.get(("move", number), run)
     made = gradient(oracle.program, oracle.seeds, _Moving(oracle, env))
     return [None if g is None else world.component(objects(g), 1) for g in made]
 

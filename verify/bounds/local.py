@@ -175,6 +175,8 @@ class Local:
     ----------
     gradient : list of arrays or None
         The gradient by the sweep in floats, after `run`.
+    declared : float
+        The largest error in ULP that an elementwise op declares for its value.
     """
 
     def __init__(self, program: Program, exact: dict[int, Any]) -> None:
@@ -188,6 +190,7 @@ class Local:
             for n in program.nodes
             if n.kind == "op" and n.index in exact and given.issuperset(n.inputs)
         }
+        self.declared = 0.0
         self._found: list[tuple[tuple[int, ...], Finding]] = []
         self._waiting: list[_Waiting] = []
         self._count = 0
@@ -209,6 +212,12 @@ class Local:
         for sweep in sweeps:
             self.sums(sweep)
         return self.findings
+
+    def follows(self, s: int) -> tuple[Any, float] | None:
+        """The gradient by source `s` in floats, and `declared`, if every op and rule is within its bound; else None."""
+        if self.findings or any(n.kind == "custom" for n in self.program.nodes):
+            return None
+        return self.gradient[s], self.declared
 
     def values(self) -> None:
         """Check the value or decision of each op."""
@@ -332,6 +341,9 @@ class Local:
             exact, bound = task.beside_infinities()
         else:
             exact, bound = self.at_inputs(task), task.own_error()
+            if task.node.prim.kind == "elementwise" and task.output.size:
+                ulps = bound / spacing(task.output, task.output.dtype)
+                self.declared = max(self.declared, float(np.max(ulps, initial=0.0, where=np.isfinite(ulps))))
         if exact is None:
             return
         if not task.several:

@@ -14,7 +14,7 @@ from gtape.symbolic.balls import digits, objects, radius
 from gtape.symbolic.program import Program
 from gtape.verify.causes.branches import branches_met
 from gtape.verify.judging.cost import bits_within_reach, checked_digits
-from gtape.verify.judging.examine import examine
+from gtape.verify.judging.examine import Rows
 from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.left import values_left
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
@@ -72,10 +72,11 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     report = Report(findings=recording.undecided())
     if report.findings:
         return report
+    rows = Rows()
     for k in range(1, recording.order + 1):
         below = report.checked
         for place, program, seeds, got in recording.programs(k):
-            one = examine(program, seeds, got, locally=report.checked == below)
+            one = rows.examine(program, seeds, got, locally=report.checked == below)
             recording.place(one, place, k)
             told = {(f.verdict, f.op, f.line) for f in report.findings if f.ok and f.order < k}
             one.findings = [f for f in one.findings if not f.ok or f.lost or (f.verdict, f.op, f.line) not in told]

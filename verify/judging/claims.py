@@ -13,7 +13,7 @@ from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor
 from gtape.verify.bounds.noise import coarsest
 from gtape.verify.judging.comparison import Told, Wrong
-from gtape.verify.judging.examine import Gradient, examine
+from gtape.verify.judging.examine import Gradient, Rows
 from gtape.verify.judging.left import values_left
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
 from gtape.verify.verdicts.ulp import ulps_between, widest
@@ -57,6 +57,7 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
     if report.findings:
         return report
     seen: set[Any] = set()
+    rows = Rows(Claim)
     n = len(shapes)
     for place, program, seeds, _ in recording.programs():
         if order == 1:
@@ -66,7 +67,7 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
             seen.add(place)
             row = [np.asarray(blocks[i * n + k][index]) for k in range(n)]
         row = [_in_dtype(r, t) for r, t in zip(row, recording.inputs, strict=True)]
-        one = examine(program, seeds, row, locally=False, judgement_of=Claim)
+        one = rows.examine(program, seeds, row, locally=False)
         recording.place(one, place)
         report.extend(one)
     if order > 1:

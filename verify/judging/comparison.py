@@ -83,6 +83,11 @@ class Causes:
         """The number of ops of the program, each of which may round."""
         raise NotImplementedError
 
+    def followed(self, s: int) -> tuple[Any, float] | None:
+        """The numbers of array `s` by a run whose every op is within its own bound, and the largest error in ULP that
+        an elementwise op of it declares; None without such a run."""
+        return None
+
     def declared(self) -> float:
         """The largest error that an elementwise op or partial declares, in ULP."""
         raise NotImplementedError
@@ -175,6 +180,20 @@ class Comparison:
         nearby = np.maximum(np.abs(high), self._bound("farthest", s, MOVES[-1], np.shape(moved)))
         return np.where(wild, np.minimum(moved, SPREADS * nearby), moved)
 
+    def _added(self, s: int, g: Any, off: Any, high: Any, near: Any) -> Any:
+        """The numbers that are off by no more than independent roundings of all ops, where each op was checked.
+
+        A wrong op would have shown, so that no run with noise is needed to tell what moved these numbers.
+        """
+        known = None if near.all() else self._causes.followed(s)
+        if known is None or known[0] is None:
+            return np.zeros(g.shape, np.bool_)
+        run, declared = known
+        unit = spacing(high, g.dtype)
+        with np.errstate(all="ignore"):
+            same = np.abs(widest(run) - widest(g)) <= ROUNDINGS * unit
+        return ~near & same & (off <= max(ROUNDINGS, declared) * self._many() * unit)
+
     def _array(self, s: int, e: Any, g: Any) -> None:
         dtype = g.dtype
         # Skip the digits beyond float64 for narrow dtypes, because they are far below one ULP there.
@@ -191,6 +210,8 @@ class Comparison:
         over = np.abs(high) > float(np.finfo(dtype).max) * (1 + float(np.finfo(dtype).eps) / 4)
         rounded = over & np.isinf(g) & ((dtype.kind == "c") | (np.sign(g) == np.sign(high)))
         near = near | rounded
+        added = self._added(s, g, off + rad, high, near)
+        near = near | added
         # Of a blurred number one cannot tell how many of its digits are right.
         blurred = ~near & np.isfinite(off) & (rad > (tight + off) / 4)
         self.undecided += int(blurred.sum())
@@ -207,7 +228,7 @@ class Comparison:
             moved[place] = max(moved[place], self._many() * self._causes.moved_element(s, place))
             own[place] = off[place] <= tight[place] + moved[place]
         open_ = open_ & ~own
-        told: list[Told] = []
+        told: list[Told] = [Told(added, "conditioning", _ADDED)]
         loose = moved
         if open_.any():
             for runs in (RUNS, MANY_RUNS):
@@ -229,7 +250,7 @@ class Comparison:
             many = max(ROUNDINGS, self._ask("declared")) * self._many() * spacing(high, dtype)
             added = open_ & (off <= (np.minimum(tight + loose, many) if bounded else many))
             open_ = open_ & ~added
-            told.append(Told(added, "conditioning", "the roundings of the program's ops add up, and none is magnified"))
+            told.append(Told(added, "conditioning", _ADDED))
         half = (np.finfo(dtype).nmant + 1) / 2
         finite = np.isfinite(g)
         if (open_ & finite).any():
@@ -297,6 +318,7 @@ class Comparison:
                 )  # fmt: skip
 
 
+_ADDED = "the roundings of the program's ops add up, and none is magnified"
 _CHANCE = 64.0  # factor by which all random moves may be too small for one element among many
 _FEW = 16  # elements that are moved alone
 

@@ -14,7 +14,7 @@ from gtape.recording.record import off
 from gtape.symbolic.balls import precision, sides_of_zeros
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import moved_element, moved_gradient
-from gtape.verify.bounds.local import check_locally
+from gtape.verify.bounds.local import Floats, Local, check_locally
 from gtape.verify.bounds.noise import global_bounds, noisy_gradient
 from gtape.verify.causes.advice import explain
 from gtape.verify.causes.blame import blame
@@ -25,12 +25,14 @@ from gtape.verify.judging.connected import order_of
 from gtape.verify.judging.judgement import Judgement, largest, nodes_of, to_blame
 from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.progress import shown
+from gtape.verify.oracles.backward import gradient
 from gtape.verify.oracles.certificates import Failure, certify
 from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.ulp import ROUNDINGS
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
-__all__ = ["UNSTABLE", "Gradient", "examine"]
+__all__ = ["UNSTABLE", "Gradient", "Rows", "examine"]
 
 UNSTABLE = "the rule is right, but its formula loses digits that the problem does not"
 
@@ -44,11 +46,22 @@ class Gradient(Judgement):
         Cotangent of each output.
     got, locally
         As for `Judgement`.
+    shared : Shared, optional
+        What the rows of this program have in common.
     """
 
-    def __init__(self, program: Program, seeds: list[Any], got: list[Any], *, locally: bool) -> None:
+    def __init__(
+        self,
+        program: Program,
+        seeds: list[Any],
+        got: list[Any],
+        *,
+        locally: bool,
+        shared: Shared | None = None,
+    ) -> None:
         super().__init__(program, got, locally=locally)
         self.seeds = seeds
+        self.shared = shared
 
     def oracle(self) -> Oracle:
         return Oracle(self.program, self.seeds)
@@ -92,8 +105,8 @@ class Gradient(Judgement):
     def bounds(self, runs: int) -> list[Any] | None:
         return global_bounds(self.program, self.seeds, runs)
 
-    def moving(self, oracle: Oracle, start: dict[int, Any]) -> list[Any]:
-        return moved_gradient(oracle, start)
+    def moving(self, oracle: Oracle, start: dict[int, Any], number: int) -> list[Any]:
+        return moved_gradient(oracle, start, number)
 
     def moved_element(self, s: int, place: tuple[int, ...]) -> float:
         node = self.program.nodes[self.program.sources[s][0]]
@@ -109,7 +122,18 @@ class Gradient(Judgement):
         return noisy_gradient(self.program, self.seeds, world)
 
     def local(self, exact: dict[int, Any]) -> list[Finding]:
-        return check_locally(self.program, self.seeds, exact)
+        self.checked_ops = Local(self.program, exact)
+        found = self.checked_ops.run(self.seeds)
+        if self.shared is not None and not found:
+            self.shared.ops = self.checked_ops
+        return found
+
+    def followed(self, s: int) -> tuple[Any, float] | None:
+        ops = None if self.shared is None else self.shared.ops
+        if self.checked_ops is None and ops is not None:  # the first row checked the ops; follow this one in floats
+            ops.gradient = gradient(self.program, self.seeds, Floats(self.program, ops.arrays))
+            self.checked_ops = ops
+        return super().followed(s)
 
     def suspects(self, oracle: Oracle) -> list[tuple[Cause, list[Node], Any]]:
         found = [to_blame(self.program, f) for f in check_locally(self.program, self.seeds)]
@@ -133,6 +157,7 @@ def examine(
     *,
     locally: bool = True,
     judgement_of: Callable[..., Judgement] = Gradient,
+    shared: Shared | None = None,
 ) -> Report:
     """Compare a claimed gradient of a program with the exact one.
 
@@ -146,17 +171,34 @@ def examine(
         Whether to check every op and rule by itself, too.
     judgement_of : callable
         Makes the judgement: `Gradient`, or a class made from it.
+    shared : Shared, optional
+        What the rows of this program have in common.
     """
     chunks = chunks_of(program)
     if chunks is not None:
         return _in_chunks(chunks, seeds, got, locally, judgement_of)
     with off(), quietly():
-        judgement = judgement_of(program, seeds, got, locally=locally)
+        judgement = judgement_of(program, seeds, got, locally=locally, shared=shared)
         report = judgement.examine()
         if report.verdict in ("rule", "unstable"):
             report = _on_a_cut(judgement) or report
         explain(program, report)
         return report
+
+
+class Rows:
+    """Examines rows of derivatives one after another, and keeps what the rows of one program have in common."""
+
+    def __init__(self, judgement_of: Callable[..., Judgement] = Gradient) -> None:
+        self._judgement_of = judgement_of
+        self._program: Program | None = None
+        self._shared = Shared()
+
+    def examine(self, program: Program, seeds: list[Any], got: list[Any], *, locally: bool) -> Report:
+        """As `examine`, for the next row."""
+        if program is not self._program:
+            self._program, self._shared = program, Shared()
+        return examine(program, seeds, got, locally=locally, judgement_of=self._judgement_of, shared=self._shared)
 
 
 def _in_chunks(

@@ -20,7 +20,7 @@ from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.verify.causes.advice import explain
 from gtape.verify.causes.branches import branches_met
 from gtape.verify.judging.connected import depth_of, order_of, without_idle_targets
-from gtape.verify.judging.examine import examine
+from gtape.verify.judging.examine import Rows
 from gtape.verify.judging.progress import shown
 from gtape.verify.judging.tangents import Tangent
 from gtape.verify.verdicts.collect import note
@@ -145,10 +145,11 @@ def _check(
 
     def check(report: Report) -> None:
         values = [np.asarray(program.nodes[i].output) for i in program.outputs]
+        all_rows = Rows()
         for place in places:
             seeds = [_ones_at(v, place) if c is None else c for c, v in zip(cotangents, values, strict=True)]
             rows = [None if r is None else r[place] for r in results]
-            report.extend(examine(program, seeds, rows, locally=not report.checked))
+            report.extend(all_rows.examine(program, seeds, rows, locally=not report.checked))
         report.name_sources(sources)
         report.findings += branches_met(session, sources, order_of(program))
 

@@ -15,7 +15,8 @@ from flint import acb, arb
 from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, precision, ties_assumed, to_float
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.program import Node, Program
-from gtape.verify.bounds.inputs import MOVES, farthest, moves, moves_in_floats
+from gtape.verify.bounds.inputs import farthest, moves, moves_in_floats
+from gtape.verify.bounds.local import Local
 from gtape.verify.bounds.noise import reached_from
 from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.causes.choices import choices_met
@@ -29,6 +30,7 @@ from gtape.verify.judging.connected import order_of, undecidable, unimplemented
 from gtape.verify.judging.ladder import PRECISIONS, TIES, climb, no_derivative
 from gtape.verify.oracles.certificates import Failure
 from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
 __all__ = ["Judgement", "largest", "nodes_of", "size_of", "to_blame"]
@@ -61,6 +63,8 @@ class Judgement(Causes):
     claimed = False  # True if another library made the numbers, which may follow conventions of its own at kinks
     by_source = True  # False if the numbers are one sum over all sources
     left_out: frozenset[int] = frozenset()  # the sources whose numbers are not compared
+    shared: Shared | None = None  # what the rows of a derivative have in common
+    checked_ops: Local | None = None  # the checks of single ops, where a mode has them
 
     def __init__(self, program: Program, got: list[Any], *, locally: bool = True) -> None:
         self.program, self.got, self.locally = program, got, locally
@@ -90,8 +94,8 @@ class Judgement(Causes):
         """The findings for certificates that failed."""
         raise NotImplementedError
 
-    def moving(self, oracle: Oracle, start: dict[int, Any]) -> list[Any]:
-        """The first-order move of the exact derivative when inputs move, as node -> move."""
+    def moving(self, oracle: Oracle, start: dict[int, Any], number: int) -> list[Any]:
+        """The first-order move of the exact derivative when inputs move, as node -> move; each move has a number."""
         raise NotImplementedError
 
     def nudged(self, world: Any) -> list[Any]:
@@ -115,16 +119,19 @@ class Judgement(Causes):
     def moved(self, count: int) -> list[Any]:
         oracle, made = self._oracle(), None
         if size_of(self.program) <= _MANY:
-            made = moves(self.program, lambda start: self.moving(oracle, start), count)
+            made = moves(self.program, lambda start, number: self.moving(oracle, start, number), count)
         if made is not None:
             return made
-        return moves_in_floats(self.program, self.nudged) if count == MOVES[0] else []
+        return moves_in_floats(self.program, self.nudged, count)
 
     def farthest(self, count: int) -> list[Any]:
         return farthest(self._oracle(), self.derivative, count)
 
     def flipped(self) -> list[tuple[Cause, list[Any]]]:
         return other_branches(self.program, self._oracle(), self.derivative)
+
+    def followed(self, s: int) -> tuple[Any, float] | None:
+        return None if self.checked_ops is None else self.checked_ops.follows(s)
 
     def roundings(self) -> int:
         return sum(n.kind == "op" for n in self.program.nodes)
@@ -232,7 +239,8 @@ class Judgement(Causes):
         """The whole check at the precision in force; raises ArithmeticError if the precision does not decide."""
         program, order = self.program, self.order
         oracle = self.last = self.oracle()
-        oracle.evaluate()
+        oracle.shared = self.shared
+        oracle.evaluate_once()
         exact, failures = self.certified(oracle, report)
         if degenerate and (failures or self.depends_on_bases(oracle)):
             report.findings = [no_derivative(degenerate, order)]
@@ -247,6 +255,7 @@ class Judgement(Causes):
         if met:
             sides = Sides(program, self.oracle, self.beside)
             met, exact, got = as_a_whole(sides, exact, got, met, order, claimed=self.claimed)
+        local = self.local(oracle.env) if self.locally else ()
         compared = Comparison(order, self)
         compared.numbers([None if s in self.left_out else e for s, e in enumerate(exact)], got)
         if compared.undecided:
@@ -260,7 +269,7 @@ class Judgement(Causes):
             reason = f"rounding decided {node.name} otherwise than the exact values do"
             findings.append(Finding("conditioning", order=order, at=node, reason=reason))
         findings += met
-        for f in self.local(oracle.env) if self.locally else ():
+        for f in local:
             f.order = order
             findings.append(f)
         report.findings = findings

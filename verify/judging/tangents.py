@@ -84,7 +84,7 @@ class Tangent(Judgement):
     def nudged(self, world: Any) -> list[Any]:
         return [noisy_tangent(self.program, self.tangents, world)]
 
-    def moving(self, oracle: Oracle, start: dict[int, Any]) -> list[Any]:
+    def moving(self, oracle: Oracle, start: dict[int, Any], number: int) -> list[Any]:
         return [moved_tangent(oracle, start, self.directions(), self.only)]
 
     def size(self) -> float:

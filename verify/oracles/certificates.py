@@ -13,6 +13,7 @@ from gtape.symbolic.balls import objects
 from gtape.symbolic.program import GradMark, Node
 from gtape.verify.oracles.enclosures import (
     BALLS,
+    bands,
     directions,
     disagreement,
     inner,
@@ -23,6 +24,7 @@ from gtape.verify.oracles.enclosures import (
     turned,
 )
 from gtape.verify.oracles.oracle import Oracle, TooDeep
+from gtape.verify.oracles.replay import Shared
 
 __all__ = ["Failure", "certify", "certify_marks", "directions_of", "faulty_rules"]
 
@@ -37,39 +39,60 @@ class Failure(NamedTuple):
 
 
 def certify(oracle: Oracle, gradients: list[Any]) -> list[Failure]:
-    """Compare the replayed gradient with the jets of the mirrors in a random direction."""
-    program = oracle.program
-    tangents: dict[int, list[Any]] = {}
-    total = arb(0)
-    scale = arb(0)
-    for nodes, g in zip(program.sources, gradients, strict=True):
-        if not nodes or not is_floating(program.nodes[nodes[0]].output):
-            continue
-        # Unconnected sources move, too, because the mirrors must find no derivative by them, either.
-        u = directions_of(program.nodes[nodes[0]], oracle.rng)
-        for i in nodes:  # a source given twice moves along the sum of both directions
-            tangents[i] = [u if i not in tangents else tangents[i][0] + u]
-        if g is None:
-            continue
-        total = total + inner(u, g)
-        scale = scale + magnitude(u, g)
-    only = program.ancestors(program.outputs)
-    env = oracle.jets(1, tangents, only, None, (program.session,))
-    world = jet_world(1)
-    along, through = oracle.through_declared(env, only)
-    scale = scale + through
-    for i, c in zip(program.outputs, oracle.seeds, strict=True):
-        if c is not None:
-            c = np.broadcast_to(objects(BALLS.lift(np.asarray(c))), program.nodes[i].shape)
-            along = along + inner(c, world.component(env[i], 1))
-            scale = scale + magnitude(c, world.component(env[i], 1))
-    failures = []
-    error = disagreement(total, along, scale)
-    if error:
-        failures.append(Failure("replay", None, error))
-    failures += certify_marks(oracle, 1, tangents, env, only, sessions=(program.session,))
-    failures += certify_unfollowed(oracle)
-    return failures
+    """Compare the replayed gradient with the jets of the mirrors in a random direction.
+
+    Rows of one derivative share the direction, its jets, and the certificates of inner gradients.
+    """
+    shared = oracle.shared or Shared()
+    sizes = b"".join([b"" if g is None else bands(g).tobytes() for g in gradients])
+    along = shared.get(("certificate", sizes if any(sizes) else b""), lambda: _Certificate(oracle, gradients))
+    failure = along.compared(oracle, gradients)
+    return ([failure] if failure else []) + along.failures
+
+
+class _Certificate:
+    """The jets of a program in one random direction, and the certificates of its inner gradients.
+
+    Attributes
+    ----------
+    failures : list of Failure
+        Those of inner gradients.
+    """
+
+    def __init__(self, oracle: Oracle, gradients: list[Any]) -> None:
+        program = oracle.program
+        self.ways: list[Any] = []
+        tangents: dict[int, list[Any]] = {}
+        for nodes, g in zip(program.sources, gradients, strict=True):
+            self.ways.append(None)
+            if not nodes or not is_floating(program.nodes[nodes[0]].output):
+                continue
+            # Unconnected sources move, too, because the mirrors must find no derivative by them, either.
+            u = self.ways[-1] = directions_of(program.nodes[nodes[0]], oracle.rng, g)
+            for i in nodes:  # a source given twice moves along the sum of both directions
+                tangents[i] = [u if i not in tangents else objects(tangents[i][0] + u)]
+        self.only = program.ancestors(program.outputs)
+        self.env = oracle.jets(1, tangents, self.only, None, (program.session,))
+        self.failures = certify_marks(oracle, 1, tangents, self.env, self.only, sessions=(program.session,))
+        self.failures += certify_unfollowed(oracle)
+
+    def compared(self, oracle: Oracle, gradients: list[Any]) -> Failure | None:
+        """The failure of one gradient, if any."""
+        program = oracle.program
+        total, scale = arb(0), arb(0)
+        for u, g in zip(self.ways, gradients, strict=True):
+            if u is not None and g is not None:
+                total, scale = total + inner(u, g), scale + magnitude(u, g)
+        world = jet_world(1)
+        along, through = oracle.through_declared(self.env, self.only)
+        scale = scale + through
+        for i, c in zip(program.outputs, oracle.seeds, strict=True):
+            if c is not None:
+                c = np.broadcast_to(objects(BALLS.lift(np.asarray(c))), program.nodes[i].shape)
+                along = along + inner(c, world.component(self.env[i], 1))
+                scale = scale + magnitude(c, world.component(self.env[i], 1))
+        error = disagreement(total, along, scale)
+        return Failure("replay", None, error) if error else None
 
 
 def certify_unfollowed(oracle: Oracle) -> list[Failure]:
@@ -138,7 +161,7 @@ def _one_direction_more(
     moving: dict[int, Any] = {}
     extended = {i: [*t, None] for i, t in tangents.items()}
     for member in members:
-        u = directional[member.index] = directions_of(member, oracle.rng)
+        u = directional[member.index] = directions_of(member, oracle.rng, oracle.env[member.index])
         for s in _sources_of(member):
             old = extended.get(s, [None] * (k + 1))
             moving[s] = moving[s] + u if s in moving else u
@@ -216,7 +239,7 @@ def certify_rule(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure
         if c is None or not node.prim.connected(a):
             arguments.append(x)
             continue
-        u = directions_of(oracle.program.nodes[j], oracle.rng)
+        u = directions_of(oracle.program.nodes[j], oracle.rng, c)
         total = total + inner(u, c)
         scale = scale + magnitude(u, c)
         arguments.append(world.jet(x, u))
@@ -247,9 +270,9 @@ def faulty_rules(oracle: Oracle) -> list[Failure]:
     return list(found.values())
 
 
-def directions_of(node: Node, rng: Any) -> Any:
-    """A random direction in which the value of a node moves."""
-    return directions(node.shape, rng, complex=is_complex(node.output))
+def directions_of(node: Node, rng: Any, slope: Any = None) -> Any:
+    """A random direction in which the value of a node moves, scaled by the slopes along it if they are given."""
+    return directions(node.shape, rng, complex=is_complex(node.output), like=slope)
 
 
 def _sources_of(node: Node) -> list[int]:

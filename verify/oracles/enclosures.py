@@ -15,7 +15,7 @@ from gtape.symbolic.balls import objects, to_float
 from gtape.symbolic.worlds import BallWorld, JetWorld
 
 __all__ = [
-    "BALLS", "directions", "disagreement", "inner", "is_complex", "is_floating", "jet_world", "magnitude",
+    "BALLS", "bands", "directions", "disagreement", "inner", "is_complex", "is_floating", "jet_world", "magnitude",
     "plus", "turned", "zeros",
 ]  # fmt: skip
 
@@ -65,14 +65,38 @@ def magnitude(a: Any, b: Any) -> arb:
     return total
 
 
-def directions(shape: tuple[int, ...], rng: Any, *, complex: bool = False) -> Any:
-    """Random nonzero integers, exact in every world; complex directions have such integers as both parts."""
+def directions(shape: tuple[int, ...], rng: Any, *, complex: bool = False, like: Any = None) -> Any:
+    """Random nonzero integers of 62 bits, exact in every world; complex directions have such integers as both parts.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    rng : numpy Generator
+    like : array of enclosures, optional
+        The derivative along each direction, roughly. Directions are then divided by powers of two near these numbers,
+        so that each contributes as much to a sum: a sum at 200 bits would otherwise hide what is 2**-200 of it.
+    """
     if complex:
-        return objects(_JOIN(directions(shape, rng), directions(shape, rng)))
-    n = rng.integers(1, 2**12, size=shape) * rng.choice([-1, 1], size=shape)
-    return np.asarray(n).astype(object)
+        return objects(_JOIN(directions(shape, rng, like=like), directions(shape, rng, like=like)))
+    n = rng.integers(2**61, 2**62, size=shape) * rng.choice([-1, 1], size=shape)
+    made = np.asarray(n).astype(object)
+    if like is None:
+        return made
+    found = np.broadcast_to(bands(like), shape)
+    if not found.any():
+        return made
+    powers = {band: arb(2) ** int(-_BAND * band) for band in np.unique(found).tolist()}
+    return objects(np.frompyfunc(lambda m, band: m * powers[band] if band else m, 2, 1)(made, found))
 
 
+def bands(x: Any) -> Any:
+    """The order of magnitude of each number, in steps of `_BAND` binary orders; 0 for zeros and what is not finite."""
+    with np.errstate(all="ignore"):
+        size = np.abs(to_float(objects(x)))
+        return np.where(np.isfinite(size) & (size != 0), np.rint(np.frexp(size)[1] / _BAND), 0).astype(np.int64)
+
+
+_BAND = 64  # binary orders of magnitude that may share one scale
 _JOIN = np.frompyfunc(acb, 2, 1)
 
 

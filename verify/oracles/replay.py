@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,13 +12,34 @@ from flint import arb
 
 from gtape.base.deadline import tick
 from gtape.engine.rules import PartialOutputs
-from gtape.symbolic.balls import Undecided, finite_ball, objects, to_float
+from gtape.symbolic.balls import Undecided, circumstances, finite_ball, objects, to_float
 from gtape.symbolic.program import GradMark, Node, Program
 from gtape.verify.oracles.backward import Algebra, backward, by_rule, gradient, kept_off
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, plus, turned, zeros
 from gtape.verify.verdicts.ulp import spacing, widest
 
-__all__ = ["Misshapen", "Replay", "decided_anew", "is_step", "longest_sum"]
+__all__ = ["Misshapen", "Replay", "Shared", "decided_anew", "is_step", "longest_sum", "seed_of"]
+
+
+class Shared:
+    """What the rows of one derivative have in common: exact values and jets, which depend on no cotangent."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Any, Any] = {}
+        self.ops: Any = None  # the checks of all ops and rules, if each was within its bound
+
+    def get(self, name: Any, make: Callable[[], Any]) -> Any:
+        """The result of `make`, which is called once for each precision, and again wherever it takes notes."""
+        state = circumstances()
+        if state is None:
+            return make()
+        key = name, state
+        if key not in self._kept:
+            made = make()
+            if circumstances() != state:
+                return made
+            self._kept[key] = made
+        return self._kept[key]
 
 
 class Misshapen(Exception):
@@ -80,7 +103,21 @@ class Replay:
         self.read: dict[int, list[Any]] = {}
         self.switched = False  # whether a cotangent of 0 met a partial that is not finite
         self._unfollowed: dict[int, bool] = {}
-        self.rng = np.random.default_rng(20260111)
+        self.rng = np.random.default_rng(seed_of(program))
+        self.shared: Shared | None = None
+
+    def evaluate_once(self) -> None:
+        """As `evaluate`, with the values of an earlier row."""
+        if self.shared is None:
+            self.evaluate()
+            return
+
+        def make() -> Any:
+            self.evaluate()
+            return self.env, self.flips
+
+        env, flips = self.shared.get("values", make)
+        self.env, self.flips = dict(env), list(flips)
 
     def evaluate(self, only: Iterable[int] | None = None) -> None:
         """The exact value of every node, or of some in order; conditions and indices as recorded."""
@@ -238,6 +275,19 @@ class Replay:
         return sub.step(BALLS, n, env)
 
 
+def seed_of(program: Program) -> int:
+    """A seed for random directions from the numbers of a program, so that no program's gradient is always orthogonal
+    to them."""
+    digest = hashlib.blake2b(digest_size=8)
+    ends = [i for nodes in program.sources for i in nodes] + list(program.outputs)
+    for i in [*ends, *range(0, len(program.nodes), 1 + len(program.nodes) // 64)]:
+        node = program.nodes[i]
+        digest.update(node.name.encode())
+        for v in node.output if isinstance(node.output, tuple) else (node.output,):
+            digest.update(np.asarray(v).ravel()[:64].tobytes())
+    return int.from_bytes(digest.digest(), "big")
+
+
 def is_step(node: Node) -> bool:
     """True if an op is a step function: a float result with jumps and without a derivative."""
     prim = node.prim
@@ -262,7 +312,8 @@ def decided_anew(node: Node, arguments: list[Any]) -> Any:
 def longest_sum(node: Node, shape: tuple[int, ...]) -> int:
     """The number of terms that a rule may sum: the repeats by broadcasting, or the longest axis."""
     if node.prim.kind == "elementwise":
-        return max(1, int(np.prod(node.shape)) // max(1, int(np.prod(shape))))
+        out = node.shape
+        return 1 if out == shape else max(1, math.prod(out) // max(1, math.prod(shape)))
     shapes = [shape, *([np.shape(v) for v in node.output] if isinstance(node.output, tuple) else [node.shape])]
     return max(max(s, default=1) for s in shapes)
 

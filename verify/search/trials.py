@@ -20,7 +20,7 @@ from gtape.tapes.forward import ForwardAccumulator
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
-from gtape.verify.judging.examine import examine
+from gtape.verify.judging.examine import Rows, examine
 from gtape.verify.verdicts.collect import collecting
 from gtape.verify.verdicts.verdict import Report
 
@@ -179,7 +179,7 @@ def _first(
     with GradientTape(persistent=True, verify=True) as tape:
         tape.watch(s)
         ys = _call(prim, [x + s * moving[id(x)] if id(x) in moving else x for x in tensors], params)
-    report = Report()
+    report, rows = Report(), Rows()
     for y, t in zip(ys, pushed, strict=True):
         if t is None or y._record is None:
             continue
@@ -191,7 +191,7 @@ def _first(
             for g, part in parts:
                 seed = np.zeros_like(value)
                 seed[index] = g
-                report.extend(examine(program, [seed], [part[index]], locally=False))
+                report.extend(rows.examine(program, [seed], [part[index]], locally=False))
     return report
 
 
