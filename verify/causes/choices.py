@@ -48,15 +48,12 @@ def choices_met(program: Program, oracle: Oracle, order: int, derivative: Deriva
     list of Finding
         Empty if the other side is not finite, because such a decision guards the end of a domain.
     """
-    targets = [t for n in program.nodes if n.mark is not None for t in n.mark.targets]
-    reached, moving = set(program.ancestors([*program.outputs, *targets])), varying(program)
-    suspects = [
-        n
-        for n in program.nodes
-        if n.index in reached and n.index in moving and n not in oracle.flips and _may_be_tied(program, n, oracle)
-    ]
+    suspects = [n for n in program.nodes if _may_be_tied(program, n, oracle)]
     if not suspects:
         return []
+    targets = [t for n in program.nodes if n.mark is not None for t in n.mark.targets]
+    reached, moving = set(program.ancestors([*program.outputs, *targets])), varying(program)
+    suspects = [n for n in suspects if n.index in reached and n.index in moving and n not in oracle.flips]
     tied = _tied(program, oracle, suspects)
     if not tied:
         return []

@@ -57,7 +57,7 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
     if report.findings:
         return report
     seen: set[Any] = set()
-    rows = Rows(Claim)
+    rows = Rows(Claim, plain=False)
     n = len(shapes)
     for place, program, seeds, _ in recording.programs():
         if order == 1:

@@ -24,6 +24,7 @@ from gtape.verify.judging.chunks import Chunks, chunks_of
 from gtape.verify.judging.connected import order_of
 from gtape.verify.judging.judgement import Judgement, largest, nodes_of, to_blame
 from gtape.verify.judging.ladder import PRECISIONS, climb
+from gtape.verify.judging.plain import Plain, rows_apart
 from gtape.verify.judging.progress import shown
 from gtape.verify.oracles.backward import gradient
 from gtape.verify.oracles.certificates import Failure, certify
@@ -187,18 +188,63 @@ def examine(
 
 
 class Rows:
-    """Examines rows of derivatives one after another, and keeps what the rows of one program have in common."""
+    """Examines rows of derivatives one after another, and keeps what the rows of one program have in common.
 
-    def __init__(self, judgement_of: Callable[..., Judgement] = Gradient) -> None:
+    Parameters
+    ----------
+    judgement_of : callable
+        Makes the judgement.
+    plain : bool
+        Whether the numbers are gtape's own, so that a plain tape must return the same.
+    """
+
+    def __init__(self, judgement_of: Callable[..., Judgement] = Gradient, *, plain: bool = True) -> None:
         self._judgement_of = judgement_of
+        self._compares = plain
         self._program: Program | None = None
         self._shared = Shared()
+        self._plain: Plain | None = None
 
     def examine(self, program: Program, seeds: list[Any], got: list[Any], *, locally: bool) -> Report:
         """As `examine`, for the next row."""
-        if program is not self._program:
+        new = program is not self._program
+        if new:
             self._program, self._shared = program, Shared()
-        return examine(program, seeds, got, locally=locally, judgement_of=self._judgement_of, shared=self._shared)
+            self._plain = Plain(program) if self._compares else None
+        judged = self._judge(seeds, got, locally=locally)
+        if self._plain is None or not judged.ok:
+            return judged
+        plain = self._plain.row(seeds)
+        if plain is not None:
+            judged.findings += self._apart(seeds, plain, got)
+        for row in rows_apart(program) if new and locally and judged.ok else ():
+            judged.findings += self._apart(*row)
+            if not judged.ok:
+                break
+        return judged
+
+    def _apart(self, seeds: list[Any], plain: list[Any], got: list[Any]) -> list[Finding]:
+        """A finding if the numbers of a plain tape are wrong, and those of the check are right."""
+        plain = [None if q is None else p for p, q in zip(plain, got, strict=True)]
+        if _same(plain, got):
+            return []
+        wrong = [f for f in self._judge(seeds, plain, locally=False).findings if not f.ok]
+        if not wrong or not self._judge(seeds, got, locally=False).ok:
+            return []
+        f = wrong[0]
+        reason = "a plain tape returns this number, and a tape under a check the exact one: a fault of gtape itself"
+        found = Finding("rule", order=f.order, element=f.element, got=f.got, exact=f.exact, ulps=f.ulps, reason=reason)
+        found.without_witness = "no single op is wrong"
+        return [found]
+
+    def _judge(self, seeds: list[Any], got: list[Any], *, locally: bool) -> Report:
+        assert self._program is not None
+        return examine(self._program, seeds, got, locally=locally, judgement_of=self._judgement_of, shared=self._shared)
+
+
+def _same(a: list[Any], b: list[Any]) -> bool:
+    """True if two gradients agree bit for bit, where both have numbers."""
+    return all(p is None or q is None or np.array_equal(p, q, equal_nan=True) for p, q in zip(a, b, strict=True))
 
 
 def _in_chunks(

@@ -20,7 +20,7 @@ from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor
 from gtape.verify.judging.connected import unimplemented
 from gtape.verify.verdicts.verdict import Finding, Report
 
-__all__ = ["Recording", "checked_order", "refuse_complex_jacobian"]
+__all__ = ["Recording", "checked_order", "raw", "refuse_complex_jacobian"]
 
 
 class _TracingTape(GradientTape):
@@ -126,7 +126,7 @@ class Recording:
         if order == 1 or self.order == 1:
             got = self.tape.gradient(level, self.inputs)
             program = build([(t._record, t._value) for t in level], self.inputs)
-            yield (), program, [np.ones(t._layout.shape, t._layout.dtype) for t in level], [_raw(g) for g in got]
+            yield (), program, [np.ones(t._layout.shape, t._layout.dtype) for t in level], [raw(g) for g in got]
             return
         for i, t in enumerate(level):
             if t is None or t._record is None:
@@ -139,7 +139,7 @@ class Recording:
             for index in np.ndindex(*t._layout.shape):
                 seed = np.zeros(t._layout.shape, t._layout.dtype)
                 seed[index] = 1
-                yield (i, index), program, [seed], [None if r is None else np.asarray(_raw(r))[index] for r in rows]
+                yield (i, index), program, [seed], [None if r is None else np.asarray(raw(r))[index] for r in rows]
 
     def _complex_rows(self, i: int, t: Tensor, program: Program) -> Any:
         """Yield the gradients of real and imaginary part of each element, because no complex Jacobian exists."""
@@ -148,7 +148,7 @@ class Recording:
                 seed = np.zeros(t._layout.shape, t._layout.dtype)
                 seed[index] = weight
                 got = self.tape.gradient(t, self.inputs, output_gradients=convert_to_tensor(seed))
-                yield (i, index), program, [np.conj(seed)], [_raw(g) for g in got]
+                yield (i, index), program, [np.conj(seed)], [raw(g) for g in got]
 
     def place(self, report: Report, place: tuple[Any, ...], order: int | None = None) -> None:
         """Add order and row of a higher derivative to the findings; `place` comes from `programs`."""
@@ -218,7 +218,8 @@ def _nested(blocks: list[Any], n: int, order: int) -> Any:
     return tuple(_nested(blocks[i * size : (i + 1) * size], n, order - 1) for i in range(n))
 
 
-def _raw(g: Any) -> Any:
+def raw(g: Any) -> Any:
+    """A gradient as an array; None for None."""
     if g is None:
         return None
     return np.asarray(g._as_tensor()._value if not isinstance(g, Tensor) else g._value)

@@ -171,17 +171,20 @@ class Replay:
     def used(self) -> dict[tuple[str, int], int]:
         """(op, argument) -> length of its longest sum, for every rule that took part."""
         found: dict[tuple[str, int], int] = {}
+        nodes = self.program.nodes
 
         def add(node: Node, a: int) -> None:
             key = (node.name, a)
-            found[key] = max(found.get(key, 1), longest_sum(node, self.program.nodes[node.inputs[a]].shape))
+            found[key] = max(found.get(key, 1), longest_sum(node, nodes[node.inputs[a]].shape))
 
-        nodes = self.program.nodes
         for i, (_, made) in self.made.items():
-            if nodes[i].kind == "op":
-                for a, c in zip(nodes[i].active, made, strict=True):
-                    if c is not None and any(e != 0 for e in objects(c).ravel().tolist()):
-                        add(nodes[i], a)
+            node = nodes[i]
+            if node.kind == "op":
+                for a, c in zip(node.active, made, strict=True):
+                    if c is None or ((node.name, a) in found and node.prim.kind == "elementwise" and not np.ndim(c)):
+                        continue  # nothing new
+                    if any(e != 0 for e in objects(c).ravel().tolist()):
+                        add(node, a)
         marked = {t for n in nodes if n.mark is not None for t in n.mark.targets}
         for i in self.program.ancestors(marked):
             if nodes[i].kind == "op":

@@ -179,7 +179,7 @@ def _first(
     with GradientTape(persistent=True, verify=True) as tape:
         tape.watch(s)
         ys = _call(prim, [x + s * moving[id(x)] if id(x) in moving else x for x in tensors], params)
-    report, rows = Report(), Rows()
+    report, rows = Report(), Rows(plain=False)
     for y, t in zip(ys, pushed, strict=True):
         if t is None or y._record is None:
             continue

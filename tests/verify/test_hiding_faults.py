@@ -1,0 +1,105 @@
+"""Faults that could hide: from a fixed direction, behind large numbers, in later rows, in decisions."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.declare.primitives import REGISTRY
+from gtape.symbolic.balls import precision
+from gtape.symbolic.tracing import trace
+from gtape.verify import check
+from gtape.verify.oracles.certificates import directions_of
+from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.programs.mutants import planted, scaled
+
+
+def _far_left(xp: Any, value: Any, rule: Any, args: Any, argument: int) -> Any:
+    """A rule that is wrong for arguments beneath -100 only."""
+    v = value()
+    return xp.where(xp.less(args[1], -100), v * 3 / 2, v)
+
+
+@pytest.mark.parametrize("tail", [-220.0, -650.0])
+def test_a_fault_in_a_tail_shows_beside_ordinary_numbers(tail: float) -> None:
+    x = np.array([tail, 0.3, 1.0])
+    assert check(lambda x: tf.reduce_sum(tf.sigmoid(x)), x).ok
+    with planted("sigmoid", 0, _far_left):
+        together = check(lambda x: tf.reduce_sum(tf.sigmoid(x)), x)
+        apart = check(lambda x, y: tf.sigmoid(x) + tf.reduce_sum(tf.sigmoid(y)), x[0], x[1:])
+    assert together.verdict == apart.verdict == "rule"
+    assert together.findings[0].op == apart.findings[0].op == "sigmoid"
+
+
+def test_directions_follow_the_program() -> None:
+    found = set()
+    for x in ([1.0, 2.0, 3.0], [1.0, 2.0, 3.5], [2.0, 1.0, 3.0]):
+        program = trace(lambda x: tf.reduce_sum(x * x), tf.constant(x, tf.float64))
+        with precision(200):
+            oracle = Oracle(program, [np.ones(())])
+            (leaf,) = program.sources[0]
+            found.add(tuple(map(str, directions_of(program.nodes[leaf], oracle.rng))))
+    assert len(found) == 3
+
+
+def test_no_gradient_is_orthogonal_to_the_directions_of_its_program() -> None:
+    rng = np.random.default_rng(3)
+    with planted("multiply", 0, scaled(1.5)):
+        for _ in range(20):
+            x, c = rng.integers(-5, 6, 3).astype(float), rng.integers(1, 9, 3).astype(float)
+            assert not check(lambda x, c=c: tf.reduce_sum(x * c), x).ok
+
+
+def _second_row_only(xp: Any, value: Any, rule: Any, args: Any, argument: int) -> Any:
+    """A kernel of a rule that is wrong where the second cotangent is not 0."""
+    v = value()
+    return v * np.array([1.0, 1.0 + 1e-9, 1.0]) if isinstance(v, np.ndarray) and v.shape == (3,) else v
+
+
+def test_a_fault_shows_that_the_first_row_does_not_reach() -> None:
+    def f(x: Any) -> Any:
+        return tf.exp(x) * x
+
+    x = np.array([0.3, 0.7, -1.2])
+    assert check(f, x, order=2).ok
+    with planted("exp", 0, _second_row_only, worlds="floats"):
+        assert not check(f, x, order=2).ok
+
+
+@contextlib.contextmanager
+def kernel(name: str, wrong: Any) -> Iterator[None]:
+    """Replace the kernel of a primitive inside a block."""
+    prim = REGISTRY[name]
+    right, scalar = prim.kernel, prim.scalar
+    prim.kernel, prim.scalar = wrong, None
+    try:
+        yield
+    finally:
+        prim.kernel, prim.scalar = right, scalar
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "f"),
+    [
+        ("floor", np.rint, lambda x: x * tf.floor(x)),
+        ("ceil", np.floor, lambda x: x * tf.math.ceil(x)),
+        ("rint", np.floor, lambda x: x * tf.math.rint(x)),
+        (
+            "cast",
+            lambda x, dtype: np.rint(x).astype(dtype),
+            lambda x: x * tf.cast(tf.cast(x, tf.int32), tf.float64),
+        ),
+    ],
+)
+def test_a_wrong_step_is_decided_at_its_recorded_inputs(name: str, wrong: Any, f: Any) -> None:
+    x = np.array([0.9, 2.25, 4.86])
+    assert check(f, x).ok
+    with kernel(name, wrong):
+        report = check(f, x)
+    assert report.verdict == "rule"
+    assert report.findings[0].op == name

@@ -1,0 +1,91 @@
+"""`check` compares the numbers that a plain tape returns, so that faults in its own sweeps show."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.engine import diagonal_start, sweep
+from gtape.verify import check
+
+POINT = np.array([0.3, 0.7, -1.2])
+
+
+def smooth(x: Any) -> Any:
+    return tf.reduce_sum(tf.tanh(x) * x * x + tf.sin(x))
+
+
+def replace_everywhere(monkeypatch: pytest.MonkeyPatch, name: str, right: Any, wrong: Any) -> None:
+    """Replace a function in each module of gtape that holds it."""
+    for module in list(sys.modules.values()):
+        if getattr(module, "__name__", "").startswith("gtape") and module.__dict__.get(name) is right:
+            monkeypatch.setattr(module, name, wrong)
+
+
+def test_a_fault_in_the_short_sweep_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = sweep.short_sweep
+
+    def wrong(*args: Any, **params: Any) -> list[Any]:
+        return [None if g is None else g * (1 + 1e-9) for g in right(*args, **params)]
+
+    replace_everywhere(monkeypatch, "short_sweep", right, wrong)
+    report = check(smooth, POINT)
+    assert report.verdict == "rule"
+    assert "a plain tape returns this number" in report.findings[0].reason
+
+
+def test_a_sum_that_the_short_sweep_forgets_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = sweep.short_sweep
+
+    def wrong(seeds: Any, sources: Any, **params: Any) -> list[Any]:
+        found = right(seeds, sources, **params)
+        return [None if g is None else np.where(np.arange(3) == 1, 0.0, g) for g in found]
+
+    replace_everywhere(monkeypatch, "short_sweep", right, wrong)
+    assert not check(smooth, POINT).ok
+
+
+def test_a_fault_in_the_diagonal_start_of_a_jacobian_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def many(x: Any) -> Any:
+        return tf.tanh(x) * x
+
+    assert check(many, POINT).ok
+    right = diagonal_start.dense
+
+    def wrong(d: Any) -> Any:
+        return right(d * (1 + 1e-9))
+
+    replace_everywhere(monkeypatch, "dense", right, wrong)
+    report = check(many, POINT)
+    assert report.verdict == "rule"
+    assert "a plain tape returns this number" in report.findings[0].reason
+
+
+def test_the_function_itself_runs_once() -> None:
+    calls = []
+
+    def f(x: Any) -> Any:
+        calls.append(1)
+        return smooth(x)
+
+    assert check(f, POINT, order=2).ok
+    assert len(calls) == 1
+
+
+def test_a_fault_in_the_short_sweep_is_found_under_the_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = sweep.short_sweep
+
+    def wrong(*args: Any, **params: Any) -> list[Any]:
+        return [None if g is None else g * (1 + 1e-9) for g in right(*args, **params)]
+
+    replace_everywhere(monkeypatch, "short_sweep", right, wrong)
+    x = tf.constant(POINT)
+    with tf.GradientTape(verify=True) as tape:
+        tape.watch(x)
+        y = smooth(x)
+    with pytest.raises(tf.errors.VerificationError, match="a plain tape returns this number"):
+        tape.gradient(y, x)
