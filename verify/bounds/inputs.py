@@ -32,8 +32,9 @@ from gtape.verify.verdicts.ulp import spacing, widest
 
 __all__ = ["MOVES", "farthest", "moved_element", "moved_gradient", "moved_tangent", "moves", "moves_in_floats"]
 
-# Numbers of random moves of many inputs. All of a few moves may cancel by chance, so that more follow if needed.
-MOVES = (2, 6)
+# Numbers of random moves of many inputs. All of a few moves may cancel by chance, so that more follow if needed. The
+# first is in floats, which are quicker than jets for arrays.
+MOVES = (1, 2, 6)
 # A rule may pass on what it has no derivative by, such as the order of a zeta function.
 NO_JETS = (NotImplementedError, TypeError)
 _FEW = 4  # up to this many numbers move one by one, and their moves add up
@@ -53,7 +54,7 @@ def moves(program: Program, run: Callable[[dict[int, Any], int], list[Any]], cou
     """
     units = _half_units(program)
     alone = sum(np.count_nonzero(u) for _, u in units) <= _FEW
-    if alone and count > MOVES[0]:
+    if alone and count > MOVES[1]:
         return []  # all that there is was known before
     found: list[Any] = []
     for number, start in enumerate(_one_by_one(units) if alone else _at_random(units, count)):
@@ -168,7 +169,7 @@ def moves_in_floats(program: Program, run: Callable[[NoiseWorld], list[Any]], co
     return [None if t is None else SPREADS / _LOUDER * t for t in found]
 
 
-_FLOAT_MOVES = dict(zip(MOVES, (4, 16), strict=True))
+_FLOAT_MOVES = dict(zip(MOVES, (2, 4, 16), strict=True))
 _LOUDER, _PART = 2.0**10, 2.0**-3
 
 

@@ -8,6 +8,7 @@ scalars would otherwise spend its time between NumPy calls.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -22,8 +23,8 @@ from gtape.verify.bounds.bounds import local_error
 from gtape.verify.bounds.running_error import Err, ErrorWorld, Independent
 from gtape.verify.oracles.backward import Algebra, by_rule, by_user, gradient, kept_off
 from gtape.verify.oracles.enclosures import BALLS, is_floating
-from gtape.verify.oracles.replay import is_step
-from gtape.verify.verdicts.ulp import spacing, ulps_between, widest
+from gtape.verify.oracles.replay import is_step, longest_sum
+from gtape.verify.verdicts.ulp import ROUNDINGS, spacing, ulps_between, widest
 from gtape.verify.verdicts.verdict import Finding
 
 __all__ = ["Floats", "Local", "check_locally", "excess", "finite", "shown"]
@@ -191,7 +192,7 @@ class Local:
             for n in program.nodes
             if n.kind == "op" and n.index in exact and given.issuperset(n.inputs) and not is_step(n)
         }
-        self.declared = 0.0
+        self.declared, self._added = 0.0, 0.0
         self._found: list[tuple[tuple[int, ...], Finding]] = []
         self._waiting: list[_Waiting] = []
         self._count = 0
@@ -215,10 +216,17 @@ class Local:
         return self.findings
 
     def follows(self, s: int) -> tuple[Any, float] | None:
-        """The gradient by source `s` in floats, and `declared`, if every op and rule is within its bound; else None."""
+        """The gradient by source `s` in floats, if every op and rule is within its bound, and its error in ULP if all
+        roundings are independent and none is magnified; else None."""
         if self.findings or any(n.kind == "custom" for n in self.program.nodes):
             return None
-        return self.gradient[s], self.declared
+        if not self._added:
+            nodes = self.program.nodes
+            terms = [
+                max(longest_sum(n, nodes[j].shape) for j in n.inputs) for n in nodes if n.kind == "op" and n.inputs
+            ]
+            self._added = max(ROUNDINGS, self.declared) * math.sqrt(max(1, sum(terms)))
+        return self.gradient[s], self._added
 
     def values(self) -> None:
         """Check the value or decision of each op."""

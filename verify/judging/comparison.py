@@ -84,8 +84,8 @@ class Causes:
         raise NotImplementedError
 
     def followed(self, s: int) -> tuple[Any, float] | None:
-        """The numbers of array `s` by a run whose every op is within its own bound, and the largest error in ULP that
-        an elementwise op of it declares; None without such a run."""
+        """The numbers of array `s` by a run whose every op is within its own bound, and their error in ULP if all
+        roundings are independent and none is magnified; None without such a run."""
         return None
 
     def declared(self) -> float:
@@ -188,11 +188,11 @@ class Comparison:
         known = None if near.all() else self._causes.followed(s)
         if known is None or known[0] is None:
             return np.zeros(g.shape, np.bool_)
-        run, declared = known
+        run, ulps = known
         unit = spacing(high, g.dtype)
         with np.errstate(all="ignore"):
             same = np.abs(widest(run) - widest(g)) <= ROUNDINGS * unit
-        return ~near & same & (off <= max(ROUNDINGS, declared) * self._many() * unit)
+        return ~near & same & (off <= ulps * unit)
 
     def _array(self, s: int, e: Any, g: Any) -> None:
         dtype = g.dtype

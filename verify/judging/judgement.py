@@ -15,7 +15,7 @@ from flint import acb, arb
 from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, precision, ties_assumed, to_float
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.program import Node, Program
-from gtape.verify.bounds.inputs import farthest, moves, moves_in_floats
+from gtape.verify.bounds.inputs import MOVES, farthest, moves, moves_in_floats
 from gtape.verify.bounds.local import Local
 from gtape.verify.bounds.noise import reached_from
 from gtape.verify.bounds.noise_world import NoiseWorld
@@ -35,6 +35,7 @@ from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
 __all__ = ["Judgement", "largest", "nodes_of", "size_of", "to_blame"]
 
+_SOME = 200  # programs with more numbers than this move their inputs in floats first
 _MANY = 2_000  # programs with more numbers than this move their inputs in floats
 _BIG = 20_000  # programs with more numbers than this are tried up to 800 bits only
 
@@ -117,8 +118,10 @@ class Judgement(Causes):
     # -- what a comparison asks
 
     def moved(self, count: int) -> list[Any]:
-        oracle, made = self._oracle(), None
-        if size_of(self.program) <= _MANY:
+        oracle, made, size = self._oracle(), None, size_of(self.program)
+        if count == MOVES[0] and size <= _SOME:
+            return []
+        if count > MOVES[0] and size <= _MANY:
             made = moves(self.program, lambda start, number: self.moving(oracle, start, number), count)
         if made is not None:
             return made
