@@ -1,4 +1,4 @@
-"""Marks on gradients taken under an outer tape: the targets and sources, for the oracle that checks that tape."""
+"""Marks on derivatives taken under an outer tape: the targets and sources, for the oracle that checks that tape."""
 
 from __future__ import annotations
 
@@ -13,14 +13,32 @@ from gtape.tensors.tensor import Tensor, wrap
 __all__ = ["note_gradients"]
 
 
-def note_gradients(session: Any, start: Any, sources: list[Any], results: list[Any]) -> list[Any]:
-    """Give each gradient tensor a `GradNode` with its targets and sources, for the oracle of an outer tape."""
+def note_gradients(
+    session: Any, targets: list[Any], given: list[Any], sources: list[Any], results: list[Any], form: str = "gradient"
+) -> list[Any]:
+    """Give each tensor of a derivative a `GradNode` with its targets and sources, for the oracle of an outer tape.
+
+    Parameters
+    ----------
+    session : Session
+        Of the tape or accumulator that took the derivative.
+    targets : list of Record
+    given : list of tensors
+        The cotangents of the targets of a gradient, or the tangents of the sources of a jvp.
+    sources, results : lists of tensors or variables
+    form : {"gradient", "jacobian", "batch_jacobian", "jvp"}
+
+    Returns
+    -------
+    list
+        The results, with other tensors of the same values in place of those that an outer tape recorded.
+    """
     stack = record.get_stack()
-    values = [*[c for _, c in start], *[g for g in results if isinstance(g, Tensor)]]
-    newest = min((r[record.SEQ] for r, _ in start), default=0)
-    kept = _kept_after(session, [r for r, _ in start] + [t._record for t in values], newest)
-    targets = [kept.get(r[record.SEQ], r) for r, _ in start]
-    cotangents, of = [[_origin(x, kept) for x in xs] for xs in ([c for _, c in start], sources)]
+    values = [*given, *[g for g in results if isinstance(g, Tensor)]]
+    newest = min((r[record.SEQ] for r in targets), default=0)
+    kept = _kept_after(session, targets + [t._record for t in values], newest)
+    targets = [kept.get(r[record.SEQ], r) for r in targets]
+    along, of = [[_origin(x, kept) for x in xs] for xs in (given, sources)]
     marked = []
     for i, g in enumerate(results):
         if not isinstance(g, Tensor) or g._record is None or not stack.meet(g._record[record.TAPES]).sessions:
@@ -28,7 +46,7 @@ def note_gradients(session: Any, start: Any, sources: list[Any], results: list[A
             continue
         t = record_one(stack, REGISTRY["identity"], (g,), {}, wrap(g._value))
         if t._record is not None and len(t._record) > record.TRACE and t._record[record.TRACE] is not None:
-            t._record[record.TRACE].body = GradNode(targets, cotangents, of, i, session)
+            t._record[record.TRACE].body = GradNode(targets, along, of, i, session, form)
         marked.append(t)
     return marked
 

@@ -61,7 +61,7 @@ class Trace:
         For each input, the sessions that differentiate by it; None for a constant.
     idle : bool
         Whether the op was recorded for the check alone.
-    body : for custom gradients, the results of the function's body; a `GradNode` for a gradient
+    body : for custom gradients, the results of the function's body; a `GradNode` for a derivative
     body_origins : tuple of record or None
         The records of the body's results.
     call : (function, arguments, keyword arguments) or None
@@ -84,25 +84,29 @@ class Trace:
 
 
 class GradNode:
-    """A gradient that was taken under an outer tape: its targets, sources and cotangents.
+    """A derivative that was taken under an outer tape: its targets, sources, and cotangents or tangents.
 
     Attributes
     ----------
     targets : list of record
-    cotangents, sources : lists of (record or None, raw value)
+    given : list of (record or None, raw value)
+        For "gradient" the cotangents of the targets, for "jvp" the tangents of the sources; empty for Jacobians.
+    sources : list of (record or None, raw value)
     index : int
-        Which of the sources this gradient belongs to.
+        Which of the sources this derivative belongs to.
     session : the session of the inner tape
+    form : {"gradient", "jacobian", "batch_jacobian", "jvp"}
     """
 
-    __slots__ = ("cotangents", "index", "session", "sources", "targets")
+    __slots__ = ("form", "given", "index", "session", "sources", "targets")
 
-    def __init__(self, targets: Any, cotangents: Any, sources: Any, index: int, session: Any) -> None:
+    def __init__(self, targets: Any, given: Any, sources: Any, index: int, session: Any, form: str) -> None:
         self.targets = targets
-        self.cotangents = cotangents
+        self.given = given
         self.sources = sources
         self.index = index
         self.session = session
+        self.form = form
 
 
 def note_branch(tensor: Any) -> None:

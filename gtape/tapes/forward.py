@@ -193,7 +193,7 @@ class ForwardAccumulator:
                 other.shared = True
         _set_tangent(r, self._session, tangent)
         self._given.append(r[TANGENTS])
-        if self._mode:
+        if self._mode or record.get_stack().trace:
             self._directions.append((primal, tangent))
         live = {s for s in r[TAPES].sessions if s.live} | {self._session}
         r[TAPES] = TapeSet(live)
@@ -259,7 +259,17 @@ class ForwardAccumulator:
             )
         if found is None and zero:
             return zeros_for(x)
+        if found is not None and self._directions and record.get_stack().trace:
+            found = self._noted(x, found)
         return found
+
+    def _noted(self, x: Any, found: Tensor) -> Tensor:
+        """A tangent, marked for the check of an outer tape."""
+        from gtape.engine.gradient_nodes import note_gradients
+
+        primals, tangents = map(list, zip(*self._directions, strict=True))
+        made = note_gradients(self._session, [record.record_of(x)], tangents, primals, [found], "jvp")
+        return made[0]  # type: ignore[no-any-return]
 
     # A tangent may be None or IndexedSlices, so that `Any` stands beside `Tensor`.
     @overload

@@ -54,8 +54,8 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
         Takes tensors, returns a tensor or a structure of tensors; the sum of all outputs is differentiated.
     *args : tensors, arrays or numbers
         The point; Python numbers are float64.
-    order : {1, 2, 3}
-        1 checks the gradient, 2 the Hessian, too, 3 all third derivatives, too.
+    order : int
+        From 1 to 8: 1 checks the gradient, 2 the Hessian, too, 3 all third derivatives, too, and so on.
 
     Raises
     ------

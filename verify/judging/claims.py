@@ -35,7 +35,8 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
     claimed : array, or tuple of arrays
         The claimed derivative, in the structure that `exact` returns; at order 1, None claims that an argument is
         unconnected.
-    order : {1, 2, 3}
+    order : int
+        From 1 to 8.
 
     Raises
     ------

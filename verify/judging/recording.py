@@ -18,6 +18,7 @@ from gtape.tapes.tape import GradientTape
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor
 from gtape.verify.judging.connected import unimplemented
+from gtape.verify.oracles.oracle import MOST_NESTED
 from gtape.verify.verdicts.verdict import Finding, Report
 
 __all__ = ["Recording", "checked_order", "refuse_complex_jacobian"]
@@ -36,9 +37,9 @@ class _TracingTape(GradientTape):
 
 
 def checked_order(order: int) -> int:
-    """The order of a derivative as an int; raises ValueError outside 1, 2, 3."""
-    if not isinstance(order, (int, np.integer)) or isinstance(order, bool) or order not in (1, 2, 3):
-        raise ValueError(f"order is 1, 2 or 3, not {shown(order)}")
+    """The order of a derivative as an int; raises ValueError outside 1 to `MOST_NESTED`."""
+    if not isinstance(order, (int, np.integer)) or isinstance(order, bool) or not 1 <= order <= MOST_NESTED:
+        raise ValueError(f"order is a whole number from 1 to {MOST_NESTED}, not {shown(order)}")
     return int(order)
 
 
