@@ -17,6 +17,7 @@ from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.engine.worlds import NUMPY
 from gtape.symbolic import mirrors
 from gtape.verify import check, exact, judge
+from gtape.verify.programs.mutants import planted
 from gtape.verify.verdicts.collect import collecting
 
 F = Callable[[Any], Any]
@@ -52,13 +53,18 @@ def wrong_from(order: int) -> F:
     return late
 
 
+def raised(x: Any, n: int) -> Any:
+    """A power, written with products because rules have no other power."""
+    return x if n == 1 else x * raised(x, n - 1)
+
+
 @pytest.fixture(params=[2, 3, 4])
 def wrong_op(request: pytest.FixtureRequest) -> Iterator[tuple[int, Primitive]]:
     """A sine whose rule is right in value, and wrong from one derivative on."""
     mirrors.load()
     order = request.param
     made = declare.elementwise(
-        "late_of_tests", np.sin, lambda xp, y, x: xp.cos(x) + (x - xp.stop_gradient(x)) ** (order - 1),
+        "late_of_tests", np.sin, lambda xp, y, x: xp.cos(x) + raised(x - xp.stop_gradient(x), order - 1),
         domain=declare.ANY_REAL, ulps=4.0,
     )  # fmt: skip
     declare.mirror(made, sp.sin)
@@ -145,7 +151,6 @@ def test_a_rule_is_found_at_the_order_where_it_is_wrong(wrong_op: tuple[int, Pri
     assert (found.verdict, found.op, found.order) == ("rule", op.name, order), report
     right = {2: -np.sin(0.7), 3: -np.cos(0.7), 4: np.sin(0.7)}[order]
     assert float(exact(op, 0.7, order=order, digits=20)[()]) == pytest.approx(right, rel=1e-14)
-    assert judge(op, 0.7, right, order=order).ok
 
 
 def test_a_rule_is_found_by_nested_tapes(wrong_op: tuple[int, Primitive]) -> None:
@@ -168,16 +173,14 @@ def test_a_custom_gradient_inside_is_found_by_nested_tapes() -> None:
 
 
 def test_a_mutant_of_a_rule_s_rule_is_found_at_the_order_that_uses_it() -> None:
-    cos = REGISTRY["cos"]
+    def late(xp: Any, value: Any, rule: Any, args: Any, argument: int) -> Any:
+        return value() * (1 + raised(args[-1] - xp.stop_gradient(args[-1]), 2))
+
     x = tf.constant(0.7, "float64")
-    right = cos.partials
-    cos.partials = (lambda xp, y, t: -xp.sin(t) + (t - xp.stop_gradient(t)) ** 2,)
-    try:
+    with planted("cos", 0, late):
         nested(tf.sin, x, 3, "strict")
-        with pytest.raises(tf.VerificationError, match="rule"):
+        with pytest.raises(tf.VerificationError, match="cos"):
             nested(tf.sin, x, 4, True)
-    finally:
-        cos.partials = right
 
 
 # ------------------------------------------------------------------------------------------ other methods
