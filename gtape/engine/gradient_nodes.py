@@ -14,7 +14,13 @@ __all__ = ["note_gradients"]
 
 
 def note_gradients(
-    session: Any, targets: list[Any], given: list[Any], sources: list[Any], results: list[Any], form: str = "gradient"
+    session: Any,
+    targets: list[Any],
+    given: list[Any],
+    sources: list[Any],
+    results: list[Any],
+    form: str = "gradient",
+    since: int | None = None,
 ) -> list[Any]:
     """Give each tensor of a derivative a `GradNode` with its targets and sources, for the oracle of an outer tape.
 
@@ -27,6 +33,8 @@ def note_gradients(
         The cotangents of the targets of a gradient, or the tangents of the sources of a jvp.
     sources, results : lists of tensors or variables
     form : {"gradient", "jacobian", "batch_jacobian", "jvp"}
+    since : int, optional
+        A number that is older than all ops of the derivative; by default that of the newest target.
 
     Returns
     -------
@@ -35,8 +43,8 @@ def note_gradients(
     """
     stack = record.get_stack()
     values = [*given, *[g for g in results if isinstance(g, Tensor)]]
-    newest = min((r[record.SEQ] for r in targets), default=0)
-    kept = _kept_after(session, targets + [t._record for t in values], newest)
+    since = min((r[record.SEQ] for r in targets), default=0) if since is None else since
+    kept = _kept_after(session, targets + [t._record for t in values], since)
     targets = [kept.get(r[record.SEQ], r) for r in targets]
     along, of = [[_origin(x, kept) for x in xs] for xs in (given, sources)]
     marked = []
@@ -56,7 +64,7 @@ def _origin(x: Any, kept: dict[int, Any]) -> tuple[Any, Any]:
     return (r if r is None else kept.get(r[record.SEQ], r)), x._value
 
 
-def _kept_after(session: Any, records: list[Any], newest: int) -> dict[int, Any]:
+def _kept_after(session: Any, records: list[Any], since: int) -> dict[int, Any]:
     """Copies of the records that end with a session, by number; the traces of their consumers point at the copies.
 
     A value that only the inner tape watched is a constant for the outer tape, but the inner gradient depends on it, so
@@ -66,7 +74,7 @@ def _kept_after(session: Any, records: list[Any], newest: int) -> dict[int, Any]
     targets, ops of a custom gradient's body newer than its inputs. So a long history is not walked again and again.
     """
     seen: dict[int, Any] = {}
-    pending = [(r, newest) for r in records if r is not None]
+    pending = [(r, since) for r in records if r is not None]
     while pending:
         r, limit = pending.pop()
         old = seen.get(r[record.SEQ])
