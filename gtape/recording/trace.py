@@ -4,20 +4,44 @@ from __future__ import annotations
 
 import sys
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 from gtape.base.own_files import is_own
-from gtape.recording.record import TAPES, Session, get_stack
+from gtape.recording.record import TAPES, Session, count, get_stack
 
 __all__ = [
-    "GradNode", "Trace", "branches_taken", "called_within_assertions", "conversions_made", "note_branch",
+    "Conversion", "GradNode", "Trace", "branches_taken", "called_within_assertions", "conversions_made", "note_branch",
     "note_conversion", "user_line",
 ]  # fmt: skip
 
 Noted = list[tuple[Any, Any, Any]]  # (record, value, the user's line)
+
+
+class Conversion(NamedTuple):
+    """A recorded tensor that became a number or an array.
+
+    Attributes
+    ----------
+    record : Record
+    value : raw value
+    line : (file, number, function)
+        The user's line.
+    number : int
+        As in records: the ops that were recorded later have smaller numbers.
+    inside : bool
+        Whether a custom gradient ran.
+    """
+
+    record: Any
+    value: Any
+    line: Any
+    number: int
+    inside: bool
+
+
 # By session: each tensor whose truth value Python took, and each tensor that became a number or an array.
 _BRANCHES: weakref.WeakKeyDictionary[Session, Noted] = weakref.WeakKeyDictionary()
-_CONVERSIONS: weakref.WeakKeyDictionary[Session, Noted] = weakref.WeakKeyDictionary()
+_CONVERSIONS: weakref.WeakKeyDictionary[Session, list[Conversion]] = weakref.WeakKeyDictionary()
 
 
 def _is_ours(frame: Any) -> bool:
@@ -42,6 +66,16 @@ def called_within_assertions() -> bool:
     frame: Any = sys._getframe()
     while frame is not None and _is_ours(frame):
         if "ASSERTS" in frame.f_globals:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _called_within_customs() -> bool:
+    """Whether a function of a custom gradient runs; the module that calls it has a constant ``CUSTOMS``."""
+    frame: Any = sys._getframe()
+    while frame is not None:
+        if "CUSTOMS" in frame.f_globals and _is_ours(frame):
             return True
         frame = frame.f_back
     return False
@@ -111,22 +145,25 @@ class GradNode:
 
 def note_branch(tensor: Any) -> None:
     """Keep a tensor whose truth value was taken, because a tie in its comparison makes the branch arbitrary."""
-    _note(_BRANCHES, tensor)
+    for session in _noting(tensor):
+        _BRANCHES.setdefault(session, []).append((tensor._record, tensor._value, user_line()))
 
 
 def note_conversion(tensor: Any) -> None:
     """Keep a tensor that became a number or an array, because its value may come back as a constant."""
-    _note(_CONVERSIONS, tensor)
+    sessions = _noting(tensor)
+    if sessions:
+        made = Conversion(tensor._record, tensor._value, user_line(), next(count), _called_within_customs())
+        for session in sessions:
+            _CONVERSIONS.setdefault(session, []).append(made)
 
 
-def _note(kept: weakref.WeakKeyDictionary[Session, Noted], tensor: Any) -> None:
+def _noting(tensor: Any) -> list[Session]:
+    """The sessions that keep what happens to a tensor."""
     stack = get_stack()
     if not stack.trace or called_within_assertions():
-        return
-    line = user_line()
-    for session in stack.sessions:
-        if session.trace and session in tensor._record[TAPES].sessions:
-            kept.setdefault(session, []).append((tensor._record, tensor._value, line))
+        return []
+    return [s for s in stack.sessions if s.trace and s in tensor._record[TAPES].sessions]
 
 
 def branches_taken(session: Any) -> Noted:
@@ -134,6 +171,6 @@ def branches_taken(session: Any) -> Noted:
     return _BRANCHES.get(session, [])
 
 
-def conversions_made(session: Any) -> Noted:
-    """(record, value, the user's line) of each tensor that became a number or an array while a session recorded."""
+def conversions_made(session: Any) -> list[Conversion]:
+    """Each tensor that became a number or an array while a session recorded."""
     return _CONVERSIONS.get(session, [])

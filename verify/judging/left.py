@@ -16,9 +16,9 @@ from gtape.base.quiet import quietly
 from gtape.engine.worlds import COMPLEX
 from gtape.recording.record import off
 from gtape.recording.trace import conversions_made
-from gtape.symbolic.build import build
-from gtape.symbolic.program import Program
-from gtape.tensors.tensor import Tensor, convert_to_tensor
+from gtape.symbolic.program import Node, Program
+from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
+from gtape.tensors.variable import Variable
 from gtape.verify.judging.recording import Recording
 from gtape.verify.oracles.enclosures import is_floating
 from gtape.verify.verdicts.ulp import spacing, widest
@@ -45,19 +45,19 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
         `unconnected` if the function and the recorded program differ at moved points; `undecided` if the function
         cannot be compared, because it raises there or is not deterministic.
     """
-    made = conversions_made(recording.tape._session)
+    conversions = conversions_made(recording.tape._session)
+    made = [c for c in conversions if not c.inside]  # a custom gradient is judged by itself
     if not made:
         return []
-    lines = list(dict.fromkeys(line for _, _, line in made))
+    lines = list(dict.fromkeys(c.line for c in made))
     more = f" (or at one of {len(lines) - 1} more places)" if len(lines) > 1 else ""
 
     def told(verdict: str, how: str) -> Finding:
         reason = f"a value leaves the tape here{more}, {how}"
         return Finding(verdict, order=order, line=lines[0], reason=reason)
 
-    program = build([(t._record, t._value) for t in recording.outputs], recording.inputs)
-    if any(n.kind == "custom" for n in program.nodes):
-        return []  # the body of a custom gradient is judged by itself
+    program = recording.program()
+    anew = len(made) < len(conversions)
     with off(), quietly():
         here = [np.asarray(t._value) for t in recording.inputs]
         before = [np.asarray(t._value) for t in recording.outputs]
@@ -70,7 +70,7 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
             there = _function(recording, point)
             if there is None:
                 continue
-            along = _program(program, point)
+            along = _program(program, point, anew)
             if along is None or len(along) != len(there):
                 continue
             apart.append(any(_beyond(f, p, b) for f, p, b in zip(there, along, before, strict=True)))
@@ -107,17 +107,40 @@ def _function(recording: Recording, point: list[Any]) -> list[Any] | None:
     return kept if fits else None
 
 
-def _program(program: Program, point: list[Any]) -> list[Any] | None:
-    """The outputs of the recorded program at a point; None if its ops do not fit there."""
+def _program(program: Program, point: list[Any], anew: bool) -> list[Any] | None:
+    """The outputs of the recorded program at a point; None if its ops do not fit there.
+
+    Parameters
+    ----------
+    anew : bool
+        Whether functions of custom gradients run again, because their recorded bodies hold values that left the tape.
+    """
     env: dict[int, Any] = {i: x for nodes, x in zip(program.sources, point, strict=True) for i in nodes}
     try:
         for node in program.nodes:
             if node.index not in env:
-                fixed = node.kind in ("leaf", "const")
-                env[node.index] = node.output if fixed else program.step(COMPLEX, node, env)
+                if node.kind in ("leaf", "const"):
+                    env[node.index] = node.output
+                elif node.kind == "custom" and anew:
+                    env[node.index] = _body(node, env)
+                else:
+                    env[node.index] = program.step(COMPLEX, node, env)
     except Exception:
         return None
     return [np.asarray(env[i]) for i in program.outputs if is_floating(program.nodes[i].output)]
+
+
+def _body(node: Node, env: dict[int, Any]) -> Any:
+    """What the function of a custom gradient returns for other values of its inputs."""
+    function, args, kwargs = node.call
+    flat = nest.flatten(list(args))
+    fresh = [
+        wrap(np.asarray(env[j])) if isinstance(x, (Tensor, Variable)) else x
+        for x, j in zip(flat, node.inputs[: len(flat)], strict=True)
+    ]
+    y, _ = function(*nest.pack_sequence_as(list(args), fresh), **kwargs)
+    made = [convert_to_tensor(t)._value for t in nest.flatten(y)]
+    return tuple(made) if isinstance(node.output, tuple) else made[0]
 
 
 def _beyond(f: Any, p: Any, before: Any) -> bool:
