@@ -123,7 +123,11 @@ def _wrong_when_differentiated(program: Program) -> list[tuple[Node, int]]:
         for i in inside:
             node = program.nodes[i]
             usable = node.kind in ("op", "custom") and node.active and node.name not in found
-            if usable and (node.kind == "custom" or not isinstance(node.output, tuple)) and _wrong_alone(program, node, times):
+            if (
+                usable
+                and (node.kind == "custom" or not isinstance(node.output, tuple))
+                and _wrong_alone(program, node, times)
+            ):
                 found[node.name] = node, times
         if found:
             return list(found.values())

@@ -198,9 +198,7 @@ def _chain(recording: Recording, i: int, order: int) -> list[int]:
     return [i // n**k % n for k in reversed(range(order - 1))]
 
 
-def _arguments(
-    recording: Recording, i: int, index: tuple[int, ...], order: int
-) -> list[tuple[int, tuple[int, ...]]]:
+def _arguments(recording: Recording, i: int, index: tuple[int, ...], order: int) -> list[tuple[int, tuple[int, ...]]]:
     """The argument and the element of each derivative below a row."""
     found, place = [], 0
     for s in _chain(recording, i, order):

@@ -135,9 +135,7 @@ def certify_marks(
         certified = known | wanted
         again = [i for i in inside if i in moved or i not in certified]
         inside_done: set[int] = set()  # not `done`, because other gradients may enclose the same ones
-        failures += certify_marks(
-            oracle, k + 1, extended, deep, again, certified, tapes, (*around, mark), inside_done
-        )
+        failures += certify_marks(oracle, k + 1, extended, deep, again, certified, tapes, (*around, mark), inside_done)
         failures += _compared(oracle, members, directional, tangents, env, deep, k)
         done |= inside_done.union(m.index for m in members)
     return failures
