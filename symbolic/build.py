@@ -120,7 +120,7 @@ def _needs(record: Any) -> list[tuple[Any, Any]]:
 
 
 def _targets_of(g: Any) -> list[tuple[Any, Any]]:
-    """(record, value) of a derivative's targets; value None for a leaf that is not a source, because it adds nothing."""
+    """(record, value) of each target of a derivative; None as value for a leaf that is no source: it adds nothing."""
     sources = {r[SEQ]: value for r, value in g.sources if r is not None}
     found = []
     for r in g.targets:

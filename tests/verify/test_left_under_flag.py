@@ -1,4 +1,4 @@
-"""Under the flag: a value that leaves the tape and comes back is found; a value that is only looked at fails nothing."""
+"""Under the flag, a value that leaves the tape and comes back is found; one that is only looked at fails nothing."""
 
 from __future__ import annotations
 

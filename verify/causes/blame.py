@@ -122,12 +122,8 @@ def _wrong_when_differentiated(program: Program) -> list[tuple[Node, int]]:
         found: dict[str, tuple[Node, int]] = {}
         for i in inside:
             node = program.nodes[i]
-            usable = node.kind in ("op", "custom") and node.active and node.name not in found
-            if (
-                usable
-                and (node.kind == "custom" or not isinstance(node.output, tuple))
-                and _wrong_alone(program, node, times)
-            ):
+            usable = node.kind == "custom" or (node.kind == "op" and not isinstance(node.output, tuple))
+            if usable and node.active and node.name not in found and _wrong_alone(program, node, times):
                 found[node.name] = node, times
         if found:
             return list(found.values())

@@ -52,7 +52,7 @@ class Unrecorded(NamedTuple):
         for row in self.rows.values():
             for s, exact in enumerate(row):
                 for index, e in np.ndenumerate(objects(exact)) if exact is not None else ():
-                    if not e == 0:
+                    if e != 0:
                         found.append(Finding("unconnected", order=order, element=(s, index), exact=digits(e),
                                              reason=_NO_PATH))  # fmt: skip
         return found

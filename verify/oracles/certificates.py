@@ -223,7 +223,7 @@ def _compared(
 def _depending(oracle: Oracle, sources: Iterable[int], among: list[int]) -> set[int]:
     """The nodes up to the last of `among` that depend on some sources, including the sources.
 
-    A gradient node also depends on targets, cotangents and tangents, even if its recorded backward ops do not read them.
+    A gradient node also depends on what its mark reads, even if its recorded backward ops do not read it.
     """
     found = set(sources)
     for i in range(min(found, default=0), among[-1] + 1 if among else 0):
