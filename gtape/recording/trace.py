@@ -103,11 +103,6 @@ def _has_long_numbers(values: Any) -> bool:
     return False
 
 
-# By session: each tensor whose truth value Python took, and each tensor that became a number or an array.
-_BRANCHES: weakref.WeakKeyDictionary[Session, Noted] = weakref.WeakKeyDictionary()
-_CONVERSIONS: weakref.WeakKeyDictionary[Session, list[Conversion]] = weakref.WeakKeyDictionary()
-
-
 def _is_ours(frame: Any) -> bool:
     return is_own(frame.f_code.co_filename)
 
@@ -213,7 +208,7 @@ class GradNode:
 def note_branch(tensor: Any) -> None:
     """Keep a tensor whose truth value was taken, because a tie in its comparison makes the branch arbitrary."""
     for session in _noting(tensor):
-        _BRANCHES.setdefault(session, []).append((tensor._record, tensor._value, user_line()))
+        _append(session, "branches", (tensor._record, tensor._value, user_line()))
 
 
 def note_conversion(tensor: Any, made: Any) -> Any:
@@ -235,7 +230,7 @@ def note_conversion(tensor: Any, made: Any) -> Any:
         made = made.dtype.type(made)
     found = Conversion(tensor, made)
     for session in sessions:
-        _CONVERSIONS.setdefault(session, []).append(found)
+        _append(session, "conversions", found)
     return made
 
 
@@ -243,9 +238,18 @@ def note_return(stack: Any, constant: Any) -> None:
     """Keep a constant if it is certainly a value that left the tape of an active session."""
     for session in stack.sessions:
         if session.trace:
-            for made in _CONVERSIONS.get(session, ()):
+            for made in session.conversions:
                 if made.is_in(constant) and not any(constant is r for r in made.returns):
                     made.returns.append(constant)
+
+
+def _append(session: Session, name: str, noted: Any) -> None:
+    """Add to a list of a session, which starts as an empty tuple."""
+    kept = getattr(session, name)
+    if kept.__class__ is tuple:
+        kept = []
+        setattr(session, name, kept)
+    kept.append(noted)
 
 
 def _noting(tensor: Any) -> list[Session]:
@@ -258,9 +262,9 @@ def _noting(tensor: Any) -> list[Session]:
 
 def branches_taken(session: Any) -> Noted:
     """(record, value, the user's line) of each truth value taken while a session recorded."""
-    return _BRANCHES.get(session, [])
+    return list(session.branches)
 
 
 def conversions_made(session: Any) -> list[Conversion]:
     """Each tensor that became a number or an array while a session recorded."""
-    return _CONVERSIONS.get(session, [])
+    return list(session.conversions)
