@@ -116,8 +116,8 @@ class Session:
     top: Any = None
     # Tells when the `with` statement of the session ends; see `gtape.base.blocks`.
     watch: Any = None
-    # For a check: the tensors whose truth value Python took, and those that became a number or an array. They refer back
-    # to the session, until it is closed.
+    # For a check: the tensors whose truth value Python took, and those that became a number or an array. They refer
+    # back to the session, until it is closed.
     branches: Any = ()
     conversions: Any = ()
 
