@@ -16,6 +16,7 @@ from gtape import declare
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.engine.worlds import NUMPY
 from gtape.symbolic import mirrors
+from gtape.symbolic.mirrors.registry import array
 from gtape.verify import check, exact, judge
 from gtape.verify.programs.mutants import planted
 from gtape.verify.verdicts.collect import collecting
@@ -288,3 +289,26 @@ def test_complex_jacobians_and_tangents_are_certified() -> None:
         return tf.math.real(made) * tf.math.imag(made)
 
     assert check(of_complex, np.array([0.5 - 1.0j, 0.25j])).ok
+
+
+def test_a_jvp_that_is_wrong_at_second_order_alone_is_found_and_named() -> None:
+    mirrors.load()
+    made = declare.primitive(
+        "late_sum_of_tests", lambda x: np.sum(np.sin(x)), vjp=(lambda xp, g, y, x: g * xp.cos(x),),
+        jvp=(
+            lambda xp, t, y, x: xp.sum(t * (xp.cos(x) + (x - xp.stop_gradient(x))), axis=(0,), keepdims=False),
+        ),
+        reads=((0,),), rounding=declare.growing(1), samples=((((3,),), {}),),
+    )  # fmt: skip
+    array(made.name, lambda W, x: W.sum(W.sin(x), axis=(0,), keepdims=False))
+    x = tf.constant([0.3, 0.5, 1.7], tf.float64)
+    try:
+        with tf.GradientTape(verify=True) as tape:
+            tape.watch(x)
+            slope = by_jvp_along_a_constant(made, x)
+        with pytest.raises(tf.VerificationError, match=made.name):
+            tape.gradient(slope, x)
+    finally:
+        del REGISTRY[made.name]
+        mirrors.ARRAYS.pop(made.name)
+        vars(NUMPY).pop(made.name, None)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from gtape import nest
+from gtape.base.verification import verifying
 from gtape.engine.custom import custom_gradient
 from gtape.symbolic.balls import digits, objects, to_double_double
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Node, Program
+from gtape.tapes.forward import ForwardAccumulator
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
@@ -118,12 +120,15 @@ def _wrong_when_differentiated(program: Program) -> list[tuple[Node, int]]:
         may only use one that is wrong earlier.
     """
     inside = program.ancestors({t for n in program.nodes if n.mark is not None for t in n.mark.targets})
+    ways = (False, True) if any(n.mark is not None and n.mark.form == "jvp" for n in program.nodes) else (False,)
     for times in range(1, _nesting(program) + 1):
         found: dict[str, tuple[Node, int]] = {}
         for i in inside:
             node = program.nodes[i]
             usable = node.kind == "custom" or (node.kind == "op" and not isinstance(node.output, tuple))
-            if usable and node.active and node.name not in found and _wrong_alone(program, node, times):
+            if not usable or not node.active or node.name in found:
+                continue
+            if any(_wrong_alone(program, node, times, forward=forward) for forward in ways):
                 found[node.name] = node, times
         if found:
             return list(found.values())
@@ -141,36 +146,51 @@ def _nesting(program: Program) -> int:
     return max(depths, default=0)
 
 
-def _wrong_alone(program: Program, node: Node, times: int) -> bool:
-    """True if the gradient of an op, differentiated `times` times, is certainly wrong at the recorded inputs."""
+def _wrong_alone(program: Program, node: Node, times: int, *, forward: bool) -> bool:
+    """True if a derivative of an op, differentiated `times` times, is certainly wrong at the recorded inputs.
+
+    Parameters
+    ----------
+    forward : bool
+        Whether the first derivative is that of forward mode.
+    """
     try:
         sources, run = _alone(program, node)
     except (TypeError, ValueError):
         return False
     if not sources:
         return False
-    tapes = [GradientTape(persistent=True, verify=k == 0) for k in range(times + 1)]
-    with contextlib.ExitStack() as entered:
-        open_ = []
-        for tape in tapes:
-            inner = entered.enter_context(contextlib.ExitStack())
-            inner.enter_context(tape)
-            tape.watch(sources)
-            open_.append(inner)
-        level = run()
-        for tape, inner in zip(reversed(tapes[1:]), reversed(open_[1:]), strict=True):
-            inner.close()
-            # A lookup's gradient comes as slices.
-            level = [convert_to_tensor(g) for g in tape.gradient(level, sources) if g is not None]
-    alone = build([(g._record, g._value) for g in level], sources)
+    level = run if not forward else lambda: _tangents(sources, run)
+    for _ in range(times - 1 if forward else times):
+        level = functools.partial(_gradients, sources, level)
+    with GradientTape(verify=True) as tape:
+        tape.watch(sources)
+        made = level()
+    alone = build([(g._record, g._value) for g in made], sources)
     if not any(n.mark is not None for n in alone.nodes):
         return False
-    oracle = Oracle(alone, [np.ones_like(np.asarray(g._value)) for g in level])
+    oracle = Oracle(alone, [np.ones_like(np.asarray(g._value)) for g in made])
     try:
         oracle.evaluate()
         return bool(certify(oracle, oracle.replay()))
     except (ArithmeticError, TooDeep):
         return False
+
+
+def _gradients(sources: list[Any], run: Callable[[], list[Any]]) -> list[Any]:
+    """The gradients of all that a function returns; dense, although a lookup's gradient comes as slices."""
+    with GradientTape(verify=False) as tape:
+        tape.watch(sources)
+        made = run()
+    return [convert_to_tensor(g) for g in tape.gradient(made, sources) if g is not None]
+
+
+def _tangents(sources: list[Any], run: Callable[[], list[Any]]) -> list[Any]:
+    """The tangents of all that a function returns along ones."""
+    ones = [wrap(np.ones_like(np.asarray(s._value))) for s in sources]
+    with verifying(False), ForwardAccumulator(sources, ones) as accumulator:
+        made = run()
+    return [t for t in accumulator.jvp(made) if t is not None]
 
 
 def _alone(program: Program, node: Node) -> tuple[list[Any], Callable[[], list[Any]]]:
