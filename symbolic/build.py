@@ -70,15 +70,20 @@ class _Builder:
             node.mark = self.mark(t.body)
 
     def mark(self, g: Any) -> GradMark:
-        """The mark that says what a result of gradient() is the gradient of."""
-        targets = [(r, v, c) for (r, v), c in zip(_targets_of(g), g.cotangents, strict=True) if v is not None]
+        """The mark that says what a result is the derivative of."""
+        targets = _targets_of(g)
+        cotangents = [
+            self.number(*c) for (_, v), c in zip(targets, g.given, strict=g.form == "gradient") if v is not None
+        ]
         return GradMark(
             id(g.targets),  # one list for all results of one call
-            [self.number(r, v) for r, v, _ in targets],
-            [self.number(*c) for _, _, c in targets],
+            [self.number(r, v) for r, v in targets if v is not None],
+            cotangents if g.form == "gradient" else [],
             [self.numbers(r) for r, _ in g.sources],
             g.index,
             g.session,
+            g.form,
+            [self.number(*t) for t in g.given] if g.form == "jvp" else [],
         )
 
 
@@ -110,12 +115,12 @@ def _needs(record: Any) -> list[tuple[Any, Any]]:
         needs += [(r, x._value) for r, x in zip(t.body_origins, t.body, strict=True)]
     elif t.body is not None:
         needs += [(r, v) for r, v in _targets_of(t.body) if v is not None]
-        needs += t.body.cotangents
+        needs += t.body.given
     return needs
 
 
 def _targets_of(g: Any) -> list[tuple[Any, Any]]:
-    """(record, value) of a gradient's targets; value None for a leaf that is not a source, because it adds nothing."""
+    """(record, value) of each target of a derivative; None as value for a leaf that is no source: it adds nothing."""
     sources = {r[SEQ]: value for r, value in g.sources if r is not None}
     found = []
     for r in g.targets:

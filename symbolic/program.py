@@ -7,7 +7,7 @@ program as the ops that computed it. A mark (`GradMark`) on each of its results 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,17 +91,23 @@ class Node:
 
 
 class GradMark(NamedTuple):
-    """The targets and the source of a gradient node.
+    """The targets and the source of a gradient node: a derivative that the program itself takes.
 
     Attributes
     ----------
     key : int
-        The same for all results of one call of gradient().
-    targets, cotangents, sources : lists of node indices
+        The same for all results of one call of gradient() or its like.
+    targets, sources : lists of node indices
+    cotangents : list of node indices
+        One for each target of a gradient; empty for other forms.
     which : int
         The source that this result belongs to.
     session : Session
-        The session of the tape that took the gradient.
+        The session of the tape or accumulator that took the derivative.
+    form : {"gradient", "jacobian", "batch_jacobian", "jvp"}
+        The method that returned the result.
+    tangents : list of node indices
+        One for each source of a jvp; empty for other forms.
     """
 
     key: int
@@ -110,6 +116,13 @@ class GradMark(NamedTuple):
     sources: list[list[int]]
     which: int
     session: Any = None
+    form: str = "gradient"
+    tangents: Sequence[int] = ()
+
+    @property
+    def reads(self) -> list[int]:
+        """The nodes on which the derivative depends."""
+        return [*self.targets, *self.cotangents, *self.tangents]
 
 
 class Program:

@@ -25,6 +25,8 @@ from gtape.tensors.variable import Variable
 
 __all__ = ["CustomGradient", "custom_gradient"]
 
+CUSTOMS = True  # read by `gtape.recording.trace`: functions of users that this module calls are custom gradients
+
 
 class CustomStep:
     """The backward step of one call of a custom gradient, which is its own primitive.

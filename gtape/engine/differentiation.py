@@ -115,5 +115,5 @@ def _checked(
     if stack.trace:
         from gtape.engine.gradient_nodes import note_gradients
 
-        results = note_gradients(session, start, sources, results)
+        results = note_gradients(session, [r for r, _ in start], [c for _, c in start], sources, results)
     return results

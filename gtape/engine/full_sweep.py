@@ -35,7 +35,7 @@ from gtape.recording.record import (
 )
 from gtape.tensors.tensor import Tensor, wrap
 
-__all__ = ["batches_as_is", "full_sweep", "runner_for", "stack_in"]
+__all__ = ["Anchor", "batches_as_is", "full_sweep", "runner_for", "stack_in"]
 
 
 class _Sweep:
@@ -56,7 +56,7 @@ class _Sweep:
         self.batch, self.masked, self.sparse = batch, masked, sparse
         self.stops = stops | session.stops
         stack = get_stack()
-        self.anchored = _Anchor(stack) if world is TAPE and stack.trace else None
+        self.anchored = Anchor(stack) if world is TAPE and stack.trace else None
         self.wanted = {s[SEQ]: s for s in sources}
         self.found: dict[int, Any] = {}
         self.visited: list[Record] = []
@@ -372,8 +372,8 @@ def _is_read(step: Any) -> bool:
     return prim is not None and "read" in prim.roles
 
 
-class _Anchor:
-    """Makes leaves of the constants that a backward pass reads while an outer tape traces it.
+class Anchor:
+    """Makes leaves of the constants that a backward pass, or a pass of tangents, reads while an outer tape traces it.
 
     Otherwise the oracle would take numbers that a rule computes from constants, such as 1/d, for exact ones, because
     their ops would not be recorded.

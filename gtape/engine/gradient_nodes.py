@@ -1,4 +1,4 @@
-"""Marks on gradients taken under an outer tape: the targets and sources, for the oracle that checks that tape."""
+"""Marks on derivatives taken under an outer tape: the targets and sources, for the oracle that checks that tape."""
 
 from __future__ import annotations
 
@@ -13,14 +13,40 @@ from gtape.tensors.tensor import Tensor, wrap
 __all__ = ["note_gradients"]
 
 
-def note_gradients(session: Any, start: Any, sources: list[Any], results: list[Any]) -> list[Any]:
-    """Give each gradient tensor a `GradNode` with its targets and sources, for the oracle of an outer tape."""
+def note_gradients(
+    session: Any,
+    targets: list[Any],
+    given: list[Any],
+    sources: list[Any],
+    results: list[Any],
+    form: str = "gradient",
+    since: int | None = None,
+) -> list[Any]:
+    """Give each tensor of a derivative a `GradNode` with its targets and sources, for the oracle of an outer tape.
+
+    Parameters
+    ----------
+    session : Session
+        Of the tape or accumulator that took the derivative.
+    targets : list of Record
+    given : list of tensors
+        The cotangents of the targets of a gradient, or the tangents of the sources of a jvp.
+    sources, results : lists of tensors or variables
+    form : {"gradient", "jacobian", "batch_jacobian", "jvp"}
+    since : int, optional
+        A number that is older than all ops of the derivative; by default that of the newest target.
+
+    Returns
+    -------
+    list
+        The results, with other tensors of the same values in place of those that an outer tape recorded.
+    """
     stack = record.get_stack()
-    values = [*[c for _, c in start], *[g for g in results if isinstance(g, Tensor)]]
-    newest = min((r[record.SEQ] for r, _ in start), default=0)
-    kept = _kept_after(session, [r for r, _ in start] + [t._record for t in values], newest)
-    targets = [kept.get(r[record.SEQ], r) for r, _ in start]
-    cotangents, of = [[_origin(x, kept) for x in xs] for xs in ([c for _, c in start], sources)]
+    values = [*given, *[g for g in results if isinstance(g, Tensor)]]
+    since = min((r[record.SEQ] for r in targets), default=0) if since is None else since
+    kept = _kept_after(session, targets + [t._record for t in values], since)
+    targets = [kept.get(r[record.SEQ], r) for r in targets]
+    along, of = [[_origin(x, kept) for x in xs] for xs in (given, sources)]
     marked = []
     for i, g in enumerate(results):
         if not isinstance(g, Tensor) or g._record is None or not stack.meet(g._record[record.TAPES]).sessions:
@@ -28,7 +54,7 @@ def note_gradients(session: Any, start: Any, sources: list[Any], results: list[A
             continue
         t = record_one(stack, REGISTRY["identity"], (g,), {}, wrap(g._value))
         if t._record is not None and len(t._record) > record.TRACE and t._record[record.TRACE] is not None:
-            t._record[record.TRACE].body = GradNode(targets, cotangents, of, i, session)
+            t._record[record.TRACE].body = GradNode(targets, along, of, i, session, form)
         marked.append(t)
     return marked
 
@@ -38,7 +64,7 @@ def _origin(x: Any, kept: dict[int, Any]) -> tuple[Any, Any]:
     return (r if r is None else kept.get(r[record.SEQ], r)), x._value
 
 
-def _kept_after(session: Any, records: list[Any], newest: int) -> dict[int, Any]:
+def _kept_after(session: Any, records: list[Any], since: int) -> dict[int, Any]:
     """Copies of the records that end with a session, by number; the traces of their consumers point at the copies.
 
     A value that only the inner tape watched is a constant for the outer tape, but the inner gradient depends on it, so
@@ -48,7 +74,7 @@ def _kept_after(session: Any, records: list[Any], newest: int) -> dict[int, Any]
     targets, ops of a custom gradient's body newer than its inputs. So a long history is not walked again and again.
     """
     seen: dict[int, Any] = {}
-    pending = [(r, newest) for r in records if r is not None]
+    pending = [(r, since) for r in records if r is not None]
     while pending:
         r, limit = pending.pop()
         old = seen.get(r[record.SEQ])

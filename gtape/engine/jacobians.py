@@ -39,7 +39,7 @@ def jacobians(session: Session, target: Any, sources: list[Any], mode: Any) -> l
         results.append(conjugate(rows) if s._layout.complex else rows)
     if mode:
         late.flag.check_jacobian(session, target, sources, results, mode=mode)
-    return results
+    return _noted(session, target, sources, results, "jacobian")
 
 
 def batch_jacobian(session: Session, target: Any, source: Any, mode: Any) -> Tensor:
@@ -60,7 +60,17 @@ def batch_jacobian(session: Session, target: Any, source: Any, mode: Any) -> Ten
         result = conjugate(result)
     if mode:
         late.flag.check_batch_jacobian(session, target, source, result, mode=mode)
-    return result
+    noted: Tensor = _noted(session, target, [source], [result], "batch_jacobian")[0]
+    return noted
+
+
+def _noted(session: Session, target: Any, sources: list[Any], results: list[Any], form: str) -> list[Any]:
+    """The results, marked for the check of an outer tape if there is one."""
+    if not record.get_stack().trace:
+        return results
+    from gtape.engine.gradient_nodes import note_gradients
+
+    return note_gradients(session, [record_of(target)], [], sources, results, form)
 
 
 def release(session: Session, start: Any) -> None:

@@ -116,6 +116,10 @@ class Session:
     top: Any = None
     # Tells when the `with` statement of the session ends; see `gtape.base.blocks`.
     watch: Any = None
+    # For a check: the tensors whose truth value Python took, and those that became a number or an array. They refer
+    # back to the session, until it is closed.
+    branches: Any = ()
+    conversions: Any = ()
 
     def __init__(
         self, *, trace: bool = False, forward: Any = None, exact: bool = False, tracks_for_now: bool = False
@@ -567,6 +571,8 @@ def close(session: Session) -> None:
     if not session.live:
         return
     session.live = False
+    if session.trace:
+        session.branches = session.conversions = ()
     alone, session.alone = session.alone, NO_TAPES  # its TapeSet refers back to the session: break the cycle
     variables, session.variables = session.variables, {}
     tracked, session.tracked = session.tracked, ()

@@ -6,18 +6,101 @@ import sys
 import weakref
 from typing import Any
 
+import numpy as np
+
 from gtape.base.own_files import is_own
-from gtape.recording.record import TAPES, Session, get_stack
+from gtape.recording.record import TAPES, Session, count, get_stack
 
 __all__ = [
-    "GradNode", "Trace", "branches_taken", "called_within_assertions", "conversions_made", "note_branch",
-    "note_conversion", "user_line",
+    "Conversion", "GradNode", "Trace", "branches_taken", "called_within_assertions", "conversions_made", "note_branch",
+    "note_conversion", "note_return", "user_line",
 ]  # fmt: skip
 
 Noted = list[tuple[Any, Any, Any]]  # (record, value, the user's line)
-# By session: each tensor whose truth value Python took, and each tensor that became a number or an array.
-_BRANCHES: weakref.WeakKeyDictionary[Session, Noted] = weakref.WeakKeyDictionary()
-_CONVERSIONS: weakref.WeakKeyDictionary[Session, Noted] = weakref.WeakKeyDictionary()
+
+
+class Conversion:
+    """A recorded tensor that became a number or an array.
+
+    Attributes
+    ----------
+    record : Record
+    value : raw value
+    line : (file, number, function)
+        The user's line.
+    number : int
+        As in records: the ops that were recorded later have smaller numbers.
+    inside : bool
+        Whether a custom gradient ran.
+    returns : list of raw values
+        The constants that the number or array became.
+    """
+
+    __slots__ = ("_array", "_scalar", "inside", "line", "number", "record", "returns", "value")
+
+    def __init__(self, tensor: Any, made: Any) -> None:
+        self.record, self.value = tensor._record, tensor._value
+        self.line, self.number, self.inside = user_line(), next(count), _called_within_customs()
+        self.returns: list[Any] = []
+        is_array = isinstance(made, np.ndarray)
+        self._array = weakref.ref(made) if is_array else None
+        self._scalar = made if isinstance(made, (float, complex, np.inexact)) else None
+
+    def made(self) -> Any:
+        """The array or number; None if nothing refers to it any more, so that it cannot come back."""
+        if self._array is not None:
+            return self._array()
+        if self._scalar is not None and _references(self) <= _OWN_REFERENCES:
+            self._scalar = None
+        return self._scalar
+
+    def is_in(self, constant: Any) -> bool:
+        """Whether a constant is certainly this array or number.
+
+        It is the same object, or has the same numbers while the object is still in use and some of the numbers are
+        long: a short one, such as 0.5 or 0.1, may be equal by chance.
+        """
+        made = self.made()
+        if made is None or np.shape(made) != np.shape(constant):
+            return False
+        if made is constant:
+            return True
+        there, here = np.asarray(constant), np.asarray(made)
+        if there.dtype.kind not in "fc" or (here.dtype.kind == "c" and there.dtype.kind == "f"):
+            return False
+        with np.errstate(all="ignore"):
+            return bool(np.array_equal(here.astype(there.dtype), there)) and _has_long_numbers(there)
+
+
+def _references(conversion: Any) -> int:
+    return sys.getrefcount(conversion._scalar)
+
+
+class _Unused:
+    """Refers to a number that nothing else refers to."""
+
+    def __init__(self) -> None:
+        self._scalar = float("1.5")
+
+
+_OWN_REFERENCES = _references(_Unused())
+_SHORT = 12  # bits of a short binary number
+_FEW = 5  # digits of a short decimal number
+
+
+def _has_long_numbers(values: Any) -> bool:
+    """Whether some of the numbers are longer than people write them, in binary and in decimal."""
+    flat = values.ravel()
+    parts = flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
+    parts = np.abs(parts[np.isfinite(parts) & (parts != 0)][:64])
+    if parts.dtype.itemsize < 4:  # no number of half precision is long
+        return False
+    mantissas = np.ldexp(np.frexp(parts)[0], _SHORT)
+    for part in parts[mantissas != np.floor(mantissas)]:
+        digits = np.format_float_scientific(part, unique=True, trim="-").partition("e")[0].replace(".", "")
+        if len(digits) > _FEW:
+            return True
+    return False
 
 
 def _is_ours(frame: Any) -> bool:
@@ -47,6 +130,16 @@ def called_within_assertions() -> bool:
     return False
 
 
+def _called_within_customs() -> bool:
+    """Whether a function of a custom gradient runs; the module that calls it has a constant ``CUSTOMS``."""
+    frame: Any = sys._getframe()
+    while frame is not None:
+        if "CUSTOMS" in frame.f_globals and _is_ours(frame):
+            return True
+        frame = frame.f_back
+    return False
+
+
 class Trace:
     """The inputs and outputs of one op, and how they depend on others.
 
@@ -61,7 +154,7 @@ class Trace:
         For each input, the sessions that differentiate by it; None for a constant.
     idle : bool
         Whether the op was recorded for the check alone.
-    body : for custom gradients, the results of the function's body; a `GradNode` for a gradient
+    body : for custom gradients, the results of the function's body; a `GradNode` for a derivative
     body_origins : tuple of record or None
         The records of the body's results.
     call : (function, arguments, keyword arguments) or None
@@ -75,6 +168,9 @@ class Trace:
         self.output = output
         self.line = user_line()
         self.origins: tuple[Any, ...] = tuple([x._record for x in inputs])
+        for x, r in zip(inputs, self.origins, strict=True):
+            if r is None and x._layout.inexact:
+                note_return(stack, x._value)
         # Taken now, because a tape that ends leaves the sets of the records that outlive it.
         self.flows = tuple([None if r is None else stack.meet(r[TAPES]).sessions for r in self.origins])
         self.idle = False
@@ -84,52 +180,91 @@ class Trace:
 
 
 class GradNode:
-    """A gradient that was taken under an outer tape: its targets, sources and cotangents.
+    """A derivative that was taken under an outer tape: its targets, sources, and cotangents or tangents.
 
     Attributes
     ----------
     targets : list of record
-    cotangents, sources : lists of (record or None, raw value)
+    given : list of (record or None, raw value)
+        For "gradient" the cotangents of the targets, for "jvp" the tangents of the sources; empty for Jacobians.
+    sources : list of (record or None, raw value)
     index : int
-        Which of the sources this gradient belongs to.
+        Which of the sources this derivative belongs to.
     session : the session of the inner tape
+    form : {"gradient", "jacobian", "batch_jacobian", "jvp"}
     """
 
-    __slots__ = ("cotangents", "index", "session", "sources", "targets")
+    __slots__ = ("form", "given", "index", "session", "sources", "targets")
 
-    def __init__(self, targets: Any, cotangents: Any, sources: Any, index: int, session: Any) -> None:
+    def __init__(self, targets: Any, given: Any, sources: Any, index: int, session: Any, form: str) -> None:
         self.targets = targets
-        self.cotangents = cotangents
+        self.given = given
         self.sources = sources
         self.index = index
         self.session = session
+        self.form = form
 
 
 def note_branch(tensor: Any) -> None:
     """Keep a tensor whose truth value was taken, because a tie in its comparison makes the branch arbitrary."""
-    _note(_BRANCHES, tensor)
+    for session in _noting(tensor):
+        _append(session, "branches", (tensor._record, tensor._value, user_line()))
 
 
-def note_conversion(tensor: Any) -> None:
-    """Keep a tensor that became a number or an array, because its value may come back as a constant."""
-    _note(_CONVERSIONS, tensor)
+def note_conversion(tensor: Any, made: Any) -> Any:
+    """Keep a tensor that became a number or an array, because its value may come back as a constant.
+
+    Returns
+    -------
+    number or array
+        `made`, or an equal number that nothing else refers to.
+    """
+    sessions = _noting(tensor)
+    if not sessions:
+        return made
+    if made.__class__ is float:
+        made = made * 1.0
+    elif made.__class__ is complex:
+        made = complex(made.real, made.imag)
+    elif isinstance(made, np.inexact):
+        made = made.dtype.type(made)
+    found = Conversion(tensor, made)
+    for session in sessions:
+        _append(session, "conversions", found)
+    return made
 
 
-def _note(kept: weakref.WeakKeyDictionary[Session, Noted], tensor: Any) -> None:
+def note_return(stack: Any, constant: Any) -> None:
+    """Keep a constant if it is certainly a value that left the tape of an active session."""
+    for session in stack.sessions:
+        if session.trace:
+            for made in session.conversions:
+                if made.is_in(constant) and not any(constant is r for r in made.returns):
+                    made.returns.append(constant)
+
+
+def _append(session: Session, name: str, noted: Any) -> None:
+    """Add to a list of a session, which starts as an empty tuple."""
+    kept = getattr(session, name)
+    if kept.__class__ is tuple:
+        kept = []
+        setattr(session, name, kept)
+    kept.append(noted)
+
+
+def _noting(tensor: Any) -> list[Session]:
+    """The sessions that keep what happens to a tensor."""
     stack = get_stack()
     if not stack.trace or called_within_assertions():
-        return
-    line = user_line()
-    for session in stack.sessions:
-        if session.trace and session in tensor._record[TAPES].sessions:
-            kept.setdefault(session, []).append((tensor._record, tensor._value, line))
+        return []
+    return [s for s in stack.sessions if s.trace and s in tensor._record[TAPES].sessions]
 
 
 def branches_taken(session: Any) -> Noted:
     """(record, value, the user's line) of each truth value taken while a session recorded."""
-    return _BRANCHES.get(session, [])
+    return list(session.branches)
 
 
-def conversions_made(session: Any) -> Noted:
-    """(record, value, the user's line) of each tensor that became a number or an array while a session recorded."""
-    return _CONVERSIONS.get(session, [])
+def conversions_made(session: Any) -> list[Conversion]:
+    """Each tensor that became a number or an array while a session recorded."""
+    return list(session.conversions)

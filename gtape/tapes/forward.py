@@ -12,6 +12,7 @@ from gtape.base import late
 from gtape.base.blocks import Leaving
 from gtape.base.shown import shown
 from gtape.base.verification import is_switched_off, verify_mode
+from gtape.engine.full_sweep import Anchor
 from gtape.engine.requests import UnconnectedGradients, wants_zeros, zeros_for
 from gtape.engine.rules import absorb_zeros
 from gtape.engine.worlds import TAPE
@@ -100,6 +101,10 @@ class _Push:
             sessions = record.get_stack().sessions
             outer = tuple([s for s in outer if s in sessions])
         with record.off(outer):
+            stack = record.get_stack()
+            if stack.trace:
+                anchored = Anchor(stack)
+                tangents, tensors, out = [anchored(t) for t in tangents], tuple(map(anchored, tensors)), anchored(out)
             if prim.kind == "custom":
                 tangent = prim.jvp_custom(tangents, tensors, out)
             else:
@@ -108,7 +113,7 @@ class _Push:
         if tangent is None:
             return
         if out.__class__ is tuple:
-            for o, t in zip(out, tangent, strict=True):
+            for o, t in zip(outs, tangent, strict=True):
                 if o._record is not None and t is not None and o._layout.inexact:
                     _set_tangent(o._record, self.session(), t)
         else:
@@ -151,6 +156,7 @@ class ForwardAccumulator:
         self._push.session = weakref.ref(self._session)
         self._directions: list[tuple[Any, Tensor]] = []  # only for a check
         self._session.watch_accessed = False
+        self._since = next(record.count)  # older than all tangents
         seen: set[int] = set()
         for p, t in zip(nest.flatten(primals), nest.flatten(tangents), strict=True):
             if not isinstance(p, (Tensor, Variable)):
@@ -193,7 +199,7 @@ class ForwardAccumulator:
                 other.shared = True
         _set_tangent(r, self._session, tangent)
         self._given.append(r[TANGENTS])
-        if self._mode:
+        if self._mode or record.get_stack().trace:
             self._directions.append((primal, tangent))
         live = {s for s in r[TAPES].sessions if s.live} | {self._session}
         r[TAPES] = TapeSet(live)
@@ -259,7 +265,17 @@ class ForwardAccumulator:
             )
         if found is None and zero:
             return zeros_for(x)
+        if found is not None and self._directions and record.get_stack().trace:
+            found = self._noted(x, found)
         return found
+
+    def _noted(self, x: Any, found: Tensor) -> Tensor:
+        """A tangent, marked for the check of an outer tape."""
+        from gtape.engine.gradient_nodes import note_gradients
+
+        primals, tangents = map(list, zip(*self._directions, strict=True))
+        made = note_gradients(self._session, [record.record_of(x)], tangents, primals, [found], "jvp", self._since)
+        return made[0]  # type: ignore[no-any-return]
 
     # A tangent may be None or IndexedSlices, so that `Any` stands beside `Tensor`.
     @overload

@@ -19,7 +19,7 @@ from gtape.base.python_values import adapted, array_from_python, cast_number, co
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape
 from gtape.recording import record
-from gtape.recording.trace import note_branch, note_conversion
+from gtape.recording.trace import note_branch, note_conversion, note_return
 from gtape.tensors.axes import static_ints
 
 __all__ = [
@@ -112,20 +112,23 @@ class PublicTensor(Operators):
 
     def numpy(self) -> Any:
         """The value as a NumPy scalar or a fresh array."""
-        if self._record is not None:
-            self._leaves()
         v = self._value
         if v.__class__ is float:
-            return np.float64(v)
-        try:
-            return v.copy() if isinstance(v, np.ndarray) and v.ndim else v[()] if isinstance(v, np.ndarray) else v
-        except MemoryError as e:
-            raise exhausted(f"an array of shape {self.shape}", e) from None
+            v = np.float64(v)
+        elif isinstance(v, np.ndarray):
+            try:
+                v = v.copy() if v.ndim else v[()]
+            except MemoryError as e:
+                raise exhausted(f"an array of shape {self.shape}", e) from None
+        return v if self._record is None else self._left(v)
 
-    def _leaves(self) -> None:
-        """Tell a check that the value leaves the tape."""
-        if record.get_stack().trace:
-            note_conversion(self)
+    def _left(self, made: Any) -> Any:
+        """Tell a check that the value leaves the tape; returns what it became."""
+        if not record.get_stack().trace:
+            return made
+        if listener.get() is None:
+            listener.set(_watch_for_returns)
+        return note_conversion(self, made)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
@@ -134,9 +137,10 @@ class PublicTensor(Operators):
             raise TypeError(
                 f"a {self.dtype.name} tensor as an array of {np.dtype(dtype)} would lose its imaginary part"
             )
+        made = np.array(self._value, dtype=dtype)
         if self._record is not None:
-            self._leaves()
-        return np.array(self._value, dtype=dtype)
+            self._left(made)
+        return made
 
     def __dlpack__(self, *, copy: bool | None = None, **options: Any) -> Any:
         if copy is False:
@@ -164,13 +168,12 @@ class PublicTensor(Operators):
             raise TypeError(
                 f"only a scalar tensor can be converted to {name}; this one has shape {self._layout.tensor_shape}"
             )
-        if self._record is not None:
-            self._leaves()
         value = self._value
         if isinstance(value, complex) and what is not complex:  # NumPy would warn, and cut the imaginary part off
             raise TypeError(f"a complex tensor cannot be converted to {name}; take gtape.math.real or imag first")
         try:
-            return what(value)
+            made = what(value)
+            return made if self._record is None else self._left(made)
         except (TypeError, ValueError, OverflowError) as e:
             raise type(e)(f"the {self.dtype.name} tensor {shown(value)} cannot be converted to {name}: {e}") from None
 
@@ -308,6 +311,15 @@ def announce(tensor: Tensor) -> Tensor:
     if watch is not None:
         watch(tensor)
     return tensor
+
+
+def _watch_for_returns(tensor: Tensor) -> None:
+    """The `listener` of a check: a new constant may hold a value that left the tape."""
+    stack = record.get_stack()
+    if stack.trace:
+        note_return(stack, tensor._value)
+    else:  # the check is over
+        listener.set(None)
 
 
 def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None) -> Tensor:

@@ -49,6 +49,31 @@ def test_a_value_that_does_not_come_back_changes_nothing(name: str, order: int) 
     assert check(STAYS[name], 1.25, order=order).verdict == "correct"
 
 
+@tf.custom_gradient
+def through_numpy(x: Any) -> Any:
+    return tf.square(x), lambda g: g * 2.0 * x.numpy()
+
+
+@tf.custom_gradient(declared="computed by NumPy")
+def body_in_numpy(x: Any) -> Any:
+    return tf.constant(np.sin(x.numpy())), lambda g: g * np.cos(x.numpy())
+
+
+@tf.custom_gradient
+def right(x: Any) -> Any:
+    return tf.square(x), lambda g: g * 2.0 * x
+
+
+@pytest.mark.parametrize("custom", [through_numpy, body_in_numpy, right])
+def test_conversions_in_a_custom_gradient_are_its_own_matter_and_others_are_not(custom: F) -> None:
+    for f in (lambda x: custom(x) * x, lambda x: (float(x), custom(x) * x)[1]):
+        assert check(f, 1.25).ok
+    for name in ("float", "math", "asarray of a result"):
+        report = check(lambda x: custom(x) + LEAVES[name](x), 1.25)  # noqa: B023 - called at once
+        assert report.verdict == "unconnected", report
+        assert report.findings[0].line[0] == __file__
+
+
 def test_exact_and_judge_know_it() -> None:
     with pytest.raises(ArithmeticError, match="leaves the tape"):
         exact(LEAVES["float"], 1.25)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from gtape import nest
+from gtape.base.verification import verifying
+from gtape.engine.custom import custom_gradient
 from gtape.symbolic.balls import digits, objects, to_double_double
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Node, Program
+from gtape.tapes.forward import ForwardAccumulator
 from gtape.tapes.tape import GradientTape
-from gtape.tensors.tensor import convert_to_tensor, wrap
+from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
+from gtape.tensors.variable import Variable
 from gtape.verify.causes.customs import faulty_customs, faulty_inside, inner_culprits
 from gtape.verify.oracles.certificates import Failure, certify, faulty_rules
 from gtape.verify.oracles.enclosures import directions, inner, is_complex, magnitude, turned
@@ -77,8 +84,10 @@ def culprits(program: Program, oracle: Oracle, failures: list[Failure]) -> list[
             assert f.node is not None
             reason = f"the gradient that {f.node.name} returns is right in value, but its own derivative is not that of"
             found.append((f.node, f"{reason} its body ({_by(f)})"))
-        for node in _wrong_when_differentiated(program, mark):
-            found.append((node, f"the rule of {node.name} is right in value, but its own derivative is wrong"))
+        for node, times in [] if found else _wrong_when_differentiated(program):
+            which = "its own derivative" if times == 1 else f"its own derivative of order {times}"
+            what = f"the rule of {node.name}" if node.kind == "op" else f"the gradient that {node.name} returns"
+            found.append((node, f"{what} is right in value, but {which} is wrong"))
     if not found:
         # A custom gradient is the likeliest culprit, because the searches above may not follow it.
         customs = [n for n in program.nodes if n.kind == "custom" and n.prim.declared is None]
@@ -101,33 +110,104 @@ def _named(rules: list[Failure]) -> list[tuple[Node | None, str]]:
     ]
 
 
-def _wrong_when_differentiated(program: Program, mark: Any) -> list[Node]:
-    """The ops of an inner gradient whose rule has a wrong derivative, tested alone at the recorded inputs."""
-    found: dict[str, Any] = {}
-    for i in program.ancestors(mark.targets):
-        node = program.nodes[i]
-        if node.kind != "op" or not node.active or isinstance(node.output, tuple) or node.name in found:
-            continue
+def _wrong_when_differentiated(program: Program) -> list[tuple[Node, int]]:
+    """The ops inside gradients whose rule has a wrong derivative, tested alone at the recorded inputs.
+
+    Returns
+    -------
+    list of (Node, int)
+        The node, and the order of the rule's derivative that is wrong: the lowest, because an op that is wrong later
+        may only use one that is wrong earlier.
+    """
+    inside = program.ancestors({t for n in program.nodes if n.mark is not None for t in n.mark.targets})
+    ways = (False, True) if any(n.mark is not None and n.mark.form == "jvp" for n in program.nodes) else (False,)
+    for times in range(1, _nesting(program) + 1):
+        found: dict[str, tuple[Node, int]] = {}
+        for i in inside:
+            node = program.nodes[i]
+            usable = node.kind == "custom" or (node.kind == "op" and not isinstance(node.output, tuple))
+            if not usable or not node.active or node.name in found:
+                continue
+            if any(_wrong_alone(program, node, times, forward=forward) for forward in ways):
+                found[node.name] = node, times
+        if found:
+            return list(found.values())
+    return []
+
+
+def _nesting(program: Program) -> int:
+    """How many gradients of a program are nested in each other."""
+    depths: list[int] = []
+    for node in program.nodes:
+        below = max([depths[i] for i in (*node.inputs, *node.body)], default=0)
+        if node.mark is not None:
+            below = max(below, 1 + max([depths[i] for i in node.mark.targets], default=0))
+        depths.append(below)
+    return max(depths, default=0)
+
+
+def _wrong_alone(program: Program, node: Node, times: int, *, forward: bool) -> bool:
+    """True if a derivative of an op, differentiated `times` times, is certainly wrong at the recorded inputs.
+
+    Parameters
+    ----------
+    forward : bool
+        Whether the first derivative is that of forward mode.
+    """
+    try:
+        sources, run = _alone(program, node)
+    except (TypeError, ValueError):
+        return False
+    if not sources:
+        return False
+    level = run if not forward else lambda: _tangents(sources, run)
+    for _ in range(times - 1 if forward else times):
+        level = functools.partial(_gradients, sources, level)
+    with GradientTape(verify=True) as tape:
+        tape.watch(sources)
+        made = level()
+    alone = build([(g._record, g._value) for g in made], sources)
+    if not any(n.mark is not None for n in alone.nodes):
+        return False
+    oracle = Oracle(alone, [np.ones_like(np.asarray(g._value)) for g in made])
+    try:
+        oracle.evaluate()
+        return bool(certify(oracle, oracle.replay()))
+    except (ArithmeticError, TooDeep):
+        return False
+
+
+def _gradients(sources: list[Any], run: Callable[[], list[Any]]) -> list[Any]:
+    """The gradients of all that a function returns; dense, although a lookup's gradient comes as slices."""
+    with GradientTape(verify=False) as tape:
+        tape.watch(sources)
+        made = run()
+    return [convert_to_tensor(g) for g in tape.gradient(made, sources) if g is not None]
+
+
+def _tangents(sources: list[Any], run: Callable[[], list[Any]]) -> list[Any]:
+    """The tangents of all that a function returns along ones."""
+    ones = [wrap(np.ones_like(np.asarray(s._value))) for s in sources]
+    with verifying(False), ForwardAccumulator(sources, ones) as accumulator:
+        made = run()
+    return [t for t in accumulator.jvp(made) if t is not None]
+
+
+def _alone(program: Program, node: Node) -> tuple[list[Any], Callable[[], list[Any]]]:
+    """Fresh tensors for the inputs by which an op is differentiated, and a function that runs the op on them."""
+    if node.kind == "op":
         inputs = [wrap(np.asarray(program.nodes[j].output)) for j in node.inputs]
-        sources = [inputs[a] for a in node.active]
-        with GradientTape(verify=True) as outer:
-            outer.watch(sources)
-            with GradientTape(verify=False) as inner_tape:
-                inner_tape.watch(sources)
-                y = node.prim(*inputs, **node.params)
-            # A lookup's gradient comes as slices.
-            first = [convert_to_tensor(g) for g in inner_tape.gradient(y, sources) if g is not None]
-        alone = build([(g._record, g._value) for g in first], sources)
-        if not any(n.mark is not None for n in alone.nodes):
-            continue
-        oracle = Oracle(alone, [np.ones_like(np.asarray(g._value)) for g in first])
-        try:
-            oracle.evaluate()
-            if certify(oracle, oracle.replay()):
-                found[node.name] = node
-        except (ArithmeticError, TooDeep):
-            continue
-    return list(found.values())
+        return [inputs[a] for a in node.active], lambda: [node.prim(*inputs, **node.params)]
+    function, args, kwargs = node.call
+    flat = [wrap(x._value) if isinstance(x, (Tensor, Variable)) else x for x in nest.flatten(list(args))]
+    fresh = nest.pack_sequence_as(list(args), flat)
+    sources = [x for x in flat if isinstance(x, Tensor) and x._layout.inexact]
+
+    def run() -> list[Any]:
+        made = nest.flatten(custom_gradient(function, declared=node.prim.declared)(*fresh, **kwargs))
+        return [t for t in made if t._layout.inexact]
+
+    return sources, run
 
 
 def _shown(oracle: Oracle, got: list[Any]) -> dict[str, Any]:

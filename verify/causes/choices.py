@@ -207,8 +207,8 @@ def _inner(program: Program, oracle: Oracle) -> list[Any]:
         with contextlib.suppress(TooDeep):
             inside = program.ancestors(mark.targets)
             env = oracle.jets(2, tangents, inside, None, (program.session, mark.session))
-            for t, c in zip(mark.targets, mark.cotangents, strict=True):
-                weights = np.broadcast_to(objects(oracle.env[c]), program.nodes[t].shape)
+            for t, c in zip(mark.targets, oracle.cotangents_of(mark), strict=True):
+                weights = np.broadcast_to(objects(c), program.nodes[t].shape)
                 found += [objects(inner(weights, jet_world(2).component(env[t], m))) for m in range(4)]
     return found
 

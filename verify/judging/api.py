@@ -18,6 +18,7 @@ from gtape.verify.judging.examine import Rows
 from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.left import values_left
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
+from gtape.verify.judging.unrecorded import unrecorded
 from gtape.verify.oracles.certificates import certify
 from gtape.verify.oracles.enclosures import turned
 from gtape.verify.oracles.oracle import Oracle
@@ -54,8 +55,8 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
         Takes tensors, returns a tensor or a structure of tensors; the sum of all outputs is differentiated.
     *args : tensors, arrays or numbers
         The point; Python numbers are float64.
-    order : {1, 2, 3}
-        1 checks the gradient, 2 the Hessian, too, 3 all third derivatives, too.
+    order : int
+        From 1 to 8: 1 checks the gradient, 2 the Hessian, too, 3 all third derivatives, too, and so on.
 
     Raises
     ------
@@ -81,6 +82,9 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
             told = {(f.verdict, f.op, f.line) for f in report.findings if f.ok and f.order < k}
             one.findings = [f for f in one.findings if not f.ok or f.lost or (f.verdict, f.op, f.line) not in told]
             report.extend(one)
+        known = {(f.verdict, f.op, f.reason) for f in report.findings}
+        rest = [f for f in unrecorded(recording, k).findings(k) if (f.verdict, f.op, f.reason) not in known]
+        report.extend(Report(findings=rest))
     report.findings += branches_met(recording.tape._session, recording.inputs, order)
     report.findings += values_left(recording, order)
     return report
@@ -129,43 +133,59 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
     refuse_complex_jacobian(recording, order)
     for left in values_left(recording, order):
         raise ArithmeticError(f"the exact derivative is not decided: {left.reason} ({place_text(left.line)})")
-    for finding in recording.undecided(last=True):
+    for finding in recording.undecided(last=True) or recording.bodiless():
         raise ArithmeticError(f"the exact derivative is not decided: {finding.reason}")
     rows: dict[Any, list[Any]] = {}
     zero = ExactNumber(arb(0), digits)
     for place, program, seeds, _ in recording.programs():
         with np.errstate(all="ignore"):
             balls = _exact_row(program, seeds, digits)
-        row: list[Any] = []
-        for b, t in zip(balls, recording.inputs, strict=True):
-            if b is None:
-                row.append(None)
-                continue
-            made = np.empty(t._layout.shape, dtype=object)
-            b = turned(b) if t._layout.complex else objects(b)
-            for index in np.ndindex(*t._layout.shape):
-                made[index] = ExactNumber(b[index], digits)
-            row.append(made if t._layout.shape else made[()])
-        rows[place] = row
+        rows[place] = _numbers(recording, balls, digits)
+    if order > 1:
+        precisions = _precisions(recording.program(), digits)
+        rest = unrecorded(recording, recording.order, precisions, lambda g: _tight(g, digits))
+        if rest.finding is not None:
+            raise ArithmeticError(f"the exact derivative is not decided: {rest.finding.reason}")
+        rows |= {place: _numbers(recording, balls, digits) for place, balls in rest.rows.items()}
     result = recording.assemble(rows, zero)
     return result
 
 
-def _exact_row(program: Program, seeds: list[Any], wanted: int) -> list[Any]:
+def _numbers(recording: Recording, balls: list[Any], digits: int) -> list[Any]:
+    """A row of the derivative as decimal numbers; None for the zeros of an argument."""
+    row: list[Any] = []
+    for b, t in zip(balls, recording.inputs, strict=True):
+        if b is None:
+            row.append(None)
+            continue
+        made = np.empty(t._layout.shape, dtype=object)
+        b = turned(b) if t._layout.complex else objects(b)
+        for index in np.ndindex(*t._layout.shape):
+            made[index] = ExactNumber(b[index], digits)
+        row.append(made if t._layout.shape else made[()])
+    return row
+
+
+def _precisions(program: Program, wanted: int) -> tuple[int, ...]:
+    """The bits to try for a number of digits."""
     first, most = max(200, int(wanted * 3.4) + 80), bits_within_reach(program, wanted)
     higher = [p for p in (*PRECISIONS, 51200) if first < p <= most]
     if first > PRECISIONS[-1]:  # because cancellation needs more digits than the result shows
         higher.append(first + first // 4)
+    return first, *higher
+
+
+def _exact_row(program: Program, seeds: list[Any], wanted: int) -> list[Any]:
 
     def attempt(bits: int, _: list[str]) -> list[Any] | None:
         oracle = Oracle(program, seeds)
         oracle.evaluate()
         made = oracle.replay()
         if certify(oracle, made):
-            made = [None if g is None else _by_jets(oracle, s, np.shape(g)) for s, g in enumerate(made)]
+            made = [_by_jets(oracle, s) if nodes else None for s, nodes in enumerate(program.sources)]
         return made if all(_tight(g, wanted) for g in made) else None
 
-    found, finding = climb(program, 1, attempt, (first, *higher), ties=False, patient=False)
+    found, finding = climb(program, 1, attempt, _precisions(program, wanted), ties=False, patient=False)
     if finding is not None:
         nowhere = finding.verdict == "domain"
         what = "there is no derivative here" if nowhere else "the exact derivative is not decided"
@@ -173,7 +193,8 @@ def _exact_row(program: Program, seeds: list[Any], wanted: int) -> list[Any]:
     return list(found)
 
 
-def _by_jets(oracle: Oracle, source: int, shape: tuple[int, ...]) -> Any:
+def _by_jets(oracle: Oracle, source: int) -> Any:
+    shape = oracle.program.nodes[oracle.program.sources[source][0]].shape
     made = np.empty(shape, dtype=object)
     for index in np.ndindex(*shape):
         made[index] = oracle.along(source, index)

@@ -15,7 +15,7 @@ import numpy as np
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.engine.rules import RuleStep
 from gtape.engine.worlds import COMPLEX
-from gtape.symbolic.program import GradMark, Node, Program
+from gtape.symbolic.program import Node, Program
 from gtape.verify.judging.connected import followed
 from gtape.verify.oracles.replay import longest_sum
 
@@ -137,13 +137,11 @@ class _Copy:
         made.inputs = tuple([self.moved[j] for j in node.inputs])
         if node.mark is not None:
             m = node.mark
-            made.mark = GradMark(
-                m.key,
-                [self.moved[i] for i in m.targets],
-                [self.moved[i] for i in m.cotangents],
-                [[self.moved[i] for i in nodes] for nodes in m.sources],
-                m.which,
-                m.session,
+            made.mark = m._replace(
+                targets=[self.moved[i] for i in m.targets],
+                cotangents=[self.moved[i] for i in m.cotangents],
+                sources=[[self.moved[i] for i in nodes] for nodes in m.sources],
+                tangents=[self.moved[i] for i in m.tangents],
             )
         self.program.nodes.append(made)
         self.program.by_seq.setdefault(node.seq, []).append(made.index)
@@ -233,6 +231,8 @@ def _kind_of(node: Node, program: Program, kinds: list[str], shape: tuple[int, .
         return _of_a_value(np.shape(node.output), shape, axis)
     if node.kind != "op" or isinstance(node.output, tuple):
         return None
+    if node.mark is not None and node.mark.form in ("jacobian", "batch_jacobian"):
+        return None  # its rows are not those of its sources
     given = {kinds[j] for j in node.inputs}
     if node.prim.kind == "elementwise" or "pointwise" in node.prim.roles:
         if _TOTAL in given:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
+from gtape.symbolic.balls import digits, objects, to_double_double
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor
 from gtape.verify.bounds.noise import coarsest
@@ -16,7 +17,8 @@ from gtape.verify.judging.comparison import Told, Wrong
 from gtape.verify.judging.examine import Gradient, Rows
 from gtape.verify.judging.left import values_left
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
-from gtape.verify.verdicts.ulp import ulps_between, widest
+from gtape.verify.judging.unrecorded import unrecorded
+from gtape.verify.verdicts.ulp import ROUNDINGS, ulps_between, widest
 from gtape.verify.verdicts.verdict import Finding, Report, merged
 
 __all__ = ["judge"]
@@ -35,7 +37,8 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
     claimed : array, or tuple of arrays
         The claimed derivative, in the structure that `exact` returns; at order 1, None claims that an argument is
         unconnected.
-    order : {1, 2, 3}
+    order : int
+        From 1 to 8.
 
     Raises
     ------
@@ -80,23 +83,39 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
 
 
 def _judge_rest(recording: Recording, blocks: list[Any], seen: set[Any], n: int, order: int, report: Report) -> None:
-    """Judge the rows that are identically zero: every claimed number must be zero there."""
+    """Judge the rows that no tape recorded, mostly zeros."""
+    rest = unrecorded(recording, order)
+    if rest.finding is not None:
+        report.findings.append(rest.finding)
+        return
+    roundings = len(recording.program().nodes)
     for i in range(len(blocks) // n):
         for index in np.ndindex(*recording.shape_of_level(i)):
             if (i, index) in seen:
                 continue
+            exact = rest.rows.get((i, index), [None] * n)
             for k in range(n):
                 row = np.asarray(blocks[i * n + k][index], dtype=np.float64)
                 report.checked += row.size
-                wrong = row[(row != 0) | np.isnan(row)]
-                if wrong.size:
-                    worst = float(wrong[int(np.argmax(np.abs(wrong)))])
-                    ulps = float(ulps_between(worst, 0.0, 0.0, recording.inputs[k]._layout.dtype))
+                off = _off(row, exact[k], recording.inputs[k]._layout.dtype)
+                wrong = off > (0.0 if exact[k] is None else ROUNDINGS * roundings)
+                if wrong.any():
+                    place = tuple(int(j) for j in np.unravel_index(int(np.argmax(off)), off.shape))
+                    worst, ulps = float(row[place]), float(off[place])
                     report.max_ulp = max(report.max_ulp, ulps)
-                    reason = "this derivative is identically zero"
-                    found = Finding("rule", order=order, element=(k, index), got=worst, exact="0", ulps=ulps,
-                                    reason=reason, count=wrong.size)  # fmt: skip
+                    reason, truth = "this derivative is identically zero", "0"
+                    if exact[k] is not None:
+                        reason = "not the derivative of this function: the difference is too large for rounding"
+                        truth = digits(exact[k][place])
+                    found = Finding("rule", order=order, element=(k, index), got=worst, exact=truth, ulps=ulps,
+                                    reason=reason, count=int(wrong.sum()))  # fmt: skip
                     report.findings = merged([*report.findings, found])
+
+
+def _off(row: Any, exact: Any, dtype: Any) -> Any:
+    """How far claimed numbers are from exact ones, in ULP; NaN is infinitely far."""
+    high, low = (0.0, 0.0) if exact is None else to_double_double(objects(exact))
+    return np.nan_to_num(ulps_between(row, high, low, dtype), nan=np.inf)
 
 
 def _in_dtype(row: Any, t: Tensor) -> Any:

@@ -11,7 +11,7 @@ from gtape.symbolic.mirrors import has_mirror
 from gtape.symbolic.program import Program
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["depth_of", "followed", "order_of", "undecidable", "unimplemented", "without_idle_targets"]
+__all__ = ["bodiless", "depth_of", "followed", "order_of", "undecidable", "unimplemented", "without_idle_targets"]
 
 
 def followed(program: Program) -> set[int]:
@@ -106,13 +106,9 @@ def undecidable(program: Program, order: int, among: list[Any] | None = None) ->
     def finding(n: Any, reason: str) -> Finding:
         return Finding("undecided", order=order, at=n, reason=reason)
 
-    bodiless = [
-        finding(n, f"the body of {n.name} leaves the tape (through .numpy()?): nothing to judge its gradient by")
-        for n in nodes
-        if n.kind == "custom" and n.prim.declared is None and not _body_connected(program, n)
-    ]
-    if bodiless:
-        return bodiless
+    found = bodiless(program, order, nodes)
+    if found:
+        return found
     for n in nodes:
         if not isinstance(n.output, tuple) and np.asarray(n.output).dtype.name == "bfloat16":
             reason = "bfloat16 is not checked: its ops run in float32 and are rounded; check the program in float32"
@@ -121,6 +117,20 @@ def undecidable(program: Program, order: int, among: list[Any] | None = None) ->
             reason = f"{n.name} has no mirror in gtape.symbolic.mirrors, so there is no exact value to compare with"
             return [finding(n, reason)]
     return []
+
+
+def bodiless(program: Program, order: int, among: list[Any] | None = None) -> list[Finding]:
+    """Findings for custom gradients, all or those in `among`, whose bodies do not tell what they compute."""
+    return [
+        Finding(
+            "undecided",
+            order=order,
+            at=n,
+            reason=f"the body of {n.name} leaves the tape (through .numpy()?): nothing to judge its gradient by",
+        )
+        for n in (program.nodes if among is None else among)
+        if n.kind == "custom" and n.prim.declared is None and not _body_connected(program, n)
+    ]
 
 
 def unimplemented(program: Program) -> dict[int, Finding]:

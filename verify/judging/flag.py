@@ -13,7 +13,7 @@ import numpy as np
 from gtape.base.deadline import OutOfTime, within
 from gtape.base.quiet import quietly
 from gtape.base.verification import Options, is_sampled
-from gtape.recording.record import off
+from gtape.recording.record import SEQ, off
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Program
 from gtape.tensors.indexed_slices import IndexedSlices
@@ -21,6 +21,7 @@ from gtape.verify.causes.advice import explain
 from gtape.verify.causes.branches import branches_met
 from gtape.verify.judging.connected import depth_of, order_of, without_idle_targets
 from gtape.verify.judging.examine import Rows
+from gtape.verify.judging.left import values_that_returned
 from gtape.verify.judging.progress import shown
 from gtape.verify.judging.tangents import Tangent
 from gtape.verify.verdicts.collect import note
@@ -111,6 +112,7 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
         report.extend(Tangent(program, [np.asarray(t._value) for t in tangents], _raw(got)).examine())
         explain(program, report, forward=True)
         report.findings += branches_met(session, primals, order_of(program))
+        _add_returns(report, session, program, primals, [target], options)
 
     _run(check, program, options)
 
@@ -152,8 +154,20 @@ def _check(
             report.extend(all_rows.examine(program, seeds, rows, locally=not report.checked))
         report.name_sources(sources)
         report.findings += branches_met(session, sources, order_of(program))
+        _add_returns(report, session, program, sources, [t for t, _ in pairs], options)
 
     _run(check, program, options)
+
+
+def _add_returns(
+    report: Report, session: Any, program: Program, sources: list[Any], targets: list[Any], options: Options
+) -> None:
+    """Add what is known about values that left the tape before the targets."""
+    numbers = [t._record[SEQ] for t in targets if t._record is not None]
+    findings, open_ = values_that_returned(session, program, sources, min(numbers, default=None), strict=options.strict)
+    report.findings += findings
+    if open_:
+        report.coverage["left"] = open_
 
 
 def _run(check: Callable[[Report], None], program: Program, options: Options) -> None:

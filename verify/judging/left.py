@@ -1,8 +1,11 @@
 """Values that left the tape and came back: a function that depends on its arguments in a way that no tape records.
 
-A value leaves by ``float(x)``, ``x.numpy()``, ``np.asarray(x)`` and their like, each of which the recording notes. The
-function then runs again at moved points, and so does the recorded program. Where a value came back as a constant, the
-program keeps the old value and the function does not.
+A value leaves by ``float(x)``, ``x.numpy()``, ``np.asarray(x)`` and their like, each of which the recording notes. For
+`check` and its like, the function then runs again at moved points, and so does the recorded program. Where a value came
+back as a constant, the program keeps the old value and the function does not.
+
+Under the flag the program cannot run again. A constant of the program that is certainly the number or array that left
+(see `Conversion.is_in`) has come back. Of other values nothing shows whether they did.
 """
 
 from __future__ import annotations
@@ -12,19 +15,22 @@ from typing import Any
 import numpy as np
 
 from gtape import nest
+from gtape.base.escaping import place_text
 from gtape.base.quiet import quietly
 from gtape.engine.worlds import COMPLEX
 from gtape.recording.record import off
-from gtape.recording.trace import conversions_made
+from gtape.recording.trace import Conversion, conversions_made
 from gtape.symbolic.build import build
-from gtape.symbolic.program import Program
-from gtape.tensors.tensor import Tensor, convert_to_tensor
+from gtape.symbolic.program import Node, Program
+from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
+from gtape.tensors.variable import Variable
+from gtape.verify.judging.connected import followed, order_of
 from gtape.verify.judging.recording import Recording
 from gtape.verify.oracles.enclosures import is_floating
 from gtape.verify.verdicts.ulp import spacing, widest
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["values_left"]
+__all__ = ["values_left", "values_that_returned"]
 
 _ROUNDINGS = 64.0  # ULP by which both may round differently, because a function may compute with `math`
 _SHARE = 2.0**-10  # of the change between the points
@@ -45,19 +51,19 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
         `unconnected` if the function and the recorded program differ at moved points; `undecided` if the function
         cannot be compared, because it raises there or is not deterministic.
     """
-    made = conversions_made(recording.tape._session)
+    conversions = conversions_made(recording.tape._session)
+    made = [c for c in conversions if not c.inside]  # a custom gradient is judged by itself
     if not made:
         return []
-    lines = list(dict.fromkeys(line for _, _, line in made))
+    lines = list(dict.fromkeys(c.line for c in made))
     more = f" (or at one of {len(lines) - 1} more places)" if len(lines) > 1 else ""
 
     def told(verdict: str, how: str) -> Finding:
         reason = f"a value leaves the tape here{more}, {how}"
         return Finding(verdict, order=order, line=lines[0], reason=reason)
 
-    program = build([(t._record, t._value) for t in recording.outputs], recording.inputs)
-    if any(n.kind == "custom" for n in program.nodes):
-        return []  # the body of a custom gradient is judged by itself
+    program = recording.program()
+    anew = len(made) < len(conversions)
     with off(), quietly():
         here = [np.asarray(t._value) for t in recording.inputs]
         before = [np.asarray(t._value) for t in recording.outputs]
@@ -70,7 +76,7 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
             there = _function(recording, point)
             if there is None:
                 continue
-            along = _program(program, point)
+            along = _program(program, point, anew)
             if along is None or len(along) != len(there):
                 continue
             apart.append(any(_beyond(f, p, b) for f, p, b in zip(there, along, before, strict=True)))
@@ -81,6 +87,67 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
     if not all(apart):  # on one side Python took another branch
         return []
     return [told("unconnected", f"and comes back as a constant, on which the function depends; {_ADVICE}")]
+
+
+def values_that_returned(
+    session: Any, program: Program, sources: list[Any], newest: int | None, *, strict: bool
+) -> tuple[list[Finding], int]:
+    """The findings about values that left a tape under the flag, and the number of those that may have come back.
+
+    Parameters
+    ----------
+    program : Program
+        Of the targets.
+    sources : list of tensors or variables
+    newest : int or None
+        The number of the newest target's record; None without any.
+    strict : bool
+        Whether a value that may have come back is a finding.
+
+    Returns
+    -------
+    findings : list of Finding
+        `unconnected` for each value that came back; under `strict`, `undecided` for values that may have.
+    count : int
+        The number of conversions before the target, after which a constant entered the program.
+    """
+    made = [c for c in conversions_made(session) if not c.inside and newest is not None and c.number > newest]
+    if not made or not program.outputs:
+        return [], 0
+    nodes = [program.nodes[i] for i in program.ancestors(program.outputs)]
+    order = order_of(program)
+    constants = [n for n in nodes if n.kind == "const"]
+    readers = [(n, program.nodes[j]) for n in nodes for j in n.inputs if program.nodes[j].kind == "const"]
+    findings, open_ = [], []
+    for c in made:
+        if not _follows(c, session, sources):
+            continue
+        back = [n for n in constants if any(n.output is r for r in c.returns)]
+        if back:
+            op = next((n for n, read in readers if any(read is b for b in back)), None)
+            where = "" if op is None else f" of {op.name}" + (f" ({place_text(op.line)})" if op.line else "")
+            reason = (
+                f"a value leaves the tape here, and comes back as a constant{where}, on which the target depends; "
+                f"{_ADVICE}, or by gtape.stop_gradient if it is meant as a constant"
+            )
+            findings.append(Finding("unconnected", order=order, line=c.line, reason=reason))
+        elif any(n.seq < c.number for n, _ in readers):
+            open_.append(c)
+    if strict and open_:
+        lines = list(dict.fromkeys(c.line for c in open_))
+        more = f" (and at {len(lines) - 1} more places)" if len(lines) > 1 else ""
+        reason = (
+            f"a value leaves the tape here{more}, and later a constant enters the program: nothing shows if it comes "
+            f"back as a function of this value; {_ADVICE}"
+        )
+        findings.append(Finding("undecided", order=order, line=lines[0], reason=reason))
+    return findings, len(open_)
+
+
+def _follows(made: Conversion, session: Any, sources: list[Any]) -> bool:
+    """Whether a tape has a path from a converted value back to a source."""
+    program = build([(made.record, made.value)], sources, session)
+    return program.outputs[0] in followed(program)
 
 
 def _moved(here: list[Any], sign: int) -> list[Any]:
@@ -107,17 +174,40 @@ def _function(recording: Recording, point: list[Any]) -> list[Any] | None:
     return kept if fits else None
 
 
-def _program(program: Program, point: list[Any]) -> list[Any] | None:
-    """The outputs of the recorded program at a point; None if its ops do not fit there."""
+def _program(program: Program, point: list[Any], anew: bool) -> list[Any] | None:
+    """The outputs of the recorded program at a point; None if its ops do not fit there.
+
+    Parameters
+    ----------
+    anew : bool
+        Whether functions of custom gradients run again, because their recorded bodies hold values that left the tape.
+    """
     env: dict[int, Any] = {i: x for nodes, x in zip(program.sources, point, strict=True) for i in nodes}
     try:
         for node in program.nodes:
             if node.index not in env:
-                fixed = node.kind in ("leaf", "const")
-                env[node.index] = node.output if fixed else program.step(COMPLEX, node, env)
+                if node.kind in ("leaf", "const"):
+                    env[node.index] = node.output
+                elif node.kind == "custom" and anew:
+                    env[node.index] = _body(node, env)
+                else:
+                    env[node.index] = program.step(COMPLEX, node, env)
     except Exception:
         return None
     return [np.asarray(env[i]) for i in program.outputs if is_floating(program.nodes[i].output)]
+
+
+def _body(node: Node, env: dict[int, Any]) -> Any:
+    """What the function of a custom gradient returns for other values of its inputs."""
+    function, args, kwargs = node.call
+    flat = nest.flatten(list(args))
+    fresh = [
+        wrap(np.asarray(env[j])) if isinstance(x, (Tensor, Variable)) else x
+        for x, j in zip(flat, node.inputs[: len(flat)], strict=True)
+    ]
+    y, _ = function(*nest.pack_sequence_as(list(args), fresh), **kwargs)
+    made = [convert_to_tensor(t)._value for t in nest.flatten(y)]
+    return tuple(made) if isinstance(node.output, tuple) else made[0]
 
 
 def _beyond(f: Any, p: Any, before: Any) -> bool:

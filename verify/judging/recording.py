@@ -17,7 +17,8 @@ from gtape.symbolic.tracing import as_input
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor
-from gtape.verify.judging.connected import unimplemented
+from gtape.verify.judging.connected import bodiless, unimplemented
+from gtape.verify.oracles.oracle import MOST_NESTED
 from gtape.verify.verdicts.verdict import Finding, Report
 
 __all__ = ["Recording", "checked_order", "raw", "refuse_complex_jacobian"]
@@ -36,9 +37,9 @@ class _TracingTape(GradientTape):
 
 
 def checked_order(order: int) -> int:
-    """The order of a derivative as an int; raises ValueError outside 1, 2, 3."""
-    if not isinstance(order, (int, np.integer)) or isinstance(order, bool) or order not in (1, 2, 3):
-        raise ValueError(f"order is 1, 2 or 3, not {shown(order)}")
+    """The order of a derivative as an int; raises ValueError outside 1 to `MOST_NESTED`."""
+    if not isinstance(order, (int, np.integer)) or isinstance(order, bool) or not 1 <= order <= MOST_NESTED:
+        raise ValueError(f"order is a whole number from 1 to {MOST_NESTED}, not {shown(order)}")
     return int(order)
 
 
@@ -109,6 +110,14 @@ class Recording:
                 made += tape.jacobian(t, self.inputs)
         return list(made)
 
+    def program(self) -> Program:
+        """The program of the function itself."""
+        return build([(t._record, t._value) for t in self.outputs], self.inputs)
+
+    def bodiless(self) -> list[Finding]:
+        """Findings for custom gradients whose bodies do not tell what they compute."""
+        return bodiless(self.program(), self.order)
+
     def undecided(self, *, last: bool = False) -> list[Finding]:
         """Findings for derivatives that gtape does not implement, below the last derivative or including it."""
         for level in self.levels if last else self.levels[:-1]:
@@ -170,21 +179,22 @@ class Recording:
             flat = [_filled(r, s, zero) for r, s in zip(rows[()], shapes, strict=True)]
             return flat[0] if n == 1 else tuple(flat)
         blocks = []
-        for i, t in enumerate(self.level):
+        for i in range(len(self.level)):
             outer = self.shape_of_level(i)
             for k, s in enumerate(shapes):
                 block = np.empty(outer + s, dtype=object)
                 for index in np.ndindex(*outer):
-                    row = rows.get((i, index)) if t is not None else None
+                    row = rows.get((i, index))
                     block[index] = _filled(None if row is None else row[k], s, zero)[() if not s else ...]
                 blocks.append(block)
         return _nested(blocks, n, self.order)
 
-    def shape_of_level(self, i: int) -> tuple[int, ...]:
+    def shape_of_level(self, i: int, order: int | None = None) -> tuple[int, ...]:
+        """The shape of tensor number `i` of the derivatives below some order."""
         shapes = [t._layout.shape for t in self.inputs]
         n = len(shapes)
         outer: tuple[int, ...] = ()
-        for _ in range(self.order - 1):
+        for _ in range((order or self.order) - 1):
             outer = shapes[i % n] + outer
             i //= n
         return outer

@@ -23,7 +23,7 @@ from gtape.verify.oracles.enclosures import (
     magnitude,
     turned,
 )
-from gtape.verify.oracles.oracle import Oracle, TooDeep
+from gtape.verify.oracles.oracle import MOST_NESTED, Oracle, TooDeep, nested_too_deep, own_part
 from gtape.verify.oracles.replay import Shared
 
 __all__ = ["Failure", "certify", "certify_marks", "directions_of", "faulty_rules"]
@@ -119,26 +119,35 @@ def certify_marks(
     only: Iterable[int],
     known: frozenset[int] = frozenset(),
     sessions: tuple[Any, ...] = (),
+    around: tuple[GradMark, ...] = (),
+    done: set[int] | None = None,
 ) -> list[Failure]:
     """Compare every gradient node among `only`, and its tangents, with jets of its primal in one direction more.
 
     Along that direction only nodes that depend on the gradient's sources vary. The others keep their jets, and their
     gradient nodes, certified among `only` or `known`, are not compared again, so that a chain of gradients (many inner
     steps) does not count as nested gradients.
+
+    The outermost gradients come first. What is compared inside them, in one direction more, is not compared again
+    without this direction; `done` receives all nodes that were compared.
     """
-    failures = []
+    failures: list[Failure] = []
     wanted = set(only)
+    done = set() if done is None else done
     groups: dict[int, list[Node]] = {}
-    for i in wanted:
-        mark = oracle.followed(oracle.program.nodes[i])
+    for i in sorted(wanted, reverse=True):
+        mark = oracle.followed(oracle.program.nodes[i], around)
         if mark is not None:
             groups.setdefault(mark.key, []).append(oracle.program.nodes[i])
-    if groups and k >= 3:
-        raise TooDeep(f"gradients nested {k} deep: the oracle follows {k - 1}")
-    for members in groups.values():
+    if groups and k >= MOST_NESTED:
+        raise TooDeep(nested_too_deep(k))
+    for group in groups.values():
+        members = [m for m in group if m.index not in done]
+        if not members:
+            continue
         mark = members[0].mark
         assert mark is not None
-        directional, extended = _one_direction_more(oracle, members, tangents, k)
+        directional, extended = _one_direction_more(oracle, members, tangents, env, k, sessions)
         inside = oracle.program.ancestors([*mark.targets, *mark.cotangents])
         moved = _depending(oracle, [s for m in members for s in _sources_of(m)], inside)
         run = [i for i in inside if i in moved or i not in env]
@@ -146,31 +155,56 @@ def certify_marks(
         still = (read | {*mark.targets, *mark.cotangents}).difference(run)
         tapes = (*sessions, *[None] * (k - len(sessions)), mark.session)
         deep = oracle.jets(k + 1, extended, run, {i: _lifted(env[i], k) for i in still}, tapes)
-        failures += _compared(mark, members, directional, tangents, env, deep, k)
         certified = known | wanted
         again = [i for i in inside if i in moved or i not in certified]
-        failures += certify_marks(oracle, k + 1, extended, deep, again, certified, tapes)
+        inside_done: set[int] = set()  # not `done`, because other gradients may enclose the same ones
+        failures += certify_marks(oracle, k + 1, extended, deep, again, certified, tapes, (*around, mark), inside_done)
+        failures += _compared(oracle, members, directional, tangents, env, deep, k)
+        done |= inside_done.union(m.index for m in members)
     return failures
 
 
 def _one_direction_more(
-    oracle: Oracle, members: list[Node], tangents: dict[int, list[Any]], k: int
-) -> tuple[dict[int, Any], dict[int, list[Any]]]:
-    """A direction for each gradient node of one mark, and all tangents extended by these directions."""
+    oracle: Oracle, members: list[Node], tangents: dict[int, list[Any]], env: dict[int, Any], k: int,
+    sessions: tuple[Any, ...],
+) -> tuple[dict[int, Any], dict[int, list[Any]]]:  # fmt: skip
+    """The weights of the elements of all gradient nodes of one mark, and all tangents extended by a direction.
+
+    Along this direction the targets have the weighted sum of the elements as their slope. The weights of a Jacobian are
+    the products of a weight for each row and the direction of its source.
+    """
+    mark = members[0].mark
+    assert mark is not None
+    weights = oracle.cotangents_of(mark)
     directional: dict[int, Any] = {}
     moving: dict[int, Any] = {}
-    extended = {i: [*t, None] for i, t in tangents.items()}
     for member in members:
-        u = directional[member.index] = directions_of(member, oracle.rng, oracle.env[member.index])
+        if mark.form == "jvp":
+            directional[member.index] = weights[0]
+            moving = oracle.moving_tangents(mark, tangents, env, (*sessions, *[None] * (k - len(sessions))))
+            continue
+        shape, rank = member.shape, 0
+        if mark.form != "gradient":
+            rank = len(np.shape(weights[0]))
+            shape = shape[rank:] if mark.form == "jacobian" else (shape[0], *shape[rank:])
+        like = oracle.env[member.index] if mark.form == "gradient" else None
+        u = directions(shape, oracle.rng, complex=is_complex(member.output), like=like)
         for s in _sources_of(member):
-            old = extended.get(s, [None] * (k + 1))
             moving[s] = moving[s] + u if s in moving else u
-            extended[s] = [*old[:-1], moving[s]]
+        if mark.form == "gradient":
+            directional[member.index] = u
+        else:
+            w, rows = weights[0], 0 if mark.form == "jacobian" else 1
+            spread = np.reshape(u, (*shape[:rows], *[1] * (rank - rows), *shape[rows:]))
+            directional[member.index] = objects(np.reshape(w, (*np.shape(w), *[1] * (len(shape) - rows))) * spread)
+    extended = {i: [*t, None] for i, t in tangents.items()}
+    for s, u in moving.items():
+        extended[s] = [*extended.get(s, [None] * (k + 1))[:-1], u]
     return directional, extended
 
 
 def _compared(
-    mark: GradMark,
+    oracle: Oracle,
     members: list[Node],
     directional: dict[int, Any],
     tangents: dict[int, list[Any]],
@@ -180,24 +214,27 @@ def _compared(
 ) -> list[Failure]:
     """Compare a recorded gradient and its tangents with the jets of its primal; at most one failure."""
     world, deeper = jet_world(k), jet_world(k + 1)
+    mark = members[0].mark
+    assert mark is not None
+    weights = [deep[c] for c in mark.cotangents] if mark.form == "gradient" else oracle.cotangents_of(mark)
     # The cotangents do not vary along the new direction, because they are constants of the inner gradient.
     for bits in range(1 << k):
         expected, scale, got = arb(0), arb(0), arb(0)
-        for t, c in zip(mark.targets, mark.cotangents, strict=True):
+        for t, c in zip(mark.targets, weights, strict=True):
             for low in range(1 << k):
-                if low & ~bits:
+                if low & ~bits or (low and mark.form != "gradient"):
                     continue
-                a = deeper.component(deep[c], low)
+                a = deeper.component(c, low)
                 b = deeper.component(deep[t], (bits & ~low) | 1 << k)
                 a = np.broadcast_to(a, np.shape(b))
                 expected = expected + inner(a, b)
                 scale = scale + magnitude(a, b)
         for member in members:
             g = world.component(env[member.index], bits)
-            if bits and not bits & (bits - 1):  # subtract the own tangent of a source
-                own = tangents.get(member.index, [None] * k)[bits.bit_length() - 1]
+            if bits and member.index in tangents:  # subtract the own tangent of a source
+                own = own_part(tangents[member.index], bits)
                 g = g if own is None else objects(g - own)
-            g = turned(g) if is_complex(member.output) else g
+            g = turned(g) if is_complex(member.output) and mark.form != "jvp" else g
             got = got + inner(directional[member.index], g)
             scale = scale + magnitude(directional[member.index], g)
         error = disagreement(got, expected, scale)
@@ -210,7 +247,7 @@ def _compared(
 def _depending(oracle: Oracle, sources: Iterable[int], among: list[int]) -> set[int]:
     """The nodes up to the last of `among` that depend on some sources, including the sources.
 
-    A gradient node also depends on its targets and cotangents, even if its recorded backward ops do not read them.
+    A gradient node also depends on what its mark reads, even if its recorded backward ops do not read it.
     """
     found = set(sources)
     for i in range(min(found, default=0), among[-1] + 1 if among else 0):
@@ -219,7 +256,7 @@ def _depending(oracle: Oracle, sources: Iterable[int], among: list[int]) -> set[
         if (
             not found.isdisjoint(node.inputs)
             or not found.isdisjoint(node.body)
-            or (mark is not None and not found.isdisjoint((*mark.targets, *mark.cotangents)))
+            or (mark is not None and not found.isdisjoint(mark.reads))
         ):
             found.add(i)
     return found
@@ -276,8 +313,10 @@ def directions_of(node: Node, rng: Any, slope: Any = None) -> Any:
 
 
 def _sources_of(node: Node) -> list[int]:
-    """The nodes by which a gradient node is the derivative."""
+    """The nodes by which a gradient node is the derivative; for a jvp all sources, which move together."""
     assert node.mark is not None
+    if node.mark.form == "jvp":
+        return [s for nodes in node.mark.sources for s in nodes]
     return node.mark.sources[node.mark.which]
 
 

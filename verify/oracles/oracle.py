@@ -9,6 +9,7 @@ the jets of its primal in one direction more, which shows a wrong inner rule at 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,7 +23,7 @@ from gtape.verify.oracles.enclosures import BALLS, inner, is_complex, is_floatin
 from gtape.verify.oracles.forward import Pushing, forward
 from gtape.verify.oracles.replay import Replay
 
-__all__ = ["Oracle", "TooDeep"]
+__all__ = ["MOST_NESTED", "Oracle", "TooDeep", "nested_too_deep", "own_part"]
 
 
 class TooDeep(Exception):
@@ -115,9 +116,19 @@ class _Jets(Pushing):
         return self.oracle._declared(self.k, node, moving)
 
     def add(self, t: Any, own: Any) -> Any:
+        if any(_varies(v) for v in own):
+            return objects(t + self.moving_along(np.shape(t), own))
         if not _varies(t):
             return self.world.jet(t, *own)
         return objects(t + self.world.jet(zeros(np.shape(t)), *own))  # NumPy returns 0-d results bare
+
+    def moving_along(self, shape: tuple[int, ...], own: list[Any]) -> Any:
+        """Zeros with tangents that vary themselves along the directions before their own."""
+        parts: list[Any] = [zeros(shape)]
+        for bits in range(1, 1 << self.k):
+            part = own_part(own, bits)
+            parts.append(None if part is None else objects(np.broadcast_to(part, shape)))
+        return self.world.from_components(parts)
 
 
 class Oracle(Replay):
@@ -153,30 +164,37 @@ class Oracle(Replay):
         """
         return forward(self.program, tangents, _Jets(self, k, sessions, free), only, given)
 
-    def followed(self, node: Node) -> GradMark | None:
+    def followed(self, node: Node, around: tuple[GradMark, ...] = ()) -> GradMark | None:
         """The mark of a gradient node if jets of its primal give its derivative, else None.
 
         They do not if a declared custom gradient takes part, which need not be a derivative, or if the inner tape
-        followed nodes that the outer tape did not. Then the recorded backward ops define the derivative.
+        followed nodes that an outer tape did not. Then the recorded backward ops define the derivative.
+
+        Parameters
+        ----------
+        around : tuple of GradMark, optional
+            The gradients that are differentiated between the outermost one and this one.
         """
         mark = node.mark
         if mark is None:
             return None
-        if mark.key not in self._unfollowed:
+        key = (mark.key, *[m.key for m in around])
+        if key not in self._unfollowed:
             inside = [self.program.nodes[i] for i in self.program.ancestors(mark.targets)]
-            self._unfollowed[mark.key] = any(
-                n.kind == "custom" and n.prim.declared is not None for n in inside
-            ) or self._paused_outside(mark, inside)
-        return None if self._unfollowed[mark.key] else mark
+            outer = [(self.program.session, self.program.sources), *[(m.session, m.sources) for m in around]]
+            self._unfollowed[key] = any(n.kind == "custom" and n.prim.declared is not None for n in inside) or any(
+                self._paused_outside(mark, inside, *tape) for tape in outer
+            )
+        return None if self._unfollowed[key] else mark
 
-    def _paused_outside(self, mark: GradMark, inside: list[Node]) -> bool:
-        """True if an inner gradient passed varying ops that the outer tape did not record."""
+    def _paused_outside(self, mark: GradMark, inside: list[Node], session: Any, sources: list[list[int]]) -> bool:
+        """True if an inner gradient passed ops that vary with an outer tape's sources but that it did not record."""
         program = self.program
-        outer = program.blocked(program.session)
+        outer = program.blocked(session)
         if not outer:
             return False
         inner_blocked = program.blocked(mark.session)
-        varying = {i for nodes in program.sources for i in nodes}
+        varying = {i for nodes in sources for i in nodes}
         for n in inside:
             moved = [a for a, j in enumerate(n.inputs) if j in varying and (n.kind != "op" or n.prim.connected(a))]
             if not moved:
@@ -252,45 +270,157 @@ class Oracle(Replay):
         u[element] = step
         return self.slope(source, u)
 
-    def exact_marks(self, tangents: dict[int, list[Any]], only: Iterable[int], limit: int = 64) -> dict[int, Any]:
-        """Jets of the gradient nodes, element by element from jets of their primals."""
+    def exact_marks(
+        self,
+        tangents: dict[int, list[Any]],
+        only: Iterable[int],
+        limit: int = 64,
+        *,
+        sessions: tuple[Any, ...] | None = None,
+        around: tuple[GradMark, ...] = (),
+    ) -> dict[int, Any]:
+        """Jets of the gradient nodes among `only`, element by element from jets of their primals.
+
+        Parameters
+        ----------
+        tangents : dict
+            As for `jets`.
+        limit : int
+            The most elements of one gradient.
+        sessions : tuple of Session or None, optional
+            As for `jets`; by default one direction, along which the program's own tape takes the derivative.
+        around : tuple of GradMark, optional
+            As for `followed`.
+
+        Returns
+        -------
+        dict
+            Node -> its jets.
+        """
+        sessions = (self.program.session,) if sessions is None else sessions
         given: dict[int, Any] = {}
-        world, deeper = jet_world(1), jet_world(2)
         for i in only:
-            node = self.program.nodes[i]
-            mark = self.followed(node)
+            mark = self.followed(self.program.nodes[i], around)
             if mark is None:
                 continue
-            if int(np.prod(node.shape)) > limit:
-                raise TooDeep(
-                    f"an inner gradient of {int(np.prod(node.shape))} elements is not evaluated element by element"
-                )
-            if is_complex(node.output):
-                raise TooDeep("an inner gradient by complex numbers is not evaluated element by element")
-            inside = self.program.ancestors([*mark.targets, *mark.cotangents])
-            values = np.empty(node.shape, dtype=object)
-            slopes = np.empty(node.shape, dtype=object)
-            for index in np.ndindex(*node.shape):
-                u = np.zeros(node.shape, dtype=object)
-                u[...] = 0
-                u[index] = 1
-                extended = {j: [t[0], None] for j, t in tangents.items()}
-                for s in mark.sources[mark.which]:
-                    extended[s] = [extended.get(s, [None, None])[0], u]
-                deep = self.jets(2, extended, inside, None, (self.program.session, mark.session))
-                v, d = arb(0), arb(0)
-                for t, c in zip(mark.targets, mark.cotangents, strict=True):
-                    target = deep[t]
-                    weight = np.broadcast_to(deeper.component(deep[c], 0), np.shape(target))
-                    v = v + inner(weight, deeper.component(target, 2))
-                    moving = np.broadcast_to(deeper.component(deep[c], 1), np.shape(target))
-                    d = d + inner(weight, deeper.component(target, 3)) + inner(moving, deeper.component(target, 2))
-                values[index], slopes[index] = v, d
-            own = tangents.get(i, [None])[0]  # a gradient node may be a source itself
-            given[i] = world.jet(values, slopes if own is None else objects(slopes + own))
+            made = self._element_by_element(self.program.nodes[i], tangents, limit, sessions, around)
+            own = tangents.get(i)  # a gradient node may be a source itself
+            given[i] = made if own is None else _Jets(self, len(sessions), sessions).add(made, own)
         return given
 
+    def _element_by_element(
+        self, node: Node, tangents: dict[int, list[Any]], limit: int, sessions: tuple[Any, ...],
+        around: tuple[GradMark, ...],
+    ) -> Any:  # fmt: skip
+        """The jets of one gradient node, from jets of its primal in one direction more for each source element."""
+        mark, k = node.mark, len(sessions)
+        assert mark is not None
+        targets = sum(int(np.prod(self.program.nodes[t].shape)) for t in mark.targets)
+        if int(np.prod(node.shape)) > limit * (max(1, targets) if mark.form.endswith("jacobian") else 1):
+            size = int(np.prod(node.shape))
+            raise TooDeep(f"an inner gradient of {size} elements is not evaluated element by element")
+        if is_complex(node.output):
+            raise TooDeep("an inner gradient by complex numbers is not evaluated element by element")
+        if k >= MOST_NESTED:
+            raise TooDeep(nested_too_deep(k))
+        program, tapes, inner_marks = self.program, (*sessions, mark.session), (*around, mark)
+        inside = program.ancestors(mark.reads)
 
+        def slopes(moving: dict[int, Any]) -> tuple[list[Any], list[Any]]:
+            """Targets' derivatives along one direction, and the cotangents, both as jets in the other directions."""
+            extended = {j: [*t, None] for j, t in tangents.items()}
+            for s, u in moving.items():
+                extended[s] = [*extended.get(s, [None] * k)[:k], u]
+            given = self.exact_marks(extended, inside, limit, sessions=tapes, around=inner_marks)
+            deep = self.jets(k + 1, extended, inside, given, tapes)
+            return [slope_along(deep[t], k) for t in mark.targets], [below(deep[c], k) for c in mark.cotangents]
+
+        if mark.form == "jvp":
+            along = self.moving_tangents(mark, tangents, {}, sessions, around)
+            return slopes(along)[0][0]
+        out = np.empty(node.shape, dtype=object)
+        rank = len(program.nodes[mark.targets[0]].shape) if mark.targets else 0
+        shape = node.shape
+        if mark.form == "jacobian":
+            shape = node.shape[rank:]
+        elif mark.form == "batch_jacobian":
+            shape = (node.shape[0], *node.shape[rank:])
+        for index in np.ndindex(*shape):
+            u = np.zeros(shape, dtype=object)
+            u[...] = 0
+            u[index] = 1
+            made, weights = slopes(dict.fromkeys(mark.sources[mark.which], u))
+            if mark.form == "jacobian":
+                out[(..., *index)] = made[0]
+            elif mark.form == "batch_jacobian":  # the sum over the target's rows
+                out[(index[0], *[slice(None)] * (rank - 1), *index[1:])] = made[0].sum(axis=0)
+            else:
+                total: Any = arb(0)
+                for t, c in zip(made, weights, strict=True):
+                    c = objects(np.broadcast_to(c, np.shape(t)))
+                    total = sum(map(operator.mul, c.ravel().tolist(), t.ravel().tolist()), total)
+                out[index] = total
+        return out
+
+    def moving_tangents(
+        self, mark: GradMark, tangents: dict[int, list[Any]], env: dict[int, Any], sessions: tuple[Any, ...],
+        around: tuple[GradMark, ...] | None = None,
+    ) -> dict[int, Any]:  # fmt: skip
+        """Source node -> the tangent of a jvp, as jets in the directions of the derivatives around it.
+
+        Parameters
+        ----------
+        env : dict
+            Jets of some nodes in these directions, which need not be computed again.
+        around : tuple of GradMark, optional
+            If given, gradients on which the tangents depend are evaluated exactly, as by `exact_marks`.
+        """
+        needed = self.program.ancestors(mark.tangents)
+        given = dict(env)
+        if around is not None:
+            given |= self.exact_marks(tangents, needed, sessions=sessions, around=around)
+        found = self.jets(len(sessions), tangents, [i for i in needed if i not in env], given, sessions)
+        return {s: found[t] for nodes, t in zip(mark.sources, mark.tangents, strict=True) for s in nodes}
+
+
+# A jet in k directions has 2**k components, and the chain rule has as many terms as a set of k has partitions.
+MOST_NESTED = 8
+
+
+def nested_too_deep(k: int) -> str:
+    """Why gradients nested in `k` derivatives are not followed."""
+    return f"gradients nested {k} deep: the oracle follows {k - 1}"
+
+
+def own_part(own: list[Any], bits: int) -> Any:
+    """A component of a node's own tangents along all directions, by bitmask; None if it is zero.
+
+    A tangent of a jvp is made of jets in the directions before its own, any other tangent of numbers.
+    """
+    bit = bits.bit_length() - 1
+    tangent, rest = own[bit], bits ^ 1 << bit
+    if tangent is None:
+        return None
+    if _varies(tangent):
+        return jet_world(bit).component(tangent, rest)
+    return None if rest else _EXACT(objects(tangent))
+
+
+def slope_along(x: Any, k: int) -> Any:
+    """The derivative along the last direction of jets in `k + 1`, as jets in `k` directions."""
+    world = jet_world(k + 1)
+    x = objects(x)
+    return jet_world(k).from_components([world.component(x, bits | 1 << k) for bits in range(1 << k)])
+
+
+def below(x: Any, k: int) -> Any:
+    """Jets in `k + 1` directions without their last one."""
+    world = jet_world(k + 1)
+    x = objects(x)
+    return jet_world(k).from_components([world.component(x, bits) for bits in range(1 << k)])
+
+
+_EXACT = np.frompyfunc(lambda e: arb(e) if isinstance(e, (int, float)) else e, 1, 1)
 _STEP = arb(2) ** -2000  # to both sides of a point, beneath all floats
 
 

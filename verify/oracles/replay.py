@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from flint import arb
+from flint import acb, arb
 
 from gtape.base.deadline import tick
 from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import Undecided, circumstances, finite_ball, objects, to_float
 from gtape.symbolic.program import GradMark, Node, Program
 from gtape.verify.oracles.backward import Algebra, backward, by_rule, gradient, kept_off
-from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, plus, turned, zeros
+from gtape.verify.oracles.enclosures import BALLS, directions, is_complex, is_floating, plus, turned, zeros
 from gtape.verify.verdicts.ulp import spacing, widest
 
 __all__ = ["Misshapen", "Replay", "Shared", "decided_anew", "is_step", "longest_sum", "seed_of"]
@@ -40,6 +40,9 @@ class Shared:
                 return made
             self._kept[key] = made
         return self._kept[key]
+
+
+_BALL = np.frompyfunc(lambda e: e if isinstance(e, acb) else arb(int(e)), 1, 1)
 
 
 class Misshapen(Exception):
@@ -102,7 +105,8 @@ class Replay:
         # Node -> the inputs that it reads in place of the exact ones, to follow the other branch of a kink.
         self.read: dict[int, list[Any]] = {}
         self.switched = False  # whether a cotangent of 0 met a partial that is not finite
-        self._unfollowed: dict[int, bool] = {}
+        self._unfollowed: dict[Any, bool] = {}
+        self._weights: dict[int, list[Any]] = {}
         self.rng = np.random.default_rng(seed_of(program))
         self.shared: Shared | None = None
 
@@ -199,11 +203,29 @@ class Replay:
     def inner_sweep(self, mark: GradMark) -> dict[int, Any]:
         """The exact cotangents of an inner gradient: node -> (the one that arrived, those of its active inputs)."""
         start: dict[int, Any] = {}
-        for t, c in zip(mark.targets, mark.cotangents, strict=True):
-            start[t] = np.broadcast_to(objects(self.env[c]), self.program.nodes[t].shape)
+        for t, c in zip(mark.targets, self.cotangents_of(mark), strict=True):
+            start[t] = np.broadcast_to(objects(c), self.program.nodes[t].shape)
         kept: dict[int, Any] = {}
         backward(self.program, start, _Exact(self, kept), mark.session)
         return kept
+
+    def cotangents_of(self, mark: GradMark) -> list[Any]:
+        """The exact cotangents of an inner gradient's targets; random integers for a Jacobian and for a jvp.
+
+        The integers weight the rows of a Jacobian, or the elements of a tangent.
+        """
+        if mark.form == "gradient":
+            return [self.env[c] for c in mark.cotangents]
+        if mark.key not in self._weights:
+            made = []
+            for t in mark.targets:
+                node = self.program.nodes[t]
+                turns = mark.form == "jvp" and is_complex(node.output)
+                shape = node.shape[1:] if mark.form == "batch_jacobian" else node.shape
+                w = BALLS.objects(_BALL(directions(shape, self.rng, complex=turns)))
+                made.append(objects(np.broadcast_to(w, node.shape)))
+            self._weights[mark.key] = made
+        return self._weights[mark.key]
 
     def swept(self) -> Iterator[tuple[Node, Any, list[Any]]]:
         """Yield (node, cotangent, cotangents of its active inputs) for each node of the sweep and of inner sweeps."""

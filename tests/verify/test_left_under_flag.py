@@ -1,0 +1,166 @@
+"""Under the flag, a value that leaves the tape and comes back is found; one that is only looked at fails nothing."""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.verify.verdicts.collect import collecting
+
+F = Callable[[Any], Any]
+LONG = math.pi / 3
+
+
+def _later(x: Any) -> Any:
+    a = x.numpy()
+    y = tf.sin(x)
+    return y * a
+
+
+def _constant(x: Any) -> Any:
+    c = tf.constant(x.numpy())
+    return tf.exp(x) * c
+
+
+RETURNS: dict[str, F] = {
+    "float": lambda x: x * float(x),
+    "numpy": lambda x: x * x.numpy(),
+    "asarray": lambda x: x * np.asarray(x),
+    "a result": lambda x: x + np.asarray(tf.exp(2.0 * x)),
+    "on another line": _later,
+    "a constant": _constant,
+    "a constant from a float": lambda x: x * tf.constant(float(x), x.dtype),
+    "on the left": lambda x: float(x) * x,
+    "beside a tensor": lambda x: tf.where(x > 0, x, x.numpy()) + tf.reduce_sum([x, x.numpy()]),
+}
+ARRAYS = {name: f for name, f in RETURNS.items() if "float" not in name and "left" not in name}
+ONLY_SEEN: dict[str, F] = {
+    "printed": lambda x: (print(x, file=sys.stderr), f"{x}", repr(x), x * x)[-1],
+    "a float that is dropped": lambda x: (float(x), x.numpy(), x * 2.5)[-1],
+    "a branch": lambda x: x * x if float(x) > 0 else -x,
+    "a list for a log": lambda x: ([x.numpy()], x * 2.5 + 1.0)[-1],
+    "a function of it": lambda x: x * math.sin(x),
+    "rounded": lambda x: x * round(float(x), 2),
+}
+
+
+def gradient(f: F, x: Any, verify: Any) -> Any:
+    x = tf.constant(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with tf.GradientTape(verify=verify) as tape:
+            tape.watch(x)
+            y = f(x)
+        return tape.gradient(y, x)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", RETURNS)
+def test_a_number_that_comes_back_is_unconnected(name: str, dtype: Any) -> None:
+    with pytest.raises(tf.VerificationError, match="leaves the tape") as raised:
+        gradient(RETURNS[name], np.asarray(LONG, dtype), True)
+    found = next(f for f in raised.value.report.findings if f.verdict == "unconnected")
+    assert found.line[0] == __file__ and "stop_gradient" in found.reason
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_an_array_that_comes_back_is_unconnected(name: str) -> None:
+    with pytest.raises(tf.VerificationError, match="comes back as a constant of"):
+        gradient(ARRAYS[name], np.array([LONG, 0.5, 2.0]), True)
+
+
+@pytest.mark.parametrize("value", [LONG, 1.25, 0.7])
+@pytest.mark.parametrize("name", ONLY_SEEN)
+def test_what_is_only_looked_at_fails_nothing(name: str, value: float) -> None:
+    with collecting() as report:
+        gradient(ONLY_SEEN[name], np.asarray(value), True)
+    assert report.verdict == "correct"
+
+
+def test_what_may_have_come_back_is_counted_and_undecided_if_strict() -> None:
+    for name in ("a function of it", "rounded"):
+        with collecting() as report:
+            gradient(ONLY_SEEN[name], np.asarray(LONG), True)
+        assert report.coverage["left"] == 1
+        with pytest.raises(tf.VerificationError, match="nothing shows if"):
+            gradient(ONLY_SEEN[name], np.asarray(LONG), "strict")
+    for name in ("printed", "a branch"):  # no constant follows
+        with collecting() as report:
+            gradient(ONLY_SEEN[name], np.asarray(LONG), "strict")
+        assert "left" not in report.coverage
+
+
+def test_the_same_float_is_certain_however_short_it_is() -> None:
+    with pytest.raises(tf.VerificationError, match="leaves the tape"):
+        gradient(lambda x: x * float(x), np.asarray(1.25), True)
+    with collecting() as report:  # equal by chance
+        gradient(lambda x: (x.numpy(), x * 1.25)[1], np.asarray(1.25), True)
+    assert report.verdict == "correct"
+
+
+def test_equal_numbers_from_elsewhere_are_no_return() -> None:
+    start = np.array([LONG, 0.1, -math.e])
+    w = tf.Variable(start)
+    with tf.GradientTape(verify=True) as tape:
+        print(w.numpy())
+        loss = tf.reduce_sum((w - start) ** 2)
+        after = float(loss)
+    assert tape.gradient(loss, w).numpy().tolist() == [0.0, 0.0, 0.0] and after == 0.0
+
+
+def test_a_loss_that_is_printed_after_it_was_computed_fails_nothing_even_if_strict() -> None:
+    w = tf.Variable(LONG)
+    with tf.GradientTape(verify="strict") as tape:
+        loss = w * w
+        print(float(loss), loss.numpy())
+    tape.gradient(loss, w)
+
+
+def test_values_that_the_sources_do_not_vary_may_leave() -> None:
+    w, v = tf.Variable(LONG, dtype=tf.float64), tf.Variable(math.e, dtype=tf.float64)
+    with tf.GradientTape(verify="strict") as tape:
+        y = w * float(v) + tf.stop_gradient(w).numpy()
+    assert float(tape.gradient(y, w)) == math.e
+
+
+def test_conversions_in_custom_gradients_are_their_own_matter() -> None:
+    @tf.custom_gradient
+    def through_numpy(x: Any) -> Any:
+        return tf.square(x), lambda g: g * (2.0 * x.numpy())
+
+    assert float(gradient(lambda x: through_numpy(x) * 2.0, np.asarray(LONG), "strict")) == pytest.approx(4 * LONG)
+
+
+@pytest.mark.parametrize("how", ["jacobian", "batch_jacobian", "jvp"])
+def test_other_methods_tell_it_too(how: str) -> None:
+    x = tf.constant([[LONG, 0.3]], tf.float64)
+    with tf.verifying(), pytest.raises(tf.VerificationError, match="leaves the tape"):
+        if how == "jvp":
+            with tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)) as acc:
+                y = x * x.numpy()
+            acc.jvp(y)
+        else:
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = x * x.numpy()
+            getattr(tape, how)(y, x)
+
+
+def test_conversions_stay_what_they_are() -> None:
+    for value in (np.float64(LONG), np.float32(LONG), np.float16(0.1), np.array([LONG]), np.complex64(1j), np.int32(3)):
+        x = tf.constant(value)
+        plain = [x.numpy(), np.asarray(x)]
+        with tf.GradientTape(verify=True) as tape:
+            tape.watch(x)
+            noted = [x.numpy(), np.asarray(x)]
+            if x.dtype == tf.float64 and not x.shape.rank:
+                assert float(x).hex() == float(value).hex() and type(float(x)) is float
+        for a, b in zip(plain, noted, strict=True):
+            assert type(a) is type(b) and a.dtype == b.dtype and a.tobytes() == b.tobytes()

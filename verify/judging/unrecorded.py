@@ -1,0 +1,216 @@
+"""Rows of a higher derivative that no tape recorded: zeros, unless the jets of the function say otherwise.
+
+The derivative of a linear function is a constant, so that no row of the next derivative has a record. A custom gradient
+that computes through NumPy has no record either, and its next derivative need not be zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from flint import arb
+
+from gtape.recording.trace import conversions_made
+from gtape.symbolic.balls import digits, objects
+from gtape.symbolic.program import Program
+from gtape.verify.judging.connected import undecidable
+from gtape.verify.judging.ladder import PRECISIONS, climb
+from gtape.verify.judging.recording import Recording
+from gtape.verify.oracles.enclosures import directions, inner, is_complex, is_floating, jet_world
+from gtape.verify.oracles.oracle import Oracle, TooDeep
+from gtape.verify.verdicts.verdict import Finding
+
+__all__ = ["Unrecorded", "unrecorded"]
+
+_MOST = 64  # elements that are evaluated one by one
+_NO_PATH = "the tape found no path to this source, but the exact derivative is not zero"
+
+
+class Unrecorded(NamedTuple):
+    """The rows without a record of one order.
+
+    Attributes
+    ----------
+    places : list of (number of the tensor in the level below, index of its element)
+    rows : dict
+        Place -> for each source, the exact enclosures, or None for zeros; only rows that are not zero.
+    finding : Finding or None
+        Why the rows are undecided.
+    """
+
+    places: list[tuple[int, tuple[int, ...]]]
+    rows: dict[tuple[int, tuple[int, ...]], list[Any]]
+    finding: Finding | None
+
+    def findings(self, order: int) -> list[Finding]:
+        """The findings about gtape's own derivative, which is None in these rows."""
+        if self.finding is not None:
+            return [self.finding]
+        found = []
+        for row in self.rows.values():
+            for s, exact in enumerate(row):
+                for index, e in np.ndenumerate(objects(exact)) if exact is not None else ():
+                    if e != 0:
+                        found.append(Finding("unconnected", order=order, element=(s, index), exact=digits(e),
+                                             reason=_NO_PATH))  # fmt: skip
+        return found
+
+
+def unrecorded(
+    recording: Recording,
+    order: int,
+    precisions: Iterable[int] = PRECISIONS,
+    tight: Callable[[Any], bool] = lambda row: True,
+) -> Unrecorded:
+    """The rows of the derivative of some order that no tape recorded.
+
+    Parameters
+    ----------
+    recording : Recording
+    order : int
+        At most that of the recording.
+    precisions : iterable of int, optional
+        The bits to try.
+    tight : callable, optional
+        Tells of the enclosures of a row and source, or of None for zeros, whether they are narrow enough.
+    """
+    if order == 1:
+        return Unrecorded([], {}, None)
+    level = recording.levels[order - 1]
+    numbers = [i for i, t in enumerate(level) if t is None or t._record is None]
+    places = [(i, index) for i in numbers for index in np.ndindex(*recording.shape_of_level(i, order))]
+    program = recording.program()
+    nodes = [program.nodes[i] for i in (*program.outputs, *[i for found in program.sources for i in found])]
+    if not places or not any(program.sources) or any(is_complex(n.output) for n in nodes):
+        return Unrecorded(places, {}, None)
+    unknown = _unknown(recording, program, order)
+    if unknown is not None:
+        return Unrecorded(places, {}, unknown)
+    if any(n.kind == "custom" and n.prim.declared is not None for n in program.nodes):
+        return Unrecorded(places, {}, None)  # its gradient is what the tape recorded, not the derivative of its body
+    rows: dict[Any, list[Any]] = {}
+
+    def attempt(bits: int, _: list[str]) -> bool | None:
+        rows.clear()
+        jets = _Jets(program, order, bits)
+        wrong = [i for i in numbers if not jets.is_zero(jets.along(_random(recording, i, order, jets.oracle.rng)))]
+        some = [(i, index) for i, index in places if i in wrong]
+        size = sum(int(np.prod(t._layout.shape)) for t in recording.inputs)
+        if len(some) * size > _MOST:
+            raise TooDeep(f"{_NO_PATH}, and {len(some) * size} elements are not evaluated one by one")
+        for place in some:
+            row = [jets.row(_arguments(recording, *place, order), s) for s in range(len(recording.inputs))]
+            if any(made is not None for made in row):
+                rows[place] = row
+        return True if all(tight(made) for row in rows.values() for made in row) else None
+
+    with np.errstate(all="ignore"):
+        _, finding = climb(program, order, attempt, precisions)
+    if finding is not None and finding.verdict != "undecided":
+        finding = None  # a tie, or a point without a derivative: the orders below tell it
+    return Unrecorded(places, rows if finding is None else {}, finding)
+
+
+class _Jets:
+    """The jets of a function in as many directions as the derivative has orders.
+
+    Parameters
+    ----------
+    bits : int
+        The precision in force.
+    """
+
+    def __init__(self, program: Program, order: int, bits: int) -> None:
+        self.program, self.order, self.bits = program, order, bits
+        self.oracle = Oracle(program, [np.ones_like(np.asarray(program.nodes[i].output)) for i in program.outputs])
+        self.oracle.evaluate()
+
+    def along(self, moves: Iterable[dict[int, Any]]) -> arb:
+        """The derivative along directions, each as source -> direction."""
+        program, k = self.program, self.order
+        tangents: dict[int, list[Any]] = {}
+        for bit, move in enumerate(moves):
+            for s, u in move.items():
+                for i in program.sources[s]:
+                    tangents.setdefault(i, [None] * k)[bit] = u
+        only, sessions = program.ancestors(program.outputs), (None,) * k
+        given = self.oracle.exact_marks(tangents, only, sessions=sessions)
+        env = self.oracle.jets(k, tangents, only, given, sessions)
+        total = arb(0)
+        for i in program.outputs:
+            if is_floating(program.nodes[i].output):
+                made = jet_world(k).component(env[i], (1 << k) - 1)
+                total = total + inner(np.ones(np.shape(made), dtype=int).astype(object), made)
+        return total
+
+    def is_zero(self, e: arb) -> bool:
+        """Whether an enclosure is that of 0; raises ArithmeticError if it is too wide to tell."""
+        if not e.is_finite():
+            raise ArithmeticError("a value along the program is not finite")
+        if not e.contains(0):
+            return False
+        if not e.is_exact() and float(e.rad()) > 2.0 ** -min(self.bits // 2, 1000):
+            raise ArithmeticError("the enclosures are too wide")
+        return True
+
+    def row(self, fixed: list[tuple[int, tuple[int, ...]]], source: int) -> Any:
+        """The derivatives by one source of an element of the derivative below; None if all are zero."""
+        shape = self.program.nodes[self.program.sources[source][0]].shape if self.program.sources[source] else None
+        if shape is None:
+            return None
+        moves = [{s: _unit(self._shape(s), index)} for s, index in fixed]
+        made = np.empty(shape, dtype=object)
+        for index in np.ndindex(*shape):
+            made[index] = self.along([*moves, {source: _unit(shape, index)}])
+        return None if all(self.is_zero(e) for e in made.ravel().tolist()) else made
+
+    def _shape(self, source: int) -> tuple[int, ...]:
+        nodes = self.program.sources[source]
+        return self.program.nodes[nodes[0]].shape if nodes else ()
+
+
+def _unknown(recording: Recording, program: Program, order: int) -> Finding | None:
+    """The finding for a function whose derivatives nothing tells."""
+    for finding in undecidable(program, order):
+        return finding
+    customs = [n for n in program.nodes if n.kind == "custom" and n.prim.declared is not None]
+    if customs and any(made.inside for made in conversions_made(recording.tape._session)):
+        reason = (
+            f"the declared gradient of {customs[0].name} leaves the tape (through .numpy()?): nothing tells its "
+            "derivative"
+        )
+        return Finding("undecided", order=order, at=customs[0], reason=reason)
+    return None
+
+
+def _unit(shape: tuple[int, ...], index: tuple[int, ...]) -> Any:
+    u = np.zeros(shape, dtype=object)
+    u[...] = 0
+    u[index] = 1
+    return u
+
+
+def _chain(recording: Recording, i: int, order: int) -> list[int]:
+    """The arguments of the derivatives below, the first derivative's first, from the number of a tensor."""
+    n = len(recording.inputs)
+    return [i // n**k % n for k in reversed(range(order - 1))]
+
+
+def _arguments(recording: Recording, i: int, index: tuple[int, ...], order: int) -> list[tuple[int, tuple[int, ...]]]:
+    """The argument and the element of each derivative below a row."""
+    found, place = [], 0
+    for s in _chain(recording, i, order):
+        rank = len(recording.inputs[s]._layout.shape)
+        found.append((s, index[place : place + rank]))
+        place += rank
+    return found
+
+
+def _random(recording: Recording, i: int, order: int, rng: Any) -> Iterator[dict[int, Any]]:
+    """Random directions for all rows of a tensor."""
+    shapes = [t._layout.shape for t in recording.inputs]
+    for s in _chain(recording, i, order):
+        yield {s: directions(shapes[s], rng)}
+    yield {s: directions(shape, rng) for s, shape in enumerate(shapes)}
