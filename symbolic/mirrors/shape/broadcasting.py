@@ -13,12 +13,9 @@ from gtape.symbolic.mirrors.registry import array
 def _sum_to(W: Any, g: Any, *, shape: tuple[int, ...], batch: int) -> Any:
     """Add every element to the place from which broadcasting `shape` reads it."""
     g = objects(g)
-    out = np.full(g.shape[:batch] + shape, 0, dtype=object)
-    for at in np.ndindex(*g.shape):
-        tail = at[len(at) - len(shape) :]
-        to = at[:batch] + tuple([0 if d == 1 else i for i, d in zip(tail, shape, strict=True)])
-        out[to] = out[to] + g[at]
-    return out
+    lead = g.ndim - batch - len(shape)
+    axes = [*range(batch, batch + lead), *[batch + lead + i for i, d in enumerate(shape) if d == 1]]
+    return objects(np.add.reduce(g, axis=tuple(axes), initial=0)).reshape(g.shape[:batch] + shape)
 
 
 array("broadcast_to", lambda W, x, *, shape: np.broadcast_to(objects(x), shape))
