@@ -28,6 +28,8 @@ class Builder:
         self.values: dict[str, Any] = {}
         self.rest: list[str] = []  # results that later steps may use
         self.room = 60  # most elements of a result
+        # Whether inputs hold zeros, subnormal numbers and ties, and masks infinities.
+        self.special = False
 
     # -- pieces
 
@@ -45,7 +47,8 @@ class Builder:
         low, high = self.pick([(-1.0, 1.0), (0.5, 2.0), (-2.0, 2.0)])
         grid = 2 if self.often(4) else 0
         name = f"{'c' if kind == 'constant' else 'x'}{len(self.program.inputs)}"
-        made = Input(name, kind, shape, self.choose(1 << 16), low, high, grid)
+        special = self.special and self.often(40)
+        made = Input(name, kind, shape, self.choose(1 << 16), low, high, grid, special)
         self.program.inputs.append(made)
         self.values[name] = eval(made.text(self.program.dtype), {"np": np, "tf": gtape, "draw": draw})
         return name
@@ -195,6 +198,18 @@ class Builder:
             if int(np.prod(shape)) + 3 * int(np.prod(shape[1:])) <= self.room:
                 options.append(f"tf.pad({a}, {[[1, 2]] + [[0, 0]] * (len(shape) - 1)!r})")
         self.step(self.pick(options))
+
+    def masked(self) -> None:
+        """Add a softmax, logsumexp, maximum or exponential of terms, some of which a mask makes -inf."""
+        self.program.selects = True
+        a = self.tame(self.recent())
+        if not self.shape(a):
+            a = self.step(f"tf.stack([{a}, 0.5 * {a}, {a} - 1.0])", keep=False)
+        mean = f"tf.reduce_mean({a}, axis=-1, keepdims=True)"
+        kept = self.step(f"tf.where({a} >= {mean} - 0.01, {a}, -np.inf)", keep=False)
+        names = ["nn.softmax", "reduce_logsumexp", "reduce_max", "exp"]
+        name = self.pick(names)
+        self.step(f"tf.{name}({kept}{'' if name == 'exp' else ', axis=-1'})")
 
     def structural(self) -> None:
         """Add a reduction, scan, softmax, join or reshape."""

@@ -15,21 +15,32 @@ import numpy as np
 import gtape as tf
 
 
-def draw(seed, low, high, shape, dtype, grid=0):
-    x = np.random.default_rng(seed).uniform(low, high, shape)
-    return (np.round(x * grid) / grid if grid else x).astype(dtype)
+def draw(seed, low, high, shape, dtype, grid=0, special=False):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(low, high, shape)
+    x = np.asarray(np.round(x * grid) / grid if grid else x).astype(dtype)
+    if special:
+        tiny = np.finfo(dtype).smallest_normal
+        values = [0.0, -0.0, 1.0, -1.0, tiny, -tiny / 3, np.finfo(dtype).smallest_subnormal, x.flat[0]]
+        x = np.where(rng.uniform(size=shape) < 0.4, rng.choice(np.array(values, dtype), shape), x)
+    return x
 
 """
 
 
 class Input:
-    """A source or constant: uniform numbers from a seed, optionally on a grid, so that ties and kinks occur."""
+    """A source or constant: uniform numbers from a seed, optionally on a grid, so that ties and kinks occur.
 
-    __slots__ = ("grid", "high", "kind", "low", "name", "seed", "shape")
+    With `special`, some numbers are zeros of either sign, ones, subnormal numbers, or equal to each other.
+    """
+
+    __slots__ = ("grid", "high", "kind", "low", "name", "seed", "shape", "special")
 
     def __init__(
-        self, name: str, kind: str, shape: tuple[int, ...], seed: int, low: float, high: float, grid: int
-    ) -> None:
+        self, name: str, kind: str, shape: tuple[int, ...], seed: int, low: float, high: float, grid: int,
+        special: bool = False,
+    ) -> None:  # fmt: skip
+        self.special = special
         self.name, self.kind, self.shape, self.seed, self.low, self.high, self.grid = (
             name,
             kind,
@@ -42,7 +53,7 @@ class Input:
 
     def text(self, dtype: str) -> str:
         """The Python expression of the input."""
-        grid = f", grid={self.grid}" if self.grid else ""
+        grid = (f", grid={self.grid}" if self.grid else "") + (", special=True" if self.special else "")
         drawn = f"draw({self.seed}, {self.low!r}, {self.high!r}, {self.shape!r}, np.{dtype}{grid})"
         return f"tf.{'Variable' if self.kind == 'variable' else 'constant'}({drawn})"
 
@@ -162,7 +173,10 @@ class RandomProgram:
         return f"<RandomProgram seed {self.seed}: {self.depth} steps, {self.dtype}, order {self.order}>\n{self.source}"
 
 
-def draw(seed: int, low: float, high: float, shape: tuple[int, ...], dtype: Any, grid: int = 0) -> np.ndarray:
-    """Uniform numbers from a seed, as the printed programs draw them."""
-    x = np.random.default_rng(seed).uniform(low, high, shape)
-    return np.asarray(np.round(x * grid) / grid if grid else x).astype(dtype)
+def draw(
+    seed: int, low: float, high: float, shape: tuple[int, ...], dtype: Any, grid: int = 0, special: bool = False
+) -> np.ndarray:
+    """Numbers from a seed, as the printed programs draw them."""
+    names: dict[str, Any] = {}
+    exec(_HEAD, names)
+    return np.asarray(names["draw"](seed, low, high, shape, dtype, grid, special))

@@ -16,7 +16,7 @@ from gtape.verify.programs.program_source import RandomProgram
 __all__ = ["generate", "programs"]
 
 
-def build(choose: Choose, seed: int | None = None) -> RandomProgram:
+def build(choose: Choose, seed: int | None = None, *, special: bool = False) -> RandomProgram:
     """A program from a source of random decisions.
 
     Parameters
@@ -25,12 +25,15 @@ def build(choose: Choose, seed: int | None = None) -> RandomProgram:
         ``choose(n)`` gives an integer from 0 to n - 1.
     seed : int, optional
         For the program's name.
+    special : bool
+        Whether inputs may hold zeros, subnormal numbers and ties, and masks infinities.
     """
     dtype = "float32" if choose(100) >= 62 else "float64"
     order = 2 if choose(100) >= 70 else 1
     depth = 1 + choose(40) if choose(2) == 0 else 1 + choose(12)
     program = RandomProgram(dtype, order, seed)
     b = Builder(choose, program)
+    b.special = special
     long_at = choose(min(depth, 8)) if choose(100) >= 50 else -1
     while program.depth < depth:
         if long_at >= 0 and program.depth >= long_at:
@@ -38,7 +41,9 @@ def build(choose: Choose, seed: int | None = None) -> RandomProgram:
             long_at = -1
             continue
         kind = choose(100)
-        if kind < 40:
+        if special and b.often(8):
+            b.masked()
+        elif kind < 40:
             b.elementwise()
         elif kind < 60:
             b.arithmetic()
@@ -59,8 +64,14 @@ def build(choose: Choose, seed: int | None = None) -> RandomProgram:
     return program
 
 
-def generate(seed: int) -> RandomProgram:
+def generate(seed: int, *, special: bool = False) -> RandomProgram:
     """The random program of a seed.
+
+    Parameters
+    ----------
+    seed : int
+    special : bool
+        As for `build`.
 
     Examples
     --------
@@ -69,7 +80,7 @@ def generate(seed: int) -> RandomProgram:
     True
     """
     rng = np.random.default_rng([20260111, seed])
-    return build(lambda n: int(rng.integers(n)), seed)
+    return build(lambda n: int(rng.integers(n)), seed, special=special)
 
 
 def programs() -> Any:
