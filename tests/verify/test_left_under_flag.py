@@ -164,3 +164,13 @@ def test_conversions_stay_what_they_are() -> None:
                 assert float(x).hex() == float(value).hex() and type(float(x)) is float
         for a, b in zip(plain, noted, strict=True):
             assert type(a) is type(b) and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+
+
+def test_what_the_library_converts_itself_is_no_return() -> None:
+    model = tf.keras.Sequential([tf.keras.layers.Dense(2), tf.keras.layers.BatchNormalization()])
+    x = np.random.default_rng(0).normal(size=(6, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with tf.GradientTape(verify="strict") as tape:
+            y = tf.reduce_sum(model(x, training=True) ** 3)
+        tape.gradient(y, model.trainable_variables)
