@@ -32,15 +32,18 @@ class Conversion:
         As in records: the ops that were recorded later have smaller numbers.
     inside : bool
         Whether a custom gradient ran.
+    by_library : bool
+        Whether the library itself asked for the number, as to print it.
     returns : list of raw values
         The constants that the number or array became.
     """
 
-    __slots__ = ("_array", "_scalar", "inside", "line", "number", "record", "returns", "value")
+    __slots__ = ("_array", "_scalar", "by_library", "inside", "line", "number", "record", "returns", "value")
 
     def __init__(self, tensor: Any, made: Any) -> None:
         self.record, self.value = tensor._record, tensor._value
         self.line, self.number, self.inside = user_line(), next(count), _called_within_customs()
+        self.by_library = _asked_by_library()
         self.returns: list[Any] = []
         is_array = isinstance(made, np.ndarray)
         self._array = weakref.ref(made) if is_array else None
@@ -128,6 +131,20 @@ def called_within_assertions() -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+# The methods by which a tensor or a variable becomes a number or an array.
+_CONVERTING = frozenset(
+    ("numpy", "__array__", "__float__", "__int__", "__complex__", "__index__", "__dlpack__", "_scalar", "_left")
+)
+
+
+def _asked_by_library() -> bool:
+    """Whether the library, and no code of the user's, calls the method that converts a tensor."""
+    frame: Any = sys._getframe()
+    while frame is not None and (frame.f_globals is globals() or frame.f_code.co_name in _CONVERTING):
+        frame = frame.f_back
+    return frame is not None and _is_ours(frame)
 
 
 def _called_within_customs() -> bool:

@@ -164,3 +164,18 @@ def test_conversions_stay_what_they_are() -> None:
                 assert float(x).hex() == float(value).hex() and type(float(x)) is float
         for a, b in zip(plain, noted, strict=True):
             assert type(a) is type(b) and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+
+
+def test_what_the_library_converts_itself_is_no_return() -> None:
+    def printed(x: Any) -> Any:
+        print(x, f"{x}", repr(x))
+        return x * 2.5
+
+    with collecting() as report:
+        gradient(printed, np.asarray(LONG), "strict")
+    assert report.verdict == "correct" and "left" not in report.coverage
+    model = tf.keras.Sequential([tf.keras.layers.Dense(2), tf.keras.layers.Dense(1)])
+    model.compile(optimizer="adam", loss="mse", metrics=["mae"])
+    rng = np.random.default_rng(0)
+    with tf.verifying("strict"):
+        model.fit(rng.normal(size=(6, 3)), rng.normal(size=(6, 1)), epochs=2, batch_size=3, verbose=0)

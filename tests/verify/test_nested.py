@@ -312,3 +312,19 @@ def test_a_jvp_that_is_wrong_at_second_order_alone_is_found_and_named() -> None:
         del REGISTRY[made.name]
         mirrors.ARRAYS.pop(made.name)
         vars(NUMPY).pop(made.name, None)
+
+
+def by_gradient(f: F, x: Any) -> Any:
+    return nested(f, x, 1)
+
+
+@pytest.mark.parametrize("method", [by_gradient, *METHODS])
+def test_exact_numbers_do_not_depend_on_a_wrong_rule(method: Callable[[F, Any], Any]) -> None:
+    weights = np.linspace(-1.0, 2.0, 12).reshape(2, 6)
+
+    def f(op: F) -> F:
+        return lambda x: method(lambda t: tf.reshape(op(t) @ weights, (2, 2, 3)), x) ** 2
+
+    found = [exact(f(op), POINT[:2], digits=20).tolist() for op in (tf.sin, wrong_from(2))]
+    assert found[0] == found[1]
+    assert check(f(tf.sin), POINT[:2]).ok

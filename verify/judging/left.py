@@ -111,7 +111,11 @@ def values_that_returned(
     count : int
         The number of conversions before the target, after which a constant entered the program.
     """
-    made = [c for c in conversions_made(session) if not c.inside and newest is not None and c.number > newest]
+    made = [
+        c
+        for c in conversions_made(session)
+        if not (c.inside or c.by_library) and newest is not None and c.number > newest
+    ]
     if not made or not program.outputs:
         return [], 0
     nodes = [program.nodes[i] for i in program.ancestors(program.outputs)]
