@@ -191,6 +191,8 @@ class Model(Trainer, Layer):
         ------
         ValueError
             If the file exists and `overwrite` is False.
+        gtape.errors.OpError
+            If the file cannot be written: TensorFlow's class for the cause, such as NotFoundError without its folder.
         """
         path = path_text(filepath)
         if not overwrite and os.path.exists(path):
