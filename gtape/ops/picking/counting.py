@@ -188,8 +188,8 @@ def _range(values: Any, value_range: Any, nbins: Any) -> tuple[Any, Any, Any, in
     t = as_operand(values)
     ends = as_operand(value_range, t)
     n = scalar_int(nbins)
-    if n < 1:
-        raise InvalidArgumentError(f"nbins should be a positive number, got {n}")
+    if not 1 <= n < 2**31:  # an int32 in TensorFlow
+        raise InvalidArgumentError(f"nbins should be a positive number below 2**31, got {n}")
     if ends._layout.shape != (2,) or not ends._value[0] < ends._value[1]:
         raise InvalidArgumentError(
             f"value_range should satisfy value_range[0] < value_range[1], got {np.asarray(ends._value).tolist()}"
@@ -234,7 +234,9 @@ def histogram_fixed_width_bins(
     v, low, high, n = _range(values, value_range, nbins)
     with np.errstate(all="ignore"):
         at = np.floor(((v - low) / (high - low)) * v.dtype.type(n))
-    return wrap(np.clip(np.nan_to_num(at), 0, n - 1).astype(dtypes.np_dtype(dtype)))
+    # As integers first, because a float may round n - 1 up.
+    found = np.minimum(np.clip(np.nan_to_num(at), 0, n - 1).astype(np.int64), n - 1)
+    return wrap(found.astype(dtypes.np_dtype(dtype)))
 
 
 @diagnosed

@@ -328,7 +328,20 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
             f"range requires start {'<=' if step > 0 else '>='} limit when delta {'>' if step > 0 else '<'} 0, got "
             f"start {first}, limit {last}"
         )
-    return announce(wrap(np.arange(first, last, step).astype(wanted)))
+    common = np.result_type(*[t._layout.dtype for t in ends])
+    values = np.arange(first, last, step) if common.kind not in "iu" else _whole_range(first, last, step).astype(common)
+    return announce(wrap(values.astype(wanted)))
+
+
+def _whole_range(first: Any, last: Any, step: Any) -> Any:
+    """A range of integers as their last 64 bits, because NumPy counts its elements with overflows and roundings."""
+    start, stop, by = int(first), int(last), int(step)
+    count = max(0, -((start - stop) // by))
+    low, width = (np.uint64(n % 2**64) for n in (start, by))
+    made = np.arange(count, dtype=np.uint64)
+    made *= width
+    made += low
+    return made
 
 
 @diagnosed
