@@ -140,6 +140,14 @@ def test_a_weight_beyond_all_memory_is_resource_exhausted(kind: str) -> None:
         keras.initializers.VarianceScaling(1.0, "fan_in", kind)([2**40, 2**40])
 
 
+def test_a_step_by_hand_overflows_silently_as_one_of_apply() -> None:
+    v = tf.Variable([1.0, 2.0])
+    tf.keras.optimizers.SGD(1.0).update_step(tf.constant([1.0, -1.0]), v, 1e308)
+    assert v.numpy().tolist() == [-np.inf, np.inf]
+    tf.keras.optimizers.SGD(1.0).update_step(tf.constant([1e200, 0.0], tf.float64), v, 1.0)
+    assert v.numpy().tolist() == [-np.inf, np.inf]
+
+
 def test_infinite_weights_and_numbers_give_nan_silently() -> None:
     mean = keras.metrics.Mean()
     mean.update_state([0.0, 1.0], sample_weight=[float("inf"), 1.0])
