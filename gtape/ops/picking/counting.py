@@ -9,6 +9,7 @@ import numpy as np
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.base.quiet import quietly
 from gtape.base.shown import shown
 from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError, OperandTypeError
@@ -198,7 +199,8 @@ def _range(values: Any, value_range: Any, nbins: Any) -> tuple[Any, Any, Any, in
     if v.dtype.kind not in "biufV":
         raise InvalidArgumentError(f"values must be real numbers, not {t.dtype.name}")
     v = v if v.dtype.kind == "f" else v.astype(np.float64)
-    return v, v.dtype.type(ends._value[0]), v.dtype.type(ends._value[1]), n
+    with quietly():
+        return v, v.dtype.type(ends._value[0]), v.dtype.type(ends._value[1]), n
 
 
 @diagnosed
@@ -236,7 +238,8 @@ def histogram_fixed_width_bins(
         at = np.floor(((v - low) / (high - low)) * v.dtype.type(n))
     # As integers first, because a float may round n - 1 up.
     found = np.minimum(np.clip(np.nan_to_num(at), 0, n - 1).astype(np.int64), n - 1)
-    return wrap(found.astype(dtypes.np_dtype(dtype)))
+    with quietly():
+        return wrap(found.astype(dtypes.np_dtype(dtype)))
 
 
 @diagnosed
@@ -261,7 +264,8 @@ def histogram_fixed_width(
         # In float64, like TensorFlow's kernel, because at the edge of a bin the last digit decides.
         at = (np.maximum(v, low) - low).astype(np.float64) / (np.float64(high - low) / n)
     counts = np.bincount(np.clip(np.nan_to_num(at), 0, n - 1).astype(np.int64).reshape(-1), minlength=n)
-    return wrap(counts.astype(dtypes.np_dtype(dtype)))
+    with quietly():
+        return wrap(counts.astype(dtypes.np_dtype(dtype)))
 
 
 @diagnosed
@@ -338,7 +342,8 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
             raise ValueError(f"Argument `maxlen` must be scalar for sequence_mask, received `maxlen` = {shown(maxlen)}")
         if size.dtype.kind not in "iuf" or not np.isfinite(size):
             raise OperandTypeError(f"sequence_mask: `maxlen` must be a whole number, not {shown(maxlen)}")
-        n = n.astype(size.dtype)  # fractions are cut off, as in TensorFlow
+        with quietly():
+            n = n.astype(size.dtype)  # fractions are cut off, as in TensorFlow
     return wrap((np.arange(0, size) < n[..., None]).astype(dtypes.np_dtype(dtype)))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.base.quiet import quietly
 from gtape.declare.primitives import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, UnimplementedError
@@ -329,8 +330,10 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
             f"start {first}, limit {last}"
         )
     common = np.result_type(*[t._layout.dtype for t in ends])
-    values = np.arange(first, last, step) if common.kind not in "iu" else _whole_range(first, last, step).astype(common)
-    return announce(wrap(values.astype(wanted)))
+    with quietly():
+        whole = common.kind in "iu"
+        values = _whole_range(first, last, step).astype(common) if whole else np.arange(first, last, step)
+        return announce(wrap(values.astype(wanted)))
 
 
 def _whole_range(first: Any, last: Any, step: Any) -> Any:
@@ -446,10 +449,11 @@ def one_hot(
             f"on_value is {given[0].dtype.name} but off_value is {given[1].dtype.name}: give both the same dtype"
         )
     wanted = dtypes.np_dtype(dtype) if dtype is not None else given[0]._layout.dtype if given else np.dtype(np.float32)
-    on, off = [
-        np.asarray(default if v is None else as_operand(v, hint)._value).astype(wanted)
-        for v, default in ((on_value, 1), (off_value, 0))
-    ]
+    with quietly():
+        on, off = [
+            np.asarray(default if v is None else as_operand(v, hint)._value).astype(wanted)
+            for v, default in ((on_value, 1), (off_value, 0))
+        ]
     at = -1 if axis is None else scalar_int(axis)
     if np.shape(depth) or scalar_int(depth) < 0:
         raise InvalidArgumentError(f"one_hot needs a depth that is a scalar and not negative, got {depth}")
