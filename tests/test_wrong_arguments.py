@@ -327,14 +327,17 @@ def test_parameters_of_more_than_32_axes_are_drawn_from() -> None:
         lambda: tf.verify.Finding("correct").fails(2),  # type: ignore[arg-type]
         lambda: tf.verify.Finding("correct").fails(strict=np.ones(2)),  # type: ignore[arg-type]
         lambda: tf.TensorArray(tf.float32, 2).read(np.ma.masked),
+        lambda: np.add(tf.ones([2, 2]), 10**400, np.zeros(2, "i8")),
+        lambda: tf.keras.Sequential([tf.keras.Input([4]), tf.keras.layers.Dense(3)]).summary(print_fn=np.poly1d([1.0])),
         lambda: tf.nest.assert_same_structure([1], [1], expand_composites=Long()),  # type: ignore[arg-type]
         lambda: tf.TensorArray(tf.float32, 2, dynamic_size=np.ones(2)),  # type: ignore[arg-type]
         lambda: tf.GradientTape(Long()),  # type: ignore[arg-type]
     ],
 )
 def test_what_a_search_found_is_a_clear_error(call: Callable[[], Any]) -> None:
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises((TypeError, ValueError)) as caught:
         call()
+    assert not isinstance(caught.value, np._core._exceptions.UFuncTypeError)
 
 
 def test_shapes_of_more_than_32_axes_broadcast() -> None:
