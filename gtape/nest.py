@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, MappingView, Sequence
 from itertools import islice
 from typing import Any
 
+from gtape.base.scalars import truth_of
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape
 
@@ -45,14 +46,6 @@ def _find_kind(cls: type) -> int:
         _kinds.clear()
     _kinds[cls] = kind
     return kind
-
-
-def _flag(name: str, value: Any) -> bool:
-    """A flag as a bool; TypeError for arrays of several elements."""
-    try:
-        return bool(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"nest: `{name}` must be True or False, not {shown(value)}") from None
 
 
 def _kind(x: Any, composites: bool) -> int:
@@ -160,7 +153,7 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
         else:
             return list(structure)
     leaves: list[Any] = []
-    composites = _flag("expand_composites", expand_composites)
+    composites = truth_of(expand_composites, "nest", "expand_composites")
     try:
         _collect(structure, composites, leaves)
     except RecursionError:
@@ -200,6 +193,13 @@ def _pack(like: Any, composites: bool, leaves: Iterator[Any]) -> Any:
     return _rebuild(like, kind, [_pack(child, composites, leaves) for child in _children(like, kind)])
 
 
+def _packed(like: Any, composites: bool, leaves: list[Any]) -> Any:
+    try:
+        return _pack(like, composites, iter(leaves))
+    except RecursionError:  # it needs more calls for a level than `_collect`
+        raise _too_deep(like) from None
+
+
 def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool = False) -> Any:
     """Put leaves into the form of a structure: the inverse of `flatten`.
 
@@ -235,14 +235,14 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
             f"Attempted to pack value:\n  {shown(flat_sequence)}\ninto a structure, but found incompatible type "
             f"`{type(flat_sequence)}` instead; pass a list of the leaves"
         )
-    flat, expand_composites = list(flat_sequence), _flag("expand_composites", expand_composites)
+    flat, expand_composites = list(flat_sequence), truth_of(expand_composites, "nest", "expand_composites")
     wanted = len(flatten(structure, expand_composites))
     if wanted != len(flat):
         raise ValueError(
             f"Could not pack sequence. Structure had {wanted} atoms, but flat_sequence had {len(flat)} items.  "
             f"Structure: {shown(structure)}, flat_sequence: {shown(flat)}."
         )
-    return _pack(structure, expand_composites, iter(flat))
+    return _packed(structure, expand_composites, flat)
 
 
 def _same(a: Any, b: Any, check_types: bool, composites: bool) -> None:
@@ -305,7 +305,8 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expa
     >>> from gtape import nest
     >>> nest.assert_same_structure([1, (2,)], ["a", (None,)])
     """
-    check_types, composites = _flag("check_types", check_types), _flag("expand_composites", expand_composites)
+    check_types = truth_of(check_types, "nest", "check_types")
+    composites = truth_of(expand_composites, "nest", "expand_composites")
     try:
         _same(nest1, nest2, check_types, composites)
     except RecursionError:
@@ -356,8 +357,8 @@ def map_structure(
         raise TypeError(f"`func` must be callable, got: {shown(func)}")
     if not structure:
         raise ValueError("Must provide at least one structure")
-    first, expand_composites = structure[0], _flag("expand_composites", expand_composites)
+    first, expand_composites = structure[0], truth_of(expand_composites, "nest", "expand_composites")
     for other in islice(structure, 1, None):
         assert_same_structure(first, other, check_types, expand_composites)
     columns = [flatten(s, expand_composites) for s in structure]
-    return _pack(first, expand_composites, iter([func(*row) for row in zip(*columns, strict=True)]))
+    return _packed(first, expand_composites, [func(*row) for row in zip(*columns, strict=True)])

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from gtape.base.escaping import plain
+from gtape.base.file_errors import translated
 from gtape.base.shown import shown
-from gtape.errors import InvalidArgumentError, NotFoundError
+from gtape.errors import InvalidArgumentError, NotFoundError, OpError
 from gtape.storage.archives import Archive, is_archive, open_archive, path_text, write_archive
 from gtape.storage.checkpoint_notes import NOTE, Note, read_note, write_note
-from gtape.storage.files import hold, part_stem, remove_stale_parts
+from gtape.storage.files import hold, make_folder, part_stem, remove_stale_parts
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.module import Module
 from gtape.tensors.variable import Variable
@@ -236,13 +237,20 @@ class Checkpoint:
         file_prefix : str or path
         options : object, optional
             Ignored; TensorFlow has it.
+
+        Raises
+        ------
+        gtape.errors.OpError
+            If the file cannot be written: TensorFlow's class for the cause, such as ResourceExhaustedError for a full
+            disk. The old file stays.
         """
         return self._write(path_text(file_prefix))
 
     def _write(self, path: str, before: Callable[[], None] | None = None) -> str:
         """As `write`; calls `before` when all is written, before the file replaces an old one."""
         values = values_of(self)
-        os.makedirs(os.path.dirname(path) or os.curdir, exist_ok=True)
+        with translated(path + _ENDING, "written"):
+            make_folder(os.path.dirname(path) or os.curdir)
         write_archive(path + _ENDING, values, before)
         return path
 
@@ -443,7 +451,7 @@ class CheckpointManager:
             begin = part_stem(self._begin)
             remove_stale_parts(self._folder, lambda stem: stem == NOTE or stem.startswith(begin))
             if note.doomed:  # a process was killed before it had deleted them
-                with suppress(OSError), hold(self._folder):
+                with suppress(OpError), hold(self._folder):
                     note = read_note(self._folder) or Note()
                     self._delete(self._doomed(note, note.kept))
 
@@ -512,8 +520,9 @@ class CheckpointManager:
     def _delete(self, names: list[str]) -> None:
         for name in names:
             if self._is_own(name) and self._is_archive(name):
-                with suppress(FileNotFoundError):
-                    os.remove(os.path.join(self._folder, name + _ENDING))
+                path = os.path.join(self._folder, name + _ENDING)
+                with translated(path, "removed"), suppress(FileNotFoundError):
+                    os.remove(path)
 
     @property
     def checkpoints(self) -> list[str]:

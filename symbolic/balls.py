@@ -309,7 +309,8 @@ def rowwise(f: Callable[..., Sequence[Any]], axis: int, *xs: Any) -> np.ndarray:
 
 
 def _floats(f: Any, x: np.ndarray) -> np.ndarray:
-    flat = x.ravel().tolist()
+    # NumPy's complex numbers have a float, their real part; Python's have none.
+    flat = [complex(e) if isinstance(e, np.complexfloating) else e for e in x.ravel().tolist()]
     try:
         return np.fromiter(map(f, flat), np.float64, x.size).reshape(x.shape)
     except (TypeError, ValueError, OverflowError):  # complex balls have no float

@@ -6,6 +6,7 @@ says which ones; each call that fails is printed with a line that repeats it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -234,6 +235,80 @@ def test_anything_is_shown_briefly() -> None:
     assert len(shown(deep())) < 100
 
 
+class Long:
+    """Its `__len__`, and so its truth value, raises OverflowError."""
+
+    def __len__(self) -> int:
+        return 2**70
+
+
+@pytest.mark.parametrize("depth", [200, 300, 400, 600, 800, 900, 950, 1000])
+def test_each_step_of_a_walk_through_a_deep_structure_may_be_too_deep(depth: int) -> None:
+    made: Any = 1.0
+    for _ in range(depth):
+        made = (made,)
+    for call in (
+        lambda: tf.nest.flatten(made),
+        lambda: tf.nest.map_structure(abs, made),
+        lambda: tf.nest.pack_sequence_as(made, [1.0]),
+        lambda: tf.nest.assert_same_structure(made, made),
+        lambda: tf.keras.Model().predict_on_batch(made),
+    ):
+        with contextlib.suppress(ValueError, NotImplementedError):
+            call()
+
+
+class Anything:
+    """An object with every attribute."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self
+
+
+def test_an_object_with_every_attribute_is_shown_in_the_error() -> None:
+    with pytest.raises(TypeError, match=r"band_part\(.*Anything"):
+        tf.linalg.band_part([[1.0, 2.0], [3.0, 4.0]], Anything(), 0)
+
+
+def test_no_name_holds_a_lone_surrogate() -> None:
+    for space in (tf, tf.math, tf.linalg, tf.nn):
+        assert not hasattr(space, "\ud800")
+
+
+def test_a_range_of_integers_has_its_exact_length() -> None:
+    # NumPy's own subtraction overflows, and its quotient is rounded.
+    assert tf.range(-(2**63), 2**63 - 1, 2**62).numpy().tolist() == [-(2**63), -(2**62), 0, 2**62]
+    assert tf.range(0, 2**62 + 1, 2**62).numpy().tolist() == [0, 2**62]
+    assert tf.range(np.int8(-100), np.int8(100), np.int8(50)).numpy().tolist() == [-100, -50, 0, 50]
+    top = 2**64
+    assert tf.range(np.uint64(top - 5), np.uint64(top - 1), np.uint64(2)).numpy().tolist() == [top - 5, top - 3]
+    assert tf.range(5, 0, -2).numpy().tolist() == [5, 3, 1]
+    for start, limit, delta in np.random.default_rng(0).integers(-100, 100, [300, 3]).tolist():
+        if delta and (limit - start) * delta >= 0:
+            made = tf.range(start, limit, delta)
+            assert made.dtype == tf.int32 and made.numpy().tolist() == list(range(start, limit, delta))
+
+
+def test_bins_are_counted_by_an_int32() -> None:
+    at = [-1.0, 0.0, 1.5, 15.0]
+    for call in (tf.histogram_fixed_width_bins, tf.histogram_fixed_width):
+        for n in (0, 2**31, 2**62):
+            with pytest.raises(IAE, match="nbins should be a positive number"):
+                call(at, [0.0, 5.0], nbins=n)
+    most = 2**31 - 1
+    assert tf.histogram_fixed_width_bins(at, [0.0, 5.0], nbins=most).numpy().tolist()[::3] == [0, most - 1]
+
+
+def test_parameters_of_more_than_32_axes_are_drawn_from() -> None:
+    shape, many = [1] * 32 + [3], np.ones((1,) * 33)
+    one = tf.random.stateless_uniform(shape, [1, 2], (many * 3).astype(int), 10, tf.int32).numpy()
+    assert one.ravel().tolist() == tf.random.stateless_uniform([3], [1, 2], [3], 10, tf.int32).numpy().tolist()
+    rates = tf.random.stateless_poisson(shape, [1, 2], many).numpy()
+    assert rates.ravel().tolist() == tf.random.stateless_poisson([3], [1, 2], [1.0]).numpy().tolist()
+    counts = tf.random.stateless_binomial(shape, [1, 2], many * 9, many / 2).numpy()
+    assert counts.ravel().tolist() == tf.random.stateless_binomial([3], [1, 2], [9.0], [0.5]).numpy().tolist()
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -242,12 +317,27 @@ def test_anything_is_shown_briefly() -> None:
         lambda: tf.verify.Finding("correct").absorb(2),  # type: ignore[arg-type]
         lambda: tf.random.poisson([10], [1.0, 2.5], seed=np.complex64(1j)),
         lambda: tf.random.poisson([10], [1.0, 2.5], seed=np.ma.masked),
-        lambda: tf.GradientTape(type("Long", (), {"__len__": lambda self: 2**70})()),  # type: ignore[arg-type]
+        lambda: tf.random.set_seed(np.complex64(1j)),
+        lambda: tf.random.set_seed(np.ma.array(1.0, mask=True)),
+        lambda: tf.random.experimental.stateless_split([1, 2], np.ma.masked),
+        lambda: tf.linalg.band_part([[1.0, 2.0], [3.0, 4.0]], np.ma.masked, 0),
+        lambda: tf.nn.dropout([1.0], np.complex64(0.5j)),
+        lambda: tf.nn.leaky_relu([1.0], np.complex64(0.5j)),
+        lambda: tf.symbolic.to_double_double(np.complex64(1j)),
+        lambda: tf.verify.Finding("correct").fails(2),  # type: ignore[arg-type]
+        lambda: tf.verify.Finding("correct").fails(strict=np.ones(2)),  # type: ignore[arg-type]
+        lambda: tf.TensorArray(tf.float32, 2).read(np.ma.masked),
+        lambda: np.add(tf.ones([2, 2]), 10**400, np.zeros(2, "i8")),
+        lambda: tf.keras.Sequential([tf.keras.Input([4]), tf.keras.layers.Dense(3)]).summary(print_fn=np.poly1d([1.0])),
+        lambda: tf.nest.assert_same_structure([1], [1], expand_composites=Long()),  # type: ignore[arg-type]
+        lambda: tf.TensorArray(tf.float32, 2, dynamic_size=np.ones(2)),  # type: ignore[arg-type]
+        lambda: tf.GradientTape(Long()),  # type: ignore[arg-type]
     ],
 )
 def test_what_a_search_found_is_a_clear_error(call: Callable[[], Any]) -> None:
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises((TypeError, ValueError)) as caught:
         call()
+    assert not isinstance(caught.value, np._core._exceptions.UFuncTypeError)
 
 
 def test_shapes_of_more_than_32_axes_broadcast() -> None:

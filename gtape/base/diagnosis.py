@@ -19,6 +19,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.docstrings import completed
+from gtape.base.layout import Layout
 from gtape.base.own_files import OWN_FOLDERS
 from gtape.base.shown import shown
 
@@ -101,10 +102,8 @@ def _no_flag(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ex
 
 def _described(x: Any) -> str:
     """An argument in a message: dtype and shape of tensors and arrays."""
-    layout = getattr(x, "_layout", None)
-    if layout is None and isinstance(x, np.ndarray):
-        layout = x
-    if layout is not None and not isinstance(x, type):
+    layout = x if isinstance(x, np.ndarray) else getattr(x, "_layout", None)
+    if isinstance(layout, Layout | np.ndarray) and not isinstance(x, type):
         return f"{type(x).__name__} of {layout.dtype} and shape {list(layout.shape)}"
     return shown(x)
 

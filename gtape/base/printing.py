@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gtape import nest
+from gtape.base.file_errors import translated
 from gtape.base.shown import shown
 
 __all__ = ["format_value", "print_v2", "tensor_repr", "tensor_str", "variable_repr"]
@@ -196,6 +197,8 @@ def print_v2(
     ------
     ValueError
         If `output_stream` is none of these, or `summarize` is below -1.
+    gtape.errors.OpError
+        If the file cannot be written: TensorFlow's class for the cause, such as NotFoundError without its folder.
 
     Examples
     --------
@@ -228,7 +231,8 @@ def _write(text: str, stream: Any) -> None:
     if stream is None:
         stream = sys.stderr
     if isinstance(stream, str) and stream.startswith("file://"):
-        with open(stream.removeprefix("file://"), "a", encoding="utf-8") as file:
+        path = stream.removeprefix("file://")
+        with translated(path, "written"), open(path, "a", encoding="utf-8") as file:
             file.write(text)
     elif callable(getattr(stream, "write", None)):
         stream.write(text)

@@ -144,7 +144,7 @@ class Options:
         """
         if isinstance(mode, Options):
             return mode
-        return _STRICT if mode == "strict" else _DEFAULT
+        return _STRICT if isinstance(mode, str) and mode == "strict" else _DEFAULT
 
     @classmethod
     def from_text(cls, text: str) -> Mode:

@@ -10,6 +10,7 @@ import numpy as np
 from gtape import errors, nest
 from gtape.base import late
 from gtape.base.layout import FLOAT
+from gtape.base.python_values import cast_number
 from gtape.base.shown import shown
 from gtape.engine.sparse import SparseCotangent, from_cotangent
 from gtape.engine.worlds import TAPE
@@ -119,7 +120,7 @@ def seeds_of(targets: list[Any], output_gradients: Any, structure: Any = None) -
             except OverflowError:
                 raise ValueError(f"output_gradients: no float holds the number {shown(g)}") from None
         if g.__class__ is float:
-            g = wrap(np.asarray(g, dtype=layout.dtype))
+            g = wrap(cast_number(g, layout.dtype))
         else:
             g = convert_to_tensor(g)
         if i < len(wholes) and isinstance(wholes[i], IndexedSlices) and wholes[i].dense_shape is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.scalars import int_of
 from gtape.base.shown import shown
 from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.namespaces.catalogue import resolve
@@ -41,7 +42,7 @@ def _shape(a: Any) -> tuple[int, ...]:
 
 def axis_of(axis: Any, rank: int) -> int:
     """An axis argument of a NumPy function, counted from the front."""
-    i = int(axis)
+    i = int_of(axis, "a NumPy function", "axis")
     if not -rank <= i < rank:
         raise ValueError(f"axis {i} is out of bounds for a tensor with {rank} axes")
     return i % rank
@@ -179,8 +180,8 @@ def _split_at(ary: Any, cuts: Sequence[int], axis: int) -> list[Any]:
 
 def _array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     if np.ndim(indices_or_sections):
-        return _split_at(ary, [int(i) for i in indices_or_sections], axis)
-    n, parts = _shape(ary)[axis], int(indices_or_sections)
+        return _split_at(ary, [int_of(i, "np.split", "indices_or_sections") for i in indices_or_sections], axis)
+    n, parts = _shape(ary)[axis], int_of(indices_or_sections, "np.split", "indices_or_sections")
     if not 0 < parts <= 1 << 24:
         raise ValueError(f"np.array_split makes at least one section, and not {parts}")
     sizes = [n // parts + (i < n % parts) for i in range(parts)]
@@ -188,8 +189,10 @@ def _array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]
 
 
 def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    if not np.ndim(indices_or_sections) and _shape(ary)[axis] % int(indices_or_sections):
-        raise ValueError("array split does not result in an equal division")
+    if not np.ndim(indices_or_sections):
+        parts = int_of(indices_or_sections, "np.split", "indices_or_sections")
+        if _shape(ary)[axis] % parts:
+            raise ValueError("array split does not result in an equal division")
     return _array_split(ary, indices_or_sections, axis)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.scalars import float_of
 from gtape.base.shown import shown
 from gtape.interop.numpy_arrays import ARRAYS, T, axis_of, op_named, rank_of, ravel
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tensor
@@ -85,7 +86,7 @@ def _average(a: Any, axis: Any = None, weights: Any = None, *, keepdims: bool = 
     t = _floats(a)
     w = as_operand(weights, t)
     if w._layout.shape != t._layout.shape:
-        if axis is None or w._layout.shape != (t._layout.shape[int(axis)],):
+        if axis is None or w._layout.shape != (t._layout.shape[axis_of(axis, rank_of(t))],):
             raise TypeError("np.average of a tensor takes weights of its shape, or of the length of one axis")
         w = T.reshape(w, [-1 if i == axis_of(axis, rank_of(t)) else 1 for i in range(rank_of(t))])
     w = T.broadcast_to(w, t._layout.shape)
@@ -101,9 +102,10 @@ def _quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> An
     """Linear interpolation between order statistics, NumPy's default."""
     t = _floats(a)
     if np.ndim(q):
-        each = T.stack([_quantile(t, float(v), axis, keepdims=keepdims) for v in np.ravel(q)])
+        each = T.stack([_quantile(t, v, axis, keepdims=keepdims) for v in np.ravel(q)])
         return T.reshape(each, [*np.shape(q), *each._layout.shape[1:]])
-    if not 0 <= float(q) <= 1:
+    q = float_of(q, "np.quantile", "q")
+    if not 0 <= q <= 1:
         raise ValueError(f"a quantile lies in [0, 1], not at {shown(q)}")
     rank = rank_of(t)
     axes = range(rank) if axis is None else [axis_of(i, rank) for i in np.atleast_1d(axis).tolist()]
@@ -114,7 +116,7 @@ def _quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> An
         others = [i for i in range(rank) if i not in axes]
         t, k = T.reshape(T.transpose(t, [*others, *axes]), [*[t._layout.shape[i] for i in others], -1]), len(others)
     row = T.sort(t, axis=k)
-    place = float(q) * (row._layout.shape[k] - 1)
+    place = q * (row._layout.shape[k] - 1)
     low, high = math.floor(place), math.ceil(place)
     below = T.gather(row, low, axis=k)
     made = below if low == high else below + (place - low) * (T.gather(row, high, axis=k) - below)

@@ -145,8 +145,9 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
         made = None if ours is None else ours(*inputs)  # computed before the array changes
         try:
             written = getattr(ufunc, method)(*_plain(inputs), **_plain(options))
-        except TypeError as e:
-            raise TypeError(f"np.{name} cannot take these operands, or write into this array: {e}") from None
+        except (TypeError, OverflowError) as e:  # the latter for an integer beyond all floats
+            kind = TypeError if isinstance(e, TypeError) else ValueError
+            raise kind(f"np.{name} cannot take these operands, or write into this array: {e}") from None
         return written if made is None else made
     if method == "__call__":
         ours = _ufunc_call(name)

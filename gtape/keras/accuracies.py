@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.docstrings import documented_like
+from gtape.base.quiet import quietly
 from gtape.base.sections import add_sections
 from gtape.base.shown import shown
 from gtape.keras.loss_functions import checked, same_rank
@@ -46,6 +47,7 @@ def _labels(owner: str, y_true: Any, y_pred: Any) -> tuple[Any, Any]:
     return labels, scores
 
 
+@quietly()
 def _agree(owner: str, a: Any, b: Any) -> Tensor:
     """1 where two arrays are equal, else 0."""
     try:
@@ -84,7 +86,10 @@ def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
     true, predicted = same_rank(checks.tensor(owner, "y_true", y_true), checks.tensor(owner, "y_pred", y_pred))
     if predicted._layout.complex:
         raise ValueError(f"{owner}: `y_pred` must be real numbers, not {predicted.dtype.name}")
-    return _agree(owner, array_of(true, owner, "y_true"), array_of(predicted, owner, "y_pred") > threshold)
+    scores = array_of(predicted, owner, "y_pred")
+    with quietly():  # the threshold may be beyond the dtype of the scores
+        chosen = scores > threshold
+    return _agree(owner, array_of(true, owner, "y_true"), chosen)
 
 
 def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:

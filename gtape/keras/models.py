@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from gtape import nest, train
+from gtape.base.diagnosis import diagnosed
 from gtape.base.escaping import plain
 from gtape.base.shown import shown
 from gtape.keras.backend import unique_name
@@ -133,6 +134,7 @@ class Model(Trainer, Layer):
         """The shape of the output; None is an open size."""
         return _structure_of_shapes(self.output)
 
+    @diagnosed
     def summary(self, line_length: int | None = None, positions: Any = None, print_fn: Any = None, **more: Any) -> None:
         """Print the layers, their output shapes and their numbers of parameters.
 
@@ -191,6 +193,8 @@ class Model(Trainer, Layer):
         ------
         ValueError
             If the file exists and `overwrite` is False.
+        gtape.errors.OpError
+            If the file cannot be written: TensorFlow's class for the cause, such as NotFoundError without its folder.
         """
         path = path_text(filepath)
         if not overwrite and os.path.exists(path):

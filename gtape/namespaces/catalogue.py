@@ -72,7 +72,7 @@ def _spaces(module: Any) -> tuple[str, ...] | None:
 
 def _declaring(name: str, *, exported: bool) -> list[str]:
     """The modules whose text declares a primitive of that name or, if `exported`, has the name in `__all__`."""
-    quoted = f'"{name}"'.encode()
+    quoted = f'"{name}"'.encode("utf-8", "surrogatepass")  # no source holds a lone surrogate
     declared = re.compile(rb"\w\(\s*" + re.escape(quoted))
     found = []
     for module, text in _sources().items():

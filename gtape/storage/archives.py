@@ -6,6 +6,7 @@ with the variables before any data are read, and nothing is ever unpickled.
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import re
@@ -20,15 +21,10 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from gtape.base.escaping import plain
+from gtape.base.file_errors import file_error, path_shown, translated
 from gtape.base.shown import shown
 from gtape.dtypes import as_dtype
-from gtape.errors import (
-    DataLossError,
-    FailedPreconditionError,
-    InvalidArgumentError,
-    NotFoundError,
-    PermissionDeniedError,
-)
+from gtape.errors import DataLossError, InvalidArgumentError, NotFoundError, OpError
 from gtape.storage.files import new_file, open_regular
 
 __all__ = ["Archive", "Member", "is_archive", "open_archive", "path_text", "write_archive"]
@@ -38,6 +34,8 @@ _LONGEST_NAME = 65_535  # bytes: the limit of the format
 _NUMBERS = frozenset(map(np.dtype, "?bBhHiIqQefdFD"))
 _BFLOAT16 = np.dtype("V2")  # how NumPy writes it
 _FORMAT = (1, 0)  # not later ones, whose headers may be 4 GB long and serve records only
+
+_MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)  # TensorFlow finds no file for each of them
 
 # The errors of zipfile, zlib and NumPy for damaged files; NumPy's warnings may be errors.
 _DAMAGE = (
@@ -59,7 +57,9 @@ def path_text(path: Any) -> str:
             return text
     except UnicodeError:
         pass
-    raise InvalidArgumentError(f"no file can have the name '{plain(path)}': give at least one character, and no NUL")
+    raise InvalidArgumentError(
+        f"no file can have the name '{path_shown(path)}': give at least one character, and no NUL"
+    )
 
 
 def _member_name(name: str) -> str:
@@ -80,9 +80,12 @@ def _path_of(member: str) -> str:
 
 
 def write_archive(path: str, values: dict[str, Any], before: Callable[[], None] | None = None) -> None:
-    """Write arrays by name; an interruption leaves the old archive. Calls `before` before the archive replaces it."""
+    """Write arrays by name; an interruption leaves the old archive. Calls `before` before the archive replaces it.
+
+    Errors of the file system are raised as TensorFlow's errors.
+    """
     members = {_member_name(name): value for name, value in values.items()}  # np.savez takes none of the name "file"
-    with new_file(path, before) as f, zipfile.ZipFile(f, "w") as archive:
+    with translated(path, "written"), new_file(path, before) as f, zipfile.ZipFile(f, "w") as archive:
         for name, value in members.items():
             with archive.open(name, "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, _without_objects(np.asarray(value)), allow_pickle=False)
@@ -212,8 +215,8 @@ def _blaming(path: str) -> Iterator[None]:
 def open_archive(path: str) -> Iterator[Archive]:
     """Open an archive for reading; NotFoundError for a missing file, DataLossError for a damaged or foreign one."""
     with _opened(path) as f:
-        size = os.fstat(f.fileno()).st_size
         with _blaming(path):
+            size = os.fstat(f.fileno()).st_size
             file = zipfile.ZipFile(f)
             archive = Archive(path, file, size)
         with file:
@@ -223,13 +226,10 @@ def open_archive(path: str) -> Iterator[Archive]:
 def _opened(path: str) -> BinaryIO:
     try:
         return open_regular(path)
-    except (FileNotFoundError, NotADirectoryError):
-        raise NotFoundError(f"Unsuccessful: failed to find any matching files for {plain(path)}") from None
-    except PermissionError:
-        raise PermissionDeniedError(f"'{plain(path)}' may not be read by this user: change its permissions") from None
     except OSError as e:
-        why = plain(e.strerror or "it is no plain file")
-        raise FailedPreconditionError(f"'{plain(path)}' cannot be read: {why}. Name a checkpoint's file") from None
+        if e.errno in _MISSING:
+            raise NotFoundError(f"Unsuccessful: failed to find any matching files for {path_shown(path)}") from None
+        raise file_error(e, path, "read") from None
 
 
 def is_archive(path: str) -> bool:
@@ -239,5 +239,5 @@ def is_archive(path: str) -> bool:
     try:
         with open_archive(path):
             return True
-    except (NotFoundError, DataLossError, PermissionDeniedError, FailedPreconditionError):
+    except OpError:
         return False

@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any
 
-from gtape.base.escaping import plain
+from gtape.base.file_errors import path_shown, translated
 from gtape.storage.files import new_file, open_regular
 
 __all__ = ["NOTE", "Note", "read_note", "write_note"]
@@ -55,7 +55,7 @@ def read_note(folder: str, filename: str = NOTE) -> Note | None:
         import logging
 
         said = "'%s' is no list of checkpoints that gtape can read (%s): it is ignored"
-        logging.getLogger("gtape").warning(said, plain(path), plain(e))
+        logging.getLogger("gtape").warning(said, path_shown(path), path_shown(e))
         return None
 
 
@@ -97,8 +97,9 @@ def _name(x: Any, folder: str) -> str | None:
 
 
 def write_note(folder: str, note: Note) -> None:
-    """Write the note of a folder, whole or not at all."""
+    """Write the note of a folder, whole or not at all; errors of the file system are raised as TensorFlow's errors."""
     data: dict[str, Any] = {"newest": note.newest, "all": note.kept}
     data |= {k: names for k, names in (("unfinished", note.unfinished), ("doomed", note.doomed)) if names}
-    with new_file(os.path.join(folder, NOTE)) as f:
+    path = os.path.join(folder, NOTE)
+    with translated(path, "written"), new_file(path) as f:
         f.write(json.dumps(data).encode("ascii"))

@@ -7,6 +7,7 @@ next writer of that file removes the part.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -15,13 +16,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
+from gtape.base.file_errors import translated
+
 fcntl: Any
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None
 
-__all__ = ["hold", "new_file", "open_regular", "part_stem", "remove_stale_parts"]
+__all__ = ["hold", "make_folder", "new_file", "open_regular", "part_stem", "remove_stale_parts"]
 
 _PART = re.compile(r"(.+)\.[0-9a-f]{32}\.part", re.DOTALL)
 _LONGEST_STEM = 200  # bytes: most file systems take names of 255
@@ -36,6 +39,23 @@ def part_stem(name: str) -> str:
     while len(os.fsencode(name)) > _LONGEST_STEM:
         name = name[:-1]
     return name
+
+
+def make_folder(folder: str) -> None:
+    """Make a folder and all missing ones above it, thousands too, for which `os.makedirs` would recurse too deeply."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        os.stat(folder)  # raises for a path that is longer than the system takes
+    missing: list[str] = []
+    above = folder
+    while above and not os.path.isdir(above) and above not in missing[-1:]:
+        missing.append(above)
+        above = os.path.dirname(above.rstrip(os.sep))
+    for each in reversed(missing):
+        try:
+            os.mkdir(each)
+        except FileExistsError:
+            if not os.path.isdir(each):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), each) from None
 
 
 @contextmanager
@@ -145,19 +165,23 @@ def _remove_if_stale(part: str) -> None:
 
 @contextmanager
 def hold(folder: str) -> Iterator[None]:
-    """Hold a folder: other processes and threads wait here for it, on systems with locks."""
+    """Hold a folder: other processes and threads wait here for it, on systems with locks.
+
+    Errors of the file system, those in the block too, are raised as TensorFlow's errors.
+    """
     handle = None
-    if fcntl is not None:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        if handle is not None:
-            _lock(handle, wait=True)
-        yield
-    finally:
-        if handle is not None:
-            with suppress(OSError):
-                fcntl.flock(handle, fcntl.LOCK_UN)  # a child process may have inherited the handle
-            os.close(handle)
+    with translated(folder, "read"):
+        if fcntl is not None:
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            if handle is not None:
+                _lock(handle, wait=True)
+            yield
+        finally:
+            if handle is not None:
+                with suppress(OSError):
+                    fcntl.flock(handle, fcntl.LOCK_UN)  # a child process may have inherited the handle
+                os.close(handle)
 
 
 def _sync(folder: str) -> None:
@@ -178,7 +202,8 @@ def open_regular(path: str) -> BinaryIO:
     try:
         mode = os.fstat(handle).st_mode
         if not stat.S_ISREG(mode):
-            raise (IsADirectoryError if stat.S_ISDIR(mode) else OSError)(f"{path} is no plain file")
+            number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EBADF
+            raise OSError(number, "it is no plain file")
         return os.fdopen(handle, "rb")
     except BaseException:
         os.close(handle)

@@ -9,7 +9,7 @@ import numpy as np
 
 from gtape import dtypes, nest
 from gtape.base.blocks import Leaving, block, is_open
-from gtape.base.shown import shown
+from gtape.base.scalars import truth_of
 from gtape.base.verification import Mode, checked_mode, verify_mode
 from gtape.engine.differentiation import differentiate
 from gtape.engine.jacobians import batch_jacobian, jacobians, release
@@ -101,14 +101,12 @@ class GradientTape:
     ) -> None:
         if verify is not None:
             verify = checked_mode(verify, "verify takes")
-        try:
-            self._persistent = bool(persistent)
-            self._watch_accessed = bool(watch_accessed_variables)
-        except (TypeError, ValueError, OverflowError):
-            raise TypeError(
-                "GradientTape: `persistent` and `watch_accessed_variables` are True or False, not "
-                f"{shown(persistent)} and {shown(watch_accessed_variables)}"
-            ) from None
+        # Compared here first, because a tape is made in every training step.
+        if persistent.__class__ is not bool:
+            persistent = truth_of(persistent, "GradientTape", "persistent")
+        if watch_accessed_variables.__class__ is not bool:
+            watch_accessed_variables = truth_of(watch_accessed_variables, "GradientTape", "watch_accessed_variables")
+        self._persistent, self._watch_accessed = persistent, watch_accessed_variables
         self._verify = verify
         self._watched: dict[int, Variable] = {}
 
@@ -586,12 +584,7 @@ class GradientTape:
         return nest.pack_sequence_as(sources, results)
 
     def _check_pfor(self, use_pfor: bool, method: str) -> None:
-        try:
-            use_pfor = bool(use_pfor)
-        except (TypeError, ValueError):
-            raise TypeError(
-                f"GradientTape.{method}: `experimental_use_pfor` must be True or False, not {shown(use_pfor)}"
-            ) from None
+        use_pfor = truth_of(use_pfor, f"GradientTape.{method}", "experimental_use_pfor")
         if not (use_pfor or self._persistent):
             raise RuntimeError(
                 f"GradientTape must be created with persistent=True to compute the {method} with "

@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed_methods
+from gtape.base.scalars import int_of, truth_of
 from gtape.base.tensor_shape import TensorShape
 from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError, OutOfRangeError, ResourceExhaustedError
@@ -20,10 +21,6 @@ NAMESPACES = ()
 
 # More places would take too much memory even without elements.
 _MOST_ELEMENTS = 1 << 24
-
-
-def _index(i: Any) -> int:
-    return int(i)
 
 
 def _as(value: Any, dtype: np.dtype[Any]) -> Tensor:
@@ -84,14 +81,14 @@ class TensorArray:
         tensor_array_name: str | None = None, handle: Any = None, flow: Any = None, infer_shape: bool = True,
         element_shape: Any = None, colocate_with_first_write_call: bool = True, name: str | None = None,
     ) -> None:  # fmt: skip
+        self._dynamic = truth_of(dynamic_size, "TensorArray", "dynamic_size")
         if size is None:
-            if not dynamic_size:
+            if not self._dynamic:
                 raise ValueError("Size must be provided if handle is not provided: TensorArray(dtype, size=...)")
             size = 0
         self._dtype = dtypes.np_dtype(dtype)
-        self._dynamic = bool(dynamic_size)
-        self._clears = True if clear_after_read is None else bool(clear_after_read)
-        self._infers = bool(infer_shape)
+        self._clears = clear_after_read is None or truth_of(clear_after_read, "TensorArray", "clear_after_read")
+        self._infers = truth_of(infer_shape, "TensorArray", "infer_shape")
         self._element_shape = TensorShape(None if element_shape is None else element_shape)
         n = only_int(size, "TensorArray: size")
         if n < 0:
@@ -175,7 +172,7 @@ class TensorArray:
 
     def read(self, index: Any, name: str | None = None) -> Tensor:
         """Element `index`; it can be read again only with ``clear_after_read=False``."""
-        i = _index(index)
+        i = int_of(index, "TensorArray", "index")
         if i < 0:
             raise OutOfRangeError(f"Reading from negative indices (index {i}) is not allowed.")
         if i >= len(self._items):
@@ -193,7 +190,7 @@ class TensorArray:
 
     def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
         """Put `value` at `index`; returns the array."""
-        i = _index(index)
+        i = int_of(index, "TensorArray", "index")
         if i < 0:
             raise OutOfRangeError(f"Writing to negative indices (index {i}) is not allowed.")
         n = len(self._items)

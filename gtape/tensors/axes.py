@@ -126,16 +126,6 @@ def _too_many(n: int) -> ValueError:
     return ValueError(f"a list of at most {_MOST} whole numbers is needed (in a shape, an axis, a size), not of {n}")
 
 
-def truth_of(v: Any, op: str, name: str) -> bool:
-    """The truth value of a static argument; OperandTypeError without one, as for an array of several elements."""
-    if isinstance(v, bool):
-        return v
-    try:
-        return bool(v)
-    except (TypeError, ValueError, OverflowError):
-        raise OperandTypeError(f"{op}: `{name}` must be True or False, not {shown(v)}") from None
-
-
 def check_room(shape: tuple[int, ...], dtype: np.dtype[Any], op: str) -> None:
     """Refuse the shape of a result whose elements do not fit into memory, though a view could have it."""
     if math.prod(shape) * dtype.itemsize > _MOST_BYTES:

@@ -140,6 +140,33 @@ def test_a_weight_beyond_all_memory_is_resource_exhausted(kind: str) -> None:
         keras.initializers.VarianceScaling(1.0, "fan_in", kind)([2**40, 2**40])
 
 
+def test_a_step_by_hand_overflows_silently_as_one_of_apply() -> None:
+    v = tf.Variable([1.0, 2.0])
+    tf.keras.optimizers.SGD(1.0).update_step(tf.constant([1.0, -1.0]), v, 1e308)
+    assert v.numpy().tolist() == [-np.inf, np.inf]
+    tf.keras.optimizers.SGD(1.0).update_step(tf.constant([1e200, 0.0], tf.float64), v, 1.0)
+    assert v.numpy().tolist() == [-np.inf, np.inf]
+
+
+def test_numbers_beyond_a_dtype_become_infinite_silently() -> None:
+    wide = tf.constant([1e300], tf.float64)
+    for metric in (tf.keras.metrics.Mean(), tf.keras.metrics.Sum(), tf.keras.metrics.MeanMetricWrapper(lambda a, b: b)):
+        arguments = [wide] if not isinstance(metric, tf.keras.metrics.MeanMetricWrapper) else [wide, wide]
+        assert metric(*arguments).numpy() == np.inf
+    assert tf.keras.metrics.RootMeanSquaredError()([0.0], tf.constant([1e150], tf.float64)).numpy() == np.inf
+    assert tf.keras.metrics.TruePositives()([1.0], [1.0], wide).numpy() == np.inf
+    assert tf.keras.metrics.binary_accuracy([[0.0]], [[0.9]], threshold=1e39).numpy().tolist() == [[1.0]]
+    assert tf.one_hot([0], 1, wide[0], tf.zeros([], tf.float64), dtype=tf.float32).numpy().tolist() == [[np.inf]]
+    assert tf.sequence_mask(tf.constant([np.nan, 2.0]), 3).numpy()[1].tolist() == [True, True, False]
+    assert tf.random.poisson([], 1e6, dtype=tf.float16).numpy() == np.inf
+    x = tf.Variable([1.0])
+    with tf.GradientTape() as tape:
+        y = 2.0 * x
+    assert tape.gradient(y, x, 1e39).numpy().tolist() == [np.inf]
+    _, numeric = tf.test.compute_gradient(lambda t: t * t, [tf.constant([1.0])], delta=5e-324)
+    assert np.isnan(numeric[0]).all()
+
+
 def test_infinite_weights_and_numbers_give_nan_silently() -> None:
     mean = keras.metrics.Mean()
     mean.update_state([0.0, 1.0], sample_weight=[float("inf"), 1.0])

@@ -46,7 +46,7 @@ def sample(strategy: Any, n: int) -> list[Any]:
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
 @pytest.mark.parametrize("interval", INTERVALS, ids=repr)
 def test_numbers_lie_in_the_interval_and_in_the_dtype(interval: Interval, dtype: str) -> None:
-    for x in sample(floats_for(interval, dtype), 50):
+    for x in sample(floats_for(interval, dtype), 100):
         assert x in interval
         assert float(np.dtype(dtype).type(x)) == x
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 
+from gtape.base.escaping import plain
 from gtape.storage.files import new_file
 
 __all__ = ["refusal", "write_whole"]
@@ -53,6 +54,12 @@ def refusal(path: str) -> str | None:
         return "the name is empty"
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
+    try:
+        os.lstat(target)
+    except (FileNotFoundError, NotADirectoryError):
+        pass  # the lines below tell which of its folders is missing
+    except OSError as e:  # such as a name that is too long
+        return plain(e.strerror or e)
     if os.path.isdir(target):
         return "it is a folder"
     if os.path.islink(target):

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from gtape.base.diagnosis import diagnosed_methods
 from gtape.base.escaping import json_data, place_text, plain, plain_lines
 from gtape.base.own_files import hide_own_frames
 from gtape.base.shown import shown
@@ -56,6 +57,7 @@ _LABEL = 11  # columns of a label with its indentation
 _OF_ROUNDING = frozenset({"unstable", "cancellation", "conditioning"})
 
 
+@diagnosed_methods
 class Finding:
     """One result of a check.
 

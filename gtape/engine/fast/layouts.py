@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.layout import FLOAT, make_layout
+from gtape.base.scalars import truth_of
 from gtape.declare.primitives import Primitive
 from gtape.engine.call import apply, record_one
 from gtape.engine.fast.source import kernel_for
@@ -19,7 +20,7 @@ from gtape.engine.fast.steps import Seen, remember
 from gtape.engine.rules import RuleStep, plan_for
 from gtape.recording import record
 from gtape.recording.record import TAPES
-from gtape.tensors.axes import axes_of, truth_of
+from gtape.tensors.axes import axes_of
 from gtape.tensors.operands import FAILURES, failure, operands, text_as_array
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 

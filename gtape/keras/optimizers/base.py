@@ -360,9 +360,10 @@ class Optimizer(Settings):
             A scalar of the variable's dtype.
         """
         check_variable(variable)
-        g = _rows(gradient, variable) if is_sparse(gradient) else _array(gradient, variable)
         rate = checks.number(self, "learning_rate", learning_rate)
-        self._formula(variable, g, variable.dtype.as_numpy_dtype(rate), self._slots_of(variable))
+        with np.errstate(all="ignore"):
+            g = _rows(gradient, variable) if is_sparse(gradient) else _array(gradient, variable)
+            self._formula(variable, g, variable.dtype.as_numpy_dtype(rate), self._slots_of(variable))
 
     def _formula(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
         """Change variable `v` along its gradient `g`, an array or IndexedSlices; gtape's own optimizers write this.

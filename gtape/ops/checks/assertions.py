@@ -10,6 +10,7 @@ import numpy as np
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.base.half_precision import spacing_at_one
+from gtape.base.scalars import int_of
 from gtape.declare.conventions import Noted
 from gtape.declare.primitives import linear
 from gtape.declare.rounding import EXACT
@@ -67,7 +68,7 @@ def check_numerics(tensor: Any, message: Any, name: str | None = None) -> Tensor
 
 def _summary(x: Any, summarize: Any) -> str:
     t = convert_to_tensor(x)
-    n = 3 if summarize is None else int(summarize)
+    n = 3 if summarize is None else int_of(summarize, "assertions", "summarize")
     flat = np.ravel(t.numpy())
     n = flat.size if n < 0 else n
     return "[" + ", ".join(str(v) for v in flat[:n].tolist()) + (", ...]" if flat.size > n else "]")
@@ -120,7 +121,7 @@ def _comparison(
         raise InvalidArgumentError(f"{op}: Incompatible shapes: {a.shape} vs. {b.shape}") from None
     if true.all():
         return
-    places = np.argwhere(~true)[: 3 if summarize is None else max(int(summarize), 1)]
+    places = np.argwhere(~true)[: 3 if summarize is None else max(int_of(summarize, op, "summarize"), 1)]
     wide = [np.broadcast_to(v, true.shape) for v in (left, right)]
     lines = [
         *([str(message)] if message else []),

@@ -69,20 +69,6 @@ def _slope(mask: Any, x: Any) -> Any:
     return np.where(unknown, x, made) if np.any(unknown) else made
 
 
-def _relu_slope(x: Any) -> Any:
-    return np.sign(np.maximum(x, 0))
-
-
-def _relu_slope_float(x: float) -> float:
-    return 1.0 if x > 0.0 else 0.0 if x <= 0.0 else x
-
-
-relu_slope = elementwise(
-    "relu_slope", _relu_slope, 0,
-    scalar=_relu_slope_float, kinks=(0.0,), ulps=0.5,
-    summary="1 where x > 0, 0 where x <= 0.",
-)  # fmt: skip
-
 # The slope is the sign of the output, computed in one pass that keeps NaN.
 relu = elementwise(
     "relu", _relu, lambda xp, y, x: xp.sign(y),

@@ -9,6 +9,7 @@ import numpy as np
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.base.scalars import int_of
 from gtape.declare.primitives import REGISTRY, linear
 from gtape.declare.rounding import EXACT
 from gtape.ops.elementwise.selection import where
@@ -286,7 +287,7 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
            [3., 4.]], dtype=float32)
     """
     x = _matrices(input, "band_part")
-    lower, upper = int(num_lower), int(num_upper)
+    lower, upper = int_of(num_lower, "band_part", "num_lower"), int_of(num_upper, "band_part", "num_upper")
     rows, columns = x._layout.shape[-2:]
     if lower > rows or upper > columns:
         raise errors.InvalidArgumentError(

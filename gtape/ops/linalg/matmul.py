@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from gtape import errors
+from gtape.base.scalars import truth_of
 from gtape.declare.conventions import PRODUCTS
 from gtape.declare.primitives import REGISTRY, linear, planned, primitive
 from gtape.declare.rounding import EXACT, products
-from gtape.tensors.axes import truth_of
 from gtape.tensors.operands import operands
 from gtape.tensors.tensor import Tensor, convert_to_tensor
 

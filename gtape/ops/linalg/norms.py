@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.scalars import float_of, truth_of
 from gtape.base.shown import shown
 from gtape.declare.conventions import NORMS, conventional, shows_kinks_of
 from gtape.declare.primitives import REGISTRY
@@ -15,7 +16,7 @@ from gtape.ops.linalg.spectral import svd
 from gtape.ops.reduction.extrema import reduce_max
 from gtape.ops.reduction.norms import as_given, norm_op, real_operand, reduce_euclidean_norm, scale_of
 from gtape.ops.reduction.sums import reduce_sum
-from gtape.tensors.axes import axes_of, left_shape, truth_of
+from gtape.tensors.axes import axes_of, left_shape
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
 __all__ = ["norm"]
@@ -93,7 +94,7 @@ def _vector_norm(t: Tensor, ord: Any, axis: Any, keep: bool) -> Tensor:
         return reduce_sum(REGISTRY["abs"](t), axis, keep)
     if ord == math.inf:
         return reduce_max(REGISTRY["abs"](t), axis, keep)
-    return _p_norm(t, float(ord), axes_of(axis, t.ndim), keep)
+    return _p_norm(t, float_of(ord, "norm", "ord"), axes_of(axis, t.ndim), keep)
 
 
 def _spectral_norm(t: Tensor, rows: int, columns: int, keep: bool) -> Tensor:

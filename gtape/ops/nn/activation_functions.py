@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.base.scalars import float_of
 from gtape.declare.primitives import REGISTRY
 from gtape.ops.elementwise.selection import relu
 from gtape.ops.shape.join import concat
@@ -97,7 +98,7 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Te
         x = REGISTRY["cast"](x, dtype=np.dtype(np.float32))
     if is_tensor(alpha):
         raise TypeError("alpha must be a Python number; for a slope that is a tensor use where(x > 0, x, alpha * x)")
-    return REGISTRY["leaky_relu"].function(x, alpha=float(alpha))  # type: ignore[no-any-return]
+    return REGISTRY["leaky_relu"].function(x, alpha=float_of(alpha, "leaky_relu", "alpha"))  # type: ignore[no-any-return]
 
 
 @diagnosed

@@ -8,6 +8,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.scalars import float_of
 from gtape.declare.primitives import REGISTRY
 from gtape.ops.elementwise.selection import where
 from gtape.ops.random.draws import generator_for
@@ -69,7 +70,7 @@ def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: 
     True
     """
     t = convert_to_tensor(x)
-    p = float(rate)
+    p = float_of(rate, "dropout", "rate")
     if not 0 <= p < 1:
         raise ValueError(f"`rate` must be a scalar tensor or a float in the range [0, 1). Received: rate={p}")
     if not t._layout.inexact:

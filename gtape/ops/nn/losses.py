@@ -7,6 +7,7 @@ from typing import Any
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.scalars import int_of
 from gtape.declare.conventions import LESS_INFINITY, conventional
 from gtape.declare.primitives import REGISTRY
 from gtape.ops.elementwise.selection import where
@@ -104,10 +105,14 @@ def compute_average_loss(
         if extra > 0:
             weight = REGISTRY["reshape"](weight, shape=(*weight._layout.shape, *(1,) * extra))
         losses = losses * weight
-    size = losses._layout.shape[0] if global_batch_size is None else int(global_batch_size)
+    size, most = losses._layout.shape[0], 1
+    if global_batch_size is not None:
+        size = int_of(global_batch_size, "compute_average_loss", "global_batch_size")
+    if max_seq_length is not None:
+        most = int_of(max_seq_length, "compute_average_loss", "max_seq_length")
     if size < 0:
         raise errors.InvalidArgumentError("compute_average_loss: `global_batch_size` must be non-negative.")
     total: Tensor = reduce_sum(losses)
     if size == 0:
         return total * 0.0
-    return total / (float(size) * (1 if max_seq_length is None else int(max_seq_length)))
+    return total / (float(size) * most)

@@ -9,6 +9,7 @@ import numpy as np
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.base.scalars import int_of
 from gtape.declare.conventions import DEVIATIONS, RATIOS, conventional
 from gtape.declare.primitives import REGISTRY
 from gtape.kernels.broadcasting import broadcast_shapes
@@ -96,7 +97,7 @@ def local_response_normalization(
     op = "local_response_normalization"
     x = float_operand(input, op)
     rank(x, 4, "input", op)
-    radius = int(depth_radius)
+    radius = int_of(depth_radius, op, "depth_radius")
     if radius < 0:
         raise errors.InvalidArgumentError(f"{op}: `depth_radius` must not be negative. Received: {radius}")
     shape = x._layout.shape

@@ -17,6 +17,7 @@ import numpy as np
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.base.scalars import int_of
 from gtape.declare.conventions import ENTROPIES, EXPONENTIALS, SUMMED
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import stable
@@ -275,7 +276,7 @@ def logits_and_axis(x: Any, axis: Any, op: str) -> tuple[Tensor, int]:
 
 
 def _axis(axis: Any, n: int, op: str) -> int:
-    at = int(axis)
+    at = int_of(axis, op, "axis")
     if not -n <= at < n:
         raise errors.InvalidArgumentError(f"{op}: axis {at} is out of range for a tensor with {n} axes")
     return at if at < 0 else at - n

@@ -9,6 +9,7 @@ import numpy as np
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.base.quiet import quietly
 from gtape.base.shown import shown
 from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError, OperandTypeError
@@ -188,8 +189,8 @@ def _range(values: Any, value_range: Any, nbins: Any) -> tuple[Any, Any, Any, in
     t = as_operand(values)
     ends = as_operand(value_range, t)
     n = scalar_int(nbins)
-    if n < 1:
-        raise InvalidArgumentError(f"nbins should be a positive number, got {n}")
+    if not 1 <= n < 2**31:  # an int32 in TensorFlow
+        raise InvalidArgumentError(f"nbins should be a positive number below 2**31, got {n}")
     if ends._layout.shape != (2,) or not ends._value[0] < ends._value[1]:
         raise InvalidArgumentError(
             f"value_range should satisfy value_range[0] < value_range[1], got {np.asarray(ends._value).tolist()}"
@@ -198,7 +199,8 @@ def _range(values: Any, value_range: Any, nbins: Any) -> tuple[Any, Any, Any, in
     if v.dtype.kind not in "biufV":
         raise InvalidArgumentError(f"values must be real numbers, not {t.dtype.name}")
     v = v if v.dtype.kind == "f" else v.astype(np.float64)
-    return v, v.dtype.type(ends._value[0]), v.dtype.type(ends._value[1]), n
+    with quietly():
+        return v, v.dtype.type(ends._value[0]), v.dtype.type(ends._value[1]), n
 
 
 @diagnosed
@@ -234,7 +236,10 @@ def histogram_fixed_width_bins(
     v, low, high, n = _range(values, value_range, nbins)
     with np.errstate(all="ignore"):
         at = np.floor(((v - low) / (high - low)) * v.dtype.type(n))
-    return wrap(np.clip(np.nan_to_num(at), 0, n - 1).astype(dtypes.np_dtype(dtype)))
+    # As integers first, because a float may round n - 1 up.
+    found = np.minimum(np.clip(np.nan_to_num(at), 0, n - 1).astype(np.int64), n - 1)
+    with quietly():
+        return wrap(found.astype(dtypes.np_dtype(dtype)))
 
 
 @diagnosed
@@ -259,7 +264,8 @@ def histogram_fixed_width(
         # In float64, like TensorFlow's kernel, because at the edge of a bin the last digit decides.
         at = (np.maximum(v, low) - low).astype(np.float64) / (np.float64(high - low) / n)
     counts = np.bincount(np.clip(np.nan_to_num(at), 0, n - 1).astype(np.int64).reshape(-1), minlength=n)
-    return wrap(counts.astype(dtypes.np_dtype(dtype)))
+    with quietly():
+        return wrap(counts.astype(dtypes.np_dtype(dtype)))
 
 
 @diagnosed
@@ -336,7 +342,8 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
             raise ValueError(f"Argument `maxlen` must be scalar for sequence_mask, received `maxlen` = {shown(maxlen)}")
         if size.dtype.kind not in "iuf" or not np.isfinite(size):
             raise OperandTypeError(f"sequence_mask: `maxlen` must be a whole number, not {shown(maxlen)}")
-        n = n.astype(size.dtype)  # fractions are cut off, as in TensorFlow
+        with quietly():
+            n = n.astype(size.dtype)  # fractions are cut off, as in TensorFlow
     return wrap((np.arange(0, size) < n[..., None]).astype(dtypes.np_dtype(dtype)))
 
 

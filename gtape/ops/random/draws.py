@@ -7,23 +7,29 @@ the operating system.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
-from gtape.base.shown import shown
+from gtape.base.scalars import int_of
 from gtape.errors import InvalidArgumentError
 from gtape.tensors.axes import static_ints
 from gtape.tensors.tensor import Tensor, convert_to_tensor
 
-__all__ = ["generator_for", "integer_draw", "normal_draw", "set_seed", "shape_of_draw", "truncated_draw", "unit_draw"]
+__all__ = [
+    "generator_for", "integer_draw", "normal_draw", "parameters_drawn", "set_seed", "shape_of_draw", "truncated_draw",
+    "unit_draw",
+]  # fmt: skip
 
 _DEFAULT_SEED = 87654321  # the global seed where only the op has a seed
 _WORD = (1 << 64) - 1
+_MOST_BROADCAST = 32  # axes
 
 
 class _Seeds:
@@ -67,7 +73,7 @@ def set_seed(seed: Any) -> None:
     >>> bool(tf.reduce_all(first == tf.random.normal([3])))
     True
     """
-    _seeds.reset(None if seed is None else int(seed))
+    _seeds.reset(None if seed is None else int_of(seed, "set_seed", "seed"))
 
 
 def stream(*words: int) -> np.random.Generator:
@@ -85,12 +91,11 @@ def generator_for(op: str, dtype: Any, seed: Any) -> np.random.Generator:
                 return np.random.Generator(np.random.PCG64(int(_seeds.free.integers(1 << 63))))
             _seeds.calls += 1
             return stream(_seeds.seed, 0, _seeds.calls)
-        if np.iscomplexobj(seed) or np.ma.is_masked(seed):
-            raise TypeError(f"{op}: `seed` is an integer, not {shown(seed)}")
-        key = (op, np.dtype(dtype).name, int(seed))
+        seed = int_of(seed, op, "seed")
+        key = (op, np.dtype(dtype).name, seed)
         _seeds.by_op[key] = count = _seeds.by_op.get(key, 0) + 1
         top = _DEFAULT_SEED if _seeds.seed is None else _seeds.seed
-    return stream(top, 1, int(seed), int.from_bytes(f"{op} {key[1]}".encode()) & _WORD, count)
+    return stream(top, 1, seed, int.from_bytes(f"{op} {key[1]}".encode()) & _WORD, count)
 
 
 @diagnosed
@@ -142,7 +147,15 @@ def integer_draw(rng: np.random.Generator, shape: tuple[int, ...], low: Any, hig
     low, high = np.asarray(low), np.asarray(high)
     if low.size and high.size and np.any(low >= high):
         raise InvalidArgumentError(f"Need minval < maxval, got {low.tolist()} >= {high.tolist()}")
-    return np.asarray(rng.integers(low, high, shape, dtype=dtype))
+    return parameters_drawn(lambda a, b, size: rng.integers(a, b, size, dtype=dtype), shape, low, high)
+
+
+def parameters_drawn(draw: Callable[..., Any], shape: tuple[int, ...], *parameters: Any) -> Any:
+    """The numbers of `draw(*parameters, size)`; as vectors if there are more axes than NumPy's generators broadcast."""
+    if max(len(shape), *map(np.ndim, parameters)) <= _MOST_BROADCAST:
+        return np.asarray(draw(*parameters, shape))
+    rows = [np.broadcast_to(p, shape).ravel() for p in parameters]
+    return np.asarray(draw(*rows, math.prod(shape))).reshape(shape)
 
 
 def seed_words(seed: Any) -> tuple[int, ...]:

@@ -8,9 +8,10 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
+from gtape.base.quiet import quietly
 from gtape.errors import InvalidArgumentError
 from gtape.kernels.broadcasting import broadcast_shapes
-from gtape.ops.random.draws import integer_draw, normal_draw, shape_of_draw, truncated_draw, unit_draw
+from gtape.ops.random.draws import integer_draw, normal_draw, parameters_drawn, shape_of_draw, truncated_draw, unit_draw
 from gtape.tensors.axes import only_int
 from gtape.tensors.operands import whole_numbers
 from gtape.tensors.tensor import Tensor, announce, as_operand, convert_to_tensor, wrap
@@ -100,7 +101,7 @@ def poisson_from(rng: np.random.Generator, shape: tuple[int, ...], lam: Any, dty
     if np.any(rate < 0):
         raise InvalidArgumentError("poisson: lam must not be negative")
     unknown = _unknown("poisson: lam", rate, dtype)
-    return wrap(_with_nan(rng.poisson(np.where(unknown, 0, rate), shape), unknown, dtype))
+    return wrap(_with_nan(parameters_drawn(rng.poisson, shape, np.where(unknown, 0, rate)), unknown, dtype))
 
 
 def _unknown(what: str, parameter: Any, dtype: Any) -> Any:
@@ -111,6 +112,7 @@ def _unknown(what: str, parameter: Any, dtype: Any) -> Any:
     return unknown
 
 
+@quietly()
 def _with_nan(drawn: Any, unknown: Any, dtype: Any) -> Any:
     """Draws in their dtype, NaN where the parameter was."""
     made = np.asarray(drawn).astype(dtypes.np_dtype(dtype))
@@ -141,7 +143,7 @@ def binomial_from(rng: np.random.Generator, shape: Any, counts: Any, probs: Any,
     n, p = convert_to_tensor(counts).numpy(), convert_to_tensor(probs).numpy()
     unknown = _unknown("binomial: a parameter", n + p, dtype)
     whole = whole_numbers(np.where(np.isnan(n), 0, n) if n.dtype.kind in "fV" else n, "binomial", "counts")
-    made = rng.binomial(whole, np.where(np.isnan(p), 0, p), shape_of_draw(shape))
+    made = parameters_drawn(rng.binomial, shape_of_draw(shape), whole, np.where(np.isnan(p), 0, p))
     return wrap(_with_nan(made, unknown, dtype))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.base.scalars import int_of
 from gtape.errors import InvalidArgumentError
 from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.ops.random.draws import seed_words, shape_of_draw, stream
@@ -224,7 +225,7 @@ def stateless_split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor
     (3, 2)
     """
     kind = convert_to_tensor(seed)._layout.dtype
-    return wrap(full_range_from(_stateless("split", seed), [int(num), 2], kind))
+    return wrap(full_range_from(_stateless("split", seed), [int_of(num, "split", "num"), 2], kind))
 
 
 @diagnosed
@@ -247,5 +248,5 @@ def stateless_fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Tensor:
     (2,)
     """
     kind = convert_to_tensor(seed)._layout.dtype
-    rng = stream(3, *seed_words(seed), int(data))
+    rng = stream(3, *seed_words(seed), int_of(data, "fold_in", "data"))
     return wrap(full_range_from(rng, [2], kind))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from gtape.base.scalars import truth_of
 from gtape.errors import OperandTypeError
-from gtape.tensors.axes import axes_of, truth_of
+from gtape.tensors.axes import axes_of
 from gtape.tensors.tensor import Tensor, as_operand
 
 __all__ = ["AXIS_SAMPLES", "KEPT_AXIS_SAMPLES", "numeric", "reduced"]

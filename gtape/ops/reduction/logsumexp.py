@@ -8,13 +8,14 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.base.scalars import truth_of
 from gtape.declare.conventions import EXPONENTIALS, ITS_SLOPE_IS_SOFTMAX
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import stable
 from gtape.ops.reduction.common import AXIS_SAMPLES, KEPT_AXIS_SAMPLES
 from gtape.ops.reduction.extrema import max_kernel
 from gtape.ops.reduction.sums import reduce_sum
-from gtape.tensors.axes import axes_of, count_of, from_end, kept_shape, left_shape, merged, shape_of, spread, truth_of
+from gtape.tensors.axes import axes_of, count_of, from_end, kept_shape, left_shape, merged, shape_of, spread
 from gtape.tensors.operands import float_operand
 from gtape.tensors.tensor import Tensor
 

@@ -8,11 +8,12 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.base.scalars import truth_of
 from gtape.declare.conventions import NORMS, RATIOS, SUMMED
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import stable
 from gtape.ops.reduction.sums import reduce_sum
-from gtape.tensors.axes import axes_of, count_of, from_end, left_shape, shape_of, spread, truth_of
+from gtape.tensors.axes import axes_of, count_of, from_end, left_shape, shape_of, spread
 from gtape.tensors.operands import float_operand
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 

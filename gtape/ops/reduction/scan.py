@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from gtape.base.docstrings import documented_like
+from gtape.base.scalars import truth_of
 from gtape.declare.conventions import PRODUCTS
 from gtape.declare.primitives import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT, SUM, stable
 from gtape.errors import InvalidArgumentError
 from gtape.ops.reduction.sums import reduce_sum
-from gtape.tensors.axes import axes_of, kept_shape, merged, one_axis, shape_of, truth_of
+from gtape.tensors.axes import axes_of, kept_shape, merged, one_axis, shape_of
 from gtape.tensors.tensor import Tensor, as_operand
 
 __all__ = ["cumprod", "cumsum", "reduce_prod"]

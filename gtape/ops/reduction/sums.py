@@ -10,12 +10,13 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.base.scalars import truth_of
 from gtape.declare.conventions import SUMMED
 from gtape.declare.primitives import linear, planned
 from gtape.declare.rounding import EXACT, SUM, sums
 from gtape.errors import InvalidArgumentError
 from gtape.ops.reduction.common import AXIS_SAMPLES, numeric
-from gtape.tensors.axes import axes_of, count_of, from_end, truth_of
+from gtape.tensors.axes import axes_of, count_of, from_end
 from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
 
 __all__ = ["add_n", "reduce_mean", "reduce_sum", "sum_op"]

@@ -9,12 +9,13 @@ import numpy as np
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.base.scalars import truth_of
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
 from gtape.ops.reduction.common import reduced
 from gtape.ops.reduction.sums import reduce_sum
-from gtape.tensors.axes import axes_of, truth_of
+from gtape.tensors.axes import axes_of
 from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
 
 __all__ = ["count_nonzero", "reduce_all", "reduce_any"]

@@ -9,6 +9,7 @@ import numpy as np
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.base.quiet import quietly
 from gtape.declare.primitives import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT, ulps
 from gtape.errors import InvalidArgumentError, UnimplementedError
@@ -328,7 +329,22 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
             f"range requires start {'<=' if step > 0 else '>='} limit when delta {'>' if step > 0 else '<'} 0, got "
             f"start {first}, limit {last}"
         )
-    return announce(wrap(np.arange(first, last, step).astype(wanted)))
+    common = np.result_type(*[t._layout.dtype for t in ends])
+    with quietly():
+        whole = common.kind in "iu"
+        values = _whole_range(first, last, step).astype(common) if whole else np.arange(first, last, step)
+        return announce(wrap(values.astype(wanted)))
+
+
+def _whole_range(first: Any, last: Any, step: Any) -> Any:
+    """A range of integers as their last 64 bits, because NumPy counts its elements with overflows and roundings."""
+    start, stop, by = int(first), int(last), int(step)
+    count = max(0, -((start - stop) // by))
+    low, width = (np.uint64(n % 2**64) for n in (start, by))
+    made = np.arange(count, dtype=np.uint64)
+    made *= width
+    made += low
+    return made
 
 
 @diagnosed
@@ -433,10 +449,11 @@ def one_hot(
             f"on_value is {given[0].dtype.name} but off_value is {given[1].dtype.name}: give both the same dtype"
         )
     wanted = dtypes.np_dtype(dtype) if dtype is not None else given[0]._layout.dtype if given else np.dtype(np.float32)
-    on, off = [
-        np.asarray(default if v is None else as_operand(v, hint)._value).astype(wanted)
-        for v, default in ((on_value, 1), (off_value, 0))
-    ]
+    with quietly():
+        on, off = [
+            np.asarray(default if v is None else as_operand(v, hint)._value).astype(wanted)
+            for v, default in ((on_value, 1), (off_value, 0))
+        ]
     at = -1 if axis is None else scalar_int(axis)
     if np.shape(depth) or scalar_int(depth) < 0:
         raise InvalidArgumentError(f"one_hot needs a depth that is a scalar and not negative, got {depth}")

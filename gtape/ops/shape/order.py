@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.scalars import truth_of
 from gtape.base.shown import shown
 from gtape.declare.primitives import REGISTRY, linear
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
-from gtape.tensors.axes import axes_of, from_end, one_axis, shape_of, static_ints, truth_of
+from gtape.tensors.axes import axes_of, from_end, one_axis, shape_of, static_ints
 from gtape.tensors.tensor import Tensor, as_operand
 
 __all__ = ["reverse", "roll", "transpose"]

@@ -19,7 +19,6 @@ def _mask(condition: Any) -> sp.Expr:
 scalar("sign", lambda x: sp.Piecewise((_1, x > 0), (-_1, x < 0), (_0, True)))
 scalar("abs", lambda x: sp.Piecewise((x, x > 0), (-x, x < 0), (_0, True)))
 scalar("relu", lambda x: sp.Piecewise((x, x > 0), (_0, True)))
-scalar("relu_slope", lambda x: _mask(x > 0))
 scalar("relu6", lambda x: sp.Piecewise((_0, x <= 0), (sp.Integer(6), x >= 6), (x, True)))
 scalar("relu6_slope", lambda x: _mask(sp.And(x > 0, x < 6)))
 scalar("leaky_relu", lambda x, *, alpha=0.2: sp.Piecewise((x, x > 0), (sp.Rational(alpha) * x, True)))
