@@ -168,7 +168,7 @@ def test_what_a_slice_selects_keeps_the_derivatives_that_weights_would_give_it(f
     "choose",
     [
         lambda q: tf.clip_by_value(q, 0.0, 3.0),
-        lambda q: tf.clip_by_value(1.0, q, 3.0),
+        lambda q: tf.clip_by_value(tf.ones_like(q), q, 3.0),
         lambda q: tf.maximum(q, 0.5),
         lambda q: tf.minimum(0.5, q),
         tf.nn.relu,
