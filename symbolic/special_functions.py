@@ -12,8 +12,8 @@ import sympy as sp
 from flint import arb, arb_series, ctx
 
 __all__ = [
-    "Dawson", "IncompleteBeta", "IncompleteGamma", "IncompleteGammaRest", "LogAbsGamma", "ScaledBesselI",
-    "ScaledBesselK", "Spence", "gamma_density",
+    "Dawson", "IncompleteBeta", "IncompleteGamma", "IncompleteGammaRest", "LogAbsGamma", "NormalDistribution",
+    "ScaledBesselI", "ScaledBesselK", "Spence", "gamma_density",
 ]  # fmt: skip
 
 
@@ -45,6 +45,19 @@ class Dawson(sp.Function):
     def ball(x: Any) -> Any:
         x = arb(x)
         return x * arb.hypgeom_1f1(-x * x, 1, arb(3) / 2)
+
+
+class NormalDistribution(sp.Function):
+    """erfc(-x/sqrt(2))/2, which SymPy would write as 1 - erfc(x/sqrt(2))/2, without digits in the tail."""
+
+    nargs = 1
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        return sp.exp(-(self.args[0] ** 2) / 2) / sp.sqrt(2 * sp.pi)
+
+    @staticmethod
+    def ball(x: Any) -> Any:
+        return (-arb(x) / arb(2).sqrt()).erfc() / 2
 
 
 class ScaledBesselI(sp.Function):

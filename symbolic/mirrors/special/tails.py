@@ -7,6 +7,7 @@ from typing import Any
 import sympy as sp
 
 from gtape.symbolic.mirrors.registry import scalar
+from gtape.symbolic.special_functions import NormalDistribution
 
 
 def _erfcx(x: Any) -> Any:
@@ -37,7 +38,7 @@ def _log_erfc_derivative(x: Any, n: int) -> Any:
 
 def _log_ndtr_derivative(x: Any, n: int) -> Any:
     """From the hazard at -x; each derivative changes the sign once more."""
-    hazard = sp.sqrt(2 / sp.pi) * sp.exp(-(x**2) / 2) / sp.erfc(-x / sp.sqrt(2))
+    hazard = sp.exp(-(x**2) / 2) / (sp.sqrt(2 * sp.pi) * NormalDistribution(x))
     return (-1) ** (n - 1) * _hazard_derivative(hazard, -x, 1, n - 1)
 
 
@@ -45,5 +46,5 @@ scalar("erfcx", _erfcx)
 scalar("erfcx_derivative", _erfcx_derivative)
 scalar("log_erfc", lambda x: sp.log(sp.erfc(x)))
 scalar("log_erfc_derivative", _log_erfc_derivative)
-scalar("log_ndtr", lambda x: sp.log(sp.erfc(-x / sp.sqrt(2)) / 2))
+scalar("log_ndtr", lambda x: sp.log(NormalDistribution(x)))
 scalar("log_ndtr_derivative", _log_ndtr_derivative)
