@@ -208,16 +208,17 @@ class Local(Algebra):
         parts = tuple([np.asarray(v) for v in PartialOutputs.filled(g, outputs)]) if several else (np.asarray(g),)
         dtype = next((v.dtype for v in outputs if v.dtype.kind in "fc"), np.dtype(np.float64))
 
-        def ran(world: Any, gs: Any, ys: Any, xs: Any) -> list[Any]:
+        def ran(world: Any, gs: Any, ys: Any, xs: Any, live: Any = None) -> list[Any]:
             g, y = (tuple(gs), tuple(ys)) if several else (gs[0], ys[0])
-            return by_rule(world, node, g, y, xs, values)
+            return by_rule(world, node, g, y, xs, values, live)
 
         float_g = [_scalar(v) for v in parts]
-        made = ran(COMPLEX, float_g, [_scalar(v) for v in outputs], map(_scalar, values))
+        floats = COMPLEX, float_g, [_scalar(v) for v in outputs], [_scalar(v) for v in values]
+        made = ran(*floats)
         ordinary = finite(*parts, *values, *outputs)
         if not ordinary and node.prim.kind == "elementwise":
             self.finite_part(node, parts[0], values, outputs[0])
-            return kept_off(made, parts[0])
+            return kept_off(made, parts[0], again=lambda live: ran(*floats, live))
         enclosed = self.enclosed(node, outputs) if ordinary else self.by_limits(node)
         if enclosed is None:
             return made
