@@ -196,3 +196,12 @@ def test_a_pole_that_a_selection_leaves_out_does_not_count_after_a_broadcast(mas
 
     assert check(f, np.float64(2.5), order=order).verdict == "correct"
     assert judge(f, np.float64(2.5), np.float64(7.5)).verdict == "rule"
+
+
+def test_one_infinite_term_of_a_logsumexp_has_the_whole_gradient() -> None:
+    x = tf.constant([[1.0, INF, 3.0], [INF, 2.0, INF], [0.0, 0.0, -INF]], tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.reduce_logsumexp(x, axis=1)
+    expected = [[0.0, 1.0, 0.0], [np.nan, 0.0, np.nan], [0.5, 0.5, 0.0]]
+    np.testing.assert_array_equal(tape.gradient(y, x).numpy(), expected)
