@@ -13,7 +13,8 @@ from flint import arb, arb_series, ctx
 
 __all__ = [
     "Dawson", "IncompleteBeta", "IncompleteGamma", "IncompleteGammaRest", "LogAbsGamma", "NormalDistribution",
-    "ScaledBesselI", "ScaledBesselK", "Spence", "gamma_density",
+    "ScaledBesselI", "ScaledBesselK", "Spence", "far_erfc",
+    "gamma_density",
 ]  # fmt: skip
 
 
@@ -57,7 +58,8 @@ class NormalDistribution(sp.Function):
 
     @staticmethod
     def ball(x: Any) -> Any:
-        return (-arb(x) / arb(2).sqrt()).erfc() / 2
+        x = arb(x)
+        return far_erfc(x**2 / 2) / 2 if x < -1000 else (-x / arb(2).sqrt()).erfc() / 2
 
 
 class ScaledBesselI(sp.Function):
@@ -175,6 +177,15 @@ class IncompleteBeta(sp.Function):
         if 2 * x > 1:  # flint's function takes seconds near 1
             return 1 - (1 - x).beta_lower(b, a, regularized=True)
         return x.beta_lower(a, b, regularized=True)
+
+
+def far_erfc(square: Any) -> Any:
+    """erfc of a positive number, from its square, by Tricomi's function (DLMF 7.11.5).
+
+    flint's own erfc of a large ball that is not exact holds 0, whatever the precision.
+    """
+    half = arb(1) / 2
+    return (-square).exp() * square.hypgeom_u(half, half) / arb.pi().sqrt()
 
 
 def gamma_density(a: Any, x: Any, m: int, n: int) -> Any:
