@@ -6,6 +6,7 @@ from the smaller of its tails, by the trapezoidal rule after a double exponentia
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import comb
 from typing import Any
 
@@ -25,11 +26,11 @@ def _beta_exponent(a: Any, b: Any, x: Any, rest: Pair, i: int = 0, j: int = 0) -
         multiply_pairs(two_sum(a, -float(i)), log_exact(x)), multiply_pairs(two_sum(b, -float(j)), right)
     )
     both = two_sum(a, b)
-    beta = difference(sum_pair(_log_gamma((a, 0.0 * a)), _log_gamma((b, 0.0 * b))), _log_gamma(both))
+    beta = difference(sum_pair(log_gamma((a, 0.0 * a)), log_gamma((b, 0.0 * b))), log_gamma(both))
     return difference(exponent, beta)
 
 
-def _log_gamma(x: Pair) -> Pair:
+def log_gamma(x: Pair) -> Pair:
     """log(gamma(x)) of pairs of any size."""
     tiny = x[0] < 1e-25
     plain = lgamma_pair((np.where(tiny, 1.0, x[0]), np.where(tiny, 0.0, x[1])))
@@ -59,11 +60,14 @@ def _expm1_bend(v: Any) -> Any:
     return np.where(np.abs(v) < 1.0, t * t * series, np.expm1(v) - v)
 
 
-def _beta_tail(a: Any, b: Any, x: Any, y: Any, slope: Any) -> Any:
+def beta_tail(
+    a: Any, b: Any, x: Any, y: Any, slope: Any, factor: Callable[[Any], Any] | None = None
+) -> Any:
     """The integral from 0 to x <= a/(a+b) over x^a y^b, y = 1 - x, with log(t/(1-t)) for variable: exp(-fall(s)).
 
     fall(s) = a s + (a+b) log(1 + x expm1(-s)) is convex; its first term a y - b x, the `slope`, is taken out,
-    because the other terms nearly cancel. For x near 1 the logarithm is log(1 + y expm1(s)) - s.
+    because the other terms nearly cancel. For x near 1 the logarithm is log(1 + y expm1(s)) - s. `factor` is a further
+    factor of the integrand, as a function of s.
     """
     both = a + b
     near = x <= 0.5
@@ -84,7 +88,9 @@ def _beta_tail(a: Any, b: Any, x: Any, y: Any, slope: Any) -> Any:
     scale = s / 46.0
     total = np.zeros_like(x)
     for node, weight in decay_nodes():
-        total = total + weight * np.exp(-fall(node * scale))
+        s = node * scale
+        height = weight * np.exp(-fall(s))
+        total = total + (height if factor is None else height * factor(s))
     return total * scale
 
 
@@ -115,7 +121,7 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
             low = slope >= 0
             mantissa, k = exp_of_pair(_beta_exponent(p, q, t, rest))
             args = ((p, q), (q, p), (t, rest[0]), (rest[0], t), (slope, -slope))
-            tail = np.ldexp(_beta_tail(*[np.where(low, *v) for v in args]) * mantissa[0], k)
+            tail = np.ldexp(beta_tail(*[np.where(low, *v) for v in args]) * mantissa[0], k)
             out[poor] = np.where(low, tail, 1.0 - tail)
         out = np.where(faint, out / _FAINT * ((a + _FAINT) / (a + given)) * given, out)
     return out.astype(dtype).reshape(shape)[()]

@@ -1,0 +1,217 @@
+"""Kernels of the incomplete beta function differentiated in its parameters a and b.
+
+I_x(a, b) is x^a (1-x)^b / (a B(a, b)) times the sum of (a+b)_k / (a+1)_k x^k (DLMF 8.17.8), and an integral with the
+logarithm of t/(1-t) for variable. Differentiated, each term and the integrand gain a factor, the complete Bell
+polynomial of the derivatives of their logarithms. Of the two sides, the one from 0 to x and the one from x to 1, the
+kernels take that on which the first derivative adds up terms of one sign.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from math import comb, factorial
+from typing import Any
+
+import numpy as np
+
+from gtape.kernels.beta import beta_tail, log_gamma
+from gtape.kernels.gamma import digamma_derivative, slope_of_positive
+from gtape.kernels.incomplete import exp_of_pair, flat_arrays
+from gtape.kernels.log_pairs import log_exact
+from gtape.kernels.pair_functions import ONE, difference, over, power_pair, sum_pair
+from gtape.kernels.pairs import Pair, multiply_pairs, nearest, two_sum
+
+_FEW = 200.0  # up to this parameter a series needs few terms
+_MOST = 100_000
+
+
+class _Side:
+    """The side from 0 to x of I_x(a, b), with y = 1 - x; or, with everything swapped, the side from x to 1."""
+
+    def __init__(self, a: Any, b: Any, x: Pair, y: Pair) -> None:
+        self.a, self.b, self.x, self.y = a, b, x, y
+        self.log_x, self.log_y = _log(x), _log(y)
+        self.both = two_sum(a, b)
+        self.psi_both = _psi(self.both, 0)
+        # the derivatives of the density's logarithm at x
+        self.by_a = sum_pair(self.log_x, difference(self.psi_both, _psi((a, 0.0 * a), 0)))
+        self.by_b = sum_pair(self.log_y, difference(self.psi_both, _psi((b, 0.0 * b), 0)))
+
+    def swapped(self) -> _Side:
+        """The other side."""
+        return _Side(self.b, self.a, self.y, self.x)
+
+    def at(self, mask: Any) -> _Side:
+        """The side for some of the elements."""
+        return _Side(self.a[mask], self.b[mask], _only(self.x, mask), _only(self.y, mask))
+
+    def first(self) -> Pair:
+        """The derivative in a of the logarithm of the first term of the series."""
+        return sum_pair(self.log_x, difference(self.psi_both, _psi(two_sum(self.a, 1.0), 0)))
+
+    def scale(self) -> tuple[Pair, Any]:
+        """x^a y^b / B(a, b) as a pair and a power of 2."""
+        a, b = (self.a, 0.0 * self.a), (self.b, 0.0 * self.b)
+        power = sum_pair(multiply_pairs(a, self.log_x), multiply_pairs(b, self.log_y))
+        return exp_of_pair(difference(power, difference(sum_pair(log_gamma(a), log_gamma(b)), log_gamma(self.both))))
+
+    def by_integral(self, p: int, q: int) -> Any:
+        """The integral over the side, differentiated p times in a and q times in b."""
+        a, b, x, y = self.a, self.b, self.x[0], self.y[0]
+        slope = difference(
+            multiply_pairs((a, 0.0 * a), self.y), multiply_pairs((b, 0.0 * b), self.x)
+        )[0]  # fmt: skip
+        others = self.higher(p, q, self.both[0], a, b)
+        gap_a, gap_b = nearest(self.by_a), nearest(self.by_b)
+
+        def weight(s: Any) -> Any:
+            rest = np.log1p(x * np.expm1(-s))
+            others[1, 0], others[0, 1] = gap_a - s - rest, gap_b - rest
+            return bell(others, p, q)
+
+        mantissa, k = self.scale()
+        return np.ldexp(beta_tail(a, b, x, y, slope, weight) * nearest(mantissa), k)
+
+    def higher(self, p: int, q: int, both: Any, a: Any, b: Any) -> dict[tuple[int, int], Any]:
+        """The derivatives of a logarithm log(gamma(both) / (gamma(a) gamma(b))) in a and b, from the second on."""
+        made: dict[tuple[int, int], Any] = {}
+        for i in range(p + 1):
+            for j in range(q + 1):
+                if i + j > 1:
+                    made[i, j] = digamma_derivative(both, n=i + j - 1)
+                    if not i or not j:
+                        made[i, j] = made[i, j] - digamma_derivative(a if i else b, n=i + j - 1)
+        return made
+
+    def by_series(self, p: int, q: int) -> Any:
+        """The power series in x, differentiated once, where all terms have one sign."""
+        a, b, x, both = self.a, self.b, self.x[0], self.both[0]
+        factor = nearest(self.first() if p else self.by_b)
+        term = np.ones_like(x)
+        total = factor
+        for k in range(1, _MOST):
+            u, v = both + (k - 1.0), a + float(k)
+            term = term * (x * (u / v))
+            factor = factor + ((1.0 - b) / (u * v) if p else 1.0 / u)
+            new = term * factor
+            total = total + new
+            if k % 8 == 0 and np.all((np.abs(new) <= 1e-18 * (1.0 - x) * np.abs(total)) | (term < 1e-300)):
+                break
+        mantissa, exponent = self.scale()
+        return np.ldexp(total * (nearest(mantissa) / a), exponent)
+
+    def by_exact_series(self, p: int, q: int) -> Any:
+        """The power series in x, differentiated p times in a and q times in b, as pairs because terms cancel."""
+        one_more, b = two_sum(self.a, 1.0), (self.b, 0.0 * self.b)
+        logs = {(1, 0): self.first(), (0, 1): self.by_b}
+        for i in range(p + 1):
+            for j in range(q + 1):
+                if i + j > 1:
+                    logs[i, j] = _psi(self.both, i + j - 1)
+                    if not i or not j:
+                        logs[i, j] = difference(logs[i, j], _psi(one_more if i else b, i + j - 1))
+        term: Pair = (np.ones_like(self.a), 0.0 * self.a)
+        total = _bell_pair(logs, p, q)
+        for k in range(1, _MOST):
+            u, v = sum_pair(self.both, (k - 1.0, 0.0)), two_sum(self.a, float(k))
+            term = multiply_pairs(term, multiply_pairs(self.x, over(u, v)))
+            for (i, j), c in logs.items():
+                n = i + j - 1
+                sign = (-1.0) ** n * factorial(n)
+                grown = over((sign, 0.0), power_pair(u, n + 1))
+                if not j:
+                    grown = difference(grown, over((sign, 0.0), power_pair(v, n + 1)))
+                logs[i, j] = sum_pair(c, grown)
+            new = multiply_pairs(term, _bell_pair(logs, p, q))
+            total = sum_pair(total, new)
+            if k % 8 == 0 and np.all(
+                (np.abs(new[0]) <= 1e-22 * self.y[0] * np.abs(total[0])) & (term[0] < 1e-20) | (term[0] < 1e-300)
+            ):
+                break
+        mantissa, exponent = self.scale()
+        return np.ldexp(nearest(multiply_pairs(total, mantissa)) / self.a, exponent)
+
+
+def _log(x: Pair) -> Pair:
+    log = log_exact(x[0])
+    return sum_pair(log, (x[1] / x[0], 0.0 * x[0]))
+
+
+def _only(x: Pair, mask: Any) -> Pair:
+    return x[0][mask], x[1][mask]
+
+
+def _psi(x: Pair, n: int) -> Pair:
+    """The n-th derivative of digamma as a pair, to the digits of a float where x is tiny or huge."""
+    middle = (x[0] > 1e-30) & (x[0] < 1e20)
+    high, low = slope_of_positive((np.where(middle, x[0], 1.0), np.where(middle, x[1], 0.0)), n)
+    return np.where(middle, high, digamma_derivative(x[0], n=n)), np.where(middle, low, 0.0)
+
+
+def bell(of: dict[tuple[int, int], Any], p: int, q: int) -> Any:
+    """The p-th and q-th derivative of exp(f) over exp(f), from the derivatives of f in two variables."""
+    return _bell(of, p, q, 1.0, lambda a, b: a + b, lambda c, a, b: c * a * b)
+
+
+def _bell_pair(of: dict[tuple[int, int], Pair], p: int, q: int) -> Pair:
+    made: Pair = _bell(of, p, q, ONE, sum_pair, lambda c, a, b: multiply_pairs((float(c), 0.0), multiply_pairs(a, b)))
+    return made
+
+
+def _bell(of: Any, p: int, q: int, one: Any, add: Any, times: Any) -> Any:
+    h: dict[tuple[int, int], Any] = {(0, 0): one}
+    for i in range(p + 1):
+        for j in range(q + 1):
+            if (i, j) == (0, 0):
+                continue
+            m, n = (i - 1, j) if i else (i, j - 1)
+            step = (1, 0) if i else (0, 1)
+            parts = [
+                times(comb(m, r) * comb(n, s), of[r + step[0], s + step[1]], h[m - r, n - s])
+                for r in range(m + 1)
+                for s in range(n + 1)
+            ]
+            h[i, j] = reduce(add, parts)
+    return h[p, q]
+
+
+def _of_first_kind(side: _Side, p: int, q: int) -> Any:
+    """The derivative for p >= q."""
+    swapped = side.swapped()
+    a, b, x, y = side.a, side.b, side.x[0], side.y[0]
+    first, by_a = nearest(side.first()), nearest(side.by_a)
+    # A series converges fast where its ratio is small from the start, or where its terms have one sign.
+    near, far = (x <= 0.5) & (a < _FEW), (x > 0.5) & (b < _FEW)
+    one_sign = (near & (first <= 0)) | (far & (by_a >= 0))
+    near, far = near & (one_sign | ((a + b) * x <= 2.0)), far & (one_sign | ((a + b) * y <= 2.0))
+    quick = one_sign & (p + q == 1)
+    rest = ~near & ~far
+    # where the first derivative in a adds up terms of one sign
+    left = by_a <= 0 if p + q == 1 else a * y >= b * x
+    out = np.empty_like(a)
+    for mask, of, sign, way, orders in (
+        (near & quick, side, 1.0, _Side.by_series, (p, q)),
+        (near & ~quick, side, 1.0, _Side.by_exact_series, (p, q)),
+        (far & quick, swapped, -1.0, _Side.by_series, (q, p)),
+        (far & ~quick, swapped, -1.0, _Side.by_exact_series, (q, p)),
+        (rest & left, side, 1.0, _Side.by_integral, (p, q)),
+        (rest & ~left, swapped, -1.0, _Side.by_integral, (q, p)),
+    ):
+        if np.any(mask):
+            out[mask] = sign * way(of.at(mask), *orders)
+    return out
+
+
+def betainc_order_derivative(a: Any, b: Any, x: Any, *, p: int, q: int) -> Any:
+    """I_x(a, b) differentiated p times in a and q times in b, p + q > 0."""
+    (a, b, x), shape, dtype = flat_arrays(a, b, x)
+    with np.errstate(all="ignore"):
+        valid = (a > 0) & (b > 0) & np.isfinite(a) & np.isfinite(b)
+        inside = valid & (x > 0) & (x < 1)
+        out = np.where(valid & ((x == 0) | (x == 1)), 0.0, np.full(x.shape, np.nan))
+        if np.any(inside):
+            u, v, t = a[inside], b[inside], x[inside]
+            side = _Side(u, v, (t, 0.0 * t), two_sum(1.0, -t))
+            # I_x(a, b) = 1 - I_{1-x}(b, a)
+            out[inside] = _of_first_kind(side, p, q) if p >= q else -_of_first_kind(side.swapped(), q, p)
+    return out.astype(dtype).reshape(shape)[()]
