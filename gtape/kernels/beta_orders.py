@@ -1,4 +1,6 @@
-"""Kernels of the incomplete beta function differentiated in its parameters a and b.
+"""Kernels of the incomplete beta function, and of its derivatives in its parameters a and b.
+
+Where SciPy loses digits, the value comes from the smaller of its tails.
 
 I_x(a, b) is x^a (1-x)^b / (a B(a, b)) times the sum of (a+b)_k / (a+1)_k x^k (DLMF 8.17.8), and an integral with the
 logarithm of t/(1-t) for variable. Differentiated, each term and the integrand gain a factor, the complete Bell
@@ -14,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from gtape.kernels.beta import beta_tail, log_gamma
+from gtape.kernels.beta import beta_density_derivative as density_in_x
+from gtape.kernels.beta import beta_exponent, beta_tail, log_gamma
 from gtape.kernels.gamma import digamma_derivative, slope_of_positive
 from gtape.kernels.incomplete import exp_of_pair, flat_arrays
 from gtape.kernels.log_pairs import log_exact
@@ -55,8 +58,8 @@ class _Side:
         power = sum_pair(multiply_pairs(a, self.log_x), multiply_pairs(b, self.log_y))
         return exp_of_pair(difference(power, difference(sum_pair(log_gamma(a), log_gamma(b)), log_gamma(self.both))))
 
-    def by_integral(self, p: int, q: int) -> Any:
-        """The integral over the side, differentiated p times in a and q times in b."""
+    def by_integral(self, p: int, q: int, size: bool = False) -> Any:
+        """The integral over the side, differentiated p times in a and q times in b; or, with `size`, of magnitudes."""
         a, b, x, y = self.a, self.b, self.x[0], self.y[0]
         slope = difference(
             multiply_pairs((a, 0.0 * a), self.y), multiply_pairs((b, 0.0 * b), self.x)
@@ -67,7 +70,7 @@ class _Side:
         def weight(s: Any) -> Any:
             rest = np.log1p(x * np.expm1(-s))
             others[1, 0], others[0, 1] = gap_a - s - rest, gap_b - rest
-            return bell(others, p, q)
+            return bell({at: np.abs(c) for at, c in others.items()} if size else others, p, q)
 
         mantissa, k = self.scale()
         return np.ldexp(beta_tail(a, b, x, y, slope, weight) * nearest(mantissa), k)
@@ -101,7 +104,12 @@ class _Side:
         return np.ldexp(total * (nearest(mantissa) / a), exponent)
 
     def by_exact_series(self, p: int, q: int) -> Any:
-        """The power series in x, differentiated p times in a and q times in b, as pairs because terms cancel."""
+        """The power series in x, differentiated p times in a and q times in b, where terms cancel."""
+        total, exponent = self.exact_series(p, q)
+        return np.ldexp(nearest(total), exponent)
+
+    def exact_series(self, p: int, q: int) -> tuple[Pair, Any]:
+        """The same as a pair and a power of 2."""
         one_more, b = two_sum(self.a, 1.0), (self.b, 0.0 * self.b)
         logs = {(1, 0): self.first(), (0, 1): self.by_b}
         for i in range(p + 1):
@@ -129,7 +137,7 @@ class _Side:
             ):
                 break
         mantissa, exponent = self.scale()
-        return np.ldexp(nearest(multiply_pairs(total, mantissa)) / self.a, exponent)
+        return over(multiply_pairs(total, mantissa), (self.a, 0.0 * self.a)), exponent
 
 
 def _log(x: Pair) -> Pair:
@@ -175,8 +183,8 @@ def _bell(of: Any, p: int, q: int, one: Any, add: Any, times: Any) -> Any:
     return h[p, q]
 
 
-def _of_first_kind(side: _Side, p: int, q: int) -> Any:
-    """The derivative for p >= q."""
+def _plan(side: _Side, p: int, q: int) -> tuple[tuple[Any, Any], ...]:
+    """For the derivative of p >= q: the elements of each of six ways, and the way."""
     swapped = side.swapped()
     a, b, x, y = side.a, side.b, side.x[0], side.y[0]
     first, by_a = nearest(side.first()), nearest(side.by_a)
@@ -188,18 +196,14 @@ def _of_first_kind(side: _Side, p: int, q: int) -> Any:
     rest = ~near & ~far
     # where the first derivative in a adds up terms of one sign
     left = by_a <= 0 if p + q == 1 else a * y >= b * x
-    out = np.empty_like(a)
-    for mask, of, sign, way, orders in (
-        (near & quick, side, 1.0, _Side.by_series, (p, q)),
-        (near & ~quick, side, 1.0, _Side.by_exact_series, (p, q)),
-        (far & quick, swapped, -1.0, _Side.by_series, (q, p)),
-        (far & ~quick, swapped, -1.0, _Side.by_exact_series, (q, p)),
-        (rest & left, side, 1.0, _Side.by_integral, (p, q)),
-        (rest & ~left, swapped, -1.0, _Side.by_integral, (q, p)),
-    ):
-        if np.any(mask):
-            out[mask] = sign * way(of.at(mask), *orders)
-    return out
+    return (
+        (near & quick, lambda m: side.at(m).by_series(p, q)),
+        (near & ~quick, lambda m: side.at(m).by_exact_series(p, q)),
+        (far & quick, lambda m: -swapped.at(m).by_series(q, p)),
+        (far & ~quick, lambda m: -swapped.at(m).by_exact_series(q, p)),
+        (rest & left, lambda m, **of: side.at(m).by_integral(p, q, **of)),
+        (rest & ~left, lambda m, **of: -swapped.at(m).by_integral(q, p, **of)),
+    )
 
 
 def betainc_order_derivative(a: Any, b: Any, x: Any, *, p: int, q: int) -> Any:
@@ -207,11 +211,147 @@ def betainc_order_derivative(a: Any, b: Any, x: Any, *, p: int, q: int) -> Any:
     (a, b, x), shape, dtype = flat_arrays(a, b, x)
     with np.errstate(all="ignore"):
         valid = (a > 0) & (b > 0) & np.isfinite(a) & np.isfinite(b)
-        inside = valid & (x > 0) & (x < 1)
-        out = np.where(valid & ((x == 0) | (x == 1)), 0.0, np.full(x.shape, np.nan))
+        # I_x(a, b) = 1 - I_{1-x}(b, a): zero in the middle
+        flat = (x == 0) | (x == 1) | ((x == 0.5) & (a == b) & (p == q))
+        out = np.where(valid & flat, 0.0, np.full(x.shape, np.nan))
+        inside = valid & (x > 0) & (x < 1) & ~flat
         if np.any(inside):
+            out[inside] = _by_plan(a[inside], b[inside], x[inside], p, q)
+    return out.astype(dtype).reshape(shape)[()]
+
+
+def _by_plan(a: Any, b: Any, x: Any, p: int, q: int) -> Any:
+    side = _Side(a, b, (x, 0.0 * x), two_sum(1.0, -x))
+    out = np.empty_like(x)
+    for mask, way in _plan(side, p, q) if p >= q else _plan(side.swapped(), q, p):
+        if np.any(mask):
+            out[mask] = way(mask)
+    return out if p >= q else -out
+
+
+def cancelled(a: Any, b: Any, x: Any, *, p: int, q: int) -> Any:
+    """A bound on the error of `betainc_order_derivative` where the integrand has both signs."""
+    (a, b, x), shape, _ = flat_arrays(a, b, x)
+    out = np.zeros(x.shape)
+    inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
+    if p + q > 1 and np.any(inside):
+        with np.errstate(all="ignore"):
             u, v, t = a[inside], b[inside], x[inside]
             side = _Side(u, v, (t, 0.0 * t), two_sum(1.0, -t))
-            # I_x(a, b) = 1 - I_{1-x}(b, a)
-            out[inside] = _of_first_kind(side, p, q) if p >= q else -_of_first_kind(side.swapped(), q, p)
+            found = np.zeros_like(t)
+            for mask, way in (_plan(side, p, q) if p >= q else _plan(side.swapped(), q, p))[4:]:
+                if np.any(mask):
+                    found[mask] = np.abs(way(mask, size=True))
+            out[inside] = found * 2.0**-48
+    return out.reshape(shape)
+
+
+_FAINT = 2.0**-60
+
+
+def betainc(a: Any, b: Any, x: Any) -> Any:
+    """I_x(a, b), the regularised incomplete beta function."""
+    from scipy.special import betainc as scipy_betainc
+
+    (a, b, x), shape, dtype = flat_arrays(a, b, x)
+    with np.errstate(all="ignore"):
+        inside = (a > 0) & (b > 0) & (x >= 0) & (x <= 1)
+        # For tiny b, where SciPy gives 0, the value is ab/(a + b) times a factor that hardly depends on b.
+        faint = inside & (b < _FAINT) & (a > 1e-20) & (x < 1)
+        given, b = b, np.where(faint, _FAINT, b)
+        out = np.where(inside, scipy_betainc(a, b, x), np.nan)
+        # two tiny parameters share the mass
+        out = np.where(inside & (np.maximum(a, b) < 1e-20) & (x > 0) & (x < 1), b / (a + b), out)
+        # SciPy loses digits for large parameters, where the smaller tail comes from its integral
+        least = np.minimum(a, b)
+        poor = ((a + b > 10.0) & (least > 1e-3)) | ((x < 1e-290) & (least > 1e-20))
+        poor &= inside & (a + b < 1e15) & (x > 0) & (x < 1)
+        if np.any(poor):
+            p, q, t = a[poor], b[poor], x[poor]
+            rest = two_sum(1.0, -t)
+            slope = difference(multiply_pairs((p, 0.0 * p), rest), multiply_pairs((q, 0.0 * q), (t, 0.0 * t)))[0]
+            low = slope >= 0
+            mantissa, k = exp_of_pair(beta_exponent(p, q, t, rest))
+            args = ((p, q), (q, p), (t, rest[0]), (rest[0], t), (slope, -slope))
+            tail = np.ldexp(beta_tail(*[np.where(low, *v) for v in args]) * mantissa[0], k)
+            found = np.where(low, tail, 1.0 - tail)
+            # the integrand is flat for long and then falls at once, and a series needs few terms
+            for here, side in (
+                (~low & (p < 1.0) & ((p + q) * t <= 2.0), 0),
+                (low & (q < 1.0) & ((p + q) * rest[0] <= 2.0), 1),
+            ):
+                if np.any(here):
+                    of = _Side(p[here], q[here], (t[here], 0.0 * t[here]), _only(rest, here))
+                    series, exponent = (of.swapped() if side else of).exact_series(0, 0)
+                    series = np.ldexp(series[0], exponent), np.ldexp(series[1], exponent)
+                    found[here] = nearest(difference(ONE, series) if side else series)
+            out[poor] = found
+        out = np.where(faint, out / _FAINT * ((a + _FAINT) / (a + given)) * given, out)
     return out.astype(dtype).reshape(shape)[()]
+
+
+def beta_density_derivative(a: Any, b: Any, x: Any, *, p: int, q: int, n: int) -> Any:
+    """x^(a-1) (1-x)^(b-1) / B(a, b), differentiated p times in a, q times in b and n times in x."""
+    if p == q == 0:
+        return density_in_x(a, b, x, n=n)
+    (a, b, x), shape, dtype = flat_arrays(a, b, x)
+    with np.errstate(all="ignore"):
+        inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
+        u, v, t = np.where(inside, a, 1.0), np.where(inside, b, 1.0), np.where(inside, x, 0.5)
+        side = _Side(u, v, (t, 0.0 * t), two_sum(1.0, -t))
+        # 1/gamma(a) is a/gamma(a + 1), because digamma(a) has a pole at 0
+        one_more = two_sum(u, 1.0), two_sum(v, 1.0)
+        logs = {(1, 0): side.first(), (0, 1): sum_pair(side.log_y, difference(side.psi_both, _psi(one_more[1], 0)))}
+        for i in range(p + 1):
+            for j in range(q + 1):
+                if i + j > 1:
+                    logs[i, j] = _psi(side.both, i + j - 1)
+                    if not i or not j:
+                        logs[i, j] = difference(logs[i, j], _psi(one_more[0 if i else 1], i + j - 1))
+        rising = _leibniz(side, p, q, n)
+        total: Pair = (0.0 * t, 0.0 * t)
+        for i in range(p + 1):
+            for j in range(q + 1):
+                share = multiply_pairs(rising[i, j], _bell_pair(logs, p - i, q - j))
+                weight = float(comb(p, i) * comb(q, j) * factorial(i) * factorial(j))
+                total = sum_pair(total, multiply_pairs((weight, 0.0), share))
+        power = sum_pair(
+            multiply_pairs(two_sum(u, -float(n + 1)), side.log_x), multiply_pairs(two_sum(v, -1.0), side.log_y)
+        )
+        gammas = difference(sum_pair(log_gamma(one_more[0]), log_gamma(one_more[1])), log_gamma(side.both))
+        mantissa, k = exp_of_pair(difference(power, gammas))
+        out = np.where(inside, np.ldexp(nearest(multiply_pairs(mantissa, total)), k), np.nan)
+    return out.astype(dtype).reshape(shape)[()]
+
+
+def _leibniz(side: _Side, p: int, q: int, n: int) -> dict[tuple[int, int], Pair]:
+    """Taylor coefficients in a and b of a b times x^n times the n-th derivative of the density in x over itself.
+
+    Leibniz's rule: the sum of C(n, j) (a-1) ... (a-j) (1-b) ... (n-j-b) r^(n-j), r = x / (1-x).
+    """
+    zero = 0.0 * side.a
+    ratio = over(side.x, side.y)
+    total = {(i, j): (zero, zero) for i in range(p + 1) for j in range(q + 1)}
+    for j in range(n + 1):
+        term = dict.fromkeys(total, (zero, zero))
+        term[0, 0] = (np.full_like(side.a, float(comb(n, j))), zero)
+        for i in range(j + 1):
+            term = _times_linear(term, two_sum(side.a, -float(i)), (1, 0), 1.0)
+        term = _times_linear(term, (side.b, zero), (0, 1), 1.0)
+        for i in range(1, n - j + 1):
+            moved = _times_linear(term, two_sum(-side.b, float(i)), (0, 1), -1.0)
+            term = {at: multiply_pairs(c, ratio) for at, c in moved.items()}
+        total = {at: sum_pair(c, term[at]) for at, c in total.items()}
+    return total
+
+
+def _times_linear(
+    of: dict[tuple[int, int], Pair], value: Pair, step: tuple[int, int], slope: float
+) -> dict[tuple[int, int], Pair]:
+    """A polynomial in two increments times value + slope * increment."""
+    made = {}
+    for (i, j), c in of.items():
+        before = of.get((i - step[0], j - step[1]))
+        product = multiply_pairs(c, value)
+        made[i, j] = product if before is None else sum_pair(product, (slope * before[0], slope * before[1]))
+    return made
