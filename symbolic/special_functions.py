@@ -224,15 +224,28 @@ def _beta_orders(p: int, q: int, a: Any, b: Any, x: Any) -> Any:
         return arb("nan")
     if x == 0 or x == 1 or (p == q and 2 * x == 1 and a == b):  # the last by I_x(a, b) = 1 - I_{1-x}(b, a)
         return arb(0)
-    # The smaller side keeps the digits; the other one may need far fewer terms.
-    left, right = [
-        (max(0.0, t * (u + v) - u) + ctx.prec) / (1 - t) if t < 1 else math.inf
-        for t, u, v in ((float(x), float(a), float(b)), (float(1 - x), float(b), float(a)))
-    ]
-    small = float(x) * (float(a) + float(b)) <= float(a)
-    if (small and left < 100 * right) or (not small and 100 * left < right):
-        return _beta_by_series(p, q, a, b, x)
-    return -_beta_by_series(q, p, b, a, 1 - x)
+    u, v, t = float(a), float(b), float(x)
+    small = t * (u + v) <= u
+    light, heavy = _beta_terms(t, u, v), _beta_terms(1 - t, v, u)
+    if not small:
+        light, heavy = heavy, light
+    # The smaller side keeps the digits. The other one, which is nearly 1, may need far fewer terms.
+    both = a + b
+    lost = -float((a * (x * both / a).log() + b * ((1 - x) * both / b).log()).mid()) / math.log(2)
+    if light > 4 * heavy * (1 + lost / ctx.prec):
+        small = not small
+        ctx.prec += (extra := int(lost) + 20)
+    else:
+        extra = 0
+    try:
+        return _beta_by_series(p, q, a, b, x) if small else -_beta_by_series(q, p, b, a, 1 - x)
+    finally:
+        ctx.prec -= extra
+
+
+def _beta_terms(x: float, a: float, b: float) -> float:
+    """About how many terms the series of I_x(a, b) needs."""
+    return (max(0.0, x * (a + b) - a) + ctx.prec) / max(1 - x, 1e-300)
 
 
 def _beta_by_series(p: int, q: int, a: Any, b: Any, x: Any) -> Any:

@@ -28,29 +28,50 @@ _FEW = 200.0  # up to this parameter a series needs few terms
 _MOST = 100_000
 
 
+_PAIRS = (("a", "b"), ("x", "y"), ("log_x", "log_y"), ("by_a", "by_b"), ("psi_more_a", "psi_more_b"))
+# Each attribute of a side with that of the other side that it is equal to.
+_SWAPPED = (("both", "both"), ("psi_both", "psi_both"), *_PAIRS, *((other, name) for name, other in _PAIRS))
+
+
 class _Side:
     """The side from 0 to x of I_x(a, b), with y = 1 - x; or, with everything swapped, the side from x to 1."""
 
     def __init__(self, a: Any, b: Any, x: Pair, y: Pair) -> None:
         self.a, self.b, self.x, self.y = a, b, x, y
-        self.log_x, self.log_y = _log(x), _log(y)
         self.both = two_sum(a, b)
-        self.psi_both = _psi(self.both, 0)
+        n = a.size
+        logs = log_exact(np.append(x[0], y[0]))
+        self.log_x, self.log_y = (
+            sum_pair(_only(logs, part), (t[1] / t[0], 0.0 * a)) for part, t in ((slice(n), x), (slice(n, None), y))
+        )
+        below = [(a, 0.0 * a), (b, 0.0 * a), self.both]
+        above = [sum_pair(z, ONE) for z in below]
+        found = _psi((np.concatenate([z[0] for z in above]), np.concatenate([z[1] for z in above])), 0)
+        psi = [_only(found, slice(k * n, (k + 1) * n)) for k in range(3)]
+        self.psi_more_a, self.psi_more_b, psi_more = psi
+        self.psi_both = difference(psi_more, _inverse(self.both))
         # the derivatives of the density's logarithm at x
-        self.by_a = sum_pair(self.log_x, difference(self.psi_both, _psi((a, 0.0 * a), 0)))
-        self.by_b = sum_pair(self.log_y, difference(self.psi_both, _psi((b, 0.0 * b), 0)))
+        self.by_a = sum_pair(self.first(), _inverse(below[0]))
+        self.by_b = sum_pair(sum_pair(self.log_y, difference(self.psi_both, self.psi_more_b)), _inverse(below[1]))
 
     def swapped(self) -> _Side:
         """The other side."""
-        return _Side(self.b, self.a, self.y, self.x)
+        made = _Side.__new__(_Side)
+        for name, other in _SWAPPED:
+            setattr(made, name, getattr(self, other))
+        return made
 
     def at(self, mask: Any) -> _Side:
         """The side for some of the elements."""
-        return _Side(self.a[mask], self.b[mask], _only(self.x, mask), _only(self.y, mask))
+        made = _Side.__new__(_Side)
+        for name, _ in _SWAPPED:
+            v = getattr(self, name)
+            setattr(made, name, _only(v, mask) if v.__class__ is tuple else v[mask])
+        return made
 
     def first(self) -> Pair:
         """The derivative in a of the logarithm of the first term of the series."""
-        return sum_pair(self.log_x, difference(self.psi_both, _psi(two_sum(self.a, 1.0), 0)))
+        return sum_pair(self.log_x, difference(self.psi_both, self.psi_more_a))
 
     def scale(self) -> tuple[Pair, Any]:
         """x^a y^b / B(a, b) as a pair and a power of 2."""
@@ -140,11 +161,6 @@ class _Side:
         return over(multiply_pairs(total, mantissa), (self.a, 0.0 * self.a)), exponent
 
 
-def _log(x: Pair) -> Pair:
-    log = log_exact(x[0])
-    return sum_pair(log, (x[1] / x[0], 0.0 * x[0]))
-
-
 def _only(x: Pair, mask: Any) -> Pair:
     return x[0][mask], x[1][mask]
 
@@ -152,8 +168,16 @@ def _only(x: Pair, mask: Any) -> Pair:
 def _psi(x: Pair, n: int) -> Pair:
     """The n-th derivative of digamma as a pair, to the digits of a float where x is tiny or huge."""
     middle = (x[0] > 1e-30) & (x[0] < 1e20)
+    if middle.all():
+        return slope_of_positive(x, n)
     high, low = slope_of_positive((np.where(middle, x[0], 1.0), np.where(middle, x[1], 0.0)), n)
     return np.where(middle, high, digamma_derivative(x[0], n=n)), np.where(middle, low, 0.0)
+
+
+def _inverse(x: Pair) -> Pair:
+    tiny = x[0] < 1e-250
+    high, low = over(ONE, (np.where(tiny, 1.0, x[0]), np.where(tiny, 0.0, x[1])))
+    return np.where(tiny, 1.0 / x[0], high), np.where(tiny, 0.0, low)
 
 
 def bell(of: dict[tuple[int, int], Any], p: int, q: int) -> Any:
@@ -277,8 +301,8 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
             found = np.where(low, tail, 1.0 - tail)
             # the integrand is flat for long and then falls at once, and a series needs few terms
             for here, side in (
-                (~low & (p < 1.0) & ((p + q) * t <= 2.0), 0),
-                (low & (q < 1.0) & ((p + q) * rest[0] <= 2.0), 1),
+                (~low & (p < 1.0) & ((p + q) * t <= 2.0) & (t <= 0.5), 0),
+                (low & (q < 1.0) & ((p + q) * rest[0] <= 2.0) & (rest[0] <= 0.5), 1),
             ):
                 if np.any(here):
                     of = _Side(p[here], q[here], (t[here], 0.0 * t[here]), _only(rest, here))
@@ -301,7 +325,7 @@ def beta_density_derivative(a: Any, b: Any, x: Any, *, p: int, q: int, n: int) -
         side = _Side(u, v, (t, 0.0 * t), two_sum(1.0, -t))
         # 1/gamma(a) is a/gamma(a + 1), because digamma(a) has a pole at 0
         one_more = two_sum(u, 1.0), two_sum(v, 1.0)
-        logs = {(1, 0): side.first(), (0, 1): sum_pair(side.log_y, difference(side.psi_both, _psi(one_more[1], 0)))}
+        logs = {(1, 0): side.first(), (0, 1): side.swapped().first()}
         for i in range(p + 1):
             for j in range(q + 1):
                 if i + j > 1:

@@ -211,12 +211,11 @@ def test_orders_are_not_differentiated_and_the_last_argument_is(name: str, order
 
 @pytest.mark.parametrize(
     ("a", "b", "x"),
-    [(1.5, 2.5, 0.3), (20.0, 3.0, 0.9), (0.5, 200.0, 0.01), (1e3, 1e3, 0.5), (0.002, 85.0, 2.5e-5), (7.0, 0.004, 0.7)],
+    [(20.0, 3.0, 0.9), (0.5, 200.0, 0.01), (0.002, 85.0, 2.5e-5), (7.0, 0.004, 0.7)],
 )
 def test_betainc_is_differentiated_in_all_arguments(a: float, b: float, x: float) -> None:
-    for order in (1, 2):
-        report = check(tf.math.betainc, *(np.float64(v) for v in (a, b, x)), order=order)
-        assert report.ok, report.summary()
+    report = check(tf.math.betainc, *(np.float64(v) for v in (a, b, x)), order=2)
+    assert report.ok, report.summary()
 
 
 def test_betainc_is_symmetric_in_its_parameters() -> None:
