@@ -74,10 +74,11 @@ class _Side:
         return sum_pair(self.log_x, difference(self.psi_both, self.psi_more_a))
 
     def scale(self) -> tuple[Pair, Any]:
-        """x^a y^b / B(a, b) as a pair and a power of 2."""
+        """x^a y^b / (a b B(a, b)) as a pair and a power of 2."""
         a, b = (self.a, 0.0 * self.a), (self.b, 0.0 * self.b)
         power = sum_pair(multiply_pairs(a, self.log_x), multiply_pairs(b, self.log_y))
-        return exp_of_pair(difference(power, difference(sum_pair(log_gamma(a), log_gamma(b)), log_gamma(self.both))))
+        gammas = sum_pair(log_gamma(sum_pair(a, ONE)), log_gamma(sum_pair(b, ONE)))
+        return exp_of_pair(difference(power, difference(gammas, log_gamma(self.both))))
 
     def by_integral(self, p: int, q: int, size: bool = False) -> Any:
         """The integral over the side, differentiated p times in a and q times in b; or, with `size`, of magnitudes."""
@@ -85,13 +86,19 @@ class _Side:
         slope = difference(
             multiply_pairs((a, 0.0 * a), self.y), multiply_pairs((b, 0.0 * b), self.x)
         )[0]  # fmt: skip
-        others = self.higher(p, q, self.both[0], a, b)
-        gap_a, gap_b = nearest(self.by_a), nearest(self.by_b)
+        others = self.higher(p, q, self.both[0], a + 1.0, b + 1.0)
+        gap_a, gap_b = nearest(self.first()), nearest(self.swapped().first())
 
         def weight(s: Any) -> Any:
             rest = np.log1p(x * np.expm1(-s))
             others[1, 0], others[0, 1] = gap_a - s - rest, gap_b - rest
-            return bell({at: np.abs(c) for at, c in others.items()} if size else others, p, q)
+            logs = {at: np.abs(c) for at, c in others.items()} if size else others
+            made = a * b * bell(logs, p, q)
+            if p:
+                made = made + p * b * bell(logs, p - 1, q)
+            if q:
+                made = made + q * a * bell(logs, p, q - 1)
+            return made + p * q * bell(logs, p - 1, q - 1) if p and q else made
 
         mantissa, k = self.scale()
         return np.ldexp(beta_tail(a, b, x, y, slope, weight) * nearest(mantissa), k)
@@ -122,7 +129,7 @@ class _Side:
             if k % 8 == 0 and np.all((np.abs(new) <= 1e-18 * (1.0 - x) * np.abs(total)) | (term < 1e-300)):
                 break
         mantissa, exponent = self.scale()
-        return np.ldexp(total * (nearest(mantissa) / a), exponent)
+        return np.ldexp(total * (nearest(mantissa) * b), exponent)
 
     def by_exact_series(self, p: int, q: int) -> Any:
         """The power series in x, differentiated p times in a and q times in b, where terms cancel."""
@@ -131,16 +138,24 @@ class _Side:
 
     def exact_series(self, p: int, q: int) -> tuple[Pair, Any]:
         """The same as a pair and a power of 2."""
-        one_more, b = two_sum(self.a, 1.0), (self.b, 0.0 * self.b)
-        logs = {(1, 0): self.first(), (0, 1): self.by_b}
+        b = (self.b, 0.0 * self.b)
+        more_a, more_b = two_sum(self.a, 1.0), two_sum(self.b, 1.0)
+        logs = {(1, 0): self.first(), (0, 1): self.swapped().first()}
         for i in range(p + 1):
             for j in range(q + 1):
                 if i + j > 1:
                     logs[i, j] = _psi(self.both, i + j - 1)
                     if not i or not j:
-                        logs[i, j] = difference(logs[i, j], _psi(one_more if i else b, i + j - 1))
+                        logs[i, j] = difference(logs[i, j], _psi(more_a if i else more_b, i + j - 1))
+
+        def factor() -> Pair:
+            made = multiply_pairs(b, _bell_pair(logs, p, q))
+            if not q:
+                return made
+            return sum_pair(made, multiply_pairs((float(q), 0.0), _bell_pair(logs, p, q - 1)))
+
         term: Pair = (np.ones_like(self.a), 0.0 * self.a)
-        total = _bell_pair(logs, p, q)
+        total = factor()
         for k in range(1, _MOST):
             u, v = sum_pair(self.both, (k - 1.0, 0.0)), two_sum(self.a, float(k))
             term = multiply_pairs(term, multiply_pairs(self.x, over(u, v)))
@@ -151,14 +166,14 @@ class _Side:
                 if not j:
                     grown = difference(grown, over((sign, 0.0), power_pair(v, n + 1)))
                 logs[i, j] = sum_pair(c, grown)
-            new = multiply_pairs(term, _bell_pair(logs, p, q))
+            new = multiply_pairs(term, factor())
             total = sum_pair(total, new)
             if k % 8 == 0 and np.all(
                 (np.abs(new[0]) <= 1e-22 * self.y[0] * np.abs(total[0])) & (term[0] < 1e-20) | (term[0] < 1e-300)
             ):
                 break
         mantissa, exponent = self.scale()
-        return over(multiply_pairs(total, mantissa), (self.a, 0.0 * self.a)), exponent
+        return multiply_pairs(total, mantissa), exponent
 
 
 def _only(x: Pair, mask: Any) -> Pair:
@@ -240,8 +255,25 @@ def betainc_order_derivative(a: Any, b: Any, x: Any, *, p: int, q: int) -> Any:
         out = np.where(valid & flat, 0.0, np.full(x.shape, np.nan))
         inside = valid & (x > 0) & (x < 1) & ~flat
         if np.any(inside):
-            out[inside] = _by_plan(a[inside], b[inside], x[inside], p, q)
+            u, v, ratio, k = _from_tiny(a[inside], b[inside], p, q)
+            out[inside] = np.ldexp(_by_plan(u, v, x[inside], p, q) * ratio, (p + q) * k)
     return out.astype(dtype).reshape(shape)[()]
+
+
+def _from_tiny(a: Any, b: Any, p: int, q: int) -> tuple[Any, Any, Any, Any]:
+    """Parameters for the kernels, a factor, and the power of 2 by which tiny a and b were multiplied.
+
+    For a tiny sum the function depends on a/b alone. For one tiny parameter it is linear in this parameter.
+    """
+    k = np.where(a + b < 2.0**-80, -80 - np.frexp(a + b)[1], 0)
+    a, b = np.ldexp(a, k), np.ldexp(b, k)
+    ratio = np.ones_like(a)
+    least_a, least_b = 2.0**-58 * np.minimum(b, 1.0), 2.0**-58 * np.minimum(a, 1.0)
+    if not p:
+        ratio = np.where(a < least_a, a / least_a, ratio)
+    if not q:
+        ratio = np.where(b < least_b, b / least_b, ratio)
+    return np.maximum(a, least_a), np.maximum(b, least_b), ratio, k
 
 
 def _by_plan(a: Any, b: Any, x: Any, p: int, q: int) -> Any:
@@ -260,13 +292,14 @@ def cancelled(a: Any, b: Any, x: Any, *, p: int, q: int) -> Any:
     inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
     if p + q > 1 and np.any(inside):
         with np.errstate(all="ignore"):
-            u, v, t = a[inside], b[inside], x[inside]
+            t = x[inside]
+            u, v, ratio, k = _from_tiny(a[inside], b[inside], p, q)
             side = _Side(u, v, (t, 0.0 * t), two_sum(1.0, -t))
             found = np.zeros_like(t)
             for mask, way in (_plan(side, p, q) if p >= q else _plan(side.swapped(), q, p))[4:]:
                 if np.any(mask):
                     found[mask] = np.abs(way(mask, size=True))
-            out[inside] = found * 2.0**-48
+            out[inside] = np.ldexp(found * ratio * 2.0**-48, (p + q) * k)
     return out.reshape(shape)
 
 
@@ -322,6 +355,7 @@ def beta_density_derivative(a: Any, b: Any, x: Any, *, p: int, q: int, n: int) -
     with np.errstate(all="ignore"):
         inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
         u, v, t = np.where(inside, a, 1.0), np.where(inside, b, 1.0), np.where(inside, x, 0.5)
+        u, v, ratio, scale = _from_tiny(u, v, p, q)
         side = _Side(u, v, (t, 0.0 * t), two_sum(1.0, -t))
         # 1/gamma(a) is a/gamma(a + 1), because digamma(a) has a pole at 0
         one_more = two_sum(u, 1.0), two_sum(v, 1.0)
@@ -344,7 +378,8 @@ def beta_density_derivative(a: Any, b: Any, x: Any, *, p: int, q: int, n: int) -
         )
         gammas = difference(sum_pair(log_gamma(one_more[0]), log_gamma(one_more[1])), log_gamma(side.both))
         mantissa, k = exp_of_pair(difference(power, gammas))
-        out = np.where(inside, np.ldexp(nearest(multiply_pairs(mantissa, total)), k), np.nan)
+        value = np.ldexp(nearest(multiply_pairs(mantissa, total)) * ratio, k + (p + q - 1) * scale)
+        out = np.where(inside, value, np.nan)
     return out.astype(dtype).reshape(shape)[()]
 
 
