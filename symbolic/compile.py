@@ -18,7 +18,7 @@ from sympy.core.relational import Relational
 from gtape.symbolic import balls
 from gtape.symbolic.balls import integer_power, whole_number
 from gtape.symbolic.functions import Removable, outermost
-from gtape.symbolic.special_functions import ScaledBesselK
+from gtape.symbolic.special_functions import ScaledBesselK, far_erfc
 
 __all__ = ["compile_balls"]
 
@@ -84,6 +84,10 @@ def _complex_power(x: Any, y: Any) -> Any:
     return integer_power(acb(x), n) if n > 0 else acb(1) if n == 0 else 1 / integer_power(acb(x), -n)
 
 
+def _erfc(x: Any) -> Any:
+    return far_erfc(x * x) if isinstance(x, arb) and x > 1000 else x.erfc()
+
+
 def _zeta(s: Any, a: Any = 1) -> Any:
     s, a = arb(s), arb(a)
     if s > 2**30 and a > 0:  # flint gives up here: sum some terms, and bound the rest by an integral
@@ -119,13 +123,14 @@ def _truncation(nearest: Callable[[Any], Any]) -> Callable[[Any], Any]:
 # Methods of balls for SymPy's functions of one argument that have another name there.
 _OF_ONE_ARGUMENT = """
 exp log sin cos tan cot sec csc asin acos atan sinh cosh tanh coth sech csch asinh acosh atanh
-erf erfc erfi erfinv erfcinv gamma sinc digamma loggamma=lgamma Si=si Ci=ci Shi=shi Chi=chi Ei=ei
+erf erfi erfinv erfcinv gamma sinc digamma loggamma=lgamma Si=si Ci=ci Shi=shi Chi=chi Ei=ei
 """
 _METHODS = {
     getattr(sp, name): method or name for name, _, method in (w.partition("=") for w in _OF_ONE_ARGUMENT.split())
 }
 
 _CALLS: dict[Any, Callable[..., Any]] = {
+    sp.erfc: lambda x: _erfc(x if isinstance(x, (arb, acb)) else arb(x)),
     sp.polygamma: _polygamma,
     sp.zeta: _zeta,
     sp.sign: _sign,

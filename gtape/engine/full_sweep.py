@@ -15,7 +15,7 @@ import numpy as np
 from gtape.base import late
 from gtape.base.layout import layout_of
 from gtape.base.quiet import quietly
-from gtape.engine.rules import PartialOutputs, PartStep, RuleStep, inputs_of, output_of, part_of
+from gtape.engine.rules import PartialOutputs, PartStep, RuleStep, inputs_of, output_of, part_of, undecided
 from gtape.engine.sparse import SparseCotangent
 from gtape.engine.worlds import NUMPY, TAPE, off_python
 from gtape.recording import record as record_module
@@ -301,7 +301,15 @@ def _alive(step: RuleStep, mask: Any, record: Record) -> list[Any]:
         # Generic values, because a slope that happens to be zero at the recorded values does not make an element dead.
         values = tuple([_generic(v, i) for i, v in enumerate(values, 1)])
         out = _generic(out, len(values) + 1)
-    return [np.asarray(c) != 0 for c in step.cotangents(NUMPY, alive, out, values)]
+    made = [np.asarray(c) != 0 for c in step.cotangents(NUMPY, alive, out, values)]
+    unknown = undecided(prim, values)
+    if unknown is not None:
+        reached = np.where(unknown, alive, 0.0)
+        made = [
+            m | (NUMPY.sum_to(reached, shape=layouts[i].shape, batch=0) != 0)
+            for m, i in zip(made, step.active, strict=True)
+        ]
+    return made
 
 
 def _generic(v: Any, salt: int) -> Any:

@@ -16,7 +16,7 @@ from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = [
     "PartStep", "PartialOutputs", "RuleStep", "absorb_zeros", "by_slope", "cotangents", "inputs_of", "output_of",
-    "part_of", "plan_for", "unbroadcast", "world_for",
+    "part_of", "plan_for", "unbroadcast", "undecided", "world_for",
 ]  # fmt: skip
 
 
@@ -118,6 +118,23 @@ def absorb_zeros(xp: Any, g: Any, c: Any) -> Any:
         return c
     zero = (g._value if g.__class__ is Tensor else g) == 0
     return xp.where(zero, 0, c) if c.__class__ is Tensor else np.where(zero, c.dtype.type(0), c)[()]
+
+
+def undecided(prim: Primitive, xs: Iterable[Any]) -> Any:
+    """Where a NaN kept an elementwise op from choosing by comparison; None if nowhere.
+
+    No argument counts as passed over there, because the comparisons of a NaN say nothing.
+    """
+    if prim.partials is None or not prim.selects or "selection" in prim.roles:  # a selection is told what to take
+        return None
+    found: Any = None
+    for x in xs:
+        values = x._value if x.__class__ is Tensor else x
+        if isinstance(values, (float, np.ndarray, np.generic)) and np.asarray(values).dtype.kind in "fV":
+            unknown = np.isnan(values)
+            if unknown.any():
+                found = unknown if found is None else found | unknown
+    return found
 
 
 class RuleStep:

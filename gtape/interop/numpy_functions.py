@@ -199,20 +199,6 @@ def _round(a: Any, decimals: int = 0) -> Any:
     return T.rint(a) if decimals == 0 else T.rint(as_operand(a) * scale) / scale
 
 
-def _nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    t = as_operand(x)
-    if not t._layout.inexact or t._layout.complex:
-        return t
-    info = np.finfo(t._layout.dtype)
-    for test, value in (
-        (np.isnan, nan),
-        (np.isposinf, float(info.max) if posinf is None else posinf),
-        (np.isneginf, float(info.min) if neginf is None else neginf),
-    ):
-        t = T.where(test(np.asarray(t._value)), _constant(value, t), t)
-    return t
-
-
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **ARRAYS,
     # reductions
@@ -228,7 +214,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "count_nonzero": _extreme("count_nonzero"),
     # elementwise
     "sinc": op_named("sinc"), "round": _round, "around": _round, "real": op_named("real"), "imag": op_named("imag"),
-    "angle": lambda z: T.angle(z), "nan_to_num": _nan_to_num,
+    "angle": lambda z: T.angle(z), "nan_to_num": lambda x, **options: T.nan_to_num(x, **options),
     "polyval": lambda p, x: T.polyval(list(p) if not is_tensor(p) else T.unstack(p), x),
     "linspace": lambda start, stop, num=50: T.linspace(start, stop, num),
     "fix": lambda x: T.where(np.asarray(x) >= 0, T.floor(x), T.ceil(x)), "i0": op_named("bessel_i0"),

@@ -101,7 +101,7 @@ _MADE: dict[str, Callable[..., Any]] = {
     ),
     "divmod": lambda x, y: (resolve("floordiv")(x, y), resolve("floormod")(x, y)),
     "modf": lambda x: (resolve("subtract")(x, _trunc(x)), _trunc(x)),
-    "ldexp": lambda x, n: resolve("multiply")(x, np.exp2(np.asarray(n).astype(np.float64))),
+    "ldexp": lambda x, n: resolve("ldexp")(x, n),
     "vecdot": lambda x, y: resolve("reduce_sum")(resolve("multiply")(resolve("conj")(x), y), axis=-1),
     "matvec": lambda a, b: resolve("matvec")(a, b),
 }  # fmt: skip

@@ -17,22 +17,22 @@ from gtape.kernels.pair_functions import difference, exact, exp_parts, horner_pa
 from gtape.kernels.pairs import Pair, multiply_pairs, nearest, two_product, two_sum
 from gtape.kernels.special_tables import Table, by_regions, decaying_sum, flat_float64
 
-_ROOT_PI = Fraction(
+ROOT_PI = Fraction(
     "1.7724538509055160272981674833411451827975494561223871282138077898529112845910321813749506567385446654162268"
 )
-_ROOT_TAU = Fraction(
+ROOT_TAU = Fraction(
     "2.5066282746310005024157652848110452530069867406099383166299235763422936546078419749465958383780572661"
 )
 _MIDDLE = 0.5  # below this abs(erf), the equation is solved for y, above for the tail
 
 
 @lru_cache(maxsize=1)
-def _erf_series() -> list[Pair]:
+def erf_series() -> list[Pair]:
     """erf(y)/y in powers of y², as far as abs(y) < 0.5 needs it."""
     out, factorial = [], 1
     for k in range(22):
         factorial *= max(k, 1)
-        out.append(exact(2 * Fraction((-1) ** k, factorial * (2 * k + 1)) / _ROOT_PI))
+        out.append(exact(2 * Fraction((-1) ** k, factorial * (2 * k + 1)) / ROOT_PI))
     return out
 
 
@@ -44,11 +44,11 @@ def _middle(x: Any) -> Pair:
     safe = np.where(tiny, 0.25, x)
     y = erfinv(safe)
     square = two_product(y, y)
-    value = multiply_pairs(horner_pair(_erf_series(), square), (y, 0.0 * y))
+    value = multiply_pairs(horner_pair(erf_series(), square), (y, 0.0 * y))
     gap = difference((safe, 0.0 * safe), value)
-    step = (gap[0] + gap[1]) * np.exp(square[0]) * float(_ROOT_PI / 2)
+    step = (gap[0] + gap[1]) * np.exp(square[0]) * float(ROOT_PI / 2)
     found = two_sum(y, step)
-    small = x * float(_ROOT_PI / 2)
+    small = x * float(ROOT_PI / 2)
     return np.where(tiny, small, found[0]), np.where(tiny, 0.0, found[1])
 
 
@@ -59,7 +59,7 @@ _SCALED_FAR = 9.0
 def _scaled_table() -> Table:
     """exp(y²) erfc(y): f'' - 2y f' - 2f = 0."""
     centres = [Fraction(i, 4) for i in range(41)]
-    return Table([[-2], [0, -2], [1]], centres, lambda: [Fraction(1), -2 / _ROOT_PI], series=False)
+    return Table([[-2], [0, -2], [1]], centres, lambda: [Fraction(1), -2 / ROOT_PI], series=False)
 
 
 @lru_cache(maxsize=1)
@@ -74,7 +74,7 @@ def _scaled_series() -> list[Fraction]:
 
 def _scaled_far(y: Any) -> Pair:
     total, _ = decaying_sum(_scaled_series(), y, _SCALED_FAR)
-    return over(total, multiply_pairs(exact(_ROOT_PI), (y, 0.0 * y)))
+    return over(total, multiply_pairs(exact(ROOT_PI), (y, 0.0 * y)))
 
 
 def _scaled(y: Any) -> Pair:
@@ -102,7 +102,7 @@ def _tail(p: Any) -> Pair:
         k = k + np.where(small, 512, 0)
         # Newton on log erfc: step = log(erfc(y)/p) erfc / -erfc'
         excess = np.log1p(nearest(difference((np.ldexp(mantissa[0], k), np.ldexp(mantissa[1], k)), (goal, 0.0))) / goal)
-        step = excess * factor[0] * float(_ROOT_PI / 2)
+        step = excess * factor[0] * float(ROOT_PI / 2)
         if last:
             return two_sum(y, step)
         y = y + step
@@ -185,7 +185,7 @@ def erfinv(x: Any) -> Any:
 @flat_float64
 def erfinv_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of erfinv, n > 0."""
-    slope = exact(_ROOT_PI / 2)
+    slope = exact(ROOT_PI / 2)
     low = np.inf if n % 2 else -np.inf
     return _on(-1.0, 1.0, x, lambda v: _derivative(_erfinv_pair(v), n, 2, slope), low, np.inf)
 
@@ -199,14 +199,14 @@ def erfcinv(x: Any) -> Any:
 @flat_float64
 def erfcinv_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of erfcinv, n > 0."""
-    slope = exact(-_ROOT_PI / 2)
+    slope = exact(-ROOT_PI / 2)
     low = -np.inf if n % 2 else np.inf
     return _on(0.0, 2.0, x, lambda v: _derivative(_erfcinv_pair(v), n, 2, slope), low, -np.inf)
 
 
 def _quantile(p: Any) -> Pair:
     y = _quantile_pair(p)
-    return multiply_pairs(y, exact(-_ROOT_TAU / _ROOT_PI))
+    return multiply_pairs(y, exact(-ROOT_TAU / ROOT_PI))
 
 
 @flat_float64
@@ -218,6 +218,6 @@ def ndtri(x: Any) -> Any:
 @flat_float64
 def ndtri_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of ndtri, n > 0."""
-    slope = exact(_ROOT_TAU)
+    slope = exact(ROOT_TAU)
     low = np.inf if n % 2 else -np.inf
     return _on(0.0, 1.0, x, lambda v: _derivative(_quantile(v), n, 1, slope), low, np.inf)

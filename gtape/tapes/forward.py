@@ -14,7 +14,7 @@ from gtape.base.shown import shown
 from gtape.base.verification import is_switched_off, verify_mode
 from gtape.engine.full_sweep import Anchor
 from gtape.engine.requests import UnconnectedGradients, wants_zeros, zeros_for
-from gtape.engine.rules import absorb_zeros
+from gtape.engine.rules import absorb_zeros, undecided
 from gtape.engine.worlds import TAPE
 from gtape.recording import record
 from gtape.recording.record import COT, LEAF, PARENTS, STEP, TANGENTS, TAPES, TRACE, Session, TapeSet, step_of
@@ -58,7 +58,8 @@ def jvp_of(
                 if prim.selects:
                     mask = getattr(slope, "_value", slope)
                     if hasattr(mask, "dtype") and mask.dtype.kind in "bif":
-                        c = xp.where(np.asarray(mask) != 0, c, 0)
+                        taken, unknown = np.asarray(mask) != 0, undecided(prim, xs)
+                        c = xp.where(taken if unknown is None else taken | unknown, c, 0)
             if tuple(getattr(c, "shape", ())) != out_shape:  # NumPy makes a bare object of a 0-d object array
                 c = xp.broadcast_to(c, shape=out_shape)
         elif prim.kind == "linear":

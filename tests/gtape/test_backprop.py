@@ -162,3 +162,48 @@ def test_what_a_slice_selects_keeps_the_derivatives_that_weights_would_give_it(f
     weighed = derivatives(lambda y: tf.reduce_sum(y * tf.one_hot(k, len(y))))
     for a, b in zip(sliced, weighed, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda q: tf.clip_by_value(q, 0.0, 3.0),
+        lambda q: tf.clip_by_value(tf.ones_like(q), q, 3.0),
+        lambda q: tf.maximum(q, 0.5),
+        lambda q: tf.minimum(0.5, q),
+        tf.nn.relu,
+        tf.nn.relu6,
+        tf.keras.activations.hard_sigmoid,
+    ],
+    ids=["clip", "lower bound", "maximum", "minimum", "relu", "relu6", "hard_sigmoid"],
+)
+def test_a_nan_is_not_lost_behind_a_choice_by_comparison(choose: Any) -> None:
+    # The gradient is NaN by each value on the way, because no comparison of a NaN passes it over.
+    x = tf.constant([np.nan, 0.25], tf.float64)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        q = 2.0 * x
+        z = tf.math.log(choose(q))
+    for source in (q, x):
+        gradient = tape.gradient(z, source).numpy()
+        assert np.isnan(gradient[0]) and np.isfinite(gradient[1])
+    with tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)) as acc:
+        z = tf.math.log(choose(2.0 * x))
+    assert np.isnan(acc.jvp(z).numpy()[0])
+    jacobian = tape_jacobian(lambda v: tf.math.log(choose(2.0 * v)), x)
+    assert np.isnan(jacobian[0, 0]) and jacobian[0, 1] == 0
+
+
+def tape_jacobian(f: Any, x: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    return tape.jacobian(y, x).numpy()
+
+
+def test_a_nan_in_the_branch_not_taken_stays_out() -> None:
+    x = tf.constant([np.nan, 4.0], tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        z = tf.where(tf.constant([False, True]), tf.sqrt(2.0 * x), 1.0)
+    np.testing.assert_array_equal(tape.gradient(z, x).numpy(), [0.0, 2.0**0.5 / 4])

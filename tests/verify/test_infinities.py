@@ -176,3 +176,32 @@ def test_a_claim_in_float32_is_judged_by_its_roundings() -> None:
     lost = judge(tf.exp, x, right * np.float32(1.00002))
     assert not lost.ok and lost.verdict == "unstable"
     assert judge(tf.exp, x, right * np.float32(1.1)).verdict == "rule"
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize(
+    "masked",
+    [
+        lambda x, d: tf.where(tf.constant([True, False, True]), tf.square(x) / d, 0.0),
+        lambda x, d: tf.gather(tf.square(x) / d, [0, 2]),
+        lambda x, d: tf.math.nan_to_num(tf.square(x) / d, posinf=0.0),
+        lambda x, d: tf.where(tf.constant([True, False, True]), tf.pow(d, x), 0.0) + tf.exp(x),
+    ],
+    ids=["where", "gather", "nan_to_num", "pow"],
+)
+def test_a_pole_that_a_selection_leaves_out_does_not_count_after_a_broadcast(masked: Any, order: int) -> None:
+    # The cotangent of x is a sum over the elements, and NaN if the element left out enters it.
+    def f(x: Any) -> Any:
+        return tf.reduce_sum(masked(x, tf.constant([1.0, 0.0, 4.0], tf.float64)))
+
+    assert check(f, np.float64(2.5), order=order).verdict == "correct"
+    assert judge(f, np.float64(2.5), np.float64(7.5)).verdict == "rule"
+
+
+def test_one_infinite_term_of_a_logsumexp_has_the_whole_gradient() -> None:
+    x = tf.constant([[1.0, INF, 3.0], [INF, 2.0, INF], [0.0, 0.0, -INF]], tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.reduce_logsumexp(x, axis=1)
+    expected = [[0.0, 1.0, 0.0], [np.nan, 0.0, np.nan], [0.5, 0.5, 0.0]]
+    np.testing.assert_array_equal(tape.gradient(y, x).numpy(), expected)

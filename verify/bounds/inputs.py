@@ -289,10 +289,14 @@ class _Moving(Algebra):
         y = self.env[node.index]
         g = PartialOutputs.filled(g, y, lambda v: zeros(np.shape(v)))
         xs = [self.env[i] for i in node.inputs]
-        made = by_rule(self.world, node, g, y, xs, [self.oracle.program.nodes[i].output for i in node.inputs])
+        like = [self.oracle.program.nodes[i].output for i in node.inputs]
         if node.prim.kind != "elementwise":
-            return made
-        return kept_off([c if c is None else objects(c) for c in made], objects(g), _finite, arb(0))
+            return by_rule(self.world, node, g, y, xs, like)
+
+        def ran(live: Any = None) -> list[Any]:
+            return [c if c is None else objects(c) for c in by_rule(self.world, node, g, y, xs, like, live)]
+
+        return kept_off(ran(), objects(g), _finite, arb(0), ran)
 
 
 def _finite(c: Any) -> Any:

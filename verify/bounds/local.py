@@ -88,10 +88,11 @@ class Floats(Algebra):
             g, y = tuple(map(_scalar, PartialOutputs.filled(g, y))), tuple(map(_scalar, y))
         else:
             g, y = _scalar(g), _scalar(y)
-        made = by_rule(COMPLEX, node, g, y, map(_scalar, values), values)
+        xs = [_scalar(v) for v in values]
+        made = by_rule(COMPLEX, node, g, y, xs, values)
         if node.prim.kind != "elementwise" or finite(*[c for c in made if c is not None]) or finite(g, y, *values):
             return made
-        return kept_off(made, g)
+        return kept_off(made, g, again=lambda live: by_rule(COMPLEX, node, g, y, xs, values, live))
 
 
 class _Task:

@@ -133,7 +133,7 @@ class _Noisy(Algebra):
         g = PartialOutputs.filled(g, y)
         made = by_rule(self.world, node, g, y, xs, xs)
         if prim.kind == "elementwise":
-            made = kept_off(made, g)
+            made = kept_off(made, g, again=lambda live: by_rule(self.world, node, g, y, xs, xs, live))
         if prim.kind == "linear":
             return self.nudged(node, made)
         # Constant integer partials, such as those of a sum, round nothing.

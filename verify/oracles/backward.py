@@ -116,7 +116,9 @@ def gradient(program: Program, seeds: list[Any], algebra: Algebra) -> list[Any]:
     return [totals.get(s) for s in range(len(program.sources))]
 
 
-def by_rule(world: Any, node: Node, g: Any, y: Any, xs: Iterable[Any], like: Iterable[Any]) -> list[Any]:
+def by_rule(
+    world: Any, node: Node, g: Any, y: Any, xs: Iterable[Any], like: Iterable[Any], live: Any = None
+) -> list[Any]:
     """The cotangents of an op's active inputs by the op's own rule, in a world.
 
     Parameters
@@ -127,6 +129,8 @@ def by_rule(world: Any, node: Node, g: Any, y: Any, xs: Iterable[Any], like: Ite
         The inputs in that world; a linear rule does not read them.
     like : iterable of arrays
         The inputs whose shapes and dtypes a rule may read.
+    live : bool array, optional
+        The elements of an elementwise op that count; the others give 0.
     """
     layouts: tuple[Any, ...]
     if node.prim.kind == "linear" and not node.prim.variadic:
@@ -134,7 +138,7 @@ def by_rule(world: Any, node: Node, g: Any, y: Any, xs: Iterable[Any], like: Ite
     else:
         xs, layouts = tuple(xs), tuple(map(np.asarray, like))
     shape = () if isinstance(y, tuple) else np.shape(y)
-    return cotangents(world, node.step, g, y, xs, layouts=layouts, out_shape=shape)
+    return cotangents(world, node.step, g, y, xs, layouts=layouts, out_shape=shape, mask=live)
 
 
 def by_user(node: Node, g: Any) -> list[Any]:
@@ -149,17 +153,27 @@ def by_user(node: Node, g: Any) -> list[Any]:
     return made
 
 
-def kept_off(made: list[Any], g: Any, finite: Callable[[Any], Any] = np.isfinite, zero: Any = 0) -> list[Any]:
+def kept_off(
+    made: list[Any],
+    g: Any,
+    finite: Callable[[Any], Any] = np.isfinite,
+    zero: Any = 0,
+    again: Callable[[Any], list[Any]] | None = None,
+) -> list[Any]:
     """The cotangents of an elementwise op's inputs, with zeros where `g` is 0 and a partial is not finite.
 
-    A selection switched such an element off, and the element stays off.
+    A selection switched such an element off, and the element stays off. ``again(live)`` gives the cotangents of the
+    elements that count alone, for inputs that the op broadcast, whose cotangents are sums.
     """
     kept = []
-    for c in made:
+    for k, c in enumerate(made):
         if c is not None and c is not g:
             good = finite(c)
-            if good is not True and not good.all() and np.shape(c) == np.shape(g):
-                c = np.where(~good & (g == 0), zero, c)
+            if good is not True and not good.all():
+                if np.shape(c) == np.shape(g):
+                    c = np.where(~good & (g == 0), zero, c)
+                elif again is not None and (off := np.asarray(g == 0, bool)).any():
+                    c = again(~off)[k]
         kept.append(c)
     return kept
 

@@ -244,11 +244,16 @@ class Replay:
         y = self.env[node.index]
         g = PartialOutputs.filled(g, y, lambda v: zeros(np.shape(v)))
         xs = self.read.get(node.index) or [self.env[i] for i in node.inputs]
-        made = by_rule(BALLS, node, g, y, xs, [self.program.nodes[i].output for i in node.inputs])
+        like = [self.program.nodes[i].output for i in node.inputs]
+        made = by_rule(BALLS, node, g, y, xs, like)
         if node.prim.kind != "elementwise":
             return made
         made = [objects(c) for c in made]
-        kept = kept_off(made, objects(g), _finite, arb(0))
+
+        def again(live: Any) -> list[Any]:
+            return [objects(c) for c in by_rule(BALLS, node, g, y, xs, like, live)]
+
+        kept = kept_off(made, objects(g), _finite, arb(0), again)
         self.switched = self.switched or any(k is not c for k, c in zip(kept, made, strict=True))
         return kept
 

@@ -56,7 +56,11 @@ def _logsumexp_slope_kernel(x: Any, *, axis: tuple[int, ...]) -> Any:
         return np.where(np.isnan(x), x, x.dtype.type(1))
     top, _, _, e = _shifted_exp(x, axis)
     w = e / np.add.reduce(e, axis=axis, keepdims=True)
-    return np.where((top == np.inf) & (x < np.inf), 0.0, w).astype(x.dtype)
+    if np.any(top == np.inf):  # one infinite element has the whole share, and the limit of several is undefined
+        endless = x == np.inf
+        alone = np.where(np.add.reduce(endless, axis=axis, keepdims=True) > 1, np.nan, 1.0)
+        w = np.where(top == np.inf, np.where(endless, alone, 0.0), w)
+    return w.astype(x.dtype)
 
 
 def _slope_rule(xp: Any, g: Any, y: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
@@ -108,7 +112,7 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
     -------
     Tensor
         Minus infinity where all elements are minus infinity. The gradient of several such elements is NaN, and 0 where
-        the upstream gradient is 0.
+        the upstream gradient is 0. A single plus infinity has the whole gradient; that of several is NaN.
 
     Raises
     ------

@@ -1,0 +1,50 @@
+"""Mirrors of the scaled complement of erf, of the logarithms of tails, and of their derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy as sp
+
+from gtape.symbolic.mirrors.registry import scalar
+from gtape.symbolic.special_functions import NormalDistribution
+
+
+def _erfcx(x: Any) -> Any:
+    return sp.exp(x**2) * sp.erfc(x)
+
+
+def _erfcx_derivative(x: Any, n: int) -> Any:
+    """The n-th derivative, from f' = 2x f - 2/sqrt(pi) and f^(k+1) = 2x f^(k) + 2k f^(k-1)."""
+    before, here = _erfcx(x), 2 * x * _erfcx(x) - 2 / sp.sqrt(sp.pi)
+    for k in range(1, n):
+        before, here = here, 2 * x * here + 2 * k * before
+    return sp.expand(here)
+
+
+def _hazard_derivative(h: Any, x: Any, c: int, n: int) -> Any:
+    """The n-th derivative of a density h over its tail, where h' = h (h - c x)."""
+    t, r = sp.Dummy("t"), sp.Dummy("r")
+    p: Any = r
+    for _ in range(n):
+        p = sp.expand(p.diff(t) + p.diff(r) * r * (r - c * t))
+    return p.xreplace({t: x, r: h})
+
+
+def _log_erfc_derivative(x: Any, n: int) -> Any:
+    hazard = 2 * sp.exp(-(x**2)) / (sp.sqrt(sp.pi) * sp.erfc(x))
+    return -_hazard_derivative(hazard, x, 2, n - 1)
+
+
+def _log_ndtr_derivative(x: Any, n: int) -> Any:
+    """From the hazard at -x; each derivative changes the sign once more."""
+    hazard = sp.exp(-(x**2) / 2) / (sp.sqrt(2 * sp.pi) * NormalDistribution(x))
+    return (-1) ** (n - 1) * _hazard_derivative(hazard, -x, 1, n - 1)
+
+
+scalar("erfcx", _erfcx)
+scalar("erfcx_derivative", _erfcx_derivative)
+scalar("log_erfc", lambda x: sp.log(sp.erfc(x)))
+scalar("log_erfc_derivative", _log_erfc_derivative)
+scalar("log_ndtr", lambda x: sp.log(NormalDistribution(x)))
+scalar("log_ndtr_derivative", _log_ndtr_derivative)
