@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape.base.deadline import tick
 from gtape.engine.rules import PartialOutputs
+from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.noise_world import NoiseWorld, spread_of
 from gtape.verify.oracles.backward import Algebra, by_rule, by_user, gradient, kept_off
@@ -133,7 +134,8 @@ class _Noisy(Algebra):
         g = PartialOutputs.filled(g, y)
         made = by_rule(self.world, node, g, y, xs, xs)
         if prim.kind == "elementwise":
-            made = kept_off(made, g, again=lambda live: by_rule(self.world, node, g, y, xs, xs, live))
+            # Without noise, because each run of the noisy world must make the same calls.
+            made = kept_off(made, g, again=lambda live: by_rule(COMPLEX, node, g, y, xs, xs, live))
         if prim.kind == "linear":
             return self.nudged(node, made)
         # Constant integer partials, such as those of a sum, round nothing.
