@@ -302,7 +302,21 @@ def cancelled(a: Any, b: Any, x: Any, *, p: int, q: int) -> Any:
                 if np.any(mask):
                     found[mask] = np.abs(way(mask, size=True))
             out[inside] = np.ldexp(found * ratio * 2.0**-48, (p + q) * k)
-    return out.reshape(shape)
+    return out.reshape(shape) + _moved(betainc_order_derivative, a, b, x, shape, p=p, q=q)
+
+
+def moved(a: Any, b: Any, x: Any, *, p: int, q: int, n: int) -> Any:
+    """A bound on the error of `beta_density_derivative` where `_from_tiny` moved a parameter."""
+    (a, b, x), shape, _ = flat_arrays(a, b, x)
+    return _moved(beta_density_derivative, a, b, x, shape, p=p, q=q, n=n) if p + q else np.zeros(shape)
+
+
+def _moved(kernel: Any, a: Any, b: Any, x: Any, shape: tuple[int, ...], **orders: int) -> Any:
+    with np.errstate(all="ignore"):
+        u, v, _, k = _from_tiny(a, b, x, orders["p"], orders["q"])
+        there = (u != np.ldexp(a, k)) | (v != np.ldexp(b, k))
+        size = np.where(there, np.abs(kernel(a, b, x, **orders)), 0.0) if np.any(there) else np.zeros(a.shape)
+    return np.where(np.isfinite(size), size * 2.0**-40, 0.0).reshape(shape)
 
 
 _FAINT = 2.0**-60
