@@ -269,8 +269,8 @@ def _from_tiny(a: Any, b: Any, x: Any, p: int, q: int) -> tuple[Any, Any, Any, A
     a, b = np.ldexp(a, k), np.ldexp(b, k)
     ratio = np.ones_like(a)
     # Below these the next term of the power series is less than 1000 ULP; farther below the kernels lose digits.
-    least_a = 2.0**-43 * np.minimum(b, 1.0) / (1.0 - np.log(x))
-    least_b = 2.0**-43 * np.minimum(a, 1.0) / (1.0 - np.log1p(-x))
+    least_a = 2.0**-43 * np.minimum(b, 1.0) / (1.0 - np.log(x) + np.log1p(b))
+    least_b = 2.0**-43 * np.minimum(a, 1.0) / (1.0 - np.log1p(-x) + np.log1p(a))
     if not p:
         ratio = np.where(a < least_a, a / least_a, ratio)
     if not q:
