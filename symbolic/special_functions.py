@@ -245,7 +245,7 @@ def _beta_orders(p: int, q: int, a: Any, b: Any, x: Any) -> Any:
 
 def _beta_terms(x: float, a: float, b: float) -> float:
     """About how many terms the series of I_x(a, b) needs."""
-    return (max(0.0, x * (a + b) - a) + ctx.prec) / max(1 - x, 1e-300)
+    return float((max(0.0, x * (a + b) - a) + ctx.prec) / max(1 - x, 1e-300))
 
 
 def _beta_by_series(p: int, q: int, a: Any, b: Any, x: Any) -> Any:

@@ -255,12 +255,12 @@ def betainc_order_derivative(a: Any, b: Any, x: Any, *, p: int, q: int) -> Any:
         out = np.where(valid & flat, 0.0, np.full(x.shape, np.nan))
         inside = valid & (x > 0) & (x < 1) & ~flat
         if np.any(inside):
-            u, v, ratio, k = _from_tiny(a[inside], b[inside], p, q)
+            u, v, ratio, k = _from_tiny(a[inside], b[inside], x[inside], p, q)
             out[inside] = np.ldexp(_by_plan(u, v, x[inside], p, q) * ratio, (p + q) * k)
     return out.astype(dtype).reshape(shape)[()]
 
 
-def _from_tiny(a: Any, b: Any, p: int, q: int) -> tuple[Any, Any, Any, Any]:
+def _from_tiny(a: Any, b: Any, x: Any, p: int, q: int) -> tuple[Any, Any, Any, Any]:
     """Parameters for the kernels, a factor, and the power of 2 by which tiny a and b were multiplied.
 
     For a tiny sum the function depends on a/b alone. For one tiny parameter it is linear in this parameter.
@@ -268,7 +268,9 @@ def _from_tiny(a: Any, b: Any, p: int, q: int) -> tuple[Any, Any, Any, Any]:
     k = np.where(a + b < 2.0**-80, -80 - np.frexp(a + b)[1], 0)
     a, b = np.ldexp(a, k), np.ldexp(b, k)
     ratio = np.ones_like(a)
-    least_a, least_b = 2.0**-58 * np.minimum(b, 1.0), 2.0**-58 * np.minimum(a, 1.0)
+    # Below these the next term of the power series is less than 1000 ULP; farther below the kernels lose digits.
+    least_a = 2.0**-43 * np.minimum(b, 1.0) / (1.0 - np.log(x) + np.log1p(b))
+    least_b = 2.0**-43 * np.minimum(a, 1.0) / (1.0 - np.log1p(-x) + np.log1p(a))
     if not p:
         ratio = np.where(a < least_a, a / least_a, ratio)
     if not q:
@@ -293,14 +295,28 @@ def cancelled(a: Any, b: Any, x: Any, *, p: int, q: int) -> Any:
     if p + q > 1 and np.any(inside):
         with np.errstate(all="ignore"):
             t = x[inside]
-            u, v, ratio, k = _from_tiny(a[inside], b[inside], p, q)
+            u, v, ratio, k = _from_tiny(a[inside], b[inside], x[inside], p, q)
             side = _Side(u, v, (t, 0.0 * t), two_sum(1.0, -t))
             found = np.zeros_like(t)
             for mask, way in (_plan(side, p, q) if p >= q else _plan(side.swapped(), q, p))[4:]:
                 if np.any(mask):
                     found[mask] = np.abs(way(mask, size=True))
             out[inside] = np.ldexp(found * ratio * 2.0**-48, (p + q) * k)
-    return out.reshape(shape)
+    return out.reshape(shape) + _moved(betainc_order_derivative, a, b, x, shape, p=p, q=q)
+
+
+def moved(a: Any, b: Any, x: Any, *, p: int, q: int, n: int) -> Any:
+    """A bound on the error of `beta_density_derivative` where `_from_tiny` moved a parameter."""
+    (a, b, x), shape, _ = flat_arrays(a, b, x)
+    return _moved(beta_density_derivative, a, b, x, shape, p=p, q=q, n=n) if p + q else np.zeros(shape)
+
+
+def _moved(kernel: Any, a: Any, b: Any, x: Any, shape: tuple[int, ...], **orders: int) -> Any:
+    with np.errstate(all="ignore"):
+        u, v, _, k = _from_tiny(a, b, x, orders["p"], orders["q"])
+        there = (u != np.ldexp(a, k)) | (v != np.ldexp(b, k))
+        size = np.where(there, np.abs(kernel(a, b, x, **orders)), 0.0) if np.any(there) else np.zeros(a.shape)
+    return np.where(np.isfinite(size), size * 2.0**-40, 0.0).reshape(shape)
 
 
 _FAINT = 2.0**-60
@@ -355,7 +371,7 @@ def beta_density_derivative(a: Any, b: Any, x: Any, *, p: int, q: int, n: int) -
     with np.errstate(all="ignore"):
         inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
         u, v, t = np.where(inside, a, 1.0), np.where(inside, b, 1.0), np.where(inside, x, 0.5)
-        u, v, ratio, scale = _from_tiny(u, v, p, q)
+        u, v, ratio, scale = _from_tiny(u, v, t, p, q)
         side = _Side(u, v, (t, 0.0 * t), two_sum(1.0, -t))
         # 1/gamma(a) is a/gamma(a + 1), because digamma(a) has a pole at 0
         one_more = two_sum(u, 1.0), two_sum(v, 1.0)

@@ -202,8 +202,8 @@ def tape_jacobian(f: Any, x: Any) -> Any:
 
 
 def test_a_nan_in_the_branch_not_taken_stays_out() -> None:
-    x = tf.constant([np.nan, 4.0], tf.float64)
+    x = tf.constant([np.nan, 2.0], tf.float64)
     with tf.GradientTape() as tape:
         tape.watch(x)
         z = tf.where(tf.constant([False, True]), tf.sqrt(2.0 * x), 1.0)
-    np.testing.assert_array_equal(tape.gradient(z, x).numpy(), [0.0, 2.0**0.5 / 4])
+    np.testing.assert_array_equal(tape.gradient(z, x).numpy(), [0.0, 0.5])

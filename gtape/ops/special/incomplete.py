@@ -98,7 +98,8 @@ beta_density_derivative = elementwise(
         lambda xp, y, a, b, x, *, p, q, n: xp.beta_density_derivative(a, b, x, p=p, q=q + 1, n=n),
         lambda xp, y, a, b, x, *, p, q, n: xp.beta_density_derivative(a, b, x, p=p, q=q, n=n + 1),
     ),
-    domain=_BETA, ulps=4.0, limit=4500.0, special=(1.0, 2.0), params=("p", "q", "n"), samples=_BETAS,
+    domain=_BETA, rounding=ulps(4, noise=k_beta.moved), limit=4500.0, special=(1.0, 2.0), params=("p", "q", "n"),
+    samples=_BETAS,
     arguments=("a", "b", "x"),
     summary="x^(a-1) (1-x)^(b-1) / B(a, b), differentiated p times in a, q times in b and n times in x.",
 )  # fmt: skip
