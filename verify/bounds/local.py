@@ -495,7 +495,7 @@ class Local:
             for p in parts[1:]:
                 exact = exact + objects(BALLS.lift(np.asarray(p)))
             task = _Task([self.program.nodes[i]], [], g, [])
-            self.compare(task, (1, 0), "sum", f"the sum of {len(parts)} cotangents", g, exact, bound)
+            self.compare(task, (1, 0), "total", f"the sum of {len(parts)} cotangents", g, exact, bound)
 
     # -- comparisons
 
@@ -547,7 +547,7 @@ class Local:
             node, flat = members[k], int(over[worst])
             shape = w.got.shape if len(members) == 1 else node.shape
             index = tuple(int(i) for i in np.unravel_index(flat - int(starts[k]), shape))
-            words = {"value": f"the value of {node.name} at its recorded inputs", "sum": w.what}.get(
+            words = {"value": f"the value of {node.name} at its recorded inputs", "total": w.what}.get(
                 w.element, f"the derivative of {node.name} with respect to its {w.element}, at its recorded inputs,"
             )
             far = f"{ratio[worst]:.3g} times its bound off" if np.isfinite(ratio[worst]) else "not the exact one"

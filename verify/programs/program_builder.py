@@ -207,9 +207,16 @@ class Builder:
             a = self.step(f"tf.stack([{a}, 0.5 * {a}, {a} - 1.0])", keep=False)
         mean = f"tf.reduce_mean({a}, axis=-1, keepdims=True)"
         kept = self.step(f"tf.where({a} >= {mean} - 0.01, {a}, -np.inf)", keep=False)
-        names = ["nn.softmax", "reduce_logsumexp", "reduce_max", "exp"]
-        name = self.pick(names)
-        self.step(f"tf.{name}({kept}{'' if name == 'exp' else ', axis=-1'})")
+        self.step(
+            self.pick(
+                [
+                    f"tf.nn.softmax({kept}, axis=-1)",
+                    f"tf.reduce_logsumexp({kept}, axis=-1)",
+                    f"tf.reduce_max({kept}, axis=-1)",
+                    f"tf.exp({kept})",
+                ]
+            )
+        )
 
     def structural(self) -> None:
         """Add a reduction, scan, softmax, join or reshape."""
