@@ -309,8 +309,10 @@ def rowwise(f: Callable[..., Sequence[Any]], axis: int, *xs: Any) -> np.ndarray:
 
 
 def _floats(f: Any, x: np.ndarray) -> np.ndarray:
-    # NumPy's complex numbers have a float, their real part; Python's have none.
-    flat = [complex(e) if isinstance(e, np.complexfloating) else e for e in x.ravel().tolist()]
+    flat = x.ravel().tolist()
+    if any(issubclass(kind, np.complexfloating) for kind in set(map(type, flat))):
+        # NumPy's complex numbers have a float, their real part; Python's have none.
+        flat = [complex(e) if isinstance(e, np.complexfloating) else e for e in flat]
     try:
         return np.fromiter(map(f, flat), np.float64, x.size).reshape(x.shape)
     except (TypeError, ValueError, OverflowError):  # complex balls have no float

@@ -110,6 +110,14 @@ class JetWorld(BallWorld):
         if len(tangents) != self.k:
             raise ValueError(f"this world has {self.k} directions, got {len(tangents)} tangents")
         value = self.objects(value)
+        if self.k == 1 and tangents[0] is not None:
+            make = self.make
+            column = np.broadcast_to(self.objects(tangents[0]), value.shape).ravel().tolist()
+            made = [
+                v if c == 0 else make(v, arb(c) if isinstance(c, int) else c)
+                for v, c in zip(value.ravel().tolist(), column, strict=True)
+            ]
+            return filled(made, value.shape)
         columns: list[list[Any]] = [[ZERO] * value.size for _ in range(1 << self.k)]
         for i, t in enumerate(tangents):
             if t is not None:
@@ -139,7 +147,10 @@ class JetWorld(BallWorld):
                 return c if isinstance(c, (arb, acb)) else arb(c)
             return nothing if directions else e if isinstance(e, acb) else arb(e)
 
-        return mapped(pick, self.objects(x))
+        x = self.objects(x)
+        if not directions and set(map(type, x.ravel().tolist())) <= {arb, acb}:
+            return x
+        return mapped(pick, x)
 
     def components_of(self, x: np.ndarray) -> list[Any]:
         """The components as object arrays; None for a component that is zero by construction everywhere."""

@@ -436,7 +436,9 @@ def _varies(x: Any) -> bool:
 
     if isinstance(x, tuple):
         return any(_varies(v) for v in x)
-    return isinstance(x, np.ndarray) and x.dtype == object and any(isinstance(e, Jet) for e in x.ravel().tolist())
+    if not isinstance(x, np.ndarray) or x.dtype != object:
+        return False
+    return any(issubclass(kind, Jet) for kind in set(map(type, x.ravel().tolist())))
 
 
 def _at(x: Any, values: Any) -> Any:
