@@ -71,10 +71,19 @@ def _kept_after(session: Any, records: list[Any], newest: int) -> dict[int, Any]
                 tuple([p if p is None else kept.get(p[record.SEQ]) or _meant(p) for p in origins])
                 for origins in (trace.origins, trace.body_origins)
             )
+            if isinstance(trace.body, GradNode):
+                _point_at(trace.body, kept)
         elif number in kept and record.step_of(r).prim is None:  # one output of several
             parent = r[record.PARENTS]
             kept[number][record.PARENTS] = kept.get(parent[record.SEQ], parent)
     return kept
+
+
+def _point_at(body: GradNode, kept: dict[int, Any]) -> None:
+    """Let an inner gradient point at copies; in place, because all results of one call share the lists."""
+    body.targets[:] = [kept.get(r[record.SEQ], r) for r in body.targets]
+    for pairs in (body.cotangents, body.sources):
+        pairs[:] = [(r if r is None else kept.get(r[record.SEQ], r), value) for r, value in pairs]
 
 
 def _meant(r: Any) -> Any:
@@ -90,6 +99,9 @@ def _origins(r: Any, limit: int) -> list[tuple[tuple[Any, ...], int]]:
         groups = [(trace.origins, limit)]
         if trace.body_origins:
             groups.append((trace.body_origins, min((p[record.SEQ] for p in trace.origins if p is not None), default=0)))
+        if isinstance(trace.body, GradNode):  # its backward ops need not read what its targets were made of
+            body = trace.body
+            groups.append((tuple([*body.targets, *[r for r, _ in (*body.cotangents, *body.sources)]]), limit))
         return groups
     if r[record.STEP] is not None and record.step_of(r).prim is None:
         return [((r[record.PARENTS],), limit)]
