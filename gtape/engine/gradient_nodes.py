@@ -19,6 +19,12 @@ def note_gradients(session: Any, start: Any, sources: list[Any], results: list[A
     values = [*[c for _, c in start], *[g for g in results if isinstance(g, Tensor)]]
     newest = min((r[record.SEQ] for r, _ in start), default=0)
     kept = _kept_after(session, [r for r, _ in start] + [t._record for t in values], newest)
+    ended = {id(v): r for r in kept.values() if (v := _value_of(r)) is not None}
+    for s in stack.sessions if ended else ():
+        if s.trace:
+            if not s.ended:
+                s.ended = {}
+            s.ended.update(ended)
     targets = [kept.get(r[record.SEQ], r) for r, _ in start]
     cotangents, of = [[_origin(x, kept) for x in xs] for xs in ([c for _, c in start], sources)]
     marked = []
@@ -36,6 +42,16 @@ def note_gradients(session: Any, start: Any, sources: list[Any], results: list[A
 def _origin(x: Any, kept: dict[int, Any]) -> tuple[Any, Any]:
     r = x._record
     return (r if r is None else kept.get(r[record.SEQ], r)), x._value
+
+
+def _value_of(r: Any) -> Any:
+    """The value of a traced record; None for several."""
+    if record.step_of(r).prim is None:
+        parent = r[record.PARENTS]
+        trace = parent[record.TRACE] if len(parent) > record.TRACE else None
+        return None if trace is None else trace.output[record.step_of(r).index]
+    trace = r[record.TRACE] if len(r) > record.TRACE else None
+    return None if trace is None or trace.output.__class__ is tuple else trace.output
 
 
 def _kept_after(session: Any, records: list[Any], newest: int) -> dict[int, Any]:
@@ -67,6 +83,9 @@ def _kept_after(session: Any, records: list[Any], newest: int) -> dict[int, Any]
     for number, r in seen.items():
         trace = r[record.TRACE] if len(r) > record.TRACE else None
         if trace is not None:
+            for p in (*trace.origins, *trace.body_origins):  # later sweeps read the anchors, too
+                if p is not None and p[record.STEP] is None and p[record.INS] is not None and p[record.SEQ] in kept:
+                    p[record.INS] = kept[p[record.SEQ]]
             trace.origins, trace.body_origins = (
                 tuple([p if p is None else kept.get(p[record.SEQ]) or _meant(p) for p in origins])
                 for origins in (trace.origins, trace.body_origins)

@@ -35,7 +35,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable
 from contextvars import Context, ContextVar, copy_context
-from types import FunctionType
+from types import FunctionType, MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -116,6 +116,8 @@ class Session:
     top: Any = None
     # Tells when the `with` statement of the session ends; see `gtape.base.blocks`.
     watch: Any = None
+    # In a check: the records that ended with inner tapes, by the identities of their values, which the records keep.
+    ended: Any = MappingProxyType({})
 
     def __init__(
         self, *, trace: bool = False, forward: Any = None, exact: bool = False, tracks_for_now: bool = False
