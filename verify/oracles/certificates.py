@@ -27,6 +27,9 @@ from gtape.verify.oracles.oracle import Oracle, TooDeep
 __all__ = ["Failure", "certify", "certify_marks", "directions_of", "faulty_rules"]
 
 
+_DEEPEST = 4  # directions of jets, each of which doubles the work
+
+
 class Failure(NamedTuple):
     """A failed certificate: the kind of comparison, the node, the relative error, and the mark if any."""
 
@@ -110,7 +113,7 @@ def certify_marks(
         mark = oracle.followed(oracle.program.nodes[i])
         if mark is not None:
             groups.setdefault(mark.key, []).append(oracle.program.nodes[i])
-    if groups and k >= 3:
+    if groups and k >= _DEEPEST:
         raise TooDeep(f"gradients nested {k} deep: the oracle follows {k - 1}")
     for members in groups.values():
         mark = members[0].mark
