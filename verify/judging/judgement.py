@@ -177,13 +177,13 @@ class Judgement(Causes):
             return report  # nothing to compare: infinities such as an empty maximum do not matter
         bad = outside(self.program, self.got)
         if bad is None:
-            return self.compared()
-        if masked_by_infinities(self.program, self.got):
-            with infinities_as_limits():
-                limit = self.compared()
-            if limit.ok or any(f.verdict == "rule" and f.op for f in limit.findings):
-                limit.coverage["limits"] = 1
-                return limit
+            found = self.compared()
+            # Infinities that a selection switches off matter where enclosures of its derivatives need them.
+            open_ = any(f.verdict in ("domain", "undecided") and f.got is None for f in found.findings)
+            return (self.by_limits() if open_ else None) or found
+        limit = self.by_limits()
+        if limit is not None:
+            return limit
         reasons = self.degenerate_along()
         if reasons:
             report.findings.append(no_derivative(reasons, self.order))
@@ -204,6 +204,17 @@ class Judgement(Causes):
         report.findings.append(shown_by(bad, inside.findings))
         report.checked, report.max_ulp = inside.checked, inside.max_ulp
         return report
+
+    def by_limits(self) -> Report | None:
+        """The comparison with infinities as limits; None if there are none, or if it neither passes nor names an op."""
+        if not masked_by_infinities(self.program, self.got):
+            return None
+        with infinities_as_limits():
+            limit = self.compared()
+        if not limit.ok and not any(f.verdict == "rule" and f.op for f in limit.findings):
+            return None
+        limit.coverage["limits"] = 1
+        return limit
 
     def about_the_rest(self) -> Report:
         """The report on the sources whose derivative is implemented, and that the others are undecided."""

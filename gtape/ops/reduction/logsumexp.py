@@ -64,7 +64,7 @@ def _slope_rule(xp: Any, g: Any, y: Any, x: Any, *, axis: tuple[int, ...]) -> An
     if len(axis) == 1:
         # g - sum(g y) cancels where one y is nearly 1; softmax_center does not.
         (a,) = from_end(axis, len(shape_of(y)))
-        return y * xp.softmax_center(x, g, axis=a)
+        return xp.multiply_no_nan(y, xp.softmax_center(x, g, axis=a))
     return y * (g - xp.sum(g * y, axis=from_end(axis, len(shape_of(y))), keepdims=True))
 
 
