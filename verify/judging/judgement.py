@@ -339,7 +339,9 @@ def largest(arrays: list[Any]) -> float:
 
 def _blurred(e: Any) -> Any:
     """Enclosures that hold the exact numbers of a program whose ties were broken by traces."""
-    most = arb(max([abs(v).upper() if isinstance(v, acb) else arb(v).abs_upper() for v in e.ravel().tolist()], default=0))
+    most = arb(
+        max([abs(v).upper() if isinstance(v, acb) else arb(v).abs_upper() for v in e.ravel().tolist()], default=0)
+    )
     made = np.empty(e.shape, dtype=object)
     for index in np.ndindex(*e.shape):
         made[index] = e[index] + arb(0, (abs(e[index]) * arb(_TRACE) + most * arb(_TRACE) ** 1.5).upper())
