@@ -72,6 +72,29 @@ def certify(oracle: Oracle, gradients: list[Any]) -> list[Failure]:
         failures.append(Failure("replay", None, error))
     failures += certify_marks(oracle, 1, tangents, env, only, sessions=(program.session,))
     failures += certify_unfollowed(oracle)
+    failures += certify_behind_declared(oracle)
+    return failures
+
+
+def certify_behind_declared(oracle: Oracle) -> list[Failure]:
+    """Compare each rule between the outputs and a declared custom gradient with its mirror.
+
+    The jets take what arrives at a declared custom gradient from the replay, so that a wrong rule on the way there
+    would agree with itself.
+    """
+    nodes = oracle.program.nodes
+    behind: set[int] = set()
+    failures = []
+    for i in sorted(oracle.made):
+        node = nodes[i]
+        if node.kind == "custom" and node.prim.declared is not None:
+            behind.add(i)
+        elif not behind.isdisjoint((*node.inputs, *node.body)):
+            behind.add(i)
+            g, made = oracle.made[i]
+            failure = certify_rule(oracle, node, g, made)
+            if failure is not None:
+                failures.append(failure)
     return failures
 
 
