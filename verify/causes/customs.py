@@ -29,8 +29,8 @@ from gtape.verify.verdicts.ulp import widest
 from gtape.verify.verdicts.verdict import Finding
 
 __all__ = [
-    "certify_custom", "faulty_customs", "faulty_forwards", "faulty_inside", "inner_culprits", "least_stable",
-    "not_finite", "ones_like", "only_rounded",
+    "certify_custom", "faulty_beside", "faulty_customs", "faulty_forwards", "faulty_inside", "inner_culprits",
+    "least_stable", "not_finite", "ones_like", "only_rounded",
 ]  # fmt: skip
 
 
@@ -209,8 +209,25 @@ def faulty_inside(oracle: Oracle, node: Node) -> list[Failure]:
 
     They explain a wrong gradient of a recomputed function.
     """
+    return _faulty_alone(oracle, sorted(_inside(oracle, node)))
+
+
+def faulty_beside(oracle: Oracle) -> list[Failure]:
+    """The ops with a wrong rule in a program with ops that have no derivative; ops defined by equations are left out.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With the exact values of all nodes.
+    """
+    nodes = oracle.program.nodes
+    return _faulty_alone(oracle, [n.index for n in nodes if n.prim is not None and n.prim.kind != "implicit"])
+
+
+def _faulty_alone(oracle: Oracle, indices: Iterable[int]) -> list[Failure]:
+    """The ops among some nodes whose rule is wrong for a random cotangent."""
     found: dict[str, Failure] = {}
-    for i in sorted(_inside(oracle, node)):
+    for i in indices:
         n = oracle.program.nodes[i]
         if n.kind != "op" or not n.active or n.name in found or not is_floating(n.output):
             continue

@@ -20,6 +20,7 @@ from gtape.verify.bounds.noise import reached_from
 from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.causes.choices import choices_met
 from gtape.verify.causes.conventions import kinks_met
+from gtape.verify.causes.customs import faulty_beside
 from gtape.verify.causes.flips import other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import masked_by_infinities, outside, shown_by
@@ -184,9 +185,9 @@ class Judgement(Causes):
         limit = self.by_limits()
         if limit is not None:
             return limit
-        reasons = self.degenerate_along()
+        reasons, _ = self.degenerate_along()
         if reasons:
-            report.findings.append(no_derivative(reasons, self.order))
+            report.findings += self.at_meeting_values() or [no_derivative(reasons, self.order)]
             return report
         bad.order = self.order
         if bad.verdict not in ("range", "unstable"):
@@ -237,8 +238,17 @@ class Judgement(Causes):
 
         _, said = climb(self.program, self.order, attempt, precisions, otherwise=self.without_slope)
         if said is not None:
-            report.findings.append(said)
+            degenerate = said.verdict == "domain" and self.last is not None and self.order == 1
+            report.findings += (self.at_meeting_values() if degenerate else []) or [said]
         return report
+
+    def at_meeting_values(self) -> list[Finding]:
+        """The findings for ops whose rules are wrong, if outputs of another op have no derivative."""
+        reasons, oracle = self.degenerate_along()
+        if not reasons or len(oracle.env) < len(self.program.nodes):
+            return []
+        with precision(TIES), ties_assumed():
+            return self.wrong_beside(oracle)
 
     def at(self, report: Report, degenerate: list[str]) -> None:
         """The whole check at the precision in force; raises ArithmeticError if the precision does not decide."""
@@ -248,8 +258,8 @@ class Judgement(Causes):
         exact, failures = self.certified(oracle, report)
         if any(f.mark is not None for f in failures):
             oracle, exact, failures = self.with_broken_ties(report, oracle, exact, failures)
-        if degenerate and (failures or self.depends_on_bases(oracle)):
-            report.findings = [no_derivative(degenerate, order)]
+        if degenerate and ((failures and order > 1) or self.depends_on_bases(oracle)):
+            report.findings = self.wrong_beside(oracle) or [no_derivative(degenerate, order)]
             return
         if failures:
             report.findings = self.blamed(oracle, failures)
@@ -309,11 +319,25 @@ class Judgement(Causes):
                 return Finding("domain", order=self.order, at=node, reason=words)
         return None
 
-    def degenerate_along(self) -> list[str]:
+    def degenerate_along(self) -> tuple[list[str], Oracle]:
         """Why outputs of ops along the way are not differentiable, up to the first value that cannot be followed."""
+        oracle = self.oracle()
         with precision(TIES), ties_assumed(), degenerate_noted() as reasons, contextlib.suppress(ArithmeticError):
-            self.oracle().evaluate()
-        return list(reasons)
+            oracle.evaluate()
+        return list(reasons), oracle
+
+    def wrong_beside(self, oracle: Oracle) -> list[Finding]:
+        """The findings for ops whose rules are wrong, at a point without a derivative."""
+        if self.order > 1:
+            return []
+        failures = faulty_beside(oracle)
+        reason = "the rule of {} is not the derivative of its mirror (relative error {:.3g} along a random direction)"
+        found = [
+            Finding("rule", order=1, at=f.node, reason=reason.format(f.node.name, f.error))
+            for f in failures
+            if f.node is not None
+        ]
+        return found + [f for f in self.local(oracle.env) if self.locally and not f.ok]
 
     def depends_on_bases(self, oracle: Oracle) -> bool:
         """True if another choice of the vectors of equal eigenvalues changes the derivative."""
