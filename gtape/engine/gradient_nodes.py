@@ -120,7 +120,7 @@ def _origins(r: Any, limit: int) -> list[tuple[tuple[Any, ...], int]]:
             groups.append((trace.body_origins, min((p[record.SEQ] for p in trace.origins if p is not None), default=0)))
         if isinstance(trace.body, GradNode):  # its backward ops need not read what its targets were made of
             body = trace.body
-            groups.append((tuple([*body.targets, *[r for r, _ in (*body.cotangents, *body.sources)]]), limit))
+            groups.append(((*body.targets, *[r for r, _ in (*body.cotangents, *body.sources)]), limit))
         return groups
     if r[record.STEP] is not None and record.step_of(r).prim is None:
         return [((r[record.PARENTS],), limit)]
