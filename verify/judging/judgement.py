@@ -180,7 +180,10 @@ class Judgement(Causes):
         if bad is None:
             found = self.compared()
             # Infinities that a selection switches off matter where enclosures of its derivatives need them.
-            open_ = any(f.verdict in ("domain", "undecided") and f.got is None for f in found.findings)
+            open_ = any(
+                (f.verdict in ("domain", "undecided") and f.got is None) or (f.verdict == "rule" and f.op is None)
+                for f in found.findings
+            )
             return (self.by_limits() if open_ else None) or found
         limit = self.by_limits()
         if limit is not None:
