@@ -512,7 +512,7 @@ def implicit_layer(d: Draw) -> Made:
     @tf.custom_gradient
     def root(a: Any) -> Any:  # x + x³ = a
         x = 0.7 * a
-        for _ in range(d.size(7, 12)):
+        for _ in range(d.size(4, 12)):
             x = x - (x + x * x * x - a) / (1 + 3 * x * x)
         return x, lambda g: g / (1 + 3 * x * x)
 
@@ -526,7 +526,7 @@ def implicit_layer_that_solves_again(d: Draw) -> Made:
     @tf.custom_gradient
     def root(a: Any) -> Any:
         x = 0.7 * a
-        for _ in range(d.size(7, 12)):
+        for _ in range(d.size(4, 12)):
             x = x - (x + x * x * x - a) / (1 + 3 * x * x)
 
         def back(g: Any) -> Any:

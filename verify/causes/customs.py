@@ -30,7 +30,7 @@ from gtape.verify.verdicts.verdict import Finding
 
 __all__ = [
     "certify_custom", "faulty_beside", "faulty_customs", "faulty_forwards", "faulty_inside", "inner_culprits",
-    "least_stable", "not_finite", "ones_like", "only_rounded",
+    "least_stable", "not_finite", "ones_like", "only_rounded", "roundings_of",
 ]  # fmt: skip
 
 
@@ -258,7 +258,7 @@ def least_stable(oracle: Oracle) -> Node | None:
         parts = PartialOutputs.of(arrived)
         before = max([_apart(v, parts[k]) for k, v in PartialOutputs.of(g).items() if k in parts])
         after = [_apart(c, e) for c, e in zip(made, exact, strict=True) if c is not None and e is not None]
-        growth[i] = max(after, default=0.0) / max(before, _eps(nodes[i]))
+        growth[i] = max(after, default=0.0) / max(before, roundings_of(nodes[i]))
     return nodes[max(growth, key=lambda i: growth[i])] if growth else None
 
 
@@ -285,10 +285,11 @@ def only_rounded(oracle: Oracle, ulps: float) -> bool:
     gradient.
     """
     wrong = faulty_customs(oracle)
-    return bool(wrong) and not faulty_rules(oracle) and all(f.error <= ulps * _eps(f.node) for f in wrong)
+    return bool(wrong) and not faulty_rules(oracle) and all(f.error <= ulps * roundings_of(f.node) for f in wrong)
 
 
-def _eps(node: Any) -> float:
+def roundings_of(node: Any) -> float:
+    """The rounding of a node's results, relative to their size; 0 without floats."""
     outs = node.output if isinstance(node.output, tuple) else (node.output,)
     return max((float(np.finfo(np.asarray(o).dtype).eps) for o in outs if is_floating(o)), default=0.0)
 
