@@ -699,12 +699,12 @@ def connectionist_alignment(d: Draw) -> Made:
         labels = np.array([0, 1, 0, 2, 0])
         alpha = tf.concat([tf.gather(logp[0], labels[:2]), tf.fill([3], tf.constant(-np.inf, d.dtype))], 0)
         none = tf.constant([-np.inf], d.dtype)
-        for t in range(1, 4):
+        for t in range(1, 3):
             stay, step = alpha, tf.concat([none, alpha[:-1]], 0)
             alpha = tf.math.logaddexp(stay, step) + tf.gather(logp[t], labels)
         return -tf.math.logaddexp(alpha[-1], alpha[-2])
 
-    return f, [d.normal(4, 3)]
+    return f, [d.normal(3, 3)]
 
 
 # ------------------------------------------------------------------------------------------------ likelihoods

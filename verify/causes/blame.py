@@ -18,7 +18,7 @@ from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.verdicts.ulp import ulps_between
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["blame", "culprits"]
+__all__ = ["blame", "culprits", "lost_derivatives"]
 
 # Number of sources searched for a wrong element, the likeliest first.
 _SOURCES = 64
@@ -77,8 +77,8 @@ def culprits(program: Program, oracle: Oracle, failures: list[Failure]) -> list[
             assert f.node is not None
             reason = f"the gradient that {f.node.name} returns is right in value, but its own derivative is not that of"
             found.append((f.node, f"{reason} its body ({_by(f)})"))
-        for node in _wrong_when_differentiated(program, mark):
-            found.append((node, f"the rule of {node.name} is right in value, but its own derivative is wrong"))
+        for node in _wrong_when_differentiated(program, mark.targets):
+            found.append((node, _RIGHT_IN_VALUE.format(node.name)))
     if not found:
         # A custom gradient is the likeliest culprit, because the searches above may not follow it.
         customs = [n for n in program.nodes if n.kind == "custom" and n.prim.declared is None]
@@ -101,22 +101,36 @@ def _named(rules: list[Failure]) -> list[tuple[Node | None, str]]:
     ]
 
 
-def _wrong_when_differentiated(program: Program, mark: Any) -> list[Node]:
-    """The ops of an inner gradient whose rule has a wrong derivative, tested alone at the recorded inputs."""
+_RIGHT_IN_VALUE = "the rule of {} is right in value, but its own derivative is wrong"
+
+
+def lost_derivatives(program: Program) -> list[tuple[Node, str]]:
+    """The ops of a program whose rules have a wrong derivative, each with the reason."""
+    return [(n, _RIGHT_IN_VALUE.format(n.name)) for n in _wrong_when_differentiated(program, program.outputs)]
+
+
+def _wrong_when_differentiated(program: Program, targets: list[int]) -> list[Node]:
+    """The ops behind some nodes whose rule has a wrong derivative, tested alone at the recorded inputs."""
     found: dict[str, Any] = {}
-    for i in program.ancestors(mark.targets):
+    for i in program.ancestors(targets):
         node = program.nodes[i]
         if node.kind != "op" or not node.active or isinstance(node.output, tuple) or node.name in found:
             continue
         inputs = [wrap(np.asarray(program.nodes[j].output)) for j in node.inputs]
         sources = [inputs[a] for a in node.active]
+        weight = wrap(np.ones_like(np.asarray(node.output)))
         with GradientTape(verify=True) as outer:
-            outer.watch(sources)
+            outer.watch([*sources, weight])
             with GradientTape(verify=False) as inner_tape:
                 inner_tape.watch(sources)
                 y = node.prim(*inputs, **node.params)
             # A lookup's gradient comes as slices.
-            first = [convert_to_tensor(g) for g in inner_tape.gradient(y, sources) if g is not None]
+            made = inner_tape.gradient(y, sources, output_gradients=weight)
+            first = [convert_to_tensor(g) for g in made if g is not None]
+        if any(g._record is None for g in first):  # a rule that hides even what arrives
+            found[node.name] = node
+            continue
+        sources = [*sources, weight]
         alone = build([(g._record, g._value) for g in first], sources)
         if not any(n.mark is not None for n in alone.nodes):
             continue
