@@ -17,6 +17,7 @@ from gtape.verify.judging.cost import bits_within_reach, checked_digits
 from gtape.verify.judging.examine import examine
 from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.left import values_left
+from gtape.verify.judging.lost import lost_rows
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
 from gtape.verify.oracles.certificates import certify
 from gtape.verify.oracles.enclosures import turned
@@ -80,6 +81,8 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
             told = {(f.verdict, f.op, f.line) for f in report.findings if f.ok and f.order < k}
             one.findings = [f for f in one.findings if not f.ok or f.lost or (f.verdict, f.op, f.line) not in told]
             report.extend(one)
+    if recording.order > 1:
+        report.findings += lost_rows(recording)
     report.findings += branches_met(recording.tape._session, recording.inputs, order)
     report.findings += values_left(recording, order)
     return report
