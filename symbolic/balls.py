@@ -25,8 +25,8 @@ from gtape.tensors import argument_checks as checks
 __all__ = [
     "RELATIONS", "Undecided", "assume", "assumed", "box", "digits", "equal", "filled", "greater", "greater_equal",
     "has_complex", "infinities_as_limits", "integer_power", "less", "less_equal", "lift_balls", "lift_complex",
-    "mapped", "not_equal", "objects", "precision", "radius", "rowwise", "sided", "sides_of_zeros", "ties_assumed",
-    "to_double_double", "to_float", "whole_number",
+    "mapped", "not_equal", "objects", "precision", "radius", "rowwise", "sided", "sides_of_zeros", "tied",
+    "ties_assumed", "to_double_double", "to_float", "whole_number",
 ]  # fmt: skip
 
 
@@ -107,7 +107,8 @@ def circumstances() -> tuple[Any, ...] | None:
     return ctx.prec, *[bool(assumed.get(name)) for name in ("limits", "sides", "turned")]
 
 
-def _tie(a: Any, b: Any) -> bool:
+def tied(a: Any, b: Any) -> bool:
+    """Whether two numbers count as one inside `ties_assumed`."""
     listed = assumed.get("ties")
     if listed is None or not (isinstance(a, (arb, int)) and isinstance(b, (arb, int))):
         return False
@@ -120,7 +121,7 @@ def _tie(a: Any, b: Any) -> bool:
 
 def _at_a_tie(answer: bool, relation: str, a: Any, b: Any) -> bool:
     """The answer for equal numbers if both are one object or an assumed tie; otherwise raise `Undecided`."""
-    if (a is b and not _is_nan(a)) or _tie(a, b):
+    if (a is b and not _is_nan(a)) or tied(a, b):
         return answer
     raise Undecided(relation, a, b)
 

@@ -112,10 +112,14 @@ def _extremum(better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 def _truncation(nearest: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def step(x: Any) -> Any:
-        y = nearest(arb(x))
-        if not y.is_exact():  # the ball contains an integer, so the side is open
+        x = arb(x)
+        y = nearest(x)
+        if y.is_exact():
+            return y
+        whole = (x.mid() + arb(1) / 2).floor()  # the ball contains an integer, so the side is open
+        if not balls.tied(x, whole):
             raise balls.Undecided(f"{nearest.__name__} of", x, "")
-        return y
+        return whole
 
     return step
 

@@ -407,10 +407,21 @@ class Anchor:
             leaf = wrap(t._value)
             leaf._record = record_module.leaf(self.stack.recording)
             leaf._record[OUT] = ANCHOR
-            if t._record is not None:  # a constant for the outer tape, but the oracle needs the ops that made it
-                leaf._record[SEQ], leaf._record[INS] = t._record[SEQ], t._record
+            made = self.made(t)
+            if made is not None:  # a constant for the outer tape, but the oracle needs the ops that made it
+                leaf._record[SEQ], leaf._record[INS] = made[SEQ], made
             found = self.known[id(t)] = (leaf, t)
         return found[0]
+
+    def made(self, t: Any) -> Any:
+        """The record of a constant; the copy of a record that ended with an inner tape."""
+        r = t._record
+        if r is None or r[STEP] is None:
+            for session in self.stack.sessions:
+                copy = session.ended.get(id(t._value))
+                if copy is not None:
+                    return copy
+        return r
 
 
 def _layout_of(record: Record, g: Any, batch: int | None) -> Any:

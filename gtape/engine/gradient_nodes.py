@@ -45,6 +45,12 @@ def note_gradients(
     values = [*given, *[g for g in results if isinstance(g, Tensor)]]
     since = min((r[record.SEQ] for r in targets), default=0) if since is None else since
     kept = _kept_after(session, targets + [t._record for t in values], since)
+    ended = {id(v): r for r in kept.values() if (v := _value_of(r)) is not None}
+    for s in stack.sessions if ended else ():
+        if s.trace:
+            if not s.ended:
+                s.ended = {}
+            s.ended.update(ended)
     targets = [kept.get(r[record.SEQ], r) for r in targets]
     along, of = [[_origin(x, kept) for x in xs] for xs in (given, sources)]
     marked = []
@@ -62,6 +68,16 @@ def note_gradients(
 def _origin(x: Any, kept: dict[int, Any]) -> tuple[Any, Any]:
     r = x._record
     return (r if r is None else kept.get(r[record.SEQ], r)), x._value
+
+
+def _value_of(r: Any) -> Any:
+    """The value of a traced record; None for several."""
+    if record.step_of(r).prim is None:
+        parent = r[record.PARENTS]
+        trace = parent[record.TRACE] if len(parent) > record.TRACE else None
+        return None if trace is None else trace.output[record.step_of(r).index]
+    trace = r[record.TRACE] if len(r) > record.TRACE else None
+    return None if trace is None or trace.output.__class__ is tuple else trace.output
 
 
 def _kept_after(session: Any, records: list[Any], since: int) -> dict[int, Any]:
@@ -93,14 +109,26 @@ def _kept_after(session: Any, records: list[Any], since: int) -> dict[int, Any]:
     for number, r in seen.items():
         trace = r[record.TRACE] if len(r) > record.TRACE else None
         if trace is not None:
+            for p in (*trace.origins, *trace.body_origins):  # later sweeps read the anchors, too
+                if p is not None and p[record.STEP] is None and p[record.INS] is not None and p[record.SEQ] in kept:
+                    p[record.INS] = kept[p[record.SEQ]]
             trace.origins, trace.body_origins = (
                 tuple([p if p is None else kept.get(p[record.SEQ]) or _meant(p) for p in origins])
                 for origins in (trace.origins, trace.body_origins)
             )
+            if isinstance(trace.body, GradNode):
+                _point_at(trace.body, kept)
         elif number in kept and record.step_of(r).prim is None:  # one output of several
             parent = r[record.PARENTS]
             kept[number][record.PARENTS] = kept.get(parent[record.SEQ], parent)
     return kept
+
+
+def _point_at(body: GradNode, kept: dict[int, Any]) -> None:
+    """Let an inner gradient point at copies; in place, because all results of one call share the lists."""
+    body.targets[:] = [kept.get(r[record.SEQ], r) for r in body.targets]
+    for pairs in (body.given, body.sources):
+        pairs[:] = [(r if r is None else kept.get(r[record.SEQ], r), value) for r, value in pairs]
 
 
 def _meant(r: Any) -> Any:
@@ -116,6 +144,9 @@ def _origins(r: Any, limit: int) -> list[tuple[tuple[Any, ...], int]]:
         groups = [(trace.origins, limit)]
         if trace.body_origins:
             groups.append((trace.body_origins, min((p[record.SEQ] for p in trace.origins if p is not None), default=0)))
+        if isinstance(trace.body, GradNode):  # its backward ops need not read what its targets were made of
+            body = trace.body
+            groups.append(((*body.targets, *[r for r, _ in (*body.given, *body.sources)]), limit))
         return groups
     if r[record.STEP] is not None and record.step_of(r).prim is None:
         return [((r[record.PARENTS],), limit)]

@@ -35,7 +35,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable
 from contextvars import Context, ContextVar, copy_context
-from types import FunctionType
+from types import FunctionType, MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -120,6 +120,8 @@ class Session:
     # back to the session, until it is closed.
     branches: Any = ()
     conversions: Any = ()
+    # In a check: the records that ended with inner tapes, by the identities of their values, which the records keep.
+    ended: Any = MappingProxyType({})
 
     def __init__(
         self, *, trace: bool = False, forward: Any = None, exact: bool = False, tracks_for_now: bool = False

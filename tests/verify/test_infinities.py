@@ -81,10 +81,10 @@ LIMITS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {  # f, whe
     "an impossible state": (
         lambda x: tf.reduce_logsumexp(tf.stack([tf.reduce_logsumexp(tf.stack([x - INF, x - INF])), x])),
         (2.0,),
-        1,
+        2,
     ),
     "a model with impossible states": (likelihood, (START, TRANSITIONS, EMISSIONS), 1),
-    "a model by its emissions": (lambda e: likelihood(START, tf.cast(TRANSITIONS, e.dtype), e), (EMISSIONS,), 1),
+    "a model by its emissions": (lambda e: likelihood(START, tf.cast(TRANSITIONS, e.dtype), e), (EMISSIONS,), 2),
     "softmax": (lambda x: tf.nn.softmax(x)[1] + tf.nn.log_softmax(x)[0], ([0.0, -INF, 2.0],), 2),
     "saturated": (lambda x: tf.sigmoid(x) + tf.tanh(x) + tf.exp(-x), ([0.0, INF],), 2),
     "extrema": (lambda x: tf.reduce_max(x) + tf.minimum(x[0], 5.0), ([0.0, -INF],), 2),

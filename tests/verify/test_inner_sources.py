@@ -175,6 +175,46 @@ def test_gradients_of_gradients_of_gradients_are_decided() -> None:
     assert float(outer.gradient(c, x)) == pytest.approx(0.3 * np.sin(0.3) - 4 * np.cos(0.3))
 
 
+def nested(f: Any, depth: int, verify: Any) -> Any:
+    """The gradient of a gradient of that many inner gradients."""
+    x = tf.Variable(np.float64(0.3))
+
+    def derived(k: int) -> Any:
+        if not k:
+            return f(x) * x
+        with tf.GradientTape() as tape:
+            y = derived(k - 1)
+        return tape.gradient(y, x)
+
+    with tf.GradientTape(verify=verify) as outer:
+        y = derived(depth)
+    return outer.gradient(y, x)
+
+
+def test_a_wrong_rule_in_a_nest_of_gradients_is_found() -> None:
+    assert nested(tf.sin, 3, "strict") == nested(tf.sin, 3, False)
+    with pytest.raises(tf.VerificationError, match="wrong_cube"):
+        nested(wrong_cube, 3, True)
+
+
+def test_what_only_inner_tapes_recorded_is_known_to_the_outer_ones() -> None:
+    """The targets of an inner gradient need not be read by its backward ops, and rounded constants are no numbers."""
+    at, w = tf.constant([[0.3], [0.7]], tf.float64), tf.Variable(np.float64(1.5))
+    for weigh in (lambda x: x * x, lambda x: x * (1 - x), lambda x: x / 3):
+        with tf.GradientTape(verify="strict") as tape:
+            with tf.GradientTape() as third:
+                with tf.GradientTape() as second:
+                    second.watch(at)
+                    with tf.GradientTape() as first:
+                        first.watch(at)
+                        y = weigh(at) * tf.tanh(at * w)
+                    a = first.gradient(y, at)
+                b = second.gradient(a, at)
+                loss = tf.reduce_sum(b * b)
+            c = third.gradient(loss, w)
+        assert tape.gradient(c, w) is not None
+
+
 @pytest.mark.parametrize("f", [tf.square, tf.sin, lambda v: tf.reduce_sum(v) * v, wrong_cube])
 def test_an_inner_gradient_may_be_a_source_itself(f: Any) -> None:
     v, w = tf.Variable([1.2, 0.9], dtype=tf.float64), tf.Variable([0.7, 0.2], dtype=tf.float64)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import gtape as tf
+from gtape.verify import check
+from gtape.verify.programs.mutants import planted, scaled
 
 
 @pytest.fixture(autouse=True)
@@ -95,3 +97,40 @@ def test_what_is_a_constant_without_the_flag_is_one_to_custom_gradients_under_it
     of_v, of_constant = tape.gradient(beside, [v, constant])
     assert of_v.numpy().tolist() == constant.numpy().tolist()
     assert (of_constant is None) == (name != "floor")
+
+
+def solved(steps: int, *, constant: bool) -> Callable[[Any], Any]:
+    """A root by a few steps of Newton's method; its gradient is that of the limit, which the steps nearly reach."""
+
+    @tf.custom_gradient
+    def root(a: Any) -> Any:
+        x = 0.7 * a
+        for _ in range(steps):
+            x = x - (x + x * x * x - a) / (1 + 3 * x * x)
+        slope = tf.stop_gradient(1 + 3 * x * x) if constant else 1 + 3 * x * x
+        return x, lambda g: g / slope
+
+    return lambda a: tf.reduce_sum(root(a) ** 2)
+
+
+@pytest.mark.parametrize("steps", [4, 5, 6])
+def test_what_a_solver_leaves_below_rounding_is_no_fault(steps: int) -> None:
+    for order in (1, 2):
+        assert check(solved(steps, constant=False), [0.7, 0.4], order=order).ok
+    report = check(solved(steps, constant=True), [0.7, 0.4], order=2)
+    assert report.verdict == "rule" and "root" in report.summary()
+
+
+def test_a_wrong_rule_behind_a_declared_custom_gradient_is_named() -> None:
+    @tf.custom_gradient(declared="by a straight line")
+    def steps(x: Any) -> Any:
+        return tf.floor(x), lambda g: g
+
+    def f(x: Any) -> Any:
+        return tf.reduce_sum(tf.sin(steps(3.0 * x)) * x)
+
+    assert check(f, [0.7, 1.4]).ok
+    for op in ("sin", "multiply"):
+        with planted(op, 0, scaled(1.1)):
+            report = check(f, [0.7, 1.4])
+        assert report.verdict == "rule" and op in report.summary()

@@ -25,7 +25,7 @@ from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.verdicts.ulp import ulps_between
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["blame", "culprits"]
+__all__ = ["blame", "culprits", "lost_derivatives"]
 
 # Number of sources searched for a wrong element, the likeliest first.
 _SOURCES = 64
@@ -84,7 +84,7 @@ def culprits(program: Program, oracle: Oracle, failures: list[Failure]) -> list[
             assert f.node is not None
             reason = f"the gradient that {f.node.name} returns is right in value, but its own derivative is not that of"
             found.append((f.node, f"{reason} its body ({_by(f)})"))
-        for node, times in [] if found else _wrong_when_differentiated(program):
+        for node, times in [] if found else _wrong_when_differentiated(program, _differentiated(program)):
             which = "its own derivative" if times == 1 else f"its own derivative of order {times}"
             what = f"the rule of {node.name}" if node.kind == "op" else f"the gradient that {node.name} returns"
             found.append((node, f"{what} is right in value, but {which} is wrong"))
@@ -110,8 +110,21 @@ def _named(rules: list[Failure]) -> list[tuple[Node | None, str]]:
     ]
 
 
-def _wrong_when_differentiated(program: Program) -> list[tuple[Node, int]]:
-    """The ops inside gradients whose rule has a wrong derivative, tested alone at the recorded inputs.
+_RIGHT_IN_VALUE = "the rule of {} is right in value, but its own derivative is wrong"
+
+
+def lost_derivatives(program: Program) -> list[tuple[Node, str]]:
+    """The ops of a program whose rules have a wrong derivative, each with the reason."""
+    return [(n, _RIGHT_IN_VALUE.format(n.name)) for n, _ in _wrong_when_differentiated(program, program.outputs)]
+
+
+def _differentiated(program: Program) -> list[int]:
+    """The targets of all gradients inside a program."""
+    return sorted({t for n in program.nodes if n.mark is not None for t in n.mark.targets})
+
+
+def _wrong_when_differentiated(program: Program, targets: list[int]) -> list[tuple[Node, int]]:
+    """The ops behind some nodes whose rule has a wrong derivative, tested alone at the recorded inputs.
 
     Returns
     -------
@@ -119,16 +132,17 @@ def _wrong_when_differentiated(program: Program) -> list[tuple[Node, int]]:
         The node, and the order of the rule's derivative that is wrong: the lowest, because an op that is wrong later
         may only use one that is wrong earlier.
     """
-    inside = program.ancestors({t for n in program.nodes if n.mark is not None for t in n.mark.targets})
+    inside = program.ancestors(targets)
     ways = (False, True) if any(n.mark is not None and n.mark.form == "jvp" for n in program.nodes) else (False,)
-    for times in range(1, _nesting(program) + 1):
+    for times in range(1, max(1, _nesting(program)) + 1):
         found: dict[str, tuple[Node, int]] = {}
         for i in inside:
             node = program.nodes[i]
             usable = node.kind == "custom" or (node.kind == "op" and not isinstance(node.output, tuple))
             if not usable or not node.active or node.name in found:
                 continue
-            if any(_wrong_alone(program, node, times, forward=forward) for forward in ways):
+            lost = times == 1 and node.kind == "op" and _loses_its_cotangent(program, node)
+            if lost or any(_wrong_alone(program, node, times, forward=forward) for forward in ways):
                 found[node.name] = node, times
         if found:
             return list(found.values())
@@ -170,6 +184,32 @@ def _wrong_alone(program: Program, node: Node, times: int, *, forward: bool) -> 
     if not any(n.mark is not None for n in alone.nodes):
         return False
     oracle = Oracle(alone, [np.ones_like(np.asarray(g._value)) for g in made])
+    try:
+        oracle.evaluate()
+        return bool(certify(oracle, oracle.replay()))
+    except (ArithmeticError, TooDeep):
+        return False
+
+
+def _loses_its_cotangent(program: Program, node: Node) -> bool:
+    """True if an op's rule is certainly wrong when it is differentiated by the cotangent that arrives, too."""
+    inputs = [wrap(np.asarray(program.nodes[j].output)) for j in node.inputs]
+    sources = [inputs[a] for a in node.active]
+    weight = wrap(np.ones_like(np.asarray(node.output)))
+    with GradientTape(verify=True) as outer:
+        outer.watch([*sources, weight])
+        with GradientTape(verify=False) as inner_tape:
+            inner_tape.watch(sources)
+            y = node.prim(*inputs, **node.params)
+        # A lookup's gradient comes as slices.
+        made = inner_tape.gradient(y, sources, output_gradients=weight)
+        first = [convert_to_tensor(g) for g in made if g is not None]
+    if any(g._record is None for g in first):  # a rule that hides even what arrives
+        return True
+    alone = build([(g._record, g._value) for g in first], [*sources, weight])
+    if not any(n.mark is not None for n in alone.nodes):
+        return False
+    oracle = Oracle(alone, [np.ones_like(np.asarray(g._value)) for g in first])
     try:
         oracle.evaluate()
         return bool(certify(oracle, oracle.replay()))

@@ -29,8 +29,8 @@ from gtape.verify.verdicts.ulp import widest
 from gtape.verify.verdicts.verdict import Finding
 
 __all__ = [
-    "certify_custom", "faulty_customs", "faulty_forwards", "faulty_inside", "inner_culprits", "least_stable",
-    "not_finite", "ones_like", "only_rounded",
+    "certify_custom", "faulty_beside", "faulty_customs", "faulty_forwards", "faulty_inside", "inner_culprits",
+    "least_stable", "not_finite", "ones_like", "only_rounded", "roundings_of",
 ]  # fmt: skip
 
 
@@ -209,8 +209,25 @@ def faulty_inside(oracle: Oracle, node: Node) -> list[Failure]:
 
     They explain a wrong gradient of a recomputed function.
     """
+    return _faulty_alone(oracle, sorted(_inside(oracle, node)))
+
+
+def faulty_beside(oracle: Oracle) -> list[Failure]:
+    """The ops with a wrong rule in a program with ops that have no derivative; ops defined by equations are left out.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With the exact values of all nodes.
+    """
+    nodes = oracle.program.nodes
+    return _faulty_alone(oracle, [n.index for n in nodes if n.prim is not None and n.prim.kind != "implicit"])
+
+
+def _faulty_alone(oracle: Oracle, indices: Iterable[int]) -> list[Failure]:
+    """The ops among some nodes whose rule is wrong for a random cotangent."""
     found: dict[str, Failure] = {}
-    for i in sorted(_inside(oracle, node)):
+    for i in indices:
         n = oracle.program.nodes[i]
         if n.kind != "op" or not n.active or n.name in found or not is_floating(n.output):
             continue
@@ -240,7 +257,7 @@ def least_stable(oracle: Oracle) -> Node | None:
         parts = PartialOutputs.of(arrived)
         before = max([_apart(v, parts[k]) for k, v in PartialOutputs.of(g).items() if k in parts])
         after = [_apart(c, e) for c, e in zip(made, exact, strict=True) if c is not None and e is not None]
-        growth[i] = max(after, default=0.0) / max(before, _eps(nodes[i]))
+        growth[i] = max(after, default=0.0) / max(before, roundings_of(nodes[i]))
     return nodes[max(growth, key=lambda i: growth[i])] if growth else None
 
 
@@ -267,10 +284,11 @@ def only_rounded(oracle: Oracle, ulps: float) -> bool:
     gradient.
     """
     wrong = faulty_customs(oracle)
-    return bool(wrong) and not faulty_rules(oracle) and all(f.error <= ulps * _eps(f.node) for f in wrong)
+    return bool(wrong) and not faulty_rules(oracle) and all(f.error <= ulps * roundings_of(f.node) for f in wrong)
 
 
-def _eps(node: Any) -> float:
+def roundings_of(node: Any) -> float:
+    """The rounding of a node's results, relative to their size; 0 without floats."""
     outs = node.output if isinstance(node.output, tuple) else (node.output,)
     return max((float(np.finfo(np.asarray(o).dtype).eps) for o in outs if is_floating(o)), default=0.0)
 

@@ -18,7 +18,7 @@ from gtape.verify.judging.examine import Rows
 from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.left import values_left
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
-from gtape.verify.judging.unrecorded import unrecorded
+from gtape.verify.judging.unrecorded import named_by_rules, unrecorded
 from gtape.verify.oracles.certificates import certify
 from gtape.verify.oracles.enclosures import turned
 from gtape.verify.oracles.oracle import Oracle
@@ -84,7 +84,7 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
             report.extend(one)
         known = {(f.verdict, f.op, f.reason) for f in report.findings}
         rest = [f for f in unrecorded(recording, k).findings(k) if (f.verdict, f.op, f.reason) not in known]
-        report.extend(Report(findings=rest))
+        report.extend(Report(findings=named_by_rules(recording, rest)))
     report.findings += branches_met(recording.tape._session, recording.inputs, order)
     report.findings += values_left(recording, order)
     return report

@@ -21,6 +21,7 @@ from gtape.verify.bounds.noise import reached_from
 from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.causes.choices import choices_met
 from gtape.verify.causes.conventions import kinks_met
+from gtape.verify.causes.customs import faulty_beside
 from gtape.verify.causes.flips import other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import masked_by_infinities, outside, shown_by
@@ -37,6 +38,7 @@ __all__ = ["Judgement", "largest", "nodes_of", "size_of", "to_blame"]
 
 _SOME = 200  # programs with more numbers than this move their inputs in floats first
 _MANY = 2_000  # programs with more numbers than this move their inputs in floats
+_TRACE = 2.0**-90  # relative disagreements below it come from the traces by which broken ties lie apart
 _BIG = 20_000  # programs with more numbers than this are tried up to 800 bits only
 
 
@@ -186,16 +188,19 @@ class Judgement(Causes):
             return report  # nothing to compare: infinities such as an empty maximum do not matter
         bad = outside(self.program, self.got)
         if bad is None:
-            return self.compared()
-        if masked_by_infinities(self.program, self.got):
-            with infinities_as_limits():
-                limit = self.compared()
-            if limit.ok or any(f.verdict == "rule" and f.op for f in limit.findings):
-                limit.coverage["limits"] = 1
-                return limit
-        reasons = self.degenerate_along()
+            found = self.compared()
+            # Infinities that a selection switches off matter where enclosures of its derivatives need them.
+            open_ = any(
+                (f.verdict in ("domain", "undecided") and f.got is None) or (f.verdict == "rule" and f.op is None)
+                for f in found.findings
+            )
+            return (self.by_limits() if open_ else None) or found
+        limit = self.by_limits()
+        if limit is not None:
+            return limit
+        reasons, _ = self.degenerate_along()
         if reasons:
-            report.findings.append(no_derivative(reasons, self.order))
+            report.findings += self.at_meeting_values() or [no_derivative(reasons, self.order)]
             return report
         bad.order = self.order
         if bad.verdict not in ("range", "unstable"):
@@ -213,6 +218,17 @@ class Judgement(Causes):
         report.findings.append(shown_by(bad, inside.findings))
         report.checked, report.max_ulp = inside.checked, inside.max_ulp
         return report
+
+    def by_limits(self) -> Report | None:
+        """The comparison with infinities as limits; None if there are none, or if it neither passes nor names an op."""
+        if not masked_by_infinities(self.program, self.got):
+            return None
+        with infinities_as_limits():
+            limit = self.compared()
+        if not limit.ok and not any(f.verdict == "rule" and f.op for f in limit.findings):
+            return None
+        limit.coverage["limits"] = 1
+        return limit
 
     def about_the_rest(self) -> Report:
         """The report on the sources whose derivative is implemented, and that the others are undecided."""
@@ -235,8 +251,17 @@ class Judgement(Causes):
 
         _, said = climb(self.program, self.order, attempt, precisions, otherwise=self.without_slope)
         if said is not None:
-            report.findings.append(said)
+            degenerate = said.verdict == "domain" and self.last is not None and self.order == 1
+            report.findings += (self.at_meeting_values() if degenerate else []) or [said]
         return report
+
+    def at_meeting_values(self) -> list[Finding]:
+        """The findings for ops whose rules are wrong, if outputs of another op have no derivative."""
+        reasons, oracle = self.degenerate_along()
+        if not reasons or len(oracle.env) < len(self.program.nodes):
+            return []
+        with precision(TIES), ties_assumed():
+            return self.wrong_beside(oracle)
 
     def at(self, report: Report, degenerate: list[str]) -> None:
         """The whole check at the precision in force; raises ArithmeticError if the precision does not decide."""
@@ -245,8 +270,10 @@ class Judgement(Causes):
         oracle.shared = self.shared
         oracle.evaluate_once()
         exact, failures = self.certified(oracle, report)
-        if degenerate and (failures or self.depends_on_bases(oracle)):
-            report.findings = [no_derivative(degenerate, order)]
+        if any(f.mark is not None for f in failures):
+            oracle, exact, failures = self.with_broken_ties(report, oracle, exact, failures)
+        if degenerate and ((failures and order > 1) or self.depends_on_bases(oracle)):
+            report.findings = self.wrong_beside(oracle) or [no_derivative(degenerate, order)]
             return
         if failures:
             report.findings = self.blamed(oracle, failures)
@@ -257,7 +284,9 @@ class Judgement(Causes):
         got = self.got
         if met:
             sides = Sides(program, self.oracle, self.beside)
-            met, exact, got = as_a_whole(sides, exact, got, met, order, claimed=self.claimed)
+            near = [e if e is None or not oracle.broken else _blurred(objects(e)) for e in exact]
+            met, near, got = as_a_whole(sides, near, got, met, order, claimed=self.claimed)
+            exact = near if self.claimed or not oracle.broken else exact
         local = self.local(oracle.env) if self.locally else ()
         compared = Comparison(order, self)
         compared.numbers([None if s in self.left_out else e for s, e in enumerate(exact)], got)
@@ -277,6 +306,22 @@ class Judgement(Causes):
             findings.append(f)
         report.findings = findings
 
+    def with_broken_ties(
+        self, report: Report, oracle: Oracle, exact: list[Any], failures: list[Failure]
+    ) -> tuple[Oracle, list[Any], list[Failure]]:
+        """What certifies the inner gradients if ties are broken as rounding broke them; the given if nothing does."""
+        again = self.oracle()
+        again.broken = True
+        try:
+            again.evaluate()
+            made, left = self.certified(again, report)
+        except ArithmeticError:
+            return oracle, exact, failures
+        if any(f.error > _TRACE for f in left):
+            return oracle, exact, failures
+        self.last = again
+        return again, made, []
+
     def without_slope(self) -> Finding | None:
         """The finding for an op without a finite derivative at its exact inputs; None if exact values are unknown."""
         oracle = self.last
@@ -289,11 +334,25 @@ class Judgement(Causes):
                 return Finding("domain", order=self.order, at=node, reason=words)
         return None
 
-    def degenerate_along(self) -> list[str]:
+    def degenerate_along(self) -> tuple[list[str], Oracle]:
         """Why outputs of ops along the way are not differentiable, up to the first value that cannot be followed."""
+        oracle = self.oracle()
         with precision(TIES), ties_assumed(), degenerate_noted() as reasons, contextlib.suppress(ArithmeticError):
-            self.oracle().evaluate()
-        return list(reasons)
+            oracle.evaluate()
+        return list(reasons), oracle
+
+    def wrong_beside(self, oracle: Oracle) -> list[Finding]:
+        """The findings for ops whose rules are wrong, at a point without a derivative."""
+        if self.order > 1:
+            return []
+        failures = faulty_beside(oracle)
+        reason = "the rule of {} is not the derivative of its mirror (relative error {:.3g} along a random direction)"
+        found = [
+            Finding("rule", order=1, at=f.node, reason=reason.format(f.node.name, f.error))
+            for f in failures
+            if f.node is not None
+        ]
+        return found + [f for f in self.local(oracle.env) if self.locally and not f.ok]
 
     def depends_on_bases(self, oracle: Oracle) -> bool:
         """True if another choice of the vectors of equal eigenvalues changes the derivative."""
@@ -315,6 +374,17 @@ def largest(arrays: list[Any]) -> float:
     with np.errstate(all="ignore"):
         sizes = [np.abs(to_float(objects(a))) for a in arrays if a is not None]
     return max([float(np.max(v, initial=0.0, where=np.isfinite(v))) for v in sizes], default=0.0)
+
+
+def _blurred(e: Any) -> Any:
+    """Enclosures that hold the exact numbers of a program whose ties were broken by traces."""
+    most = arb(
+        max([abs(v).upper() if isinstance(v, acb) else arb(v).abs_upper() for v in e.ravel().tolist()], default=0)
+    )
+    made = np.empty(e.shape, dtype=object)
+    for index in np.ndindex(*e.shape):
+        made[index] = e[index] + arb(0, (abs(e[index]) * arb(_TRACE) + most * arb(_TRACE) ** 1.5).upper())
+    return made
 
 
 def nodes_of(program: Program, cause: Cause) -> list[Node]:

@@ -15,6 +15,7 @@ from flint import arb
 from gtape.recording.trace import conversions_made
 from gtape.symbolic.balls import digits, objects
 from gtape.symbolic.program import Program
+from gtape.verify.causes.blame import lost_derivatives
 from gtape.verify.judging.connected import undecidable
 from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.recording import Recording
@@ -22,7 +23,7 @@ from gtape.verify.oracles.enclosures import directions, inner, is_complex, is_fl
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["Unrecorded", "unrecorded"]
+__all__ = ["Unrecorded", "named_by_rules", "unrecorded"]
 
 _MOST = 64  # elements that are evaluated one by one
 _NO_PATH = "the tape found no path to this source, but the exact derivative is not zero"
@@ -47,6 +48,8 @@ class Unrecorded(NamedTuple):
     def findings(self, order: int) -> list[Finding]:
         """The findings about gtape's own derivative, which is None in these rows."""
         if self.finding is not None:
+            if self.finding.reason.startswith(_NO_PATH):  # certain, but too many elements for their exact numbers
+                return [Finding("unconnected", order=order, reason=_NO_PATH)]
             return [self.finding]
         found = []
         for row in self.rows.values():
@@ -56,6 +59,20 @@ class Unrecorded(NamedTuple):
                         found.append(Finding("unconnected", order=order, element=(s, index), exact=digits(e),
                                              reason=_NO_PATH))  # fmt: skip
         return found
+
+
+def named_by_rules(recording: Recording, found: list[Finding]) -> list[Finding]:
+    """Findings of `Unrecorded`; where rules hide what they make from an outer tape, findings about these rules."""
+    lost = [f for f in found if f.verdict == "unconnected"]
+    culprits = lost_derivatives(recording.program()) if lost else []
+    if not culprits:
+        return found
+    first, reason = lost[0], "the gradient is a constant on the tape, but the function has this derivative"
+    about = [
+        Finding("rule", order=first.order, at=node, element=first.element, exact=first.exact, reason=f"{reason}: {why}")
+        for node, why in culprits
+    ]
+    return [*[f for f in found if f.verdict != "unconnected"], *about]
 
 
 def unrecorded(

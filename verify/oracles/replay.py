@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from flint import acb, arb
+from flint import acb, arb, ctx
 
 from gtape.base.deadline import tick
 from gtape.engine.rules import PartialOutputs
@@ -51,6 +51,11 @@ class Misshapen(Exception):
     def __init__(self, node: Node, reason: str) -> None:
         super().__init__(reason)
         self.node = node
+
+
+def _trace() -> arb:
+    """A factor far below rounding; times a rounding, it is more than the gap of an assumed tie."""
+    return arb(2) ** min(-100, 64 - ctx.prec // 3)
 
 
 class _Exact(Algebra):
@@ -104,6 +109,9 @@ class Replay:
         self.flips: list[Node] = []
         # Node -> the inputs that it reads in place of the exact ones, to follow the other branch of a kink.
         self.read: dict[int, list[Any]] = {}
+        # Whether ties are broken as rounding broke them: the backward ops of an inner gradient hold these decisions, so
+        # that the jets of its primal must follow them, too.
+        self.broken = False
         self.switched = False  # whether a cotangent of 0 met a partial that is not finite
         self._unfollowed: dict[Any, bool] = {}
         self._weights: dict[int, list[Any]] = {}
@@ -144,10 +152,30 @@ class Replay:
             elif (node.prim.kinks or node.prim.roles & {"conversion", "decision"}) and self._other_choice(node, env):
                 self.flips.append(node)
             return BALLS.lift(node.output)
-        value = self.program.step(BALLS, node, env)
+        value = None
+        if self.broken and node.kind == "op" and node.prim.kinks and node.index not in self.read:
+            value = self._broken(node, env)
+        if value is None:
+            value = self.program.step(BALLS, node, env)
         if is_step(node) and self._other_step(node, value):  # the recorded step counts, as for comparisons
             self.flips.append(node)
             return BALLS.lift(node.output)
+        return value
+
+    def _broken(self, node: Node, env: dict[int, Any]) -> Any:
+        """The value of an op with a kink at inputs that lie a trace towards the recorded ones."""
+        moved = []
+        for i in node.inputs:
+            recorded = self.program.nodes[i].output
+            if not is_floating(recorded) or is_complex(recorded) or isinstance(recorded, tuple):
+                moved.append(env[i])
+            else:
+                moved.append(objects(env[i] + (BALLS.lift(np.asarray(recorded)) - env[i]) * _trace()))
+        try:
+            value = node.apply(BALLS, moved)
+        except ArithmeticError:
+            return None
+        self.read[node.index] = moved
         return value
 
     @staticmethod

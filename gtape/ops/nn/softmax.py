@@ -144,6 +144,10 @@ def _center(x: Any, g: Any, *, axis: int) -> Any:
         # The value of g at the greatest p, whose share would cancel, is subtracted: a constant changes nothing.
         out = w - care.split(w, axis)[1] / care.ties
         out -= np.add.reduce(care.rest * out, axis=axis, keepdims=True) / care.total
+    if np.isnan(np.add.reduce(parts.total, axis=None)):
+        # Nothing arrives at an impossible state, whose elements are all -inf, so that its p = NaN adds nothing.
+        none = np.isnan(parts.total) & ~np.any(w, axis=axis, keepdims=True)
+        out = np.where(none, 0, out)
     return out.astype(g.dtype, order="C", copy=False)
 
 

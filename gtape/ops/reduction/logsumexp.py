@@ -9,7 +9,7 @@ import numpy as np
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.base.scalars import truth_of
-from gtape.declare.conventions import EXPONENTIALS, ITS_SLOPE_IS_SOFTMAX
+from gtape.declare.conventions import EXPONENTIALS, ITS_SLOPE_IS_SOFTMAX, Noted
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import stable
 from gtape.ops.reduction.common import AXIS_SAMPLES, KEPT_AXIS_SAMPLES
@@ -69,7 +69,7 @@ def _slope_rule(xp: Any, g: Any, y: Any, x: Any, *, axis: tuple[int, ...]) -> An
     if len(axis) == 1:
         # g - sum(g y) cancels where one y is nearly 1; softmax_center does not.
         (a,) = from_end(axis, len(shape_of(y)))
-        return y * xp.softmax_center(x, g, axis=a)
+        return xp.multiply_no_nan(y, xp.softmax_center(x, g, axis=a))
     return y * (g - xp.sum(g * y, axis=from_end(axis, len(shape_of(y))), keepdims=True))
 
 
@@ -95,7 +95,10 @@ _logsumexp = primitive(
     ),
     reads=((0,),), params=("axis", "keepdims"), batched=True, rounding=stable(2, 2, by=_terms, wide=True),
     samples=AXIS_SAMPLES,
-    conventions=ITS_SLOPE_IS_SOFTMAX,
+    conventions=(
+        ITS_SLOPE_IS_SOFTMAX,
+        Noted("one infinite term has the derivative 1, which exists; TensorFlow gives NaN"),
+    ),
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import Undecided, equal, mapped
+from gtape.symbolic.balls import Undecided, equal, mapped, tied
 from gtape.symbolic.complex_scalars import is_complex, over, real, widened
 from gtape.symbolic.jets import value_of
 from gtape.symbolic.mirrors.registry import array
@@ -22,6 +22,8 @@ def _whole(x: Any) -> int:
     if x.is_integer() and x.is_exact():
         return int(x.unique_fmpz())
     n = x.floor().unique_fmpz()
+    if n is None and tied(x, whole := (x.mid() + arb(1) / 2).floor()):
+        return int(whole.unique_fmpz())
     if n is None:
         raise Undecided("floor", x, x.floor())
     return int(n) + (1 if n < 0 and not equal(x, arb(n)) else 0)
