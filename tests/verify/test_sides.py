@@ -31,7 +31,59 @@ SMOOTH: dict[str, tuple[F, Any, Any]] = {
     "x times its own sign and abs": (lambda x: x * tf.sign(x) * tf.abs(x), ZERO, 2.0),
     "abs squared, far down": (lambda x: 1e-200 * tf.abs(x) ** 2, ZERO, 2e-200),
     "tied maximum of equal functions": (lambda x: tf.maximum(x * x, x**2), 1.5, 2.0),
+    "cube of abs": (lambda x: tf.abs(x) ** 3, ZERO, 0.0),
+    "abs to the fourth": (lambda x: tf.abs(x) ** 4, ZERO, 0.0),
+    "norm to the fourth": (lambda x: tf.norm(x) ** 4, ZEROS, np.zeros((2, 2))),
+    "hypot to the fourth": (lambda x: np.hypot(x[0], x[1]) ** 4, ZEROS, np.zeros((2, 2))),
+    "squared distance by abs": (lambda x: tf.abs(x[0] - x[1]) ** 2, PAIR, np.array([[2.0, -2.0], [-2.0, 2.0]])),
+    "squared distance by norm": (
+        lambda x: tf.norm(tf.stack([x[0] - x[1], x[0] - x[1]])) ** 2, PAIR, np.array([[4.0, -4.0], [-4.0, 4.0]]),
+    ),
+    "root of 1 and abs squared": (lambda x: tf.sqrt(1.0 + tf.abs(x) ** 2), ZERO, 1.0),
+    "sum of sorted numbers": (lambda x: tf.reduce_sum(tf.sort(x)), PAIR, np.zeros((2, 2))),
+    "sum of squares of sorted numbers": (lambda x: tf.reduce_sum(tf.sort(x) ** 2), PAIR, np.diag([2.0, 2.0])),
+    "product of sorted numbers": (lambda x: tf.sort(x)[0] * tf.sort(x)[1], PAIR, np.array([[0.0, 1.0], [1.0, 0.0]])),
+    "squares of the two greatest": (lambda x: tf.reduce_sum(tf.math.top_k(x, 2)[0] ** 2), PAIR, np.diag([2.0, 2.0])),
+    "identity of a clip and two hinges": (
+        lambda x: tf.clip_by_value(x, -1.0, 1.0) + tf.maximum(x, 1.0) - 1.0 + tf.minimum(x, -1.0) + 1.0, 0.5, 0.0,
+    ),
+    "logarithm of cosh of abs": (lambda x: tf.math.log(tf.cosh(tf.abs(x))), ZERO, 1.0),
+    "abs times abs": (lambda x: tf.abs(x) * tf.abs(x), ZERO, 2.0),
+    "abs times its tanh": (lambda x: tf.abs(x) * tf.tanh(tf.abs(x)), ZERO, 2.0),
+    "abs times its sine": (lambda x: tf.abs(x) * tf.sin(tf.abs(x)), ZERO, 2.0),
+    "norm times its sine": (lambda x: tf.norm(x) * tf.sin(tf.norm(x)), ZEROS, np.diag([2.0, 2.0])),
+    "exponentials of norm": (lambda x: tf.exp(tf.norm(x)) + tf.exp(-tf.norm(x)), ZEROS, np.diag([2.0, 2.0])),
+    "Bessel function of norm": (lambda x: tf.math.bessel_j0(tf.norm(x)), ZEROS, np.diag([-0.5, -0.5])),
+    "a rational function of norm": (lambda x: 1.0 / (1.0 + tf.norm(x) ** 2), ZEROS, np.diag([-2.0, -2.0])),
+    "a root of norm": (lambda x: (1.0 + tf.norm(x) ** 2) ** -0.5, ZEROS, np.diag([-1.0, -1.0])),
+    "log1p of norm squared": (lambda x: tf.math.log1p(tf.norm(x) ** 2), ZEROS, np.diag([2.0, 2.0])),
+    "logsumexp by hand at a tie": (
+        lambda x: tf.reduce_max(x) + tf.math.log(tf.reduce_sum(tf.exp(x - tf.reduce_max(x)))), PAIR,
+        np.array([[0.25, -0.25], [-0.25, 0.25]]),
+    ),
+    "softmax by hand at a tie": (
+        lambda x: tf.exp(x[0] - tf.reduce_max(x)) / tf.reduce_sum(tf.exp(x - tf.reduce_max(x))), PAIR, np.zeros((2, 2)),
+    ),
+    "variance of three as the square of std": (
+        lambda x: tf.math.reduce_std(x) ** 2, [1.0, 1.0, 1.0], 2 / 3 * (np.eye(3) - 1 / 3),
+    ),
+    "both branches alike": (lambda x: tf.where(x >= 0.0, x * x, x**2), ZERO, 2.0),
+    "branches alike to the fourth order": (lambda x: tf.where(x > 0.0, tf.sin(x), x - x**3 / 6.0), ZERO, 0.0),
+    "abs squared, far up": (lambda x: 1e200 * tf.abs(x) ** 2, ZERO, 2e200),
+    "abs squared, away from 0": (lambda x: tf.abs(x - 3.0) ** 2, 3.0, 2.0),
+    "two squared hinges": (lambda x: tf.nn.relu(x - 1.0) ** 2 + tf.nn.relu(1.0 - x) ** 2, 1.0, 2.0),
+    "middle of three equal numbers, squared": (lambda x: tf.sort(tf.stack([x, x, x]))[1] ** 2, 0.7, 2.0),
 }  # fmt: skip
+
+# Smooth through a kink of an op, where the conventions of the ops give a wrong first derivative: (function, point, the
+# first derivative).
+WRONG: dict[str, tuple[F, Any, Any]] = {
+    "difference of hinges": (lambda x: tf.nn.relu(x) - tf.nn.relu(-x), ZERO, 1.0),
+    "sum of greater and smaller": (lambda x: tf.maximum(x[0], x[1]) + tf.minimum(x[0], x[1]), PAIR, [1.0, 1.0]),
+    "product of greater and smaller": (lambda x: tf.maximum(x[0], x[1]) * tf.minimum(x[0], x[1]), PAIR, [1.0, 1.0]),
+    "greater and smaller than a constant": (lambda x: tf.maximum(x, 0.0) + tf.minimum(x, 0.0), ZERO, 1.0),
+    "root of the square": (lambda x: x + tf.abs(x) - tf.maximum(x, -x), ZERO, 1.0),
+}
 
 # A kink of the whole function: what the ops return lies between the one-sided derivatives.
 KINKED: dict[str, tuple[F, Any]] = {
@@ -69,9 +121,26 @@ def test_a_wrong_second_derivative_of_a_function_smooth_through_a_kink_does_not_
 
 
 @pytest.mark.parametrize("name", SMOOTH)
+def test_right_second_derivatives_of_functions_smooth_through_a_kink_pass(name: str) -> None:
+    f, at, hessian = SMOOTH[name]
+    assert judge(f, tf.constant(at, tf.float64), np.asarray(hessian), order=2).ok
+
+
+@pytest.mark.parametrize("name", SMOOTH)
 def test_first_derivatives_that_exist_and_are_right_pass(name: str) -> None:
     f, at, _ = SMOOTH[name]
     assert check(f, tf.constant(at, tf.float64)).ok
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_first_derivative_of_a_smooth_function_does_not_pass(name: str, order: int) -> None:
+    f, at, exact = WRONG[name]
+    x = tf.constant(at, tf.float64)
+    report = check(f, x, order=order)
+    assert not report.ok and report.verdict == "convention"
+    assert {float(found.exact) for found in report.findings if not found.ok and found.order == 1} <= {*np.ravel(exact)}
+    assert judge(f, x, np.asarray(exact)).ok
 
 
 @pytest.mark.parametrize("order", [1, 2])
