@@ -163,6 +163,20 @@ def test_text_is_transposed_reshaped_and_refused_as_in_tensorflow() -> None:
         tf.reduce_sum(tf.constant("a"))
 
 
+def test_random_draws_take_real_parameters() -> None:
+    z = tf.constant([[1j]], tf.complex64)
+    for call in (
+        lambda: tf.random.stateless_categorical(z, 3, [1, 2]),
+        lambda: tf.random.categorical(z, 3),
+        lambda: tf.random.poisson([2], z),
+        lambda: tf.random.gamma([2], z),
+        lambda: tf.random.stateless_binomial([1, 1], [1, 2], z, 0.5),
+        lambda: tf.random.stateless_poisson([1, 1], [1, 2], z),
+    ):
+        with pytest.raises((TypeError, ValueError, IAE)):
+            call()
+
+
 def test_a_tensor_is_not_made_by_its_class() -> None:
     with pytest.raises(TypeError, match=r"gtape\.constant"):
         tf.Tensor()
