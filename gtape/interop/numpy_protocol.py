@@ -16,6 +16,7 @@ import numpy as np
 from gtape import nest
 from gtape.base.diagnosis import diagnosis
 from gtape.base.escaping import plain
+from gtape.base.quiet import quietly
 from gtape.base.shown import shown
 from gtape.namespaces.catalogue import resolve
 from gtape.tensors.tensor import is_tensor
@@ -44,6 +45,17 @@ _VALUES_ONLY = frozenset({
 def _without_nan(op: str, x: Any, y: Any) -> Any:
     where, is_nan = resolve("where"), resolve("is_nan")
     return where(is_nan(x), y, where(is_nan(y), x, resolve(op)(x, y)))
+
+
+def _ldexp(x: Any, n: Any) -> Any:
+    power = np.asarray(n)
+    if power.dtype.kind == "c":
+        raise TypeError("np.ldexp takes whole numbers as powers of 2, not complex ones")
+    try:
+        with quietly():
+            return resolve("multiply")(x, np.exp2(power.astype(np.float64)))
+    except OverflowError:
+        raise ValueError(f"np.ldexp: no float holds a power of 2 among {shown(n)}") from None
 
 
 def _trunc(x: Any) -> Any:
@@ -101,7 +113,7 @@ _MADE: dict[str, Callable[..., Any]] = {
     ),
     "divmod": lambda x, y: (resolve("floordiv")(x, y), resolve("floormod")(x, y)),
     "modf": lambda x: (resolve("subtract")(x, _trunc(x)), _trunc(x)),
-    "ldexp": lambda x, n: resolve("multiply")(x, np.exp2(np.asarray(n).astype(np.float64))),
+    "ldexp": _ldexp,
     "vecdot": lambda x, y: resolve("reduce_sum")(resolve("multiply")(resolve("conj")(x), y), axis=-1),
     "matvec": lambda a, b: resolve("matvec")(a, b),
 }  # fmt: skip

@@ -167,7 +167,7 @@ class PublicTensor(Operators):
         if self._record is not None:
             self._leaves()
         value = self._value
-        if isinstance(value, complex) and what is not complex:  # NumPy would warn, and cut the imaginary part off
+        if self._layout.complex and what is not complex:  # NumPy would warn, and cut the imaginary part off
             raise TypeError(f"a complex tensor cannot be converted to {name}; take gtape.math.real or imag first")
         try:
             return what(value)
