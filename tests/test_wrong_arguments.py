@@ -163,6 +163,20 @@ def test_text_is_transposed_reshaped_and_refused_as_in_tensorflow() -> None:
         tf.reduce_sum(tf.constant("a"))
 
 
+def test_random_draws_take_real_parameters() -> None:
+    z = tf.constant([[1j]], tf.complex64)
+    for call in (
+        lambda: tf.random.stateless_categorical(z, 3, [1, 2]),
+        lambda: tf.random.categorical(z, 3),
+        lambda: tf.random.poisson([2], z),
+        lambda: tf.random.gamma([2], z),
+        lambda: tf.random.stateless_binomial([1, 1], [1, 2], z, 0.5),
+        lambda: tf.random.stateless_poisson([1, 1], [1, 2], z),
+    ):
+        with pytest.raises((TypeError, ValueError, IAE)):
+            call()
+
+
 def test_a_tensor_is_not_made_by_its_class() -> None:
     with pytest.raises(TypeError, match=r"gtape\.constant"):
         tf.Tensor()
@@ -176,8 +190,21 @@ def test_an_axis_beyond_a_shape_is_an_index_error_as_of_tuples() -> None:
 
 
 def test_complex_tensors_do_not_become_real_numbers_silently() -> None:
-    with pytest.raises(TypeError, match="complex"):
-        float(tf.constant(1j))
+    v, z = tf.constant([1.0, 2.0]), tf.constant(1j, tf.complex64)
+    for call in (
+        lambda: float(tf.constant(1j)),
+        lambda: float(z),
+        lambda: int(z),
+        lambda: tf.debugging.assert_near(v, v, rtol=z),
+        lambda: tf.while_loop(lambda i: i < 3.0, lambda i: i + 1.0, [0.0], maximum_iterations=z),
+        lambda: tf.pad(v, [[1, 1]], constant_values=z),
+        lambda: np.ldexp(v, 1j),
+    ):
+        with pytest.raises(TypeError, match="complex"):
+            call()
+    with pytest.raises(IAE, match="real"):
+        tf.histogram_fixed_width([1.0], tf.constant([0.0, 1j]))
+    assert complex(z) == 1j
 
 
 # ---------------------------------------------------------------------------------------------- the mechanism

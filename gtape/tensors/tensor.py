@@ -169,7 +169,7 @@ class PublicTensor(Operators):
                 f"only a scalar tensor can be converted to {name}; this one has shape {self._layout.tensor_shape}"
             )
         value = self._value
-        if isinstance(value, complex) and what is not complex:  # NumPy would warn, and cut the imaginary part off
+        if self._layout.complex and what is not complex:  # NumPy would warn, and cut the imaginary part off
             raise TypeError(f"a complex tensor cannot be converted to {name}; take gtape.math.real or imag first")
         try:
             made = what(value)

@@ -159,6 +159,9 @@ def test_numbers_beyond_a_dtype_become_infinite_silently() -> None:
     assert tf.one_hot([0], 1, wide[0], tf.zeros([], tf.float64), dtype=tf.float32).numpy().tolist() == [[np.inf]]
     assert tf.sequence_mask(tf.constant([np.nan, 2.0]), 3).numpy()[1].tolist() == [True, True, False]
     assert tf.random.poisson([], 1e6, dtype=tf.float16).numpy() == np.inf
+    assert np.ldexp(tf.constant([1.0]), 2**31).numpy().tolist() == [np.inf]
+    tf.debugging.assert_near(tf.constant([1.0]), [2.0], rtol=tf.constant(1e300, tf.float64))
+    assert np.isfinite(tf.linalg.lstsq(tf.eye(2), tf.ones([2, 1]), l2_regularizer=1e70).numpy()).all()
     x = tf.Variable([1.0])
     with tf.GradientTape() as tape:
         y = 2.0 * x

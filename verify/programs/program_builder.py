@@ -78,6 +78,8 @@ class Builder:
 
     def tame(self, name: str) -> str:
         """The result, scaled back if too large."""
+        if not np.isfinite(self.array(name)).all():
+            name = self.step(f"tf.where(tf.math.is_finite({name}), {name}, 0.5)", keep=False)
         size = float(np.max(np.abs(self.array(name)), initial=0.0))
         if size <= _REACH:
             return name

@@ -236,7 +236,7 @@ def assert_near(
     a = eps if atol is None else float(as_operand(atol))
 
     def near(left: Any, right: Any) -> Any:
-        with np.errstate(invalid="ignore"):
+        with np.errstate(all="ignore"):
             return np.abs(left - right) <= a + r * np.abs(right)
 
     _comparison("assert_near", f"~= (rtol={r:g}, atol={a:g})", near, x, y, message, summarize)

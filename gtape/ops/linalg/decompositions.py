@@ -9,6 +9,7 @@ import numpy as np
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.half_precision import spacing_at_one
+from gtape.base.quiet import quietly
 from gtape.declare.conventions import EQUAL_EIGENVALUES, FACTORS, NOT_SMOOTH
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import REGISTRY, implicit, primitive
@@ -281,7 +282,8 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
         return matmul_op(pinv(a, rcond=max(m, n) * spacing_at_one(a._layout.dtype)), b)
     if weight > 0:  # more rows of the matrix have the same effect
         dtype = a._layout.dtype
-        root = np.broadcast_to(np.sqrt(weight) * np.eye(n), (*a._layout.shape[:-2], n, n)).astype(dtype)
+        with quietly():  # the weight may be beyond the dtype
+            root = np.broadcast_to(np.sqrt(weight) * np.eye(n), (*a._layout.shape[:-2], n, n)).astype(dtype)
         a = concat([a, convert_to_tensor(np.ascontiguousarray(root))], axis=-2)
         b = concat([b, convert_to_tensor(np.zeros((*sb[:-2], n, sb[-1]), dtype))], axis=-2)
     try:

@@ -191,6 +191,8 @@ def _range(values: Any, value_range: Any, nbins: Any) -> tuple[Any, Any, Any, in
     n = scalar_int(nbins)
     if not 1 <= n < 2**31:  # an int32 in TensorFlow
         raise InvalidArgumentError(f"nbins should be a positive number below 2**31, got {n}")
+    if ends._layout.dtype.kind not in "biufV":
+        raise InvalidArgumentError(f"value_range must be real numbers, not {ends.dtype.name}")
     if ends._layout.shape != (2,) or not ends._value[0] < ends._value[1]:
         raise InvalidArgumentError(
             f"value_range should satisfy value_range[0] < value_range[1], got {np.asarray(ends._value).tolist()}"

@@ -125,6 +125,8 @@ def categorical_from(rng: np.random.Generator, logits: Any, num_samples: Any, dt
     t = convert_to_tensor(logits)
     if len(t._layout.shape) != 2:
         raise InvalidArgumentError(f"{op}: logits should be a matrix, got shape {t.shape}")
+    if t._layout.dtype.kind not in "biufV":
+        raise InvalidArgumentError(f"{op}: logits should be real numbers, not {t.dtype.name}")
     n = only_int(num_samples, f"{op}: num_samples")
     if n < 0:
         raise InvalidArgumentError(f"{op}: num_samples should be a nonnegative scalar, got {n}")

@@ -101,6 +101,8 @@ def pad(
             number = b""  # as in TensorFlow, because the default 0 is no text
         if t._layout.dtype.kind in "iub" and isinstance(number, float):
             raise TypeError(f"cannot pad a tensor of {t.dtype.name} with {shown(number)}: use gtape.cast first")
+        if isinstance(number, complex) and t._layout.dtype.kind != "c":
+            raise TypeError(f"cannot pad a tensor of {t.dtype.name} with the complex number {number}")
         return _pad(t, paddings=pairs, value=_plain(number))
     if kind not in ("REFLECT", "SYMMETRIC"):
         raise ValueError(
