@@ -219,6 +219,7 @@ class Rows:
         plain = self._plain.row(seeds)
         if plain is not None:
             judged.findings += self._apart(seeds, plain, got)
+            judged.coverage["plain"] = 1
         for row in rows_apart(program) if new and locally and judged.ok else ():
             judged.findings += self._apart(*row)
             if not judged.ok:
