@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _OPTIONS = ("gtape_verify", "gtape_fail_on", "gtape_order", "gtape_budget", "gtape_report")
 _MARKER = (
-    "gtape(off=False, declared=None, order=None): check the gradients of this test; off: check none; declared: why they "
-    "are meant to differ from the exact ones; order: the highest order to check"
+    "gtape(off=False, declared=None, order=None): check the gradients of this test; off: check none; declared: why "
+    "they are meant to differ from the exact ones; order: the highest order to check"
 )
 
 
@@ -31,8 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )  # fmt: skip
     group.addoption(
         "--gtape-fail-on", metavar="VERDICTS",
-        help="the verdicts that fail a test, such as rule,unstable; by default all that are not harmless, undecided ones "
-        "excepted",
+        help="the verdicts that fail a test, such as rule,unstable; by default all that are not harmless, undecided "
+        "ones excepted",
     )  # fmt: skip
     group.addoption("--gtape-order", type=int, metavar="K", help="the highest order that is checked (default: all)")
     group.addoption("--gtape-budget", type=float, metavar="SECONDS", help="the time for each check (default: no limit)")

@@ -71,9 +71,13 @@ class Checks:
         self.totals = Totals()
         self.unwritten: str | None = None
         self.report: str | None = None
+        given = config.getoption("gtape_verify")
         try:
-            given = config.getoption("gtape_verify")
             self.mode: Mode | None = None if given is None else Options.from_text(given)
+        except ValueError as e:
+            hint = "put a file before --gtape-verify, or write --gtape-verify=1 behind which a file may follow"
+            raise pytest.UsageError(f"--gtape-verify: {e}; {hint}") from None
+        try:
             words = config.getoption("gtape_fail_on")
             changes = {
                 "fail_on": None if words is None else [w.strip() for w in words.split(",") if w.strip()],
@@ -83,8 +87,7 @@ class Checks:
             self.changes = {name: value for name, value in changes.items() if value is not None}
             Options(**self.changes)
         except (TypeError, ValueError) as e:
-            hint = "; put --gtape-verify behind the files, or write --gtape-verify=strict" if given else ""
-            raise pytest.UsageError(f"--gtape-...: {e}{hint}") from None
+            raise pytest.UsageError(f"gtape's options: {e}") from None
         path = config.getoption("gtape_report")
         if path is not None and not hasattr(config, "workerinput"):
             self.report = os.path.join(config.invocation_params.dir, path) if path else path

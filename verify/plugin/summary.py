@@ -68,10 +68,8 @@ class Totals:
             return []
         total = self.as_dict()
         checked = sum(bool(d["gradients"]) for d in self.tests.values())
-        made = [
-            f"{_many(total['gradients'], 'gradient')} checked in {_many(checked, 'test')}, {_many(total['numbers'], 'number')}, "
-            f"{total['seconds']:.1f} s"
-        ]
+        gradients, numbers = _many(total["gradients"], "gradient"), _many(total["numbers"], "number")
+        made = [f"{gradients} checked in {_many(checked, 'test')}, {numbers}, {total['seconds']:.1f} s"]
         told = [f"{v} {total['verdicts'][v]:,}" for v in _COUNTED if v in total["verdicts"]]
         if told:
             made.append(f"gradients by verdict: {', '.join(told)}")
