@@ -217,7 +217,7 @@ def made(
             raise ArithmeticError(f"{plain(short)} at {_shown(point)}: {e}") from None
         except (TypeError, ValueError, errors.OpError) as e:
             raise Usage(f"{plain(short)} at {_shown(point)}: {e}") from None
-    rows = []
+    rows: list[Row] = []
     for order, point in itertools.product(orders, points):
         progress(len(rows), len(orders) * len(points), short)
         try:
@@ -254,6 +254,7 @@ def _row(function: Any, point: tuple[float, ...], argument: int, order: int, dty
         return function(*inputs[:argument], x, *inputs[argument + 1 :])
 
     def number(digits: int) -> ExactNumber:
+        found: Any
         if order:
             found = exact(of_one, inputs[argument], order=order, digits=digits)
         else:  # the value is the derivative of a multiple by the factor
@@ -269,13 +270,18 @@ def _row(function: Any, point: tuple[float, ...], argument: int, order: int, dty
         closest = number(digits).nearest(dtype)
     if closest is None:
         raise ArithmeticError(f"the nearest {dtype.name} stays undecided with {_HIGHER[-1]} digits")
-    return Row(order, point, closest, str(first), _upward(first.radius))
+    return Row(order, point, closest, str(first), _bound(first))
 
 
-def _upward(radius: float) -> str:
-    """A bound in four digits, rounded up."""
-    text = f"{radius:.3e}"
-    return text if float(text) >= radius else f"{radius * 1.001:.3e}"
+def _bound(number: ExactNumber) -> str:
+    """A bound on the error of the digits, as text, because it may lie beyond the floats."""
+    r = number.radius
+    if math.isfinite(r):
+        text = f"{r:.3e}"
+        return text if float(text) >= r else f"{r * 1.001:.3e}"
+    # The digits are right to the last one, give or take one.
+    mantissa, _, exponent = number.partition("e")
+    return f"{abs(float(mantissa)) * 1.1:.3f}e{int(exponent) + 1 - _DIGITS:+d}"
 
 
 # ------------------------------------------------------------------------------------------ formats
@@ -331,12 +337,12 @@ def _c(table: Table) -> str:
         f"    {kind} point[{len(table.rows[0].point)}];",
         f"    {kind} derivative;    /* the nearest {kind} */",
         "    const char *exact;    /* 40 digits */",
-        "    double radius;        /* bounds the error of the digits */",
+        "    const char *radius;   /* bounds the error of the digits */",
         f"}} {name}[] = {{",
     ]
     for r in table.rows:
         point = ", ".join(map(literal, r.point))
-        lines.append(f'    {{{r.order}, {{{point}}}, {literal(r.derivative)}, "{r.exact}", {r.radius}}},')
+        lines.append(f'    {{{r.order}, {{{point}}}, {literal(r.derivative)}, "{r.exact}", "{r.radius}"}},')
     return "\n".join([*lines, "};", "", "#endif", ""])
 
 
@@ -354,7 +360,7 @@ def _python(table: Table) -> str:
     ]
     for r in table.rows:
         point = ", ".join(map(literal, r.point))
-        lines.append(f'    ({r.order}, ({point},), {literal(r.derivative)}, "{r.exact}", {r.radius}),')
+        lines.append(f'    ({r.order}, ({point},), {literal(r.derivative)}, "{r.exact}", "{r.radius}"),')
     return "\n".join([*lines, "]", ""])
 
 

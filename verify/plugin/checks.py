@@ -135,9 +135,9 @@ class Checks:
         mode = self._mode_of(item)
         with self.heard(item):
             if mode is None:
-                return (yield)  # type: ignore[no-any-return]
+                return (yield)
             with verifying(mode):
-                return (yield)  # type: ignore[no-any-return]
+                return (yield)
 
     @contextmanager
     def heard(self, item: pytest.Item) -> Iterator[None]:
@@ -177,7 +177,8 @@ class Checks:
 
     def command(self, nodeid: str) -> str:
         """The command that runs one test again, with the options of this run."""
-        words = ["python", "-m", "pytest", self.config.cwd_relative_nodeid(nodeid)]
+        config: Any = self.config  # the type of names differs between versions of pytest
+        words: list[str] = ["python", "-m", "pytest", config.cwd_relative_nodeid(nodeid)]
         for name in _OPTIONS:
             value = self.config.getoption(f"gtape_{name}")
             if value is not None:

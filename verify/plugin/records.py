@@ -99,14 +99,15 @@ def finding_text(found: dict[str, Any]) -> str:
     >>> print(finding_text(record.as_dict()["findings"][0]))
     rule (order 1), source 0, element [], got 5.0, exact 6.000000000000000000000000000000000000000: ...
     """
-    head, *rest = found["text"].split("\n  witness")[0].split("\n")
+    text: str = found["text"]
+    head, *rest = text.split("\n  witness")[0].split("\n")
     named = ("got", "exact", "line", "instead")
     labels = (*named, "digits", "why")
     parts: list[str] = []
     for line in rest:
-        word, _, text = line.strip().partition(" ")
+        word, _, told = line.strip().partition(" ")
         if line[2:3] != " " and word in labels:
-            parts.append(f"{': ' if word == 'why' else ', '}{word + ' ' if word in named else ''}{text.strip()}")
+            parts.append(f"{': ' if word == 'why' else ', '}{word + ' ' if word in named else ''}{told.strip()}")
         else:
             parts.append(f" {line.strip()}")
     return head + "".join(parts)
