@@ -25,9 +25,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options."""
     group = parser.getgroup("gtape", "gtape: checks of derivatives")
     group.addoption(
-        "--gtape-verify", nargs="?", const="1", metavar="MODE",
-        help="compare every gradient with the exact derivative; MODE: strict, or options as in GTAPE_VERIFY, such as "
-        "--gtape-verify='digits=6;sample=0.1'",
+        "--gtape-verify", action="store_const", const="", help="compare every gradient with the exact derivative"
+    )  # fmt: skip
+    # An option of its own, because an option with an optional value would take a file behind it for the value.
+    group.addoption(
+        "--gtape-verify=strict", action="store_const", const="strict", dest="gtape_verify",
+        help="the same, and undecided gradients fail a test, too",
     )  # fmt: skip
     group.addoption(
         "--gtape-fail-on", metavar="VERDICTS",

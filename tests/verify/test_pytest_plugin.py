@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -198,12 +200,17 @@ def test_wrong():
     found = run(text, "--gtape-verify=strict", "--gtape-budget=1e-7")
     found.assert_outcomes(failed=2)
     found.stdout.fnmatch_lines(["gradients by verdict: undecided 2"])
-    found = run(text, "--gtape-verify=0")
+    found = run(text, "--gtape-verify", "test_it.py::test_second")  # a file behind the option is a file
+    found.assert_outcomes(passed=1)
+    found = run(text)
     found.assert_outcomes(passed=2)
     found.stdout.no_fnmatch_line("*gradients checked*")
 
 
-def test_a_sample_is_that_of_the_test_and_not_of_the_run(pytester: pytest.Pytester, run: Any) -> None:
+def test_a_sample_is_that_of_the_test_and_not_of_the_run(
+    pytester: pytest.Pytester, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GTAPE_VERIFY", "sample=0.3;seed=4")
     text = """
 @pytest.mark.parametrize("k", range(4))
 def test_many(k):
@@ -212,7 +219,7 @@ def test_many(k):
 """
     counts = []
     for chosen in ((), ("-k", "2 or 3")):
-        run(text, "--gtape-verify=sample=0.3;seed=4", "--gtape-report=report.json", *chosen).assert_outcomes(
+        run(text, "--gtape-verify", "--gtape-report=report.json", *chosen).assert_outcomes(
             passed=2 if chosen else 4, deselected=2 if chosen else 0
         )
         counts.append({t["nodeid"]: t["gradients"] for t in report(pytester)["tests"]})
@@ -255,7 +262,7 @@ def test_late(request):
 @pytest.mark.parametrize(
     ("text", "options", "says"),
     [
-        ("", ("--gtape-verify", "test_it.py"), "*--gtape-verify: 'test_it.py' is unknown*put a file before*"),
+        ("", ("--gtape-verify=perhaps",), "*argument --gtape-verify: ignored explicit argument 'perhaps'*"),
         ("", ("--gtape-verify", "--gtape-fail-on=wrong"), "*`fail_on` names verdicts among*"),
         ("", ("--gtape-order=0",), "*`order` is a whole number, at least 1, not 0*"),
         ("", ("--gtape-budget=-1",), "*`budget` is seconds, more than 0*"),
@@ -288,3 +295,26 @@ def test_full():
     found.stdout.fnmatch_lines(["*report.json cannot be written: the disk is full"])
     assert (pytester.path / "report.json").read_text() == "old"
     assert not list(pytester.path.glob("*.part"))
+
+
+def test_the_page_tells_what_pytest_prints(pytester: pytest.Pytester, run: Any) -> None:
+    page = (ROOT / "docs" / "how-to-pytest.md").read_text(encoding="utf-8")
+    files = re.findall(r"^<!-- file: (\S+) -->\n```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert [name for name, _ in files] == ["test_slopes.py", "test_functions.py"]
+    for name, text in files:
+        (pytester.path / name).write_text(text, encoding="utf-8")
+    ((command, told),) = re.findall(
+        r"^```bash\n(python .*?)\n```\n\n```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL
+    )
+    words = shlex.split(command)
+    assert words[:3] == ["python", "-m", "pytest"]
+    found = run("", *words[3:])
+    found.assert_outcomes(passed=2, failed=1)
+    assert _without_times(told) in _without_times(found.stdout.str().replace(str(pytester.path), "/home/me"))
+    run("", "test_slopes.py", "test_functions.py").assert_outcomes(passed=5)
+
+
+def _without_times(text: str) -> str:
+    """The text without seconds, and without the slowest checks, which differ between machines."""
+    text = re.sub(r"^slowest checks:\n(  .*\n)*", "", text, flags=re.MULTILINE)
+    return re.sub(r"\d+\.\d+ s$", "0.0 s", text, flags=re.MULTILINE)

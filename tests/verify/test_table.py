@@ -6,7 +6,9 @@ import csv
 import io
 import json
 import math
+import re
 import runpy
+import shlex
 import shutil
 import subprocess
 from fractions import Fraction
@@ -24,6 +26,7 @@ from gtape.verify.command import cli, table
 from gtape.verify.command.output import Usage
 from gtape.verify.verdicts.nearest import nearest
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to-check.md"
 POINTS = ("0.5", "-1.25", "3.1", "0x1p-20", "7")
 # Formulas of the derivatives, written without gtape: mpmath differentiates its own functions.
 REFERENCES: dict[str, Any] = {
@@ -216,3 +219,17 @@ def test_a_ball_that_is_too_wide_has_no_nearest_float() -> None:
     # Exactly between two floats, which 40 digits cannot tell, but the enclosure, a single number, can.
     x = 1.0 + 2.0**-26
     assert gtape.verify.exact(lambda x: x * x * x, x)[()].nearest() == float(3 * Fraction(x) ** 2)
+
+
+def test_the_page_tells_what_the_command_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = PAGE.read_text(encoding="utf-8")
+    commands = re.findall(r"^```bash\ngtape (table .*)\n```\n(?:\n```text\n((?:.*\n)*?)```)?", page, re.MULTILINE)
+    assert len(commands) == 2
+    for command, told in commands:
+        assert cli.main(shlex.split(command)) == 0
+        printed = capsys.readouterr().out
+        assert not told or printed == told
+    assert [p.name for p in tmp_path.iterdir()] == ["betainc.h"]

@@ -72,17 +72,14 @@ class Checks:
         self.unwritten: str | None = None
         self.report: str | None = None
         given = config.getoption("gtape_verify")
-        try:
-            self.mode: Mode | None = None if given is None else Options.from_text(given)
-        except ValueError as e:
-            hint = "put a file before --gtape-verify, or write --gtape-verify=1 behind which a file may follow"
-            raise pytest.UsageError(f"--gtape-verify: {e}; {hint}") from None
+        self.on = given is not None
         try:
             words = config.getoption("gtape_fail_on")
             changes = {
                 "fail_on": None if words is None else [w.strip() for w in words.split(",") if w.strip()],
                 "order": config.getoption("gtape_order"),
                 "budget": config.getoption("gtape_budget"),
+                "strict": True if given == "strict" else None,
             }
             self.changes = {name: value for name, value in changes.items() if value is not None}
             Options(**self.changes)
@@ -108,8 +105,7 @@ class Checks:
     def options_of(self, item: pytest.Item) -> Options:
         """The options of the checks of a test, whether its tapes are checked or not."""
         marked = _Marked(item)
-        mode = self.mode or verify_mode()
-        options = Options.of(mode) if mode else Options()
+        options = Options.of(verify_mode())  # the default ones if GTAPE_VERIFY is not set
         changes = dict(self.changes)
         if marked.order is not None:
             changes["order"] = marked.order
@@ -123,9 +119,9 @@ class Checks:
     def _mode_of(self, item: pytest.Item) -> Mode | None:
         """The mode of the tapes in a test; None if only GTAPE_VERIFY decides."""
         marked = _Marked(item)
-        if marked.off or self.mode is False:
+        if marked.off:
             return False
-        if not (marked.present or self.mode or (self.changes and verify_mode())):
+        if not (marked.present or self.on or (self.changes and verify_mode())):
             return None
         return self.options_of(item)
 
@@ -182,8 +178,7 @@ class Checks:
         for name in _OPTIONS:
             value = self.config.getoption(f"gtape_{name}")
             if value is not None:
-                bare = name == "verify" and value == "1"
-                words.append(f"--gtape-{name.replace('_', '-')}" + ("" if bare else f"={value}"))
+                words.append(f"--gtape-{name.replace('_', '-')}" + (f"={value}" if value != "" else ""))
         text = " ".join(map(shlex.quote, words))
         mode = os.environ.get("GTAPE_VERIFY")
         return text if not mode else f"GTAPE_VERIFY={shlex.quote(mode)} {text}"
@@ -208,12 +203,9 @@ class Checks:
 
     def pytest_report_header(self) -> str:
         """Say what is checked."""
-        if self.mode is False:
-            return "gtape: no gradient is checked"
-        mode = self.mode or verify_mode()
-        if not mode:
+        if not (self.on or verify_mode()):
             return "gtape: the gradients of marked tests are checked"
-        options = Options.of(mode)
+        options = Options.of(verify_mode())
         values = {name: getattr(options, name) for name in Options.__slots__}
         return f"gtape: every gradient is checked by {Options(**{**values, **self.changes})}"
 
