@@ -84,8 +84,10 @@ def points_of(texts: Sequence[str], dtype: Any) -> list[tuple[float, ...]]:
     Examples
     --------
     >>> import numpy as np
-    >>> points_of(["0x1p-1", "0:1:3", "2,3:4:2"], np.float64)
-    [(0.5,), (0.0,), (0.5,), (1.0,), (2.0, 3.0), (2.0, 4.0)]
+    >>> points_of(["0x1p-1", "0:1:3"], np.float64)
+    [(0.5,), (0.0,), (0.5,), (1.0,)]
+    >>> points_of(["2,3:4:2"], np.float64)
+    [(2.0, 3.0), (2.0, 4.0)]
     """
     found: list[tuple[float, ...]] = []
     for text in texts:

@@ -69,7 +69,7 @@ class ExactNumber(str):
         --------
         >>> import gtape
         >>> gtape.verify.exact(gtape.tanh, 1.0)[()].nearest().hex()
-        '0x1.ae0be2cf7c01fp-2'
+        '0x1.ae0dc0f990c45p-2'
         """
         if isinstance(self._ball, acb):
             raise TypeError("ExactNumber.nearest: a complex number has two floats; take those of its parts")

@@ -97,7 +97,7 @@ def finding_text(found: dict[str, Any]) -> str:
     >>> record = Record(tf.verify.Options())
     >>> record.add(tf.verify.judge(tf.square, [3.0], 5.0), 0.0)
     >>> print(finding_text(record.as_dict()["findings"][0]))
-    rule (order 1), source 0, element [], got 5.0, exact 6.000000000000000000000000000000000000000: ...
+    rule (order 1), source 0, element [], got 5.0, exact 6.000000000000000000000000000000000000000, ...
     """
     text: str = found["text"]
     head, *rest = text.split("\n  witness")[0].split("\n")
