@@ -26,7 +26,8 @@ class Package(BuildHookInterface):  # type: ignore[misc,type-arg]
             return
         self.folder = Path(tempfile.mkdtemp())
         build_data["force_include"].update({str(self.folder / path): path.as_posix() for path in write(self.folder)})
-        build_data["force_include"].update({str(root / f): home for f, home in self.config["folders"].items()})
+        for kind in ("folders", "modules"):
+            build_data["force_include"].update({str(root / f): home for f, home in self.config[kind].items()})
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove what `initialize` wrote."""

@@ -21,6 +21,7 @@ PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(en
 WHEEL = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
 # Where each folder of a checkout goes in an installation.
 FOLDERS = {"gtape": "gtape", **WHEEL["hooks"]["custom"]["folders"]}
+MODULES = WHEEL["hooks"]["custom"]["modules"]
 
 
 def _folder_of(package: str) -> Path:
@@ -55,6 +56,12 @@ def test_the_command_has_a_function() -> None:
     module, _, function = PYPROJECT["project"]["scripts"]["gtape"].partition(":")
     source = _folder_of(module.rpartition(".")[0]) / f"{module.rpartition('.')[2]}.py"
     assert re.search(rf"^def {function}\(", source.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_pytest_finds_the_plugin() -> None:
+    assert PYPROJECT["project"]["entry-points"]["pytest11"] == {"pytest_gtape": "pytest_gtape"}
+    source = (ROOT / "pytest_gtape.py").read_text(encoding="utf-8")
+    assert re.search(r"^def pytest_addoption\(", source, re.MULTILINE)
 
 
 @pytest.mark.parametrize("module", ["gtape.symbolic", "gtape.verify", "gtape.keras", "gtape.ops"])
@@ -103,6 +110,8 @@ def test_a_wheel_holds_the_folders_and_the_stubs(hook: Any) -> None:
     data: dict[str, Any] = {"force_include": {}}
     hook.initialize("standard", data)
     taken = {home: Path(source) for source, home in data["force_include"].items()}
+    assert set(MODULES) == {"pytest_gtape.py"}
+    assert all(taken.pop(home).is_file() for home in MODULES.values())
     assert {home for home in taken if not home.endswith(".pyi")} == {"gtape/symbolic", "gtape/verify"}
     assert all((path / "__init__.py").is_file() for home, path in taken.items() if not home.endswith(".pyi"))
     stubs = {home: path for home, path in taken.items() if home.endswith(".pyi")}
@@ -132,7 +141,7 @@ def test_git_tracks_no_stubs() -> None:
 # What lies at the top of a checkout; the source distribution takes all of it.
 TOP = {
     ".ci", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "docs",
-    "gtape", "pyproject.toml", "symbolic", "tests", "verify",
+    "gtape", "pyproject.toml", "pytest_gtape.py", "symbolic", "tests", "verify",
 }  # fmt: skip
 
 

@@ -1,1 +1,1 @@
-"""The command line ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``, and its output."""
+"""The command line ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``, ``table``, and its output."""

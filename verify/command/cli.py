@@ -1,4 +1,4 @@
-"""The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``.
+"""The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``, ``table``.
 
 Exit status: 0 fine, 1 findings, 2 wrong usage, 3 not completed (a worker process died, a job failed, or the output was
 lost), 129, 130, 143 interrupted by SIGHUP, SIGINT, SIGTERM, 141 if the reader ended before the output.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -143,6 +144,34 @@ def _parser() -> argparse.ArgumentParser:
 
     c = command("conventions", _conventions, "Show what ops return at kinks and where their domains end, as a page.")
     c.add_argument("page", nargs="?", metavar="FILE", help="write the page to FILE (docs/conventions.md)")
+
+    c = command("table", _table, "Compute exact derivatives of an op at points, for the tests of other projects.")
+    c.add_argument("op", metavar="OP", help="a function of numbers, such as tanh or tf.math.betainc")
+    c.add_argument(
+        "--points",
+        nargs="+",
+        required=True,
+        metavar="P",
+        help="numbers (0.5, 0x1p-1), start:stop:count, or files of these; commas between the arguments of one point",
+    )
+    c.add_argument(
+        "--order",
+        type=_whole(0, 8),
+        nargs="+",
+        default=[1],
+        metavar="K",
+        help="orders from 0, the value, to 8 (default: 1)",
+    )
+    c.add_argument(
+        "--argument", type=_whole(0, 99), default=0, metavar="I", help="differentiate by this argument (default: 0)"
+    )
+    c.add_argument("--dtype", choices=("float64", "float32"), default="float64", help="default: float64")
+    c.add_argument(
+        "--format",
+        choices=("csv", "json", "c", "python"),
+        help="default: by the end of FILE (.csv, .json, .h, .py), or csv",
+    )
+    c.add_argument("-o", "--output", metavar="FILE", help="write FILE, whole or not at all")
     return parser
 
 
@@ -224,7 +253,10 @@ def _guarded(argv: Sequence[str], interrupts: Interrupts) -> int:
 
 
 def _joined(argv: Sequence[str]) -> list[str]:
-    """The arguments with ``--points -1e30`` joined to one, because argparse reads -1e30 as an option."""
+    """The arguments changed so that argparse does not read the -1e30 of ``--points -1e30`` as an option."""
+    if "table" in argv[:1]:
+        # Its points are several, so a space keeps argparse from reading -1e30 or -1:1:5 as an option.
+        return [f" {text}" if re.match(r"-\.?\d", text) else text for text in argv]
     found: list[str] = []
     for text in argv:
         if found and found[-1] in ("--points", "--processes", "--jobs", "--seed") and text[:1] == "-" != text[1:2]:
@@ -458,6 +490,33 @@ def _conventions(options: argparse.Namespace, interrupts: Interrupts) -> int:
     if options.page:
         write_text(options.page, text)
         say(f"{plain(options.page)}: {len(reference.conventions())} kinks, {len(reference.ends())} ends")
+    elif options.json != "-":
+        say(text, end="")
+    return _FINE
+
+
+def _table(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.command import table
+
+    check_path(options.json)
+    check_path(options.output)
+    points = table.points_of(options.points, options.dtype)
+    orders = list(dict.fromkeys(options.order))
+    try:
+        with progress_bar(options) as progress:
+            found = table.made(
+                options.op, points, orders, argument=options.argument, dtype=options.dtype, progress=progress
+            )
+    except ArithmeticError as e:
+        tell(f"gtape table: {plain_lines(str(e))}; nothing was written")
+        return _FOUND
+    text = table.FORMATS[table.format_of(options.format, options.output)](found)
+    interrupts.reporting()
+    if options.json:
+        write_json(options.json, {"versions": versions(), **found.as_dict()})
+    if options.output:
+        write_text(options.output, text)
+        say(f"{plain(options.output)}: {len(found.rows):,} derivatives")
     elif options.json != "-":
         say(text, end="")
     return _FINE

@@ -22,6 +22,7 @@ from gtape.verify.judging.unrecorded import named_by_rules, unrecorded
 from gtape.verify.oracles.certificates import certify
 from gtape.verify.oracles.enclosures import turned
 from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.verdicts.nearest import nearest
 from gtape.verify.verdicts.verdict import Report
 
 __all__ = ["ExactNumber", "check", "exact"]
@@ -37,12 +38,42 @@ class ExactNumber(str):
     """
 
     radius: float
+    _ball: Any
 
     def __new__(cls, ball: Any, n: int) -> ExactNumber:
         made = super().__new__(cls, digits(ball, n))
         rounding = float(abs(ball)) * 10.0 ** (1 - n)
         made.radius = radius(ball).item() + rounding
+        made._ball = ball
         return made
+
+    def nearest(self, dtype: Any = np.float64) -> float | None:
+        """The float nearest to the true value, ties to even; None if the enclosure is too wide to tell.
+
+        Parameters
+        ----------
+        dtype : floating dtype
+            float64 by default.
+
+        Returns
+        -------
+        float or None
+            Infinite beyond the largest float of the dtype.
+
+        Raises
+        ------
+        TypeError
+            For a complex number.
+
+        Examples
+        --------
+        >>> import gtape
+        >>> gtape.verify.exact(gtape.tanh, 1.0)[()].nearest().hex()
+        '0x1.ae0dc0f990c45p-2'
+        """
+        if isinstance(self._ball, acb):
+            raise TypeError("ExactNumber.nearest: a complex number has two floats; take those of its parts")
+        return nearest(arb(self._ball), dtype)
 
 
 @diagnosed

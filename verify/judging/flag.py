@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -29,6 +30,7 @@ from gtape.verify.verdicts.verdict import Finding, Report
 
 __all__ = [
     "UndecidedWarning", "VerificationWarning", "check_batch_jacobian", "check_gradient", "check_jacobian", "check_jvp",
+    "conclude", "examined",
 ]  # fmt: skip
 
 
@@ -183,17 +185,50 @@ def _run(check: Callable[[Report], None], program: Program, options: Options) ->
     """
     if options.order is not None and depth_of(program) > options.order:
         return
-    report = Report()
     with off(), quietly():
-        try:
-            with within(options.budget):
-                check(report)
-        except OutOfTime:
-            reason = f"the check was not finished within its budget of {options.budget:g} s"
-            report.findings.append(Finding("undecided", order=order_of(program), reason=reason))
+        report, seconds = examined(check, options, order_of(program))
+    conclude(report, options, seconds)
+
+
+def examined(check: Callable[[Report], None], options: Options, order: int) -> tuple[Report, float]:
+    """The report of one check and the seconds that it took; a check beyond its budget is undecided.
+
+    Parameters
+    ----------
+    check : callable
+        Adds its results to a report.
+    options : Options
+    order : int
+        The order of the derivative, for the finding of a check beyond its budget.
+    """
+    report, begin = Report(), time.perf_counter()
+    try:
+        with within(options.budget):
+            check(report)
+    except OutOfTime:
+        reason = f"the check was not finished within its budget of {options.budget:g} s"
+        report.findings.append(Finding("undecided", order=order, reason=reason))
+    return report, time.perf_counter() - begin
+
+
+def conclude(report: Report, options: Options, seconds: float) -> None:
+    """Tell the collections of a report; raise for what fails by the options, and warn of what else is not right.
+
+    Parameters
+    ----------
+    report : Report
+    options : Options
+    seconds : float
+        The time that the check took.
+
+    Raises
+    ------
+    VerificationError
+        If a finding fails.
+    """
     if options.digits is not None:
         report.ask_for_digits(options.digits)
-    note(report)
+    note(report, seconds)
     report.raise_if_failed(strict=options.strict, fail_on=options.fail_on)
     for f in report.findings:
         if f.verdict == "undecided":

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
 from gtape.base.blocks import block
 from gtape.verify.verdicts.verdict import Report
 
-__all__ = ["collecting", "note", "uncollected"]
+__all__ = ["collecting", "listening", "note", "uncollected"]
 
 _open: ContextVar[tuple[Report, ...]] = ContextVar("gtape_collecting", default=())
+_serving: ContextVar[bool] = ContextVar("gtape_uncollected", default=False)
+_listeners: list[Callable[[Report, float], None]] = []
 
 
 @block
@@ -42,8 +44,46 @@ def collecting() -> Iterator[Report]:
         _open.set(before)
 
 
-def note(report: Report) -> None:
-    """Add the report of one check to every open collection; called before the check may raise."""
+@block
+def listening(heard: Callable[[Report, float], None]) -> Iterator[None]:
+    """Hand the report of each check inside the block to a function, checks of all threads included.
+
+    Parameters
+    ----------
+    heard : callable
+        Takes the report of one check and the seconds that the check took. It is called before the check may raise, in
+        the thread of the check, below the frames of the user.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> from gtape.verify.verdicts.collect import listening
+    >>> x = tf.Variable(3.0)
+    >>> with listening(lambda report, seconds: print(report.verdict, seconds > 0)), tf.verifying():
+    ...     with tf.GradientTape() as tape:
+    ...         y = x * x
+    ...     g = tape.gradient(y, x)
+    correct True
+    """
+    try:
+        _listeners.append(heard)
+        yield
+    finally:
+        _listeners.remove(heard)
+
+
+def note(report: Report, seconds: float) -> None:
+    """Add the report of one check to every open collection; called before the check may raise.
+
+    Parameters
+    ----------
+    report : Report
+    seconds : float
+        The time that the check took.
+    """
+    if not _serving.get():
+        for heard in _listeners:
+            heard(report, seconds)
     for whole in _open.get():
         whole.extend(report)
         whole.coverage["gradients"] += 1
@@ -52,9 +92,11 @@ def note(report: Report) -> None:
 @block
 def uncollected() -> Iterator[None]:
     """Keep the checks inside the block, which serve another check, out of all collections."""
-    before = _open.get()
+    before, serving = _open.get(), _serving.get()
     try:
         _open.set(())
+        _serving.set(True)
         yield
     finally:
         _open.set(before)
+        _serving.set(serving)

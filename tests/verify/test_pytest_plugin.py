@@ -1,0 +1,320 @@
+"""The plugin for pytest, in runs of pytest of their own: one process may import gtape only once."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+HELP = """
+import gtape as tf
+import pytest
+
+def grad(f, x):
+    x = tf.constant(x, tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    return tape.gradient(y, x)
+
+def unstable(x):
+    return tf.math.log(1.0 - tf.sigmoid(x))
+
+@tf.custom_gradient
+def turned(x):
+    return x * 1.0, lambda g: -g
+"""
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs pytest on a file of tests with the plugin, as an installation does."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.delenv("GTAPE_VERIFY", raising=False)
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+
+    def started(text: str, *options: str) -> pytest.RunResult:
+        pytester.makepyfile(helpers=HELP, test_it="from helpers import *\n" + text)
+        return pytester.runpytest_subprocess("-p", "pytest_gtape", "-p", "no:cacheprovider", *options)
+
+    return started
+
+
+def report(pytester: pytest.Pytester) -> Any:
+    return json.loads((pytester.path / "report.json").read_text())
+
+
+def test_an_unused_plugin_imports_nothing(pytester: pytest.Pytester, run: Any) -> None:
+    pytester.makepyfile(helpers="")
+    pytester.makepyfile(test_bare="import sys\ndef test(): assert not {'gtape', 'numpy', 'sympy'} & set(sys.modules)")
+    found = pytester.runpytest_subprocess("-p", "pytest_gtape", "test_bare.py", "--markers")
+    found.stdout.fnmatch_lines(["@pytest.mark.gtape(off=False, declared=None, order=None): *"])
+    found = pytester.runpytest_subprocess("-p", "pytest_gtape", "test_bare.py")
+    found.assert_outcomes(passed=1)
+    found.stdout.no_fnmatch_line("*gtape =*")
+
+
+SUITE = """
+import warnings
+warnings.simplefilter("error")
+
+def test_right():
+    for _ in range(3):
+        grad(tf.tanh, 0.5)
+
+def test_wrong():
+    grad(unstable, 40.0)
+
+@pytest.mark.gtape(off=True)
+def test_off():
+    grad(unstable, 40.0)
+
+@pytest.mark.gtape(declared="turned round on purpose")
+def test_declared():
+    grad(turned, 1.0)
+
+@pytest.mark.gtape(declared="no longer needed")
+def test_declared_in_vain():
+    grad(tf.sin, 1.0)
+
+@pytest.fixture
+def slope():
+    return grad(turned, 1.0)
+
+def test_in_a_fixture(slope):
+    pass
+
+def test_conditioning():
+    grad(lambda x: tf.sin(x * 1e8), 1.2345)
+
+def test_in_a_thread():
+    import threading
+    t = threading.Thread(target=lambda: grad(tf.sin, 0.5))
+    t.start()
+    t.join()
+"""
+
+
+@pytest.mark.parametrize("processes", [(), ("-n", "2")], ids=["one process", "xdist"])
+def test_a_whole_suite(pytester: pytest.Pytester, run: Any, processes: Any) -> None:
+    options = ("--gtape-verify", "--gtape-report=report.json", "--junitxml=junit.xml", "-W", "error", *processes)
+    found = run(SUITE, *options)
+    found.assert_outcomes(passed=6, failed=1, errors=1)
+    out = found.stdout.str()
+    found.stdout.fnmatch_lines([
+        "*= gtape =*",
+        "9 gradients checked in 7 tests, 9 numbers, *",
+        "gradients by verdict: rule 2, unstable 1, conditioning 1",
+        "worst ULP: inf in test_it.py::test_wrong",
+        "written: report.json",
+    ])  # fmt: skip
+    found.stdout.fnmatch_lines_random([
+        "slowest checks:",
+        "  *.* s  test_it.py::*, *helpers.py:9 in grad",
+        "test_it.py::test_declared: 1 finding declared (turned round on purpose)",
+        "test_it.py::test_declared_in_vain: declared, but nothing was found (no longer needed)",
+        "    reproduce: python -m pytest test_it.py::test_wrong --gtape-verify",
+        "    reproduce: python -m pytest test_it.py::test_in_a_fixture --gtape-verify",
+        "python -m pytest test_it.py::test_wrong --gtape-verify",
+    ])  # fmt: skip
+    assert "verify/judging" not in out and "gtape/tapes" not in out, "frames of gtape are hidden"
+
+    data = report(pytester)
+    assert (data["ok"], data["gradients"], data["numbers"], data["max_ulp"]) == (False, 9, 9, "inf")
+    assert data["verdicts"] == {"correct": 5, "unstable": 1, "rule": 2, "conditioning": 1}
+    assert data["exitstatus"] == 1 and data["versions"]["numpy"]
+    tests = {t["nodeid"].partition("::")[2]: t for t in data["tests"]}
+    assert "test_off" not in tests and tests["test_right"]["gradients"] == 3
+    (wrong,) = tests["test_wrong"]["findings"]
+    assert (wrong["verdict"], wrong["op"], wrong["fails"]) == ("unstable", "log", True)
+    assert "gtape.GradientTape(verify=True)" in wrong["witness"]
+    (declared,) = tests["test_declared"]["findings"]
+    assert (declared["verdict"], declared["fails"], declared["declared"]) == ("rule", False, True)
+
+    cases = ElementTree.parse(pytester.path / "junit.xml").iter("testcase")
+    said = {
+        c.get("name"): [p.get("value") for p in c.iter("property") if p.get("name") == "gtape_finding"] for c in cases
+    }
+    assert said["test_right"] == [] and said["test_off"] == []
+    assert said["test_wrong"][0].startswith("unstable (order 1), op log") and "log_sigmoid" in said["test_wrong"][0]
+    assert said["test_in_a_fixture"][0].startswith("rule")
+
+
+def test_a_marker_alone_checks_its_test(pytester: pytest.Pytester, run: Any) -> None:
+    found = run(
+        """
+@pytest.mark.gtape
+def test_marked():
+    grad(unstable, 40.0)
+
+def test_bare():
+    grad(unstable, 40.0)
+
+@pytest.mark.gtape(order=1)
+def test_order():
+    x = tf.Variable(40.0, dtype=tf.float64)
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            y = tf.tanh(x)
+        g = inner.gradient(y, x)
+    outer.gradient(g, x)
+""",
+        "-n", "1",
+    )  # fmt: skip
+    found.assert_outcomes(passed=2, failed=1)
+    found.stdout.fnmatch_lines(
+        ["2 gradients checked in 2 tests, *", "*reproduce: python -m pytest test_it.py::test_marked"]
+    )
+
+
+def test_options(run: Any) -> None:
+    text = """
+def test_second():
+    x = tf.Variable(0.5, dtype=tf.float64)
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            y = tf.tanh(x)
+        g = inner.gradient(y, x)
+    outer.gradient(g, x)
+
+def test_wrong():
+    grad(unstable, 40.0)
+"""
+    found = run(text, "--gtape-verify", "--gtape-order=1", "--gtape-fail-on=rule,domain")
+    found.assert_outcomes(passed=2, warnings=1)
+    found.stdout.fnmatch_lines(["gtape: every gradient is checked by Options(fail_on={'rule', 'domain'}, order=1)"])
+    found.stdout.fnmatch_lines(["2 gradients checked in 2 tests, *"])
+    found.stdout.fnmatch_lines([
+        "findings:", "  test_it.py::test_wrong",
+        "    reproduce: *test_wrong --gtape-verify --gtape-fail-on=rule,domain --gtape-order=1",
+    ])  # fmt: skip
+    found = run(text, "--gtape-verify=strict", "--gtape-budget=1e-7")
+    found.assert_outcomes(failed=2)
+    found.stdout.fnmatch_lines(["gradients by verdict: undecided 2"])
+    found = run(text, "--gtape-verify", "test_it.py::test_second")  # a file behind the option is a file
+    found.assert_outcomes(passed=1)
+    found = run(text)
+    found.assert_outcomes(passed=2)
+    found.stdout.no_fnmatch_line("*gradients checked*")
+
+
+def test_a_sample_is_that_of_the_test_and_not_of_the_run(
+    pytester: pytest.Pytester, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GTAPE_VERIFY", "sample=0.3;seed=4")
+    text = """
+@pytest.mark.parametrize("k", range(4))
+def test_many(k):
+    for _ in range(20):
+        grad(tf.sin, 0.5)
+"""
+    counts = []
+    for chosen in ((), ("-k", "2 or 3")):
+        run(text, "--gtape-verify", "--gtape-report=report.json", *chosen).assert_outcomes(
+            passed=2 if chosen else 4, deselected=2 if chosen else 0
+        )
+        counts.append({t["nodeid"]: t["gradients"] for t in report(pytester)["tests"]})
+    assert counts[1].items() <= counts[0].items()
+    assert 0 < sum(counts[0].values()) < 80
+
+
+def test_the_fixture(pytester: pytest.Pytester, run: Any) -> None:
+    text = """
+def test_right(gtape_check):
+    assert gtape_check(tf.tanh, 0.5, order=2).checked == 2
+    assert gtape_check(tf.tanh, 0.5).checked == 1
+    assert gtape_check.judge(tf.square, [3.0], 6.0).ok
+
+@pytest.mark.gtape(order=3)
+def test_order(gtape_check):
+    assert gtape_check(tf.tanh, 0.5).checked == 3
+
+def test_wrong(gtape_check):
+    gtape_check(unstable, 40.0)
+
+@pytest.mark.gtape(declared="another convention")
+def test_declared(gtape_check):
+    assert not gtape_check.judge(tf.square, [3.0], 5.0).ok
+
+def test_late(request):
+    assert request.getfixturevalue("gtape_check")(tf.tanh, 0.5).ok
+"""
+    found = run(text, "--gtape-report=report.json", "-W", "error")
+    found.assert_outcomes(passed=4, failed=1)
+    out = found.stdout.str()
+    assert "fixture.py" not in out and "gtape_check(unstable, 40.0)" in out
+    tests = {t["nodeid"].partition("::")[2]: t for t in report(pytester)["tests"]}
+    assert {name: t["gradients"] for name, t in tests.items()} == {
+        "test_right": 3, "test_order": 1, "test_wrong": 1, "test_declared": 1, "test_late": 1,
+    }  # fmt: skip
+    assert tests["test_right"]["slowest"][0]["line"].endswith("in test_right")
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "says"),
+    [
+        ("", ("--gtape-verify=perhaps",), "*argument --gtape-verify: ignored explicit argument 'perhaps'*"),
+        ("", ("--gtape-verify", "--gtape-fail-on=wrong"), "*`fail_on` names verdicts among*"),
+        ("", ("--gtape-order=0",), "*`order` is a whole number, at least 1, not 0*"),
+        ("", ("--gtape-budget=-1",), "*`budget` is seconds, more than 0*"),
+        ("", ("--gtape-report=no/such/folder.json",), "*--gtape-report=no/such/folder.json cannot be written*"),
+        ("@pytest.mark.gtape(of=True)\ndef test(): pass", (), "*test_it.py::test: the marker gtape takes off=*not of"),
+        ("@pytest.mark.gtape(declared='')\ndef test(): pass", (), "*takes the reason as text*"),
+        ("@pytest.mark.gtape(order=0)\ndef test(): pass", (), "*`order` is a whole number*"),
+    ],
+)
+def test_wrong_usage_ends_the_run_and_says_why(run: Any, text: str, options: Any, says: str) -> None:
+    found = run(text, *options)
+    assert found.ret == pytest.ExitCode.USAGE_ERROR
+    found.stderr.fnmatch_lines([says])
+
+
+def test_a_report_is_written_whole_or_not_at_all(pytester: pytest.Pytester, run: Any) -> None:
+    (pytester.path / "report.json").write_text("old")
+    text = """
+def test_full():
+    grad(tf.sin, 0.5)
+    import errno, os
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, "the disk is full")
+
+    os.fsync = full
+"""
+    found = run(text, "--gtape-verify", "--gtape-report=report.json")
+    assert found.ret == pytest.ExitCode.USAGE_ERROR
+    found.stdout.fnmatch_lines(["*report.json cannot be written: the disk is full"])
+    assert (pytester.path / "report.json").read_text() == "old"
+    assert not list(pytester.path.glob("*.part"))
+
+
+def test_the_page_tells_what_pytest_prints(pytester: pytest.Pytester, run: Any) -> None:
+    page = (ROOT / "docs" / "how-to-pytest.md").read_text(encoding="utf-8")
+    files = re.findall(r"^<!-- file: (\S+) -->\n```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert [name for name, _ in files] == ["test_slopes.py", "test_functions.py"]
+    for name, text in files:
+        (pytester.path / name).write_text(text, encoding="utf-8")
+    ((command, told),) = re.findall(
+        r"^```bash\n(python .*?)\n```\n\n```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL
+    )
+    words = shlex.split(command)
+    assert words[:3] == ["python", "-m", "pytest"]
+    found = run("", *words[3:])
+    found.assert_outcomes(passed=2, failed=1)
+    assert _without_times(told) in _without_times(found.stdout.str().replace(str(pytester.path), "/home/me"))
+    run("", "test_slopes.py", "test_functions.py").assert_outcomes(passed=5)
+
+
+def _without_times(text: str) -> str:
+    """The text without seconds, and without the slowest checks, which differ between machines."""
+    text = re.sub(r"^slowest checks:\n(  .*\n)*", "", text, flags=re.MULTILINE)
+    return re.sub(r"\d+\.\d+ s$", "0.0 s", text, flags=re.MULTILINE)

@@ -1,0 +1,226 @@
+"""The hooks of pytest that check tests, carry the results to where they are shown, and say how to repeat a finding."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from gtape.base.escaping import plain
+from gtape.base.verification import Mode, Options, verify_mode, verifying
+from gtape.errors import VerificationError
+from gtape.verify.command.files import refusal
+from gtape.verify.command.output import Usage, versions, write_json
+from gtape.verify.plugin.records import Record, finding_text
+from gtape.verify.plugin.summary import Totals
+from gtape.verify.verdicts.collect import listening
+
+__all__ = ["Checks"]
+
+_RECORD = pytest.StashKey[Record]()
+_HEARD = pytest.StashKey[bool]()
+_OPTIONS = ("verify", "fail_on", "order", "budget")
+
+
+class _Marked:
+    """What the markers `gtape` of one test say; the closest marker decides."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        markers = list(item.iter_markers("gtape"))
+        given: dict[str, Any] = {}
+        for marker in markers:
+            unknown = set(marker.kwargs) - {"off", "declared", "order"}
+            if marker.args or unknown:
+                raise pytest.UsageError(
+                    f"{item.nodeid}: the marker gtape takes off=, declared= and order=, not "
+                    f"{', '.join([*map(repr, marker.args), *sorted(unknown)])}"
+                )
+            given = {**marker.kwargs, **given}
+        self.present = bool(markers)
+        self.off, self.declared, self.order = given.get("off", False), given.get("declared"), given.get("order")
+        if not isinstance(self.off, bool):
+            raise pytest.UsageError(f"{item.nodeid}: the marker gtape takes off=True or False, not {self.off!r}")
+        if self.declared is not None and (not isinstance(self.declared, str) or not self.declared.strip()):
+            raise pytest.UsageError(f"{item.nodeid}: the marker gtape takes the reason as text: declared='clips'")
+        try:
+            Options(order=self.order)
+        except (TypeError, ValueError) as e:
+            raise pytest.UsageError(f"{item.nodeid}: the marker gtape: {e}") from None
+
+
+class Checks:
+    """The checks of one run of pytest.
+
+    Parameters
+    ----------
+    config : pytest.Config
+
+    Raises
+    ------
+    pytest.UsageError
+        For an option that is wrong, or a report that cannot be written.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.totals = Totals()
+        self.unwritten: str | None = None
+        self.report: str | None = None
+        given = config.getoption("gtape_verify")
+        self.on = given is not None
+        try:
+            words = config.getoption("gtape_fail_on")
+            changes = {
+                "fail_on": None if words is None else [w.strip() for w in words.split(",") if w.strip()],
+                "order": config.getoption("gtape_order"),
+                "budget": config.getoption("gtape_budget"),
+                "strict": True if given == "strict" else None,
+            }
+            self.changes = {name: value for name, value in changes.items() if value is not None}
+            Options(**self.changes)
+        except (TypeError, ValueError) as e:
+            raise pytest.UsageError(f"gtape's options: {e}") from None
+        path = config.getoption("gtape_report")
+        if path is not None and not hasattr(config, "workerinput"):
+            self.report = os.path.join(config.invocation_params.dir, path) if path else path
+            why = refusal(self.report)
+            if why is not None:
+                raise pytest.UsageError(f"--gtape-report={plain(path)} cannot be written: {why}")
+
+    # -- what is checked
+
+    def prepare(self, items: list[pytest.Item]) -> None:
+        """Read the markers of all tests, so that a wrong one ends the run; called when the tests are collected."""
+        for item in items:
+            if _Marked(item).declared is not None:
+                # Declared findings are in the summary.
+                name = "gtape.verify.judging.flag.VerificationWarning"
+                item.add_marker(pytest.mark.filterwarnings(f"ignore::{name}"), append=False)
+
+    def options_of(self, item: pytest.Item) -> Options:
+        """The options of the checks of a test, whether its tapes are checked or not."""
+        marked = _Marked(item)
+        options = Options.of(verify_mode())  # the default ones if GTAPE_VERIFY is not set
+        changes = dict(self.changes)
+        if marked.order is not None:
+            changes["order"] = marked.order
+        if marked.declared is not None:
+            changes |= {"fail_on": (), "strict": False}
+        if options.sample < 1.0:
+            # A seed for each test, because then the sample depends neither on other tests nor on their order.
+            changes["seed"] = _seed(options.seed, item.nodeid)
+        return Options(**{**{name: getattr(options, name) for name in Options.__slots__}, **changes})
+
+    def _mode_of(self, item: pytest.Item) -> Mode | None:
+        """The mode of the tapes in a test; None if only GTAPE_VERIFY decides."""
+        marked = _Marked(item)
+        if marked.off:
+            return False
+        if not (marked.present or self.on or (self.changes and verify_mode())):
+            return None
+        return self.options_of(item)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """Check the gradients of a test and of the fixtures that it sets up."""
+        mode = self._mode_of(item)
+        with self.heard(item):
+            if mode is None:
+                return (yield)
+            with verifying(mode):
+                return (yield)
+
+    @contextmanager
+    def heard(self, item: pytest.Item) -> Iterator[None]:
+        """Add the checks of a block to the record of a test, once for nested blocks."""
+        if item.stash.get(_HEARD, False):
+            yield
+            return
+        item.stash[_HEARD] = True
+        try:
+            with listening(lambda report, seconds: self._record(item).add(report, seconds)):
+                yield
+        finally:
+            item.stash[_HEARD] = False
+
+    def _record(self, item: pytest.Item) -> Record:
+        if _RECORD not in item.stash:
+            item.stash[_RECORD] = Record(self.options_of(item), _Marked(item).declared)
+        return item.stash[_RECORD]
+
+    # -- where the results go
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+        """Put the command that repeats a finding below a failure, and the record of a test on its last report."""
+        last = call.when == "teardown"
+        record = self._record(item) if last else None
+        if record is not None:
+            for found in record.findings.values():
+                item.user_properties.append(("gtape_finding", finding_text(found)))
+            del item.stash[_RECORD]  # plugins may run a test again
+        report: Any = yield
+        if call.excinfo is not None and call.excinfo.errisinstance(VerificationError):
+            report.sections.append(("gtape: to reproduce", self.command(item.nodeid)))
+        if record is not None and (record.gradients or record.declared):
+            report.gtape = record.as_dict()
+        return report  # type: ignore[no-any-return]
+
+    def command(self, nodeid: str) -> str:
+        """The command that runs one test again, with the options of this run."""
+        config: Any = self.config  # the type of names differs between versions of pytest
+        words: list[str] = ["python", "-m", "pytest", config.cwd_relative_nodeid(nodeid)]
+        for name in _OPTIONS:
+            value = self.config.getoption(f"gtape_{name}")
+            if value is not None:
+                words.append(f"--gtape-{name.replace('_', '-')}" + (f"={value}" if value != "" else ""))
+        text = " ".join(map(shlex.quote, words))
+        mode = os.environ.get("GTAPE_VERIFY")
+        return text if not mode else f"GTAPE_VERIFY={shlex.quote(mode)} {text}"
+
+    def add(self, nodeid: str, data: dict[str, Any]) -> None:
+        """Add the record of a test to the totals."""
+        self.totals.add(nodeid, data)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Write the report."""
+        if self.report is None:
+            return
+        data = {"versions": versions(), "exitstatus": int(exitstatus), **self.totals.as_dict()}
+        try:
+            write_json(self.report, data)
+        except Usage as e:
+            self.unwritten = str(e)
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+    # -- what is shown
+
+    def pytest_report_header(self) -> str:
+        """Say what is checked."""
+        if not (self.on or verify_mode()):
+            return "gtape: the gradients of marked tests are checked"
+        options = Options.of(verify_mode())
+        values = {name: getattr(options, name) for name in Options.__slots__}
+        return f"gtape: every gradient is checked by {Options(**{**values, **self.changes})}"
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Show what the checks found."""
+        lines = self.totals.lines(self.command)
+        if self.report is not None:
+            lines.append(
+                self.unwritten or f"written: {plain(os.path.relpath(self.report, self.config.invocation_params.dir))}"
+            )
+        if lines:
+            terminalreporter.section("gtape", sep="=")
+        for line in lines:
+            terminalreporter.write_line(line)
+
+
+def _seed(seed: int, nodeid: str) -> int:
+    return seed << 32 | zlib.crc32(nodeid.encode("utf-8", "backslashreplace"))
