@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gtape import nest
+from gtape.base import late
 from gtape.base.file_errors import translated
 from gtape.base.shown import shown
 
@@ -207,6 +208,7 @@ def print_v2(
     >>> tf.print("x =", [tf.constant([0.0, 0.6]), tf.constant(2.0)], output_stream=sys.stdout)
     x = [[0 0.6], 2]
     """
+    late.refuse_in_traced_calls("prints")
     for word, value in (("sep", sep), ("end", end)):
         if not isinstance(value, str):
             raise TypeError(f"print: `{word}` must be a string, not {shown(value)}")

@@ -82,6 +82,9 @@ def apply(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any
     for a in args:
         if a.__class__ is not Tensor:
             tensors = operands(*args)
+            for t in tensors:
+                if t.__class__ is not Tensor:
+                    return t.applied(prim, tensors, params)
             break
     if prim.kind == "elementwise":
         first = tensors[0]._layout.dtype

@@ -19,6 +19,8 @@ __all__ = ["dense", "diagonal_start"]
 
 def dense(d: Any) -> Any:
     """The cotangents whose diagonal is `d`, stacked along a new leading axis."""
+    if not isinstance(d, np.ndarray):  # a value of a traced call
+        return d.through(dense)
     n = d.size
     whole = np.zeros((n, *d.shape), d.dtype)
     whole.reshape(-1)[:: n + 1] = d.ravel()

@@ -17,7 +17,7 @@ from gtape.base.layout import layout_of
 from gtape.base.quiet import quietly
 from gtape.engine.rules import PartialOutputs, PartStep, RuleStep, inputs_of, output_of, part_of, undecided
 from gtape.engine.sparse import SparseCotangent
-from gtape.engine.worlds import NUMPY, TAPE, off_python
+from gtape.engine.worlds import NUMPY, TAPE
 from gtape.recording import record as record_module
 from gtape.recording.record import (
     ANCHOR,
@@ -35,7 +35,7 @@ from gtape.recording.record import (
 )
 from gtape.tensors.tensor import Tensor, wrap
 
-__all__ = ["Anchor", "batches_as_is", "full_sweep", "runner_for", "stack_in"]
+__all__ = ["Anchor", "alive", "batches_as_is", "full_sweep", "runner_for", "stack_in"]
 
 
 class _Sweep:
@@ -148,9 +148,9 @@ class _Sweep:
         xs = _values(world, record, step)
         if self.anchored is not None:
             g, y, xs = self.anchored(g), self.anchored(y), tuple([self.anchored(x) for x in xs])
-        live: list[Any] | None = None
+        live: tuple[Any, ...] | None = None
         if self.masked and batch is None and (prim.selects or mask is not None) and not isinstance(g, tuple):
-            live = get_stack().run(_alive, step, mask, record)
+            live = get_stack().run(alive, step, mask, _values(NUMPY, record, step), _output(NUMPY, record))
         if batch is not None and not _takes_batches(world, prim):
             made = self._each_row(step, g, y, xs)
         else:
@@ -259,7 +259,7 @@ def _values(world: Any, record: Record, step: RuleStep) -> tuple[Any, ...]:
     pairs = zip(inputs_of(record, len(layouts)), layouts, strict=True)
     if world is TAPE:
         return tuple([a if t is None else t for t, a in pairs])
-    return tuple([a if t is None else off_python(t._value) for t, a in pairs])
+    return tuple([a if t is None else world.lift(t._value) for t, a in pairs])
 
 
 def _output(world: Any, record: Record) -> Any:
@@ -276,40 +276,38 @@ def _output(world: Any, record: Record) -> Any:
         t = wrap(out)
         t._record = record  # to differentiation, it is the op's own output
         return t
-    return off_python(out)
+    return world.lift(out)
 
 
-def _alive(step: RuleStep, mask: Any, record: Record) -> list[Any]:
+def alive(step: RuleStep, mask: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
     """For each active input, the elements that the live elements of the output's cotangent can reach."""
     prim, layouts = step.prim, step.layouts
     assert layouts is not None
     out_shape = step.out_layout.shape
     # Generic numbers in [1, 2), because ones would cancel in a rule that subtracts (softmax) and look dead.
     n = int(np.prod(out_shape, dtype=np.int64))
-    alive = (1.0 + np.arange(1, n + 1) * 0.6180339887498949 % 1.0).reshape(out_shape)
+    living = (1.0 + np.arange(1, n + 1) * 0.6180339887498949 % 1.0).reshape(out_shape)
     if step.out_layout.complex:
-        alive = alive * (1 + 0.5j)  # both parts live
+        living = living * (1 + 0.5j)  # both parts live
     if mask is not None:
-        alive = np.where(mask, alive, 0.0)
-    values = _values(NUMPY, record, step)
+        living = np.where(mask, living, 0.0)
     if prim.partials is not None and not prim.selects:
         if mask is None:
-            return [None] * len(step.active)
-        return [NUMPY.sum_to(alive, shape=layouts[i].shape, batch=0) != 0 for i in step.active]
-    out = _output(NUMPY, record)
+            return (None,) * len(step.active)
+        return tuple([NUMPY.sum_to(living, shape=layouts[i].shape, batch=0) != 0 for i in step.active])
     if not prim.selects:
         # Generic values, because a slope that happens to be zero at the recorded values does not make an element dead.
         values = tuple([_generic(v, i) for i, v in enumerate(values, 1)])
         out = _generic(out, len(values) + 1)
-    made = [np.asarray(c) != 0 for c in step.cotangents(NUMPY, alive, out, values)]
+    made = [np.asarray(c) != 0 for c in step.cotangents(NUMPY, living, out, values)]
     unknown = undecided(prim, values)
     if unknown is not None:
-        reached = np.where(unknown, alive, 0.0)
+        reached = np.where(unknown, living, 0.0)
         made = [
             m | (NUMPY.sum_to(reached, shape=layouts[i].shape, batch=0) != 0)
             for m, i in zip(made, step.active, strict=True)
         ]
-    return made
+    return tuple(made)
 
 
 def _generic(v: Any, salt: int) -> Any:

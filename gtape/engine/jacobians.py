@@ -20,7 +20,7 @@ from gtape.recording import record
 from gtape.recording.record import SEQ, Record, Session, record_of
 from gtape.tensors.tensor import Tensor, wrap
 
-__all__ = ["batch_jacobian", "jacobians", "release"]
+__all__ = ["batch_jacobian", "from_identity", "jacobians", "release"]
 
 
 def jacobians(session: Session, target: Any, sources: list[Any], mode: Any) -> list[Any]:
@@ -35,7 +35,7 @@ def jacobians(session: Session, target: Any, sources: list[Any], mode: Any) -> l
             results.append(None)
             continue
         shape = layout.shape + s._layout.shape
-        rows = TAPE.reshape(c, shape=shape) if c.__class__ is Tensor else wrap(np.reshape(c, shape))
+        rows = TAPE.reshape(c, shape=shape) if isinstance(c, Tensor) else wrap(np.reshape(c, shape))
         results.append(conjugate(rows) if s._layout.complex else rows)
     if mode:
         late.flag.check_jacobian(session, target, sources, results, mode=mode)
@@ -53,7 +53,7 @@ def batch_jacobian(session: Session, target: Any, source: Any, mode: Any) -> Ten
     if made is None or not source._layout.inexact:
         return wrap(np.zeros((rows, *inner, *source._layout.shape[1:]), source._layout.dtype))
     axes = (1, 0, *range(2, 1 + len(source._layout.shape)))
-    world: Any = TAPE if made.__class__ is Tensor else NUMPY
+    world: Any = TAPE if isinstance(made, Tensor) else NUMPY
     turned = world.reshape(world.transpose(made, perm=axes), shape=(rows, *inner, *source._layout.shape[1:]))
     result: Tensor = turned if world is TAPE else wrap(turned)
     if source._layout.complex:
@@ -91,7 +91,7 @@ def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any])
     usual = session.plain and not (stack.sessions or session.shared or session.selects)
     if usual and batches_as_is(session, start):
         if seed is None:
-            return run(_from_identity, start, target._layout, source_records)  # type: ignore[no-any-return]
+            return run(from_identity, start, target._layout, source_records)  # type: ignore[no-any-return]
         short: list[Any] = run(short_sweep, [(start, seed)], source_records)
         return short
     if seed is None:
@@ -111,7 +111,7 @@ def _identity(layout: Any) -> Any:
     return np.eye(layout.size, dtype=layout.dtype).reshape((layout.size, *layout.shape))
 
 
-def _from_identity(start: Record, layout: Any, sources: list[Record]) -> list[Any]:
+def from_identity(start: Record, layout: Any, sources: list[Record]) -> list[Any]:
     """The whole Jacobian for a single plain tape."""
     if layout.size < 2:
         return short_sweep([(start, _identity(layout))], sources)

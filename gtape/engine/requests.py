@@ -159,7 +159,7 @@ def _rows_of(g: Tensor, whole: IndexedSlices) -> Tensor:
 def is_finite(c: Any) -> bool:
     if isinstance(c, SparseCotangent):
         c = c.values
-    if c.__class__ is Tensor:
+    if isinstance(c, Tensor):
         c = c._value
     return c is None or bool(np.isfinite(c).all())
 

@@ -110,7 +110,9 @@ def absorb_zeros(xp: Any, g: Any, c: Any) -> Any:
         if values == values or (g._value if g.__class__ is Tensor else g) != 0.0:
             return c
         return wrap(0.0) if c.__class__ is Tensor else 0.0
-    if not isinstance(values, (np.ndarray, np.generic)) or values.dtype.kind == "O":
+    if not isinstance(values, (np.ndarray, np.generic)):
+        return c.absorbed(xp, g) if hasattr(c, "absorbed") else c
+    if values.dtype.kind == "O":
         return c
     # argmax stops at the first NaN and is several times quicker than isnan of all elements.
     flat: Any = values

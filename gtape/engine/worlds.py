@@ -99,6 +99,9 @@ class _World:
 class NumPyWorld(_World):
     """Rules on raw NumPy values and Python floats: the first-order backward pass."""
 
+    # What a full sweep makes of the raw values of a record.
+    lift = staticmethod(off_python)
+
     def _function(self, prim: Primitive) -> Callable[..., Any]:
         if "selection" in prim.roles:
             return _where(prim.kernel)

@@ -47,7 +47,7 @@ __all__ = [
     "ANCHOR", "COT", "INS", "LEAF", "NO_TAPES", "OTHER", "OUT", "PARENTS", "SEQ", "STEP", "TANGENTS", "TAPES", "TRACE",
     "Session", "Stack", "TapeSet", "active", "adopt_thread", "clear_below", "close", "count", "directly", "empty",
     "enter", "for_a_check_alone", "forget_parents", "get_stack", "idle_stack", "leaf", "leave", "off", "parents_of",
-    "peek", "record_of", "restore_stack", "set_stack", "sharing", "should_track", "step_of",
+    "peek", "record_of", "refuse_in_traced_calls", "restore_stack", "set_stack", "sharing", "should_track", "step_of",
 ]  # fmt: skip
 
 SEQ, COT, STEP, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
@@ -424,6 +424,16 @@ def restore_stack(stack: Stack) -> None:
         _stack.set(stack)
     else:
         _stack.set(None)
+
+
+def refuse_in_traced_calls(reason: str) -> None:
+    """End the tracing of a compiled function, because it does something at every call that no program repeats.
+
+    Call it before anything has changed.
+    """
+    refuse = getattr(get_stack().run, "refuse", None)
+    if refuse is not None:
+        refuse(reason)
 
 
 def active() -> Stack | None:

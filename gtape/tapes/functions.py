@@ -113,12 +113,16 @@ class Function:
     input_signature : sequence of TensorSpec, optional
     traces : Traces, optional
         Counts the kinds of arguments.
+    compiled : bool or Compiler
+        Whether calls are compiled; for a method, what compiles those of all instances.
 
     Attributes
     ----------
     python_function : callable
         The decorated function.
     input_signature : tuple or None
+    source : str
+        With ``jit_compile=True`` the source of the newest program.
 
     Raises
     ------
@@ -126,14 +130,30 @@ class Function:
         For a malformed `input_signature`.
     """
 
-    def __init__(self, python_function: Callable[..., Any], input_signature: Any = None, traces: Any = None) -> None:
+    def __init__(
+        self,
+        python_function: Callable[..., Any],
+        input_signature: Any = None,
+        traces: Any = None,
+        compiled: Any = False,
+    ) -> None:
         functools.update_wrapper(self, python_function)
         self.python_function = python_function
         self.input_signature = None if input_signature is None else check_signature(input_signature)
         self._asks: bool | None = None
         self._traces: Traces = Traces(relaxed=False) if traces is None else traces
+        self._owner: tuple[Any, ...] = ()
+        self._compiler: Any = compiled or None
+        if compiled is True:
+            from gtape.tapes.compiled import Compiler
+
+            self._compiler = Compiler(self._called, self.name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._compiler is not None and not kwargs and self.input_signature is None:
+            quick = self._compiler.quick(args)
+            if quick is not None:
+                return quick
         if self.input_signature is not None:
             args, kwargs = fitted(self.python_function, self.input_signature, args, kwargs, self.name)
             self._traces.seen[None] = None
@@ -143,6 +163,14 @@ class Function:
             args = tuple([convert_to_tensor(a) if isinstance(a, np.ndarray) else a for a in args])
         if self._asks is None:
             self._asks = _asks(self.python_function, set())
+            if self._asks and self._compiler is not None:
+                self._compiler.warn("it calls gradients or hessians; use GradientTape")
+        if self._compiler is not None and not self._asks:
+            return self._compiler((*self._owner, *args), kwargs)
+        return self._called(*args, **kwargs)
+
+    def _called(self, *args: Any, **kwargs: Any) -> Any:
+        """The result of the Python function."""
         if self._asks:
             result = self._with_graph(args, kwargs)
         else:
@@ -234,7 +262,47 @@ class Function:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self
-        return Function(self.python_function.__get__(instance, owner), self.input_signature, self._traces)
+        made = Function(
+            self.python_function.__get__(instance, owner), self.input_signature, self._traces, self._compiler or False
+        )
+        made._owner = (instance,)
+        return made
+
+    @property
+    def source(self) -> str:
+        """The Python source of the newest compiled program; empty before the first, and without ``jit_compile=True``.
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> f = tf.function(lambda x, y: x * y + x, jit_compile=True)
+        >>> float(f(tf.constant(2.0, tf.float64), tf.constant(3.0, tf.float64)))
+        8.0
+        >>> print(f.source)
+        def program(x0, x1):
+            v1 = x0 * x1
+            v1 = v1 + x0
+            return (v1,)
+        <BLANKLINE>
+        """
+        return "" if self._compiler is None else str(self._compiler.source)
+
+    def summary(self) -> str:
+        """What is compiled and what runs eagerly, with the reason: a line for each kind of arguments.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> import gtape as tf
+        >>> f = tf.function(lambda x: x * x + x * x, jit_compile=True)
+        >>> y = f(tf.constant(2.0))
+        >>> f.summary()
+        'compiled: 2 of 3 operations, 0 variables, 1 results'
+        """
+        return "eager: without jit_compile=True" if self._compiler is None else str(self._compiler.summary())
 
     def __repr__(self) -> str:
         return f"<gtape.function {plain(self.name)}>"
@@ -254,6 +322,11 @@ def _as_tensors(result: Any) -> Any:
 def function(func: Any = None, input_signature: Any = None, **options: Any) -> Any:
     """Stand-in for ``tf.function``: transparent to tapes; `gradients` and `hessians` work inside.
 
+    With ``jit_compile=True`` a call outside of tapes runs the function once for each kind of arguments, with the tapes
+    inside of it, and later calls run the calls of kernels that this made. The numbers stay the same to the last bit.
+    Python's side effects happen only while the function is traced. A function that assigns or makes variables, draws
+    random numbers, or reads values into Python runs eagerly, with one warning.
+
     Parameters
     ----------
     func : callable, optional
@@ -261,7 +334,8 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     input_signature : sequence of TensorSpec, optional
         Positional arguments are converted to tensors of these specs.
     **options
-        TensorFlow's other options; they change nothing.
+        TensorFlow's other options. ``jit_compile=True`` compiles calls, ``reduce_retracing=True`` counts fewer traces;
+        the others change nothing.
 
     Returns
     -------
@@ -273,6 +347,8 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     ------
     TypeError
         For an unknown option, or for a call with arguments that do not fit `input_signature`.
+    gtape.errors.OperatorNotAllowedInGraphError
+        When a compiled function asks for the truth of a tensor, as Python's ``if`` does.
 
     Examples
     --------
@@ -286,11 +362,12 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     if unknown:
         raise TypeError(f"function() got an unexpected keyword argument {unknown[0]!r}")
     relaxed = bool(options.get("reduce_retracing") or options.get("experimental_relax_shapes"))
+    compiled = bool(options.get("jit_compile") or options.get("experimental_compile"))
     if func is None:
-        return lambda f: Function(f, input_signature, Traces(relaxed))
+        return lambda f: Function(f, input_signature, Traces(relaxed), compiled)
     if not callable(func):
         raise TypeError(f"function() takes a callable, not {type(func).__name__}")
-    return Function(func, input_signature, Traces(relaxed))
+    return Function(func, input_signature, Traces(relaxed), compiled)
 
 
 # ---------------------------------------------------------------------------------------------- gradients

@@ -14,6 +14,7 @@ from gtape.base.escaping import plain
 from gtape.base.shown import shown
 from gtape.base.tensor_spec import TensorSpec
 from gtape.errors import InvalidArgumentError
+from gtape.recording.record import refuse_in_traced_calls
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, wrap
 
 __all__ = ["numpy_function", "py_function"]
@@ -76,6 +77,7 @@ def py_function(func: Callable[..., Any] | None = None, inp: Any = None, Tout: A
     >>> tape.gradient(y, x).numpy()
     np.float32(6.0)
     """
+    refuse_in_traced_calls("calls py_function")
     if not callable(func):
         raise TypeError(f"py_function: expected func to be callable. Received: {shown(func)}")
 
@@ -117,6 +119,7 @@ def numpy_function(
     >>> tf.numpy_function(np.cumsum, [tf.constant([1.0, 2.0])], tf.float32).numpy()
     array([1., 3.], dtype=float32)
     """
+    refuse_in_traced_calls("calls numpy_function")
     if not callable(func):
         raise TypeError(f"numpy_function: expected func to be callable. Received: {shown(func)}")
 

@@ -259,6 +259,8 @@ def wrap(value: Any) -> Tensor:
         t._layout = FLOAT
     else:
         if not isinstance(value, (np.ndarray, np.generic)):
+            if hasattr(value, "as_tensor"):  # a value of a traced call
+                return value.as_tensor()  # type: ignore[no-any-return]
             value = np.asarray(value, dtype=object if isinstance(value, bytes) else None)
         t._layout = layout = make_layout(value.dtype, value.shape)
         if layout is FLOAT:
@@ -507,7 +509,7 @@ def as_operand(x: Any, like: Any = None) -> Tensor:
                 if not _has_tensors(x):
                     raise  # otherwise the op raises for dtypes that do not match
         elif hasattr(x, "__array__"):
-            return wrap(adapted(array_from_python(x, None), dtype))
+            return x.adapted(dtype) if hasattr(x, "adapted") else wrap(adapted(array_from_python(x, None), dtype))
     return convert_to_tensor(x)
 
 

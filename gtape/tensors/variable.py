@@ -106,6 +106,7 @@ class Variable(ChangesInPart, Operators):
         variable_def: Any = None, import_scope: Any = None, synchronization: Any = None, aggregation: Any = None,
         experimental_enable_variable_lifting: Any = None,
     ) -> None:  # fmt: skip
+        record.refuse_in_traced_calls("makes a variable")
         if initial_value is None:
             raise ValueError("The `initial_value` arg to `gtape.Variable` must be specified.")
         if constraint is not None and not callable(constraint):
@@ -162,8 +163,11 @@ class Variable(ChangesInPart, Operators):
             t._record = r
             return t
         t._record = None
-        if stack.probe is not None and self._trainable:
-            stack.probe[self._uid] = self
+        if stack.probe is not None:
+            if self._trainable:
+                stack.probe[self._uid] = self
+            if hasattr(stack.run, "read"):  # a traced call
+                t = stack.run.read(self)
         if stack.sessions:
             self._connect(t, stack)
         return t
@@ -305,6 +309,8 @@ class Variable(ChangesInPart, Operators):
 
     def __getitem__(self, key: Any) -> Any:
         t = self._as_tensor()[key]
+        if t.__class__ is not Tensor:  # a traced call, which assigns no slice
+            return t
         made = VariableSlice()
         made._value, made._layout, made._record, made._variable, made._key = t._value, t._layout, t._record, self, key
         if t._record is not None:
@@ -342,6 +348,7 @@ class Variable(ChangesInPart, Operators):
         return t
 
     def _touch(self) -> None:
+        record.refuse_in_traced_calls("assigns a variable")
         if record.get_stack().sessions:
             self._as_tensor()  # assigning counts as a read for automatic watching
 
@@ -352,11 +359,13 @@ class Variable(ChangesInPart, Operators):
         return value[()] if isinstance(value, np.ndarray) and not self._layout.shape else value
 
     def _put(self, value: Any) -> None:
+        record.refuse_in_traced_calls("assigns a variable")
         with locks.of_variable(self._uid):
             self._value = self._kept(value)
 
     def _change(self, make: Callable[[Any], Any]) -> Self:
         """Replace the value by ``make(value)``, without interference by other threads."""
+        record.refuse_in_traced_calls("assigns a variable")
         with locks.of_variable(self._uid):
             while not self._changed(make):
                 pass

@@ -96,7 +96,7 @@ def {name}(x, name=None):
         t._layout = FLOAT
 {scalar_end}    else:
         if x.__class__ is not Tensor:
-            return {name}(operand(x))
+            return elsewhere(operand(x))
         t._layout = av
         if not {accepts}:
             return refuse(prim, [x])
@@ -276,6 +276,7 @@ def _make_quick(prim: Primitive, source: str, space: dict[str, Any]) -> Callable
     """Compile the source. The function's attribute ``renew()`` lets it follow a kernel or a rule that was swapped."""
     exec(compile(source, f"<gtape op {prim.name}>", "exec"), space)
     made: Callable[..., Any] = space[prim.name]
+    space["elsewhere"] = lambda x: made(x) if x.__class__ is Tensor else x.applied(prim, (x,), {})
 
     def renew() -> None:
         try:
@@ -290,7 +291,7 @@ def _make_quick(prim: Primitive, source: str, space: dict[str, Any]) -> Callable
         instead = make_general(prim) if wanted is None else _make_quick(prim, *wanted)
         space.update({
             "FLOAT": _NoOperand, "Tensor": _NoOperand, "both": lambda x, y: (x, y), "mixed": instead,
-            "operand": lambda x: x, prim.name: instead,
+            "elsewhere": instead, "operand": lambda x: x, prim.name: instead,
         })  # fmt: skip
 
     made.renew = renew  # type: ignore[attr-defined]

@@ -64,6 +64,8 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
     def function(x: Any, name: str | None = None, **params: Any) -> Any:
         if x.__class__ is not Tensor:
             x = as_operand(x)
+            if x.__class__ is not Tensor:
+                return x.applied(prim, (x,), params)
         s = peek() or idle()
         av = x._layout
         if av.slow_path and (real_only or not av.complex):
@@ -122,6 +124,8 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
         av = x._layout
         params = {"axis": axes_of(axis, len(av.shape)), "keepdims": truth_of(keepdims, prim.name, "keepdims")}
         t = function(x, **params)
+        if x.__class__ is not Tensor:
+            return t
         plan = plan_for(prim, (0,), 1)  # anew, because a swapped rule has a new plan (and clears `known`)
         keep, reads_y = plan.keep is not None, plan.reads_y
         if _is_plain(axis, keepdims) and av.real and not av.slow_path and av is not FLOAT:
@@ -193,6 +197,8 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
     def function(x: Any, y: Any, name: str | None = None) -> Any:
         if y.__class__ is not Tensor or x.__class__ is not Tensor:
             x, y = operands(x, y)
+            if y.__class__ is not Tensor or x.__class__ is not Tensor:
+                return (x if x.__class__ is not Tensor else y).applied(prim, (x, y), {})
         ax = x._layout
         ay = y._layout
         found = known.get((ax, ay))

@@ -11,6 +11,7 @@ import numpy as np
 import gtape
 from gtape.keras.layers.layer import TensorLayer
 from gtape.ops.nn.dropout import dropped
+from gtape.recording.record import refuse_in_traced_calls
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import wrap
 
@@ -33,6 +34,7 @@ class _Noise(TensorLayer):
         return True
 
     def _normal(self, like: Any, mean: float, stddev: float) -> Any:
+        refuse_in_traced_calls("draws random numbers")
         return wrap(np.asarray(self._generator.normal(mean, stddev, tuple(like.shape)), like._layout.dtype))
 
 

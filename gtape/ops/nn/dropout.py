@@ -12,6 +12,7 @@ from gtape.base.scalars import float_of
 from gtape.declare.primitives import REGISTRY
 from gtape.ops.elementwise.selection import where
 from gtape.ops.random.draws import generator_for
+from gtape.recording.record import refuse_in_traced_calls
 from gtape.tensors.axes import scalar_int
 from gtape.tensors.tensor import Tensor, convert_to_tensor
 
@@ -20,6 +21,7 @@ __all__ = ["dropout"]
 
 def dropped(x: Tensor, rate: float, noise_shape: Any, generator: np.random.Generator) -> Tensor:
     """`dropout` with a mask from a generator."""
+    refuse_in_traced_calls("draws random numbers")
     shape = x._layout.shape
     noise: tuple[int, ...] = shape
     if noise_shape is not None:

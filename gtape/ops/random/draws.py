@@ -19,6 +19,7 @@ from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.scalars import int_of
 from gtape.errors import InvalidArgumentError
+from gtape.recording.record import refuse_in_traced_calls
 from gtape.tensors.axes import static_ints
 from gtape.tensors.tensor import Tensor, convert_to_tensor
 
@@ -84,6 +85,7 @@ def stream(*words: int) -> np.random.Generator:
 @diagnosed
 def generator_for(op: str, dtype: Any, seed: Any) -> np.random.Generator:
     """The generator for one call of an op, whose name makes equal seeds of several ops give unrelated draws."""
+    refuse_in_traced_calls("draws random numbers")
     with _seeds.lock:
         if seed is None:
             if _seeds.seed is None:

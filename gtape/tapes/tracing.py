@@ -1,0 +1,719 @@
+"""Runs a function once with traced values, and notes the calls of kernels that compute its results.
+
+A traced tensor holds a `Raw` in place of its array. A `Raw` notes every operation as a node, and computes it for the
+arguments of the traced call, too. Ops note one node each, with the kernel that eager calls take. The rules of a sweep
+run in a world of their own, so that cotangents are noted op by op. A decision that the library takes by a value becomes
+a guard: the program is valid only while the decision is the same.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from gtape import errors
+from gtape.base.layout import FLOAT, Layout, layout_of
+from gtape.base.own_files import is_own
+from gtape.base.python_values import adapted
+from gtape.declare.primitives import Primitive
+from gtape.engine.call import attach, connections, new_record, record_any
+from gtape.engine.diagonal_start import diagonal_start
+from gtape.engine.full_sweep import alive, full_sweep
+from gtape.engine.jacobians import from_identity
+from gtape.engine.rules import RuleStep, absorb_zeros
+from gtape.engine.sparse import SparseCotangent
+from gtape.engine.sweep import short_sweep
+from gtape.engine.worlds import NUMPY, NumPyWorld, off_python
+from gtape.recording import record
+from gtape.recording.record import SEQ, TAPES
+from gtape.tensors.tensor import Tensor, wrap
+
+__all__ = ["Guard", "Node", "Raw", "Traced", "Tracer", "Untraceable", "tracing"]
+
+
+class Untraceable(Exception):
+    """The function, or this call of it, cannot be compiled."""
+
+
+class Guard(Exception):
+    """A compiled program met a value by which the library decides otherwise than in the traced call."""
+
+
+class Node:
+    """One operation of a traced function.
+
+    Attributes
+    ----------
+    function : callable
+    args : tuple
+        Nodes, constants, and lists and tuples of these.
+    words : dict
+        Keyword arguments.
+    text : str or None
+        The operation as source, with a place for each argument.
+    sample : raw value
+        The result in the traced call.
+    guards : bool
+        Whether it computes nothing, but raises `Guard`.
+    """
+
+    __slots__ = ("args", "function", "guards", "name", "sample", "text", "words")
+
+    def __init__(self, function: Any, args: tuple[Any, ...], words: dict[str, Any], sample: Any, text: Any) -> None:
+        self.function, self.args, self.words, self.sample, self.text = function, args, words, sample, text
+        self.guards = False
+        self.name = ""
+
+
+def _same_truth(value: Any, expected: bool) -> None:
+    if bool(value) is not expected:
+        raise Guard
+
+
+def _same_number(value: Any, expected: Any) -> None:
+    if value != expected:
+        raise Guard
+
+
+def _same_array(value: Any, expected: Any) -> None:
+    if not np.array_equal(value, expected):
+        raise Guard
+
+
+def _same_shape(value: Any, expected: tuple[int, ...]) -> None:
+    if np.shape(value) != expected:
+        raise Guard
+
+
+def _by_library(depth: int = 2) -> bool:
+    """Whether the innermost caller outside this module is a file of the library."""
+    frame: Any = sys._getframe(depth)
+    while frame is not None and frame.f_globals is globals():
+        frame = frame.f_back
+    return frame is not None and is_own(frame.f_code.co_filename)
+
+
+# The methods of arrays whose result has a shape that only shapes and dtypes decide.
+_METHODS = frozenset([method.__name__ for method in (
+    np.ndarray.all, np.ndarray.any, np.ndarray.argmax, np.ndarray.argmin, np.ndarray.astype, np.ndarray.conj,
+    np.ndarray.copy, np.ndarray.item, np.ndarray.max, np.ndarray.mean, np.ndarray.min, np.ndarray.ravel,
+    np.ndarray.reshape, np.ndarray.sum, np.ndarray.squeeze, np.ndarray.swapaxes, np.ndarray.transpose,
+)])  # fmt: skip
+# The same for functions of NumPy.
+_FUNCTIONS = frozenset({
+    np.all, np.any, np.argmax, np.array_equal, np.broadcast_to, np.concatenate, np.copy, np.dot, np.einsum,
+    np.expand_dims, np.flip, np.max, np.mean, np.min, np.moveaxis, np.ones_like, np.prod, np.ravel, np.reshape,
+    np.squeeze, np.stack, np.sum, np.swapaxes, np.take, np.take_along_axis, np.trace, np.transpose, np.where,
+    np.zeros_like,
+})  # fmt: skip
+_STATIC = frozenset({np.ndim, np.shape, np.size})
+_MOST_GUARDED = 64  # elements of an array of whole numbers that a guard compares
+
+
+def _absorbed(g: Any, c: Any) -> Any:
+    return absorb_zeros(NUMPY, g, c)
+
+
+def _no_nan(value: Any, _: Any) -> None:
+    if not (value == value if value.__class__ is float else np.equal(value, value).all()):
+        raise Guard
+
+
+def _infix(function: Callable[..., Any], sign: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    text = f"{{}} {sign} {{}}"
+
+    def forward(self: Raw, other: Any) -> Any:
+        if isinstance(other, SparseCotangent):
+            self.tracer.refuse("has a gradient of rows (IndexedSlices)")
+        return self.tracer.call(function, (self, other), text=text)
+
+    def backward(self: Raw, other: Any) -> Any:
+        return self.tracer.call(function, (other, self), text=text)
+
+    return forward, backward
+
+
+class Raw:
+    """A raw value of a traced call.
+
+    Parameters
+    ----------
+    tracer : Tracer
+    node : Node
+    """
+
+    __slots__ = ("node", "tracer")
+    __hash__ = None  # type: ignore[assignment]
+    __array_priority__ = 1000
+
+    def __init__(self, tracer: Tracer, node: Node) -> None:
+        self.tracer, self.node = tracer, node
+
+    @property
+    def shape(self) -> Any:
+        return np.shape(self.node.sample)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return int(np.size(self.node.sample))
+
+    @property
+    def dtype(self) -> Any:
+        sample = self.node.sample
+        return FLOAT.dtype if sample.__class__ is float else sample.dtype
+
+    __add__, __radd__ = _infix(operator.add, "+")
+    __sub__, __rsub__ = _infix(operator.sub, "-")
+    __mul__, __rmul__ = _infix(operator.mul, "*")
+    __truediv__, __rtruediv__ = _infix(operator.truediv, "/")
+    __floordiv__, __rfloordiv__ = _infix(operator.floordiv, "//")
+    __mod__, __rmod__ = _infix(operator.mod, "%")
+    __pow__, __rpow__ = _infix(operator.pow, "**")
+    __matmul__, __rmatmul__ = _infix(operator.matmul, "@")
+    __and__, __rand__ = _infix(operator.and_, "&")
+    __or__, __ror__ = _infix(operator.or_, "|")
+    __lt__, __gt__ = _infix(operator.lt, "<")[0], _infix(operator.gt, ">")[0]
+    __le__, __ge__ = _infix(operator.le, "<=")[0], _infix(operator.ge, ">=")[0]
+    __eq__ = _infix(operator.eq, "==")[0]
+    __ne__ = _infix(operator.ne, "!=")[0]
+
+    def __neg__(self) -> Any:
+        return self.tracer.call(operator.neg, (self,), text="-{}")
+
+    def __invert__(self) -> Any:
+        return self.tracer.call(operator.invert, (self,), text="~{}")
+
+    def __abs__(self) -> Any:
+        return self.tracer.call(abs, (self,))
+
+    def __getitem__(self, key: Any) -> Any:
+        if any(isinstance(k, (Raw, list, np.ndarray)) for k in (key if isinstance(key, tuple) else (key,))):
+            self.tracer.refuse("indexes an array by values")
+        return self.tracer.call(operator.getitem, (self, key))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name not in _METHODS:
+            if hasattr(self.node.sample, name):
+                self.tracer.refuse(f"uses .{name} of a value")
+            raise AttributeError(name)
+        method = operator.methodcaller
+        tracer = self.tracer
+
+        def call(*args: Any, **words: Any) -> Any:
+            if any(isinstance(a, Raw) for a in (*args, *words.values())):
+                tracer.refuse(f"calls .{name} with values")
+            return tracer.call(method(name, *args, **words), (self,))
+
+        return call
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **words: Any) -> Any:
+        if "out" in words or method == "at":
+            self.tracer.refuse("changes an array in place")
+        return self.tracer.call(ufunc if method == "__call__" else getattr(ufunc, method), inputs, words)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, words: Any) -> Any:
+        if function in _STATIC:
+            return function(self.node.sample)
+        if function not in _FUNCTIONS or (function is np.where and len(args) < 3):
+            self.tracer.refuse(f"calls numpy.{getattr(function, '__name__', '?')} of a value")
+        return self.tracer.call(function, tuple(args), words)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        sample = np.asarray(self.node.sample)
+        if sample.dtype.kind not in "iub" or sample.size > _MOST_GUARDED:
+            self.tracer.refuse("needs the values of a tensor")
+        self.tracer.guard(_same_array, self, sample)
+        return sample.copy()
+
+    def __bool__(self) -> bool:
+        made = bool(self.node.sample)
+        self.tracer.guard(_same_truth, self, made)
+        return made
+
+    def __int__(self) -> int:
+        made = int(self.node.sample)
+        self.tracer.guard(_same_number, self, self.node.sample)
+        return made
+
+    __index__ = __int__
+
+    def __float__(self) -> float:
+        self.tracer.refuse("needs the value of a number")
+        return 0.0
+
+    def __len__(self) -> int:
+        return len(self.node.sample)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def absorbed(self, _: Any, g: Any) -> Any:
+        """`absorb_zeros` of a cotangent, this slope times `g`."""
+        text = "{1} if {1} == {1} or {0} else 0.0" if self.node.sample.__class__ is float else None
+        return self.tracer.call(_absorbed, (g, self), text=text)
+
+    def as_tensor(self) -> Traced:
+        """The value in a tensor."""
+        sample = self.node.sample
+        layout = layout_of(wrap(sample)._value)
+        raw = self
+        if layout.shape == () and isinstance(sample, np.ndarray):
+            raw = raw[()]
+        if layout is FLOAT and raw.node.sample.__class__ is not float:
+            raw = self.tracer.call(float, (raw,))
+        return Traced.of(raw, layout)
+
+    def adapted(self, dtype: Any) -> Traced:
+        """The value as the operand of an op of another dtype."""
+        raw = self if self.dtype == dtype else self.tracer.call(adapted, (self, dtype))
+        return raw.as_tensor()
+
+    def through(self, function: Callable[..., Any]) -> Any:
+        """The result of a function of the array."""
+        return self.tracer.call(function, (self,))
+
+
+class Traced(Tensor):
+    """A tensor of a traced call."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+    _is_gtape_tensor = True
+
+    @classmethod
+    def of(cls, raw: Raw, layout: Layout) -> Traced:
+        made = cls()
+        made._value = raw
+        # Not interned, because quick functions compare layouts before classes.
+        made._layout = Layout(layout.dtype, layout.shape)
+        made._record = None
+        return made
+
+    def _as_tensor(self) -> Traced:
+        return self
+
+    as_tensor = _as_tensor
+
+    def applied(self, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any]) -> Any:
+        """The result of an op of which this tensor is an operand."""
+        return self._value.tracer.op(prim, tensors, params)
+
+    def absorbed(self, _: Any, g: Any) -> Traced:
+        """`absorb_zeros`, which changes no number but NaN."""
+        if not np.all(np.equal(self._value.node.sample, self._value.node.sample)):
+            self._value.tracer.refuse("has a gradient that is NaN in the traced call")
+        self._value.tracer.guard(_no_nan, self._value, None)
+        return self
+
+    def _leaves(self, how: str) -> Any:
+        self._value.tracer.refuse(f"reads the value of a tensor by {how}")
+
+    def numpy(self) -> Any:
+        return self._leaves(".numpy()")
+
+    def __bool__(self) -> bool:
+        if self._layout.size != 1:
+            return super().__bool__()
+        if _by_library():
+            return bool(self._value)
+        raise self._value.tracer.wrong(
+            errors.OperatorNotAllowedInGraphError(
+                "a function with jit_compile=True is run once for all values of its tensors, so that Python's `if`, "
+                "`while`, `and`, `or` and `not` cannot ask for the truth of a tensor: write gtape.where(condition, a, "
+                "b), gtape.cond(condition, f, g), gtape.while_loop or gtape.logical_and, or leave jit_compile out"
+            )
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if not _by_library():
+            self._leaves("NumPy")
+        return np.array(self._value.__array__(), dtype=dtype)
+
+    def _scalar(self, what: type, name: str) -> Any:
+        if not _by_library(3) or what not in (int, float):
+            self._leaves(what.__name__)
+        return what(self._value)
+
+    def __repr__(self) -> str:
+        return f"<gtape.Tensor of a traced call: shape={self.shape}, dtype={self.dtype.name}>"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+    def __reduce__(self) -> Any:
+        return self._leaves("pickle")
+
+
+class _TracedWorld(NumPyWorld):
+    """The NumPy world, in which calls with traced values are noted.
+
+    Parameters
+    ----------
+    lift : callable
+        What a sweep makes of raw values: the full sweep makes NumPy scalars of Python floats.
+    """
+
+    def __init__(self, lift: Callable[[Any], Any]) -> None:
+        self.lift = lift  # type: ignore[assignment]
+
+    def _function(self, prim: Primitive) -> Callable[..., Any]:
+        lift = self.lift
+
+        def f(*args: Any, **params: Any) -> Any:
+            tracer = _tracer_of(args)
+            if tracer is None:
+                return getattr(NUMPY, prim.name)(*args, **params)
+            args = tuple([lift(a) for a in args])
+            return tracer.call(_in_numpy_world(prim, [_sample(a) for a in args], params), args, params)
+
+        return f
+
+
+def _tracer_of(args: Any) -> Any:
+    for a in args:
+        if a.__class__ is Raw:
+            return a.tracer
+        if a.__class__ in (list, tuple):
+            found = _tracer_of(a)
+            if found is not None:
+                return found
+    return None
+
+
+def _in_numpy_world(prim: Primitive, samples: list[Any], params: dict[str, Any]) -> Callable[..., Any]:
+    """What the function of the NumPy world calls in the end."""
+    if "selection" not in prim.roles and prim.scalar is not None and not params and prim.kind == "elementwise":
+        if all(s.__class__ is float for s in samples):
+            return prim.scalar
+        if not any(s.__class__ is float for s in samples):
+            return prim.kernel
+    return getattr(NUMPY, prim.name)  # type: ignore[no-any-return]
+
+
+def _same_value(v: Any) -> Any:
+    return v
+
+
+def _lifted(v: Any) -> Any:
+    if v.__class__ is Raw:
+        return v.tracer.call(np.float64, (v,)) if v.node.sample.__class__ is float else v
+    return off_python(v)
+
+
+_TRACED = _TracedWorld(_same_value)
+_TRACED_FULL = _TracedWorld(_lifted)
+
+
+def _numbers_only(values: Sequence[Any]) -> bool:
+    return all(v.__class__ is float for v in values)
+
+
+class Tracer:
+    """One traced call: its nodes, and the variables that it reads.
+
+    It takes the place of the function that runs kernels, because sweeps go through that function, too.
+
+    Parameters
+    ----------
+    run : callable
+        Runs kernels quietly.
+    """
+
+    def __init__(self, run: Callable[..., Any]) -> None:
+        self.true_run = run
+        self.nodes: list[Node] = []
+        self.inputs: list[Node] = []
+        self.variables: list[Any] = []
+        self._reads: dict[int, Raw] = {}
+        self.reason: str | None = None
+        self.error: BaseException | None = None
+        self.open = True
+
+    # ------------------------------------------------------------------------------------------ notes
+
+    def refuse(self, reason: str) -> None:
+        """Give the compilation up."""
+        if not self.open:
+            raise RuntimeError("this tensor belongs to the tracing of a function, which is over: return it instead")
+        self.reason = self.reason or reason
+        raise Untraceable(reason)
+
+    def wrong(self, error: BaseException) -> BaseException:
+        """Note an error that the user has to know of."""
+        self.error = error
+        return error
+
+    def input(self, sample: Any) -> Raw:
+        """The next input of the program."""
+        node = Node(None, (), {}, sample, None)
+        self.inputs.append(node)
+        return Raw(self, node)
+
+    def call(self, function: Any, args: Sequence[Any], words: Any = None, text: Any = None) -> Any:
+        """Note a call, and make it for the traced values."""
+        if not self.open:
+            self.refuse("")
+        words = words or {}
+        noted = tuple([_noted(a) for a in args])
+        noted_words = {k: _noted(v) for k, v in words.items()}
+        samples = [_sample(a) for a in args]
+        sample_words = {k: _sample(v) for k, v in words.items()}
+        try:
+            made = self.true_run(function, *samples, **sample_words)
+        except ArithmeticError:
+            self.refuse("divides by zero or overflows in the traced call")
+        return self.result(Node(function, noted, noted_words, made, text))
+
+    def result(self, node: Node) -> Any:
+        """The value of a new node; a tuple of values for a tuple."""
+        self.nodes.append(node)
+        whole = Raw(self, node)
+        if node.sample.__class__ is not tuple:
+            return whole
+        parts: list[Any] = []
+        for i, part in enumerate(node.sample):
+            if part is None:
+                parts.append(None)
+                continue
+            item = Node(operator.getitem, (node, i), {}, part, "{}[{}]")
+            self.nodes.append(item)
+            parts.append(Raw(self, item))
+        return tuple(parts)
+
+    def guard(self, check: Callable[..., None], value: Raw, expected: Any) -> None:
+        """Note a decision by a value."""
+        node = Node(check, (value.node, expected), {}, None, None)
+        node.guards = True
+        self.nodes.append(node)
+
+    # ------------------------------------------------------------------------------------------ ops
+
+    def op(self, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any]) -> Any:
+        """Note one op, and record it for the tapes inside of the function."""
+        if not self.open:
+            self.refuse("")
+        stack = record.get_stack()
+        if stack.sessions:
+            if stack.trace:
+                self.refuse("checks its gradients")
+            if any(s.forward is not None for s in stack.sessions):
+                self.refuse("uses forward mode")
+            if any(t._layout.slow_path for t in tensors):
+                self.refuse("differentiates complex numbers or half precision")
+        values = [t._value for t in tensors]
+        samples = [_sample(v) for v in values]
+        made = self.true_run(prim.function, *[wrap(s) for s in samples], **params)
+        several = made.__class__ is tuple
+        expected = tuple([t._value for t in made]) if several else made._value
+        raws = self._kernel_call(prim, tensors, values, samples, params, expected)
+        if several:
+            outs: Any = tuple([Traced.of(r, t._layout) for r, t in zip(raws, made, strict=True)])
+            for r, t in zip(raws, made, strict=True):
+                if not prim.differentiable:
+                    self.guard(_same_shape, r, t._layout.shape)
+        else:
+            outs = Traced.of(raws, made._layout)
+            if prim.partials is None and not prim.differentiable:
+                self.guard(_same_shape, raws, made._layout.shape)
+        if not stack.sessions:
+            return outs
+        if _is_quick(prim, tensors):
+            return self._record_quick(stack, prim, tensors, outs)
+        return record_any(stack, prim, tensors, params, outs)
+
+    def _kernel_call(
+        self, prim: Primitive, tensors: Sequence[Tensor], values: list[Any], samples: list[Any],
+        params: dict[str, Any], expected: Any,
+    ) -> Any:  # fmt: skip
+        """The call of the kernel that an eager op makes, or of the whole op if the kernel alone does not suffice."""
+        noted = tuple([_noted(v) for v in values])
+        if (
+            _numbers_only(samples) and expected.__class__ is float and prim.scalar is not None and prim.inlined
+            and _is_quick(prim, tensors)
+        ):  # fmt: skip
+            text = None
+            if prim.infix:
+                text = f"{{}} {prim.infix} {{}}" if len(samples) == 2 else f"{prim.infix}{{}}"
+            try:
+                same = _same(prim.scalar(*samples), expected)
+            except (ValueError, ArithmeticError):
+                same = False
+            if same:
+                return self.result(Node(prim.scalar, noted, {}, expected, text))
+        kernel = prim.kernel
+        lifted = [np.float64(s) if s.__class__ is float else s for s in samples]
+        try:
+            made = self.true_run(kernel, *lifted, **params)
+        except Exception:
+            made = None
+        if made.__class__ is not tuple and made is not None:
+            finish: Callable[[Any], Any] | None = None
+            if expected.__class__ is float and made.__class__ is not float:
+                finish, made = float, float(made)
+            elif isinstance(made, np.ndarray) and not made.ndim:
+                finish, made = _element, made[()]
+            if _same(made, expected):
+                inner = [
+                    self.call(np.float64, (v,)).node if v.__class__ is Raw and s.__class__ is float
+                    else np.float64(s) if s.__class__ is float else _noted(v)
+                    for v, s in zip(values, samples, strict=True)
+                ]  # fmt: skip
+                raw = self.result(
+                    Node(kernel, tuple(inner), dict(params), self.true_run(kernel, *lifted, **params), None)
+                )
+                return raw if finish is None else self.result(Node(finish, (raw.node,), {}, expected, None))
+
+        def whole(*raws: Any) -> Any:
+            result = prim.function(*[wrap(r) for r in raws], **params)
+            return tuple([t._value for t in result]) if result.__class__ is tuple else result._value
+
+        whole.__name__ = prim.name
+        return self.result(Node(whole, noted, {}, expected, None))
+
+    def _record_quick(self, stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], out: Any) -> Any:
+        """The record that the quick function of an elementwise op makes, whose step fits operands of any shape."""
+        active, parents, tapes, _ = connections(stack, prim, tensors, out._layout.inexact)
+        if not tapes.sessions:
+            return out
+        if not active:
+            return record_any(stack, prim, tensors, {}, out)
+        fixed = RuleStep(prim, active, {}, None, None)
+
+        def step(g: Any, ins: Any, value: Any) -> Any:
+            made = fixed.on(layout_of(ins[0]._value) if not isinstance(ins[0]._value, Raw) else ins[0]._layout)
+            found = made.cotangents(_TRACED, g, value, tuple([t._value for t in ins]))
+            return found[0] if len(found) == 1 else found
+
+        step.step, step.prim = fixed, prim  # type: ignore[attr-defined]
+        made = new_record(step, parents, tuple(tensors), out._value, tapes)
+        attach(stack, made, tensors, out, None)
+        return out
+
+    def read(self, variable: Any) -> Traced:
+        """The value of a variable."""
+        raw = self._reads.get(variable._uid)
+        if raw is None:
+            if variable._layout.dtype.kind == "O":
+                self.refuse("reads a variable of strings")
+            raw = self._reads[variable._uid] = self.input(variable._value)
+            self.variables.append(variable)
+        return Traced.of(raw, variable._tensor_layout)
+
+    # ------------------------------------------------------------------------------------------ sweeps
+
+    def in_place(self, _: Any) -> Tracer:
+        """The runner of sweeps that call functions of the user's."""
+        return self
+
+    def __call__(self, function: Any, *args: Any, **params: Any) -> Any:
+        """Run a kernel on constants, or a sweep."""
+        if function is short_sweep:
+            return self._short(*args, **params)
+        if function is full_sweep:
+            return self._full(*args, **params)
+        if function is from_identity:
+            return self._identity(*args)
+        if function is alive:
+            return self.call(function, args)
+        if _tracer_of(args) is not None:
+            self.refuse(f"calls {getattr(function, '__name__', 'a kernel')} outside of an op")
+        return self.true_run(function, *args, **params)
+
+    def _short(self, seeds: list[Any], sources: list[Any], *, keep: bool = False, batch: int | None = None) -> Any:
+        sessions = {s for r, _ in seeds for s in r[TAPES].sessions}
+        if not sessions:
+            found = {r[SEQ]: g for r, g in seeds}
+            return [found.get(s[SEQ]) for s in sources]
+        session = next(iter(sessions))
+        return full_sweep(_TRACED, session, seeds, sources, batch=batch, sparse=False)[0]
+
+    def _full(self, world: Any, session: Any, seeds: Any, sources: Any, **how: Any) -> Any:
+        if how.get("masked"):
+            self.refuse("has a gradient that is infinite or NaN in the traced call")
+        if world is not NUMPY:
+            self.refuse("sweeps in another world")
+        return full_sweep(_TRACED_FULL, session, seeds, sources, **how)
+
+    def _identity(self, start: Any, layout: Any, sources: list[Any]) -> Any:
+        """`gtape.engine.jacobians.from_identity` for traced values."""
+        n = layout.size
+        if n < 2:
+            seed = np.eye(n, dtype=layout.dtype).reshape((n, *layout.shape))
+            return self._short([(start, seed)], sources, batch=n)
+        seeds, found = diagonal_start(start, np.ones(layout.shape, layout.dtype), {s[SEQ] for s in sources})
+        made = self._short(seeds, sources, batch=n) if seeds else [None] * len(sources)
+        for i, s in enumerate(sources):
+            d = found.get(s[SEQ])
+            if d is not None:
+                from gtape.engine.diagonal_start import dense
+
+                made[i] = dense(d) if made[i] is None else made[i] + dense(d)
+        return made
+
+
+def _element(v: Any) -> Any:
+    return v[()]
+
+
+def _is_quick(prim: Primitive, tensors: Sequence[Tensor]) -> bool:
+    """Whether an eager call of these operands goes through the generated function of an elementwise op."""
+    first = tensors[0]._layout
+    return (
+        prim.kind == "elementwise" and len(tensors) < 3 and not (prim.params or prim.opaque or prim.selects)
+        and "selection" not in prim.roles
+        and all(t._layout.dtype == first.dtype and t._layout.shape == first.shape for t in tensors)
+    )  # fmt: skip
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two raw values are the same bits in the same form."""
+    if a.__class__ is not b.__class__:
+        return False
+    x, y = np.asarray(a), np.asarray(b)
+    return x.dtype == y.dtype and x.shape == y.shape and x.dtype.kind != "O" and x.tobytes() == y.tobytes()
+
+
+def _noted(a: Any) -> Any:
+    if a.__class__ is Raw:
+        return a.node
+    if a.__class__ in (list, tuple):
+        return a.__class__([_noted(b) for b in a])
+    return a
+
+
+def _sample(a: Any) -> Any:
+    if a.__class__ is Raw:
+        return a.node.sample
+    if a.__class__ in (list, tuple):
+        return a.__class__([_sample(b) for b in a])
+    return a
+
+
+@contextmanager
+def tracing() -> Iterator[Tracer]:
+    """Trace the ops of this thread during a block."""
+    idle = record.idle_stack()
+    run = idle.run
+    tracer = Tracer(run)
+    idle.run = tracer
+    try:
+        with record.off(probe={}):
+            stack = record.get_stack()
+            stack.run = tracer
+            yield tracer
+    finally:
+        tracer.open = False
+        idle.run = run

@@ -1,0 +1,187 @@
+"""What compiling a function saves: the same derivatives eagerly, compiled, and by hand in NumPy, in one run.
+
+Run ``python tests/benchmarks/compiled_functions.py``; set OPENBLAS_NUM_THREADS=1 for figures that repeat. Ratios are
+medians over rounds in which the three take turns, so that a busy machine slows them alike.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import gtape as tf
+
+Work = Callable[[], Any]
+
+
+def scalar_chain() -> tuple[Any, list[Any], Work]:
+    """The gradient of 1,000 operations on one float64 number."""
+    start, scale, shift = np.float64(0.7), np.float64(1.01), np.float64(0.001)
+    a, b = tf.constant(scale), tf.constant(shift)
+
+    def tape(x: Any) -> Any:
+        with tf.GradientTape() as t:
+            t.watch(x)
+            y = x
+            for _ in range(250):
+                y = tf.tanh(tf.sin(y) * a) + b
+        return t.gradient(y, x)
+
+    def hand() -> Any:
+        y, kept = start, []
+        for _ in range(250):
+            before, y = y, np.tanh(np.sin(y) * scale)
+            kept.append((before, y))
+            y = y + shift
+        g = np.float64(1.0)
+        for before, t in reversed(kept):
+            g = g * (1 - t * t) * scale * np.cos(before)
+        return g
+
+    return tape, [tf.constant(start)], hand
+
+
+def vectors() -> tuple[Any, list[Any], Work]:
+    """The gradient of 1,000 operations on vectors of eight float64 numbers."""
+    rng = np.random.default_rng(7)
+    values = [s * c for c in 0.01 * rng.normal(size=(8, 8)) for s in (1, -1)]
+    start = rng.uniform(0.5, 1.5, 8)
+    constants = [tf.constant(c) for c in values]
+
+    def tape(x: Any) -> Any:
+        with tf.GradientTape() as t:
+            t.watch(x)
+            y = x
+            for k in range(250):
+                y = y - tf.sin(x * y) * constants[k & 15]
+            total = tf.reduce_sum(y)
+        return t.gradient(total, x)
+
+    def hand() -> Any:
+        y, kept = start, []
+        for k in range(250):
+            u = start * y
+            kept.append((u, y))
+            y = y - np.sin(u) * values[k & 15]
+        y.sum()
+        g, gx = np.ones(8), np.zeros(8)
+        for k in range(249, -1, -1):
+            u, before = kept[k]
+            t = g * values[k & 15] * np.cos(u)
+            gx = gx - t * before
+            g = g - t * start
+        return gx + g
+
+    return tape, [tf.constant(start)], hand
+
+
+def second_derivative() -> tuple[Any, list[Any], Work]:
+    """The second derivative of sin(x) exp(x)."""
+
+    def tape(x: Any) -> Any:
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = tf.sin(x) * tf.exp(x)
+            g = inner.gradient(y, x)
+        return outer.gradient(g, x)
+
+    x = np.float64(0.7)
+    return tape, [tf.constant(x)], lambda: 2 * np.cos(x) * np.exp(x)
+
+
+def hessian_vector_product() -> tuple[Any, list[Any], Work]:
+    """The Hessian of sum(sin(x)²) + (v·x)³ at 100 numbers, times a vector."""
+    rng = np.random.default_rng(7)
+    x, v = rng.normal(size=100), rng.normal(size=100)
+
+    def tape(x: Any, v: Any) -> Any:
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                s = tf.sin(x)
+                d = tf.reduce_sum(v * x)
+                y = tf.reduce_sum(s * s) + d * d * d
+            g = tf.reduce_sum(inner.gradient(y, x) * v)
+        return outer.gradient(g, x)
+
+    def hand() -> Any:
+        s, c = np.sin(x), np.cos(x)
+        d = np.add.reduce(v * x)
+        return 2 * (c * c - s * s) * v + v * (6 * d * np.add.reduce(v * v))
+
+    return tape, [tf.constant(x), tf.constant(v)], hand
+
+
+def large() -> tuple[Any, list[Any], Work]:
+    """The gradient of ten elementwise operations on a million float64 numbers."""
+    start = np.random.default_rng(7).uniform(0.5, 1.5, 1_000_000)
+
+    def tape(x: Any) -> Any:
+        with tf.GradientTape() as t:
+            t.watch(x)
+            y = x
+            for _ in range(5):
+                y = x * y + 0.1
+            total = tf.reduce_sum(y)
+        return t.gradient(total, x)
+
+    def hand() -> Any:
+        y, kept = start, []
+        for _ in range(5):
+            kept.append(y)
+            y = start * y + 0.1
+        y.sum()
+        g, gx = np.ones_like(start), np.zeros_like(start)
+        for before in reversed(kept):
+            gx += g * before
+            g = g * start
+        return gx + g
+
+    return tape, [tf.constant(start)], hand
+
+
+def seconds(work: Work, repeat: int) -> float:
+    best = float("inf")
+    for _ in range(repeat):
+        start = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+ROWS: dict[str, tuple[Callable[[], tuple[Any, list[Any], Work]], int, int]] = {
+    "scalar chain, 1,000 ops": (scalar_chain, 11, 20),
+    "8-vectors, 1,000 ops": (vectors, 11, 10),
+    "second derivative, scalar": (second_derivative, 11, 1000),
+    "Hessian-vector product, 100": (hessian_vector_product, 11, 300),
+    "10 ops on 1,000,000": (large, 7, 3),
+}
+
+
+def main() -> None:
+    print(f"{'':28s} {'by hand':>10s} {'eager':>10s} {'compiled':>10s} {'first call':>12s}")
+    for name, (make, rounds, repeat) in ROWS.items():
+        tape, xs, hand = make()
+        compiled = tf.function(tape, jit_compile=True)
+        first = seconds(lambda f=compiled, xs=xs: f(*xs), 1)
+        assert compiled(*xs).numpy().tobytes() == tape(*xs).numpy().tobytes(), f"{name}: other bits"
+        assert np.allclose(compiled(*xs).numpy(), hand(), rtol=1e-9), f"{name}: another derivative than by hand"
+        assert compiled.summary().startswith("compiled"), compiled.summary()
+        triples = [
+            [seconds(work, repeat) for work in (hand, lambda f=tape, xs=xs: f(*xs), lambda f=compiled, xs=xs: f(*xs))]
+            for _ in range(rounds)
+        ]
+        eager, fast = [statistics.median(t[k] / t[0] for t in triples) for k in (1, 2)]
+        by_hand = min(t[0] for t in triples)
+        print(f"{name:28s} {by_hand * 1e6:7.1f} us {eager:10.2f} {fast:10.2f} {first * 1e3:9.1f} ms")
+
+
+if __name__ == "__main__":
+    main()

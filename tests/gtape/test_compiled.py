@@ -1,0 +1,493 @@
+"""Compiled functions: the same bits as eager ones, and what is compiled."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape import nest
+from gtape.declare.primitives import REGISTRY
+from gtape.verify.programs.mutants import example
+from gtape.verify.programs.programs import generate
+from tests.campaigns import LARGE, in_turn
+
+
+def _bits(made: Any) -> list[Any]:
+    found: list[Any] = []
+    for t in nest.flatten(made) if nest.is_nested(made) else [made]:
+        if isinstance(t, tf.IndexedSlices):
+            found += _bits([t.values, t.indices])
+        elif t is None:
+            found.append(None)
+        else:
+            a = np.asarray(tf.convert_to_tensor(t).numpy())
+            found.append((a.dtype.str, a.shape, a.tobytes()))
+    return found
+
+
+def _by_order(call: Callable[..., Any], order: int) -> Callable[..., Any]:
+    """A function that returns the value of `call` and its derivative of an order."""
+
+    def function(*xs: Any) -> Any:
+        with tf.GradientTape() as outer:
+            outer.watch([x for x in xs if x.dtype.is_floating])
+            with tf.GradientTape() as inner:
+                inner.watch([x for x in xs if x.dtype.is_floating])
+                y = call(*xs)
+            g = y
+            if order == 2:
+                g = [h for h in nest.flatten(inner.gradient(y, list(xs))) if h is not None]
+        return y, g, outer.gradient(g, list(xs))
+
+    def first(*xs: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch([x for x in xs if x.dtype.is_floating])
+            y = call(*xs)
+        return y, tape.gradient(y, list(xs))
+
+    return first if order == 1 else function
+
+
+def _outcome(f: Callable[..., Any], xs: Any) -> Any:
+    try:
+        return _bits(f(*xs))
+    except Exception as e:
+        return type(e)
+
+
+CASES = [(order, dtype) for order in (1, 2) for dtype in ("float32", "float64")]
+
+
+@pytest.mark.parametrize(
+    ("name", "order", "dtype"),
+    [(name, *case) for name in sorted(REGISTRY.keys()) for case in in_turn(CASES, name)],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_every_primitive_gives_the_same_bits(name: str, order: int, dtype: str) -> None:
+    prim = REGISTRY[name]
+    rng = np.random.default_rng(len(name))
+    try:
+        drawn = [example(prim, np.dtype(dtype), rng) for _ in range(3)]
+    except Exception:
+        pytest.skip("no example")
+    params = drawn[0][1]
+    eager = _by_order(lambda *xs: prim.function(*xs, **params), order)
+    compiled = tf.function(eager, jit_compile=True)
+    for operands, _ in [drawn[0], *drawn]:
+        xs = [tf.constant(x) for x in operands]
+        assert _outcome(compiled, xs) == _outcome(eager, xs)
+
+
+def _with_arguments(program: Any) -> tuple[Callable[..., Any], list[Any]]:
+    """A random program as a function of its inputs, and the inputs."""
+    text = program.source
+    names = [i.name for i in program.inputs if i.kind != "variable"]
+    text = text.replace("verify=verify", "verify=False")
+    head, _, body = text.partition("def program(verify=False):\n")
+    lines = body.splitlines(keepends=True)
+    n = len(program.inputs)
+    outside = "".join(line[4:] for line in lines[:n])
+    space: dict[str, Any] = {}
+    exec(head + outside + f"def program({', '.join(names)}):\n" + "".join(lines[n:]), space)
+    return space["program"], [space[name] for name in names]
+
+
+@pytest.mark.parametrize("seed", range(200) if LARGE else range(0, 200, 4))
+@pytest.mark.filterwarnings("ignore")
+def test_random_programs_give_the_same_bits(seed: int) -> None:
+    program, inputs = _with_arguments(generate(seed))
+    compiled = tf.function(program, jit_compile=True)
+    rng = np.random.default_rng(seed)
+    for k in range(3):
+        xs = [
+            tf.constant(x.numpy() * (1 if k < 2 else rng.uniform(0.5, 1.5))) if x.dtype.is_floating else x
+            for x in inputs
+        ]
+        xs = [tf.cast(x, i.dtype) for x, i in zip(xs, inputs, strict=True)]
+        assert _outcome(compiled, xs) == _outcome(program, xs)
+
+
+# ---------------------------------------------------------------------------------------------- what is compiled
+
+
+def _slope(x: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.reduce_sum(tf.sin(x) * x)
+    return y, tape.gradient(y, x)
+
+
+def _jacobian(x: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.linalg.matvec(tf.ones([3, 3], x.dtype), tf.nn.softmax(tf.sin(x)))
+    return tape.jacobian(y, x)
+
+
+def _hessian(x: Any) -> Any:
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        _, g = _slope(x)
+    return outer.jacobian(g, x)
+
+
+def _jacobian_in_a_tape(x: Any) -> Any:
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        total = tf.reduce_sum(_jacobian(x) ** 2)
+    return outer.gradient(total, x)
+
+
+def _batch_jacobian(x: Any) -> Any:
+    x = tf.stack([x, 2 * x])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.nn.softmax(x)
+    return tape.batch_jacobian(y, x)
+
+
+def _selections(x: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.where(x > 0, tf.nn.relu(x), tf.maximum(x, -1.0)) * tf.reduce_max(x)
+    return tape.gradient(y, x), y
+
+
+def _persistent(x: Any) -> Any:
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = x * x
+        with tape.stop_recording():
+            z = y * 2.0
+        z += tf.sin(y)
+    return {"z": tape.gradient(z, x), "y": (tape.gradient(y, x), tape.gradient(z, y)), "none": None, "one": 1}
+
+
+@tf.custom_gradient
+def _five(x: Any) -> Any:
+    return x * x, lambda g: 5.0 * g * x
+
+
+def _custom(x: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = _five(x) * x
+    return tape.gradient(y, x)
+
+
+def _loops(x: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * x), (0, x))[1]
+        y += tf.map_fn(tf.sin, x) + tf.scan(lambda a, b: a * b, x)
+    return tape.gradient(y, x)
+
+
+COMPILED = [
+    _slope, _jacobian, _hessian, _jacobian_in_a_tape, _batch_jacobian, _selections, _persistent, _custom, _loops,
+    np.sin,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("f", COMPILED, ids=lambda f: f.__name__)
+def test_tapes_of_every_kind_are_compiled(f: Any, dtype: str) -> None:
+    compiled = tf.function(lambda x: f(x), jit_compile=True)
+    for values in ([0.5, 1.5, -0.25], [0.1, 0.9, -0.7], [1.1, 2.0, -0.1]):
+        x = tf.constant(values, dtype)
+        assert _bits(compiled(x)) == _bits(tf.function(f)(x))
+    assert compiled.summary().startswith("compiled") and "eager" not in compiled.summary()
+
+
+def test_most_primitives_and_programs_are_compiled() -> None:
+    for name in ("sin", "matmul", "cholesky", "reduce_sum", "softmax", "fft"):
+        prim = REGISTRY.get(name)
+        if prim is None:
+            continue
+        operands, params = example(prim, np.dtype("float64"), np.random.default_rng(0))
+        compiled = tf.function(_by_order(lambda *xs, p=prim, k=params: p.function(*xs, **k), 2), jit_compile=True)
+        compiled(*[tf.constant(x) for x in operands])
+        assert compiled.summary().startswith("compiled"), name
+    for seed in range(10):
+        program, inputs = _with_arguments(generate(seed))
+        compiled = tf.function(program, jit_compile=True)
+        compiled(*inputs)
+        assert compiled.summary().startswith("compiled"), seed
+
+
+def test_variables_are_read_at_every_call() -> None:
+    w, fixed = tf.Variable([1.0, 2.0]), tf.Variable(3.0, trainable=False)
+
+    @tf.function(jit_compile=True)
+    def f(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            y = tf.reduce_sum(w * w * x) * fixed
+        return y, tape.gradient(y, [w, fixed])
+
+    x = tf.constant([1.0, 1.0])
+    assert f(x)[0].numpy() == 15.0
+    w.assign([2.0, 2.0])
+    fixed.assign(1.0)
+    y, (g, none) = f(x)
+    assert (y.numpy(), g.numpy().tolist(), none) == (8.0, [4.0, 4.0], None)
+    assert f.summary().startswith("compiled") and "2 variables" in f.summary()
+
+
+def test_a_variable_of_another_shape_is_not_taken_for_the_traced_one() -> None:
+    w = tf.Variable([1.0], shape=tf.TensorShape([None]))
+    f = tf.function(lambda: w * 2.0, jit_compile=True)
+    assert f().numpy().tolist() == [2.0]
+    w.assign([1.0, 2.0])
+    assert f().numpy().tolist() == [2.0, 4.0]
+
+
+def test_python_runs_once_for_each_kind_of_arguments() -> None:
+    traced = []
+
+    @tf.function(jit_compile=True)
+    def f(x: Any, factor: Any = 2.0, *, words: Any = None) -> Any:
+        traced.append(1)
+        return [x * factor, words]
+
+    x, y = tf.constant([1.0]), tf.constant([1.0, 2.0])
+    kinds = [(x,), (y,), (tf.constant([1.0], tf.float64),), (x, 3.0), (x, tf.constant(3.0))]
+    for _ in range(3):
+        for kind in kinds:
+            f(*kind)
+            assert f(*kind, words="a")[1] == "a"
+    assert len(traced) == 2 * len(kinds)
+    assert [f(x, k)[0].numpy()[0] for k in (2.0, 2, True)] == [2.0, 2.0, 1.0]
+
+
+def test_an_input_signature_converts_and_compiles() -> None:
+    f = tf.function(lambda x: x * 2.0, input_signature=[tf.TensorSpec([None], tf.float32)], jit_compile=True)
+    assert f([1.0, 2.0]).numpy().tolist() == [2.0, 4.0] and f([3.0]).numpy().tolist() == [6.0]
+    assert f.experimental_get_tracing_count() == 1 and f.summary().count("compiled") == 2
+    with pytest.raises(TypeError, match="input_signature"):
+        f(tf.constant(1.0))
+
+
+def test_methods_are_compiled_for_each_instance() -> None:
+    class Scale:
+        def __init__(self, factor: float) -> None:
+            self.factor = factor
+
+        @tf.function(jit_compile=True)
+        def __call__(self, x: Any) -> Any:
+            return self.factor * x
+
+    x = tf.constant(2.0)
+    for factor in (2.0, 3.0, 4.0):  # an instance may get the place in memory of one that is gone
+        one = Scale(factor)
+        assert one(x).numpy() == one(x).numpy() == factor * 2.0
+        del one
+
+
+@pytest.mark.parametrize("ask", [bool, lambda c: c and True, lambda c: not c, lambda c: 1 if c else 2])
+def test_the_truth_of_a_tensor_is_an_error_that_says_what_to_write(ask: Any) -> None:
+    f = tf.function(lambda x: x if ask(tf.reduce_sum(x) > 0) else -x, jit_compile=True)
+    with pytest.raises(tf.errors.OperatorNotAllowedInGraphError, match=r"gtape\.where.*gtape\.cond"):
+        f(tf.constant([1.0]))
+
+
+def test_branches_and_whole_numbers_are_right_for_every_value() -> None:
+    f = tf.function(
+        lambda x, i: (tf.cond(tf.reduce_sum(x) > 0, lambda: x, lambda: -2.0 * x), x[i], tf.boolean_mask(x, x > 0)),
+        jit_compile=True,
+    )
+    for values, i in (([1.0, 2.0], 0), ([-1.0, -2.0], 1), ([3.0, -1.0], 0), ([3.0, 2.0], 1)):
+        x = tf.constant(values)
+        expected = [values if sum(values) > 0 else [-2.0 * v for v in values], values[i], [v for v in values if v > 0]]
+        assert [t.numpy().tolist() for t in f(x, tf.constant(i))] == expected
+    assert f.summary().startswith("compiled") and "eager for" in f.summary()
+
+
+def test_a_program_that_is_seldom_valid_is_given_up() -> None:
+    f = tf.function(lambda x, i: x[i], jit_compile=True)
+    x = tf.range(100.0)
+    with pytest.warns(RuntimeWarning, match="depends on the values"):
+        for i in range(40):
+            assert f(x, tf.constant(i)).numpy() == i
+    assert f.summary().startswith("eager")
+
+
+@pytest.mark.parametrize(
+    ("f", "reason"),
+    [
+        (lambda x, v: v.assign_add(x) * 1.0, "assigns a variable"),
+        (lambda x, v: v.assign(x) * 1.0, "assigns a variable"),
+        (lambda x, v: v.scatter_nd_add([[0]], x[:1]) * 1.0, "assigns a variable"),
+        (lambda x, v: x + tf.random.uniform([2], seed=3) * 0.0, "draws random numbers"),
+        (lambda x, v: tf.nn.dropout(x, 0.5) * 0.0, "draws random numbers"),
+        (lambda x, v: tf.keras.layers.Dropout(0.5, seed=1)(x, training=True) * 0.0, "draws random numbers"),
+        (lambda x, v: tf.py_function(lambda t: t * t, [x], tf.float32), "py_function"),
+        (lambda x, v: tf.numpy_function(np.cumsum, [x], tf.float32), "numpy_function"),
+        (lambda x, v: x * float(x[0]), "float"),
+        (lambda x, v: tf.constant(x.numpy()), "numpy"),
+        (lambda x, v: tf.constant(np.asarray(x) + 1), "NumPy"),
+        (lambda x, v: tf.unique(x), "values"),
+        (lambda x, v: tf.gradients(x * x, x), "GradientTape"),
+    ],
+)
+def test_what_cannot_be_compiled_runs_eagerly_after_one_warning(f: Any, reason: str) -> None:
+    x = tf.constant([1.0, 2.0])
+    mine, theirs = tf.Variable([1.0, 1.0]), tf.Variable([1.0, 1.0])
+    compiled = tf.function(lambda x: f(x, mine), jit_compile=True)
+    plain = tf.function(lambda x: f(x, theirs))
+    with pytest.warns(RuntimeWarning, match=reason) as noted:
+        made = [_bits(compiled(x)) for _ in range(3)]
+    assert len(noted) == 1
+    assert made == [_bits(plain(x)) for _ in range(3)]
+    assert mine.numpy().tolist() == theirs.numpy().tolist()
+
+
+def test_variables_made_at_the_first_call_do_not_prevent_the_compilation() -> None:
+    model = tf.keras.Sequential([tf.keras.layers.Dense(4, activation="relu"), tf.keras.layers.Dense(2)])
+
+    @tf.function(jit_compile=True)
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(model(x) ** 2)
+        return loss, tape.gradient(loss, model.trainable_variables)
+
+    x = tf.constant(np.random.default_rng(0).normal(size=(3, 5)), tf.float32)
+    first, second = step(x), step(x)
+    assert _bits(first) == _bits(second) == _bits(step.python_function(x))
+    assert step.summary().startswith("compiled") and len(model.trainable_variables) == 4
+
+
+def test_a_call_under_a_tape_is_recorded() -> None:
+    f = tf.function(lambda x: x * x, jit_compile=True)
+    x = tf.constant(3.0)
+    f(x)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    assert tape.gradient(y, x).numpy() == 6.0
+
+
+def test_errors_are_those_of_the_eager_call() -> None:
+    f = tf.function(lambda x: tf.reshape(x, [2, 2]), jit_compile=True)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        f(tf.constant([1.0, 2.0, 3.0]))
+    assert f(tf.constant([1.0, 2.0, 3.0, 4.0])).shape == (2, 2)
+
+
+def test_infinite_and_undefined_gradients_are_those_of_the_eager_call() -> None:
+    def f(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.reduce_sum(tf.sqrt(tf.maximum(x, 0.0)) / x)
+        return tape.gradient(y, x)
+
+    for dtype in ("float32", "float64"):
+        for first in ([1.0, 2.0], [0.0, 1.0]):
+            compiled = tf.function(f, jit_compile=True)
+            for values in (first, [0.0, 1.0], [-1.0, 4.0], [np.inf, np.nan], [1e-320, 1e300]):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    for x in (tf.constant(values, dtype), tf.constant(values[0], dtype)):
+                        assert _bits(compiled(x)) == _bits(f(x))
+
+
+def test_a_traced_tensor_that_leaks_says_so() -> None:
+    leaked = []
+    tf.function(lambda x: leaked.append(x * 2.0) or x, jit_compile=True)(tf.constant(1.0))
+    with pytest.raises(RuntimeError, match="return it"):
+        leaked[0] + 1.0
+    with pytest.raises(RuntimeError, match="return it"):
+        leaked[0].numpy()
+
+
+def test_threads_share_a_compiled_function() -> None:
+    traced = []
+
+    @tf.function(jit_compile=True)
+    def f(x: Any) -> Any:
+        traced.append(1)
+        return _slope(x)
+
+    expected = {n: _bits(_slope(tf.ones([n]))) for n in range(1, 9)}
+    wrong: list[int] = []
+
+    def work() -> None:
+        for _ in range(20):
+            wrong.extend(n for n in expected if _bits(f(tf.ones([n]))) != expected[n])
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong and len(traced) == len(expected)
+
+
+def test_the_number_of_programs_is_bounded() -> None:
+    f = tf.function(lambda x: x * 2.0, jit_compile=True)
+    for n in range(100):
+        f(tf.ones([n]))
+    assert f.summary().count("compiled") == 64
+
+
+def test_a_swapped_kernel_is_seen() -> None:
+    from gtape.verify.programs.mutants import planted_kernel
+
+    f = tf.function(lambda x: tf.exp(x), jit_compile=True)
+    x = tf.constant([1.0, 2.0])
+    before = _bits(f(x))
+    with planted_kernel("exp", 2.0):
+        assert _bits(f(x)) == _bits(tf.exp(x)) != before
+    assert _bits(f(x)) == before
+
+
+def test_large_arrays_are_written_over_only_where_nothing_reads_them() -> None:
+    def f(x: Any, y: Any) -> Any:
+        a = x + y
+        b = a * y
+        c = tf.reshape(b, [100, 100])
+        d = b - x
+        return d * 2.0 + x, c, (a - b) / (x * x + 1.0)
+
+    compiled = tf.function(f, jit_compile=True)
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        xs = [tf.constant(rng.normal(size=10_000)) for _ in range(2)]
+        before = _bits(xs)
+        assert _bits(compiled(*xs)) == _bits(f(*xs)) and _bits(xs) == before
+    assert "out=" in compiled.source
+
+
+def test_equal_calls_are_shared_and_unused_ones_left_out() -> None:
+    f = tf.function(lambda x: (tf.exp(x) * tf.exp(x), tf.cos(x))[0], jit_compile=True)
+    f(tf.constant([1.0]))
+    assert f.source.count("exp") == 1 and "cos" not in f.source
+    assert f.summary() == "compiled: 2 of 4 operations, 0 variables, 1 results"
+
+
+def test_results_that_are_constants_are_new_tensors() -> None:
+    f = tf.function(lambda x: (x, tf.constant(2.0), (-1) ** tf.cast(x, tf.int32)), jit_compile=True)
+    x = tf.constant(3.0)
+    with tf.GradientTape() as tape:
+        tape.watch(f(x)[1])
+    assert f(x)[1] is not f(x)[1] and [t.numpy() for t in f(x)] == [3.0, 2.0, -1]
+    del tape
+
+
+def test_copies_compile_anew() -> None:
+    f = tf.function(lambda x: x * 2.0, jit_compile=True)
+    f(tf.constant(1.0))
+    again = copy.deepcopy(f)
+    assert again.summary() == "not called yet" and again(tf.constant(1.0)).numpy() == 2.0
+    assert again.summary().startswith("compiled")
+
+
+def test_a_function_without_the_option_has_no_program() -> None:
+    f = tf.function(lambda x: x)
+    assert f.source == "" and f.summary().startswith("eager")
