@@ -147,10 +147,10 @@ class JetWorld(BallWorld):
                 return c if isinstance(c, (arb, acb)) else arb(c)
             return nothing if directions else e if isinstance(e, acb) else arb(e)
 
-        x = self.objects(x)
-        if not directions and set(map(type, x.ravel().tolist())) <= {arb, acb}:
-            return x
-        return mapped(pick, x)
+        of: np.ndarray = self.objects(x)
+        if not directions and set(map(type, of.ravel().tolist())) <= {arb, acb}:
+            return of
+        return mapped(pick, of)
 
     def components_of(self, x: np.ndarray) -> list[Any]:
         """The components as object arrays; None for a component that is zero by construction everywhere."""

@@ -671,8 +671,8 @@ def _dense(program: Program, seeds: list[Any]) -> list[Any] | None:
     made = []
     for i in program.outputs:
         y = np.asarray(program.nodes[i].output)
-        c = rng.normal(size=y.shape)
-        made.append((c + 1j * rng.normal(size=y.shape) if y.dtype.kind == "c" else c).astype(y.dtype))
+        c: Any = rng.normal(size=y.shape)
+        made.append(np.asarray(c + 1j * rng.normal(size=y.shape) if y.dtype.kind == "c" else c, y.dtype))
     return made
 
 

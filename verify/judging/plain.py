@@ -85,7 +85,7 @@ def rows_apart(program: Program) -> Iterator[tuple[list[Any], list[Any], list[An
         rows = _jacobian(program)
     if rows is None:
         return
-    weights = np.random.default_rng(31).normal(size=value.shape).astype(value.dtype)
+    weights = np.asarray(np.random.default_rng(31).normal(size=value.shape), value.dtype)
     with quietly():
         if all(map(partial(_is_sum, weights), rows, gradient(program, [weights], Floats(program)))):
             return

@@ -49,7 +49,9 @@ def certify(oracle: Oracle, gradients: list[Any]) -> list[Failure]:
     """
     shared = oracle.shared or Shared()
     sizes = b"".join([b"" if g is None else bands(g).tobytes() for g in gradients])
-    along = shared.get(("certificate", sizes if any(sizes) else b""), lambda: _Certificate(oracle, gradients))
+    along: _Certificate = shared.get(
+        ("certificate", sizes if any(sizes) else b""), lambda: _Certificate(oracle, gradients)
+    )
     failure = along.compared(oracle, gradients)
     return ([failure] if failure else []) + along.failures + certify_behind_declared(oracle)
 
