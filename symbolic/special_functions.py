@@ -6,7 +6,6 @@ Each function has ``fdiff``, the textbook derivative, and a static method ``ball
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
 import sympy as sp
@@ -14,7 +13,7 @@ from flint import arb, arb_series, ctx
 
 __all__ = [
     "Dawson", "IncompleteBeta", "IncompleteGamma", "IncompleteGammaRest", "LogAbsGamma", "NormalDistribution",
-    "ScaledBesselI", "ScaledBesselK", "Spence", "beta_density", "far_erfc",
+    "ScaledBesselI", "ScaledBesselK", "Spence", "far_erfc",
     "gamma_density",
 ]  # fmt: skip
 
@@ -162,21 +161,19 @@ class IncompleteGammaRest(sp.Function):
 
 
 class IncompleteBeta(sp.Function):
-    """``IncompleteBeta(p, q, a, b, x)``: I_x(a, b), p times differentiated in a and q times in b (DLMF 8.17.2)."""
+    """I_x(a, b), the regularised integral from 0 to x; differentiable in x only (DLMF 8.17.2)."""
 
-    nargs = 5
+    nargs = 3
 
-    def fdiff(self, argindex: int = 5) -> sp.Expr:
-        p, q, a, b, x = self.args
-        if argindex == 5:
-            return beta_density(a, b, x, int(p), int(q), 0)
-        return self.func(p + 1, q, a, b, x) if argindex == 3 else self.func(p, q + 1, a, b, x)
+    def fdiff(self, argindex: int = 3) -> sp.Expr:
+        if argindex != 3:
+            raise sp.core.function.ArgumentIndexError(self, argindex)
+        a, b, x = self.args
+        return x ** (a - 1) * (1 - x) ** (b - 1) / sp.beta(a, b)
 
     @staticmethod
-    def ball(p: Any, q: Any, a: Any, b: Any, x: Any) -> Any:
-        p, q, a, b, x = int(p), int(q), arb(a), arb(b), arb(x)
-        if p + q:
-            return _beta_orders(p, q, a, b, x)
+    def ball(a: Any, b: Any, x: Any) -> Any:
+        a, b, x = arb(a), arb(b), arb(x)
         if 2 * x > 1:  # flint's function takes seconds near 1
             return 1 - (1 - x).beta_lower(b, a, regularized=True)
         return x.beta_lower(a, b, regularized=True)
@@ -200,103 +197,6 @@ def gamma_density(a: Any, x: Any, m: int, n: int) -> Any:
     for _ in range(n):
         value = sp.expand(value.diff(t))
     return value.xreplace({s: a, t: x})
-
-
-def beta_density(a: Any, b: Any, x: Any, p: int, q: int, n: int) -> Any:
-    """x^(a-1) (1-x)^(b-1) / B(a, b), differentiated p times in a, q times in b and n times in x."""
-    u, v = sp.Symbol("u", positive=True), sp.Symbol("v", positive=True)
-    # Leibniz's rule for the powers
-    terms = [
-        sp.binomial(n, k) * sp.ff(u - 1, k) * x ** (u - 1 - k) * (-1) ** (n - k) * sp.ff(v - 1, n - k)
-        * (1 - x) ** (v - 1 - (n - k))
-        for k in range(n + 1)
-    ]  # fmt: skip
-    value = sp.Add(*terms) / sp.beta(u, v)
-    for symbol, times in ((u, p), (v, q)):
-        for _ in range(times):
-            value = value.diff(symbol)
-    return value.xreplace({u: a, v: b})
-
-
-def _beta_orders(p: int, q: int, a: Any, b: Any, x: Any) -> Any:
-    """I_x(a, b) differentiated p times in a and q times in b, p + q > 0."""
-    if not (a > 0 and b > 0 and 0 <= x <= 1):
-        return arb("nan")
-    if x == 0 or x == 1 or (p == q and 2 * x == 1 and a == b):  # the last by I_x(a, b) = 1 - I_{1-x}(b, a)
-        return arb(0)
-    u, v, t = float(a), float(b), float(x)
-    small = t * (u + v) <= u
-    light, heavy = _beta_terms(t, u, v), _beta_terms(1 - t, v, u)
-    if not small:
-        light, heavy = heavy, light
-    # The smaller side keeps the digits. The other one, which is nearly 1, may need far fewer terms.
-    both = a + b
-    lost = -float((a * (x * both / a).log() + b * ((1 - x) * both / b).log()).mid()) / math.log(2)
-    if light > 4 * heavy * (1 + lost / ctx.prec):
-        small = not small
-        ctx.prec += (extra := int(lost) + 20)
-    else:
-        extra = 0
-    try:
-        return _beta_by_series(p, q, a, b, x) if small else -_beta_by_series(q, p, b, a, 1 - x)
-    finally:
-        ctx.prec -= extra
-
-
-def _beta_terms(x: float, a: float, b: float) -> float:
-    """About how many terms the series of I_x(a, b) needs."""
-    return float((max(0.0, x * (a + b) - a) + ctx.prec) / max(1 - x, 1e-300))
-
-
-def _beta_by_series(p: int, q: int, a: Any, b: Any, x: Any) -> Any:
-    """Mixed derivatives from those along the directions (1, c), which are polynomials in c."""
-    m = p + q
-    if not q:
-        return _beta_along(m, 1, 0, a, b, x)
-    if not p:
-        return _beta_along(m, 0, 1, a, b, x)
-    total = arb(0)
-    for c, weight in enumerate(_interpolation(m, q)):
-        total += _beta_along(m, 1, c, a, b, x) * weight.p / weight.q
-    return total / math.comb(m, q)
-
-
-@cache
-def _interpolation(m: int, q: int) -> tuple[Any, ...]:
-    """The weights of the values at 0 ... m in the coefficient of t^q of a polynomial of degree m."""
-    t = sp.Dummy("t")
-    bases = [sp.prod([(t - d) / sp.Integer(c - d) for d in range(m + 1) if d != c]) for c in range(m + 1)]
-    return tuple(sp.Poly(basis, t).coeff_monomial(t**q) for basis in bases)
-
-
-def _beta_along(m: int, in_a: int, in_b: int, a: Any, b: Any, x: Any) -> Any:
-    """The m-th derivative along (in_a, in_b), by power series in the increment, and a bound on the rest.
-
-    DLMF 8.17.8: x^a (1-x)^b Γ(a+b) / (Γ(a+1) Γ(b)) times the sum of (a+b)_k / (a+1)_k x^k.
-    """
-    before, ctx.cap = ctx.cap, m + 1
-    try:
-        s, t = arb_series([a, in_a], prec=m + 1), arb_series([b, in_b], prec=m + 1)
-        first = (s * x.log() + t * (1 - x).log()).exp() * (s + t).gamma() * (s + 1).rgamma() * t.rgamma()
-        term, total = arb_series([1], prec=m + 1), arb_series([0], prec=m + 1)
-        least = arb(2) ** (-ctx.prec - 20)
-        k = 0
-        while True:
-            total = total + term
-            term = term * ((s + t + k) * x) / (s + (k + 1))
-            k += 1
-            if k % 8:
-                continue
-            # the sum of the coefficients' moduli falls by this factor at least, from here on
-            ratio = x * (a + b + (k + in_a + in_b)) / (a + k)
-            size = sum((abs(c) for c in term.coeffs()), arb(0))
-            if ratio < 1 and size < least * (1 - ratio) * abs(total[0]):
-                break
-        rest = (size / (1 - ratio)).upper() * arb(0, 1)
-        total = arb_series([total[i] + rest for i in range(m + 1)], prec=m + 1)
-        return (first * total)[m] * arb.fac_ui(m)
-    finally:
-        ctx.cap = before
 
 
 def _by_series(m: int, a: Any, x: Any) -> Any:
