@@ -89,3 +89,27 @@ def test_a_fault_in_the_short_sweep_is_found_under_the_flag(monkeypatch: pytest.
         y = smooth(x)
     with pytest.raises(tf.errors.VerificationError, match="a plain tape returns this number"):
         tape.gradient(y, x)
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_complex_output_gradients_are_those_of_the_tape(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(7)
+    a, b, re, im = (rng.normal(size=shape) for _ in range(4))
+    x, y = tf.constant(a), tf.constant(b)
+    with tf.GradientTape(verify=True) as tape:
+        tape.watch([x, y])
+        z = tf.complex(x, y)
+        w = tf.exp(z) * z
+    first, second = tape.gradient(w, [x, y], output_gradients=tf.constant(re + 1j * im))
+    slope = np.conj(np.exp(a + 1j * b) * (1 + a + 1j * b)) * (re + 1j * im)
+    np.testing.assert_allclose(first, slope.real, rtol=1e-14)
+    np.testing.assert_allclose(second, slope.imag, rtol=1e-14)
+
+
+@pytest.mark.parametrize("mode", ["gradient", "jacobian"])
+def test_complex_sources_and_outputs_pass(mode: str) -> None:
+    x = tf.constant([0.3 + 0.2j, -0.7 + 1.1j])
+    with tf.GradientTape(verify=True) as tape:
+        tape.watch(x)
+        z = tf.tanh(x) * tf.math.conj(x) * tf.constant(1.5 - 0.5j)
+    assert getattr(tape, mode)(z, x).dtype == tf.complex128

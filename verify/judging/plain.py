@@ -135,8 +135,9 @@ def _gradient(program: Program, seeds: list[Any]) -> list[Any] | None:
     if ran is None:
         return None
     outputs, leaves = ran
+    # The seeds are those of a sweep, the conjugates of what the tape takes.
     kept = [
-        (y, wrap(np.array(np.broadcast_to(np.asarray(c, y._layout.dtype), y._layout.shape))))
+        (y, wrap(np.array(np.broadcast_to(np.conj(np.asarray(c, y._layout.dtype)), y._layout.shape))))
         for y, c in zip(outputs, seeds, strict=True)
         if c is not None
     ]
