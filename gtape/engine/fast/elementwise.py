@@ -276,7 +276,11 @@ def _make_quick(prim: Primitive, source: str, space: dict[str, Any]) -> Callable
     """Compile the source. The function's attribute ``renew()`` lets it follow a kernel or a rule that was swapped."""
     exec(compile(source, f"<gtape op {prim.name}>", "exec"), space)
     made: Callable[..., Any] = space[prim.name]
-    space["elsewhere"] = lambda x: made(x) if x.__class__ is Tensor else x.applied(prim, (x,), {})
+
+    def elsewhere(x: Any) -> Any:
+        return made(x) if x.__class__ is Tensor else x.applied(prim, (x,), {})
+
+    space["elsewhere"] = elsewhere
 
     def renew() -> None:
         try:
@@ -285,7 +289,7 @@ def _make_quick(prim: Primitive, source: str, space: dict[str, Any]) -> Callable
             wanted = None
         if wanted is not None and wanted[0] == source:
             space.update(wanted[1])
-            space[prim.name] = made
+            space.update({"elsewhere": elsewhere, prim.name: made})
             return
         # Callers hold this function, so its code stays and forwards every call to the new function.
         instead = make_general(prim) if wanted is None else _make_quick(prim, *wanted)
