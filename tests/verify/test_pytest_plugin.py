@@ -96,6 +96,13 @@ def test_in_a_fixture(slope):
 def test_conditioning():
     grad(lambda x: tf.sin(x * 1e8), 1.2345)
 
+def test_slow():
+    def many(x):
+        for _ in range(10_000):
+            x = x * 1.0
+        return x
+    grad(many, 0.5)
+
 def test_in_a_thread():
     import threading
     t = threading.Thread(target=lambda: grad(tf.sin, 0.5))
@@ -108,11 +115,11 @@ def test_in_a_thread():
 def test_a_whole_suite(pytester: pytest.Pytester, run: Any, processes: Any) -> None:
     options = ("--gtape-verify", "--gtape-report=report.json", "--junitxml=junit.xml", "-W", "error", *processes)
     found = run(SUITE, *options)
-    found.assert_outcomes(passed=6, failed=1, errors=1)
+    found.assert_outcomes(passed=7, failed=1, errors=1)
     out = found.stdout.str()
     found.stdout.fnmatch_lines([
         "*= gtape =*",
-        "9 gradients checked in 7 tests, 9 numbers, *",
+        "10 gradients checked in 8 tests, 10 numbers, *",
         "gradients by verdict: rule 2, unstable 1, conditioning 1",
         "worst ULP: inf in test_it.py::test_wrong",
         "written: report.json",
@@ -129,8 +136,8 @@ def test_a_whole_suite(pytester: pytest.Pytester, run: Any, processes: Any) -> N
     assert "verify/judging" not in out and "gtape/tapes" not in out, "frames of gtape are hidden"
 
     data = report(pytester)
-    assert (data["ok"], data["gradients"], data["numbers"], data["max_ulp"]) == (False, 9, 9, "inf")
-    assert data["verdicts"] == {"correct": 5, "unstable": 1, "rule": 2, "conditioning": 1}
+    assert (data["ok"], data["gradients"], data["numbers"], data["max_ulp"]) == (False, 10, 10, "inf")
+    assert data["verdicts"] == {"correct": 6, "unstable": 1, "rule": 2, "conditioning": 1}
     assert data["exitstatus"] == 1 and data["versions"]["numpy"]
     tests = {t["nodeid"].partition("::")[2]: t for t in data["tests"]}
     assert "test_off" not in tests and tests["test_right"]["gradients"] == 3

@@ -31,6 +31,9 @@ __all__ = ["Plain", "rows_apart"]
 class _PlainTape(GradientTape):
     """A tape of one derivative, which takes the shortest ways whatever ran before."""
 
+    # A finalizer in C, because Python drops an interrupt that arrives inside one in Python. `off()` closes this tape.
+    __del__ = object.__hash__  # type: ignore[assignment]
+
     def _new_session(self) -> Session:
         return Session()
 
