@@ -95,7 +95,7 @@ def _f(x: Any, s: int, n: int = 0) -> Pair:
 
 
 def _erfcx_left(x: Any, n: int) -> Any:
-    """(-1)^n (2 (exp(a²))^(n) - f^(n)(a)) at a = -x; the first term is larger, and from a = 8 on the other has no digits."""
+    """(-1)^n (2 (exp(a²))^(n) - f^(n)(a)) at a = -x; from a = 8 on the first term has all digits."""
     a = np.minimum(-x, _BEYOND)
     part, k = _exp_half_square(a, 2)
     growth = multiply_pairs(horner_pair([exact(2 * c) for c in hermite(n, (1,), -2)], (a, 0.0 * a)), part)
