@@ -151,7 +151,7 @@ def _at_rest(like: Array, size: Array, m: Array, d: Array, sign: int, bits: int,
         return np.zeros(d.shape, dtype=bool)
     w = np.diagonal(m, axis1=-2, axis2=-1)
     with np.errstate(all="ignore"):
-        near = _near(w, bits, wide) & (np.abs(like) <= w.shape[-1] * 2.0 ** (4 - bits) * size)
+        near = _near(w, bits, wide) & (np.abs(like) <= w.shape[-1] * 2.0 ** (1 - bits) * size)
     return near | np.eye(w.shape[-1], dtype=bool)
 
 
