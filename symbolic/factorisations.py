@@ -23,7 +23,7 @@ import sympy as sp
 from flint import arb
 
 from gtape.symbolic import balls
-from gtape.symbolic.balls import mapped, objects, to_float
+from gtape.symbolic.balls import filled, mapped, objects, to_float
 from gtape.symbolic.implicit import another_basis, note_degenerate, solve_equations, start
 from gtape.symbolic.matrices import inverse, unit
 from gtape.symbolic.mirrors.registry import array, parametrised
@@ -230,12 +230,11 @@ def eigenpairs(
         if _all_equal(W.component(rest, 0)):
             note_degenerate(_EQUAL)
             turn = another_basis(size // fold)
-            alike = [mean] * size
-            if turn is not None:  # the motion of each vector; only the sum is determined
+            if turn is not None:
                 turn = np.kron(turn, unit(fold))
-                q = product(W, q, turn)
-                if W.k:
-                    alike = list(np.diagonal(product(W, turn.T, small, turn)))
+                q, small = product(W, q, turn), product(W, turn.T, small, turn)
+            # The values are equal, but each moves as its vector says; only the sum of the motions is determined.
+            alike = [_with_value(W, small[j, j], mean) for j in range(size)] if W.k else [mean] * size
             for j, i in enumerate(group):
                 values[i], vectors[i] = alike[j], q[:, j]
             continue
@@ -247,6 +246,12 @@ def eigenpairs(
             values[i] = mean + times_power_of_two(below[j], power)[()]
             vectors[i] = _facing(W, product(W, q, turned[j]), like, i)
     return values, vectors
+
+
+def _with_value(W: Any, moving: Any, value: Any) -> Any:
+    """A jet with the motion of one number and the value of another."""
+    parts = [W.component(filled([moving], (1,)), s) for s in range(1 << W.k)]
+    return W.from_components([W.component(filled([value], (1,)), 0), *parts[1:]])[0]
 
 
 def _float_vectors(a: np.ndarray, fold: int) -> np.ndarray:

@@ -34,7 +34,8 @@ class Rounding:
     signed : bool
         Whether some terms of a sum are subtracted, so that the kernel does not give the sum of their magnitudes.
     noise : callable or None
-        ``noise(*arrays, **params)``: an additional absolute error of the kernel, because its terms cancel.
+        ``noise(*arrays, **params)``: an additional absolute error of the kernel, because its terms cancel, or because
+        it leaves out what rounding does not determine.
     wide : bool
         Whether narrower dtypes are computed in float64 and rounded once; the other attributes then are for float64.
     whole : bool
@@ -47,6 +48,8 @@ class Rounding:
         the bound.
     columns : tuple of int
         The outputs that hold vectors as columns, which may turn by more than the first-order error.
+    undetermined : callable or None
+        ``undetermined(y)``, for the first output `y`: the columns that rounding leaves undetermined.
     parts : bool
         Whether these columns have real and imaginary parts along the axis before those of the matrix.
     feeds : int or None
@@ -56,7 +59,7 @@ class Rounding:
 
     __slots__ = (
         "backward", "by", "columns", "eliminates", "feeds", "forward", "independent", "kind", "noise", "parts",
-        "signed", "terms", "ulps", "whole", "wide",
+        "signed", "terms", "ulps", "undetermined", "whole", "wide",
     )  # fmt: skip
 
     def __init__(
@@ -64,7 +67,7 @@ class Rounding:
         by: Callable[..., Any] | None = None, terms: Callable[..., Any] | None = None,
         noise: Callable[..., Any] | None = None, signed: bool = False, wide: bool = False, whole: bool = False,
         eliminates: bool = False, independent: bool = False, columns: tuple[int, ...] = (), parts: bool = False,
-        feeds: int | None = None,
+        feeds: int | None = None, undetermined: Callable[..., Any] | None = None,
     ) -> None:  # fmt: skip
         for size in (ulps, forward, backward):
             if not all(isinstance(k, (int, float)) and 0 <= k < float("inf") for k in _coefficients(size)):
@@ -73,6 +76,7 @@ class Rounding:
         self.by, self.terms, self.noise, self.signed = by, terms, noise, signed
         self.whole, self.wide, self.eliminates, self.independent = whole, wide, eliminates, independent
         self.columns, self.parts, self.feeds = columns, parts, feeds
+        self.undetermined = undetermined
 
     def __repr__(self) -> str:
         if self.kind in ("exact", "sum", "product"):

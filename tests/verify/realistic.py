@@ -69,7 +69,8 @@ class Program(NamedTuple):
     build : callable
         Draw -> (function of tensors, its point).
     orders : tuple of int
-        The orders of derivative that the program has: where eigenvalues meet, gtape has no second ones.
+        The orders of derivative that gtape has: where eigenvalues meet, functions that mix values and vectors have no
+        second ones.
     undecided : str
         Why the check may say `undecided`; empty for programs that it decides.
     """
@@ -1353,12 +1354,12 @@ def eigenspace_projector(d: Draw) -> Made:
     return lambda m: _projector(d, m), [m + m.T]
 
 
-@_program(orders=(1,))
+@_program()
 def eigenspace_projector_at_equal_eigenvalues(d: Draw) -> Made:
     return lambda m: _projector(d, m), [d.array(np.diag([1.0, 1.0, 3.0]))]
 
 
-@_program(orders=(1,))
+@_program()
 def eigenspace_projector_at_nearly_equal_eigenvalues(d: Draw) -> Made:
     return lambda m: _projector(d, m), [d.array(np.diag([1.0, 1.0 + 1e-14, 3.0]))]
 

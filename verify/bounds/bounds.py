@@ -64,18 +64,27 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
     float64 array of y's shape
     """
     if prim.kind == "elementwise":
-        if holds_complex(y):  # relative to the modulus; a complex product commits up to 2.3 roundings
-            return max(prim.ulps, COMPLEX_ULPS) * spacing(y, dtype)
-        narrow = prim.rounding.wide and np.dtype(dtype).itemsize < 8
-        own = at_least_tiniest((0.51 if narrow else prim.ulps) * spacing(y, dtype), prim.ulps)
-        if narrow:  # computed in float64, rounded once
-            own = own + prim.ulps * spacing(y, np.dtype(np.float64))
-        if prim.rounding.noise is not None:
-            wide = 1.0 if np.dtype(dtype).itemsize == 8 else 2.0**10  # long doubles for doubles, doubles for the rest
-            own = own + wide * prim.rounding.noise(*values, **params)
-        return (
-            own if prim.public or prim.ulps <= 0.5 else np.maximum(own, _beside_roots(prim, values, y, params, dtype))
-        )
+        return _of_elements(prim, values, y, params, dtype)
+    own, noise = _of_arrays(prim, values, y, params, dtype), prim.rounding.noise
+    return own if noise is None else own + noise(*values, **params)
+
+
+def _of_elements(prim: Primitive, values: list[Any], y: Any, params: dict[str, Any], dtype: Any) -> Any:
+    """`local_error` of an elementwise op."""
+    if holds_complex(y):  # relative to the modulus; a complex product commits up to 2.3 roundings
+        return max(prim.ulps, COMPLEX_ULPS) * spacing(y, dtype)
+    narrow = prim.rounding.wide and np.dtype(dtype).itemsize < 8
+    own = at_least_tiniest((0.51 if narrow else prim.ulps) * spacing(y, dtype), prim.ulps)
+    if narrow:  # computed in float64, rounded once
+        own = own + prim.ulps * spacing(y, np.dtype(np.float64))
+    if prim.rounding.noise is not None:
+        wide = 1.0 if np.dtype(dtype).itemsize == 8 else 2.0**10  # long doubles for doubles, doubles for the rest
+        own = own + wide * prim.rounding.noise(*values, **params)
+    return own if prim.public or prim.ulps <= 0.5 else np.maximum(own, _beside_roots(prim, values, y, params, dtype))
+
+
+def _of_arrays(prim: Primitive, values: list[Any], y: Any, params: dict[str, Any], dtype: Any) -> Any:
+    """`local_error` of an op on arrays, without its noise."""
     unit = spacing(1.0, dtype) / 2
     magnitudes = [np.abs(v) if holds_floats(v) else v for v in values]
     how = prim.rounding
@@ -95,9 +104,9 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
         return rounded + (terms * _parts(y) * underflow(dtype) + spacing(0.0, dtype))
     if how.wide and np.dtype(dtype).itemsize == 4:  # computed in float64, rounded once
         if isinstance(y, tuple):  # recompute in float64, because rounded eigenvalues hide how close they are
-            inner = local_error(prim, values, prim.kernel(*values, **params), params, np.dtype(np.float64))
+            inner = _of_arrays(prim, values, prim.kernel(*values, **params), params, np.dtype(np.float64))
             return tuple([e + 0.51 * spacing(v, dtype) for v, e in zip(y, inner, strict=True)])
-        inner = local_error(prim, values, y, params, np.dtype(np.float64))
+        inner = _of_arrays(prim, values, y, params, np.dtype(np.float64))
         return inner + 0.51 * spacing(y, dtype)
     longest = max([max(v.shape, default=1) for v in values if holds_floats(v)], default=1)
     forward, backward = how.sizes(longest)
@@ -173,7 +182,14 @@ def carried_errors(prim: Primitive, moves: list[Any], values: list[Any], y: Any,
         parts = [e.reshape(v.shape) for e, v in zip(np.split(flat, cuts), y, strict=True)]
         how = prim.rounding
         sides = [_axes(how, i) if i in how.columns and v.ndim >= _axes(how, i) else 0 for i, v in enumerate(y)]
-        return tuple([_bent(e, v, axes) if axes else e for e, v, axes in zip(parts, y, sides, strict=True)])
+        bent = [_bent(e, v, axes) if axes else e for e, v, axes in zip(parts, y, sides, strict=True)]
+        if how.undetermined is not None:  # the rules leave out the motion of these columns
+            free = how.undetermined(y[0])
+            bent = [
+                np.where(np.expand_dims(free, tuple(range(-axes, -1))), 2 * _largest(v, axes), e) if axes else e
+                for e, v, axes in zip(bent, y, sides, strict=True)
+            ]
+        return tuple(bent)
     return _carried_to(prim, moves, values, y, params, np.shape(y))
 
 

@@ -208,9 +208,14 @@ class ErrorWorld:
             ]
             e = e + np.abs(prim.kernel(*carried, **params))
         elif prim.rounding.kind == "product":
+            # Both factors may be unknown: then the product of their errors counts.
+            sizes = [
+                np.abs(v) + np.where(a.e > np.abs(v), a.e, 0.0) if isinstance(a, Err) else np.abs(v)
+                for a, v in zip(args, values, strict=True)
+            ]
             for i, a in enumerate(args):
                 if isinstance(a, Err):
-                    parts = [np.abs(v) for v in values]
+                    parts = list(sizes)
                     parts[i] = np.broadcast_to(a.e, a.v.shape)
                     e = self._err.joined(e, self._err.through(prim, parts, params))
         else:

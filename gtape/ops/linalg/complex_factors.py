@@ -28,8 +28,9 @@ from gtape.ops.elementwise.part_arithmetic import (
     together,
     total,
 )
+from gtape.ops.linalg.clusters import bits_of, in_cluster, over_gaps, over_known_gaps, pairs
 from gtape.ops.linalg.matmul import adjoint_of
-from gtape.ops.linalg.spectra import as_column, as_row, diagonal_matrix, gaps
+from gtape.ops.linalg.spectra import as_column, as_row, diagonal_matrix
 from gtape.ops.shape.shape import reshape_op
 from gtape.tensors.axes import shape_of
 from gtape.tensors.tensor import Tensor, constant
@@ -119,6 +120,21 @@ def _quotient(xp: Any, x: Any, d: Any) -> tuple[Any, Any]:
     return xp.safe_quotient(x[0], d), xp.safe_quotient(x[1], d)
 
 
+def _over_gaps(xp: Any, x: Any, w: Any, bits: int, *columns: Any) -> tuple[Any, Any]:
+    """Quotients by w_j - w_i, and the imaginary diagonal as it is, because it turns the phases.
+
+    `columns`: the cotangents of vectors of which `x` is the swirl; without them clusters are left out.
+    """
+    m = diagonal_matrix(xp, w)
+
+    def part(p: Any) -> Any:
+        if not columns:
+            return over_known_gaps(xp, p, m, bits)
+        return over_gaps(xp, p, pairs(xp, *[q for c in columns for q in c]), m, bits, wide=False)
+
+    return part(x[0]), part(x[1]) + (x[1] - xp.off_diagonal(x[1]))
+
+
 def _off(xp: Any, x: Any) -> tuple[Any, Any]:
     return xp.off_diagonal(x[0]), xp.off_diagonal(x[1])
 
@@ -139,26 +155,28 @@ def _without(v: Any, c: Any, dv: Any) -> tuple[Any, Any]:
 
 
 def _hermitian_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
+    bits = bits_of(y)
     (g, y), home = doubled(xp, g, y)
     w, v, gv = y[0], parts(xp, y[1]), parts(xp, g[1])
     pivot, norms, back = xp.eig_pivot(y[1]), _norms(xp, v), conjugate(xp, v)
     c = pulled(xp, v, gv)
     gv = gv[0] - pivot * c[0], gv[1] - pivot * c[1]
     turned = over(_off(xp, product(xp, back, gv)), xp.swap_last(norms))
-    inner = _quotient(xp, _swirl(xp, turned), gaps(xp, w))
+    inner = _over_gaps(xp, _swirl(xp, turned), w, bits, gv)
     weights = diagonal_matrix(xp, xp.reshape(as_row(xp, g[0]) / norms, shape=shape_of(g[0])))
     inner = inner[0] / 2 + weights, inner[1] / 2
     return home(together(xp, product(xp, product(xp, v, inner), back)))
 
 
 def _hermitian_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
+    bits = bits_of(y)
     (t, y), home = doubled(xp, t, y)
     w, v = y[0], parts(xp, y[1])
     pivot, norms = xp.eig_pivot(y[1]), _norms(xp, v)
     whole, turn = parts(xp, t), conjugate(xp, parts(xp, t))
     t = (whole[0] + turn[0]) / 2, (whole[1] + turn[1]) / 2
     turned = over(product(xp, conjugate(xp, v), product(xp, t, v)), xp.swap_last(norms))
-    moved = product(xp, v, _quotient(xp, _off(xp, turned), gaps(xp, w)))
+    moved = product(xp, v, _over_gaps(xp, _off(xp, turned), w, bits))
     moved = _without(v, _held_at_pivots(xp, moved, pivot), moved)
     return home((xp.diag_part(turned[0], k=0), together(xp, moved)))
 
@@ -166,7 +184,7 @@ def _hermitian_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 _hermitian = implicit(
     "eigh_parts", hermitian_kernel, vjp=(_hermitian_pull,), jvp=(_hermitian_push,),
     domain=Domain(ANY_REAL, where=_eigenvalues_differ, fit=_hermitian_part), reads=(("y",),), outputs=2,
-    rounding=elimination(4, 8, columns=(1,), parts=True, wide=True),
+    rounding=elimination(4, 8, columns=(1,), parts=True, wide=True, undetermined=in_cluster),
     samples=((((2, 1, 1),), {}), (((2, 2, 2),), {}), (((2, 2, 1, 1),), {})),
     conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
 )  # fmt: skip
@@ -180,6 +198,7 @@ def _beyond(xp: Any, x: Any, u: Any, norms: Any, s: Any) -> tuple[Any, Any]:
 
 
 def _singular_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
+    bits = bits_of(y)
     (g, y), home = doubled(xp, g, y)
     gs, gu, gv = g[0], parts(xp, g[1]), parts(xp, g[2])
     s, u, v = y[0], parts(xp, y[1]), parts(xp, y[2])
@@ -189,7 +208,7 @@ def _singular_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     left, right = [over(product(xp, conjugate(xp, p), q), xp.swap_last(norms)) for p, q in ((u, gu), (v, gv))]
     even = _swirl(xp, _off(xp, (left[0] + right[0], left[1] + right[1])))
     odd = _swirl(xp, difference(left, right))
-    even, odd = _quotient(xp, even, gaps(xp, s)), _quotient(xp, odd, as_row(xp, s) + as_column(xp, s))
+    even, odd = _over_gaps(xp, even, s, bits, gu, gv), _quotient(xp, odd, as_row(xp, s) + as_column(xp, s))
     weights = diagonal_matrix(xp, xp.reshape(as_row(xp, gs) / norms, shape=shape_of(gs)))
     inner = (even[0] + odd[0]) / 2 + weights, (even[1] + odd[1]) / 2
     back = conjugate(xp, v)
@@ -205,6 +224,7 @@ def _singular_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
 
 
 def _singular_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
+    bits = bits_of(y)
     (t, y), home = doubled(xp, t, y)
     s, u, v, t = y[0], parts(xp, y[1]), parts(xp, y[2]), parts(xp, t)
     pivot, norms = xp.eig_pivot(y[2]), _norms(xp, v)
@@ -213,7 +233,7 @@ def _singular_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     back, rows = conjugate(xp, turned), xp.swap_last(norms)
     even = _off(xp, ((turned[0] + back[0]) / 2, (turned[1] + back[1]) / 2))
     odd = xp.off_diagonal(turned[0] - back[0]) / 2, (turned[1] - back[1]) / 2
-    even = over(_quotient(xp, even, gaps(xp, s)), rows)
+    even = over(_over_gaps(xp, even, s, bits), rows)
     odd = over(_quotient(xp, odd, as_row(xp, s) + as_column(xp, s)), rows)
     du, dv = product(xp, u, (even[0] + odd[0], even[1] + odd[1])), product(xp, v, difference(even, odd))
     m, n = shape_of(u[0])[-2], shape_of(v[0])[-2]
@@ -231,7 +251,7 @@ def _singular_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 _singular = implicit(
     "svd_parts", singular_kernel, vjp=(_singular_pull,), jvp=(_singular_push,),
     domain=Domain(ANY_REAL, where=_singular_values_differ), reads=(("y",),), outputs=3,
-    rounding=elimination(6, 16, columns=(1, 2), parts=True, wide=True),
+    rounding=elimination(6, 16, columns=(1, 2), parts=True, wide=True, undetermined=in_cluster),
     samples=(
         (((2, 1, 1),), {}),
         (((2, 2, 1),), {}),

@@ -1,4 +1,4 @@
-"""Rows, columns, diagonals and gaps of eigenvalues and singular values, for the rules of decompositions."""
+"""Rows, columns and diagonals of eigenvalues and singular values, for the rules of decompositions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from gtape.tensors.axes import shape_of
 
-__all__ = ["as_column", "as_row", "diagonal_matrix", "gaps", "sized", "sums"]
+__all__ = ["as_column", "as_row", "diagonal_matrix", "sized"]
 NAMESPACES = None
 
 
@@ -25,16 +25,6 @@ def diagonal_matrix(xp: Any, w: Any) -> Any:
     """A diagonal matrix of each vector."""
     n = shape_of(w)[-1]
     return xp.diag_embed(w, k=0, shape=(n, n))
-
-
-def gaps(xp: Any, w: Any) -> Any:
-    """w_j - w_i, and 1 on the diagonal, where the numerators are 0."""
-    return as_row(xp, w) - as_column(xp, w) + diagonal_matrix(xp, xp.ones_like(w))
-
-
-def sums(xp: Any, w: Any) -> Any:
-    """w_i + w_j, plus 1 on the diagonal, where the numerators are 0."""
-    return as_row(xp, w) + as_column(xp, w) + diagonal_matrix(xp, xp.ones_like(w))
 
 
 def sized(xp: Any, w: Any) -> tuple[Any, Any]:

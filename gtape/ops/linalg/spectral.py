@@ -1,7 +1,7 @@
 """Eigenvalues and singular values of symmetric and of general matrices, with their vectors.
 
 The rules divide by differences of eigenvalues. At equal eigenvalues vectors have no derivative, but symmetric functions
-of the values do: `safe_quotient` gives 0 for a numerator of 0.
+of the values, and functions of the span of the vectors, do: see `gtape.ops.linalg.clusters`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,17 @@ from gtape.engine.custom import custom_gradient
 from gtape.kernels import decompositions as k
 from gtape.kernels.double import doubled
 from gtape.ops.linalg import complex_factors
-from gtape.ops.linalg.spectra import as_row, diagonal_matrix, gaps, sized, sums
+from gtape.ops.linalg.clusters import (
+    bits_of,
+    in_cluster,
+    over_columns,
+    over_gaps,
+    over_known_gaps,
+    over_sums,
+    pairs,
+    spectrum,
+)
+from gtape.ops.linalg.spectra import diagonal_matrix, sized
 from gtape.ops.shape.join import concat
 from gtape.tensors.axes import shape_of
 from gtape.tensors.operands import matrix_operand
@@ -77,29 +87,38 @@ def _swirl(xp: Any, v: Any, g: Any) -> Any:
 # ---------------------------------------------------------------------------------------------- eigenvalues
 
 
+def _both_triangles(xp: Any, a: Any) -> Any:
+    """The symmetric matrix of which the lower triangle is read."""
+    half = xp.half_tril(a)
+    return half + xp.swap_last(half)
+
+
 def _eigh_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
-    ((gw, gv), (w, v)), home = doubled(xp, g, y)
+    bits = bits_of(y)
+    ((gw, gv), (w, v), a), home = doubled(xp, g, y, a)
     w, unit = sized(xp, w)
     back = xp.swap_last(v)
-    turned = xp.matmul(xp.matmul(v, xp.safe_quotient(_swirl(xp, v, gv), gaps(xp, w))), back)
+    m = spectrum(xp, _both_triangles(xp, a) / unit, v, v, w, bits, wide=True)
+    turned = xp.matmul(xp.matmul(v, over_gaps(xp, _swirl(xp, v, gv), pairs(xp, gv), m, bits, wide=True)), back)
     stretched = xp.matmul(xp.matmul(v, 2 * diagonal_matrix(xp, gw)), back)
     # Only the lower triangle is read: an element there stands for two.
     return home(xp.half_tril(turned / unit + stretched))
 
 
 def _eigh_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
-    (t, (w, v)), home = doubled(xp, t, y)
+    bits = bits_of(y)
+    (t, (w, v), a), home = doubled(xp, t, y, a)
     w, unit = sized(xp, w)
-    half = xp.half_tril(t)
-    turned = xp.matmul(xp.swap_last(v), xp.matmul(half + xp.swap_last(half), v))
-    moved = xp.matmul(v, xp.safe_quotient(xp.off_diagonal(turned), gaps(xp, w)))
+    turned = xp.matmul(xp.swap_last(v), xp.matmul(_both_triangles(xp, t), v))
+    m = spectrum(xp, _both_triangles(xp, a) / unit, v, v, w, bits, wide=False)
+    moved = xp.matmul(v, over_known_gaps(xp, xp.off_diagonal(turned), m, bits))
     return home((xp.diag_part(turned, k=0), moved / unit))
 
 
 _eigh = implicit(
     "eigh", k.eigh, vjp=(_eigh_pull,), jvp=(_eigh_push,),
-    domain=Domain(ANY_REAL, where=k.eigenvalues_differ), reads=(("y",),), outputs=2,
-    rounding=elimination(4, 8, columns=(1,), wide=True),
+    domain=Domain(ANY_REAL, where=k.eigenvalues_differ), reads=((0, "y"),), outputs=2,
+    rounding=elimination(4, 8, columns=(1,), wide=True, undetermined=in_cluster),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
     conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
 )  # fmt: skip
@@ -108,47 +127,52 @@ _eigh = implicit(
 # ---------------------------------------------------------------------------------------------- singular values
 
 
-def _beyond(xp: Any, x: Any, u: Any, s: Any) -> Any:
+def _beyond(xp: Any, x: Any, u: Any, spread: Any, bits: int) -> Any:
     """The part of `x` outside the span of the columns of `u`, each column divided by its singular value."""
     rest = x - xp.matmul(u, xp.matmul(xp.swap_last(u), x))
-    return xp.safe_quotient(rest, xp.broadcast_to(as_row(xp, s), shape=shape_of(rest)))
+    return over_columns(xp, rest, spread, bits)
 
 
 def _svd_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
-    ((gs, gu, gv), (s, u, v)), home = doubled(xp, g, y)
+    bits = bits_of(y)
+    ((gs, gu, gv), (s, u, v), a), home = doubled(xp, g, y, a)
     s, unit = sized(xp, s)
+    spread = spectrum(xp, a / unit, u, v, s, bits, wide=True)
     left, right = _swirl(xp, u, gu), _swirl(xp, v, gv)
-    even, odd = xp.safe_quotient(left + right, gaps(xp, s)), xp.safe_quotient(left - right, sums(xp, s))
+    even = over_gaps(xp, left + right, pairs(xp, gu, gv), spread, bits, wide=True)
+    odd = over_sums(xp, left - right, spread, bits)
     back = xp.swap_last(v)
     made = xp.matmul(xp.matmul(u, (even + odd) / 2), back)
     m, n = shape_of(u)[-2], shape_of(v)[-2]
     if m > n:
-        made = made + xp.matmul(_beyond(xp, gu, u, s), back)
+        made = made + xp.matmul(_beyond(xp, gu, u, spread, bits), back)
     if n > m:
-        made = made + xp.matmul(u, xp.swap_last(_beyond(xp, gv, v, s)))
+        made = made + xp.matmul(u, xp.swap_last(_beyond(xp, gv, v, spread, bits)))
     return home(made / unit + xp.matmul(xp.matmul(u, diagonal_matrix(xp, gs)), back))
 
 
 def _svd_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
-    (t, (s, u, v)), home = doubled(xp, t, y)
+    bits = bits_of(y)
+    (t, (s, u, v), a), home = doubled(xp, t, y, a)
     s, unit = sized(xp, s)
+    spread = spectrum(xp, a / unit, u, v, s, bits, wide=False)
     turned = xp.matmul(xp.swap_last(u), xp.matmul(t, v))
     back = xp.swap_last(turned)
-    even = xp.safe_quotient(xp.off_diagonal(turned + back) / 2, gaps(xp, s))
-    odd = xp.safe_quotient(xp.off_diagonal(turned - back) / 2, sums(xp, s))
+    even = over_known_gaps(xp, xp.off_diagonal(turned + back) / 2, spread, bits)
+    odd = over_sums(xp, xp.off_diagonal(turned - back) / 2, spread, bits)
     du, dv = xp.matmul(u, even + odd), xp.matmul(v, even - odd)
     m, n = shape_of(u)[-2], shape_of(v)[-2]
     if m > n:
-        du = du + _beyond(xp, xp.matmul(t, v), u, s)
+        du = du + _beyond(xp, xp.matmul(t, v), u, spread, bits)
     if n > m:
-        dv = dv + _beyond(xp, xp.matmul(xp.swap_last(t), u), v, s)
+        dv = dv + _beyond(xp, xp.matmul(xp.swap_last(t), u), v, spread, bits)
     return home((xp.diag_part(turned, k=0), du / unit, dv / unit))
 
 
 _svd = implicit(
     "svd", k.svd, vjp=(_svd_pull,), jvp=(_svd_push,),
-    domain=Domain(ANY_REAL, where=k.singular_values_differ), reads=(("y",),), outputs=3,
-    rounding=elimination(6, 16, columns=(1, 2), wide=True),
+    domain=Domain(ANY_REAL, where=k.singular_values_differ), reads=((0, "y"),), outputs=3,
+    rounding=elimination(6, 16, columns=(1, 2), wide=True, undetermined=in_cluster),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1),), {}), (((1, 3),), {}), (((2, 2, 2),), {})),
     conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
 )  # fmt: skip
@@ -200,9 +224,11 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
         Eigenvalues in ascending order; complex numbers for complex matrices, as in TensorFlow.
     v : Tensor, shape [..., n, n]
         Eigenvectors as columns, with LAPACK's signs; the phase of a complex vector makes its first element of at least
-        half the size of the largest positive. At equal eigenvalues the vectors have no derivative, nor do mixtures of
-        vectors and functions of eigenvalues (a root of the matrix); functions that are the same in every basis of the
-        eigenspace (its projector) do.
+        half the size of the largest positive. At equal eigenvalues, and at those that rounding does not tell apart, the
+        vectors have no derivative: the rules hold them at rest in their span. Functions that are the same in every
+        basis of the eigenspace (its projector) have derivatives, for real matrices of every order. Those of mixtures
+        of vectors and functions of eigenvalues (a root of the matrix), and second ones of functions of the
+        eigenvalues, are wrong there (second ones of complex matrices, too): use `logdet` or `trace`.
 
     Raises
     ------

@@ -1,0 +1,328 @@
+"""Quotients by differences of eigenvalues, and clusters: eigenvalues that rounding does not tell apart.
+
+The vectors of a cluster are any basis of their span, so their motion inside the span says nothing: the rules of the
+factorisations leave it out. A function that depends on the span alone keeps every derivative if the basis stays at
+rest inside the span while the matrix of the eigenvalues, diagonal at the point itself, becomes full inside the cluster:
+Z M - M Z = X in place of z_ij (w_j - w_i) = x_ij (Kato, "Perturbation theory for linear operators", II.4).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.declare.conventions import PRODUCTS, RATIOS, OfArrays
+from gtape.declare.domains import ANY_REAL, Domain
+from gtape.declare.primitives import primitive
+from gtape.declare.rounding import stable
+from gtape.kernels.double import doubled
+from gtape.ops.linalg.spectra import diagonal_matrix
+
+__all__: list[str] = []
+
+Array = Any
+
+# A bound that excludes no number, but is finite, because infinity times zero is no bound.
+_UNKNOWN = 2.0**500
+
+
+# ---------------------------------------------------------------------------------------------- clusters
+
+
+def least_gap(n: int, bits: int) -> float:
+    """The smallest difference of `n` values, in units of the largest, at which their vectors are determined.
+
+    Closer values have vectors that the error of LAPACK, 8 n roundings of the matrix, turns by more than a sixteenth.
+    Vectors of single precision are computed in double precision and rounded once.
+    """
+    return 2.0 ** (5 - bits) if bits < 53 else n * 2.0 ** (7 - bits)
+
+
+def bits_of(x: Any) -> int:
+    """The digits of the numbers that a rule gets, in bits; 53 in exact worlds, which use no bound."""
+    while isinstance(x, tuple):
+        x = x[0]
+    dtype = getattr(getattr(x, "_layout", x), "dtype", None)
+    return 24 if dtype in (np.dtype(np.float32), np.dtype(np.complex64)) else 53
+
+
+def _near(w: Array, bits: int, wide: bool = False) -> Array:
+    """For each pair of different eigenvalues, whether they are in one cluster."""
+    n = w.shape[-1]
+    size = np.abs(w).max(axis=-1, initial=0.0)[..., None, None]
+    least = 2.0 ** ((1 - bits) / 2) if wide else least_gap(n, bits)
+    with np.errstate(all="ignore"):
+        close = np.abs(w[..., None, :] - w[..., :, None]) <= least * size
+    return close & ~np.eye(n, dtype=bool)
+
+
+def in_cluster(w: Array) -> Array:
+    """For each value of double precision, whether it has company in its cluster."""
+    return _near(w, 53).any(axis=-1)
+
+
+def _part_kernel(x: Array, w: Array, *, bits: int, wide: bool) -> Array:
+    return np.where(_near(w, bits, wide), x, x.dtype.type(0))
+
+
+def _left_out(x: Array, w: Array, bits: int, wide: bool) -> Array:
+    """The numbers that belong to different values of one cluster, which have no say at equal values alone."""
+    return np.where(_near(w, bits, wide) & (w[..., None, :] != w[..., :, None]), _UNKNOWN * np.abs(x), 0.0)
+
+
+_part = primitive(
+    "cluster_part", _part_kernel,
+    vjp=(lambda xp, g, y, x, w, *, bits, wide: xp.cluster_part(g, w, bits=bits, wide=wide), None),
+    jvp=(lambda xp, t, y, x, w, *, bits, wide: xp.cluster_part(t, w, bits=bits, wide=wide), None),
+    reads=((1,), ()), params=("bits", "wide"),
+    rounding=stable(0.5, noise=lambda x, w, *, bits, wide: _left_out(x, w, bits, wide)),
+    domain=Domain(ANY_REAL, ANY_REAL, where=lambda x, w: not _near(w, 24).any()),
+    samples=((((2, 2), (2,)), {"bits": 53, "wide": False}), (((2, 2, 2), (2, 2)), {"bits": 53, "wide": False})),
+)  # fmt: skip
+
+
+def _block_kernel(a: Array, u: Array, v: Array, w: Array, *, bits: int, wide: bool) -> Array:
+    near = _near(w, bits, wide)
+    if not near.any():
+        return np.zeros(near.shape, a.dtype)
+    whole = np.matmul(np.swapaxes(u, -1, -2), np.matmul(a, v))
+    return np.where(near, (whole + np.swapaxes(whole, -1, -2)) / 2, 0).astype(a.dtype)
+
+
+def _sizes_of_block(a: Array, u: Array, v: Array, w: Array, *, bits: int, wide: bool) -> Array:
+    whole = np.matmul(np.abs(np.swapaxes(u, -1, -2)), np.matmul(np.abs(a), np.abs(v)))
+    count = 2 * (a.shape[-1] + a.shape[-2])
+    return np.where(_near(w, bits, wide), count * 2.0 ** (53 - bits) * (whole + np.swapaxes(whole, -1, -2)), 0.0)
+
+
+def _halves(xp: Any, g: Any, w: Any, bits: int, wide: bool) -> Any:
+    return xp.cluster_part(g + xp.swap_last(g), w, bits=bits, wide=wide) / 2
+
+
+_block = primitive(
+    "cluster_block", _block_kernel,
+    vjp=(
+        lambda xp, g, y, a, u, v, w, *, bits, wide: (
+            xp.matmul(xp.matmul(u, _halves(xp, g, w, bits, wide)), xp.swap_last(v))
+        ),
+        lambda xp, g, y, a, u, v, w, *, bits, wide: xp.matmul(xp.matmul(a, v), _halves(xp, g, w, bits, wide)),
+        lambda xp, g, y, a, u, v, w, *, bits, wide: (
+            xp.matmul(xp.matmul(xp.swap_last(a), u), _halves(xp, g, w, bits, wide))
+        ),
+        None,
+    ),
+    jvp=(
+        lambda xp, t, y, a, u, v, w, *, bits, wide: xp.cluster_block(t, u, v, w, bits=bits, wide=wide),
+        lambda xp, t, y, a, u, v, w, *, bits, wide: xp.cluster_block(a, t, v, w, bits=bits, wide=wide),
+        lambda xp, t, y, a, u, v, w, *, bits, wide: xp.cluster_block(a, u, t, w, bits=bits, wide=wide),
+        None,
+    ),
+    reads=((1, 2, 3), (0, 2, 3), (0, 1, 3), ()), params=("bits", "wide"),
+    rounding=stable(0.51, by=_sizes_of_block, backward=1), conventions=PRODUCTS,
+    domain=Domain(ANY_REAL, ANY_REAL, ANY_REAL, ANY_REAL, where=lambda a, u, v, w: not _near(w, 24).any()),
+    samples=(
+        (((2, 2), (2, 2), (2, 2), (2,)), {"bits": 53, "wide": False}),
+        (((2, 3, 2), (2, 3, 2), (2, 2, 2), (2, 2)), {"bits": 53, "wide": False}),
+    ),
+)  # fmt: skip
+
+
+def spectrum(xp: Any, a: Any, u: Any, v: Any, w: Any, bits: int, *, wide: bool) -> Any:
+    """The diagonal matrix of values, whose derivative is full inside clusters."""
+    return diagonal_matrix(xp, w) + xp.cluster_block(a, u, v, w, bits=bits, wide=wide)
+
+
+# ---------------------------------------------------------------------------------------------- quotients
+
+
+def _divisors(x: Array, m: Array, sign: int) -> Array:
+    """m_jj - sign m_ii."""
+    w = np.diagonal(m, axis1=-2, axis2=-1)
+    row = w[..., None, :]
+    if sign == 0:
+        return np.broadcast_to(row, x.shape)
+    return row - w[..., :, None] if sign == 1 else row + w[..., :, None]
+
+
+def _at_rest(like: Array, size: Array, m: Array, d: Array, sign: int, bits: int, wide: bool) -> Array:
+    """Where the solution is 0: on the diagonal, and in clusters if `like` is no more than rounding of `size`."""
+    if sign != 1:
+        return np.zeros(d.shape, dtype=bool)
+    w = np.diagonal(m, axis1=-2, axis2=-1)
+    with np.errstate(all="ignore"):
+        near = _near(w, bits, wide) & (np.abs(like) <= w.shape[-1] * 2.0 ** (1 - bits) * size)
+    return near | np.eye(w.shape[-1], dtype=bool)
+
+
+def _times(z: Array, m: Array, sign: int) -> Array:
+    made = np.matmul(z, m)
+    return made if sign == 0 else made - sign * np.matmul(m, z)
+
+
+def _over(x: Array, d: Array, rest: Array) -> Array:
+    return np.divide(x, d, out=np.zeros_like(x), where=(x != 0) & ~rest)
+
+
+def _quotient_kernel(x: Array, like: Array, size: Array, m: Array, *, sign: int, bits: int, wide: bool) -> Array:
+    if x.dtype != np.float64:
+        wider = [v.astype(np.float64) for v in (x, like, size, m)]
+        return _quotient_kernel(*wider, sign=sign, bits=bits, wide=wide).astype(x.dtype)
+    d = _divisors(x, m, sign)
+    rest = _at_rest(like, size, m, d, sign, bits, wide)
+    with np.errstate(all="ignore"):
+        made = _over(x, d, rest)
+        off = np.where(np.eye(m.shape[-1], dtype=bool), m.dtype.type(0), m)
+        if not off.any():
+            return made
+        good = (np.isfinite(x).all(axis=(-2, -1)) & np.isfinite(m).all(axis=(-2, -1)))[..., None, None]
+        x, off, d = np.where(good, x, 0.0), np.where(good, off, 0.0), np.where(good, d, 1.0)
+        made = _coupled(x, np.where(good, m, 0.0), off, d, rest, sign)
+        return np.where(good | rest, made, np.nan)
+
+
+def _coupled(x: Array, m: Array, off: Array, d: Array, rest: Array, sign: int) -> Array:
+    """The solution for matrices that are not diagonal, by turns if they nearly are."""
+    made = last = _over(x, d, rest)
+    for _ in range(_TURNS):
+        last, made = made, _over(x - _times(made, off, sign), d, rest)
+        if np.array_equal(made, last):
+            return made
+        if not np.isfinite(made).all():
+            break
+    if np.abs(made - last).max() <= 4 * np.finfo(made.dtype).eps * np.abs(made).max():
+        return made
+    return _solved(x, m, rest, sign)
+
+
+_TURNS = 8
+
+
+def _solved(x: Array, m: Array, rest: Array, sign: int) -> Array:
+    """The solution for matrices `m` that are far from diagonal."""
+    out = np.zeros(x.shape, x.dtype)
+    m, rest = np.broadcast_to(m, (*x.shape[:-2], *m.shape[-2:])), np.broadcast_to(rest, x.shape)
+    for i in np.ndindex(*x.shape[:-2]):
+        free = ~rest[i].ravel()
+        if free.any():
+            with np.errstate(all="ignore"):
+                try:
+                    found: Any = np.linalg.solve(system(x[i].shape, m[i], sign)[np.ix_(free, free)], x[i].ravel()[free])
+                except np.linalg.LinAlgError:
+                    found = np.nan
+            out[i].flat[np.flatnonzero(free)] = found
+    return out
+
+
+def system(shape: tuple[int, ...], m: Array, sign: int) -> Array:
+    """The matrix of the map from Z, row by row, to Z M - sign M Z."""
+    rows, n = shape
+    made = np.kron(np.eye(rows, dtype=int), m.T)
+    return made if sign == 0 else made - sign * np.kron(m, np.eye(n, dtype=int))
+
+
+def _room(x: Array, like: Array, size: Array, m: Array, *, sign: int, bits: int, wide: bool) -> Array:
+    """What is not known about the quotients: those that clusters leave out, and the roundings of full systems."""
+    rest = _at_rest(like, size, m, _divisors(x, m, sign), sign, bits, wide)
+    off = np.where(np.eye(m.shape[-1], dtype=bool), 0.0, m)
+    with np.errstate(all="ignore"):
+        free = np.zeros(x.shape)
+        if sign == 1:
+            free = np.where(rest & ~np.eye(m.shape[-1], dtype=bool), _UNKNOWN * (np.abs(x) + np.abs(size)), free)
+        room = free
+        if not off.any():
+            return room
+        made = _quotient_kernel(x, like, size, m, sign=sign, bits=bits, wide=wide)
+        for i in np.ndindex(*x.shape[:-2]):
+            free = ~rest[i].ravel()
+            whole = system(x[i].shape, m[i], sign)[np.ix_(free, free)]
+            z = np.abs(made[i].ravel()[free])
+            try:
+                moved = np.abs(np.linalg.inv(whole)) @ (np.abs(whole) @ z + np.abs(x[i].ravel()[free]))
+            except np.linalg.LinAlgError:
+                moved = np.full(z.shape, np.inf)
+            room[i].flat[np.flatnonzero(free)] += 2.0**-50 * len(z) * moved
+    return room
+
+
+def _determined(x: Array, like: Array, size: Array, m: Array) -> bool:
+    """True if no two values of each matrix, nor their magnitudes, are close, and none is close to 0."""
+    w = np.sort(np.abs(np.diagonal(m, axis1=-2, axis2=-1)), axis=-1)
+    low = np.concatenate([np.zeros((*w.shape[:-1], 1)), w], axis=-1)
+    with np.errstate(all="ignore"):
+        return bool((np.diff(low, axis=-1) > 1e-3 * w.max(axis=-1, keepdims=True, initial=0.0)).all())
+
+
+def _pull_matrix(xp: Any, g: Any, y: Any, like: Any, size: Any, m: Any, **params: Any) -> Any:
+    (g, y, like, size, m), home = doubled(xp, g, y, like, size, m)
+    h = xp.spectral_quotient(g, like, size, xp.swap_last(m), **params)
+    made = -xp.matmul(xp.swap_last(y), h)
+    return home(made if params["sign"] == 0 else made + params["sign"] * xp.matmul(h, xp.swap_last(y)))
+
+
+def _push_matrix(xp: Any, t: Any, y: Any, like: Any, size: Any, m: Any, **params: Any) -> Any:
+    (t, y, like, size, m), home = doubled(xp, t, y, like, size, m)
+    made = -xp.matmul(y, t)
+    made = made if params["sign"] == 0 else made + params["sign"] * xp.matmul(t, y)
+    return home(xp.spectral_quotient(made, like, size, m, **params))
+
+
+_spectral_quotient = primitive(
+    "spectral_quotient", _quotient_kernel,
+    vjp=(
+        lambda xp, g, y, x, like, size, m, **p: xp.spectral_quotient(g, like, size, xp.swap_last(m), **p),
+        None,
+        None,
+        lambda xp, g, y, x, like, size, m, **p: _pull_matrix(xp, g, y, like, size, m, **p),
+    ),
+    jvp=(
+        lambda xp, t, y, x, like, size, m, **p: xp.spectral_quotient(t, like, size, m, **p),
+        None,
+        None,
+        lambda xp, t, y, x, like, size, m, **p: _push_matrix(xp, t, y, like, size, m, **p),
+    ),
+    domain=Domain(ANY_REAL, ANY_REAL, ANY_REAL, ANY_REAL, where=_determined),
+    reads=((1, 2, 3), (), (), (1, 2, 3, "y")), params=("sign", "bits", "wide"),
+    rounding=stable(1.51, noise=_room, wide=True),
+    samples=(
+        (((2, 2), (2, 2), (2, 2), (2, 2)), {"sign": 1, "bits": 53, "wide": False}),
+        (((2, 2), (2, 2), (2, 2), (2, 2)), {"sign": -1, "bits": 53, "wide": False}),
+        (((1, 2), (1, 2), (1, 2), (2, 2)), {"sign": 0, "bits": 53, "wide": False}),
+        (((2, 2, 2),) * 4, {"sign": 1, "bits": 53, "wide": True}),
+    ),
+    conventions=(
+        RATIOS,
+        OfArrays("zero", "value", "a zero of the other sign", "zero is divided by nothing, and is +0"),
+    ),
+)  # fmt: skip
+
+
+def pairs(xp: Any, *columns: Any) -> Any:
+    """For each pair of columns, how large they are together."""
+    rows = [xp.magnitude(g, axis=(-2,)) for g in columns]
+    row = sum(rows[1:], rows[0])
+    return row + xp.swap_last(row)
+
+
+def over_gaps(xp: Any, x: Any, size: Any, m: Any, bits: int, *, wide: bool) -> Any:
+    """Z of Z M - M Z = X, for an `x` that is 0 for functions of the span of each cluster.
+
+    Numbers of `x` that are no more than its rounding, against `size`, count as 0 in clusters; if `wide`, in clusters
+    of values so close that rounding, divided by their differences twice, leaves no digit of second derivatives.
+    """
+    return xp.spectral_quotient(x, x, size, m, sign=1, bits=bits, wide=wide)
+
+
+def over_known_gaps(xp: Any, x: Any, m: Any, bits: int) -> Any:
+    """Z of Z M - M Z = X, and 0 in clusters."""
+    return xp.spectral_quotient(x, xp.zeros_like(x), xp.ones_like(x), m, sign=1, bits=bits, wide=False)
+
+
+def over_sums(xp: Any, x: Any, m: Any, bits: int) -> Any:
+    """Z of Z M + M Z = X."""
+    return xp.spectral_quotient(x, x, x, m, sign=-1, bits=bits, wide=False)
+
+
+def over_columns(xp: Any, x: Any, m: Any, bits: int) -> Any:
+    """Z of Z M = X."""
+    return xp.spectral_quotient(x, x, x, m, sign=0, bits=bits, wide=False)
