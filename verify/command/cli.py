@@ -1,4 +1,4 @@
-"""The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``, ``table``.
+"""The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``, ``table``, ``campaign``.
 
 Exit status: 0 fine, 1 findings, 2 wrong usage, 3 not completed (a worker process died, a job failed, or the output was
 lost), 129, 130, 143 interrupted by SIGHUP, SIGINT, SIGTERM, 141 if the reader ended before the output.
@@ -39,6 +39,7 @@ _FINE, _FOUND, _USAGE, _NOT_COMPLETED, _INTERRUPTED, _READER_GONE = 0, 1, 2, 3, 
 _MOST_POINTS = 10_000_000  # per primitive, because more points would take many hours and gigabytes
 _MOST_PROCESSES = 1_000
 _MOST_SEED = 2**64 - 1
+_MOST_SHARDS = 10**9
 
 
 class _Parser(argparse.ArgumentParser):
@@ -172,7 +173,33 @@ def _parser() -> argparse.ArgumentParser:
         help="default: by the end of FILE (.csv, .json, .h, .py), or csv",
     )
     c.add_argument("-o", "--output", metavar="FILE", help="write FILE, whole or not at all")
+
+    _campaign_options(
+        command("campaign", _campaign, "Search for findings for as long as you like, in a journal that survives kills.")
+    )
     return parser
+
+
+def _campaign_options(c: argparse.ArgumentParser) -> None:
+    c.epilog = (
+        "Kinds: programs (random programs without false alarms, and with planted faults), census (the worst "
+        "derivative of each elementwise op), functions (the public functions of the modules of --load). "
+        "docs/how-to-campaign.md lists their settings."
+    )
+    c.add_argument("journal", metavar="JOURNAL", help="the file of the campaign: one line for each finished shard")
+    c.add_argument("names", nargs="*", metavar="NAME", help="only these ops or functions")
+    c.add_argument("--kind", metavar="KIND", help="default: functions with --load, otherwise programs")
+    c.add_argument("--resume", action="store_true", help="go on with the campaign of JOURNAL")
+    c.add_argument("--retry-errors", action="store_true", help="run shards again that failed or took too long")
+    c.add_argument("--shards", type=_whole(1, _MOST_SHARDS), metavar="N", help="how many shards the campaign has")
+    c.add_argument("--seconds", type=_seconds, metavar="S", help="begin no shard after S seconds")
+    c.add_argument("--shard-size", type=_whole(1, _MOST_POINTS), metavar="N", help="programs or points in a shard")
+    c.add_argument("--shard-seconds", type=_seconds, metavar="S", help="end a shard after S seconds (default: 600)")
+    c.add_argument("--seed", type=_whole(0, _MOST_SEED), metavar="N", help="where the search begins (default: 0)")
+    c.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting; may be repeated")
+    c.add_argument("--examples", metavar="FILE", help="run the examples of FILE first, and add what is found to it")
+    c.add_argument("--scheduler", metavar="ADDRESS", help="run on the workers of a dask scheduler, or of its file")
+    c.add_argument("--strict", action="store_true", help="exit status 1 for undecided findings, too")
 
 
 class _Version(argparse.Action):
@@ -199,6 +226,16 @@ def _whole(low: int, high: int) -> Callable[[str], int]:
         return n
 
     return read
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0.0 < seconds < 1e9:
+        raise argparse.ArgumentTypeError(f"a positive number of seconds is wanted, not {text[:40]!r}")
+    return seconds
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -259,7 +296,11 @@ def _joined(argv: Sequence[str]) -> list[str]:
         return [f" {text}" if re.match(r"-\.?\d", text) else text for text in argv]
     found: list[str] = []
     for text in argv:
-        if found and found[-1] in ("--points", "--processes", "--jobs", "--seed") and text[:1] == "-" != text[1:2]:
+        if (
+            found
+            and found[-1] in ("--points", "--processes", "--jobs", "--seed", "--shards", "--seconds")
+            and text[:1] == "-" != text[1:2]
+        ):
             found[-1] += f"={text}"
         else:
             found.append(text)
@@ -520,6 +561,12 @@ def _table(options: argparse.Namespace, interrupts: Interrupts) -> int:
     elif options.json != "-":
         say(text, end="")
     return _FINE
+
+
+def _campaign(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.command import campaigns
+
+    return campaigns.run(options, interrupts)
 
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:

@@ -341,12 +341,12 @@ class _Pool:
         harvest: Harvest,
         tell: Callable[[int], None],
         interrupts: Interrupts | None,
-        coming: Iterator[tuple[int, tuple[Any, ...]]] = iter(()),
+        coming: Iterator[tuple[int, tuple[Any, ...]]] | None = None,
         seconds: float | None = None,
     ) -> None:
         self.function, self.jobs, self.harvest, self.tell, self.interrupts = function, jobs, harvest, tell, interrupts
         self.queue = deque(jobs)
-        self.coming, self.seconds = coming, seconds
+        self.coming, self.seconds = coming or iter(()), seconds
         self.broken: str | None = None
         self.workers: list[_Worker] = []
         self.attempts: Counter[int] = Counter()
