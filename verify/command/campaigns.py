@@ -56,8 +56,8 @@ def _new(options: argparse.Namespace) -> Campaign:
     for key, value in (("seed", options.seed), ("size", options.shard_size)):
         if value is not None:
             given[key] = value
-    if options.names:
-        given["names" if name == "functions" else "ops"] = options.names
+    if options.only:
+        given["names" if name == "functions" else "ops"] = options.only
     examples = read_examples(options.examples) if options.examples else []
     shards = shards_of(examples, name)
     trusted(options.examples or "", shards, options.load)
@@ -74,7 +74,7 @@ def _new(options: argparse.Namespace) -> Campaign:
         raise Usage(str(e)) from None
 
 
-_SAID = ("kind", "set", "seed", "shard_size", "names", "shard_seconds")
+_SAID = ("kind", "set", "seed", "shard_size", "only", "shard_seconds")
 
 
 def _resumed(options: argparse.Namespace) -> Campaign:
@@ -163,7 +163,8 @@ def _show(options: argparse.Namespace, what: Campaign, totals: Totals, total: in
     shards = sum(totals.shards.values())
     of = "" if total is None else f" of {total:,}"
     undecided = len(totals.causes) - len(totals.failures)
-    found = f"{len(totals.failures)} causes of findings" if totals.failures else "nothing found"
+    n = len(totals.failures)
+    found = f"{n} cause{'' if n == 1 else 's'} of findings" if n else "nothing found"
     say(
         f"{shards:,}{of} shards, {found}"
         + (f", {undecided} undecided" if undecided else "")

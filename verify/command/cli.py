@@ -40,6 +40,7 @@ _MOST_POINTS = 10_000_000  # per primitive, because more points would take many 
 _MOST_PROCESSES = 1_000
 _MOST_SEED = 2**64 - 1
 _MOST_SHARDS = 10**9
+_NUMBERS = ("--points", "--processes", "--jobs", "--seed", "--shards", "--seconds", "--shard-size", "--shard-seconds")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -187,7 +188,7 @@ def _campaign_options(c: argparse.ArgumentParser) -> None:
         "docs/how-to-campaign.md lists their settings."
     )
     c.add_argument("journal", metavar="JOURNAL", help="the file of the campaign: one line for each finished shard")
-    c.add_argument("names", nargs="*", metavar="NAME", help="only these ops or functions")
+    c.add_argument("--only", nargs="+", action="extend", default=[], metavar="NAME", help="these ops or functions")
     c.add_argument("--kind", metavar="KIND", help="default: functions with --load, otherwise programs")
     c.add_argument("--resume", action="store_true", help="go on with the campaign of JOURNAL")
     c.add_argument("--retry-errors", action="store_true", help="run shards again that failed or took too long")
@@ -296,11 +297,7 @@ def _joined(argv: Sequence[str]) -> list[str]:
         return [f" {text}" if re.match(r"-\.?\d", text) else text for text in argv]
     found: list[str] = []
     for text in argv:
-        if (
-            found
-            and found[-1] in ("--points", "--processes", "--jobs", "--seed", "--shards", "--seconds")
-            and text[:1] == "-" != text[1:2]
-        ):
+        if found and found[-1] in _NUMBERS and text[:1] == "-" != text[1:2]:
             found[-1] += f"={text}"
         else:
             found.append(text)
