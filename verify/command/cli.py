@@ -1,4 +1,5 @@
-"""The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``, ``table``, ``campaign``.
+"""The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``, ``table``, ``campaign``,
+``report``, ``replay``.
 
 Exit status: 0 fine, 1 findings, 2 wrong usage, 3 not completed (a worker process died, a job failed, or the output was
 lost), 129, 130, 143 interrupted by SIGHUP, SIGINT, SIGTERM, 141 if the reader ended before the output.
@@ -28,6 +29,7 @@ from gtape.verify.command.output import (
 )
 from gtape.verify.command.streams import OutputLost, ReaderGone, flush, open_descriptors, say, settle, tell
 from gtape.verify.search.interrupts import Interrupts, ignore_at_exit
+from gtape.verify.verdicts.machine import machine
 
 if TYPE_CHECKING:
     from gtape.verify.search.pools import Harvest
@@ -178,6 +180,25 @@ def _parser() -> argparse.ArgumentParser:
     _campaign_options(
         command("campaign", _campaign, "Search for findings for as long as you like, in a journal that survives kills.")
     )
+
+    c = command("report", _report, "Write a report of a result: JSON Lines, JUnit, SARIF, Markdown or HTML.")
+    c.add_argument(
+        "result", metavar="RESULT",
+        help="the journal of a campaign, the file of --json or of pytest --gtape-report, or another report",
+    )  # fmt: skip
+    c.add_argument(
+        "--to", nargs="+", action="extend", required=True, metavar="FILE",
+        help="the end says the format: .jsonl, .xml (JUnit), .sarif, .md, .html; each file is written whole or not",
+    )  # fmt: skip
+
+    c = command("replay", _replay, "Run findings, shards or a report again, and say whether they are the same.")
+    c.add_argument(
+        "file", metavar="FILE",
+        help="a journal, a report, a file of --json, a file of --examples, or a single finding as JSON",
+    )  # fmt: skip
+    c.add_argument("--shard", type=_whole(0, _MOST_SHARDS), nargs="+", metavar="N", help="these shards of a journal")
+    c.add_argument("--all", action="store_true", help="all shards of a journal")
+    c.add_argument("--shard-seconds", type=_seconds, metavar="S", help="end a shard after S seconds (default: 600)")
     return parser
 
 
@@ -323,7 +344,10 @@ def _deliver(
     options: argparse.Namespace, harvest: Harvest, data: dict[str, Any], show: Callable[[], None], fine: bool
 ) -> int:
     """Write the file, print the table or JSON, report missing jobs; return the exit status."""
-    data = {"versions": versions(), "ok": fine and not harvest.partial, **harvest.as_dict(), **data}
+    data = {
+        "versions": versions(), "machine": machine(), "command": _command_line(options),
+        "ok": fine and not harvest.partial, **harvest.as_dict(), **data,
+    }  # fmt: skip
     unwritten: Usage | None = None
     if options.json and options.json != "-":
         try:
@@ -345,6 +369,20 @@ def _deliver(
     if unwritten is not None:
         raise unwritten
     return _NOT_COMPLETED if harvest.incomplete else _FINE if fine else _FOUND
+
+
+def _command_line(options: argparse.Namespace) -> list[str]:
+    """The command line of the same result: without the names of files, and without the number of processes."""
+    made = ["gtape", options.command, *options.names]
+    for name in ("points", "quick", "orders", "dtypes", "seed", "load"):
+        value = getattr(options, name, None)
+        if name == "load":
+            made += [f"--load={module}" for module in value or []]
+        elif isinstance(value, list):
+            made += [f"--{name}", *map(str, value)]
+        elif value is not None and value is not False:
+            made.append(f"--{name}" if value is True else f"--{name}={value}")
+    return made
 
 
 def _verify(options: argparse.Namespace, interrupts: Interrupts) -> int:
@@ -564,6 +602,18 @@ def _campaign(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from gtape.verify.command import campaigns
 
     return campaigns.run(options, interrupts)
+
+
+def _report(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.command import reports
+
+    return reports.run(options, interrupts)
+
+
+def _replay(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.command import replay
+
+    return replay.run(options, interrupts)
 
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:
