@@ -84,6 +84,11 @@ class _Child:
                 assert pipe is not None
                 pipe.close()
 
+    def __del__(self) -> None:
+        # Its thread has ended, and with it the only reference to this object.
+        with contextlib.suppress(Exception):
+            self.end()
+
 
 _of_thread = threading.local()
 

@@ -117,16 +117,31 @@ def run(shard: Shard) -> Outcome:
     f = functions_of(module).get(shard["function"])
     if f is None:
         raise ValueError(f"{name} is no public function of positional arguments")
-    outcome.count("shards: " + name)
+    outcome.count(f"function: {name}")
+    n, call = _arity(f), _called_from(f, module)
     try:
         if "at" in shard:
             point = [_array(rows, shard["dtype"]) for rows in shard["at"]]
-            _judge(outcome, name, f, point, shard)
+            _judge(outcome, name, call, point, shard)
         else:
-            _search(outcome, name, f, _shapes(module, shard, f), shard)
+            _search(outcome, name, call, _shapes(module, shard, n, call), shard)
     except _Undecided as e:
         outcome.find("undecided", f"{name}: {e.cause}", f"{name}: {e}", shard, reason=str(e))
     return outcome
+
+
+def _called_from(f: Any, module: Any) -> Any:
+    """The function, called by a frame of its own module, because findings name the innermost frame of the user.
+
+    Without it they would name the code that runs workers, which differs between executors.
+    """
+    own = inspect.unwrap(f)
+    line = getattr(getattr(own, "__code__", None), "co_firstlineno", 1)
+    call = lambda *args: f(*args)
+    call.__code__ = call.__code__.replace(
+        co_filename=str(module.__file__), co_firstlineno=line, co_name=str(getattr(f, "__name__", "function"))
+    )
+    return call
 
 
 def _search(outcome: Outcome, name: str, f: Any, shapes: list[tuple[int, ...]], shard: Shard) -> None:
@@ -156,7 +171,7 @@ def _judge(outcome: Outcome, name: str, f: Any, point: list[Any], shard: Shard) 
     try:
         _repeatable(f, point, shard["seconds"])
         with quietly():
-            report = _in_time(lambda: check(f, *point, order=shard["order"]), shard["seconds"])
+            report: Report = _in_time(lambda: check(f, *point, order=shard["order"]), shard["seconds"])
     except _Undecided as e:
         outcome.count("verdict: undecided")
         outcome.find("undecided", f"{name}: {e.cause}", f"{name}{_shown(point)}: {e}", example, reason=str(e))
@@ -205,10 +220,9 @@ def _repeatable(f: Any, point: list[Any], seconds: float) -> None:
         raise _Undecided("is not deterministic", "it is not deterministic: two calls at one point differ")
 
 
-def _shapes(module: Any, shard: Shard, f: Any) -> list[tuple[int, ...]]:
+def _shapes(module: Any, shard: Shard, n: int, f: Any) -> list[tuple[int, ...]]:
     """The shapes of the arguments: those of the module's `GTAPE_SHAPES`, or the first that the function takes."""
     said = getattr(module, "GTAPE_SHAPES", {})
-    n = _arity(f)
     if isinstance(said, dict) and shard["function"] in said:
         try:
             shapes = [tuple(int(d) for d in shape) for shape in said[shard["function"]]]
@@ -246,7 +260,8 @@ def _drawn(shapes: Sequence[tuple[int, ...]], dtype: Any, rng: np.random.Generat
     how = int(rng.integers(6))
     made = []
     for shape in shapes:
-        sign = rng.choice([-1.0, 1.0], shape)
+        x: Any
+        sign: Any = rng.choice([-1.0, 1.0], shape)
         if how <= 1:
             x = rng.uniform(-3.0, 3.0, shape)
         elif how == 2:

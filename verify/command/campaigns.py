@@ -104,7 +104,7 @@ def _campaign(options: argparse.Namespace, what: Campaign, interrupts: Interrupt
             options.journal, None if options.resume else what, resume=options.resume,
             retry_errors=options.retry_errors, shards=options.shards, seconds=options.seconds,
             processes=options.processes, executor=executor, workers=workers,
-            progress=stack.enter_context(_progress(options)), interrupts=interrupts, command=sys.argv,
+            progress=stack.enter_context(_progress(options)), interrupts=interrupts, command=options.line,
         )  # fmt: skip
 
 

@@ -293,6 +293,7 @@ def _guarded(argv: Sequence[str], interrupts: Interrupts) -> int:
             flush()
             return int(e.code or 0)
         command = f"gtape {options.command}"
+        options.line = ["gtape", *(text.lstrip(" ") for text in argv)]
         for module in options.load:
             load(module)
         status = int(options.run(options, interrupts))

@@ -135,7 +135,7 @@ def _junit(result: Result) -> str:
 def _whole(f: dict[str, Any]) -> str:
     """A finding with its formulas and the shard that shows it again."""
     parts = [str(f["text"])]
-    if f.get("witness") and str(f["witness"]) not in parts[0]:
+    if f.get("witness") and str(f["witness"]).strip() not in parts[0]:
         parts.append(f"witness\n{f['witness']}")
     parts += [text for text, _ in formulas(str(f.get("op") or ""))]
     if f.get("example"):

@@ -22,7 +22,8 @@ h1 { font-size: 1.6rem; margin-bottom: .2rem; } h2 { font-size: 1.2rem; margin-t
 table { border-collapse: collapse; font-size: .9rem; }
 th, td { border-bottom: 1px solid var(--line); padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; } tr.bad td { color: var(--bad); }
-.wide { overflow-x: auto; } pre { overflow-x: auto; border-left: 3px solid var(--line); padding-left: .8rem; }
+.wide { overflow-x: auto; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; border-left: 3px solid var(--line); padding-left: .8rem; }
 details { border: 1px solid var(--line); border-radius: 6px; padding: .4rem .8rem; margin: .5rem 0; }
 summary { cursor: pointer; overflow-wrap: anywhere; }
 .verdict { color: #fff; background: var(--bad); border-radius: 4px; padding: 0 .4rem; margin-right: .5rem; }
@@ -93,7 +94,7 @@ def _finding(f: dict[str, Any]) -> str:
         f"<pre>{html.escape(plain_lines(str(f['text'])))}</pre>",
         *[mathml for _, mathml in formulas(str(f.get("op") or ""))],
     ]
-    if f.get("witness") and str(f["witness"]) not in str(f["text"]):
+    if f.get("witness") and str(f["witness"]).strip() not in str(f["text"]):
         made += ["<p>Witness</p>", f"<pre>{html.escape(plain_lines(str(f['witness'])))}</pre>"]
     if f.get("example"):
         made.append(f"<p>Again: <code>{_text(json.dumps(f['example']))}</code></p>")

@@ -98,7 +98,7 @@ def of_data(data: Any) -> Result:
     try:
         for key, read in _READERS.items():
             if key in data:
-                result = read(data)
+                result: Result = read(data)
                 result.versions = result.versions or dict(data.get("versions", {}))
                 result.machine = result.machine or dict(data.get("machine", {}))
                 result.command = result.command or list(data.get("command", []))
