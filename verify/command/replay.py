@@ -35,6 +35,10 @@ _OPTION = re.compile(r"--(quick|orders|dtypes|(points|seed)=\d+|load=.*)", re.DO
 _AGAIN = ("verify", "prove", "census", "doctor")
 
 
+# What belongs to the campaign, or to the folders of the machine.
+_ELSEWHERE = ("times", "number", "example", "shard", "line", "defined", "witness")
+
+
 class Case(NamedTuple):
     """A shard to run again, and what it found."""
 
@@ -139,8 +143,8 @@ def _of_finding(f: dict[str, Any]) -> Case:
         if again is None:
             others = ", ".join(x["cause"] for x in found["findings"])
             return str(found.get("why") or (f"another finding: {others}" if others else "not found again"))
-        names = [k for k in again if k in f and k not in ("times", "example", "line", "defined", "witness", "number")]
-        differ = [k for k in names if again[k] != f[k] and not (k == "text" and _places_differ(again, f))]
+        names = [k for k in f if k not in _ELSEWHERE]
+        differ = [k for k in names if again.get(k) != f[k] and not (k == "text" and _places_differ(again, f))]
         return f"the same cause, but another {', '.join(differ)}" if differ else "same"
 
     return Case(f["cause"], f["example"], same)

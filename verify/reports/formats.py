@@ -199,6 +199,7 @@ def _sarif_result(f: dict[str, Any], verdicts: list[str]) -> dict[str, Any]:
 
 
 def _uri(path: str) -> str:
+    path = str(json_data(path))
     return PurePath(path).as_uri() if os.path.isabs(path) else quote(path.replace(os.sep, "/"))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import inspect
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -56,4 +58,6 @@ def _mathml(op: str, symbols: list[Any], x: Any, d: Any) -> str:
     """An equation in presentation MathML, which browsers draw without a script."""
     left = sp.Derivative(sp.Function(op)(*symbols), x)
     inner = "<mo>=</mo>".join(sp.mathml(e, printer="presentation") for e in (left, d))
-    return f'<math display="block">{inner.replace("&dd;", "d")}</math>'
+    # Entities of MathML are none of XML.
+    inner = re.sub(r"&(?!lt;|gt;|amp;)\w+;", lambda m: html.unescape(m[0]), inner.replace("&dd;", "d"))
+    return f'<math display="block">{inner}</math>'

@@ -6,11 +6,17 @@ import html
 import math
 from collections.abc import Mapping
 
+from gtape.base.escaping import plain
+
 __all__ = ["counted", "groups", "largest"]
 
 _MOST = 40  # bars of one chart
 _WIDTH, _LABEL, _VALUE, _ROW = 760, 300, 90, 22
 _LONGEST_LABEL = 44  # characters
+
+
+def _text(x: str) -> str:
+    return html.escape(plain(x))
 
 
 def groups(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
@@ -55,7 +61,7 @@ def _chart(title: str, rows: list[tuple[str, float, str, str]], mark: tuple[floa
     left_out, rows = len(rows) - _MOST, rows[:_MOST]
     room = _WIDTH - _LABEL - _VALUE
     height = _ROW * (len(rows) + 1) + 8
-    said = html.escape(title)
+    said = _text(title)
     made = [
         f"<figure><figcaption>{said}</figcaption>",
         f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{said}" width="{_WIDTH}" height="{height}">',
@@ -65,16 +71,16 @@ def _chart(title: str, rows: list[tuple[str, float, str, str]], mark: tuple[floa
         label = name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"
         width = max(1.0, share * room)
         made.append(
-            f"<g><title>{html.escape(f'{name}: {value}')}</title>"
-            f'<text class="label" x="{_LABEL - 8}" y="{y + 15}">{html.escape(label)}</text>'
+            f"<g><title>{_text(f'{name}: {value}')}</title>"
+            f'<text class="label" x="{_LABEL - 8}" y="{y + 15}">{_text(label)}</text>'
             f'<rect class="{kind}" x="{_LABEL}" y="{y + 3}" width="{width:.1f}" height="{_ROW - 6}" rx="2"/>'
-            f'<text x="{_LABEL + width + 6:.1f}" y="{y + 15}">{html.escape(value)}</text></g>'
+            f'<text x="{_LABEL + width + 6:.1f}" y="{y + 15}">{_text(value)}</text></g>'
         )
     if mark is not None:
         x = _LABEL + mark[0] * room
         made.append(
             f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="2" y2="{height - _ROW}"/>'
-            f'<text class="mark" x="{x:.1f}" y="{height - 6}">{html.escape(mark[1])}</text>'
+            f'<text class="mark" x="{x:.1f}" y="{height - 6}">{_text(mark[1])}</text>'
         )
     more = f"<p>and {left_out} more</p>" if left_out > 0 else ""
     return "".join([*made, f"</svg>{more}</figure>"])
