@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -492,6 +494,8 @@ def test_the_command_runs_resumes_and_writes_json(
         (["j", "--seconds", "-1"], "positive number of seconds"),
         (["j", "--resume"], "cannot be read: No such file"),
         (["/no/such/folder/j", "--shards", "1"], "cannot be written"),
+        (["j", "--shards", "1", "--json", "j"], "j is the journal"),
+        (["j", "--shards", "1", "--examples", "./j"], "./j is the journal"),
         (["j", "--shards", "1", "--json", "/no/such/folder/x"], "its folder does not exist"),
     ],
 )
@@ -524,3 +528,33 @@ def test_a_scheduler_that_is_not_there_is_a_clear_error(
     assert cli.main(["campaign", str(tmp_path / "j"), "--shards", "1", "--scheduler", "tcp://127.0.0.1:1"]) == 3
     assert "dask is not installed: pip install 'gtape[cluster]'" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+# ------------------------------------------------------------------------------------------ the page
+
+
+@pytest.mark.slow
+def test_the_page_tells_what_the_commands_find(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "losses", raising=False)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    page = (ROOT / "docs" / "how-to-campaign.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"<!-- file: losses.py -->\n```python\n(.*?)```", page, re.S)
+    (tmp_path / "losses.py").write_text(source)
+    commands = re.findall(r"^```bash\ngtape (.*)\n```\n(?:\n```text\n((?:.*\n)*?)```)?", page, re.MULTILINE)
+    assert len(commands) == 6
+    for command, told in commands:
+        status = cli.main(shlex.split(command))
+        printed = capsys.readouterr()
+        assert status == (1 if "losses.py" in command and "campaign" in command else 0), printed
+        for line in told.splitlines():
+            words = line.split("│")[-2 if "│" in line else 0]  # the causes, because counts may differ
+            assert words.strip("┏━┳┓┡╇┩└┴┘ ") in printed.out or line.startswith(("function", "numbers", "verdict"))
+    made = {p.name for p in tmp_path.iterdir()} - {"__pycache__"}
+    assert made == {
+        "losses.py", "losses.jsonl", "today.jsonl", "examples.json", "programs.jsonl", "losses.html", "losses.sarif",
+        "losses.xml", "losses.md",
+    }  # fmt: skip
+    monkeypatch.delitem(sys.modules, "losses", raising=False)

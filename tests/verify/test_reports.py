@@ -349,6 +349,7 @@ def test_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str], journal
         ([str(tmp_path / "none"), "--to", str(tmp_path / "x.md")], "cannot be read: No such file"),
         ([str(tmp_path), "--to", str(tmp_path / "x.md")], "cannot be read"),
         ([journal_path, "--to", "/no/such/folder/x.md"], "its folder does not exist"),
+        ([journal_path, "--to", journal_path], "is the result itself"),
         ([journal_path], "--to"),
     ):
         assert cli.main(["report", *words]) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +34,10 @@ _MOST_ROWS = 50
 def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
     """Run or resume a campaign; return the exit status."""
     check_path(options.json)
+    check_path(options.examples)
+    for other in (options.json, options.examples):
+        if other and os.path.realpath(other) == os.path.realpath(options.journal):
+            raise Usage(f"{plain(other)} is the journal: name another file")
     try:
         what = _resumed(options) if options.resume else _new(options)
         totals = _campaign(options, what, interrupts)

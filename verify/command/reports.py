@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from typing import Any
 
 from gtape.base.escaping import plain
@@ -29,6 +30,8 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
         if format_of(path) is None:
             raise Usage(f"{plain(path)}: the end of the name says the format: {', '.join(FORMATS)}")
         check_path(path)
+        if os.path.realpath(path) == os.path.realpath(options.result):
+            raise Usage(f"{plain(path)} is the result itself: name another file")
     result = result_of(read(options.result), options.result)
     interrupts.reporting()
     if options.json:
