@@ -223,8 +223,9 @@ def _run_command(options: argparse.Namespace, command: list[str], before: Result
         target = os.path.join(folder, "again.json")
         words = [*command, "--json", target, "--processes", str(options.processes)]
         path = os.pathsep.join(p for p in sys.path if p)
+        program = [sys.executable, "-m", "gtape.verify.command.cli"]
         done = subprocess.run(
-            [sys.executable, "-m", "gtape.verify", *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            [*program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path}, check=False,
         )  # fmt: skip
         if not os.path.exists(target):

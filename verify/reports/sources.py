@@ -8,6 +8,7 @@ from typing import Any
 from gtape.verify.campaigns.journal import Lines
 from gtape.verify.campaigns.totals import totals_of
 from gtape.verify.reports.result import Result, ResultError, Table
+from gtape.verify.search.rows import Row
 from gtape.verify.verdicts.machine import machine, versions
 from gtape.verify.verdicts.verdict import Report
 
@@ -159,23 +160,24 @@ def _count(result: Result, item: str, group: str = "verdict") -> None:
 def _of_rows(data: dict[str, Any]) -> Result:
     result = _of_command(data, "census")
     rows, fine = [], []
-    for r in data["rows"]:
-        where = ", ".join(f"{_number(v):.17g}" for v in r["where"])
+    for given in data["rows"]:
+        r = Row(**given)
+        where = ", ".join(f"{_number(v):.17g}" for v in r.where)
         rows.append([
-            r["op"], r["argument"], str(r["order"]), r["dtype"], f"{r['points']:,}", _ulp(r["worst_ulp"]), where,
-            r["verdict"],
+            r.op, r.argument, str(r.order), r.dtype, f"{r.points:,}", _ulp(r.worst_ulp), where,
+            r.verdict,
         ])  # fmt: skip
-        ok = r["verdict"] == "correct"
+        ok = r.verdict == "correct"
         fine.append(ok)
-        _count(result, r["verdict"])
-        result.counts["points"] = result.counts.get("points", 0) + int(r["points"])
-        what = f"{r['op']}, {r['dtype']}, order {r['order']}, by argument {r['argument']}"
-        result.largest[f"ULP of {what}"] = _number(r["worst_ulp"]) or 0.0
+        _count(result, r.verdict)
+        result.counts["points"] = result.counts.get("points", 0) + int(r.points)
+        what = f"{r.op}, {r.dtype}, order {r.order}, by argument {r.argument}"
+        result.largest[f"ULP of {what}"] = _number(r.worst_ulp) or 0.0
         if not ok:
-            text = f"{what}, at {where}: got {r['got']}, exact {r['exact']}, {_ulp(r['worst_ulp'])} ULP off"
+            text = f"{what}, at {where}: got {r.got}, exact {r.exact}, {_ulp(r.worst_ulp)} ULP off"
             result.findings.append({
-                "verdict": r["verdict"], "cause": what, "text": text, "op": r["name"], "order": r["order"],
-                "got": str(r["got"]), "exact": str(r["exact"]), "times": 1,
+                "verdict": r.verdict, "cause": what, "text": text, "op": r.name, "order": r.order,
+                "got": str(r.got), "exact": str(r.exact), "times": 1,
             })  # fmt: skip
     columns = ["op", "by", ">order", "dtype", ">points", ">worst ULP", "where", "verdict"]
     result.tables.append(Table("Worst errors", columns, rows, fine))
