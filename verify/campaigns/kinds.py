@@ -77,7 +77,7 @@ class Outcome:
             data = {k: v for k, v in f.as_dict().items() if v is not None and k not in ("verdict", "ok")}
             cause = f"{prefix}: {f.verdict}, order {f.order}" + (f", op {f.op}" if f.op else "")
             if f.op is None:
-                cause += f", {f.reason[:80]}"
+                cause += f", {str(f.key[-1])[:80]}"  # the reason without numbers
             self.find(f.verdict, cause, f"{prefix}: {f}", example, **data)
 
 

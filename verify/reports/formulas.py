@@ -57,7 +57,17 @@ def formulas(op: str) -> tuple[tuple[str, str], ...]:
 def _mathml(op: str, symbols: list[Any], x: Any, d: Any) -> str:
     """An equation in presentation MathML, which browsers draw without a script."""
     left = sp.Derivative(sp.Function(op)(*symbols), x)
-    inner = "<mo>=</mo>".join(sp.mathml(e, printer="presentation") for e in (left, d))
+    inner = f"{_presented(left)}<mo>=</mo>{_presented(d)}"
     # Entities of MathML are none of XML.
     inner = re.sub(r"&(?!lt;|gt;|amp;)\w+;", lambda m: html.unescape(m[0]), inner.replace("&dd;", "d"))
     return f'<math display="block">{inner}</math>'
+
+
+def _presented(e: Any) -> str:
+    if not isinstance(e, sp.Piecewise):
+        return str(sp.mathml(e, printer="presentation"))
+    rows = ""
+    for arm, condition in e.args:
+        when = "<mtext>otherwise</mtext>" if condition is sp.true else f"<mtext>if\u00a0</mtext>{_presented(condition)}"
+        rows += f"<mtr><mtd>{_presented(arm)}</mtd><mtd>{when}</mtd></mtr>"
+    return f'<mrow><mo stretchy="true" form="prefix">{{</mo><mtable columnalign="left left">{rows}</mtable></mrow>'

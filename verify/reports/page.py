@@ -32,7 +32,7 @@ figure { margin: 1rem 0; } figcaption { font-weight: 600; } svg { max-width: 100
 svg text { font: 12px system-ui, sans-serif; fill: currentColor; } svg .label { text-anchor: end; }
 svg .bar { fill: var(--bar); } svg .bad { fill: var(--bad); }
 svg line.mark { stroke: currentColor; stroke-dasharray: 4 3; } svg text.mark { text-anchor: middle; }
-math { margin: .4rem 0; text-align: left; overflow-x: auto; }
+math { margin: .4rem 0; } mtd { text-align: left; padding: .1rem .6rem; }
 """
 
 
@@ -92,7 +92,7 @@ def _finding(f: dict[str, Any]) -> str:
     made = [
         f'<details><summary><span class="{kind}">{verdict}</span>{_text(f["cause"])}{many}</summary>',
         f"<pre>{html.escape(plain_lines(str(f['text'])))}</pre>",
-        *[mathml for _, mathml in formulas(str(f.get("op") or ""))],
+        *[f'<div class="wide">{mathml}</div>' for _, mathml in formulas(str(f.get("op") or ""))],
     ]
     if f.get("witness") and str(f["witness"]).strip() not in str(f["text"]):
         made += ["<p>Witness</p>", f"<pre>{html.escape(plain_lines(str(f['witness'])))}</pre>"]
