@@ -80,6 +80,15 @@ def test_processes_and_executors_give_one_result(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_program_whose_checks_take_too_long_is_undecided() -> None:
+    shard = {"kind": "programs", "first": 0, "count": 2, "plant": True, "special": False, "seconds": 0.001}
+    found = work(shard)
+    assert found["status"] == "done" and found["counts"] == {"programs": 2, "verdict: undecided": 2}
+    (finding,) = found["findings"]
+    assert (finding["verdict"], finding["times"], finding["example"]["count"]) == ("undecided", 2, 1)
+    assert work({**shard, "seconds": 60.0})["findings"] == []
+
+
 @pytest.mark.parametrize(
     ("kind", "settings"), [("programs", {"size": 2}), ("census", {"ops": ["sin"], "size": 200, "dtypes": ["float32"]})]
 )

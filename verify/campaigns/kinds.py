@@ -136,7 +136,7 @@ def kind_of(name: str) -> Kind:
     --------
     >>> from gtape.verify.campaigns.kinds import kind_of
     >>> sorted(kind_of("programs").options)
-    ['plant', 'seed', 'size', 'special']
+    ['plant', 'seconds', 'seed', 'size', 'special']
     """
     if name in _registered:
         return _registered[name]

@@ -7,12 +7,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from gtape.base.deadline import OutOfTime
+from gtape.verify.campaigns.budget import TooLong, limited
 from gtape.verify.campaigns.kinds import Kind, Outcome, Settings, Shard
 from gtape.verify.programs.false_alarms import Outcome as Checked
 from gtape.verify.programs.false_alarms import plant_one, run_one
 from gtape.verify.programs.programs import generate
 
 __all__ = ["KIND"]
+
+_SECONDS = 60.0  # for the checks of one program
 
 
 def plan(settings: Settings) -> Iterator[Shard]:
@@ -22,6 +26,7 @@ def plan(settings: Settings) -> Iterator[Shard]:
         yield {
             "kind": "programs", "first": first, "count": size,
             "plant": settings["plant"], "special": settings["special"],
+            "seconds": settings["seconds"],
         }  # fmt: skip
 
 
@@ -29,10 +34,19 @@ def run(shard: Shard) -> Outcome:
     """Check the programs of some seeds, and plant a fault in each."""
     outcome = Outcome()
     for seed in range(shard["first"], shard["first"] + shard["count"]):
-        checked = run_one(generate(seed, special=shard["special"]), special=shard["special"])
-        if shard["plant"] and checked.alarm is None and checked.report.ok:
-            plant_one(checked, np.random.default_rng([77, seed]), ("all", "floats")[seed % 2])
-        _enter(outcome, checked, {**shard, "first": seed, "count": 1})
+        example = {**shard, "first": seed, "count": 1}
+        try:
+            with limited(shard.get("seconds", _SECONDS)):
+                checked = run_one(generate(seed, special=shard["special"]), special=shard["special"])
+                if shard["plant"] and checked.alarm is None and checked.report.ok:
+                    plant_one(checked, np.random.default_rng([77, seed]), ("all", "floats")[seed % 2])
+        except (TooLong, OutOfTime):
+            outcome.count("programs")
+            outcome.count("verdict: undecided")
+            told = f"the checks of the random program of seed {seed} take too long"
+            outcome.find("undecided", "random programs take too long", told, example, reason="out of time")
+            continue
+        _enter(outcome, checked, example)
     return outcome
 
 
@@ -64,7 +78,7 @@ def _enter(outcome: Outcome, checked: Checked, example: Shard) -> None:
 
 KIND = Kind(
     "random programs without false alarms, and with planted faults that must be found",
-    {"seed": 0, "size": 8, "plant": True, "special": False},
+    {"seed": 0, "size": 8, "plant": True, "special": False, "seconds": _SECONDS},
     plan,
     run,
 )

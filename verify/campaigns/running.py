@@ -44,7 +44,7 @@ def settings_of(kind: Kind, given: Mapping[str, Any]) -> dict[str, Any]:
     >>> from gtape.verify.campaigns.kinds import kind_of
     >>> from gtape.verify.campaigns.running import settings_of
     >>> settings_of(kind_of("programs"), {"size": "2", "plant": "no"})
-    {'seed': 0, 'size': 2, 'plant': False, 'special': False}
+    {'seed': 0, 'size': 2, 'plant': False, 'special': False, 'seconds': 60.0}
     """
     unknown = sorted(set(given) - set(kind.options))
     if unknown:
