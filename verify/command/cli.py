@@ -1,4 +1,5 @@
-"""The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``, ``table``.
+"""The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``, ``table``, ``campaign``,
+``report``, ``replay``.
 
 Exit status: 0 fine, 1 findings, 2 wrong usage, 3 not completed (a worker process died, a job failed, or the output was
 lost), 129, 130, 143 interrupted by SIGHUP, SIGINT, SIGTERM, 141 if the reader ended before the output.
@@ -28,6 +29,7 @@ from gtape.verify.command.output import (
 )
 from gtape.verify.command.streams import OutputLost, ReaderGone, flush, open_descriptors, say, settle, tell
 from gtape.verify.search.interrupts import Interrupts, ignore_at_exit
+from gtape.verify.verdicts.machine import machine
 
 if TYPE_CHECKING:
     from gtape.verify.search.pools import Harvest
@@ -39,6 +41,8 @@ _FINE, _FOUND, _USAGE, _NOT_COMPLETED, _INTERRUPTED, _READER_GONE = 0, 1, 2, 3, 
 _MOST_POINTS = 10_000_000  # per primitive, because more points would take many hours and gigabytes
 _MOST_PROCESSES = 1_000
 _MOST_SEED = 2**64 - 1
+_MOST_SHARDS = 10**9
+_NUMBERS = ("--points", "--processes", "--jobs", "--seed", "--shards", "--seconds", "--shard-size", "--shard-seconds")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -172,7 +176,52 @@ def _parser() -> argparse.ArgumentParser:
         help="default: by the end of FILE (.csv, .json, .h, .py), or csv",
     )
     c.add_argument("-o", "--output", metavar="FILE", help="write FILE, whole or not at all")
+
+    _campaign_options(
+        command("campaign", _campaign, "Search for findings for as long as you like, in a journal that survives kills.")
+    )
+
+    c = command("report", _report, "Write a report of a result: JSON Lines, JUnit, SARIF, Markdown or HTML.")
+    c.add_argument(
+        "result", metavar="RESULT",
+        help="the journal of a campaign, the file of --json or of pytest --gtape-report, or another report",
+    )  # fmt: skip
+    c.add_argument(
+        "--to", nargs="+", action="extend", required=True, metavar="FILE",
+        help="the end says the format: .jsonl, .xml (JUnit), .sarif, .md, .html; each file is written whole or not",
+    )  # fmt: skip
+
+    c = command("replay", _replay, "Run findings, shards or a report again, and say whether they are the same.")
+    c.add_argument(
+        "file", metavar="FILE",
+        help="a journal, a report, a file of --json, a file of --examples, or a single finding as JSON",
+    )  # fmt: skip
+    c.add_argument("--shard", type=_whole(0, _MOST_SHARDS), nargs="+", metavar="N", help="these shards of a journal")
+    c.add_argument("--all", action="store_true", help="all shards of a journal")
+    c.add_argument("--shard-seconds", type=_seconds, metavar="S", help="end a shard after S seconds (default: 600)")
     return parser
+
+
+def _campaign_options(c: argparse.ArgumentParser) -> None:
+    c.epilog = (
+        "Kinds: programs (random programs without false alarms, and with planted faults), census (the worst "
+        "derivative of each elementwise op), functions (the public functions of the modules of --load). "
+        "docs/how-to-campaign.md lists their settings."
+    )
+    c.add_argument("journal", metavar="JOURNAL", help="the file of the campaign: one line for each finished shard")
+    c.add_argument("--only", nargs="+", action="extend", default=[], metavar="NAME", help="these ops or functions")
+    c.add_argument("--kind", metavar="KIND", help="default: functions with --load, otherwise programs")
+    c.add_argument("--resume", action="store_true", help="go on with the campaign of JOURNAL")
+    c.add_argument("--retry-errors", action="store_true", help="run shards again that failed or took too long")
+    c.add_argument("--shards", type=_whole(1, _MOST_SHARDS), metavar="N", help="how many shards the campaign has")
+    c.add_argument("--seconds", type=_seconds, metavar="S", help="begin no shard after S seconds")
+    c.add_argument("--shard-size", type=_whole(1, _MOST_POINTS), metavar="N", help="programs or points in a shard")
+    c.add_argument("--shard-seconds", type=_seconds, metavar="S", help="end a shard after S seconds (default: 600)")
+    c.add_argument("--seed", type=_whole(0, _MOST_SEED), metavar="N", help="where the search begins (default: 0)")
+    c.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting; may be repeated")
+    c.add_argument("--examples", metavar="FILE", help="run the examples of FILE first, and add what is found to it")
+    c.add_argument("--scheduler", metavar="ADDRESS", help="run on the workers of a dask scheduler, or of its file")
+    c.add_argument("--strict", action="store_true", help="exit status 1 for undecided findings, too")
 
 
 class _Version(argparse.Action):
@@ -199,6 +248,16 @@ def _whole(low: int, high: int) -> Callable[[str], int]:
         return n
 
     return read
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0.0 < seconds < 1e9:
+        raise argparse.ArgumentTypeError(f"a positive number of seconds is wanted, not {text[:40]!r}")
+    return seconds
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -234,6 +293,7 @@ def _guarded(argv: Sequence[str], interrupts: Interrupts) -> int:
             flush()
             return int(e.code or 0)
         command = f"gtape {options.command}"
+        options.line = ["gtape", *(text.lstrip(" ") for text in argv)]
         for module in options.load:
             load(module)
         status = int(options.run(options, interrupts))
@@ -259,7 +319,7 @@ def _joined(argv: Sequence[str]) -> list[str]:
         return [f" {text}" if re.match(r"-\.?\d", text) else text for text in argv]
     found: list[str] = []
     for text in argv:
-        if found and found[-1] in ("--points", "--processes", "--jobs", "--seed") and text[:1] == "-" != text[1:2]:
+        if found and found[-1] in _NUMBERS and text[:1] == "-" != text[1:2]:
             found[-1] += f"={text}"
         else:
             found.append(text)
@@ -285,7 +345,10 @@ def _deliver(
     options: argparse.Namespace, harvest: Harvest, data: dict[str, Any], show: Callable[[], None], fine: bool
 ) -> int:
     """Write the file, print the table or JSON, report missing jobs; return the exit status."""
-    data = {"versions": versions(), "ok": fine and not harvest.partial, **harvest.as_dict(), **data}
+    data = {
+        "versions": versions(), "machine": machine(), "command": _command_line(options),
+        "ok": fine and not harvest.partial, **harvest.as_dict(), **data,
+    }  # fmt: skip
     unwritten: Usage | None = None
     if options.json and options.json != "-":
         try:
@@ -307,6 +370,20 @@ def _deliver(
     if unwritten is not None:
         raise unwritten
     return _NOT_COMPLETED if harvest.incomplete else _FINE if fine else _FOUND
+
+
+def _command_line(options: argparse.Namespace) -> list[str]:
+    """The command line of the same result: without the names of files, and without the number of processes."""
+    made = ["gtape", options.command, *options.names]
+    for name in ("points", "quick", "orders", "dtypes", "seed", "load"):
+        value = getattr(options, name, None)
+        if name == "load":
+            made += [f"--load={module}" for module in value or []]
+        elif isinstance(value, list):
+            made += [f"--{name}", *map(str, value)]
+        elif value is not None and value is not False:
+            made.append(f"--{name}" if value is True else f"--{name}={value}")
+    return made
 
 
 def _verify(options: argparse.Namespace, interrupts: Interrupts) -> int:
@@ -520,6 +597,24 @@ def _table(options: argparse.Namespace, interrupts: Interrupts) -> int:
     elif options.json != "-":
         say(text, end="")
     return _FINE
+
+
+def _campaign(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.command import campaigns
+
+    return campaigns.run(options, interrupts)
+
+
+def _report(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.command import reports
+
+    return reports.run(options, interrupts)
+
+
+def _replay(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.command import replay
+
+    return replay.run(options, interrupts)
 
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:

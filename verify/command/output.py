@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import io
 import json
-import platform
 import shutil
 import sys
 import time
@@ -17,6 +16,7 @@ from typing import IO, Any, cast
 from gtape.base.escaping import json_data, plain, rich_text
 from gtape.verify.command.files import refusal, write_whole
 from gtape.verify.command.streams import say
+from gtape.verify.verdicts.machine import versions
 
 __all__ = ["Usage", "check_path", "progress_bar", "show_table", "ulp_text", "versions", "write_json", "write_text"]
 
@@ -181,16 +181,3 @@ def ulp_text(x: float | None) -> str:
     if x is None:
         return ""
     return f"{x:.2f}" if x < 1000 else f"{x:.1e}"
-
-
-def versions() -> dict[str, str]:
-    """The versions of Python and of packages, and the machine, behind the figures."""
-    from importlib import metadata
-
-    found = {"python": platform.python_version(), "machine": platform.machine()}
-    for name in ("gtape", "numpy", "scipy", "sympy", "python-flint", "hypothesis"):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = "not installed" if name != "gtape" else "checkout"
-    return found

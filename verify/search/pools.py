@@ -11,8 +11,9 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -22,9 +23,10 @@ from gtape.tensors.argument_checks import whole
 from gtape.verify.search.interrupts import Interrupted, Interrupts, signal_name
 from gtape.verify.search.workers import HELD_BACK, serve
 
-__all__ = ["ATTEMPTS", "Harvest", "WorkerDied", "run_all", "start_method"]
+__all__ = ["ATTEMPTS", "TOO_LONG", "Fate", "Harvest", "WorkerDied", "run_all", "run_stream", "start_method"]
 
 ATTEMPTS = 3  # number of workers that a job may end before the pool gives it up
+TOO_LONG = "it took longer than"  # begins the reason of a job that was ended by its time limit
 _NAMED = 20  # number of jobs named per cause; JSON names all
 _PATIENCE = 5.0  # seconds for an idle worker to end
 
@@ -169,7 +171,7 @@ def run_all(
         raise TypeError(f"run_all: `interrupts` must be an Interrupts, not {shown(interrupts)}")
 
     def tell(i: int) -> None:
-        if progress is not None:
+        if progress is not None and i not in harvest.given_up:
             progress(len(harvest.values) + len(harvest.failed), len(jobs), harvest.labels[i])
 
     try:
@@ -178,7 +180,7 @@ def run_all(
         elif jobs:
             if interrupts is not None:
                 interrupts.waiting()
-            _Pool(function, jobs, harvest, tell, interrupts).run(min(processes, len(jobs)))
+            _Pool(function, dict(enumerate(jobs)), harvest, tell, interrupts).run(min(processes, len(jobs)))
     except Interrupted:
         if interrupts is None:
             raise
@@ -186,6 +188,83 @@ def run_all(
         interrupts.reporting()
         harvest.interrupted = interrupts.number
     return harvest
+
+
+class Fate:
+    """The end of one job: its result, the exception that it raised, or the reason for having neither.
+
+    Attributes
+    ----------
+    value : object
+        The result; None without one.
+    failed : Exception or None
+    lost : str or None
+        Why there is neither: its workers died, or the time was over.
+    """
+
+    __slots__ = ("failed", "lost", "value")
+
+    def __init__(self, value: Any = None, failed: Exception | None = None, lost: str | None = None) -> None:
+        self.value, self.failed, self.lost = value, failed, lost
+
+
+def run_stream(
+    function: Callable[..., Any],
+    jobs: Iterable[tuple[Any, ...]],
+    done: Callable[[int, Fate], None],
+    *,
+    processes: int = 1,
+    seconds: float | None = None,
+    interrupts: Interrupts | None = None,
+) -> str | None:
+    """Call a function in worker processes once for each job of a stream, which may be endless.
+
+    A job whose process dies moves to a new process, twice at most. At a signal the finished jobs are told, and the jobs
+    at work are lost.
+
+    Parameters
+    ----------
+    function : callable
+        A function of a module, so that another process can import it.
+    jobs : iterable of tuple
+        The arguments of each call, taken when a worker is free.
+    done : callable
+        ``done(i, fate)`` after the job number i. What it raises ends the work.
+    processes : int
+        Number of worker processes; 1 also starts one, because only a process can be ended after its time.
+    seconds : float, optional
+        The time limit of a job.
+    interrupts : Interrupts, optional
+        The handler of signals.
+
+    Returns
+    -------
+    str or None
+        Why no worker can be started, if this ended the work.
+
+    Examples
+    --------
+    >>> from gtape.verify.search.pools import run_stream
+    >>> run_stream(abs, [(-1,)], lambda i, fate: print(i, fate.value))
+    0 1
+    """
+    harvest = Harvest([])
+
+    def tell(i: int) -> None:
+        pool.jobs.pop(i)
+        pool.attempts.pop(i, None)
+        fate = Fate(harvest.values.pop(i, None), harvest.failed.pop(i, None), harvest.given_up.pop(i, None))
+        done(i, fate)
+
+    if interrupts is not None:
+        interrupts.waiting()
+    pool = _Pool(function, {}, harvest, tell, interrupts, enumerate(jobs), seconds)
+    try:
+        pool.run(whole("run_stream", "processes", processes, least=1))
+    except Interrupted:
+        if interrupts is None:
+            raise
+    return pool.broken
 
 
 def _here(
@@ -241,6 +320,7 @@ class _Worker:
         self.process, self.connection = process, connection
         self.job: int | None = None
         self.ready = False
+        self.due: float | None = None
 
     def end(self) -> None:
         self.connection.close()
@@ -257,13 +337,17 @@ class _Pool:
     def __init__(
         self,
         function: Callable[..., Any],
-        jobs: Sequence[tuple[Any, ...]],
+        jobs: dict[int, tuple[Any, ...]],
         harvest: Harvest,
         tell: Callable[[int], None],
         interrupts: Interrupts | None,
+        coming: Iterator[tuple[int, tuple[Any, ...]]] | None = None,
+        seconds: float | None = None,
     ) -> None:
         self.function, self.jobs, self.harvest, self.tell, self.interrupts = function, jobs, harvest, tell, interrupts
-        self.queue = deque(range(len(jobs)))
+        self.queue = deque(jobs)
+        self.coming, self.seconds = coming or iter(()), seconds
+        self.broken: str | None = None
         self.workers: list[_Worker] = []
         self.attempts: Counter[int] = Counter()
         self.false_starts = 0
@@ -277,11 +361,11 @@ class _Pool:
     def run(self, processes: int) -> None:
         most_false_starts = 2 * processes + 1
         try:
-            while not self.stopped and (self.queue or self.workers):
+            while not self.stopped and (self.more() or self.workers):
                 processes = self.fill(processes)
                 if self.workers:
                     self.listen()
-                if self.false_starts >= most_false_starts and self.queue:
+                if self.false_starts >= most_false_starts and self.more():
                     why = self.complaint or f"each {self.harvest.deaths[-1][1]}"
                     self.give_up(f"workers end before they have begun; {why}")
             for w in self.workers:
@@ -295,13 +379,23 @@ class _Pool:
             self.lifeline.close()
             self.held.close()
 
+    def more(self) -> bool:
+        """Whether a job waits; takes one from the stream if none does."""
+        if not self.queue and self.broken is None:
+            following = next(self.coming, None)
+            if following is not None:
+                i, self.jobs[i] = following
+                self.queue.append(i)
+        return bool(self.queue)
+
     def give_up(self, why: str) -> None:
         self.harvest.given_up.update(dict.fromkeys(self.queue, why))
         self.queue.clear()
+        self.broken = why
 
     def fill(self, processes: int) -> int:
         """Start workers for the queue; return the possible number of workers."""
-        while self.queue and len(self.workers) < processes:
+        while len(self.workers) < processes and self.more():
             try:
                 worker = self.start()
             except OSError as e:  # no more processes or files: continue with the existing workers
@@ -334,24 +428,33 @@ class _Pool:
 
     def assign(self, worker: _Worker) -> None:
         worker.job = self.queue.popleft()
+        self.begin(worker)
         # Ignore a dead worker here, because `listen` notices its death.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             worker.connection.send((worker.job, self.jobs[worker.job]))
 
+    def begin(self, worker: _Worker) -> None:
+        """Start the clock of a worker, unless it is still being prepared."""
+        if self.seconds is not None and worker.ready and worker.job is not None:
+            worker.due = time.monotonic() + self.seconds
+
     def listen(self) -> None:
-        """Wait for a message, a death or a signal, and handle it."""
+        """Wait for a message, a death, a signal or the end of a job's time, and handle it."""
         listened: list[Any] = [w.process.sentinel for w in self.workers] + [w.connection for w in self.workers]
         if self.interrupts is not None:
             listened.append(self.interrupts.bell)
-        ready = set(wait(listened))
+        due = [w.due for w in self.workers if w.due is not None]
+        ready = set(wait(listened, max(0.0, min(due) - time.monotonic()) if due else None))
         for w in list(self.workers):
             if w.connection not in ready and w.process.sentinel not in ready:
+                if w.due is not None and w.due <= time.monotonic():
+                    self.expire(w)
                 continue
             open_still = self.hear(w)
             if w.process.sentinel in ready or not open_still:
                 self.bury(w)
             elif w.job is None:
-                if self.queue:
+                if not self.stopped and self.more():
                     self.assign(w)
                 else:
                     self.workers.remove(w)
@@ -365,6 +468,7 @@ class _Pool:
                 message = worker.connection.recv()
                 if message is None:
                     worker.ready, self.false_starts = True, 0
+                    self.begin(worker)
                 elif isinstance(message, str):
                     self.complaint = message
                 else:
@@ -372,10 +476,20 @@ class _Pool:
         except (EOFError, OSError):
             more = False
         for i, good, value in heard:
-            worker.job = None
+            worker.job = worker.due = None
             (self.harvest.values if good else self.harvest.failed)[i] = value
             self.tell(i)
         return more
+
+    def expire(self, worker: _Worker) -> None:
+        """Kill a worker whose job takes too long, and give the job up, because another worker would take as long."""
+        self.workers.remove(worker)
+        worker.process.kill()
+        i = worker.job
+        worker.end()
+        assert i is not None and self.seconds is not None
+        self.harvest.given_up[i] = f"{TOO_LONG} {self.seconds:g} s"
+        self.tell(i)
 
     def bury(self, worker: _Worker) -> None:
         """Remove a dead worker; queue its job again, or give the job up."""
@@ -399,6 +513,7 @@ class _Pool:
             self.queue.append(i)  # at the end, because more memory may be free later
         else:
             self.harvest.given_up[i] = f"the worker {how}, {ATTEMPTS} times"
+            self.tell(i)
 
 
 def _ending(status: int | None) -> str:
