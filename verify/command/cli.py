@@ -1,4 +1,4 @@
-"""The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``, ``table``.
+"""The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``, ``mutants``, ``conventions``, ``table``.
 
 Exit status: 0 fine, 1 findings, 2 wrong usage, 3 not completed (a worker process died, a job failed, or the output was
 lost), 129, 130, 143 interrupted by SIGHUP, SIGINT, SIGTERM, 141 if the reader ended before the output.
@@ -141,6 +141,23 @@ def _parser() -> argparse.ArgumentParser:
     c = command("doctor", _doctor, "Measure the declared accuracy of kernels on this machine; show versions.")
     names(c, "elementwise ops; all of them by default")
     points(c, 2_000, "points for each kernel and dtype (default: %(default)s), a fortieth where 1e-12 is promised")
+
+    c = command("mutants", _mutants, "Plant faults in the rules of ops, and count which kind of check finds them.")
+    names(c, "ops, such as tanh or tf.matmul; all of them by default")
+    c.add_argument(
+        "--tries",
+        type=_whole(1, 1000),
+        default=10,
+        metavar="N",
+        help="the most calls of the property test and at plain random numbers (default: %(default)s)",
+    )
+    c.add_argument(
+        "--operators",
+        nargs="+",
+        metavar="M",
+        help="only these kinds of fault, by their number or a word of their name, such as m3 or textbook",
+    )
+    c.add_argument("--survivors", action="store_true", help="list the mutants that `check` missed or did not name")
 
     c = command("conventions", _conventions, "Show what ops return at kinks and where their domains end, as a page.")
     c.add_argument("page", nargs="?", metavar="FILE", help="write the page to FILE (docs/conventions.md)")
@@ -474,6 +491,27 @@ def _doctor(options: argparse.Namespace, interrupts: Interrupts) -> int:
         )
 
     return _deliver(options, harvest, {"kernels": [k.as_dict() for k in found]}, show, not bad)
+
+
+def _mutants(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.command import mutants
+
+    check_path(options.json)
+    operators = mutants.operators_named(options.operators)
+    names = _primitives(options)
+    with progress_bar(options) as progress:
+        harvest = mutants.run(
+            names, tries=options.tries, operators=operators,
+            processes=options.processes, progress=progress, interrupts=interrupts,
+        )  # fmt: skip
+    matrix = mutants.Matrix([t for trials in harvest.results() for t in trials])
+
+    def show() -> None:
+        show_table("gtape mutants", mutants.COLUMNS, matrix.rows(), matrix.fine())
+        for line in [*(matrix.survivors() if options.survivors else []), *matrix.closing()]:
+            say(plain_lines(line))
+
+    return _deliver(options, harvest, matrix.as_dict(), show, matrix.ok)
 
 
 def _conventions(options: argparse.Namespace, interrupts: Interrupts) -> int:
