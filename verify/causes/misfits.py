@@ -50,7 +50,7 @@ def _faults(program: Program, node: Node) -> Iterator[str]:
             continue
         step = RuleStep(prim, (i,), node.params, layouts, outs if several else outs[0])
         # A Jacobian pulls back several cotangents at once, along a leading axis.
-        for lead in ((), (2,)) if prim.batched and not several else ((),):
+        for lead in ((), (7,)) if prim.batched and not several else ((),):
             gs = [np.ones((*lead, *o.shape), o.dtype) for o in outs]
             try:
                 with np.errstate(all="ignore"):

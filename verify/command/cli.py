@@ -159,6 +159,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     c.add_argument("--survivors", action="store_true", help="list the mutants that `check` missed or did not name")
 
+    c = command("write", _write, "Write a property test of the derivatives of a function, for pytest and Hypothesis.")
+    c.add_argument("function", metavar="MODULE:FUNCTION", help="such as mymodel:loss, or model.py:loss for a file")
+    c.add_argument("--order", type=_whole(1, 8), default=2, metavar="K", help="the order of the check (default: 2)")
+    c.add_argument("-o", "--output", metavar="FILE", help="write FILE, whole or not at all")
+
     c = command("conventions", _conventions, "Show what ops return at kinks and where their domains end, as a page.")
     c.add_argument("page", nargs="?", metavar="FILE", help="write the page to FILE (docs/conventions.md)")
 
@@ -512,6 +517,24 @@ def _mutants(options: argparse.Namespace, interrupts: Interrupts) -> int:
             say(plain_lines(line))
 
     return _deliver(options, harvest, matrix.as_dict(), show, matrix.ok)
+
+
+def _write(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.command.write import test_of
+
+    check_path(options.json)
+    check_path(options.output)
+    folder = os.path.dirname(options.output) or "." if options.output else None
+    text = test_of(options.function, order=options.order, folder=folder)
+    interrupts.reporting()
+    if options.json:
+        write_json(options.json, {"versions": versions(), "function": options.function, "test": text})
+    if options.output:
+        write_text(options.output, text)
+        say(f"{plain(options.output)}: run it with python -m pytest {plain(options.output)}")
+    elif options.json != "-":
+        say(text, end="")
+    return _FINE
 
 
 def _conventions(options: argparse.Namespace, interrupts: Interrupts) -> int:

@@ -86,7 +86,7 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     f : callable
         Takes tensors, returns a tensor or a structure of tensors; the sum of all outputs is differentiated.
     *args : tensors, arrays or numbers
-        The point; Python numbers are float64.
+        The point; Python numbers are float64. A call that `gtape.verify.strategies.op_calls` draws has its own point.
     order : int
         From 1 to 8: 1 checks the gradient, 2 the Hessian, too, 3 all third derivatives, too, and so on.
 
@@ -101,6 +101,7 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     >>> gtape.verify.check(lambda x: gtape.tanh(x) * x, 20.0, order=2).verdict
     'correct'
     """
+    args = args or getattr(f, "point", ())
     try:
         return _checked(Recording(f, args, checked_order(order)))
     except Exception:  # raised by the function, or by a rule whose result does not fit

@@ -19,7 +19,7 @@ from gtape.engine.worlds import COMPLEX, NUMPY
 from gtape.verify.programs.mutants import (
     TRANSFORMS, Transform, arguments_of, bar, formula, planted, planted_kernel, planted_rule, scaled,
 )  # fmt: skip
-from gtape.verify.programs.rule_source import KINDS, changed, changes, rule_node
+from gtape.verify.search.rule_source import KINDS, changed, changes, rule_node
 from gtape.verify.programs.textbook import textbook_slope
 from gtape.verify.search.subjects import subjects
 

@@ -20,7 +20,7 @@ from gtape.declare.domains import ANY_REAL, BOOLEAN, Interval
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.namespaces import catalogue
 from gtape.tensors.argument_checks import each, settings, whole
-from gtape.verify.search.points import NEIGHBOURS, landmarks, steps, unsteps
+from gtape.verify.search.points import NEIGHBOURS, landmarks, saturation, steps, unsteps
 from gtape.verify.search.subjects import subjects
 from gtape.verify.search.trials import dominated, fitted, usable
 
@@ -83,15 +83,18 @@ def floats_for(
     dtype : "float64", "float32" or "float16"
         The dtype of the numbers, which come as Python floats.
     special, kinks : sequences of float, keyword only
-        Points whose neighbours, up to 64 ULP to each side, are drawn often, like those of 0 and of the interval's ends
-        and holes.
+        Points near which numbers are drawn often, such as kinks, branch points and roots; so are numbers near 0 and
+        near the interval's ends and holes.
     magnitude : (float, float), keyword only
-        Draw binades between these magnitudes only.
+        The smallest and the largest magnitude of all numbers but zeros. Zeros stay, if the interval has them.
 
     Returns
     -------
     SearchStrategy of float
-        Includes zeros of both signs and subnormal numbers. Shrinks towards 0, 1 and the special points.
+        Includes zeros of both signs and, without `magnitude`, subnormal numbers. Shrinks towards 0, 1 and the special
+        points. Of 16 numbers, about 6 have a size from 2**-8 to 2**8, and 3 any size, each binade equally likely;
+        4 lie within 64 ULP of a special point, and 2 at a power of two of its size from it; 1 lies where exponentials,
+        squares and cubes leave the range of the dtype. Where one of these is impossible, the others take its share.
 
     Raises
     ------
@@ -139,26 +142,45 @@ def floats_for(
 
     # Eighths of a binade first, so that short mantissas are likely, too.
     mantissas = st.one_of(st.integers(0, 7).map(lambda n: n << (f.nmant - 3)), st.integers(0, 2**f.nmant - 1))
-    ways: list[st.SearchStrategy[float]] = []
-    for near_one in (_MODERATE, None):  # the size in most programs, then all sizes
-        for sign in (1, -1):
-            ends = _binades(sign, interval.lo, interval.hi, dtype.name, near_one, lo, hi)
-            if ends is not None:
-                ways.append(st.builds(in_binade, st.just(sign), st.integers(*ends), mantissas))
-    near = [m for m in marks if m in interval or _next_to(m, interval, dtype)]
+    ways: list[st.SearchStrategy[float]] = []  # each as often as its share
+    for share, near_one in ((_SHARES["moderate"], _MODERATE), (_SHARES["any size"], None)):
+        signs = [
+            st.builds(in_binade, st.just(sign), st.integers(*ends), mantissas)
+            for sign in (1, -1)
+            if (ends := _binades(sign, interval.lo, interval.hi, dtype.name, near_one, lo, hi)) is not None
+        ]
+        ways += [way for way in signs for _ in range(share // len(signs))]
+
+    def drawn(x: float) -> bool:
+        return x in interval and math.isfinite(x) and (x == 0 or lo <= abs(x) <= hi)
+
+    near = [m for m in marks if _beside(m, drawn, dtype)]
+    alone = [x for m in marks if m not in near and drawn(m) for x in ((m, -m) if m == 0 else (m,))]
+    if alone:  # such as 0 if no other number is as small
+        ways += [st.sampled_from(alone)] * (1 if near else _SHARES["near"] // 2)
     if near:
         offsets = st.one_of(st.integers(-1, 1), st.integers(-NEIGHBOURS, NEIGHBOURS))
-        ways.append(st.builds(neighbour, st.sampled_from(near), offsets, st.booleans()))
+        ways += [st.builds(neighbour, st.sampled_from(near), offsets, st.booleans())] * _SHARES["near"]
+    if not ways:
+        raise ValueError(f"{interval} holds no {dtype.name}" + ("" if magnitude is None else f" of magnitude {pair}"))
     far = [m for m in marks if m != 0]
     if far:
-        ways.append(st.builds(distant, st.sampled_from(far), st.integers(-int(f.nmant), 0), mantissas, st.booleans()))
-    if not ways:
-        raise ValueError(f"{interval} holds no {dtype.name}")
-    return st.one_of(ways).filter(lambda x: x in interval and math.isfinite(x))
+        apart = st.builds(distant, st.sampled_from(far), st.integers(-int(f.nmant), 0), mantissas, st.booleans())
+        ways += [apart] * _SHARES["apart"]
+    edges = [e for e in saturation(dtype) if drawn(float(dtype.type(e)))]
+    if edges:
+        offsets = st.integers(-NEIGHBOURS, NEIGHBOURS)
+        ways += [st.builds(neighbour, st.sampled_from(edges), offsets, st.just(False))] * _SHARES["edges"]
+    return st.one_of(ways).filter(drawn)
 
 
-def _next_to(mark: float, interval: Interval, dtype: Any) -> bool:
-    return any(float(unsteps(steps(np.array(mark), dtype) + d, dtype)) in interval for d in (-1, 1))
+# Of 32 numbers, how many are drawn in each way; the first two are shared among the signs.
+_SHARES = {"moderate": 12, "any size": 6, "near": 8, "apart": 4, "edges": 2}
+
+
+def _beside(mark: float, drawn: Callable[[float], bool], dtype: Any) -> bool:
+    """Whether a number beside a mark may be drawn."""
+    return any(drawn(float(unsteps(steps(np.array(mark), dtype) + d, dtype))) for d in (-1, 1))
 
 
 @diagnosed
@@ -214,7 +236,7 @@ def tensors(
     shape : tuple of int or a strategy for one, keyword only
         Small shapes by default.
     interval, special, kinks, magnitude : keyword only
-        As for `floats_for`; moderate magnitudes by default.
+        As for `floats_for`; by default zeros, and magnitudes from 2**-20 to 2**20.
 
     Returns
     -------
@@ -239,24 +261,32 @@ def tensors(
 
 
 class Call:
-    """One call of a primitive: ``prim(*arrays, **params)``.
+    """One call of a primitive: ``prim(*arrays, **params)``. ``check(call)`` checks it as it is.
+
+    Called without arguments, it runs the op. It is also a function of its floating-point arguments: the others,
+    such as indices and conditions, are closed over. So `check`, `exact` and `judge` take ``call, *call.point``.
 
     Attributes
     ----------
     prim : Primitive
     arrays : tuple of ndarray
+        All arguments.
     params : dict
         The static parameters.
+    point : tuple of ndarray
+        The arguments to differentiate by.
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import gtape, numpy as np
     >>> from gtape.declare.primitives import REGISTRY
     >>> from gtape.verify.strategies import Call
     >>> import gtape.ops.elementwise.exponential
     >>> call = Call(REGISTRY["exp"], [np.zeros(2)], {})
     >>> call, call().numpy()
     (exp(np.array([0.0, 0.0], 'float64')), array([1., 1.]))
+    >>> gtape.verify.check(call, order=2).verdict
+    'correct'
     """
 
     __slots__ = ("arrays", "params", "prim")
@@ -276,11 +306,31 @@ class Call:
         ]
         return f"{self.prim.name}({', '.join([*inside, *(f'{k}={v!r}' for k, v in self.params.items())])})"
 
-    def __call__(self) -> Any:
-        """The tensor that the recorded function returns."""
+    def _moving(self) -> list[int]:
+        """The numbers of the arguments to differentiate by."""
+        prim = self.prim
+        return [
+            i
+            for i, a in enumerate(self.arrays)
+            if a.dtype.kind in "fc" and (prim.variadic or (prim.connected(i) and i not in prim.missing))
+        ]
+
+    @property
+    def point(self) -> tuple[Any, ...]:
+        """The arguments to differentiate by: the floating-point ones by which the op has a derivative."""
+        return tuple([self.arrays[i] for i in self._moving()])
+
+    def __call__(self, *point: Any) -> Any:
+        """The result of the op, with other arguments in the place of `point`."""
         from gtape.tensors.tensor import wrap
 
-        return self.prim.function(*[wrap(a) for a in self.arrays], **self.params)
+        moving = self._moving()
+        if point and len(point) != len(moving):
+            raise TypeError(f"{self.prim.name} is a function of {len(moving)} arguments here, not of {len(point)}")
+        values: list[Any] = [wrap(a) for a in self.arrays]
+        for i, x in zip(moving, point, strict=False):
+            values[i] = x
+        return self.prim.function(*values, **self.params)
 
 
 @st.composite
@@ -301,7 +351,44 @@ def _broadcasting(draw: Callable[..., Any], n: int) -> list[tuple[int, ...]]:
 
 @cache
 def _elements(prim: Primitive, i: int, dtype: Any) -> st.SearchStrategy[float]:
-    return floats_for(prim.domain.intervals[i], dtype, special=landmarks(prim, i, dtype))
+    special = [*landmarks(prim, i, dtype), *(_roots(prim) if prim.arity == 1 else ())]
+    return floats_for(prim.domain.intervals[i], dtype, special=special)
+
+
+@cache
+def _roots(prim: Primitive) -> tuple[float, ...]:
+    """Numbers beside the roots of the first and second derivative of an op of one argument, of moderate size."""
+    interval = prim.domain.intervals[0]
+    if interval.whole:
+        return ()
+    xs = np.linspace(max(interval.lo, -10.0), min(interval.hi, 10.0), 401)[1:-1] + 1e-3
+    xs = np.array([x for x in xs.tolist() if x in interval])
+    found: list[float] = []
+    for subject in subjects([prim.name])[:1]:
+        for slope in (lambda x: subject.first([x])[(0,)], lambda x: subject.second([x])[(0, 0)]):
+            with np.errstate(all="ignore"):
+                ys = slope(xs)
+                if ys is None:
+                    continue
+                turns = np.flatnonzero(np.sign(ys[1:]) * np.sign(ys[:-1]) < 0)[:_MOST_ROOTS]
+                for k in turns.tolist():
+                    found.append(_bisected(slope, float(xs[k]), float(xs[k + 1])))
+    return tuple(found)
+
+
+_MOST_ROOTS = 8  # of each derivative
+
+
+def _bisected(slope: Callable[[Any], Any], left: float, right: float) -> float:
+    """A number between two others at which a function changes its sign."""
+    sign = np.sign(slope(np.array([left]))[0])
+    for _ in range(60):
+        middle = (left + right) / 2
+        if np.sign(slope(np.array([middle]))[0]) == sign:
+            left = middle
+        else:
+            right = middle
+    return right
 
 
 @st.composite
@@ -363,7 +450,7 @@ def arguments(prim: Primitive | str, dtype: Any = "float64") -> st.SearchStrateg
     Returns
     -------
     SearchStrategy of Call
-        Each has ``.arrays`` and ``.params``; calling it runs the op.
+        ``check(call)`` takes each as it is. Each has ``.arrays``, ``.params`` and ``.point``; calling it runs the op.
 
     Raises
     ------
@@ -411,6 +498,7 @@ def op_calls(names: Sequence[str] | None = None, dtype: Any = "float64") -> st.S
     Returns
     -------
     SearchStrategy of Call
+        ``check(call)`` takes each as it is: arguments that are not floating-point are closed over.
 
     Raises
     ------
@@ -419,12 +507,13 @@ def op_calls(names: Sequence[str] | None = None, dtype: Any = "float64") -> st.S
 
     Examples
     --------
+    >>> import gtape
     >>> from hypothesis import given, settings
     >>> from gtape.verify import strategies
-    >>> @settings(max_examples=5)
+    >>> @settings(max_examples=5, deadline=None)
     ... @given(strategies.op_calls(["exp", "sin"]))
     ... def test(call):
-    ...     assert call.prim.name in ("exp", "sin") and call().shape == call.arrays[0].shape
+    ...     assert gtape.verify.check(call, order=2).ok
     >>> test()
     """
     catalogue.load()
