@@ -111,10 +111,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     points(c, None, "points of the census for each primitive in float64, a quarter of them in float32 (default: 10000)")
     c.add_argument("--quick", action="store_true", help="500 points, float64 only")
+    c.add_argument("--unfolded", action="store_true", help="a row for each primitive, internal slopes included")
     names(c, "ops, such as sin or tf.reduce_sum; all of them, and the programs, by default")
 
     c = command("prove", _prove, "Prove the rules of primitives against the derivatives of their mirrors.")
-    names(c, "ops, such as sin or tf.reduce_sum; all of them by default")
+    names(c, "ops, such as sin or tf.reduce_sum, whose proofs are shown; all of them by default, as a table alone")
+    c.add_argument("--latex", action="store_true", help="print the proofs of the named ops as sections in LaTeX")
 
     c = command("census", _census, "Search elementwise primitives for their worst derivatives.")
     names(c, "elementwise ops, such as sin or tf.math.log1p; all of them by default")
@@ -141,6 +143,12 @@ def _parser() -> argparse.ArgumentParser:
     c = command("doctor", _doctor, "Measure the declared accuracy of kernels on this machine; show versions.")
     names(c, "elementwise ops; all of them by default")
     points(c, 2_000, "points for each kernel and dtype (default: %(default)s), a fortieth where 1e-12 is promised")
+    c.add_argument(
+        "--artifact",
+        metavar="DIR",
+        help="write a new folder DIR, whole or not at all, with versions, seeds, commands and the tables of doctor, prove "
+        "and census, so that others can repeat them",
+    )
 
     c = command("mutants", _mutants, "Plant faults in the rules of ops, and count which kind of check finds them.")
     names(c, "ops, such as tanh or tf.matmul; all of them by default")
@@ -297,7 +305,8 @@ def _primitives(options: argparse.Namespace) -> list[str]:
     except ValueError as e:
         raise Usage(str(e)) from None
     for name, known in found.items():
-        if options.json != "-" and name.rsplit(".", 1)[-1] not in known:
+        quiet = options.json == "-" or getattr(options, "latex", False)
+        if not quiet and name.rsplit(".", 1)[-1] not in known:
             say(f"{plain(name)} is made of {', '.join(known)}")
     flush()
     return list(dict.fromkeys(p for known in found.values() for p in known))
@@ -333,6 +342,7 @@ def _deliver(
 
 def _verify(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from gtape.verify.command import runs
+    from gtape.verify.command.verify_table import COLUMNS, Group, folded, legend
 
     check_path(options.json)
     points = options.points or (500 if options.quick else 10_000)
@@ -351,13 +361,14 @@ def _verify(options: argparse.Namespace, interrupts: Interrupts) -> int:
         "lines": [x.as_dict() for x in outcome.lines],
     }
 
+    groups = folded(outcome.lines)
+    data["groups"] = [g.as_dict() for g in groups]
+
     def show() -> None:
-        columns = ("op", "kind", "proof", ">order 1, ULP", ">order 2, ULP", ">at roots", "verdict")
-        rows = [
-            (x.name, x.kind, x.proof, *[ulp_text(x.worst.get(k)) for k in (1, 2)], str(x.at_roots or ""), x.verdict)
-            for x in outcome.lines
-        ]
-        show_table("gtape verify", columns, rows, [x.ok for x in outcome.lines])
+        shown = [Group(x.name, [x]) for x in outcome.lines] if options.unfolded else groups
+        show_table("gtape verify", COLUMNS, [g.row() for g in shown], [g.ok for g in shown])
+        for line in legend(shown):
+            say(line)
         _closing(outcome, points, dtypes)
 
     return _deliver(options, outcome.harvest, data, show, all(not x.findings for x in lines))
@@ -400,19 +411,28 @@ def _prove(options: argparse.Namespace, interrupts: Interrupts) -> int:
             raise Usage(f"{name!r} is not differentiable, so there is no rule to prove")
     wanted = [p for p in REGISTRY.values() if p.differentiable and (not names or p.name in names)]
     lines = [runs.Line(p.name, p.kind) for p in wanted]
-    jobs: list[runs.Job] = [("proof", p.name, ()) for p in wanted]
+    if options.latex and not names:
+        raise Usage("--latex shows the proofs of the ops that are named: write gtape prove tanh --latex")
+    form = "latex" if options.latex else "text" if names else ""
+    jobs: list[runs.Job] = [("proof", p.name, (form,)) for p in wanted]
     with progress_bar(options) as progress:
         outcome = runs.run(lines, jobs, processes=options.processes, progress=progress, interrupts=interrupts)
 
     def show() -> None:
+        if options.latex:
+            say("\n\n".join(x.page for x in lines))
+            return
         rows = [(x.name, x.kind, x.proof, f"{x.seconds:.2f}") for x in lines]
         show_table("gtape prove", ("op", "kind", "proof", ">seconds"), rows, [x.ok for x in lines])
         for x in lines:
             for text in x.findings:
                 say(f"{plain(x.name)}: {plain_lines(text)}")
+        for x in lines:
+            if x.page:
+                say(f"{plain_lines(x.page)}\n")
         say(f"{sum(x.proof == 'proved' for x in lines)} of {len(lines)} proved")
 
-    data = {"proofs": [x.as_dict() for x in lines]}
+    data = {"proofs": [{**x.as_dict(), **({"page": x.page} if x.page else {})} for x in lines]}
     return _deliver(options, outcome.harvest, data, show, all(not x.findings for x in lines))
 
 
@@ -463,9 +483,11 @@ def _place(where: Sequence[float]) -> str:
 
 
 def _doctor(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.command import artifact
     from gtape.verify.search.doctor import measure_all
 
     check_path(options.json)
+    artifact.check_folder(options.artifact)
     names = _primitives(options)
     try:
         with progress_bar(options) as progress:
@@ -495,7 +517,22 @@ def _doctor(options: argparse.Namespace, interrupts: Interrupts) -> int:
             else f"all {len(found)} kernels {'measured ' if harvest.partial else ''}are as accurate as declared"
         )
 
-    return _deliver(options, harvest, {"kernels": [k.as_dict() for k in found]}, show, not bad)
+    data = {"kernels": [k.as_dict() for k in found]}
+    status = _deliver(options, harvest, data, show, not bad)
+    if options.artifact is None:
+        return status
+    if harvest.partial:
+        tell(f"gtape doctor: --artifact {plain(options.artifact)}: nothing was written, because not all jobs are done")
+        return status
+    tables: dict[artifact.Command, dict[str, Any]] = {}
+    own = {"ok": not bad, **harvest.as_dict(), **data}
+    for command in artifact.commands(names, names, options.points, options.load):
+        table = own if command.name == "doctor" else artifact.expected(command, options.processes)
+        tables[command] = table
+    files = artifact.write_folder(options.artifact, tables)
+    if options.json != "-":
+        say(f"{plain(options.artifact)}: {len(files)} files; python {plain(options.artifact)}/repeat.py repeats the tables")
+    return status
 
 
 def _mutants(options: argparse.Namespace, interrupts: Interrupts) -> int:

@@ -286,14 +286,17 @@ class _Run:
 
 
 def _shown(identity: Identity) -> tuple[Any, Any]:
-    """The first element of the expected result that is not 0, and that of the rule's result; None if there is none."""
+    """The first element of the rule's result whose expected value is not 0, and this value; None after a fault."""
+    zero: tuple[Any, Any] = (None, None)
     for got, expected in zip(identity.got, identity.expected, strict=False):
         if isinstance(got, Exception) or got is None or np.shape(got) != expected.shape:
             return None, None
         for at in np.ndindex(*expected.shape):
-            if expected[at] != 0:
-                return sp.sympify(boxed(got)[at]), sp.sympify(expected[at])
-    return None, None
+            pair = sp.sympify(boxed(got)[at]), sp.sympify(expected[at])
+            if pair[1] != 0:
+                return pair
+            zero = pair
+    return zero
 
 
 _HOW = ("as built", "expand", "numerator", "normal form", "normal form, by signs", "points", "open", "fault", "refuted")
