@@ -17,7 +17,15 @@ from gtape.declare.primitives import REGISTRY
 from gtape.verify import check
 from gtape.verify.search.points import steps
 from gtape.verify.strategies import (
-    Call, aim, arguments, floats_for, op_calls, programs, shapes, shrinking, tensors,
+    Call,
+    aim,
+    arguments,
+    floats_for,
+    op_calls,
+    programs,
+    shapes,
+    shrinking,
+    tensors,
 )  # fmt: skip
 
 INTERVALS = [
@@ -213,7 +221,16 @@ def test_conditions_are_booleans(data: Any) -> None:
 def test_programs_cover_families_control_flow_and_nested_tapes() -> None:
     drawn = sample(programs(), 60)
     text = "\n".join(p.source for p in drawn)
-    for word in ("tf.while_loop", "tf.cond", "tf.map_fn", "tf.function", "tf.Variable", "tape.watch", "as inner", "where"):
+    for word in (
+        "tf.while_loop",
+        "tf.cond",
+        "tf.map_fn",
+        "tf.function",
+        "tf.Variable",
+        "tape.watch",
+        "as inner",
+        "where",
+    ):
         assert word in text, word
     assert {p.dtype for p in drawn} == {"float64", "float32"} and {p.order for p in drawn} == {1, 2}
     assert {p.order for p in sample(programs(orders=[2], dtypes=["float32"]), 10)} == {2}

@@ -149,10 +149,16 @@ def expected(command: Command, processes: int) -> dict[str, Any]:
         paths = [here, *filter(None, [os.environ.get("PYTHONPATH")])] if _is_checkout(here) else None
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)} if paths else None
         done = subprocess.run(
-            [sys.executable, "-m", "gtape.verify.command.cli", *words], capture_output=True, text=True, check=False, env=env
+            [sys.executable, "-m", "gtape.verify.command.cli", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=env,
         )
         if done.returncode not in (0, 1):
-            raise Usage(f"gtape {shlex.join(command.arguments)} ended with {done.returncode}: {done.stderr.strip()[-500:]}")
+            raise Usage(
+                f"gtape {shlex.join(command.arguments)} ended with {done.returncode}: {done.stderr.strip()[-500:]}"
+            )
         with open(path, encoding="utf-8") as f:
             found: dict[str, Any] = json.load(f)
     return found

@@ -146,8 +146,8 @@ def _parser() -> argparse.ArgumentParser:
     c.add_argument(
         "--artifact",
         metavar="DIR",
-        help="write a new folder DIR, whole or not at all, with versions, seeds, commands and the tables of doctor, prove "
-        "and census, so that others can repeat them",
+        help="write a new folder DIR, whole or not at all, with versions, seeds, commands and the tables of doctor, "
+        "prove and census, so that others can repeat them",
     )
 
     c = command("mutants", _mutants, "Plant faults in the rules of ops, and count which kind of check finds them.")
@@ -531,7 +531,8 @@ def _doctor(options: argparse.Namespace, interrupts: Interrupts) -> int:
         tables[command] = table
     files = artifact.write_folder(options.artifact, tables)
     if options.json != "-":
-        say(f"{plain(options.artifact)}: {len(files)} files; python {plain(options.artifact)}/repeat.py repeats the tables")
+        shown = plain(options.artifact)
+        say(f"{shown}: {len(files)} files; python {shown}/repeat.py repeats the tables")
     return status
 
 

@@ -12,8 +12,8 @@ from gtape.verify.programs.kills import CHANNELS, Trial, try_all
 from gtape.verify.programs.operators import OPERATORS
 from gtape.verify.search.interrupts import Interrupts
 from gtape.verify.search.pools import Harvest, run_all
-from gtape.verify.search.trials import others
 from gtape.verify.search.subjects import subjects
+from gtape.verify.search.trials import others
 
 __all__ = ["COLUMNS", "Matrix", "operators_named", "run"]
 
@@ -134,17 +134,26 @@ class Matrix:
         states = Counter(t.state for t in self.trials)
         seen = [t.kills["check"] for t in self.applicable if t.kills["check"].found is not None]
         found, named = sum(bool(k.found) for k in seen), sum(k.named for k in seen)
-        return [
+        channels = (
             "check: gtape.verify.check; named: its finding names the op; flag: a tape with verify=True; property: a "
-            "property test whose calls gtape.verify.strategies draws",
-            "plain: check at plain random numbers; differences: central differences there, as torch.autograd.gradcheck",
+            "property test whose calls gtape.verify.strategies draws"
+        )
+        random = (
+            "plain: check at plain random numbers; differences: central differences there, as torch.autograd.gradcheck"
+        )
+        numbers = (
             "tries, ms: the median number of calls and time until the fault was found, among faults found by both; -: "
-            "the channel cannot see this kind of fault",
+            "the channel cannot see this kind of fault"
+        )
+        counts = (
             f"{len(self.trials)} mutants: {states['equivalent']} change no derivative and {states['raises']} raise an "
-            f"error at once, so {states['applicable']} remain",
+            f"error at once, so {states['applicable']} remain"
+        )
+        result = (
             f"check found {found} of {len(seen)}{_percent(found, len(seen))} and named the op of "
-            f"{named}{_percent(named, len(seen))}",
-        ]
+            f"{named}{_percent(named, len(seen))}"
+        )
+        return [channels, random, numbers, counts, result]
 
     def as_dict(self) -> dict[str, Any]:
         """The matrix as plain data for JSON."""
@@ -171,11 +180,12 @@ def _row(name: str, trials: Sequence[Trial]) -> tuple[str, ...]:
 
     both = [t for t in trials if t.kills["property"].found and t.kills["plain"].found]
 
-    def typical(channel: str, what: str, form: str) -> str:
-        return format(median([getattr(t.kills[channel], what) for t in both]), form) if both else "-"
+    def typical(channel: str, what: str) -> float | None:
+        return median([float(getattr(t.kills[channel], what)) for t in both]) if both else None
 
+    tries = [typical(c, "tries") for c in ("property", "plain")]
+    seconds = [typical(c, "seconds") for c in ("property", "plain")]
     return (
         name, str(len(trials)), share("check"), share("check", "named"), *[share(c) for c in CHANNELS[1:]],
-        typical("property", "tries", "g"), typical("plain", "tries", "g"),
-        *[f"{1000 * float(x):.0f}" if x != "-" else x for x in (typical(c, "seconds", ".6f") for c in ("property", "plain"))],
+        *["-" if n is None else f"{n:g}" for n in tries], *["-" if x is None else f"{1000 * x:.0f}" for x in seconds],
     )  # fmt: skip

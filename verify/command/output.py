@@ -55,7 +55,12 @@ def progress_bar(options: argparse.Namespace) -> Iterator[Callable[[int, int, st
         return
     from rich.console import Console
     from rich.progress import (
-        BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn,
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
     )  # fmt: skip
 
     columns = (

@@ -89,7 +89,9 @@ def function_named(text: str) -> tuple[str, str, Callable[..., Any]]:
         f = operator.attrgetter(name)(found)
     except AttributeError:
         near = [n for n, v in vars(found).items() if callable(v) and not n.startswith("_")][:8]
-        raise Usage(f"{plain(module)} has no {plain(name)!r}" + (f"; it has {', '.join(near)}" if near else "")) from None
+        raise Usage(
+            f"{plain(module)} has no {plain(name)!r}" + (f"; it has {', '.join(near)}" if near else "")
+        ) from None
     if not callable(f) or isinstance(f, type):
         raise Usage(f"{plain(text)} is no function, but {type(f).__name__!r}")
     return found.__name__, name, f
@@ -104,10 +106,12 @@ def _parameters(name: str, f: Callable[..., Any]) -> list[inspect.Parameter]:
     except (TypeError, ValueError):
         raise Usage(f"{name} does not tell its parameters; write a function of its arguments around it") from None
     if any(p.kind is p.VAR_POSITIONAL and not _has_others(given) for p in given):
-        raise Usage(f"{name} takes any number of arguments (*{given[0].name}); write a function with named ones around it")
+        raise Usage(
+            f"{name} takes any number of arguments (*{given[0].name}); write a function with named ones around it"
+        )
     wanted = [p for p in given if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if not wanted:  # every parameter has a default: vary those that are floats
-        wanted = [p for p in given if isinstance(p.default, (float, np.ndarray)) or isinstance(p.default, Tensor)]
+        wanted = [p for p in given if isinstance(p.default, (float, np.ndarray, Tensor))]
     if not wanted:
         raise Usage(f"{name} has no parameters to differentiate by")
     return wanted
@@ -126,9 +130,13 @@ def _hints(f: Callable[..., Any]) -> dict[str, Any]:
 
 def _kinds(p: inspect.Parameter, hint: Any) -> list[tuple[str, tuple[tuple[int, ...], ...]]]:
     """What a parameter may be, the likeliest first: its kind, with the shapes to try."""
-    if isinstance(p.default, Tensor) or isinstance(p.default, np.ndarray):
+    if isinstance(p.default, (Tensor, np.ndarray)):
         return [("tensor", (tuple(p.default.shape),))]
-    options = typing.get_args(hint) if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union else (hint,)
+    options = (
+        typing.get_args(hint)
+        if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
+        else (hint,)
+    )
     if bool in options:
         return [("bool", ((),))]
     if int in options and float not in options:
@@ -159,7 +167,9 @@ def _draws(arguments: Sequence[Argument], rng: np.random.Generator) -> list[Any]
     return made
 
 
-def _closed(f: Callable[..., Any], parameters: Sequence[inspect.Parameter], arguments: Sequence[Argument], values: Any) -> Any:
+def _closed(
+    f: Callable[..., Any], parameters: Sequence[inspect.Parameter], arguments: Sequence[Argument], values: Any
+) -> Any:
     """The function of the tensors among the arguments, and their values."""
 
     def g(*tensors: Any) -> Any:
@@ -272,9 +282,7 @@ def test_of(text: str, *, order: int = 2, folder: str | None = None) -> str:
     module, name, f = function_named(text)
     parameters, arguments, report = _arguments(f"{module}.{name}", f)
     called = name.rsplit(".", 1)[-1]
-    call = ", ".join(
-        f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in parameters
-    )
+    call = ", ".join(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in parameters)
     names = ", ".join(p.name for p in parameters)
     sources = ", ".join(a.name for a in arguments if a.kind == "tensor")
     intervals = any(a.interval for a in arguments)

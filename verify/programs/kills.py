@@ -306,30 +306,34 @@ def _differ(made: Any, right: Any, moved: Any, keep: Any, apart: float) -> bool:
 # ------------------------------------------------------------------------------------------------ channels
 
 
-def _judged(call: _Call) -> tuple[bool, set[Any], bool]:
-    """Whether `check` finds something, the ops that it names, and whether it is sure."""
+def _judged(call: _Call) -> tuple[bool, set[Any]]:
+    """Whether `check` finds something, and the ops that it names."""
     for f, order in call.checks():
         try:
             report = check(f, *call.point, order=order)
         except Exception as e:  # an error in place of a verdict is not silent, but names nothing
-            return True, {type(e).__name__}, False
+            return True, {type(e).__name__}
         bad = [v for v in report.findings if not v.ok and v.verdict != "undecided"]
         if bad:
-            return True, {v.op for v in bad}, True
-    return False, set(), True
+            return True, {v.op for v in bad}
+    return False, set()
 
 
-def _flagged(call: _Call, forward: bool) -> tuple[bool, set[Any], bool]:
-    modes = [("forward", 1)] if forward else [("reverse", 1), ("reverse", 2)]
+def _flagged(call: _Call, modes: Sequence[tuple[str, int]] = (("reverse", 1), ("reverse", 2))) -> tuple[bool, set[Any]]:
+    """The same of a tape under the flag."""
     for mode, order in modes:
         try:
             report: Report = trial(call.prim, call.arrays, call.params, order=order, mode=mode)
         except Exception as e:
-            return True, {type(e).__name__}, False
+            return True, {type(e).__name__}
         bad = [v for v in report.findings if not v.ok and v.verdict != "undecided"]
         if bad:
-            return True, {v.op for v in bad}, True
-    return False, set(), True
+            return True, {v.op for v in bad}
+    return False, set()
+
+
+def _flagged_forward(call: _Call) -> tuple[bool, set[Any]]:
+    return _flagged(call, [("forward", 1)])
 
 
 def _weights(call: _Call) -> list[Any]:
@@ -337,7 +341,7 @@ def _weights(call: _Call) -> list[Any]:
     return [rng.uniform(0.5, 1.5, a.shape) for a in call.point]
 
 
-def _by_differences(call: _Call) -> tuple[bool, set[Any], bool]:
+def _by_differences(call: _Call) -> tuple[bool, set[Any]]:
     """Central differences of the function, then of its gradient, against gtape's derivatives."""
     f = call.function(call.prim.kind != "elementwise")
     weights = _weights(call)
@@ -353,7 +357,9 @@ def _by_differences(call: _Call) -> tuple[bool, set[Any], bool]:
 
     def along(arrays: Arrays) -> float:
         made = slopes([wrap(a) for a in arrays])
-        return float(sum(np.sum(w * np.asarray(g.numpy())) for w, g in zip(weights, made, strict=True) if g is not None))
+        return float(
+            sum(np.sum(w * np.asarray(g.numpy())) for w, g in zip(weights, made, strict=True) if g is not None)
+        )
 
     xs = [wrap(a) for a in call.point]
     try:
@@ -364,8 +370,8 @@ def _by_differences(call: _Call) -> tuple[bool, set[Any], bool]:
         second = [_dense(g) for g in outer.gradient(total, xs)]
         wrong = _off(call.point, first, value) or _off(call.point, second, along)
     except Exception as e:
-        return True, {type(e).__name__}, False
-    return wrong, set(), True
+        return True, {type(e).__name__}
+    return wrong, set()
 
 
 _STEP, _ABSOLUTE, _RELATIVE = 1e-6, 1e-5, 1e-3
@@ -386,50 +392,88 @@ def _off(point: Arrays, claimed: list[Any], function: Callable[[Arrays], float])
     return False
 
 
-def _first(calls: Sequence[Any], judge: Callable[[Any], tuple[bool, set[Any], bool]], op: str) -> Kill:
-    began = time.perf_counter()
-    for k, call in enumerate(calls, 1):
-        found, named, _ = judge(call)
-        if found:
-            return Kill(True, op in named, k, time.perf_counter() - began)
-    return Kill(False, False, len(calls), time.perf_counter() - began)
+class _Channel:
+    """A way to judge calls, which knows at which calls the declared rules fail, too."""
+
+    def __init__(self, op: str, judge: Callable[[_Call], tuple[bool, set[Any]]]) -> None:
+        self.op, self.judge = op, judge
+        self._fails: dict[int, bool] = {}
+
+    def passes(self, call: _Call) -> bool:
+        """Whether the declared rules pass; otherwise a finding would tell nothing about a mutant."""
+        known = self._fails.get(id(call))
+        if known is None:
+            known = self._fails[id(call)] = self.judge(call)[0]
+        return not known
+
+    def kill(self, mutant: Mutant, calls: Sequence[_Call]) -> Kill:
+        """Judge the calls until a finding names the op."""
+        began, tries, seconds = time.perf_counter(), 0, 0.0
+        for k, call in enumerate(calls, 1):
+            with mutant.plant():
+                found, named = self.judge(call)
+            if not found or not self.passes(call):
+                continue
+            if not tries:
+                tries, seconds = k, time.perf_counter() - began
+            if self.op in named:
+                return Kill(True, True, tries, seconds)
+            if k >= tries + _MORE:
+                break
+        return Kill(True, False, tries, seconds) if tries else Kill(
+            False, False, len(calls), time.perf_counter() - began
+        )  # fmt: skip
+
+
+_MORE = 60  # calls after the first finding, until one names the op
 
 
 class _Found(Exception):
     """The property test has found the fault."""
 
 
-def _by_property(strategy: Any, op: str, tries: int) -> Kill:
+def _by_property(strategy: Any, mutant: Mutant, tries: int) -> Kill:
+    """The kill by a property test; a call at which the declared rules fail, too, is left out."""
     from hypothesis import HealthCheck, Phase, given, settings
 
-    began, state = time.perf_counter(), {"tries": 0, "named": False}
+    began, calls = time.perf_counter(), 0
+    left_out: set[str] = set()
+    last: Any = None
+    names: set[Any] = set()
 
     @settings(
         max_examples=tries, database=None, derandomize=True, deadline=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
-    )
+    )  # fmt: skip
     @given(strategy)
     def holds(drawn: Any) -> None:
-        state["tries"] += 1
-        found, named, _ = _judged(_Call(drawn.prim, list(drawn.arrays), drawn.params))
+        nonlocal calls, last, names
+        calls += 1
+        last = drawn
+        if repr(drawn) in left_out:
+            return
+        found, names = _judged(_Call(drawn.prim, list(drawn.arrays), drawn.params))
         if found:
-            state["named"] = op in named
             raise _Found
 
-    try:
-        holds()
-        found = False
-    except _Found:
-        found = True
-    return Kill(found, bool(state["named"]), int(state["tries"]), time.perf_counter() - began)
+    for _ in range(_RETRIES):
+        calls = 0
+        try:
+            with mutant.plant():
+                holds()
+        except _Found:
+            if not _judged(_Call(last.prim, list(last.arrays), last.params))[0]:
+                return Kill(True, mutant.op in names, calls, time.perf_counter() - began)
+            left_out.add(repr(last))
+        else:
+            break
+    return Kill(False, False, calls, time.perf_counter() - began)
+
+
+_RETRIES = 5  # of a property test whose finding was none of the mutant
 
 
 # ------------------------------------------------------------------------------------------------ one primitive
-
-
-def _without(calls: Sequence[_Call], judge: Callable[[_Call], tuple[bool, set[Any], bool]]) -> list[_Call]:
-    """The calls at which the declared rules pass."""
-    return [c for c in calls if not judge(c)[0]]
 
 
 def try_all(name: str, *, tries: int = 20, operators: Sequence[str] | None = None) -> list[Trial]:
@@ -464,31 +508,33 @@ def _try_all(prim: Primitive, tries: int, operators: Sequence[str] | None) -> li
     from gtape.verify.search.calls import arguments  # loads Hypothesis
 
     chosen = _chosen(prim)
-    for_check = _without(chosen, _judged)
-    for_flag = _without(chosen, lambda c: _flagged(c, False))
     rng = np.random.default_rng(zlib.crc32(f"plain {prim.name}".encode()))
     plain = [c for c in (_plain(prim, rng) for _ in range(tries)) if c is not None]
-    for_plain, for_differences = _without(plain, _judged), _without(plain, _by_differences)
     reference = _Reference(_grids(prim, chosen))
     strategy = arguments(prim)
+    by_check = _Channel(prim.name, _judged)
+    channels = {
+        "check": (by_check, chosen),
+        "flag": (_Channel(prim.name, _flagged), chosen),
+        "plain": (by_check, plain),
+        "differences": (_Channel(prim.name, _by_differences), plain[:5]),
+    }
+    forward = _Channel(prim.name, _flagged_forward)
     found = []
     for mutant in mutants_of(prim):
         if operators is not None and mutant.operator not in operators:
             continue
-        forward = mutant.operator == FORWARD
+        if mutant.operator == FORWARD:
+            kills = dict.fromkeys(CHANNELS, Kill(None)) | {"flag": forward.kill(mutant, chosen)}
+            found.append(Trial(*mutant[:4], "applicable", kills))
+            continue
         with mutant.plant():
             apart = 1e-15 if mutant.operator == SMALL else _APART
-            state = "applicable" if forward else reference.state(apart, at_kinks="at a kink" in mutant.operator)
-            kills: dict[str, Kill] = {}
-            if state == "applicable":
-                kills["flag"] = _first(chosen if forward else for_flag, lambda c: _flagged(c, forward), prim.name)
-                if forward:
-                    kills |= dict.fromkeys(("check", "property", "plain", "differences"), Kill(None))
-                else:
-                    kills["check"] = _first(for_check, _judged, prim.name)
-                    kills["property"] = _by_property(strategy, prim.name, tries)
-                    kills["plain"] = _first(for_plain, _judged, prim.name)
-                    kills["differences"] = _first(for_differences[:5], _by_differences, prim.name)
+            state = reference.state(apart, at_kinks="at a kink" in mutant.operator)
+        kills = {}
+        if state == "applicable":
+            kills = {name: channel.kill(mutant, calls) for name, (channel, calls) in channels.items()}
+            kills["property"] = _by_property(strategy, mutant, tries)
         found.append(Trial(*mutant[:4], state, kills))
     return found
 

@@ -14,13 +14,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gtape.declare.primitives import REGISTRY, Primitive
+from gtape.declare.primitives import Primitive
 from gtape.engine.worlds import COMPLEX, NUMPY
 from gtape.verify.programs.mutants import (
-    TRANSFORMS, Transform, arguments_of, bar, formula, planted, planted_kernel, planted_rule, scaled,
+    TRANSFORMS,
+    Transform,
+    arguments_of,
+    bar,
+    formula,
+    planted,
+    planted_kernel,
+    planted_rule,
+    scaled,
 )  # fmt: skip
-from gtape.verify.search.rule_source import KINDS, changed, changes, rule_node
 from gtape.verify.programs.textbook import textbook_slope
+from gtape.verify.search.rule_source import KINDS, changed, changes, rule_node
 from gtape.verify.search.subjects import subjects
 
 __all__ = ["OPERATORS", "Mutant", "mutants_of"]
@@ -88,7 +96,9 @@ def mutants_of(prim: Primitive) -> list[Mutant]:
     found += _of_kernel(prim)
     if prim.kind in ("general", "implicit") and isinstance(prim.jvp, tuple):
         found += [
-            Mutant(prim.name, i, FORWARD, "the rule of forward mode times 2", _later_rule(prim.name, i, _doubled, "jvp"))
+            Mutant(
+                prim.name, i, FORWARD, "the rule of forward mode times 2", _later_rule(prim.name, i, _doubled, "jvp")
+            )
             for i, rule in enumerate(prim.jvp)
             if callable(rule)
         ]
@@ -158,20 +168,17 @@ def _in_floats(xp: Any) -> bool:
 def _kept(name: str, i: int) -> Any:
     """The value of the first call ever after, in the shape of the right one."""
 
-    def plant() -> AbstractContextManager[Any]:
-        kept: list[Any] = []
+    kept: list[Any] = []
 
-        def remembers(xp: Any, value: Any, rule: Any, args: tuple[Any, ...], i: int) -> Any:
-            right = value()
-            if not _in_floats(xp) or not isinstance(right, (np.ndarray, np.generic, float)):
-                return right
-            if not kept:
-                kept.append(np.array(right))
-            return np.resize(kept[0], np.shape(right)).astype(np.asarray(right).dtype)
+    def remembers(xp: Any, value: Any, rule: Any, args: tuple[Any, ...], i: int) -> Any:
+        right = value()
+        if not _in_floats(xp) or not isinstance(right, (np.ndarray, np.generic, float)):
+            return right
+        if not kept:
+            kept.append(np.array(right))
+        return np.resize(kept[0], np.shape(right)).astype(np.asarray(right).dtype)
 
-        return planted(name, i, remembers)
-
-    return plant
+    return _later(name, i, remembers)
 
 
 def _floats_only(f: Callable[..., Any]) -> Transform:

@@ -11,6 +11,7 @@ from functools import reduce
 from typing import Any
 
 import sympy as sp
+from sympy.functions.elementary.piecewise import ExprCondPair
 
 from gtape.declare.primitives import Primitive
 from gtape.symbolic import mirrors
@@ -71,7 +72,9 @@ def textbook_slope(prim: Primitive, argument: int, params: dict[str, Any]) -> tu
     def rule(xp: Any, y: Any, *xs: Any, **_: Any) -> Any:
         return _value(xp, slope, dict(zip(symbols, xs, strict=True)))
 
-    named = dict(zip(symbols, sp.symbols("x z u v"), strict=False)) if len(symbols) > 1 else {symbols[0]: sp.Symbol("x")}
+    named = (
+        dict(zip(symbols, sp.symbols("x z u v"), strict=False)) if len(symbols) > 1 else {symbols[0]: sp.Symbol("x")}
+    )
     return rule, str(slope.xreplace(named))
 
 
@@ -81,11 +84,8 @@ def _check(e: Any) -> None:
         if e.has(sp.nan, sp.zoo, sp.oo):
             raise _NoFormula
         return
-    known = e.is_Add or e.is_Mul or e.is_Pow or isinstance(e, sp.Piecewise)
+    known = e.is_Add or e.is_Mul or e.is_Pow or isinstance(e, (sp.Piecewise, ExprCondPair))
     if isinstance(e, Removable) or not (known or e.func in _FUNCTIONS or e.func in _RELATIONS):
-        if not isinstance(e, (sp.functions.elementary.piecewise.ExprCondPair, sp.And, sp.Or)):
-            raise _NoFormula
-    if isinstance(e, (sp.And, sp.Or)):
         raise _NoFormula
     for a in e.args:
         _check(a)

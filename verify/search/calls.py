@@ -364,15 +364,20 @@ def _roots(prim: Primitive) -> tuple[float, ...]:
     xs = np.linspace(max(interval.lo, -10.0), min(interval.hi, 10.0), 401)[1:-1] + 1e-3
     xs = np.array([x for x in xs.tolist() if x in interval])
     found: list[float] = []
-    for subject in subjects([prim.name])[:1]:
-        for slope in (lambda x: subject.first([x])[(0,)], lambda x: subject.second([x])[(0, 0)]):
-            with np.errstate(all="ignore"):
-                ys = slope(xs)
-                if ys is None:
-                    continue
+    subject = subjects([prim.name])[0]
+
+    def first(x: Any) -> Any:
+        return subject.first([x])[(0,)]
+
+    def second(x: Any) -> Any:
+        return subject.second([x])[(0, 0)]
+
+    with np.errstate(all="ignore"):
+        for slope in (first, second):
+            ys = slope(xs)
+            if ys is not None:
                 turns = np.flatnonzero(np.sign(ys[1:]) * np.sign(ys[:-1]) < 0)[:_MOST_ROOTS]
-                for k in turns.tolist():
-                    found.append(_bisected(slope, float(xs[k]), float(xs[k + 1])))
+                found += [_bisected(slope, float(xs[k]), float(xs[k + 1])) for k in turns.tolist()]
     return tuple(found)
 
 

@@ -99,7 +99,9 @@ def _names(code: types.CodeType) -> list[str]:
 def _compiled(rule: types.FunctionType, node: Node) -> Callable[..., Any]:
     """The function of a node, with the names that the rule sees."""
     free = rule.__code__.co_freevars
-    parameters = ast.arguments(posonlyargs=[], args=[ast.arg(n) for n in free], kwonlyargs=[], kw_defaults=[], defaults=[])
+    parameters = ast.arguments(
+        posonlyargs=[], args=[ast.arg(n) for n in free], kwonlyargs=[], kw_defaults=[], defaults=[]
+    )
     made: Any
     if isinstance(node, ast.Lambda):
         outer = ast.Expression(ast.Lambda(parameters, node))
@@ -161,7 +163,7 @@ def changes(rule: Callable[..., Any]) -> list[Change]:
     body = ("body",)
     names = [a.arg for a in node.args.args[1:]]  # without the world
     found = []
-    for path, place in _walk(getattr(node, "body"), body):
+    for path, place in _walk(node.body, body):
         for kind, new in _of_place(place, names):
             found.append(Change(kind, ast.unparse(place), ast.unparse(new), path, new))
     return found
@@ -192,9 +194,9 @@ def _of_place(place: ast.AST, names: list[str]) -> Iterator[tuple[str, ast.AST]]
         elif type(place.op) in _OPPOSITE:
             yield "sign", ast.BinOp(place.left, _OPPOSITE[type(place.op)](), place.right)
     elif isinstance(place, ast.UnaryOp):
-        if isinstance(place.op, ast.USub) and not isinstance(place.operand, ast.Constant):
-            yield "sign", place.operand
-        elif isinstance(place.op, ast.USub):
+        if (isinstance(place.op, ast.USub) and not isinstance(place.operand, ast.Constant)) or isinstance(
+            place.op, ast.USub
+        ):
             yield "sign", place.operand
         elif isinstance(place.op, ast.Not):
             yield "axis", place.operand
@@ -209,7 +211,9 @@ def _of_place(place: ast.AST, names: list[str]) -> Iterator[tuple[str, ast.AST]]
 
 def _of_call(call: ast.Call) -> Iterator[tuple[str, ast.AST]]:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    world = isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id == "xp"
+    world = (
+        isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id == "xp"
+    )
     if world and name == "where" and len(call.args) == 3:
         mask, a, b = call.args
         zero, one = ast.Constant(0), ast.Constant(1)
@@ -228,7 +232,9 @@ def _of_call(call: ast.Call) -> Iterator[tuple[str, ast.AST]]:
         elif k.arg in ("reverse", "exclusive", "lower", "adjoint", "transpose_a", "transpose_b"):
             flipped = k.value.operand if isinstance(k.value, ast.UnaryOp) else ast.UnaryOp(ast.Not(), k.value)
         elif k.arg in ("perm", "axis", "shift") and isinstance(k.value, ast.Name):
-            flipped = ast.Subscript(k.value, ast.Slice(None, None, ast.Constant(-1)), ast.Load()) if k.arg != "axis" else None
+            flipped = (
+                ast.Subscript(k.value, ast.Slice(None, None, ast.Constant(-1)), ast.Load()) if k.arg != "axis" else None
+            )
         if flipped is not None and k.arg != "keepdims":
             words = [*call.keywords[:i], ast.keyword(k.arg, flipped), *call.keywords[i + 1 :]]
             yield "axis", ast.Call(call.func, call.args, words)
