@@ -160,6 +160,8 @@ def jobs_of(
 def _proof(name: str, form: str = "") -> dict[str, Any]:
     from gtape.verify.proofs.proof import prove
 
+    if form not in ("", "text", "latex"):
+        raise TypeError(f"form is '', 'text' or 'latex', not {form!r}")
     p = prove(name)
     page = p.latex() if form == "latex" else p.text() if form == "text" else ""
     return {

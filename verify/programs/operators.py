@@ -65,7 +65,8 @@ class Mutant(NamedTuple):
 
     Examples
     --------
-    >>> import gtape as tf
+    >>> from gtape.declare.primitives import REGISTRY
+    >>> import gtape.ops.elementwise.hyperbolic
     >>> mutant = next(m for m in mutants_of(REGISTRY["tanh"]) if "textbook" in m.operator)
     >>> mutant.text
     'sech2(x) is 1 - tanh(x)**2'
@@ -83,9 +84,10 @@ def mutants_of(prim: Primitive) -> list[Mutant]:
 
     Examples
     --------
+    >>> from gtape.declare.primitives import REGISTRY
     >>> import gtape.ops.elementwise.hyperbolic
     >>> sorted({m.operator.split()[0] for m in mutants_of(REGISTRY["tanh"])})
-    ['m1', 'm16', 'm17', 'm2', 'm3', 'm5', 'm9', 'relative']
+    ['m1', 'm13', 'm16', 'm17', 'm2', 'm3', 'm5', 'm9', 'relative']
     """
     found: list[Mutant] = []
     for i in arguments_of(prim):

@@ -155,7 +155,7 @@ def generators_of(e: Any) -> list[Any]:
             found.append(sp.Pow(base, rest / made.scale[key], evaluate=True))
         else:
             found.append(key)
-    return found
+    return sorted(found, key=str)
 
 
 def _numerator(e: Any) -> Any:

@@ -87,7 +87,7 @@ def rule_node(rule: Callable[..., Any]) -> Node | None:
             body = node.body
             start, end = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
             same = node.lineno == code.co_firstlineno and [a.arg for a in node.args.args] == _names(code)
-            if same and places and all(start <= p <= end for p in places):  # type: ignore[operator]
+            if same and places and all(start <= p <= end for p in places):
                 found.append(node)
     return found[-1] if found else None
 
@@ -155,7 +155,7 @@ def changes(rule: Callable[..., Any]) -> list[Change]:
     >>> from gtape.declare.primitives import REGISTRY
     >>> import gtape.ops.elementwise.arithmetic
     >>> [(c.kind, c.before, c.after) for c in changes(REGISTRY["square"].rules[0])]
-    [('factor', '2 * x', '2'), ('factor', '2 * x', 'x')]
+    [('factor', '2 * x', '2'), ('factor', '2 * x', 'x'), ('value', 'x', 'y')]
     """
     node = rule_node(rule)
     if node is None:
