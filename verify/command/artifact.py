@@ -92,7 +92,7 @@ def without_times(data: Any) -> Any:
 
 def environment() -> dict[str, Any]:
     """Versions, machine and commit."""
-    blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})  # type: ignore[call-overload]
+    blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
     return {
         "versions": versions(),
         "implementation": platform.python_implementation(),
@@ -107,7 +107,7 @@ def environment() -> dict[str, Any]:
 
 def _features() -> list[str]:
     """The instruction sets that NumPy uses, because its vector kernels differ between them."""
-    found = np.show_config(mode="dicts").get("SIMD Extensions", {})  # type: ignore[call-overload]
+    found = np.show_config(mode="dicts").get("SIMD Extensions", {})
     return [str(x) for x in (*found.get("baseline", []), *found.get("found", []))]
 
 

@@ -150,7 +150,8 @@ def _chosen(prim: Primitive) -> list[_Call]:
             for sample, params in samples
         ]
     arrays, params = example(prim, "float64", rng)
-    first, later = [_Call(prim, arrays, params)], []
+    first = [_Call(prim, arrays, params)]
+    later: list[_Call] = []
     for subject in subjects([prim.name])[:2]:
         # Few at once where there are kinks, because a check looks at the sides of each together with the others.
         size = _AT_KINKS if prim.kinks else _AT_ONCE
