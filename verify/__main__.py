@@ -7,7 +7,7 @@ import sys
 from gtape.verify.command.cli import main
 
 _COMMANDS = {
-    "verify", "prove", "census", "doctor", "conventions", "table", "campaign", "report", "replay",
+    "verify", "prove", "census", "doctor", "mutants", "conventions", "table", "campaign", "report", "replay", "write",
     "-h", "--help", "--version",
 }  # fmt: skip
 

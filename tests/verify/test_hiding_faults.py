@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.declare.primitives import REGISTRY
 from gtape.symbolic.balls import precision
 from gtape.symbolic.tracing import trace
 from gtape.verify import check
 from gtape.verify.oracles.certificates import directions_of
 from gtape.verify.oracles.oracle import Oracle
-from gtape.verify.programs.mutants import planted, scaled
+from gtape.verify.programs.mutants import planted, planted_kernel, scaled
 
 
 def _far_left(xp: Any, value: Any, rule: Any, args: Any, argument: int) -> Any:
@@ -71,18 +68,6 @@ def test_a_fault_shows_that_the_first_row_does_not_reach() -> None:
         assert not check(f, x, order=2).ok
 
 
-@contextlib.contextmanager
-def kernel(name: str, wrong: Any) -> Iterator[None]:
-    """Replace the kernel of a primitive inside a block."""
-    prim = REGISTRY[name]
-    right, scalar = prim.kernel, prim.scalar
-    prim.kernel, prim.scalar = wrong, None
-    try:
-        yield
-    finally:
-        prim.kernel, prim.scalar = right, scalar
-
-
 @pytest.mark.parametrize(
     ("name", "wrong", "f"),
     [
@@ -99,7 +84,7 @@ def kernel(name: str, wrong: Any) -> Iterator[None]:
 def test_a_wrong_step_is_decided_at_its_recorded_inputs(name: str, wrong: Any, f: Any) -> None:
     x = np.array([0.9, 2.25, 4.86])
     assert check(f, x).ok
-    with kernel(name, wrong):
+    with planted_kernel(name, wrong):
         report = check(f, x)
     assert report.verdict == "rule"
     assert report.findings[0].op == name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,22 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
+import gtape
 from gtape.declare.domains import ANY_REAL, NONZERO, POSITIVE, UNIT, Interval
 from gtape.declare.primitives import REGISTRY
-from gtape.verify.strategies import Call, arguments, floats_for, op_calls, shapes, tensors
+from gtape.verify import check
+from gtape.verify.search.points import steps
+from gtape.verify.strategies import (
+    Call,
+    aim,
+    arguments,
+    floats_for,
+    op_calls,
+    programs,
+    shapes,
+    shrinking,
+    tensors,
+)  # fmt: skip
 
 INTERVALS = [
     ANY_REAL,
@@ -84,9 +98,43 @@ def test_a_hole_is_left_out_but_not_its_neighbours() -> None:
 
 
 def test_magnitudes() -> None:
-    assert all(
-        x == 0 or 0.4 < abs(x) < 8.1 or abs(x) < 1e-300 for x in sample(floats_for(ANY_REAL, magnitude=(0.5, 4.0)), 200)
-    )
+    drawn = sample(floats_for(ANY_REAL, magnitude=(0.5, 4.0), special=(3.0, 100.0)), 300)
+    assert all(x == 0 or 0.5 <= abs(x) <= 4.0 for x in drawn)
+    assert 0.0 in drawn and any(0 < abs(x - 3) < 1e-13 for x in drawn)
+    for t in sample(tensors(magnitude=(2.0**-3, 2.0**3), special=(1e-9,)), 50):
+        assert all(x == 0 or 2.0**-3 <= abs(x) <= 2.0**3 for x in t.numpy().ravel())
+    assert all(x == 0 or 2.0**-20 <= abs(x) <= 2.0**20 for t in sample(tensors(), 60) for x in t.numpy().ravel())
+    with pytest.raises(ValueError, match="of magnitude"):
+        floats_for(Interval(1.0, 2.0), magnitude=(8.0, 16.0))
+
+
+def test_the_shares_are_those_of_the_docstring() -> None:
+    drawn = np.array(sample(floats_for(Interval(-1e6, 1e6), special=(3.0,)), 800))
+    marks = (0.0, 3.0, -1e6, 1e6)
+    near = np.zeros(len(drawn), bool)
+    for m in marks:
+        near |= np.abs(steps(drawn, np.float64) - steps(np.array(m), np.float64)) <= 64
+    assert 0.15 < near.mean() < 0.45  # 4 of 16, and repetitions of the simplest numbers
+    moderate = (2.0**-8 <= np.abs(drawn)) & (np.abs(drawn) < 2.0**9) & ~near
+    assert 0.25 < moderate.mean() < 0.65  # 6 of 16, and some of those at a distance of a mark
+    assert 0.06 < (np.abs(drawn) < 2.0**-30).mean() < 0.4
+
+
+def test_numbers_near_overflow_and_roots_are_drawn() -> None:
+    assert any(700 < x < 710 for x in sample(floats_for(ANY_REAL), 700))
+    root = 0.6584789484624084  # of the third derivative of tanh
+    drawn = [float(v) for c in sample(arguments("tanh_curve"), 150) for v in c.arrays[0].ravel()]
+    assert any(abs(abs(x) - root) < 1e-13 for x in drawn)
+
+
+@pytest.mark.parametrize("name", ["where", "gather", "pow", "concat", "cholesky", "segment_rows", "cast"])
+def test_check_takes_calls_as_they_are(name: str) -> None:
+    for call in sample(arguments(name) if name in REGISTRY else op_calls(["gather"]), 5):
+        if call.point:
+            assert check(call).verdict == check(call, *call.point).verdict
+            assert all(a.dtype.kind == "f" for a in call.point)
+    with pytest.raises(TypeError, match="function of 1 arguments"):
+        Call(REGISTRY["exp"], [np.zeros(2)], {})(1.0, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -168,3 +216,73 @@ def test_options_are_keyword_only() -> None:
 def test_conditions_are_booleans(data: Any) -> None:
     call = data.draw(arguments("where"))
     assert call.arrays[0].dtype == np.bool_
+
+
+def test_programs_cover_families_control_flow_and_nested_tapes() -> None:
+    drawn = sample(programs(), 60)
+    text = "\n".join(p.source for p in drawn)
+    for word in (
+        "tf.while_loop",
+        "tf.cond",
+        "tf.map_fn",
+        "tf.function",
+        "tf.Variable",
+        "tape.watch",
+        "as inner",
+        "where",
+    ):
+        assert word in text, word
+    assert {p.dtype for p in drawn} == {"float64", "float32"} and {p.order for p in drawn} == {1, 2}
+    assert {p.order for p in sample(programs(orders=[2], dtypes=["float32"]), 10)} == {2}
+
+
+@settings(max_examples=10, deadline=None)
+@given(programs(max_steps=6, orders=[1]))
+def test_drawn_programs_pass(program: Any) -> None:
+    program.run(verify=True)
+
+
+def test_programs_shrink_to_few_steps() -> None:
+    found = find(
+        programs(max_steps=12, orders=[1]), lambda p: "tf.while_loop" in p.source,
+        settings=settings(database=None, derandomize=True, max_examples=300, suppress_health_check=list(HealthCheck)),
+    )  # fmt: skip
+    assert len(found.steps) <= 3
+
+
+@pytest.mark.parametrize(
+    ("words", "says"), [({"dtypes": ["int8"]}, "dtypes"), ({"orders": [3]}, "orders"), ({"max_steps": 0}, "max_steps")]
+)
+def test_programs_refuse_other_words(words: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        programs(**words)
+
+
+def test_shrinking_ends_after_its_time() -> None:
+    runs = []
+
+    @settings(database=None, derandomize=True, deadline=None, max_examples=50)
+    @given(st.lists(st.integers(0, 1000), min_size=5))
+    @shrinking(seconds=0.2)
+    def fails(x: list[int]) -> None:
+        runs.append(x)
+        time.sleep(0.02)
+        assert sum(x) < 100
+
+    began = time.monotonic()
+    with pytest.raises(AssertionError):
+        fails()
+    assert time.monotonic() - began < 30 and len(runs) < 100
+    with pytest.raises(ValueError, match="positive"):
+        shrinking(0)
+
+
+def test_aim_finds_larger_errors() -> None:
+    @settings(database=None, derandomize=True, deadline=None, max_examples=20)
+    @given(tensors(shape=()))
+    def holds(x: Any) -> None:
+        assert aim(check(gtape.tanh, x)).ok
+
+    holds()
+    with pytest.raises(TypeError, match="report"):
+        aim(3.0)  # type: ignore[arg-type]

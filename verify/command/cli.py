@@ -1,5 +1,5 @@
-"""The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``, ``table``, ``campaign``,
-``report``, ``replay``.
+"""The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``, ``mutants``, ``conventions``, ``table``,
+``write``, ``campaign``, ``report``, ``replay``.
 
 Exit status: 0 fine, 1 findings, 2 wrong usage, 3 not completed (a worker process died, a job failed, or the output was
 lost), 129, 130, 143 interrupted by SIGHUP, SIGINT, SIGTERM, 141 if the reader ended before the output.
@@ -115,10 +115,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     points(c, None, "points of the census for each primitive in float64, a quarter of them in float32 (default: 10000)")
     c.add_argument("--quick", action="store_true", help="500 points, float64 only")
+    c.add_argument("--unfolded", action="store_true", help="a row for each primitive, internal slopes included")
     names(c, "ops, such as sin or tf.reduce_sum; all of them, and the programs, by default")
 
     c = command("prove", _prove, "Prove the rules of primitives against the derivatives of their mirrors.")
-    names(c, "ops, such as sin or tf.reduce_sum; all of them by default")
+    names(c, "ops, such as sin or tf.reduce_sum, whose proofs are shown; all of them by default, as a table alone")
+    c.add_argument("--latex", action="store_true", help="print the proofs of the named ops as sections in LaTeX")
 
     c = command("census", _census, "Search elementwise primitives for their worst derivatives.")
     names(c, "elementwise ops, such as sin or tf.math.log1p; all of them by default")
@@ -145,6 +147,34 @@ def _parser() -> argparse.ArgumentParser:
     c = command("doctor", _doctor, "Measure the declared accuracy of kernels on this machine; show versions.")
     names(c, "elementwise ops; all of them by default")
     points(c, 2_000, "points for each kernel and dtype (default: %(default)s), a fortieth where 1e-12 is promised")
+    c.add_argument(
+        "--artifact",
+        metavar="DIR",
+        help="write a new folder DIR, whole or not at all, with versions, seeds, commands and the tables of doctor, "
+        "prove and census, so that others can repeat them",
+    )
+
+    c = command("mutants", _mutants, "Plant faults in the rules of ops, and count which kind of check finds them.")
+    names(c, "ops, such as tanh or tf.matmul; all of them by default")
+    c.add_argument(
+        "--tries",
+        type=_whole(1, 1000),
+        default=10,
+        metavar="N",
+        help="the most calls of the property test and at plain random numbers (default: %(default)s)",
+    )
+    c.add_argument(
+        "--operators",
+        nargs="+",
+        metavar="M",
+        help="only these kinds of fault, by their number or a word of their name, such as m3 or textbook",
+    )
+    c.add_argument("--survivors", action="store_true", help="list the mutants that `check` missed or did not name")
+
+    c = command("write", _write, "Write a property test of the derivatives of a function, for pytest and Hypothesis.")
+    c.add_argument("function", metavar="MODULE:FUNCTION", help="such as mymodel:loss, or model.py:loss for a file")
+    c.add_argument("--order", type=_whole(1, 8), default=2, metavar="K", help="the order of the check (default: 2)")
+    c.add_argument("-o", "--output", metavar="FILE", help="write FILE, whole or not at all")
 
     c = command("conventions", _conventions, "Show what ops return at kinks and where their domains end, as a page.")
     c.add_argument("page", nargs="?", metavar="FILE", help="write the page to FILE (docs/conventions.md)")
@@ -335,7 +365,8 @@ def _primitives(options: argparse.Namespace) -> list[str]:
     except ValueError as e:
         raise Usage(str(e)) from None
     for name, known in found.items():
-        if options.json != "-" and name.rsplit(".", 1)[-1] not in known:
+        quiet = options.json == "-" or getattr(options, "latex", False)
+        if not quiet and name.rsplit(".", 1)[-1] not in known:
             say(f"{plain(name)} is made of {', '.join(known)}")
     flush()
     return list(dict.fromkeys(p for known in found.values() for p in known))
@@ -388,6 +419,7 @@ def _command_line(options: argparse.Namespace) -> list[str]:
 
 def _verify(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from gtape.verify.command import runs
+    from gtape.verify.command.verify_table import COLUMNS, Group, folded, legend
 
     check_path(options.json)
     points = options.points or (500 if options.quick else 10_000)
@@ -406,13 +438,14 @@ def _verify(options: argparse.Namespace, interrupts: Interrupts) -> int:
         "lines": [x.as_dict() for x in outcome.lines],
     }
 
+    groups = folded(outcome.lines)
+    data["groups"] = [g.as_dict() for g in groups]
+
     def show() -> None:
-        columns = ("op", "kind", "proof", ">order 1, ULP", ">order 2, ULP", ">at roots", "verdict")
-        rows = [
-            (x.name, x.kind, x.proof, *[ulp_text(x.worst.get(k)) for k in (1, 2)], str(x.at_roots or ""), x.verdict)
-            for x in outcome.lines
-        ]
-        show_table("gtape verify", columns, rows, [x.ok for x in outcome.lines])
+        shown = [Group(x.name, [x]) for x in outcome.lines] if options.unfolded else groups
+        show_table("gtape verify", COLUMNS, [g.row() for g in shown], [g.ok for g in shown])
+        for line in legend(shown):
+            say(line)
         _closing(outcome, points, dtypes)
 
     return _deliver(options, outcome.harvest, data, show, all(not x.findings for x in lines))
@@ -455,19 +488,28 @@ def _prove(options: argparse.Namespace, interrupts: Interrupts) -> int:
             raise Usage(f"{name!r} is not differentiable, so there is no rule to prove")
     wanted = [p for p in REGISTRY.values() if p.differentiable and (not names or p.name in names)]
     lines = [runs.Line(p.name, p.kind) for p in wanted]
-    jobs: list[runs.Job] = [("proof", p.name, ()) for p in wanted]
+    if options.latex and not names:
+        raise Usage("--latex shows the proofs of the ops that are named: write gtape prove tanh --latex")
+    form = "latex" if options.latex else "text" if names else ""
+    jobs: list[runs.Job] = [("proof", p.name, (form,)) for p in wanted]
     with progress_bar(options) as progress:
         outcome = runs.run(lines, jobs, processes=options.processes, progress=progress, interrupts=interrupts)
 
     def show() -> None:
+        if options.latex:
+            say("\n\n".join(x.page for x in lines))
+            return
         rows = [(x.name, x.kind, x.proof, f"{x.seconds:.2f}") for x in lines]
         show_table("gtape prove", ("op", "kind", "proof", ">seconds"), rows, [x.ok for x in lines])
         for x in lines:
             for text in x.findings:
                 say(f"{plain(x.name)}: {plain_lines(text)}")
+        for x in lines:
+            if x.page:
+                say(f"{plain_lines(x.page)}\n")
         say(f"{sum(x.proof == 'proved' for x in lines)} of {len(lines)} proved")
 
-    data = {"proofs": [x.as_dict() for x in lines]}
+    data = {"proofs": [{**x.as_dict(), **({"page": x.page} if x.page else {})} for x in lines]}
     return _deliver(options, outcome.harvest, data, show, all(not x.findings for x in lines))
 
 
@@ -518,9 +560,11 @@ def _place(where: Sequence[float]) -> str:
 
 
 def _doctor(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.command import artifact
     from gtape.verify.search.doctor import measure_all
 
     check_path(options.json)
+    artifact.check_folder(options.artifact)
     names = _primitives(options)
     try:
         with progress_bar(options) as progress:
@@ -550,7 +594,62 @@ def _doctor(options: argparse.Namespace, interrupts: Interrupts) -> int:
             else f"all {len(found)} kernels {'measured ' if harvest.partial else ''}are as accurate as declared"
         )
 
-    return _deliver(options, harvest, {"kernels": [k.as_dict() for k in found]}, show, not bad)
+    data = {"kernels": [k.as_dict() for k in found]}
+    status = _deliver(options, harvest, data, show, not bad)
+    if options.artifact is None:
+        return status
+    if harvest.partial:
+        tell(f"gtape doctor: --artifact {plain(options.artifact)}: nothing was written, because not all jobs are done")
+        return status
+    tables: dict[artifact.Command, dict[str, Any]] = {}
+    own = {"ok": not bad, **harvest.as_dict(), **data}
+    for command in artifact.commands(names, names, options.points, options.load):
+        table = own if command.name == "doctor" else artifact.expected(command, options.processes)
+        tables[command] = table
+    files = artifact.write_folder(options.artifact, tables)
+    if options.json != "-":
+        shown = plain(options.artifact)
+        say(f"{shown}: {len(files)} files; python {shown}/repeat.py repeats the tables")
+    return status
+
+
+def _mutants(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.command import mutants
+
+    check_path(options.json)
+    operators = mutants.operators_named(options.operators)
+    names = _primitives(options)
+    with progress_bar(options) as progress:
+        harvest = mutants.run(
+            names, tries=options.tries, operators=operators,
+            processes=options.processes, progress=progress, interrupts=interrupts,
+        )  # fmt: skip
+    matrix = mutants.Matrix([t for trials in harvest.results() for t in trials])
+
+    def show() -> None:
+        show_table("gtape mutants", mutants.COLUMNS, matrix.rows(), matrix.fine())
+        for line in [*(matrix.survivors() if options.survivors else []), *matrix.closing()]:
+            say(plain_lines(line))
+
+    return _deliver(options, harvest, matrix.as_dict(), show, matrix.ok)
+
+
+def _write(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.command.write import test_of
+
+    check_path(options.json)
+    check_path(options.output)
+    folder = os.path.dirname(options.output) or "." if options.output else None
+    text = test_of(options.function, order=options.order, folder=folder)
+    interrupts.reporting()
+    if options.json:
+        write_json(options.json, {"versions": versions(), "function": options.function, "test": text})
+    if options.output:
+        write_text(options.output, text)
+        say(f"{plain(options.output)}: run it with python -m pytest {plain(options.output)}")
+    elif options.json != "-":
+        say(text, end="")
+    return _FINE
 
 
 def _conventions(options: argparse.Namespace, interrupts: Interrupts) -> int:

@@ -8,8 +8,14 @@ from gtape.verify.search.loading import NotLoaded, imported
 __all__ = ["load"]
 
 
-def load(module: str) -> None:
+def load(module: str, *, option: str = "--load ") -> None:
     """Import a module by its name, first from the working folder, or by the path of its file.
+
+    Parameters
+    ----------
+    module : str
+    option : str, keyword only
+        What to name in front of the module in errors.
 
     Raises
     ------
@@ -19,4 +25,4 @@ def load(module: str) -> None:
     try:
         imported(module)
     except NotLoaded as e:
-        raise Usage(f"--load {module}: {e}") from e
+        raise Usage(f"{option}{module}: {e}") from e

@@ -54,9 +54,19 @@ def progress_bar(options: argparse.Namespace) -> Iterator[Callable[[int, int, st
         yield lambda done, total, what: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )  # fmt: skip
 
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    columns = (
+        BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False),
+    )  # fmt: skip
     console = Console(file=cast("IO[str]", _Drawn(sys.stderr)))
     # Without a drawing thread, because only a process with one thread forks workers safely.
     with Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:

@@ -30,6 +30,8 @@ class Line:
         The kind is that of the primitive, or "program".
     proof : str
         "proved", "certified" (agreement at exact points without a proof), "refuted", "open", or "" without a proof.
+    page : str
+        The proof to read, if it was asked for.
     worst : dict
         Order -> the largest error in ULP outside the rule for roots.
     verdicts : set of str
@@ -40,7 +42,7 @@ class Line:
 
     def __init__(self, name: str, kind: str) -> None:
         self.name, self.kind = name, kind
-        self.proof = ""
+        self.proof = self.page = ""
         self.worst: dict[int, float] = {}
         self.at_roots = self.checked = 0
         self.verdicts: set[str] = set()
@@ -155,12 +157,16 @@ def jobs_of(
     return lines, jobs
 
 
-def _proof(name: str) -> dict[str, Any]:
+def _proof(name: str, form: str = "") -> dict[str, Any]:
     from gtape.verify.proofs.proof import prove
 
+    if form not in ("", "text", "latex"):
+        raise TypeError(f"form is '', 'text' or 'latex', not {form!r}")
     p = prove(name)
-    state = "proved" if p.proved else "certified" if p.certified else "refuted" if p.counterexample else "open"
-    return {"proof": state, "cases": len(p.cases), "counterexample": p.counterexample, "unseen": p.unseen}
+    page = p.latex() if form == "latex" else p.text() if form == "text" else ""
+    return {
+        "proof": p.state, "cases": len(p.cases), "counterexample": p.counterexample, "unseen": p.unseen, "page": page,
+    }  # fmt: skip
 
 
 def _census(name: str, params: dict[str, Any], dtype: str, points: int) -> list[dict[str, Any]]:
@@ -233,7 +239,7 @@ def _enter(line: Line, kind: str, result: Any) -> None:
         line.findings.append(result)
         line.proof = "open" if kind == "proof" else line.proof
     elif kind == "proof":
-        line.proof = result["proof"]
+        line.proof, line.page = result["proof"], result["page"]
         if line.proof in ("refuted", "open"):
             line.verdicts.add("rule" if line.proof == "refuted" else "undecided")
             line.findings.append(

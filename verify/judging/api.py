@@ -13,6 +13,7 @@ from gtape.base.escaping import place_text
 from gtape.symbolic.balls import digits, objects, radius
 from gtape.symbolic.program import Program
 from gtape.verify.causes.branches import branches_met
+from gtape.verify.causes.misfits import misfits
 from gtape.verify.judging.cost import bits_within_reach, checked_digits
 from gtape.verify.judging.examine import Rows
 from gtape.verify.judging.ladder import PRECISIONS, climb
@@ -23,7 +24,7 @@ from gtape.verify.oracles.certificates import certify
 from gtape.verify.oracles.enclosures import turned
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.nearest import nearest
-from gtape.verify.verdicts.verdict import Report
+from gtape.verify.verdicts.verdict import Finding, Report
 
 __all__ = ["ExactNumber", "check", "exact"]
 
@@ -85,7 +86,7 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     f : callable
         Takes tensors, returns a tensor or a structure of tensors; the sum of all outputs is differentiated.
     *args : tensors, arrays or numbers
-        The point; Python numbers are float64.
+        The point; Python numbers are float64. A call that `gtape.verify.strategies.op_calls` draws has its own point.
     order : int
         From 1 to 8: 1 checks the gradient, 2 the Hessian, too, 3 all third derivatives, too, and so on.
 
@@ -100,7 +101,27 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     >>> gtape.verify.check(lambda x: gtape.tanh(x) * x, 20.0, order=2).verdict
     'correct'
     """
-    recording = Recording(f, args, checked_order(order))
+    args = args or getattr(f, "point", ())
+    try:
+        return _checked(Recording(f, args, checked_order(order)))
+    except Exception:  # raised by the function, or by a rule whose result does not fit
+        found = _misfits(f, args)
+        if not found:
+            raise
+        return Report(findings=found)
+
+
+def _misfits(f: Callable[..., Any], args: tuple[Any, ...]) -> list[Finding]:
+    """Findings for rules that raise or give a wrong shape; none if the function itself raises."""
+    try:
+        return misfits(Recording(f, args, 1).program())
+    except Exception:
+        return []
+
+
+def _checked(recording: Recording) -> Report:
+    """The report of a recorded function."""
+    order = recording.order
     report = Report(findings=recording.undecided())
     if report.findings:
         return report

@@ -20,6 +20,7 @@ from gtape.verify.causes.advice import explain
 from gtape.verify.causes.blame import blame
 from gtape.verify.causes.customs import faulty_customs, least_stable, not_finite, only_rounded, roundings_of
 from gtape.verify.causes.float_range import left_the_range
+from gtape.verify.causes.misfits import misfits
 from gtape.verify.judging.chunks import Chunks, chunks_of
 from gtape.verify.judging.connected import order_of
 from gtape.verify.judging.judgement import Judgement, largest, nodes_of, to_blame
@@ -182,7 +183,13 @@ def examine(
         return _in_chunks(chunks, seeds, got, locally, judgement_of)
     with off(), quietly():
         judgement = judgement_of(program, seeds, got, locally=locally, shared=shared)
-        report = judgement.examine()
+        try:
+            report = judgement.examine()
+        except Exception:  # a rule of wrong shape raises anywhere
+            found = misfits(program, order_of(program))
+            if not found:
+                raise
+            return Report(findings=found)
         if report.verdict in ("rule", "unstable"):
             report = _on_a_cut(judgement) or report
         explain(program, report)

@@ -21,7 +21,9 @@ from gtape.symbolic.balls import objects
 from gtape.tensors.tensor import Tensor, wrap
 from gtape.verify.search.subjects import parameters_of
 
-__all__ = ["TRANSFORMS", "arguments_of", "bar", "example", "planted", "planted_kernel", "scaled"]
+__all__ = [
+    "TRANSFORMS", "arguments_of", "bar", "example", "formula", "planted", "planted_kernel", "planted_rule", "scaled",
+]  # fmt: skip
 
 Transform = Callable[[Any, Callable[[], Any], Callable[..., Any], tuple[Any, ...], int], Any]
 
@@ -187,7 +189,6 @@ def planted(name: str, argument: int, transform: Transform, *, worlds: str = "al
     """
     if worlds not in ("all", "floats"):
         raise ValueError(f"worlds is 'all' or 'floats', not {worlds!r}")
-    prim = REGISTRY[name]
 
     def wrong(rule: Any) -> Any:
         def f(xp: Any, *args: Any, **params: Any) -> Any:
@@ -198,33 +199,123 @@ def planted(name: str, argument: int, transform: Transform, *, worlds: str = "al
                 return value()
             return transform(xp, value, rule, args, argument)
 
-        f.opaque = True  # type: ignore[attr-defined]
         return f
 
-    before = {slot: getattr(prim, slot) for slot in ("partials", "vjp", "jvp", "scalar")}
-    for slot in ("partials", "vjp"):
+    # A transform may read what the declared partial does not.
+    with planted_rule(name, argument, wrong, reads_all=REGISTRY[name].partials is not None) as prim:
+        yield prim
+
+
+@contextlib.contextmanager
+def planted_rule(
+    name: str, argument: int, wrong: Callable[[Any], Any], *, direction: str = "vjp", reads_all: bool = False
+) -> Iterator[Primitive]:
+    """Replace one rule of one primitive inside a block by another rule.
+
+    Parameters
+    ----------
+    name, argument
+        As for `planted`.
+    wrong : callable
+        Takes the declared rule, and returns the one in its place.
+    direction : {"vjp", "jvp"}
+        "vjp" replaces the rule of reverse mode, which of an elementwise primitive is that of both modes.
+    reads_all : bool
+        Whether a record keeps the output and all inputs for the rule, whatever the declared rule reads.
+
+    Yields
+    ------
+    Primitive
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.Variable(0.5)
+    >>> with planted_rule("sin", 0, lambda rule: lambda xp, y, x: xp.sin(x)), tf.GradientTape() as tape:
+    ...     y = tf.sin(x)
+    ...     g = tape.gradient(y, x)
+    >>> round(float(g), 4)
+    0.4794
+    """
+    if direction not in ("vjp", "jvp"):
+        raise ValueError(f"direction is 'vjp' or 'jvp', not {direction!r}")
+    prim = REGISTRY[name]
+
+    def opaque(rule: Any) -> Any:
+        """The other rule, which is never compiled to source, because compiled functions outlive the block."""
+        made = wrong(rule)
+        with contextlib.suppress(AttributeError):  # an int has no attributes
+            made.opaque = True
+        return made
+
+    before = {slot: getattr(prim, slot) for slot in ("partials", "vjp", "jvp", "scalar", "reads")}
+    for slot in ("partials", "vjp") if direction == "vjp" else ("jvp",):
         old = before[slot]
         if isinstance(old, tuple):
-            setattr(prim, slot, tuple([wrong(r) if i == argument else r for i, r in enumerate(old)]))
+            setattr(prim, slot, tuple([opaque(r) if i == argument else r for i, r in enumerate(old)]))
         elif callable(old):
-            setattr(prim, slot, wrong(old))
+            setattr(prim, slot, opaque(old))
+    if reads_all:
+        everything = frozenset(["y", *range(len(prim.rules))])
+        prim.reads = [everything] * len(prim.rules)
     try:
         yield prim
     finally:
         for slot, old in before.items():
             setattr(prim, slot, old)
+        prim.plans.clear()
+
+
+def formula(f: Callable[..., Any]) -> Transform:
+    """A transform that puts ``f(xp, y, *x)`` in the place of a partial.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> x = tf.Variable(20.0, dtype=tf.float64)
+    >>> with planted("tanh", 0, formula(lambda xp, y, x: 1 - y * y)), tf.GradientTape() as tape:
+    ...     y = tf.tanh(x)
+    ...     g = tape.gradient(y, x)
+    >>> float(g)
+    0.0
+    """
+
+    def transform(xp: Any, value: Callable[[], Any], rule: Any, args: tuple[Any, ...], i: int) -> Any:
+        return f(xp, *args)
+
+    return transform
 
 
 @contextlib.contextmanager
-def planted_kernel(name: str, factor: float) -> Iterator[Primitive]:
-    """Multiply the results of a primitive's kernel by a factor inside a block."""
+def planted_kernel(name: str, wrong: float | Callable[..., Any]) -> Iterator[Primitive]:
+    """Multiply the results of a primitive's kernel by a factor inside a block, or put another kernel in its place.
+
+    Parameters
+    ----------
+    name : str
+        The primitive.
+    wrong : float or callable
+        The factor, or the other kernel, ``wrong(*arrays, **params)``.
+
+    Yields
+    ------
+    Primitive
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> with planted_kernel("sin", lambda x: x):
+    ...     y = tf.sin(0.5)
+    >>> float(y)
+    0.5
+    """
     prim = REGISTRY[name]
     kernel, scalar = prim.kernel, prim.scalar
 
-    def wrong(*args: Any, **params: Any) -> Any:
-        return _times(kernel(*args, **params), factor, args)
+    def multiplied(*args: Any, **params: Any) -> Any:
+        return _times(kernel(*args, **params), wrong, args)  # type: ignore[arg-type]
 
-    prim.kernel, prim.scalar = wrong, None
+    prim.kernel, prim.scalar = wrong if callable(wrong) else multiplied, None
     try:
         yield prim
     finally:

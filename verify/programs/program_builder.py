@@ -299,6 +299,25 @@ class Builder:
             )
             self.step(solved)
 
+    def control(self) -> None:
+        """Add a loop, a branch, a map or a scan of TensorFlow's, or a function."""
+        self.program.selects = True
+        a = self.tame(self.recent())
+        f = self.pick(["tf.sin", "tf.tanh", "tf.sigmoid", "tf.nn.softplus"])
+        n = 1 + self.choose(4)
+        options = [
+            f"tf.while_loop(lambda i, x: i < {n}, lambda i, x: (i + 1, {f}(x) + 0.5 * {a}), (0, {a}))[1]",
+            f"tf.cond(tf.reduce_sum({a}) > 0.1, lambda: {f}({a}), lambda: 0.5 * {a} * {a})",
+            f"tf.function(lambda x: {f}(x) * x)({a})",
+            f"tf.recompute_grad(lambda x: x * {f}(x))({a})",
+        ]
+        if self.shape(a):
+            options += [
+                f"tf.map_fn(lambda x: {f}(x) * 0.5, {a})",
+                f"tf.scan(lambda s, x: {f}(s) + x, {a})",
+            ]
+        self.step(self.pick(options))
+
     def long_sum(self) -> None:
         """Add a sum of 256 or more terms over a new input, with a few numbers as result."""
         n = 256 + self.choose(100)

@@ -45,6 +45,8 @@ class Case(NamedTuple):
         How the identity was decided: "as built", "expand", "numerator", "normal form", "normal form, by signs" are
         proofs; "points" is agreement at exact points only; "refuted", "fault" and "open" are neither.
     seconds : float
+    rule, slope : sympy.Expr or None
+        One element of what the rule gives and of the derivative of the mirror, on this cell.
     """
 
     shapes: tuple[Any, ...]
@@ -54,6 +56,8 @@ class Case(NamedTuple):
     argument: int
     how: str
     seconds: float
+    rule: Any = None
+    slope: Any = None
 
     @property
     def proved(self) -> bool:
@@ -111,11 +115,40 @@ class Proof:
         """The time of all cases."""
         return sum(c.seconds for c in self.cases)
 
+    @property
+    def state(self) -> str:
+        """The outcome in a word: "proved", "certified" (at exact points only), "refuted" or "open"."""
+        known = {"proved": self.proved, "certified": self.certified, "refuted": self.counterexample is not None}
+        return next((word for word, holds in known.items() if holds), "open")
+
+    def text(self) -> str:
+        """The proof to read: the mirror, the rules, each branch, and how each identity was decided.
+
+        Examples
+        --------
+        >>> import gtape
+        >>> print(gtape.verify.prove("sin").text().splitlines()[0])
+        sin: proved
+        """
+        from gtape.verify.proofs.proof_page import page
+
+        return page(self)
+
+    def latex(self) -> str:
+        """The proof as a section in LaTeX, which needs the package amsmath.
+
+        Examples
+        --------
+        >>> import gtape
+        >>> print(gtape.verify.prove("sin").latex().splitlines()[1])
+        \\section*{sin: proved}
+        """
+        from gtape.verify.proofs.proof_page import latex_page
+
+        return latex_page(self)
+
     def __repr__(self) -> str:
-        word = (
-            "proved" if self.proved else "certified" if self.certified else "refuted" if self.counterexample else "open"
-        )
-        return f"<Proof of {self.name}: {word}, {len(self.cases)} cases, {self.seconds:.2f} s>"
+        return f"<Proof of {self.name}: {self.state}, {len(self.cases)} cases, {self.seconds:.2f} s>"
 
 
 @diagnosed
@@ -194,8 +227,11 @@ class _Run:
             start = time.perf_counter()
             how = self.identity(cell, identity)
             seconds = (time.perf_counter() - start) / len(identity.arguments)
+            rule, slope = _shown(identity)
             for i in identity.arguments:
-                case = Case(cell.shapes, cell.params, cell.key() or (), identity.direction, i, how, seconds)
+                case = Case(
+                    cell.shapes, cell.params, cell.key() or (), identity.direction, i, how, seconds, rule, slope
+                )  # fmt: skip
                 self.cases.append(case)
 
     def identity(self, cell: Cell, identity: Identity) -> str:
@@ -247,6 +283,20 @@ class _Run:
             at = point or _with_seeds(cell.points[0], identity.linear, 0)
             self.counterexample = counterexample(cell, identity, at, what)
         return "refuted" if point is not None else "fault"
+
+
+def _shown(identity: Identity) -> tuple[Any, Any]:
+    """The first element of the rule's result whose expected value is not 0, and this value; None after a fault."""
+    zero: tuple[Any, Any] = (None, None)
+    for got, expected in zip(identity.got, identity.expected, strict=False):
+        if isinstance(got, Exception) or got is None or np.shape(got) != expected.shape:
+            return None, None
+        for at in np.ndindex(*expected.shape):
+            pair = sp.sympify(boxed(got)[at]), sp.sympify(expected[at])
+            if pair[1] != 0:
+                return pair
+            zero = pair
+    return zero
 
 
 _HOW = ("as built", "expand", "numerator", "normal form", "normal form, by signs", "points", "open", "fault", "refuted")

@@ -22,7 +22,7 @@ from gtape.symbolic.balls import precision
 from gtape.symbolic.compile import compile_balls
 from gtape.verify.proofs.proof_rational import is_zero_rational
 
-__all__ = ["OutOfTime", "Zero", "agree", "is_zero_by_normal_form", "time_limit"]
+__all__ = ["OutOfTime", "Zero", "agree", "generators_of", "is_zero_by_normal_form", "time_limit"]
 
 BITS = 300
 _HYPERBOLIC = (sp.sinh, sp.cosh, sp.tanh, sp.coth, sp.sech, sp.csch)
@@ -134,6 +134,28 @@ class _Generators:
         if key not in self.names:
             self.roots.append((self.name(key), q, inner))
         return self.names[key] ** int(power.p)
+
+
+def generators_of(e: Any) -> list[Any]:
+    """The functions in which the normal form of an expression is a quotient of polynomials, beside its symbols.
+
+    Examples
+    --------
+    >>> x = sp.Symbol("x", real=True)
+    >>> generators_of(sp.tanh(x) - sp.sqrt(x))
+    [exp(x), sqrt(x)]
+    """
+    made = _Generators(e)
+    found = []
+    for key in made.names:
+        if isinstance(key, tuple) and key[0] == "root":
+            found.append(sp.Pow(key[1], sp.Rational(1, key[2])))
+        elif isinstance(key, tuple):
+            base, rest = key
+            found.append(sp.Pow(base, rest / made.scale[key], evaluate=True))
+        else:
+            found.append(key)
+    return sorted(found, key=str)
 
 
 def _numerator(e: Any) -> Any:

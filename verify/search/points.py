@@ -11,7 +11,9 @@ import numpy as np
 from gtape.declare.domains import BOOLEAN, Interval
 from gtape.declare.primitives import Primitive
 
-__all__ = ["NEIGHBOURS", "binades", "climb", "landmarks", "neighbours", "points_for", "steps", "unsteps"]
+__all__ = [
+    "NEIGHBOURS", "binades", "climb", "landmarks", "neighbours", "points_for", "saturation", "steps", "unsteps",
+]  # fmt: skip
 
 NEIGHBOURS = 64  # on each side of a special point
 
@@ -53,7 +55,7 @@ def neighbours(x: float, dtype: Any, count: int = NEIGHBOURS) -> Any:
 
 
 @cache
-def _saturation(dtype: Any) -> tuple[float, ...]:
+def saturation(dtype: Any) -> tuple[float, ...]:
     """Points where exponentials, squares and cubes leave the range of a dtype."""
     f = np.finfo(dtype)
     top, tiny, least = float(f.max), float(f.tiny), float(f.smallest_subnormal)
@@ -145,7 +147,7 @@ def _column(prim: Primitive, i: int, dtype: Any, rng: np.random.Generator, n: in
     marks = landmarks(prim, i, dtype)
     # The declared points, then some around points where functions of this dtype may saturate.
     near = [neighbours(p, dtype, around) for p in marks]
-    near += [neighbours(p, dtype, max(around // 16, 1)) for p in _saturation(np.dtype(dtype))]
+    near += [neighbours(p, dtype, max(around // 16, 1)) for p in saturation(np.dtype(dtype))]
     wide = binades(interval, dtype, rng)
     fixed = np.concatenate([*near, np.array([-0.0, 0.0], dtype=dtype)])
     room = max(n - len(fixed), n // 4)

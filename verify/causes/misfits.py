@@ -1,0 +1,74 @@
+"""Rules that raise an error, or give a cotangent of another shape than their argument: no number can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gtape.base.layout import make_layout
+from gtape.engine.rules import RuleStep, cotangents, world_for
+from gtape.symbolic.program import Node, Program
+from gtape.verify.verdicts.verdict import Finding
+
+__all__ = ["misfits"]
+
+
+def misfits(program: Program, order: int = 1) -> list[Finding]:
+    """A finding for each op of a program with a rule that raises, or gives a wrong shape, at the recorded numbers.
+
+    Parameters
+    ----------
+    program : Program
+    order : int
+        The order of the findings.
+    """
+    found = []
+    for node in program.nodes:
+        if node.kind != "op" or not node.active:
+            continue
+        why = next(_faults(program, node), None)
+        if why is not None:
+            made = Finding("rule", order=order, op=node.name, line=node.line, reason=why)
+            made.without_witness = "the rule gives no number to compare"
+            found.append(made)
+    return found
+
+
+def _faults(program: Program, node: Node) -> Iterator[str]:
+    """What is wrong with the rules of a node, in words."""
+    prim = node.prim
+    xs = tuple([program.nodes[i].output for i in node.inputs])
+    layouts = tuple([_layout(x) for x in xs])
+    several = isinstance(node.output, (tuple, list))
+    parts = list(node.output) if several else [node.output]
+    outs = tuple([_layout(p) for p in parts])
+    world = world_for(prim, layouts)
+    for i in node.active:
+        if prim.variadic or not callable(prim.rules[i]):
+            continue
+        step = RuleStep(prim, (i,), node.params, layouts, outs if several else outs[0])
+        # A Jacobian pulls back several cotangents at once, along a leading axis.
+        for lead in ((), (7,)) if prim.batched and not several else ((),):
+            gs = [np.ones((*lead, *o.shape), o.dtype) for o in outs]
+            try:
+                with np.errstate(all="ignore"):
+                    made = cotangents(
+                        world, step, tuple(gs) if several else gs[0], node.output, xs,
+                        layouts=layouts, out_shape=() if several else outs[0].shape, batch=bool(lead),
+                    )[0]  # fmt: skip
+            except Exception as e:  # any error, because the rule may be anything
+                yield f"the rule of {node.name} for argument {i} raises {type(e).__name__}: {e}"
+                continue
+            shape = getattr(made, "shape", None)
+            if isinstance(shape, tuple) and shape != (*lead, *layouts[i].shape):
+                yield (
+                    f"the rule of {node.name} gives a cotangent of shape {list(shape[len(lead) :])} for argument {i}, "
+                    f"whose shape is {list(layouts[i].shape)}"
+                )
+
+
+def _layout(x: Any) -> Any:
+    x = np.asarray(x)
+    return make_layout(x.dtype, x.shape)

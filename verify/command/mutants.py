@@ -1,0 +1,191 @@
+"""``gtape mutants``: how many planted faults each kind of check finds, as a matrix of operators and channels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
+
+from gtape.verify.command.output import Usage
+from gtape.verify.programs.kills import CHANNELS, Trial, try_all
+from gtape.verify.programs.operators import OPERATORS
+from gtape.verify.search.interrupts import Interrupts
+from gtape.verify.search.pools import Harvest, run_all
+from gtape.verify.search.subjects import subjects
+from gtape.verify.search.trials import others
+
+__all__ = ["COLUMNS", "Matrix", "operators_named", "run"]
+
+COLUMNS = (
+    "fault", ">mutants", ">check", ">named", ">flag", ">property", ">plain", ">differences", ">tries, property",
+    ">tries, plain", ">ms, property", ">ms, plain",
+)  # fmt: skip
+
+
+def operators_named(texts: Sequence[str] | None) -> list[str] | None:
+    """The operators that texts stand for: a number such as "m3", or a word of the name.
+
+    Raises
+    ------
+    Usage
+        For a text that is in no name.
+
+    Examples
+    --------
+    >>> operators_named(["m3", "kink"])
+    ['m3 m4 m18 textbook formula', 'm12 kink off by a step', 'm12 outside the interval at a kink']
+    """
+    if texts is None:
+        return None
+    found: list[str] = []
+    for text in texts:
+        numbers = [name for name in OPERATORS if text in name.split()]
+        known = numbers or [name for name in OPERATORS if text.lower() in name]
+        if not known:
+            raise Usage(f"--operators {text!r}: there is no such kind of fault; there are: {'; '.join(OPERATORS)}")
+        found += known
+    return list(dict.fromkeys(found))
+
+
+def run(
+    names: Sequence[str],
+    *,
+    tries: int,
+    operators: Sequence[str] | None,
+    processes: int = 1,
+    progress: Callable[[int, int, str], None] | None = None,
+    interrupts: Interrupts | None = None,
+) -> Harvest:
+    """Try the mutants of each primitive, as one job for each.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Primitives; all differentiable ones if empty.
+    tries, operators
+        As for `gtape.verify.programs.kills.try_all`.
+
+    Returns
+    -------
+    Harvest
+        The results are lists of `Trial`.
+
+    Raises
+    ------
+    Usage
+        For a primitive that is not differentiable.
+    """
+    every = list(dict.fromkeys([s.prim.name for s in subjects()] + [p.name for p in others()]))
+    unknown = sorted(set(names) - set(every))
+    if unknown:
+        raise Usage(f"not differentiable, so there is no rule to spoil: {', '.join(unknown)}")
+    wanted = [n for n in every if not names or n in names]
+    jobs = [(n, tries, operators) for n in wanted]
+    return run_all(_task, jobs, wanted, processes=processes, progress=progress, interrupts=interrupts)
+
+
+def _task(name: str, tries: int, operators: Sequence[str] | None) -> list[Trial]:
+    return try_all(name, tries=tries, operators=operators)
+
+
+class Matrix:
+    """The trials of a run, counted by operator and channel.
+
+    Attributes
+    ----------
+    trials : list of Trial
+    """
+
+    def __init__(self, trials: list[Trial]) -> None:
+        self.trials = trials
+        self.applicable = [t for t in trials if t.state == "applicable"]
+
+    @property
+    def ok(self) -> bool:
+        """True if `check` finds every mutant that it can see."""
+        return all(t.kills["check"].found is not False for t in self.applicable)
+
+    def _of(self, operator: str) -> list[Trial]:
+        return [t for t in self.applicable if t.operator == operator]
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The rows of the table, the sums last."""
+        used = [name for name in OPERATORS if self._of(name)]
+        return [*[_row(name, self._of(name)) for name in used], _row("all", self.applicable)]
+
+    def fine(self) -> list[bool]:
+        """For each row whether `check` found all its mutants."""
+        groups = [self._of(name) for name in OPERATORS if self._of(name)]
+        return [all(t.kills["check"].found is not False for t in g) for g in [*groups, self.applicable]]
+
+    def survivors(self) -> list[str]:
+        """The mutants that `check` missed, then those whose op it did not name."""
+        found = []
+        for word, missed in (("missed", True), ("found, but the op is not named", False)):
+            for t in self.applicable:
+                kill = t.kills["check"]
+                if (kill.found is False) if missed else (kill.found and not kill.named):
+                    found.append(f"{word}: {t.op}, argument {t.argument}, {t.operator}: {t.text}")
+        return found
+
+    def closing(self) -> list[str]:
+        """What the columns mean, and the sums in words."""
+        states = Counter(t.state for t in self.trials)
+        seen = [t.kills["check"] for t in self.applicable if t.kills["check"].found is not None]
+        found, named = sum(bool(k.found) for k in seen), sum(k.named for k in seen)
+        channels = (
+            "check: gtape.verify.check; named: its finding names the op; flag: a tape with verify=True; property: a "
+            "property test whose calls gtape.verify.strategies draws"
+        )
+        random = (
+            "plain: check at plain random numbers; differences: central differences there, as torch.autograd.gradcheck"
+        )
+        numbers = (
+            "tries, ms: the median number of calls and time until the fault was found, among faults found by both; -: "
+            "the channel cannot see this kind of fault"
+        )
+        counts = (
+            f"{len(self.trials)} mutants: {states['equivalent']} change no derivative and {states['raises']} raise an "
+            f"error at once, so {states['applicable']} remain"
+        )
+        result = (
+            f"check found {found} of {len(seen)}{_percent(found, len(seen))} and named the op of "
+            f"{named}{_percent(named, len(seen))}"
+        )
+        return [channels, random, numbers, counts, result]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The matrix as plain data for JSON."""
+        states = Counter(t.state for t in self.trials)
+        return {
+            "channels": list(CHANNELS),
+            "mutants": len(self.trials),
+            **{k: states[k] for k in ("applicable", "equivalent", "raises")},
+            "found": {c: sum(bool(t.kills[c].found) for t in self.applicable) for c in CHANNELS},
+            "seen": {c: sum(t.kills[c].found is not None for t in self.applicable) for c in CHANNELS},
+            "named": {c: sum(t.kills[c].named for t in self.applicable) for c in CHANNELS},
+            "trials": [t.as_dict() for t in self.trials],
+        }
+
+
+def _percent(part: int, whole: int) -> str:
+    return f" ({100 * part / whole:.1f} %)" if whole else ""
+
+
+def _row(name: str, trials: Sequence[Trial]) -> tuple[str, ...]:
+    def share(channel: str, what: str = "found") -> str:
+        kills = [t.kills[channel] for t in trials if t.kills[channel].found is not None]
+        return f"{sum(bool(getattr(k, what)) for k in kills)}/{len(kills)}" if kills else "-"
+
+    both = [t for t in trials if t.kills["property"].found and t.kills["plain"].found]
+
+    def typical(channel: str, what: str) -> float | None:
+        return median([float(getattr(t.kills[channel], what)) for t in both]) if both else None
+
+    tries = [typical(c, "tries") for c in ("property", "plain")]
+    seconds = [typical(c, "seconds") for c in ("property", "plain")]
+    return (
+        name, str(len(trials)), share("check"), share("check", "named"), *[share(c) for c in CHANNELS[1:]],
+        *["-" if n is None else f"{n:g}" for n in tries], *["-" if x is None else f"{1000 * x:.0f}" for x in seconds],
+    )  # fmt: skip

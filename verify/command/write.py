@@ -1,0 +1,332 @@
+"""``gtape write module:function``: writes a property test of the derivatives of a function.
+
+The arguments are found out by trial: shapes and ranges at which the function runs, and `check` passes at a few points.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import operator
+import site
+import sys
+import types
+import typing
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gtape.base.escaping import plain
+from gtape.base.quiet import quietly
+from gtape.tensors.tensor import Tensor
+from gtape.verify.command.loading import load
+from gtape.verify.command.output import Usage
+from gtape.verify.judging.api import check
+from gtape.verify.verdicts.verdict import Report
+
+__all__ = ["Argument", "function_named", "test_of"]
+
+_SHAPES: tuple[tuple[int, ...], ...] = ((3,), (), (2, 3), (3, 3), (2, 3, 3), (1, 4, 4, 1))
+_RANGES = (
+    ("", -2.0, 2.0),
+    ("Interval(0.0, open_lo=True)", 0.1, 3.0),
+    ("Interval(-1.0, 1.0, open_lo=True, open_hi=True)", -0.9, 0.9),
+    ("Interval(0.0, 1.0, open_lo=True, open_hi=True)", 0.05, 0.95),
+    ("Interval(1.0, open_lo=True)", 1.1, 4.0),
+)
+_MOST_SHAPED = 4  # arguments whose shapes are tried apart from each other
+_POINTS = 4
+
+
+class Argument(NamedTuple):
+    """What a test draws for one parameter.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"tensor", "int", "bool"}
+    shape : tuple of int
+    interval : str
+        Source of the interval; empty for any number.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[int, ...] = ()
+    interval: str = ""
+
+    @property
+    def strategy(self) -> str:
+        """Source of the strategy."""
+        if self.kind != "tensor":
+            return "st.booleans()" if self.kind == "bool" else "st.integers(1, 3)"
+        interval = f", interval={self.interval}" if self.interval else ""
+        return f"strategies.tensors(shape={self.shape!r}{interval}, magnitude=(2.0**-6, 2.0**6))"
+
+
+def function_named(text: str) -> tuple[str, str, Callable[..., Any]]:
+    """The module, the name and the function of ``module:function`` or ``file.py:function``.
+
+    Raises
+    ------
+    Usage
+        If there is no such module, name or function.
+
+    Examples
+    --------
+    >>> function_named("math:sin")[:2]
+    ('math', 'sin')
+    """
+    module, colon, name = text.rpartition(":")
+    if not colon or not module or not name:
+        raise Usage(f"{plain(text)!r} names no function: write module:function, such as mymodel:loss or model.py:loss")
+    load(module, option="")
+    found = sys.modules[Path(module).stem if module.endswith(".py") else module]
+    try:
+        f = operator.attrgetter(name)(found)
+    except AttributeError:
+        near = [n for n, v in vars(found).items() if callable(v) and not n.startswith("_")][:8]
+        raise Usage(
+            f"{plain(module)} has no {plain(name)!r}" + (f"; it has {', '.join(near)}" if near else "")
+        ) from None
+    if not callable(f) or isinstance(f, type):
+        raise Usage(f"{plain(text)} is no function, but {type(f).__name__!r}")
+    return found.__name__, name, f
+
+
+# ------------------------------------------------------------------------------------------------ parameters
+
+
+def _parameters(name: str, f: Callable[..., Any]) -> list[inspect.Parameter]:
+    try:
+        given = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        raise Usage(f"{name} does not tell its parameters; write a function of its arguments around it") from None
+    if any(p.kind is p.VAR_POSITIONAL and not _has_others(given) for p in given):
+        raise Usage(
+            f"{name} takes any number of arguments (*{given[0].name}); write a function with named ones around it"
+        )
+    wanted = [p for p in given if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if not wanted:  # every parameter has a default: vary those that are floats
+        wanted = [p for p in given if isinstance(p.default, (float, np.ndarray, Tensor))]
+    if not wanted:
+        raise Usage(f"{name} has no parameters to differentiate by")
+    return wanted
+
+
+def _has_others(given: Sequence[inspect.Parameter]) -> bool:
+    return any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in given)
+
+
+def _hints(f: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(f)
+    except Exception:  # a name that is only known to type checkers
+        return {k: v for k, v in getattr(f, "__annotations__", {}).items() if not isinstance(v, str)}
+
+
+def _kinds(p: inspect.Parameter, hint: Any) -> list[tuple[str, tuple[tuple[int, ...], ...]]]:
+    """What a parameter may be, the likeliest first: its kind, with the shapes to try."""
+    if isinstance(p.default, (Tensor, np.ndarray)):
+        return [("tensor", (tuple(p.default.shape),))]
+    options = (
+        typing.get_args(hint)
+        if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
+        else (hint,)
+    )
+    if bool in options:
+        return [("bool", ((),))]
+    if int in options and float not in options:
+        return [("int", ((),))]
+    if float in options:
+        return [("tensor", ((),))]
+    known = typing.get_origin(hint) or hint
+    if hint is inspect.Parameter.empty or hint is Any or known not in (np.ndarray, Tensor):
+        return [("tensor", _SHAPES), ("int", ((),))]
+    return [("tensor", _SHAPES)]
+
+
+# ------------------------------------------------------------------------------------------------ trials
+
+
+class _Refused(Exception):
+    """The function does not take such arguments, or the check does not pass."""
+
+
+def _draws(arguments: Sequence[Argument], rng: np.random.Generator) -> list[Any]:
+    ranges = {text: (low, high) for text, low, high in _RANGES}
+    made: list[Any] = []
+    for a in arguments:
+        if a.kind == "tensor":
+            made.append(np.asarray(rng.uniform(*ranges[a.interval], a.shape)))
+        else:
+            made.append(bool(rng.integers(2)) if a.kind == "bool" else int(rng.integers(1, 4)))
+    return made
+
+
+def _closed(
+    f: Callable[..., Any], parameters: Sequence[inspect.Parameter], arguments: Sequence[Argument], values: Any
+) -> Any:
+    """The function of the tensors among the arguments, and their values."""
+
+    def g(*tensors: Any) -> Any:
+        rest = iter(tensors)
+        made = [next(rest) if a.kind == "tensor" else v for a, v in zip(arguments, values, strict=True)]
+        first = [v for p, v in zip(parameters, made, strict=True) if p.kind is not p.KEYWORD_ONLY]
+        words = {p.name: v for p, v in zip(parameters, made, strict=True) if p.kind is p.KEYWORD_ONLY}
+        return f(*first, **words)
+
+    return g, [v for a, v in zip(arguments, values, strict=True) if a.kind == "tensor"]
+
+
+def _tried(f: Callable[..., Any], parameters: Sequence[inspect.Parameter], arguments: Sequence[Argument]) -> Report:
+    """The report of the checks at a few points; raises `_Refused` with the error of the function."""
+    rng = np.random.default_rng(0)
+    whole = Report()
+    for _ in range(_POINTS):
+        g, point = _closed(f, parameters, arguments, _draws(arguments, rng))
+        with warnings.catch_warnings(), quietly():
+            warnings.simplefilter("ignore")
+            try:
+                whole.extend(check(g, *point))
+            except Exception as e:  # any error, because the function is a user's
+                raise _Refused(f"{type(e).__name__}: {e}") from None
+    return whole
+
+
+def _shaped(parameters: Sequence[inspect.Parameter], hints: dict[str, Any]) -> Iterator[list[Argument]]:
+    """Shapes and kinds for all parameters: equal shapes first, then every combination of a few."""
+    kinds = [_kinds(p, hints.get(p.name, inspect.Parameter.empty)) for p in parameters]
+    for chosen in itertools.islice(itertools.product(*kinds), 16):
+        free = [shapes for kind, shapes in chosen if kind == "tensor"]
+        if not free:
+            continue
+        equal = [tuple(s if s in shapes else shapes[0] for shapes in free) for s in _SHAPES]
+        few = free if len(free) <= _MOST_SHAPED else [shapes[:2] for shapes in free]
+        for shapes in dict.fromkeys([*equal, *itertools.islice(itertools.product(*few), 1300)]):
+            rest = iter(shapes)
+            yield [
+                Argument(p.name, kind, next(rest) if kind == "tensor" else ())
+                for p, (kind, _) in zip(parameters, chosen, strict=True)
+            ]
+
+
+def _arguments(name: str, f: Callable[..., Any]) -> tuple[list[inspect.Parameter], list[Argument], Report]:
+    """The parameters, what to draw for them, and the report at a few points.
+
+    Raises
+    ------
+    Usage
+        If the function runs with no arguments that were tried.
+    """
+    parameters = _parameters(name, f)
+    first_error, report = "", None
+    for arguments in _shaped(parameters, _hints(f)):
+        try:
+            report = _tried(f, parameters, arguments)
+            break
+        except _Refused as e:
+            first_error = first_error or str(e)
+    else:
+        raise Usage(
+            f"{name} ran with no arguments that were tried (numbers, arrays of up to four axes): {first_error}; "
+            "write a function of one or a few arrays around it"
+        )
+    if not report.ok:
+        tensors = [i for i, a in enumerate(arguments) if a.kind == "tensor"]
+        for ranges in itertools.islice(itertools.product(_RANGES, repeat=len(tensors)), 1, 126):
+            tried = list(arguments)
+            for i, (text, _, _) in zip(tensors, ranges, strict=True):
+                tried[i] = tried[i]._replace(interval=text)
+            try:
+                better = _tried(f, parameters, tried)
+            except _Refused:
+                continue
+            if better.ok:
+                return parameters, tried, better
+    return parameters, arguments, report
+
+
+# ------------------------------------------------------------------------------------------------ the text
+
+
+def test_of(text: str, *, order: int = 2, folder: str | None = None) -> str:
+    """The source of a property test of a function's derivatives.
+
+    Parameters
+    ----------
+    text : str
+        ``module:function`` or ``file.py:function``.
+    order : int
+        The order of the check.
+    folder : str, optional
+        The folder of the test; the working folder by default.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    Usage
+        If the function is not found, or takes none of the arguments that are tried.
+
+    Examples
+    --------
+    >>> print(test_of("gtape.math:log1p"))  # doctest: +ELLIPSIS
+    \"\"\"The derivatives of gtape.math.log1p are the exact ones. ...
+    """
+    module, name, f = function_named(text)
+    parameters, arguments, report = _arguments(f"{module}.{name}", f)
+    called = name.rsplit(".", 1)[-1]
+    call = ", ".join(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in parameters)
+    names = ", ".join(p.name for p in parameters)
+    sources = ", ".join(a.name for a in arguments if a.kind == "tensor")
+    intervals = any(a.interval for a in arguments)
+    plain_kinds = any(a.kind != "tensor" for a in arguments)
+    lines = [
+        f'"""The derivatives of {module}.{name} are the exact ones. Written by `gtape write {text}`."""',
+        "",
+        *_path_lines(module, folder),
+        "import gtape",
+        "from hypothesis import given, settings",
+        *(["from hypothesis import strategies as st"] if plain_kinds else []),
+        *(["from gtape.declare import Interval"] if intervals else []),
+        "from gtape.verify import strategies",
+        "",
+        *([f"from {module} import {name}"] if "." not in name else [f"import {module}"]),
+        "",
+        "",
+        "@settings(deadline=None, max_examples=50)",
+        "@given(",
+        *[f"    {a.name}={a.strategy}," for a in arguments],
+        ")",
+        "@strategies.shrinking(seconds=10.0)",
+        f"def test_derivatives_of_{called}({names}):",
+        f"    def f({sources}):",
+        f"        return {name if '.' not in name else f'{module}.{name}'}({call})",
+        "",
+        f"    report = gtape.verify.check(f, {sources}, order={order})",
+        "    strategies.aim(report)",
+        "    assert report.ok, report.summary()",
+        "",
+    ]
+    if not report.ok:
+        bad = next(v for v in report.findings if not v.ok)
+        note = f"# gtape write: at some points that were tried, the verdict is {bad.verdict!r}: {bad.reason}"
+        lines.insert(1, " ".join(note.split())[:118])
+    return "\n".join(lines)
+
+
+def _path_lines(module: str, folder: str | None) -> list[str]:
+    """Lines that make a module of a working folder importable from another one."""
+    file = getattr(sys.modules[module], "__file__", None)
+    if file is None or "site-packages" in file or file.startswith(tuple(site.getsitepackages())):
+        return []
+    top = Path(file).resolve().parents[module.count(".") + (Path(file).name == "__init__.py")]
+    if top == Path(folder or ".").resolve() or top.name.startswith("python3") or module.startswith("gtape"):
+        return []
+    return ["import sys", "", f"sys.path.insert(0, {str(top)!r})  # the folder of {module}", ""]

@@ -1,0 +1,536 @@
+"""Hypothesis strategies for numbers, tensors and calls: the public module `gtape.verify.strategies` has their names.
+
+Every binade of the dtype is equally likely, and so are the neighbourhoods of special points, kinks, ends of the domain,
+zeros of both signs and ties. All strategies shrink towards small numbers and the special points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from gtape.base.diagnosis import diagnosed
+from gtape.base.shown import shown
+from gtape.declare.domains import ANY_REAL, BOOLEAN, Interval
+from gtape.declare.primitives import REGISTRY, Primitive
+from gtape.namespaces import catalogue
+from gtape.tensors.argument_checks import each, settings, whole
+from gtape.verify.search.points import NEIGHBOURS, landmarks, saturation, steps, unsteps
+from gtape.verify.search.subjects import subjects
+from gtape.verify.search.trials import dominated, fitted, usable
+
+__all__ = ["Call", "arguments", "floats_for", "op_calls", "shapes", "tensors"]
+
+
+_DTYPES = ("float16", "float32", "float64")
+_SHOWN_WHOLE = 10_000  # size up to which `repr` shows all elements of an array
+_MODERATE = 8  # binades up and down from 1
+
+
+def _dtype(dtype: Any) -> np.dtype[Any]:
+    try:
+        made: np.dtype[Any] = np.dtype(dtype)
+    except Exception:  # any error, because np.dtype calls code of the object
+        raise ValueError(f"dtype must be one of {', '.join(_DTYPES)}, not {shown(dtype)}") from None
+    if made.name not in _DTYPES:
+        raise ValueError(f"dtype must be one of {', '.join(_DTYPES)}, not {made.name}")
+    return made
+
+
+def _numbers(what: str, values: Sequence[float]) -> list[float]:
+    values = each("floats_for", what, values, "a list of numbers")
+    for v in values:
+        if not isinstance(v, (int, float)) or isinstance(v, bool) or not math.isfinite(v):
+            raise ValueError(f"{what} holds finite numbers, not {shown(v)}")
+    return [float(v) for v in values]
+
+
+@cache
+def _binades(
+    sign: int, lower: float, upper: float, dtype: str, near_one: int | None, lo: float, hi: float
+) -> tuple[int, int] | None:
+    """The first and last exponent e whose binade [2**e, 2**(e+1)), with a sign, meets an interval and magnitudes."""
+    f = np.finfo(dtype)
+    top = float(f.max)
+    least, most = int(f.minexp - f.nmant), int(f.maxexp) - 1
+    found = []
+    for e in range(
+        least if near_one is None else max(least, -near_one), (most if near_one is None else min(most, near_one)) + 1
+    ):
+        a, b = math.ldexp(1.0, e), math.ldexp(1.0, e + 1) if e < most else top
+        left, right = (a, b) if sign > 0 else (-b, -a)
+        if left <= upper and right >= lower and a <= hi and b > lo:
+            found.append(e)
+    return (found[0], found[-1]) if found else None
+
+
+@diagnosed
+def floats_for(
+    interval: Interval, dtype: Any = "float64", *, special: Sequence[float] = (), kinks: Sequence[float] = (),
+    magnitude: tuple[float, float] | None = None,
+) -> st.SearchStrategy[float]:  # fmt: skip
+    """Numbers of an interval: every binade equally likely, and the neighbourhoods of special points.
+
+    Parameters
+    ----------
+    interval : Interval
+        The interval of the numbers.
+    dtype : "float64", "float32" or "float16"
+        The dtype of the numbers, which come as Python floats.
+    special, kinks : sequences of float, keyword only
+        Points near which numbers are drawn often, such as kinks, branch points and roots; so are numbers near 0 and
+        near the interval's ends and holes.
+    magnitude : (float, float), keyword only
+        The smallest and the largest magnitude of all numbers but zeros. Zeros stay, if the interval has them.
+
+    Returns
+    -------
+    SearchStrategy of float
+        Includes zeros of both signs and, without `magnitude`, subnormal numbers. Shrinks towards 0, 1 and the special
+        points. Of 16 numbers, about 6 have a size from 2**-8 to 2**8, and 3 any size, each binade equally likely;
+        4 lie within 64 ULP of a special point, and 2 at a power of two of its size from it; 1 lies where exponentials,
+        squares and cubes leave the range of the dtype. Where one of these is impossible, the others take its share.
+
+    Raises
+    ------
+    ValueError
+        If the interval holds no number of the dtype, or an argument is not a number.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> from gtape.declare.domains import POSITIVE
+    >>> 2 < find(floats_for(POSITIVE, "float32"), lambda x: x > 2) <= 4
+    True
+    """
+    if not isinstance(interval, Interval):
+        raise ValueError(f"interval must be a gtape.declare.domains.Interval, not {shown(interval)}")
+    dtype = _dtype(dtype)
+    f = np.finfo(dtype)
+    if interval.whole:
+        bound = 2 ** int(f.nmant)
+        return st.integers(int(max(interval.lo, -bound)), int(min(interval.hi, bound))).map(float)
+    top = float(f.max)
+    points = _numbers("special", special) + _numbers("kinks", kinks)
+    points += [p for p in (interval.lo, interval.hi, *interval.holes, 0.0) if math.isfinite(p)]
+    marks = sorted({float(dtype.type(p)) for p in points}, key=lambda p: (abs(p), p < 0))
+    pair = (0.0, math.inf) if magnitude is None else magnitude
+    lo, hi = pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else (None, None)
+    if not (isinstance(lo, (int, float)) and isinstance(hi, (int, float)) and 0 <= lo < hi):
+        raise ValueError(
+            f"magnitude is a pair (smallest, largest) with 0 <= smallest < largest, not {shown(magnitude)}"
+        )
+
+    # The mantissa places a number in its binade [2**e, 2**(e+1)).
+    def in_binade(sign: int, e: int, mantissa: int) -> float:
+        # The conversion rounds, because a subnormal number has fewer digits.
+        return sign * float(dtype.type(min(math.ldexp(1 + mantissa / 2**f.nmant, e), top)))
+
+    def neighbour(mark: float, offset: int, flip: bool) -> float:
+        x = float(unsteps(steps(np.array(mark), dtype) + offset, dtype))
+        return -0.0 if x == 0 and flip else x
+
+    def distant(mark: float, power: int, mantissa: int, below: bool) -> float:
+        """A number at a power-of-two distance from a mark other than 0."""
+        away = math.ldexp(1 + mantissa / 2**f.nmant, power) * abs(mark)
+        return float(dtype.type(mark - away if below else mark + away))
+
+    # Eighths of a binade first, so that short mantissas are likely, too.
+    mantissas = st.one_of(st.integers(0, 7).map(lambda n: n << (f.nmant - 3)), st.integers(0, 2**f.nmant - 1))
+    ways: list[st.SearchStrategy[float]] = []  # each as often as its share
+    for share, near_one in ((_SHARES["moderate"], _MODERATE), (_SHARES["any size"], None)):
+        signs = [
+            st.builds(in_binade, st.just(sign), st.integers(*ends), mantissas)
+            for sign in (1, -1)
+            if (ends := _binades(sign, interval.lo, interval.hi, dtype.name, near_one, lo, hi)) is not None
+        ]
+        ways += [way for way in signs for _ in range(share // len(signs))]
+
+    def drawn(x: float) -> bool:
+        return x in interval and math.isfinite(x) and (x == 0 or lo <= abs(x) <= hi)
+
+    near = [m for m in marks if _beside(m, drawn, dtype)]
+    alone = [x for m in marks if m not in near and drawn(m) for x in ((m, -m) if m == 0 else (m,))]
+    if alone:  # such as 0 if no other number is as small
+        ways += [st.sampled_from(alone)] * (1 if near else _SHARES["near"] // 2)
+    if near:
+        offsets = st.one_of(st.integers(-1, 1), st.integers(-NEIGHBOURS, NEIGHBOURS))
+        ways += [st.builds(neighbour, st.sampled_from(near), offsets, st.booleans())] * _SHARES["near"]
+    if not ways:
+        raise ValueError(f"{interval} holds no {dtype.name}" + ("" if magnitude is None else f" of magnitude {pair}"))
+    far = [m for m in marks if m != 0]
+    if far:
+        apart = st.builds(distant, st.sampled_from(far), st.integers(-int(f.nmant), 0), mantissas, st.booleans())
+        ways += [apart] * _SHARES["apart"]
+    edges = [e for e in saturation(dtype) if drawn(float(dtype.type(e)))]
+    if edges:
+        offsets = st.integers(-NEIGHBOURS, NEIGHBOURS)
+        ways += [st.builds(neighbour, st.sampled_from(edges), offsets, st.just(False))] * _SHARES["edges"]
+    return st.one_of(ways).filter(drawn)
+
+
+# Of 32 numbers, how many are drawn in each way; the first two are shared among the signs.
+_SHARES = {"moderate": 12, "any size": 6, "near": 8, "apart": 4, "edges": 2}
+
+
+def _beside(mark: float, drawn: Callable[[float], bool], dtype: Any) -> bool:
+    """Whether a number beside a mark may be drawn."""
+    return any(drawn(float(unsteps(steps(np.array(mark), dtype) + d, dtype))) for d in (-1, 1))
+
+
+@diagnosed
+def shapes(*, max_dims: int = 2, max_side: int = 3) -> st.SearchStrategy[tuple[int, ...]]:
+    """Small shapes, including scalars and axes of length 1.
+
+    Parameters
+    ----------
+    max_dims, max_side : int, keyword only
+        The most axes, and the greatest length of an axis.
+
+    Returns
+    -------
+    SearchStrategy of tuple of int
+
+    Raises
+    ------
+    ValueError
+        For a negative number of axes, or a length below 1.
+
+    Examples
+    --------
+    >>> from hypothesis import given
+    >>> from gtape.verify import strategies
+    >>> @given(strategies.shapes(max_dims=1))
+    ... def test(shape):
+    ...     assert shape in [(), (1,), (2,), (3,)]
+    >>> test()
+    """
+    max_dims, max_side = whole("shapes", "max_dims", max_dims), whole("shapes", "max_side", max_side)
+    if max_dims < 0 or max_side < 1:
+        raise ValueError(f"max_dims is at least 0 and max_side at least 1, not {max_dims} and {max_side}")
+    return st.lists(st.integers(1, max_side), max_size=max_dims).map(tuple)
+
+
+def _array(elements: st.SearchStrategy[float], shape: tuple[int, ...], dtype: Any) -> st.SearchStrategy[np.ndarray]:
+    size = math.prod(shape)
+    return st.lists(elements, min_size=size, max_size=size).map(lambda v: np.array(v, dtype=dtype).reshape(shape))
+
+
+@st.composite
+@diagnosed
+def tensors(
+    draw: Callable[..., Any], dtype: Any = "float64", *, shape: tuple[int, ...] | st.SearchStrategy[Any] | None = None,
+    interval: Interval = ANY_REAL, special: Sequence[float] = (), kinks: Sequence[float] = (),
+    magnitude: tuple[float, float] | None = (2.0**-20, 2.0**20),
+) -> Any:  # fmt: skip
+    """Tensors with numbers of an interval.
+
+    Parameters
+    ----------
+    dtype : "float64", "float32" or "float16"
+    shape : tuple of int or a strategy for one, keyword only
+        Small shapes by default.
+    interval, special, kinks, magnitude : keyword only
+        As for `floats_for`; by default zeros, and magnitudes from 2**-20 to 2**20.
+
+    Returns
+    -------
+    SearchStrategy of Tensor
+
+    Examples
+    --------
+    >>> from hypothesis import given
+    >>> from gtape.verify import strategies
+    >>> @given(strategies.tensors("float32", shape=(2,)))
+    ... def test(x):
+    ...     assert x.shape == (2,) and x.dtype == "float32"
+    >>> test()
+    """
+    from gtape.tensors.tensor import wrap
+
+    dtype = _dtype(dtype)
+    where = shapes() if shape is None else shape
+    chosen = tuple(draw(where) if isinstance(where, st.SearchStrategy) else where)
+    elements = floats_for(interval, dtype, special=special, kinks=kinks, magnitude=magnitude)
+    return wrap(draw(_array(elements, chosen, dtype)))
+
+
+class Call:
+    """One call of a primitive: ``prim(*arrays, **params)``. ``check(call)`` checks it as it is.
+
+    Called without arguments, it runs the op. It is also a function of its floating-point arguments: the others,
+    such as indices and conditions, are closed over. So `check`, `exact` and `judge` take ``call, *call.point``.
+
+    Attributes
+    ----------
+    prim : Primitive
+    arrays : tuple of ndarray
+        All arguments.
+    params : dict
+        The static parameters.
+    point : tuple of ndarray
+        The arguments to differentiate by.
+
+    Examples
+    --------
+    >>> import gtape, numpy as np
+    >>> from gtape.declare.primitives import REGISTRY
+    >>> from gtape.verify.strategies import Call
+    >>> import gtape.ops.elementwise.exponential
+    >>> call = Call(REGISTRY["exp"], [np.zeros(2)], {})
+    >>> call, call().numpy()
+    (exp(np.array([0.0, 0.0], 'float64')), array([1., 1.]))
+    >>> gtape.verify.check(call, order=2).verdict
+    'correct'
+    """
+
+    __slots__ = ("arrays", "params", "prim")
+
+    def __init__(self, prim: Primitive, arrays: Sequence[Any], params: dict[str, Any]) -> None:
+        if not isinstance(prim, Primitive):
+            raise ValueError(f"prim is a Primitive, not {shown(prim)}")
+        self.prim, self.arrays = prim, tuple(each(self, "arrays", arrays, "a list of arrays"))
+        wrong = [a for a in self.arrays if not isinstance(a, (np.ndarray, np.generic))]
+        if wrong:
+            raise TypeError(f"Call: `arrays` must be a list of NumPy arrays, not of {shown(wrong[0])}")
+        self.params = settings(self, params, "params")
+
+    def __repr__(self) -> str:
+        inside = [
+            f"np.array({a.tolist()!r}, {a.dtype.name!r})" if a.size <= _SHOWN_WHOLE else shown(a) for a in self.arrays
+        ]
+        return f"{self.prim.name}({', '.join([*inside, *(f'{k}={v!r}' for k, v in self.params.items())])})"
+
+    def _moving(self) -> list[int]:
+        """The numbers of the arguments to differentiate by."""
+        prim = self.prim
+        return [
+            i
+            for i, a in enumerate(self.arrays)
+            if a.dtype.kind in "fc" and (prim.variadic or (prim.connected(i) and i not in prim.missing))
+        ]
+
+    @property
+    def point(self) -> tuple[Any, ...]:
+        """The arguments to differentiate by: the floating-point ones by which the op has a derivative."""
+        return tuple([self.arrays[i] for i in self._moving()])
+
+    def __call__(self, *point: Any) -> Any:
+        """The result of the op, with other arguments in the place of `point`."""
+        from gtape.tensors.tensor import wrap
+
+        moving = self._moving()
+        if point and len(point) != len(moving):
+            raise TypeError(f"{self.prim.name} is a function of {len(moving)} arguments here, not of {len(point)}")
+        values: list[Any] = [wrap(a) for a in self.arrays]
+        for i, x in zip(moving, point, strict=False):
+            values[i] = x
+        return self.prim.function(*values, **self.params)
+
+
+@st.composite
+def _broadcasting(draw: Callable[..., Any], n: int) -> list[tuple[int, ...]]:
+    """Shapes that broadcast against each other."""
+    whole = draw(shapes())
+    found = []
+    for _ in range(n):
+        kind = draw(st.integers(0, 3))
+        if kind <= 1 or not whole:
+            found.append(whole)
+        elif kind == 2:
+            found.append(whole[draw(st.integers(0, len(whole))) :])
+        else:
+            found.append(tuple(1 if draw(st.booleans()) else side for side in whole))
+    return found
+
+
+@cache
+def _elements(prim: Primitive, i: int, dtype: Any) -> st.SearchStrategy[float]:
+    special = [*landmarks(prim, i, dtype), *(_roots(prim) if prim.arity == 1 else ())]
+    return floats_for(prim.domain.intervals[i], dtype, special=special)
+
+
+@cache
+def _roots(prim: Primitive) -> tuple[float, ...]:
+    """Numbers beside the roots of the first and second derivative of an op of one argument, of moderate size."""
+    interval = prim.domain.intervals[0]
+    if interval.whole:
+        return ()
+    xs = np.linspace(max(interval.lo, -10.0), min(interval.hi, 10.0), 401)[1:-1] + 1e-3
+    xs = np.array([x for x in xs.tolist() if x in interval])
+    found: list[float] = []
+    subject = subjects([prim.name])[0]
+
+    def first(x: Any) -> Any:
+        return subject.first([x])[(0,)]
+
+    def second(x: Any) -> Any:
+        return subject.second([x])[(0, 0)]
+
+    with np.errstate(all="ignore"):
+        for slope in (first, second):
+            ys = slope(xs)
+            if ys is not None:
+                turns = np.flatnonzero(np.sign(ys[1:]) * np.sign(ys[:-1]) < 0)[:_MOST_ROOTS]
+                found += [_bisected(slope, float(xs[k]), float(xs[k + 1])) for k in turns.tolist()]
+    return tuple(found)
+
+
+_MOST_ROOTS = 8  # of each derivative
+
+
+def _bisected(slope: Callable[[Any], Any], left: float, right: float) -> float:
+    """A number between two others at which a function changes its sign."""
+    sign = np.sign(slope(np.array([left]))[0])
+    for _ in range(60):
+        middle = (left + right) / 2
+        if np.sign(slope(np.array([middle]))[0]) == sign:
+            left = middle
+        else:
+            right = middle
+    return right
+
+
+@st.composite
+def _elementwise(draw: Callable[..., Any], prim: Primitive, dtype: Any) -> Call:
+    subject = draw(st.sampled_from(subjects([prim.name])))
+    sizes = draw(_broadcasting(prim.arity))
+    arrays: list[np.ndarray] = []
+    for i, (shape, interval) in enumerate(zip(sizes, prim.domain.intervals, strict=True)):
+        if interval is BOOLEAN:
+            arrays.append(draw(_array(st.booleans(), shape, np.bool_)))
+            continue
+        elements = _elements(prim, i, dtype)
+        tied = [float(v) for a in arrays if a.dtype.kind == "f" for v in a.ravel()]
+        ties = [v for v in tied if v in interval]
+        if ties:
+            elements = st.one_of(elements, st.sampled_from(ties))
+        arrays.append(draw(_array(elements, shape, dtype)))
+    return Call(prim, arrays, subject.params)
+
+
+@cache
+def _plain_numbers(dtype: Any) -> st.SearchStrategy[float]:
+    return st.one_of(st.integers(-3, 3).map(float), floats_for(ANY_REAL, dtype, magnitude=(2.0**-6, 2.0**6)))
+
+
+@st.composite
+def _by_sample(draw: Callable[..., Any], prim: Primitive, dtype: Any) -> Call:
+    if not prim.samples:
+        raise ValueError(
+            f"{prim.name} declares no samples, so its arguments are unknown: declare samples=((shapes, params), ...)"
+        )
+    sample, params = draw(st.sampled_from(prim.samples))
+    elements = _plain_numbers(dtype)
+    arrays = []
+    for given in sample:
+        if isinstance(given, np.ndarray) and given.dtype.kind in "biu":
+            arrays.append(given)
+        else:
+            arrays.append(draw(_array(elements, given.shape if isinstance(given, np.ndarray) else tuple(given), dtype)))
+    arrays = fitted(prim, arrays)
+    if not usable(prim, arrays, params):
+        arrays = [
+            dominated(a) if a.ndim >= 2 and a.shape[-1] == a.shape[-2] and a.dtype.kind == "f" else a for a in arrays
+        ]
+    return Call(prim, fitted(prim, arrays), params)
+
+
+@diagnosed
+def arguments(prim: Primitive | str, dtype: Any = "float64") -> st.SearchStrategy[Call]:
+    """Calls of one primitive inside its domain.
+
+    Parameters
+    ----------
+    prim : Primitive or str
+        An elementwise primitive gets shapes that broadcast and numbers of its domain, including ties between arguments;
+        any other one gets arrays of its declared samples' shapes, with moderate numbers.
+    dtype : "float64", "float32" or "float16"
+
+    Returns
+    -------
+    SearchStrategy of Call
+        ``check(call)`` takes each as it is. Each has ``.arrays``, ``.params`` and ``.point``; calling it runs the op.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, a primitive without a derivative, or another dtype.
+
+    Examples
+    --------
+    >>> from hypothesis import find
+    >>> find(arguments("relu"), lambda call: call.arrays[0].size > 1)
+    relu(np.array([1.0, 1.0], 'float64'))
+    """
+    catalogue.load()
+    if isinstance(prim, str):
+        if prim not in REGISTRY:
+            raise ValueError(f"there is no primitive named {shown(prim)}")
+        prim = REGISTRY[prim]
+    if not isinstance(prim, Primitive):
+        raise ValueError(f"prim is a Primitive or the name of one, not {shown(prim)}")
+    if not prim.differentiable:
+        raise ValueError(f"{prim.name} is not differentiable; there is nothing to test it for here")
+    dtype = _dtype(dtype)
+    if prim.kind != "elementwise":
+        return _by_sample(prim, dtype).filter(lambda c: usable(c.prim, c.arrays, c.params))
+    if prim.domain.where is None:
+        return _elementwise(prim, dtype)
+    return _elementwise(prim, dtype).filter(_in_domain)
+
+
+def _in_domain(call: Call) -> bool:
+    columns = np.broadcast_arrays(*call.arrays)
+    return all(tuple(p) in call.prim.domain for p in zip(*[c.ravel().tolist() for c in columns], strict=True))
+
+
+@diagnosed
+def op_calls(names: Sequence[str] | None = None, dtype: Any = "float64") -> st.SearchStrategy[Call]:
+    """Calls of any differentiable primitive.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        Only these primitives.
+    dtype : "float64", "float32" or "float16"
+
+    Returns
+    -------
+    SearchStrategy of Call
+        ``check(call)`` takes each as it is: arguments that are not floating-point are closed over.
+
+    Raises
+    ------
+    ValueError
+        For an empty list, or an unknown name.
+
+    Examples
+    --------
+    >>> import gtape
+    >>> from hypothesis import given, settings
+    >>> from gtape.verify import strategies
+    >>> @settings(max_examples=5, deadline=None)
+    ... @given(strategies.op_calls(["exp", "sin"]))
+    ... def test(call):
+    ...     assert gtape.verify.check(call, order=2).ok
+    >>> test()
+    """
+    catalogue.load()
+    if isinstance(names, str):
+        raise ValueError(f"names is a sequence of names; write [{names!r}]")
+    chosen = (
+        [p.name for p in REGISTRY.values() if p.differentiable]
+        if names is None
+        else each("op_calls", "names", names, "a list of names")
+    )
+    if not chosen:
+        raise ValueError("names is empty: there is nothing to draw")
+    for name in chosen:
+        arguments(name, dtype)  # raises before any draw
+    return st.sampled_from(chosen).flatmap(lambda name: arguments(name, dtype))
