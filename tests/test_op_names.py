@@ -30,6 +30,8 @@ ELSEWHERE: dict[str, Collection[str]] = {
     "element": {"sum"},  # where a finding is
     "mode": {"reverse"},  # of differentiation
     "MODES": {"reverse"},
+    "modes": {"reverse"},
+    "arg": {"reverse", "shift"},  # names of parameters in the source of rules
     "second": {"sum", "square"},  # what a random program differentiates again
     "TRANSFORMS": {"sign"},  # kinds of planted faults
     "columns": {"where"},  # of tables

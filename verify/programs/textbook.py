@@ -21,17 +21,37 @@ from gtape.symbolic.scalars import template
 
 __all__ = ["textbook_slope"]
 
-# The primitive for each function of SymPy.
-_FUNCTIONS: dict[Any, str] = {
-    sp.exp: "exp", sp.log: "log", sp.sin: "sin", sp.cos: "cos", sp.tan: "tan", sp.sinh: "sinh", sp.cosh: "cosh",
-    sp.tanh: "tanh", sp.asin: "asin", sp.acos: "acos", sp.atan: "atan", sp.asinh: "asinh", sp.acosh: "acosh",
-    sp.atanh: "atanh", sp.erf: "erf", sp.erfc: "erfc", sp.Abs: "abs", sp.sign: "sign", sp.gamma: "gamma",
-    sp.loggamma: "lgamma", sp.erfinv: "erfinv",
-}  # fmt: skip
-_RELATIONS: dict[Any, str] = {
-    sp.StrictLessThan: "less", sp.LessThan: "less_equal", sp.StrictGreaterThan: "greater",
-    sp.GreaterThan: "greater_equal", sp.Equality: "equal", sp.Unequality: "not_equal",
-}  # fmt: skip
+# The op of a world for each function and relation of SymPy.
+_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    sp.exp: lambda xp, x: xp.exp(x),
+    sp.log: lambda xp, x: xp.log(x),
+    sp.sin: lambda xp, x: xp.sin(x),
+    sp.cos: lambda xp, x: xp.cos(x),
+    sp.tan: lambda xp, x: xp.tan(x),
+    sp.sinh: lambda xp, x: xp.sinh(x),
+    sp.cosh: lambda xp, x: xp.cosh(x),
+    sp.tanh: lambda xp, x: xp.tanh(x),
+    sp.asin: lambda xp, x: xp.asin(x),
+    sp.acos: lambda xp, x: xp.acos(x),
+    sp.atan: lambda xp, x: xp.atan(x),
+    sp.asinh: lambda xp, x: xp.asinh(x),
+    sp.acosh: lambda xp, x: xp.acosh(x),
+    sp.atanh: lambda xp, x: xp.atanh(x),
+    sp.erf: lambda xp, x: xp.erf(x),
+    sp.erfc: lambda xp, x: xp.erfc(x),
+    sp.erfinv: lambda xp, x: xp.erfinv(x),
+    sp.Abs: lambda xp, x: xp.abs(x),
+    sp.sign: lambda xp, x: xp.sign(x),
+    sp.loggamma: lambda xp, x: xp.lgamma(x),
+}
+_RELATIONS: dict[Any, Callable[..., Any]] = {
+    sp.StrictLessThan: lambda xp, a, b: xp.less(a, b),
+    sp.LessThan: lambda xp, a, b: xp.less_equal(a, b),
+    sp.StrictGreaterThan: lambda xp, a, b: xp.greater(a, b),
+    sp.GreaterThan: lambda xp, a, b: xp.greater_equal(a, b),
+    sp.Equality: lambda xp, a, b: xp.equal(a, b),
+    sp.Unequality: lambda xp, a, b: xp.not_equal(a, b),
+}
 _MOST_NODES = 400  # a longer formula is no textbook's
 
 
@@ -108,8 +128,8 @@ def _value(xp: Any, e: Any, put: dict[Any, Any]) -> Any:
     if isinstance(e, sp.Piecewise):
         return _branches(xp, e, put)
     if e.func in _RELATIONS:
-        return getattr(xp, _RELATIONS[e.func])(_value(xp, e.args[0], put), _value(xp, e.args[1], put))
-    return getattr(xp, _FUNCTIONS[e.func])(_value(xp, e.args[0], put))
+        return _RELATIONS[e.func](xp, _value(xp, e.args[0], put), _value(xp, e.args[1], put))
+    return _FUNCTIONS[e.func](xp, _value(xp, e.args[0], put))
 
 
 def _power(xp: Any, e: Any, put: dict[Any, Any]) -> Any:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from gtape.declare.primitives import REGISTRY
+
 __all__ = ["Change", "changed", "changes", "rule_node"]
 
 Node = ast.Lambda | ast.FunctionDef
@@ -42,7 +44,7 @@ class Change(NamedTuple):
 
 KINDS = {
     "factor": "m1 drop a factor",
-    "sign": "m2 flip a sign",
+    "negate": "m2 flip a sign",
     "value": "m5 input for output, or output for input",
     "swap": "m6 swap arguments",
     "select": "m11 multiply instead of select",
@@ -143,8 +145,6 @@ def changed(rule: Callable[..., Any], change: Change) -> Callable[..., Any]:
 # ------------------------------------------------------------------------------------------------ places
 
 _OPPOSITE: dict[type, type[ast.operator]] = {ast.Add: ast.Sub, ast.Sub: ast.Add}
-_TURNED = frozenset({"swap_last", "adjoint", "transpose", "reverse"})
-_SYMMETRIC = frozenset({"add", "multiply", "maximum", "minimum", "equal", "not_equal", "logical_and", "logical_or"})
 
 
 def changes(rule: Callable[..., Any]) -> list[Change]:
@@ -192,12 +192,12 @@ def _of_place(place: ast.AST, names: list[str]) -> Iterator[tuple[str, ast.AST]]
         elif isinstance(place.op, ast.Div):
             yield "factor", place.left
         elif type(place.op) in _OPPOSITE:
-            yield "sign", ast.BinOp(place.left, _OPPOSITE[type(place.op)](), place.right)
+            yield "negate", ast.BinOp(place.left, _OPPOSITE[type(place.op)](), place.right)
     elif isinstance(place, ast.UnaryOp):
         if (isinstance(place.op, ast.USub) and not isinstance(place.operand, ast.Constant)) or isinstance(
             place.op, ast.USub
         ):
-            yield "sign", place.operand
+            yield "negate", place.operand
         elif isinstance(place.op, ast.Not):
             yield "axis", place.operand
     elif isinstance(place, ast.Name) and isinstance(place.ctx, ast.Load) and place.id in names:
@@ -214,16 +214,21 @@ def _of_call(call: ast.Call) -> Iterator[tuple[str, ast.AST]]:
     world = (
         isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id == "xp"
     )
-    if world and name == "where" and len(call.args) == 3:
+    prim = REGISTRY.get(name) if world else None
+    if prim is not None and "selection" in prim.roles and len(call.args) == 3:
         mask, a, b = call.args
         zero, one = ast.Constant(0), ast.Constant(1)
         kept = ast.BinOp(ast.Call(call.func, [mask, one, zero], []), ast.Mult(), a)
         left = ast.BinOp(ast.Call(call.func, [mask, zero, one], []), ast.Mult(), b)
         yield "select", ast.BinOp(kept, ast.Add(), left)
         yield "swap", ast.Call(call.func, [mask, b, a], call.keywords)
-    elif world and len(call.args) == 2 and name not in _SYMMETRIC:
+    elif world and len(call.args) == 2 and (prim is None or "commutative" not in prim.roles):
         yield "swap", ast.Call(call.func, call.args[::-1], call.keywords)
-    if name in _TURNED and len(call.args) == 1:
+    if (
+        prim is not None
+        and len(call.args) == 1
+        and ("move" in prim.roles or (prim.kind == "linear" and not prim.params))
+    ):
         yield "axis", call.args[0]
     for i, k in enumerate(call.keywords):
         flipped: ast.expr | None = None
