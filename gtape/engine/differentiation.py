@@ -52,7 +52,7 @@ def differentiate(
     start = [(r, g) for r, g in start if g is not None]
     stack = record.get_stack()
     foreign = any([session not in r[TAPES].sessions and r[STEP] is not None for r, _ in start])  # noqa: C419
-    if not (stack.sessions or session.shared or session.selects or session.trace or foreign or stops or session.stops):
+    if not (stack.sessions or session.trace or foreign or stops or session.stops) and session.is_simple():
         made = _in_short(session, stack, [(r, g._value) for r, g in start], source_records, persistent)
         if made is not None:
             return [result_of(c, s) for c, s in zip(made, sources, strict=True)]

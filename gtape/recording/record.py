@@ -35,6 +35,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable
 from contextvars import Context, ContextVar, copy_context
+from functools import partial
 from types import FunctionType, MappingProxyType
 from typing import Any
 
@@ -98,9 +99,13 @@ class Session:
     # Whether results are tracked only because results outlived recent sessions.
     tracks_for_now = False
     # `shared`: another session may hold some of these records. `selects`: a selecting op (where, max, gather) was
-    # recorded. The short sweep needs both to be False.
+    # recorded. `mixed`: a record of this session has a parent that only another session holds. The short sweep needs
+    # all to be False.
     shared = False
     selects = False
+    mixed = False
+    # The sessions that recorded together with this one.
+    beside: tuple[Session, ...] = ()
     # Numbers of records that this session takes for leaves: watched results of other tapes.
     stops: frozenset[int] = frozenset()
     plain = True
@@ -141,6 +146,14 @@ class Session:
         """Make this session inactive, see `leave`."""
         leave(self)
 
+    def is_simple(self) -> bool:
+        """Whether the short sweep can pass the records: no open session shares them, and no op needs the full sweep."""
+        if self.shared or self.selects or self.mixed:
+            return False
+        if self.beside:
+            self.beside = tuple([s for s in self.beside if s.live])
+        return not self.beside
+
     def track(self, tensor: Any) -> None:
         """Refer weakly to a result, to make it a constant when the session ends; drop dead references in batches."""
         tracked = self.tracked
@@ -150,6 +163,11 @@ class Session:
         if len(tracked) > self.limit:
             tracked[:] = [ref for ref in tracked if ref() is not None]
             self.limit = 2 * len(tracked) + 1024
+
+
+def _track_in(sessions: tuple[Session, ...], tensor: Any) -> None:
+    for session in sessions:
+        session.track(tensor)
 
 
 class Stack:
@@ -169,10 +187,11 @@ class Stack:
         self.probe = probe
         self.run = run
         self.meets: dict[TapeSet, TapeSet] = {}
-        # The fast path records an op if the set of an input *is* `tapes`; all other ops go the general way.
+        # The fast path records an op if the sets of its inputs *are* `tapes`; all other ops go the general way, as do
+        # all ops in a check and in forward mode.
         self.tapes = _NEVER
         self.tracker: Any = None
-        # Called with each result, if a session tracks all results.
+        # Called with each result, if a session tracks all results or there are several sessions.
         self.note: Any = None
         self.trace = False
         if not sessions:
@@ -182,18 +201,27 @@ class Stack:
             self.recording = session.alone
             self.trace = session.trace
             if not session.trace and session.forward is None:
+                self.tapes = session.alone
                 self.tracker = session
                 if session.exact:
                     self.note = session.track
-                else:
-                    self.tapes = session.alone
         else:
             self.recording = TapeSet(sessions)
             newest = weakref.ref(self)
+            plain = True
             for session in sessions:
-                session.shared = True
+                session.beside = tuple([s for s in {*session.beside, *sessions} if s.live and s is not session])
                 session.top = newest
                 self.trace = self.trace or session.trace
+                plain = plain and session.forward is None
+            if plain and not self.trace:
+                self.tapes = self.recording
+                self.note = partial(_track_in, sessions)
+
+    def selects(self) -> None:
+        """Tell the sessions that a selecting op was recorded."""
+        for session in self.sessions:
+            session.selects = True
 
     def drop(self, session: Session) -> None:
         """Forget a session that was left; it may or may not record ops that run meanwhile."""
@@ -552,7 +580,7 @@ def _disconnect(tracked: Any) -> bool:
         open_sessions = [s for s in record[TAPES].sessions if s.live]
         if open_sessions:
             if len(open_sessions) < len(record[TAPES].sessions):
-                record[TAPES] = TapeSet(open_sessions)
+                record[TAPES] = open_sessions[0].alone if len(open_sessions) == 1 else TapeSet(open_sessions)
         elif record[STEP] is None and not record[PARENTS]:
             tensor._record = None
         else:
@@ -588,6 +616,7 @@ def close(session: Session) -> None:
     alone, session.alone = session.alone, NO_TAPES  # its TapeSet refers back to the session: break the cycle
     variables, session.variables = session.variables, {}
     tracked, session.tracked = session.tracked, ()
+    session.beside = ()
     outlived = False
     if variables or tracked:
         with sharing:
@@ -597,7 +626,7 @@ def close(session: Session) -> None:
         # By a weak reference, because reference counts differ between interpreters.
         left = weakref.ref(alone)
         del alone
-        if left() is not None:
-            outlived = _empty_holders(left()) or outlived
+        # Tracked results alone, from a time with several tapes, are no reason to track more.
+        outlived = left() is not None and _empty_holders(left())
     if outlived and (session.plain or session.tracks_for_now):
         _care.sessions_left = 64

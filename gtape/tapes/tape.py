@@ -396,7 +396,7 @@ class GradientTape:
             raise RuntimeError(_USED)
         if (
             session.plain
-            and not (session.shared or session.selects)
+            and session.is_simple()
             and output_gradients is None
             and unconnected_gradients is _NONE
             and target.__class__ is Tensor

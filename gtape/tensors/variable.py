@@ -159,8 +159,10 @@ class Variable(ChangesInPart, Operators):
         t._layout = self._tensor_layout
         stack = record.peek() or record.idle_stack()
         r = self._record
-        if r[TAPES] is stack.tapes and stack.probe is None:  # a repeated read under a single tape
+        if r[TAPES] is stack.tapes and stack.probe is None:  # a repeated read under the same tapes
             t._record = r
+            if stack.tracker is None:  # several tapes, see `_connect`
+                stack.note(t)
             return t
         t._record = None
         if stack.probe is not None:

@@ -33,10 +33,12 @@ _LAYOUT = frozenset({"axis", "keepdims"})
 
 
 def _recorded(
-    t: Tensor, step: Any, parent: record.Record, ins: Any, out: Any, tapes: record.TapeSet, other: Any = None
+    t: Tensor, step: Any, parent: record.Record, ins: Any, out: Any, s: record.Stack, other: Any = None
 ) -> Tensor:
     """Give the result of a call its record."""
-    t._record = [next(_count), None, step, parent, ins, out, tapes, other]
+    t._record = [next(_count), None, step, parent, ins, out, s.tapes, other]
+    if s.note is not None:
+        s.note(t)
     return t
 
 
@@ -94,10 +96,9 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
         r = x._record
         if r is None:
             return t
-        tapes = s.tapes
-        if plain and r[TAPES] is tapes and t._layout.inexact and av.inexact:
+        if plain and r[TAPES] is s.tapes and t._layout.inexact and av.inexact:
             step = RuleStep(prim, only, params, (av,), t._layout)
-            return _recorded(t, step, r, (x,) if keep else None, t._value if reads_y else None, tapes)
+            return _recorded(t, step, r, (x,) if keep else None, t._value if reads_y else None, s)
         return record_one(s, prim, (x,), params, t) if s.sessions else t
 
     renew()
@@ -151,13 +152,12 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
         if r is None:
             t._record = None
             return t
-        tapes = s.tapes
-        if r[TAPES] is not tapes:
+        if r[TAPES] is not s.tapes:
             t._record = None
             return record_one(s, prim, (x,), found.params, t) if s.sessions else t
         if found.calls_left:
             found.meet(s)
-        return _recorded(t, found.steps[0], r, (x,) if keep else None, t._value if reads_y else None, tapes)
+        return _recorded(t, found.steps[0], r, (x,) if keep else None, t._value if reads_y else None, s)
 
     return along
 
@@ -256,7 +256,7 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
         plan: Any = plans[k]
         keep = plan.keep
         ins = None if keep is None else (x if keep[0] else None, y if keep[1] else None)
-        return _recorded(t, step, parent, ins, v if plan.reads_y else None, tapes, other)
+        return _recorded(t, step, parent, ins, v if plan.reads_y else None, s, other)
 
     renew()
     function.__name__ = prim.name
