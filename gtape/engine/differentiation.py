@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gtape.base import late
+from gtape.engine.fast.recorded import recorded_sweep, takes_recorded_sweep
 from gtape.engine.full_sweep import full_sweep, runner_for
 from gtape.engine.requests import is_finite, result_of
 from gtape.engine.sweep import keeping, short_sweep
@@ -56,7 +57,12 @@ def differentiate(
         made = _in_short(session, stack, [(r, g._value) for r, g in start], source_records, persistent)
         if made is not None:
             return [result_of(c, s) for c, s in zip(made, sources, strict=True)]
-    if not stack.sessions:
+    short: tuple[list[Any], list[record.Record]] | None = None
+    if takes_recorded_sweep(session, stack) and not (foreign or stops):
+        short = recorded_sweep(session, start, source_records, stack, ends=not persistent)
+    if short is not None:
+        made, visited = short
+    elif not stack.sessions:
         raw = [(r, g._value) for r, g in start]
         run = runner_for(stack, session)
         made, visited = run(full_sweep, NUMPY, session, raw, source_records, stops=stops)

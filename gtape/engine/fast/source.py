@@ -137,6 +137,9 @@ class Writer:
         Whether the values are Python floats: the source then calls `Primitive.scalar` where there is one.
     """
 
+    # What a line adds to an input of a record to load its value.
+    load = "._value"
+
     def __init__(self, user: Primitive, *, scalars: bool = False) -> None:
         self._user = user
         self._scalars = scalars
