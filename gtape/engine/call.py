@@ -132,6 +132,8 @@ def record_one(
     """Record one op with every active tape that watches one of its inputs; returns `out`."""
     recording = stack.recording
     if stack.tapes is not recording or out.__class__ is tuple or prim.selects:
+        if stack.push is not None and stack.push(stack, prim, tensors, params, out):
+            return out
         return record_any(stack, prim, tensors, params, out)
     # Neither a check nor forward mode: the usual case.
     active = []

@@ -84,9 +84,14 @@ def differentiate(
 
 def _empty_alone(visited: list[record.Record]) -> None:
     """Empty the records of ops that no open session holds."""
+    known: dict[record.TapeSet, bool] = {}
     for r in visited:
-        if r[STEP] is not None and not any(s.live for s in r[TAPES].sessions):
-            record.empty(r)
+        if r[STEP] is not None:
+            is_open = known.get(r[TAPES])
+            if is_open is None:
+                is_open = known[r[TAPES]] = any([s.live for s in r[TAPES].sessions])  # noqa: C419 - a list is quicker
+            if not is_open:
+                record.empty(r)
 
 
 def _in_short(

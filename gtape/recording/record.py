@@ -177,7 +177,19 @@ class Stack:
     by another thread, in a copy of the context, or because the tape died.
     """
 
-    __slots__ = ("__weakref__", "meets", "note", "probe", "recording", "run", "sessions", "tapes", "trace", "tracker")
+    __slots__ = (
+        "__weakref__",
+        "meets",
+        "note",
+        "probe",
+        "push",
+        "recording",
+        "run",
+        "sessions",
+        "tapes",
+        "trace",
+        "tracker",
+    )
 
     def __init__(
         self, sessions: tuple[Session, ...], run: Callable[..., Any], probe: dict[int, Any] | None = None
@@ -193,6 +205,8 @@ class Stack:
         self.tracker: Any = None
         # Called with each result, if a session tracks all results or there are several sessions.
         self.note: Any = None
+        # Called with each op that is not recorded quickly, if the only session is that of forward mode.
+        self.push: Any = None
         self.trace = False
         if not sessions:
             self.recording = NO_TAPES
@@ -205,6 +219,8 @@ class Stack:
                 self.tracker = session
                 if session.exact:
                     self.note = session.track
+            elif not session.trace:
+                self.push = session.forward.push
         else:
             self.recording = TapeSet(sessions)
             newest = weakref.ref(self)
@@ -234,20 +250,20 @@ class Stack:
         if len(rest) == len(self.sessions):
             return
         made = Stack(rest, self.run, self.probe)
-        self.tapes, self.tracker, self.note = made.tapes, made.tracker, made.note
+        self.tapes, self.tracker, self.note, self.push = made.tapes, made.tracker, made.note, made.push
         self.trace, self.sessions, self.meets, self.recording = made.trace, rest, {}, made.recording
 
     def clear(self) -> None:
         """Forget the only session."""
         self.tapes = _NEVER
-        self.tracker = self.note = None
+        self.tracker = self.note = self.push = None
         self.trace, self.sessions, self.recording = False, (), NO_TAPES
         if self.meets:
             self.meets = {}
 
     def become(self, other: Stack) -> None:
         """Forget the session that this stack has in addition to `other`."""
-        self.tapes, self.tracker, self.note = other.tapes, other.tracker, other.note
+        self.tapes, self.tracker, self.note, self.push = other.tapes, other.tracker, other.note, other.push
         self.trace, self.sessions, self.meets, self.recording = other.trace, other.sessions, {}, other.recording
 
     def meet(self, tapes: TapeSet) -> TapeSet:
@@ -459,7 +475,10 @@ def refuse_in_traced_calls(reason: str) -> None:
 
     Call it before anything has changed.
     """
-    refuse = getattr(get_stack().run, "refuse", None)
+    stack = _stack.get()
+    if stack is None:
+        return
+    refuse = getattr(stack.run, "refuse", None)
     if refuse is not None:
         refuse(reason)
 

@@ -75,7 +75,7 @@ class Calls:
 
     def _operand(self, v: Any, like: Any) -> str:
         if v.__class__ is Expression:
-            return v.name  # type: ignore[no-any-return]
+            return str(v.name)
         if not isinstance(v, (int, float)) or isinstance(v, bool):
             raise Untraceable("a rule may use integers and the constants of the namespace")
         return self.bound(as_operand(v, wrap(like.value)))
@@ -160,16 +160,18 @@ def _places(notes: Calls, step: RuleStep) -> list[str]:
 class _Met:
     """The backward step for operands of one layout in the tape world: after some calls, one function."""
 
-    __slots__ = ("calls_left", "function", "step")
+    __slots__ = ("calls_left", "function", "on")
 
-    def __init__(self, step: RuleStep) -> None:
-        self.step = step
+    def __init__(self, on: RuleStep | None = None) -> None:
+        # The step of a generated function for the layout. None for a step that has a layout, because it holds this
+        # object and a cycle would outlive both.
+        self.on = on
         self.function: Callable[..., Any] | None = None
         self.calls_left = FAMILIAR
 
-    def by_rule(self, g: Any, record: Record) -> list[Any]:
+    def by_rule(self, step: RuleStep, g: Any, record: Record) -> list[Any]:
         """The cotangents of the parents by the rule itself; the last of some calls writes the function."""
-        step = self.step
+        step = self.on or step
         if self.calls_left:
             self.calls_left -= 1
             if not self.calls_left and not any([a.slow_path for a in step.layouts or ()]):  # noqa: C419 - a list is quicker
@@ -191,18 +193,24 @@ def _cotangents(g: Any, record: Record) -> Any:
             found = remember(met, layout, _Met(step.on(layout_of_operands(record, g, None))))
         met = found
     elif met is None:
-        met = step.met = _Met(step)
-    return (met.function or met.by_rule)(g, record)
+        met = step.met = _Met()
+    return met.function(g, record) if met.function is not None else met.by_rule(step, g, record)
 
 
 def _history(session: Session, starts: list[Record]) -> dict[int, Record] | None:
     """The records of a session that lead to some records, by number; None if the full sweep has to pass them."""
     found: dict[int, Record] = {}
     pending = starts
+    mine = None  # a set with the session
     while pending:
         r = pending.pop()
-        if r[SEQ] in found or session not in r[TAPES].sessions:
+        tapes = r[TAPES]
+        if r[SEQ] in found:
             continue
+        if tapes is not mine:
+            if session not in tapes.sessions:
+                continue
+            mine = tapes
         found[r[SEQ]] = r
         if r[STEP] is not None:
             step = step_of(r)

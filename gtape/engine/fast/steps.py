@@ -18,17 +18,18 @@ from gtape.engine.fast.source import Expression, Writer
 from gtape.engine.rules import RuleStep, by_slope
 from gtape.recording import record
 
-__all__ = ["FAMILIAR", "FAULTS", "Seen", "remember", "step_for", "too_large", "written"]
+__all__ = ["FAMILIAR", "FAULTS", "MOST_ELEMENTS", "Seen", "remember", "sample_of", "step_for", "too_large", "written"]
 
 # Larger operands are not compiled, because a sample run costs as much as the step itself.
-_MOST_ELEMENTS = 1 << 20
+MOST_ELEMENTS = 1 << 20
 
 
 # Errors of rules that cannot be compiled.
 FAULTS = (TypeError, ValueError, AttributeError, IndexError, ArithmeticError, np.linalg.LinAlgError)
 
 
-def _sample(layout: Layout) -> Any:
+def sample_of(layout: Layout) -> Any:
+    """Ones of a layout."""
     if layout is FLOAT:
         return 1.0
     return np.ones(layout.shape, layout.dtype)[()]
@@ -61,7 +62,7 @@ def step_for(step: RuleStep) -> Callable[..., Any] | None:
 def too_large(step: RuleStep) -> bool:
     """Whether a step is not compiled, because it takes any number of operands or a sample run takes too long."""
     prim = step.prim
-    return prim.variadic or prim.opaque or sum(a.size for a in (*step.layouts, step.out_layout)) > _MOST_ELEMENTS  # type: ignore[misc]
+    return prim.variadic or prim.opaque or sum(a.size for a in (*step.layouts, step.out_layout)) > MOST_ELEMENTS  # type: ignore[misc]
 
 
 def written(notes: Any, step: RuleStep) -> tuple[list[str], list[Expression]]:
@@ -69,13 +70,13 @@ def written(notes: Any, step: RuleStep) -> tuple[list[str], list[Expression]]:
     prim: Primitive = step.prim
     layouts: Any = step.layouts
     reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in step.active])
-    g = notes.value("g", _sample(step.out_layout))
-    y = notes.value("out", _sample(step.out_layout)) if "y" in reads else None
+    g = notes.value("g", sample_of(step.out_layout))
+    y = notes.value("out", sample_of(step.out_layout)) if "y" in reads else None
     xs: list[Any] = list(layouts)
     loads = []
     for i, layout in enumerate(layouts):
         if i in reads:
-            xs[i] = notes.value(f"x{i}", _sample(layout))
+            xs[i] = notes.value(f"x{i}", sample_of(layout))
             loads.append(f"x{i} = ins[{i}]{notes.load}")
     results: list[Any] = []
     for i in step.active:
