@@ -187,7 +187,7 @@ class Variable(ChangesInPart, Operators):
                     tracker.variables[self._uid] = self
                     if not self._layout.inexact:
                         return
-                    with sharing:
+                    with sharing.now:
                         sessions = self._record[TAPES].sessions
                         if sessions and any([s.live for s in sessions]):  # noqa: C419 - a list is quicker
                             self._watch((tracker,))
@@ -335,6 +335,8 @@ class Variable(ChangesInPart, Operators):
     # ------------------------------------------------------------------------------------------ writing
 
     def _incoming(self, value: Any) -> Any:
+        if value.__class__ is Tensor and value._layout is self._tensor_layout:
+            return value
         if isinstance(value, (Tensor, Variable)) and value._layout.dtype != self._layout.dtype:
             raise ValueError(
                 f"Tensor conversion requested dtype {self.dtype.name} for Tensor with dtype {value.dtype.name}; use "
@@ -351,7 +353,8 @@ class Variable(ChangesInPart, Operators):
 
     def _touch(self) -> None:
         record.refuse_in_traced_calls("assigns a variable")
-        if record.get_stack().sessions:
+        stack = record.peek()
+        if stack is not None and stack.sessions:
             self._as_tensor()  # assigning counts as a read for automatic watching
 
     def _kept(self, value: Any) -> Any:
@@ -425,10 +428,11 @@ class Variable(ChangesInPart, Operators):
         return True
 
     def _update(self, delta: Any, sign: int) -> Variable:
-        from gtape.tensors.indexed_slices import IndexedSlices
+        if delta.__class__ is not Tensor:
+            from gtape.tensors.indexed_slices import IndexedSlices
 
-        if isinstance(delta, IndexedSlices):
-            return self._scatter(delta, np.add.at if sign > 0 else np.subtract.at)
+            if isinstance(delta, IndexedSlices):
+                return self._scatter(delta, np.add.at if sign > 0 else np.subtract.at)
         t = self._incoming(delta)
         self._touch()
         run, kernel = record.get_stack().run, np.add if sign > 0 else np.subtract
