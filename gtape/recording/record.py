@@ -599,7 +599,7 @@ def _disconnect(tracked: Any) -> bool:
         open_sessions = [s for s in record[TAPES].sessions if s.live]
         if open_sessions:
             if len(open_sessions) < len(record[TAPES].sessions):
-                record[TAPES] = open_sessions[0].alone if len(open_sessions) == 1 else TapeSet(open_sessions)
+                record[TAPES] = TapeSet(open_sessions)
         elif record[STEP] is None and not record[PARENTS]:
             tensor._record = None
         else:

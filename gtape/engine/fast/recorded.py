@@ -7,7 +7,7 @@ down in their order, with the numbers of the rule as tensors, so the function ma
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import BuiltinMethodType
+from types import BuiltinMethodType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -212,8 +212,10 @@ def _history(session: Session, starts: list[Record]) -> dict[int, Record] | None
                 continue
             mine = tapes
         found[r[SEQ]] = r
-        if r[STEP] is not None:
-            step = step_of(r)
+        step = r[STEP]
+        if step is not None:
+            if step.__class__ is FunctionType:
+                step = step.step  # type: ignore[attr-defined]
             if step.__class__ is not RuleStep or step.prim.sparse is not None:
                 return None
             pending.extend(parents_of(r))
