@@ -6,6 +6,7 @@ with the neighbourhoods of special points, 0-d, empty and broadcast shapes, and 
 
 from __future__ import annotations
 
+import itertools
 import math
 import zlib
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from flint import arb
 import gtape as tf
 from gtape.declare.domains import BOOLEAN, Interval
 from gtape.declare.primitives import REGISTRY, Primitive
+from gtape.engine import differentiation
 from gtape.engine.call import apply
 from gtape.engine.fast import steps
 from gtape.engine.fast.steps import step_for
@@ -27,10 +29,11 @@ from gtape.engine.rules import RuleStep, inputs_of, output_of
 from gtape.engine.sweep import _step_in_numpy
 from gtape.engine.worlds import NUMPY
 from gtape.namespaces import catalogue
-from gtape.recording.record import INS, OUT, PARENTS, STEP, TAPES, parents_of, step_of
+from gtape.recording.record import INS, OUT, PARENTS, SEQ, STEP, TAPES, parents_of, step_of
 from gtape.symbolic import mirrors
 from gtape.symbolic.balls import objects, precision, to_double_double
 from gtape.symbolic.worlds import BallWorld
+from gtape.tapes import forward
 from gtape.tensors.axes import axes_of
 from gtape.tensors.tensor import wrap
 from gtape.verify.bounds.bounds import local_error
@@ -453,3 +456,88 @@ def _run_back(r: Any, g: Any) -> list[Any]:
     except ArithmeticError:
         made = _step_in_numpy(r, g)
     return [made] if len(parents_of(r)) == 1 else list(made)
+
+
+# ---------------------------------------------------------------------------------------------- orders and tangents
+
+
+DIFFERENTIABLE = [n for n in PRIMITIVES if REGISTRY[n].differentiable]
+CASES = None if LARGE else 3
+OFTEN = steps.FAMILIAR + 1  # until a rule is written down
+
+
+def _graph(tensors: list[Any]) -> list[Any]:
+    """The ops that tensors were recorded by, newest first, each with the places of its parents."""
+    found: dict[int, Any] = {}
+    pending = [t._record for t in tensors if t is not None and t._record is not None]
+    while pending:
+        r = pending.pop()
+        if r[SEQ] not in found:
+            found[r[SEQ]] = r
+            pending.extend(parents_of(r))
+    places = {seq: place for place, seq in enumerate(sorted(found))}
+    described = []
+    for seq in sorted(found):
+        step = step_of(found[seq])
+        what = None if step is None else (step.prim.name, step.active, step.params) if step.prim else step.index
+        described.append((what, [places[p[SEQ]] for p in parents_of(found[seq])]))
+    return described
+
+
+def _twice(prim: Primitive, arrays: list[Any], params: dict[str, Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    """The gradients of an op under an outer tape, the ops that made them, and their gradients."""
+    tensors = [tf.constant(a) for a in arrays]
+    floats = [t for t in tensors if t.dtype.is_floating]
+    with tf.GradientTape() as outer:
+        outer.watch(floats)
+        with tf.GradientTape() as inner:
+            inner.watch(floats)
+            outs = [y for y in _outputs(prim(*tensors, **params)) if y.dtype.is_floating]
+        first = [tf.convert_to_tensor(g) for g in inner.gradient(outs, floats) if g is not None]
+    made = _graph(first)
+    second = outer.gradient(first, floats) if first else []
+    return first, made, [tf.convert_to_tensor(g) for g in second if g is not None]
+
+
+@pytest.mark.parametrize("dtype", (np.float32, np.float64) if LARGE else (np.float64,))
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_a_sweep_under_a_tape_makes_the_records_of_the_rules(
+    name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prim = REGISTRY[name]
+    for arrays, params in itertools.islice(_calls(prim, dtype), CASES):
+        what = f"{name}({', '.join(np.array2string(a, threshold=6) for a in arrays)}, {params})"
+        for _ in range(OFTEN):
+            first, made, second = _twice(prim, arrays, params)
+        with monkeypatch.context() as patch:
+            patch.setattr(differentiation, "takes_recorded_sweep", lambda *_: False)
+            of_rules, by_rules, second_of_rules = _twice(prim, arrays, params)
+        assert made == by_rules, what
+        for got, expected in zip(first + second, of_rules + second_of_rules, strict=True):
+            _same(got.numpy(), expected.numpy(), 0.0, what)
+
+
+@pytest.mark.parametrize("dtype", (np.float32, np.float64) if LARGE else (np.float64,))
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_tangents_written_down_are_those_of_the_rules(name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    prim, rng = REGISTRY[name], _rng(name)
+
+    def pushed() -> list[Any]:
+        tensors = [tf.constant(a) for a in arrays]
+        floats = [t for t in tensors if t.dtype.is_floating]
+        with tf.autodiff.ForwardAccumulator(floats, [tf.constant(v) for v in along]) as acc:
+            outs = _outputs(prim(*tensors, **params))
+        return [acc.jvp(y) for y in outs]
+
+    for arrays, params in itertools.islice(_calls(prim, dtype), CASES):
+        what = f"{name}({', '.join(np.array2string(a, threshold=6) for a in arrays)}, {params})"
+        along = [np.asarray(rng.normal(size=a.shape)).astype(dtype) for a in arrays if a.dtype.kind == "f"]
+        for _ in range(OFTEN):
+            got = pushed()
+        with monkeypatch.context() as patch:
+            patch.setattr(forward._Push, "push", lambda *_: False)
+            expected = pushed()
+        for g, e in zip(got, expected, strict=True):
+            assert (g is None) == (e is None), what
+            if g is not None:
+                _same(g.numpy(), e.numpy(), 0.0, what)

@@ -53,7 +53,7 @@ ROLES = {
 }
 _TAKES = frozenset({"bool", "string"})
 
-_SWAPPED = frozenset({"zero_absorbs", "infix", "kernel", "partials", "scalar", "vjp"})
+_SWAPPED = frozenset({"zero_absorbs", "infix", "jvp", "kernel", "partials", "scalar", "vjp"})
 
 
 class Primitive:

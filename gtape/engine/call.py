@@ -130,11 +130,12 @@ def record_one(
     stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any], out: Any
 ) -> Any:
     """Record one op with every active tape that watches one of its inputs; returns `out`."""
-    tracker = stack.tracker
-    if tracker is None or out.__class__ is tuple or prim.selects:
-        return record_any(stack, prim, tensors, params, out)
-    # One plain tape: the usual case.
     recording = stack.recording
+    if stack.tapes is not recording or out.__class__ is tuple or prim.selects:
+        if stack.push is not None and stack.push(stack, prim, tensors, params, out):
+            return out
+        return record_any(stack, prim, tensors, params, out)
+    # Neither a check nor forward mode: the usual case.
     active = []
     parents = []
     i = 0
@@ -261,6 +262,10 @@ def attach(stack: record.Stack, made: record.Record, tensors: Sequence[Tensor], 
         for session in tapes.sessions:
             session.selects = True
             session.custom = session.custom or custom
+    for parent in record.parents_of(made):
+        if parent[TAPES] is not tapes and not tapes.sessions <= parent[TAPES].sessions:
+            for session in tapes.sessions:
+                session.mixed = True
     if trace is not None:
         made.append(trace)
     if several:

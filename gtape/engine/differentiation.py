@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gtape.base import late
+from gtape.engine.fast.recorded import recorded_sweep, takes_recorded_sweep
 from gtape.engine.full_sweep import full_sweep, runner_for
 from gtape.engine.requests import is_finite, result_of
 from gtape.engine.sweep import keeping, short_sweep
@@ -52,11 +53,16 @@ def differentiate(
     start = [(r, g) for r, g in start if g is not None]
     stack = record.get_stack()
     foreign = any([session not in r[TAPES].sessions and r[STEP] is not None for r, _ in start])  # noqa: C419
-    if not (stack.sessions or session.shared or session.selects or session.trace or foreign or stops or session.stops):
+    if not (stack.sessions or session.trace or foreign or stops or session.stops) and session.is_simple():
         made = _in_short(session, stack, [(r, g._value) for r, g in start], source_records, persistent)
         if made is not None:
             return [result_of(c, s) for c, s in zip(made, sources, strict=True)]
-    if not stack.sessions:
+    short: tuple[list[Any], list[record.Record]] | None = None
+    if takes_recorded_sweep(session, stack) and not (foreign or stops):
+        short = recorded_sweep(session, start, source_records, stack, ends=not persistent)
+    if short is not None:
+        made, visited = short
+    elif not stack.sessions:
         raw = [(r, g._value) for r, g in start]
         run = runner_for(stack, session)
         made, visited = run(full_sweep, NUMPY, session, raw, source_records, stops=stops)
@@ -78,9 +84,14 @@ def differentiate(
 
 def _empty_alone(visited: list[record.Record]) -> None:
     """Empty the records of ops that no open session holds."""
+    known: dict[record.TapeSet, bool] = {}
     for r in visited:
-        if r[STEP] is not None and not any(s.live for s in r[TAPES].sessions):
-            record.empty(r)
+        if r[STEP] is not None:
+            is_open = known.get(r[TAPES])
+            if is_open is None:
+                is_open = known[r[TAPES]] = any([s.live for s in r[TAPES].sessions])  # noqa: C419 - a list is quicker
+            if not is_open:
+                record.empty(r)
 
 
 def _in_short(

@@ -35,7 +35,10 @@ from gtape.recording.record import (
 )
 from gtape.tensors.tensor import Tensor, wrap
 
-__all__ = ["Anchor", "alive", "batches_as_is", "full_sweep", "runner_for", "stack_in"]
+__all__ = [
+    "Anchor", "alive", "batches_as_is", "full_sweep", "layout_of_operands", "output_in", "runner_for", "stack_in",
+    "values_in",
+]  # fmt: skip
 
 
 class _Sweep:
@@ -142,15 +145,15 @@ class _Sweep:
         world, batch = self.world, self.batch
         prim = step.prim
         if step.layouts is None:
-            step = step.on(_layout_of(record, g, batch))
+            step = step.on(layout_of_operands(record, g, batch))
         g = self._filled(g, step.out_layout)
-        y = _output(world, record)
-        xs = _values(world, record, step)
+        y = output_in(world, record)
+        xs = values_in(world, record, step)
         if self.anchored is not None:
             g, y, xs = self.anchored(g), self.anchored(y), tuple([self.anchored(x) for x in xs])
         live: tuple[Any, ...] | None = None
         if self.masked and batch is None and (prim.selects or mask is not None) and not isinstance(g, tuple):
-            live = get_stack().run(alive, step, mask, _values(NUMPY, record, step), _output(NUMPY, record))
+            live = get_stack().run(alive, step, mask, values_in(NUMPY, record, step), output_in(NUMPY, record))
         if batch is not None and not _takes_batches(world, prim):
             made = self._each_row(step, g, y, xs)
         else:
@@ -251,7 +254,7 @@ def batches_as_is(session: Session, start: Record) -> bool:
     return True
 
 
-def _values(world: Any, record: Record, step: RuleStep) -> tuple[Any, ...]:
+def values_in(world: Any, record: Record, step: RuleStep) -> tuple[Any, ...]:
     """The inputs of a record as values of a world; layouts for those that it does not keep."""
     layouts: Any = step.layouts
     if record[INS] is None:
@@ -262,7 +265,8 @@ def _values(world: Any, record: Record, step: RuleStep) -> tuple[Any, ...]:
     return tuple([a if t is None else world.lift(t._value) for t, a in pairs])
 
 
-def _output(world: Any, record: Record) -> Any:
+def output_in(world: Any, record: Record) -> Any:
+    """The output of a record as a value of a world, or a tuple of values; None if the record does not keep it."""
     out = output_of(record)
     if out is None:
         return None
@@ -422,7 +426,7 @@ class Anchor:
         return r
 
 
-def _layout_of(record: Record, g: Any, batch: int | None) -> Any:
+def layout_of_operands(record: Record, g: Any, batch: int | None) -> Any:
     """The layout of the operands of a generated function, which are all alike."""
     for t in inputs_of(record, len(step_of(record).prim.rules)):
         if t is not None:

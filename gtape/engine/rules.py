@@ -161,7 +161,7 @@ class RuleStep:
         The inputs that the record keeps, if INS holds a single tensor: the first in INS, a second in OUT.
     """
 
-    __slots__ = ("active", "items", "keeps", "layouts", "out_layout", "params", "prim", "world")
+    __slots__ = ("active", "items", "keeps", "layouts", "met", "out_layout", "params", "prim", "world")
 
     # For each of several outputs, the number of its record and the tangents; None for integers and the like.
     items: tuple[tuple[int, dict[Any, Any]] | None, ...]
@@ -183,6 +183,8 @@ class RuleStep:
         self.out_layout = out_layout
         self.world = world
         self.keeps = keeps
+        # What `gtape.engine.fast.recorded` keeps for the step.
+        self.met: Any = None
 
     def on(self, layout: Layout) -> RuleStep:
         """The step of a generated function, for operands of one layout."""

@@ -35,6 +35,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable
 from contextvars import Context, ContextVar, copy_context
+from functools import partial
 from types import FunctionType, MappingProxyType
 from typing import Any
 
@@ -98,9 +99,13 @@ class Session:
     # Whether results are tracked only because results outlived recent sessions.
     tracks_for_now = False
     # `shared`: another session may hold some of these records. `selects`: a selecting op (where, max, gather) was
-    # recorded. The short sweep needs both to be False.
+    # recorded. `mixed`: a record of this session has a parent that only another session holds. The short sweep needs
+    # all to be False.
     shared = False
     selects = False
+    mixed = False
+    # The sessions that recorded together with this one.
+    beside: tuple[Session, ...] = ()
     # Numbers of records that this session takes for leaves: watched results of other tapes.
     stops: frozenset[int] = frozenset()
     plain = True
@@ -141,6 +146,14 @@ class Session:
         """Make this session inactive, see `leave`."""
         leave(self)
 
+    def is_simple(self) -> bool:
+        """Whether the short sweep can pass the records: no open session shares them, and no op needs the full sweep."""
+        if self.shared or self.selects or self.mixed:
+            return False
+        if self.beside:
+            self.beside = tuple([s for s in self.beside if s.live])
+        return not self.beside
+
     def track(self, tensor: Any) -> None:
         """Refer weakly to a result, to make it a constant when the session ends; drop dead references in batches."""
         tracked = self.tracked
@@ -152,6 +165,11 @@ class Session:
             self.limit = 2 * len(tracked) + 1024
 
 
+def _track_in(sessions: tuple[Session, ...], tensor: Any) -> None:
+    for session in sessions:
+        session.track(tensor)
+
+
 class Stack:
     """The active tapes of one thread, in the form that the recording path needs.
 
@@ -159,7 +177,19 @@ class Stack:
     by another thread, in a copy of the context, or because the tape died.
     """
 
-    __slots__ = ("__weakref__", "meets", "note", "probe", "recording", "run", "sessions", "tapes", "trace", "tracker")
+    __slots__ = (
+        "__weakref__",
+        "meets",
+        "note",
+        "probe",
+        "push",
+        "recording",
+        "run",
+        "sessions",
+        "tapes",
+        "trace",
+        "tracker",
+    )
 
     def __init__(
         self, sessions: tuple[Session, ...], run: Callable[..., Any], probe: dict[int, Any] | None = None
@@ -169,11 +199,14 @@ class Stack:
         self.probe = probe
         self.run = run
         self.meets: dict[TapeSet, TapeSet] = {}
-        # The fast path records an op if the set of an input *is* `tapes`; all other ops go the general way.
+        # The fast path records an op if the sets of its inputs *are* `tapes`; all other ops go the general way, as do
+        # all ops in a check and in forward mode.
         self.tapes = _NEVER
         self.tracker: Any = None
-        # Called with each result, if a session tracks all results.
+        # Called with each result, if a session tracks all results or there are several sessions.
         self.note: Any = None
+        # Called with each op that is not recorded quickly, if the only session is that of forward mode.
+        self.push: Any = None
         self.trace = False
         if not sessions:
             self.recording = NO_TAPES
@@ -182,18 +215,29 @@ class Stack:
             self.recording = session.alone
             self.trace = session.trace
             if not session.trace and session.forward is None:
+                self.tapes = session.alone
                 self.tracker = session
                 if session.exact:
                     self.note = session.track
-                else:
-                    self.tapes = session.alone
+            elif not session.trace:
+                self.push = session.forward.push
         else:
             self.recording = TapeSet(sessions)
             newest = weakref.ref(self)
+            plain = True
             for session in sessions:
-                session.shared = True
+                session.beside = tuple([s for s in {*session.beside, *sessions} if s.live and s is not session])
                 session.top = newest
                 self.trace = self.trace or session.trace
+                plain = plain and session.forward is None
+            if plain and not self.trace:
+                self.tapes = self.recording
+                self.note = partial(_track_in, sessions)
+
+    def selects(self) -> None:
+        """Tell the sessions that a selecting op was recorded."""
+        for session in self.sessions:
+            session.selects = True
 
     def drop(self, session: Session) -> None:
         """Forget a session that was left; it may or may not record ops that run meanwhile."""
@@ -206,20 +250,20 @@ class Stack:
         if len(rest) == len(self.sessions):
             return
         made = Stack(rest, self.run, self.probe)
-        self.tapes, self.tracker, self.note = made.tapes, made.tracker, made.note
+        self.tapes, self.tracker, self.note, self.push = made.tapes, made.tracker, made.note, made.push
         self.trace, self.sessions, self.meets, self.recording = made.trace, rest, {}, made.recording
 
     def clear(self) -> None:
         """Forget the only session."""
         self.tapes = _NEVER
-        self.tracker = self.note = None
+        self.tracker = self.note = self.push = None
         self.trace, self.sessions, self.recording = False, (), NO_TAPES
         if self.meets:
             self.meets = {}
 
     def become(self, other: Stack) -> None:
         """Forget the session that this stack has in addition to `other`."""
-        self.tapes, self.tracker, self.note = other.tapes, other.tracker, other.note
+        self.tapes, self.tracker, self.note, self.push = other.tapes, other.tracker, other.note, other.push
         self.trace, self.sessions, self.meets, self.recording = other.trace, other.sessions, {}, other.recording
 
     def meet(self, tapes: TapeSet) -> TapeSet:
@@ -431,7 +475,10 @@ def refuse_in_traced_calls(reason: str) -> None:
 
     Call it before anything has changed.
     """
-    refuse = getattr(get_stack().run, "refuse", None)
+    stack = _stack.get()
+    if stack is None:
+        return
+    refuse = getattr(stack.run, "refuse", None)
     if refuse is not None:
         refuse(reason)
 
@@ -588,6 +635,7 @@ def close(session: Session) -> None:
     alone, session.alone = session.alone, NO_TAPES  # its TapeSet refers back to the session: break the cycle
     variables, session.variables = session.variables, {}
     tracked, session.tracked = session.tracked, ()
+    session.beside = ()
     outlived = False
     if variables or tracked:
         with sharing:
@@ -597,7 +645,7 @@ def close(session: Session) -> None:
         # By a weak reference, because reference counts differ between interpreters.
         left = weakref.ref(alone)
         del alone
-        if left() is not None:
-            outlived = _empty_holders(left()) or outlived
+        # Tracked results alone, from a time with several tapes, are no reason to track more.
+        outlived = left() is not None and _empty_holders(left())
     if outlived and (session.plain or session.tracks_for_now):
         _care.sessions_left = 64

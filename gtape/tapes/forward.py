@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from types import BuiltinMethodType
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -10,8 +11,12 @@ import numpy as np
 from gtape import errors, nest
 from gtape.base import late
 from gtape.base.blocks import Leaving
+from gtape.base.layout import FLOAT, Layout
 from gtape.base.shown import shown
 from gtape.base.verification import is_switched_off, verify_mode
+from gtape.engine.fast.layouts import key_of
+from gtape.engine.fast.source import Writer
+from gtape.engine.fast.steps import FAMILIAR, FAULTS, MOST_ELEMENTS, remember, sample_of
 from gtape.engine.full_sweep import Anchor
 from gtape.engine.requests import UnconnectedGradients, wants_zeros, zeros_for
 from gtape.engine.rules import absorb_zeros, undecided
@@ -19,7 +24,8 @@ from gtape.engine.worlds import TAPE
 from gtape.recording import record
 from gtape.recording.record import COT, LEAF, PARENTS, STEP, TANGENTS, TAPES, TRACE, Session, TapeSet, step_of
 from gtape.tensors.indexed_slices import IndexedSlices
-from gtape.tensors.tensor import Tensor, constant
+from gtape.tensors.operands import FAILURES
+from gtape.tensors.tensor import Tensor, constant, wrap
 from gtape.tensors.variable import Variable
 
 __all__ = ["ForwardAccumulator", "jvp_of"]
@@ -70,6 +76,39 @@ def jvp_of(
     return total
 
 
+class _Pushed:
+    """The tangents of one op for operands of one layout: after some calls, one function of raw values."""
+
+    __slots__ = ("calls_left", "function")
+
+    def __init__(self, layouts: tuple[Layout, ...]) -> None:
+        self.calls_left = 0 if any([a.slow_path or a is FLOAT for a in layouts]) else FAMILIAR  # noqa: C419
+        self.function: Any = None
+
+    def meet(self, stack: record.Stack, prim: Any, tensors: Any, tangents: Any, params: Any, out: Tensor) -> None:
+        """Count a call; the last writes the function, where the rules allow it."""
+        self.calls_left -= 1
+        if not self.calls_left:
+            active = [i for i, t in enumerate(tangents) if t is not None]
+            self.function = stack.run(_written, prim, active, [t._layout for t in tensors], params, out._layout)
+
+
+def _written(prim: Any, active: list[int], layouts: list[Layout], params: dict[str, Any], out: Layout) -> Any:
+    """The rule of forward mode as one function of raw tangents, inputs and output; None if it depends on values."""
+    if prim.variadic or prim.opaque or sum([a.size for a in (*layouts, out)]) > MOST_ELEMENTS:
+        return None
+    notes = Writer(prim)
+    xs = tuple([notes.value(f"x{i}", sample_of(a)) for i, a in enumerate(layouts)])
+    loads = [f"x{i} = ins[{i}]" for i in range(len(layouts))]
+    tangents = [notes.value(f"t{i}", sample_of(a)) if i in active else None for i, a in enumerate(layouts)]
+    loads += [f"t{i} = g[{i}]" for i in active]
+    try:
+        made = jvp_of(notes, prim, tangents, notes.value("out", sample_of(out)), xs, params, out.shape)
+        return None if made is None else notes.function(loads, [made], f"<gtape tangents of {prim.name}>")
+    except FAULTS:
+        return None  # the rule itself raises the error, if it really fails
+
+
 class _Push:
     """Called by a session for each op, to push the tangents through.
 
@@ -89,6 +128,46 @@ class _Push:
             return None
         found: Tensor | None = r[TANGENTS].get(self.session())
         return found
+
+    def push(self, stack: record.Stack, prim: Any, tensors: Any, params: dict[str, Any], out: Any) -> bool:
+        """Push the tangents through one op of arrays, if nothing else records; False leaves the op to `advance`."""
+        if out.__class__ is tuple or prim.selects or prim.kind == "custom" or not out._layout.inexact:
+            return False
+        session = self.session()
+        tangents = []
+        pushes = 0
+        for i, t in enumerate(tensors):
+            r = t._record
+            tangent = None if r is None or len(r) <= TANGENTS or r[TANGENTS] is None else r[TANGENTS].get(session)
+            if tangent is not None:
+                if not prim.connected(i):
+                    tangent = None
+                else:
+                    pushes |= 1 << i
+            tangents.append(tangent)
+        layouts = tuple([t._layout for t in tensors])
+        key = key_of((*layouts, pushes), params) if pushes else None
+        if key is None:
+            return False
+        known = prim.layouts.setdefault("forward", {})
+        found = known.get(key)
+        if found is None:
+            found = remember(known, key, _Pushed(layouts))
+        if found.calls_left and stack.run.__class__ is BuiltinMethodType:
+            found.meet(stack, prim, tensors, tangents, params, out)
+        if found.function is None or stack.run.__class__ is not BuiltinMethodType:
+            return False
+        raw = [None if t is None else t._value for t in tangents]
+        try:
+            made = stack.run(found.function, raw, [t._value for t in tensors], out._value)
+        except (*FAILURES, RuntimeError):
+            return False  # the general way raises the error
+        # The record of an op that no tape will pass: a leaf with its tangent.
+        out._record = [
+            next(record.count), LEAF, None, (), None, None, stack.recording, None, None, {session: wrap(made)}
+        ]  # fmt: skip
+        session.track(out)
+        return True
 
     def advance(self, prim: Any, tensors: Any, params: dict[str, Any], out: Any, made: Any) -> None:
         """Push the tangents through one op; called where the op is recorded."""

@@ -179,6 +179,11 @@ class GradientTape:
         AttributeError
             On a tape that was never entered.
         """
+        session = self._session
+        if tensor.__class__ is Tensor and session is not None and tensor._layout.inexact:  # the usual case
+            with record.sharing.now:
+                self._watch_one(tensor)
+            return
         items = nest.flatten(tensor)
         for item in items:
             if not isinstance(item, (Tensor, Variable, IndexedSlices)):
@@ -396,7 +401,7 @@ class GradientTape:
             raise RuntimeError(_USED)
         if (
             session.plain
-            and not (session.shared or session.selects)
+            and session.is_simple()
             and output_gradients is None
             and unconnected_gradients is _NONE
             and target.__class__ is Tensor

@@ -11,7 +11,7 @@ from gtape.base.python_values import exhausted
 from gtape.base.shown import shown
 from gtape.declare.domains import BOOLEAN
 from gtape.declare.primitives import REGISTRY, Primitive
-from gtape.tensors.tensor import Tensor, as_operand
+from gtape.tensors.tensor import PYTHON_NUMBERS, Tensor, as_operand, number
 
 __all__ = [
     "FAILURES", "check_dtypes", "check_same", "failure", "float_operand", "matrix_operand", "operands", "promoted",
@@ -77,6 +77,8 @@ def operands(*args: Any) -> list[Tensor]:
     if len(args) == 2:
         x, y = args
         if x.__class__ is Tensor:
+            if y.__class__ in PYTHON_NUMBERS:
+                return [x, number(y, x._layout.dtype)]
             if getattr(type(y), "_is_gtape_tensor", False):
                 return [x, as_operand(y)]
             return [x, as_operand(y, x)]
@@ -84,6 +86,8 @@ def operands(*args: Any) -> list[Tensor]:
             x = as_operand(x)
             return [x, as_operand(y, x)]
         if y.__class__ is Tensor:
+            if x.__class__ in PYTHON_NUMBERS:
+                return [number(x, y._layout.dtype), y]
             return [as_operand(x, y), y]
     like = None
     for a in args:

@@ -23,8 +23,8 @@ from gtape.recording.trace import note_branch, note_conversion, note_return
 from gtape.tensors.axes import static_ints
 
 __all__ = [
-    "PublicTensor", "Tensor", "announce", "as_operand", "constant", "convert_to_tensor", "is_tensor", "listener",
-    "wrap",
+    "PYTHON_NUMBERS", "PublicTensor", "Tensor", "announce", "as_operand", "constant", "convert_to_tensor", "is_tensor",
+    "listener", "number", "wrap",
 ]  # fmt: skip
 
 
@@ -496,7 +496,7 @@ def as_operand(x: Any, like: Any = None) -> Tensor:
             dtype = like.dtype
     if dtype is not None:
         if isinstance(x, _NUMBERS):
-            return _number(x, dtype)
+            return number(x, dtype)
         if isinstance(x, (np.ndarray, np.generic)):
             if x.dtype != dtype:
                 return wrap(adapted(x, dtype))
@@ -513,7 +513,12 @@ def as_operand(x: Any, like: Any = None) -> Tensor:
     return convert_to_tensor(x)
 
 
-def _number(x: Any, dtype: np.dtype[Any]) -> Tensor:
+# The most common operands that are no tensors.
+PYTHON_NUMBERS = frozenset({float, int})
+
+
+def number(x: Any, dtype: np.dtype[Any]) -> Tensor:
+    """A number as a tensor of a dtype; OperandTypeError if the dtype cannot hold it."""
     kind = dtype.kind
     if kind in "fV" and not isinstance(x, complex):
         t = Tensor()

@@ -159,8 +159,10 @@ class Variable(ChangesInPart, Operators):
         t._layout = self._tensor_layout
         stack = record.peek() or record.idle_stack()
         r = self._record
-        if r[TAPES] is stack.tapes and stack.probe is None:  # a repeated read under a single tape
+        if r[TAPES] is stack.tapes and stack.probe is None:  # a repeated read under the same tapes
             t._record = r
+            if stack.tracker is None:  # several tapes, see `_connect`
+                stack.note(t)
             return t
         t._record = None
         if stack.probe is not None:
@@ -185,7 +187,7 @@ class Variable(ChangesInPart, Operators):
                     tracker.variables[self._uid] = self
                     if not self._layout.inexact:
                         return
-                    with sharing:
+                    with sharing.now:
                         sessions = self._record[TAPES].sessions
                         if sessions and any([s.live for s in sessions]):  # noqa: C419 - a list is quicker
                             self._watch((tracker,))
@@ -333,6 +335,8 @@ class Variable(ChangesInPart, Operators):
     # ------------------------------------------------------------------------------------------ writing
 
     def _incoming(self, value: Any) -> Any:
+        if value.__class__ is Tensor and value._layout is self._tensor_layout:
+            return value
         if isinstance(value, (Tensor, Variable)) and value._layout.dtype != self._layout.dtype:
             raise ValueError(
                 f"Tensor conversion requested dtype {self.dtype.name} for Tensor with dtype {value.dtype.name}; use "
@@ -349,7 +353,8 @@ class Variable(ChangesInPart, Operators):
 
     def _touch(self) -> None:
         record.refuse_in_traced_calls("assigns a variable")
-        if record.get_stack().sessions:
+        stack = record.peek()
+        if stack is not None and stack.sessions:
             self._as_tensor()  # assigning counts as a read for automatic watching
 
     def _kept(self, value: Any) -> Any:
@@ -423,10 +428,11 @@ class Variable(ChangesInPart, Operators):
         return True
 
     def _update(self, delta: Any, sign: int) -> Variable:
-        from gtape.tensors.indexed_slices import IndexedSlices
+        if delta.__class__ is not Tensor:
+            from gtape.tensors.indexed_slices import IndexedSlices
 
-        if isinstance(delta, IndexedSlices):
-            return self._scatter(delta, np.add.at if sign > 0 else np.subtract.at)
+            if isinstance(delta, IndexedSlices):
+                return self._scatter(delta, np.add.at if sign > 0 else np.subtract.at)
         t = self._incoming(delta)
         self._touch()
         run, kernel = record.get_stack().run, np.add if sign > 0 else np.subtract

@@ -53,6 +53,8 @@ _UNARY_END = """\
         tapes = s.tapes
         if r[{TAPES}] is tapes{smooth}:
             {record0}
+            if s.note is not None:
+                s.note(t)
             return t
 """
 
@@ -66,13 +68,19 @@ _BINARY_END = """\
                 return {unrecorded}
             if ra[{TAPES}] is tapes{smooth}{unless0}:
                 {record0}
+                if s.note is not None:
+                    s.note(t)
                 return t
         elif ra is None:
             if rb[{TAPES}] is tapes{smooth}{unless1}:
                 {record1}
+                if s.note is not None:
+                    s.note(t)
                 return t
         elif ra[{TAPES}] is tapes and rb[{TAPES}] is tapes{smooth}{unless2}:
             {record2}
+            if s.note is not None:
+                s.note(t)
             return t
 """
 
@@ -232,7 +240,7 @@ def _end_of(prim: Primitive, space: dict[str, Any], scalars: bool) -> str:
         words[f"unless{k}"] = "" if connected else " and False"
         words[f"record{k}"] = _RECORD.format(
             step=step, parent=parent, ins=ins, out=out, other=other,
-            mark="; s.tracker.selects = True" if prim.selects else "",
+            mark="; s.selects()" if prim.selects else "",
         )  # fmt: skip
     return (_UNARY_END if n == 1 else _BINARY_END).format(**words)
 

@@ -24,7 +24,7 @@ from gtape.tensors.axes import axes_of
 from gtape.tensors.operands import FAILURES, failure, operands, text_as_array
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
-__all__ = ["one_operand", "two_operands"]
+__all__ = ["key_of", "one_operand", "two_operands"]
 
 _count = record.count
 
@@ -33,10 +33,12 @@ _LAYOUT = frozenset({"axis", "keepdims"})
 
 
 def _recorded(
-    t: Tensor, step: Any, parent: record.Record, ins: Any, out: Any, tapes: record.TapeSet, other: Any = None
+    t: Tensor, step: Any, parent: record.Record, ins: Any, out: Any, s: record.Stack, other: Any = None
 ) -> Tensor:
     """Give the result of a call its record."""
-    t._record = [next(_count), None, step, parent, ins, out, tapes, other]
+    t._record = [next(_count), None, step, parent, ins, out, s.tapes, other]
+    if s.note is not None:
+        s.note(t)
     return t
 
 
@@ -51,6 +53,7 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
     ndarray = np.ndarray
     only = (0,)
     real_only = prim.complex is not True
+    known: dict[Any, Seen] = prim.layouts.setdefault("params", {})
 
     def renew() -> None:
         nonlocal kernel, plain, keep, reads_y
@@ -70,8 +73,13 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
         av = x._layout
         if av.slow_path and (real_only or not av.complex):
             return apply(prim, (x,), params)
+        key = key_of(av, params)
+        found = None if key is None else known.get(key)
         try:
-            v = s.run(kernel, np.float64(x._value) if av is FLOAT else x._value, **params)
+            if found is not None:
+                v = s.run(found.kernel, x._value)
+            else:
+                v = s.run(kernel, np.float64(x._value) if av is FLOAT else x._value, **params)
         except FAILURES as e:
             if x._value.__class__ is not bytes:
                 raise failure(prim, (x,), e, params) from None
@@ -94,10 +102,16 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
         r = x._record
         if r is None:
             return t
-        tapes = s.tapes
-        if plain and r[TAPES] is tapes and t._layout.inexact and av.inexact:
-            step = RuleStep(prim, only, params, (av,), t._layout)
-            return _recorded(t, step, r, (x,) if keep else None, t._value if reads_y else None, tapes)
+        if plain and r[TAPES] is s.tapes and t._layout.inexact and av.inexact:
+            layout = t._layout
+            if found is None or found.layout is not layout:
+                found = Seen([RuleStep(prim, only, params, (av,), layout)], None, layout)
+                if key is not None and av is not FLOAT and not av.slow_path:
+                    found.kernel = kernel_for(prim, (av,), params)
+                    remember(known, key, found)
+            if found.calls_left:
+                found.meet(s)
+            return _recorded(t, found.steps[0], r, (x,) if keep else None, t._value if reads_y else None, s)
         return record_one(s, prim, (x,), params, t) if s.sessions else t
 
     renew()
@@ -106,6 +120,18 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
     if plain and len(prim.params) == 2 and _LAYOUT.issuperset(prim.params):
         function.along = _along_axes(prim, function)  # type: ignore[attr-defined]
     return function
+
+
+def key_of(layout: Any, params: dict[str, Any]) -> Any:
+    """A key for a layout and parameters; None if they hold more than integers, because 0.0 would find -0.0."""
+    for v in params.values():
+        if v.__class__ is tuple:
+            for n in v:
+                if n.__class__ is not int:
+                    return None
+        elif v.__class__ is not int and v.__class__ is not bool:
+            return None
+    return (layout, *params.items())
 
 
 def _is_plain(axis: Any, keepdims: Any) -> bool:
@@ -151,13 +177,12 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
         if r is None:
             t._record = None
             return t
-        tapes = s.tapes
-        if r[TAPES] is not tapes:
+        if r[TAPES] is not s.tapes:
             t._record = None
             return record_one(s, prim, (x,), found.params, t) if s.sessions else t
         if found.calls_left:
             found.meet(s)
-        return _recorded(t, found.steps[0], r, (x,) if keep else None, t._value if reads_y else None, tapes)
+        return _recorded(t, found.steps[0], r, (x,) if keep else None, t._value if reads_y else None, s)
 
     return along
 
@@ -256,7 +281,7 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
         plan: Any = plans[k]
         keep = plan.keep
         ins = None if keep is None else (x if keep[0] else None, y if keep[1] else None)
-        return _recorded(t, step, parent, ins, v if plan.reads_y else None, tapes, other)
+        return _recorded(t, step, parent, ins, v if plan.reads_y else None, s, other)
 
     renew()
     function.__name__ = prim.name

@@ -84,6 +84,10 @@ class Expression:
             raise Untraceable("a rule asks for a shape or a dtype")
         return self.value
 
+    def absorbed(self, xp: Any, g: Expression) -> Expression:
+        """`gtape.engine.rules.absorb_zeros` as source."""
+        return self.notes.hold(g, self)
+
     def _refuse(self, *_: Any) -> Any:
         raise Untraceable("a rule compares or indexes values")
 
@@ -136,6 +140,9 @@ class Writer:
     scalars : bool
         Whether the values are Python floats: the source then calls `Primitive.scalar` where there is one.
     """
+
+    # What a line adds to an input of a record to load its value.
+    load = "._value"
 
     def __init__(self, user: Primitive, *, scalars: bool = False) -> None:
         self._user = user

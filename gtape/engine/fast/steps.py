@@ -18,13 +18,18 @@ from gtape.engine.fast.source import Expression, Writer
 from gtape.engine.rules import RuleStep, by_slope
 from gtape.recording import record
 
-__all__ = ["Seen", "remember", "step_for"]
+__all__ = ["FAMILIAR", "FAULTS", "MOST_ELEMENTS", "Seen", "remember", "sample_of", "step_for", "too_large", "written"]
 
 # Larger operands are not compiled, because a sample run costs as much as the step itself.
-_MOST_ELEMENTS = 1 << 20
+MOST_ELEMENTS = 1 << 20
 
 
-def _sample(layout: Layout) -> Any:
+# Errors of rules that cannot be compiled.
+FAULTS = (TypeError, ValueError, AttributeError, IndexError, ArithmeticError, np.linalg.LinAlgError)
+
+
+def sample_of(layout: Layout) -> Any:
+    """Ones of a layout."""
     if layout is FLOAT:
         return 1.0
     return np.ones(layout.shape, layout.dtype)[()]
@@ -43,35 +48,40 @@ def step_for(step: RuleStep) -> Callable[..., Any] | None:
     function or None
         ``f(g, ins, out)``, with the step as its attribute.
     """
-    prim, layouts = step.prim, step.layouts
-    if prim.variadic or prim.opaque or sum(a.size for a in (*layouts, step.out_layout)) > _MOST_ELEMENTS:  # type: ignore[misc]
+    if too_large(step):
         return None
-    notes = Writer(prim)
+    notes = Writer(step.prim)
     try:
-        made: Any = notes.function(*_written(notes, step), f"<gtape step of {prim.name}>")
-    except (TypeError, ValueError, AttributeError, IndexError, ArithmeticError, np.linalg.LinAlgError):
+        made: Any = notes.function(*written(notes, step), f"<gtape step of {step.prim.name}>")
+    except FAULTS:
         return None  # the general step raises the error, if the rule really fails
     made.step = step
     return made  # type: ignore[no-any-return]
 
 
-def _written(notes: Writer, step: RuleStep) -> tuple[list[str], list[Expression]]:
-    """The lines that load inputs from a record, and the cotangents to compute."""
+def too_large(step: RuleStep) -> bool:
+    """Whether a step is not compiled, because it takes any number of operands or a sample run takes too long."""
+    prim = step.prim
+    return prim.variadic or prim.opaque or sum(a.size for a in (*step.layouts, step.out_layout)) > MOST_ELEMENTS  # type: ignore[misc]
+
+
+def written(notes: Any, step: RuleStep) -> tuple[list[str], list[Expression]]:
+    """The lines that load inputs from a record, and the cotangents to compute, in the world of a writer."""
     prim: Primitive = step.prim
     layouts: Any = step.layouts
     reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in step.active])
-    g = notes.value("g", _sample(step.out_layout))
-    y = notes.value("out", _sample(step.out_layout)) if "y" in reads else None
+    g = notes.value("g", sample_of(step.out_layout))
+    y = notes.value("out", sample_of(step.out_layout)) if "y" in reads else None
     xs: list[Any] = list(layouts)
     loads = []
     for i, layout in enumerate(layouts):
         if i in reads:
-            xs[i] = notes.value(f"x{i}", _sample(layout))
-            loads.append(f"x{i} = ins[{i}]._value")
+            xs[i] = notes.value(f"x{i}", sample_of(layout))
+            loads.append(f"x{i} = ins[{i}]{notes.load}")
     results: list[Any] = []
     for i in step.active:
         if prim.partials is not None:
-            c = by_slope(notes, prim, i, g, y, xs, step.params, Writer.hold)
+            c = by_slope(notes, prim, i, g, y, xs, step.params, type(notes).hold)
             own = layouts[i].shape
             results.append(c if own == step.out_layout.shape else notes.sum_to(c, shape=own, batch=0))
         elif prim.kind == "linear":
@@ -84,7 +94,7 @@ def _written(notes: Writer, step: RuleStep) -> tuple[list[str], list[Expression]
 # The number of layouts remembered for an op, and the number of calls with a layout before its backward step is
 # compiled, because compiling takes as long as about a hundred steps.
 _MOST_KNOWN = 512
-_FAMILIAR = 8
+FAMILIAR = 8
 
 
 def remember(known: dict[Any, Any], layout: Any, found: Any) -> Any:
@@ -107,7 +117,7 @@ class Seen:
         self.params = params
         # Complex numbers and half precision keep the general steps.
         slow_path = any(a.slow_path for step in steps if step is not None for a in step.layouts)
-        self.calls_left = 0 if slow_path else _FAMILIAR
+        self.calls_left = 0 if slow_path else FAMILIAR
 
     def meet(self, s: record.Stack) -> None:
         """Count a call; the last replaces the steps by functions compiled for this layout, where the rules allow it."""
