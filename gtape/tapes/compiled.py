@@ -6,7 +6,6 @@ shared, and calls that no result needs are left out. Nothing else is rewritten, 
 
 from __future__ import annotations
 
-import operator
 import warnings
 import weakref
 from collections import OrderedDict
@@ -21,6 +20,8 @@ from gtape.base.locks import Lock
 from gtape.base.verification import verify_mode
 from gtape.declare.primitives import CHANGED, Primitive
 from gtape.recording import record
+from gtape.tapes.rewriting import needed, shared
+from gtape.tapes.straight_line import StraightLine
 from gtape.tapes.tracing import Guard, Node, Traced, Untraceable, tracing
 from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
@@ -29,7 +30,6 @@ __all__ = ["Compiler", "Program"]
 
 _MOST_PROGRAMS = 64  # programs that one function keeps
 _MOST_GUARDS = 16  # calls for which a program is not valid before it may be given up
-_SMALL = 65  # elements of constants that are compared
 _MOST_FAILURES = 3  # calls that fail for their values before a kind of arguments is never traced again
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None))
 
@@ -45,7 +45,7 @@ def _swapped(_: Primitive) -> None:
 CHANGED.append(_swapped)
 
 
-# ---------------------------------------------------------------------------------------------- source
+# ---------------------------------------------------------------------------------------------- programs
 
 
 class Program:
@@ -71,228 +71,11 @@ class Program:
 
     def __init__(self, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str) -> None:
         self.traced = len(nodes)
-        nodes, outputs = _shared(nodes, outputs)
-        nodes = _needed(nodes, outputs)
+        nodes, outputs = shared(nodes, outputs)
+        nodes = needed(nodes, outputs)
         self.kept = len(nodes)
-        space: dict[str, Any] = {}
-        self.source = _source(inputs, nodes, outputs, space)
-        exec(compile(self.source, f"<gtape program of {name}>", "exec"), space)
-        self.run: Callable[..., tuple[Any, ...]] = space["program"]
-
-
-def _key_of(a: Any, same: dict[int, Node]) -> Any:
-    if a.__class__ is Node:
-        return ("node", id(same.get(id(a), a)))
-    if a.__class__ in (list, tuple):
-        return (a.__class__, *[_key_of(b, same) for b in a])
-    if a.__class__ in (int, bool, str, type(None)):
-        return (a.__class__, a)
-    return _constant_key(a)
-
-
-def _constant_key(a: Any) -> Any:
-    """Equal for constants of the same bits."""
-    if a.__class__ is float:
-        return (float, a.hex())
-    if isinstance(a, (np.generic, np.ndarray)) and a.size < _SMALL and a.dtype.kind != "O":
-        return (a.__class__, a.dtype.str, a.shape, a.tobytes())
-    return ("object", id(a))
-
-
-def _is_one(a: Any, other: Any, made: Any) -> bool:
-    """Whether a product with a constant is the other factor: each number is 1, and shape and dtype stay."""
-    if a.__class__ is Node or other.__class__ is not Node or other.sample.__class__ is not made.__class__:
-        return False
-    if a.__class__ not in (int, float) and not isinstance(a, (np.generic, np.ndarray)):
-        return False
-    if np.shape(other.sample) != np.shape(made) or np.asarray(other.sample).dtype != np.asarray(made).dtype:
-        return False
-    return bool(np.all(np.equal(a, 1)))
-
-
-def _factor(node: Node) -> Node | None:
-    """The factor that a product with ones leaves as it is."""
-    if node.function not in (operator.mul, np.multiply) or node.words or len(node.args) != 2:
-        return None
-    a, b = node.args
-    return b if _is_one(a, b, node.sample) else a if _is_one(b, a, node.sample) else None
-
-
-def _replaced(a: Any, same: dict[int, Node]) -> Any:
-    if a.__class__ is Node:
-        return same.get(id(a), a)
-    if a.__class__ in (list, tuple):
-        return a.__class__([_replaced(b, same) for b in a])
-    return a
-
-
-def _shared(nodes: list[Node], outputs: list[Node]) -> tuple[list[Node], list[Node]]:
-    """One node for all equal calls."""
-    same: dict[int, Node] = {}
-    known: dict[Any, Node] = {}
-    kept = []
-    for node in nodes:
-        words = tuple(sorted((k, _key_of(v, same)) for k, v in node.words.items()))
-        key = (id(node.function), tuple([_key_of(a, same) for a in node.args]), repr(words))
-        first = known.get(key)
-        if first is not None:
-            same[id(node)] = first
-            continue
-        node.args = _replaced(node.args, same)
-        factor = _factor(node)
-        if factor is not None:
-            same[id(node)] = factor
-            continue
-        node.words = {k: _replaced(v, same) for k, v in node.words.items()}
-        known[key] = node
-        kept.append(node)
-    return kept, [same.get(id(o), o) for o in outputs]
-
-
-def _reads(a: Any, found: list[Node]) -> list[Node]:
-    if a.__class__ is Node:
-        found.append(a)
-    elif a.__class__ in (list, tuple):
-        for b in a:
-            _reads(b, found)
-    return found
-
-
-def _reads_of(node: Node) -> list[Node]:
-    return _reads([*node.args, *node.words.values()], [])
-
-
-def _needed(nodes: list[Node], outputs: list[Node]) -> list[Node]:
-    """The nodes that the outputs depend on, and all guards."""
-    live = {id(o) for o in outputs}
-    kept = []
-    for node in reversed(nodes):
-        if node.guards or id(node) in live:
-            live.update([id(a) for a in _reads_of(node)])
-            kept.append(node)
-    return kept[::-1]
-
-
-class _Names:
-    """The names in a source: variables, which are used again as soon as nothing reads them, and constants."""
-
-    def __init__(self, space: dict[str, Any]) -> None:
-        self.space = space
-        self.known: dict[Any, str] = {}
-        self.free: list[str] = []
-        self.count = 0
-
-    def variable(self) -> str:
-        if self.free:
-            return self.free.pop()
-        self.count += 1
-        return f"v{self.count}"
-
-    def constant(self, value: Any) -> str:
-        if value.__class__ is int:
-            return f"({value!r})" if value < 0 else repr(value)
-        if value.__class__ in (bool, type(None), str):
-            return repr(value)
-        if value.__class__ is float and np.isfinite(value):
-            return f"({value!r})"
-        key = _constant_key(value)
-        name = self.known.get(key)
-        if name is None:
-            word = getattr(value, "__name__", "") if callable(value) else "c"
-            name = f"{word if word.isidentifier() else 'k'}_{len(self.space)}"
-            self.known[key] = name
-            self.space[name] = value
-        return name
-
-    def text(self, a: Any) -> str:
-        if a.__class__ is Node:
-            return a.name
-        if a.__class__ is list:
-            return f"[{', '.join([self.text(b) for b in a])}]"
-        if a.__class__ is tuple and _reads(a, []):
-            return f"({', '.join([self.text(b) for b in a])},)"
-        return self.constant(a)
-
-
-# Ufuncs that are exact to the last bit in every loop of NumPy's, so that they may write over an operand.
-_EXACT: dict[Any, Any] = {
-    f: f for f in (np.add, np.subtract, np.multiply, np.divide, np.negative, np.sqrt, np.square)
-} | {
-    operator.add: np.add, operator.sub: np.subtract, operator.mul: np.multiply, operator.truediv: np.divide,
-    operator.neg: np.negative,
-}  # fmt: skip
-_WORTH = 4096  # elements from which a fresh array costs more than the search for an old one
-
-
-_SIGNS = {np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/"}
-
-
-def _sign_of(node: Node) -> str | None:
-    """The operator that calls the same ufunc in less time."""
-    if node.words or len(node.args) != 2:
-        return None
-    some = any(a.__class__ is Node and isinstance(a.sample, np.ndarray) for a in node.args)
-    plain_ones = all(a.__class__ is Node or isinstance(a, (np.generic, np.ndarray)) for a in node.args)
-    return _SIGNS.get(node.function) if some and plain_ones else None
-
-
-def _overwrites(node: Node, dying: list[Node], owned: set[int]) -> Node | None:
-    """An operand in whose memory the result may be written."""
-    made = node.sample
-    if node.function not in _EXACT or not isinstance(made, np.ndarray) or made.size < _WORTH or node.words:
-        return None
-    for a in dying:
-        if id(a) in owned and a.sample.shape == made.shape and a.sample.dtype == made.dtype:
-            return a
-    return None
-
-
-def _source(inputs: list[Node], nodes: list[Node], outputs: list[Node], space: dict[str, Any]) -> str:
-    names = _Names(space)
-    for i, node in enumerate(inputs):
-        node.name = f"x{i}"
-    last: dict[int, int] = {}
-    aliased = {id(o) for o in outputs}
-    for place, node in enumerate(nodes):
-        for a in _reads_of(node):
-            last[id(a)] = place
-            if node.function not in _EXACT or node.words:
-                aliased.add(id(a))  # another function may return a view of its operand
-    mine = {id(n) for n in nodes}
-    owned: set[int] = set()
-    kept = {id(o) for o in outputs}
-    lines = []
-    for place, node in enumerate(nodes):
-        read = _reads_of(node)
-        dying = [a for a in {id(a): a for a in read}.values() if id(a) in mine and last[id(a)] == place]
-        dying = [a for a in dying if id(a) not in kept]
-        words = [names.text(a) for a in node.args]
-        over = _overwrites(node, dying, owned) if dying else None
-        if over is not None:
-            words.append(f"out={over.name}")
-            text = f"{names.constant(_EXACT[node.function])}({', '.join(words)})"
-        elif _sign_of(node) is not None:
-            text = f"{words[0]} {_sign_of(node)} {words[1]}"
-        elif node.text is not None:
-            text = node.text.format(*words)
-        else:
-            words += [f"{k}={names.text(v)}" for k, v in node.words.items()]
-            text = f"{names.constant(node.function)}({', '.join(words)})"
-        if id(node) not in aliased and node.function in _EXACT and not node.words:
-            owned.add(id(node))
-        if node.guards:
-            lines.append(text)
-            names.free.extend([a.name for a in dying])
-            continue
-        names.free.extend([a.name for a in dying])
-        node.name = names.variable()
-        if id(node) not in last and id(node) not in kept:
-            names.free.append(node.name)
-        lines.append(f"{node.name} = {text}")
-    listed = ", ".join([names.text(o) for o in outputs])
-    body = "".join(f"    {line}\n" for line in lines)
-    arguments = ", ".join([n.name for n in inputs])
-    return f"def program({arguments}):\n{body}    return ({listed}{',' if outputs else ''})\n"
+        made = StraightLine(inputs, nodes, outputs, name)
+        self.source, self.run = made.source, made.run
 
 
 # ---------------------------------------------------------------------------------------------- calls
