@@ -10,6 +10,7 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,12 @@ from gtape.base.escaping import plain
 from gtape.base.locks import Lock
 from gtape.base.verification import verify_mode
 from gtape.declare.primitives import CHANGED, Primitive
-from gtape.recording import record
+from gtape.recording.record import idle_stack, peek
+from gtape.tapes import inner_loops
+from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.rewriting import needed, shared
 from gtape.tapes.straight_line import StraightLine
+from gtape.tapes.table import Table
 from gtape.tapes.tracing import Guard, Node, Traced, Untraceable, tracing
 from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
@@ -30,10 +34,13 @@ __all__ = ["Compiler", "Program"]
 
 _MOST_PROGRAMS = 64  # programs that one function keeps
 _MOST_GUARDS = 16  # calls for which a program is not valid before it may be given up
+_MOST_DOUBTS = 64  # runs after which a program leaves the table
 _MOST_FAILURES = 3  # calls that fail for their values before a kind of arguments is never traced again
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None))
 
 _FAILED: Any = object()
+_QUIET = type(copy_context().run)  # of the function that runs kernels while nothing checks them
+_new: Callable[[type], Any] = object.__new__
 _generation = 0  # counts swapped kernels, because programs hold kernels
 
 
@@ -74,8 +81,63 @@ class Program:
         nodes, outputs = shared(nodes, outputs)
         nodes = needed(nodes, outputs)
         self.kept = len(nodes)
-        made = StraightLine(inputs, nodes, outputs, name)
-        self.source, self.run = made.source, made.run
+        self.doubts = 0
+        self._lines: StraightLine | None = None
+        machine = inner_loops.machine()
+        table = None if machine is None else Table(machine, inputs, nodes, outputs, name)
+        if table is None or table.run is None:
+            self._table = None
+            self._given: Any = None
+            self.run: Callable[..., tuple[Any, ...]] = self._straight_line(inputs, nodes, outputs, name).run
+            return
+        self._table = table
+        _forget_values([*inputs, *nodes])
+        self._given = (inputs, nodes, outputs, name)
+        self.run = table.run
+
+    def _straight_line(self, *given: Any) -> StraightLine:
+        made = self._lines
+        if made is None:
+            made = self._lines = StraightLine(*(given or self._given))
+            self._given = None
+        return made
+
+    def again(self, raws: list[Any]) -> tuple[Any, ...]:
+        """The raw outputs without the table, which met a value that Python's floats treat in another way."""
+        made = self._straight_line()
+        self.doubts += 1
+        if self.doubts == _MOST_DOUBTS:
+            self.run = made.run
+        return made.run(*raws)
+
+    @property
+    def source(self) -> str:
+        """The Python source."""
+        return (self._lines if self._table is None else self._table).source  # type: ignore[union-attr]
+
+    def summary(self) -> str:
+        """What one run does, and what it holds."""
+        made: Any = self._lines if self._table is None else self._table
+        text = f"{made.calls} calls, {made.buffers} buffers, {made.nbytes} bytes"
+        if self._table is None:
+            return text
+        left = sorted(self._table.left.items(), key=lambda item: (-item[1], item[0]))
+        text = f"{self._table.rows} rows in {self._table.walks} walks, {text}"
+        if left:
+            text += " (not in the table: " + ", ".join([f"{n} {word}" for word, n in left]) + ")"
+        return text + (f", {self.doubts} runs without the table" if self.doubts else "")
+
+
+def _forget_values(nodes: list[Node]) -> None:
+    """Keep the layouts of the values of the traced call, but not its numbers."""
+    known: dict[Any, Any] = {}
+    for node in nodes:
+        sample = node.sample
+        if sample.__class__ is np.ndarray and sample.dtype.kind != "O":
+            key = (sample.shape, sample.strides, sample.dtype.char)
+            if key not in known:
+                known[key] = np.lib.stride_tricks.as_strided(np.zeros(1, sample.dtype), sample.shape, sample.strides)
+            node.sample = known[key]
 
 
 # ---------------------------------------------------------------------------------------------- calls
@@ -94,7 +156,6 @@ class _Compiled:
 
     def __init__(self, program: Program, variables: list[Any], made: Any, outputs: list[Any], held: Any) -> None:
         self.program = program
-        self.run = program.run
         self.variables = [(v, v._tensor_layout) for v in variables]
         # Without the traced tensors, which hold every value of the traced call.
         self.structure = nest.map_structure(lambda _: 0, made) if nest.is_nested(made) else 0
@@ -104,6 +165,7 @@ class _Compiled:
         self.calls = self.failures = 0
         leaf = not nest.is_nested(made)
         self.single = leaf and isinstance(made, Traced)
+        self.layout = outputs[0].layout if self.single else None
         # The class of a plain list or tuple of tensors.
         self.flat = (
             made.__class__ if made.__class__ in (list, tuple) and all(isinstance(x, Traced) for x in made) else None
@@ -173,7 +235,7 @@ class Compiler:
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function: the program if there is one for these arguments, otherwise Python."""
-        if record.peek() is not None:  # a tape records, or another function is being traced
+        if peek() is not None:  # a tape records, or another function is being traced
             return self.function(*args, **kwargs)
         raws: list[Any] = []
         held: list[Any] = []
@@ -189,7 +251,7 @@ class Compiler:
             return self.function(*args, **kwargs)
         if found is not None and (found.generation != _generation or any(ref() is None for ref in found.held)):
             found = None
-        if hasattr(record.idle_stack().run, "unchecked") or verify_mode():  # every kernel or gradient is to be checked
+        if hasattr(idle_stack().run, "unchecked") or verify_mode():  # every kernel or gradient is to be checked
             return self.function(*args, **kwargs)
         if found is None:
             found = self._compile(key, args, kwargs, held)
@@ -201,7 +263,7 @@ class Compiler:
 
     def quick(self, args: tuple[Any, ...]) -> Any:
         """The result for tensors of a kind that was compiled before; None for other calls, and for a result None."""
-        if record.peek() is not None:
+        if peek() is not None:
             return None
         layouts, raws = [], []
         for x in args:
@@ -209,15 +271,27 @@ class Compiler:
                 return None
             layouts.append(x._layout)
             raws.append(x._value)
-        key = tuple(layouts)
-        found = self._known.get(key)
-        if (
-            found.__class__ is not _Compiled or found.generation != _generation
-            or hasattr(record.idle_stack().run, "unchecked") or verify_mode()
-        ):  # fmt: skip
+        found = self._known.get(tuple(layouts))
+        if found.__class__ is not _Compiled or found.generation != _generation or verify_mode():
             return None
-        made = self._run(key, found, raws)
-        return self.function(*args) if made is _FAILED else made
+        run = idle_stack().run
+        if run.__class__ is not _QUIET:  # every kernel is to be checked
+            return None
+        if found.variables:
+            made = self._run(tuple(layouts), found, raws)
+            return self.function(*args) if made is _FAILED else made
+        found.calls += 1
+        try:
+            made = run(found.program.run, *raws)
+        except Exception as e:
+            made = self._after(e, tuple(layouts), found, raws)
+            if made is _FAILED:
+                return self.function(*args)
+        if found.single:
+            t = _new(Tensor)
+            t._value, t._layout, t._record = made[0], found.layout, None
+            return t
+        return found.results(made)
 
     def _run(self, key: Any, found: Any, raws: list[Any]) -> Any:
         """The result of a program for raw values; _FAILED where it is not valid."""
@@ -227,11 +301,23 @@ class Compiler:
                 if v._tensor_layout is not layout:
                     raise Guard
                 raws.append(v._value)
-            made = record.idle_stack().run(found.run, *raws)
-        except Exception:  # a guard, or an error that the eager call words
-            self._count_failure(key, found)
-            return _FAILED
+            made = idle_stack().run(found.program.run, *raws)
+        except Exception as e:  # a guard, or an error that the eager call words
+            made = self._after(e, key, found, raws)
+            if made is _FAILED:
+                return made
         return found.results(made)
+
+    def _after(self, error: Exception, key: Any, found: Any, raws: list[Any]) -> Any:
+        """The raw results after a program raised an error; _FAILED where it is not valid."""
+        if error.__class__ is Doubt:
+            try:
+                return idle_stack().run(found.program.again, raws)
+            except Exception:  # a guard, or an error that the eager call words
+                self._count_failure(key, found)
+                return _FAILED
+        self._count_failure(key, found)
+        return _FAILED
 
     def _count_failure(self, key: Any, found: Any) -> None:
         """Note a call that the program was not valid for; give the program up if most calls are so."""
@@ -324,7 +410,8 @@ class Compiler:
                 p = made.program
                 lines.append(
                     f"compiled: {p.kept} of {p.traced} operations, {len(made.variables)} variables, "
-                    f"{len(made.outputs)} results" + (f", eager for {made.failures} calls" if made.failures else "")
+                    f"{len(made.outputs)} results; {p.summary()}"
+                    + (f", eager for {made.failures} calls" if made.failures else "")
                 )
         return "\n".join(lines) or "not called yet"
 

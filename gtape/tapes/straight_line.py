@@ -14,7 +14,7 @@ import numpy as np
 
 from gtape.tapes.rewriting import constant_key, reads, reads_of
 from gtape.tapes.tracing import Node
-from gtape.tapes.ufuncs import EXACT, UFUNCS, keeps_bits_anywhere
+from gtape.tapes.ufuncs import EXACT, keeps_bits_anywhere, ufunc_of
 
 __all__ = ["Names", "Part", "StraightLine", "Writer", "in_turns"]
 
@@ -91,8 +91,8 @@ def _array_ufunc(node: Node) -> np.ufunc | None:
     sample = node.sample
     if sample.__class__ is not np.ndarray or node.words:
         return None
-    ufunc = node.function if node.function.__class__ is np.ufunc else UFUNCS.get(node.function)
-    return ufunc if ufunc is not None and ufunc.nout == 1 and ufunc.nin == len(node.args) else None
+    ufunc = ufunc_of(node.function)
+    return ufunc if ufunc is not None and ufunc.nin == len(node.args) else None
 
 
 # ---------------------------------------------------------------------------------------------- parts
@@ -203,7 +203,7 @@ class Writer:
             key = self._buffered.pop(id(a), None)
             if key is not None:
                 self._free_buffers[key].append(a.name)
-            elif a.name:
+            elif a.name[:1] == "v":  # no array that another part holds
                 self.names.free.append(a.name)
 
     def define(self, node: Node) -> str:

@@ -395,11 +395,11 @@ def _tracer_of(args: Any) -> Any:
 
 def _in_numpy_world(prim: Primitive, samples: list[Any], params: dict[str, Any]) -> Callable[..., Any]:
     """What the function of the NumPy world calls in the end."""
-    if "selection" not in prim.roles and prim.scalar is not None and not params and prim.kind == "elementwise":
-        if all(s.__class__ is float for s in samples):
-            return prim.scalar
-        if not any(s.__class__ is float for s in samples):
+    if "selection" not in prim.roles:
+        if not any(s.__class__ in (float, list, tuple) for s in samples):
             return prim.kernel
+        if prim.scalar is not None and not params and prim.kind == "elementwise" and _numbers_only(samples):
+            return prim.scalar
     return getattr(NUMPY, prim.name)  # type: ignore[no-any-return]
 
 

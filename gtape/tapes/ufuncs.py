@@ -8,16 +8,23 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["EXACT", "UFUNCS", "keeps_bits_anywhere", "operands", "same_bits"]
+__all__ = ["EXACT", "keeps_bits_anywhere", "operands", "same_bits", "ufunc_of"]
 
 # The ufuncs that Python's operators of arrays call.
-UFUNCS: dict[Any, np.ufunc] = {
+_OPERATORS: dict[Any, np.ufunc] = {
     operator.add: np.add, operator.sub: np.subtract, operator.mul: np.multiply, operator.truediv: np.divide,
     operator.neg: np.negative, abs: np.absolute, operator.lt: np.less, operator.le: np.less_equal,
     operator.gt: np.greater, operator.ge: np.greater_equal, operator.eq: np.equal, operator.ne: np.not_equal,
 }  # fmt: skip
 # Ufuncs that round once or not at all in every loop of NumPy's, so that they may write over an operand.
 EXACT = frozenset({np.add, np.subtract, np.multiply, np.divide, np.negative, np.sqrt, np.square})
+
+
+def ufunc_of(function: Any) -> np.ufunc | None:
+    """The ufunc that computes a function of arrays element by element, with one result; None for other functions."""
+    found = function if function.__class__ is np.ufunc else _OPERATORS.get(function)
+    return found if found is not None and found.signature is None and found.nout == 1 else None
+
 
 _SAMPLES = (0.0, -0.0, 1.0, -1.0, 0.5, 3.0, 1e-3, 0.1, 0.7, 1.7, -2.3, 5.5, 40.0, -90.0, 1e8, -1e8, 1e30, 1e-30, 710.0)
 

@@ -468,7 +468,7 @@ def test_equal_calls_are_shared_and_unused_ones_left_out() -> None:
     f = tf.function(lambda x: (tf.exp(x) * tf.exp(x), tf.cos(x))[0], jit_compile=True)
     f(tf.constant([1.0]))
     assert f.source.count("exp") == 1 and "cos" not in f.source
-    assert f.summary() == "compiled: 2 of 4 operations, 0 variables, 1 results"
+    assert f.summary().partition(";")[0] == "compiled: 2 of 4 operations, 0 variables, 1 results"
 
 
 def test_results_that_are_constants_are_new_tensors() -> None:
