@@ -18,12 +18,13 @@ _SMALL = 65  # elements of constants that are compared
 
 
 def _key_of(a: Any, same: dict[int, Node]) -> Any:
-    if a.__class__ is Node:
-        return ("node", id(same.get(id(a), a)))
-    if a.__class__ in (list, tuple):
-        return (a.__class__, *[_key_of(b, same) for b in a])
-    if a.__class__ in (int, bool, str, type(None)):
-        return (a.__class__, a)
+    kind = a.__class__
+    if kind is Node:
+        return same.get(id(a), a)
+    if kind in (list, tuple):
+        return (kind, *[_key_of(b, same) for b in a])
+    if kind in (int, bool, str, type(None)):
+        return (kind, a)
     return constant_key(a)
 
 
@@ -47,9 +48,12 @@ def _is_one(a: Any, other: Any, made: Any) -> bool:
     return bool(np.all(np.equal(a, 1)))
 
 
+_PRODUCTS = frozenset({operator.mul, np.multiply})
+
+
 def _factor(node: Node) -> Node | None:
     """The factor that a product with ones leaves as it is."""
-    if node.function not in (operator.mul, np.multiply) or node.words or len(node.args) != 2:
+    if node.words or len(node.args) != 2:
         return None
     a, b = node.args
     return b if _is_one(a, b, node.sample) else a if _is_one(b, a, node.sample) else None
@@ -69,24 +73,30 @@ def shared(nodes: list[Node], outputs: list[Node]) -> tuple[list[Node], list[Nod
     known: dict[Any, Node] = {}
     kept = []
     for node in nodes:
-        words = tuple(sorted((k, _key_of(v, same)) for k, v in node.words.items()))
-        key = (id(node.function), tuple([_key_of(a, same) for a in node.args]), repr(words))
+        args, words = node.args, node.words
+        key: Any = (id(node.function), *[same.get(id(a), a) if a.__class__ is Node else _key_of(a, same) for a in args])
+        if words:
+            key = (key, *[(k, _key_of(words[k], same)) for k in sorted(words)])
         first = known.get(key)
         if first is not None:
             same[id(node)] = first
             continue
-        node.args = _replaced(node.args, same)
-        factor = _factor(node)
+        if same:
+            node.args = args = _replaced(args, same)
+        factor = _factor(node) if node.function in _PRODUCTS else None
         if factor is not None:
             same[id(node)] = factor
             continue
-        node.words = {k: _replaced(v, same) for k, v in node.words.items()}
+        if words and same:
+            node.words = {k: _replaced(v, same) for k, v in words.items()}
+        node.reads = None
         known[key] = node
         kept.append(node)
     return kept, [same.get(id(o), o) for o in outputs]
 
 
 def reads(a: Any, found: list[Node]) -> list[Node]:
+    """Append the nodes in an argument."""
     if a.__class__ is Node:
         found.append(a)
     elif a.__class__ in (list, tuple):
@@ -96,7 +106,17 @@ def reads(a: Any, found: list[Node]) -> list[Node]:
 
 
 def reads_of(node: Node) -> list[Node]:
-    return reads([*node.args, *node.words.values()], [])
+    """The nodes among the arguments of a node."""
+    found = node.reads
+    if found is None:
+        found = node.reads = []
+        for a in (*node.args, *node.words.values()) if node.words else node.args:
+            kind = a.__class__
+            if kind is Node:
+                found.append(a)
+            elif kind is list or kind is tuple:
+                reads(a, found)
+    return found
 
 
 def needed(nodes: list[Node], outputs: list[Node]) -> list[Node]:
@@ -105,6 +125,7 @@ def needed(nodes: list[Node], outputs: list[Node]) -> list[Node]:
     kept = []
     for node in reversed(nodes):
         if node.guards or id(node) in live:
-            live.update([id(a) for a in reads_of(node)])
+            for a in reads_of(node):
+                live.add(id(a))
             kept.append(node)
     return kept[::-1]

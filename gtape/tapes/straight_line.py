@@ -193,9 +193,17 @@ class Writer:
 
     def dying(self, node: Node) -> list[Node]:
         """The values that the current line reads last."""
-        place, last, kept = self.place, self.last, self.kept
-        found = {id(a): a for a in reads_of(node)}
-        return [a for k, a in found.items() if last[k] == place and k in self._mine and k not in kept]
+        place, last, mine, kept = self.place, self.last, self._mine, self.kept
+        found: list[Node] = []
+        for a in reads_of(node):
+            k = id(a)
+            if last[k] == place and k in mine and k not in kept and a not in found:
+                found.append(a)
+        return found
+
+    def is_over(self, a: Node) -> bool:
+        """Whether no line from here on reads a value of this program."""
+        return id(a) in self._mine and id(a) not in self.kept and self.last[id(a)] < self.place
 
     def release(self, dying: Iterable[Node]) -> None:
         """Use the names of values again."""

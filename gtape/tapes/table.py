@@ -80,7 +80,17 @@ def _form(sample: Any) -> Form | None:
     char = _NATIVE.get(sample.dtype)
     if char is None or not 0 < sample.size <= _MOST_ELEMENTS or not sample.flags.c_contiguous:
         return None
-    return Form(char, sample.shape, sample.size, np.ndarray)
+    shape = sample.shape
+    found = _arrays.get((char, shape))
+    if found is None:
+        if len(_arrays) > _MOST_FORMS:
+            _arrays.clear()
+        found = _arrays[char, shape] = Form(char, shape, sample.size, np.ndarray)
+    return found
+
+
+_arrays: dict[Any, Form] = {}
+_MOST_FORMS = 4096
 
 
 def _known(sample: Any) -> Form:
@@ -95,7 +105,7 @@ class _Step:
 
     Attributes
     ----------
-    rows : list of (loop, data, operands, lengths, count, text)
+    rows : list of (loop, data, address of the length, address of the steps, operands, name)
         An operand is a node, a constant of the table, or None for the result.
     of : Node or None
         The node whose memory this is.
@@ -129,6 +139,7 @@ class _Flag:
 
 
 _FLAG = _Flag()
+_NOTHING: Any = ()
 
 
 def _scalars() -> frozenset[Any]:
@@ -164,6 +175,7 @@ class Lowering:
         self.machine = machine
         self.steps: dict[int, _Step] = {}
         self.forms: dict[int, Form | None] = {}
+        self._lines: dict[Any, Any] = {}
         self.scalars = _scalars()
         self.linear = {id(p.kernel): p for p in REGISTRY.values() if p.roles & {"spread", "flat", "read", "stop"}}
 
@@ -262,26 +274,60 @@ class Lowering:
             return a, (_SIZES[char] if shape else 0)
         return (a, 0) if shape == () or (size == 1 and exact and len(shape) <= len(form.shape)) else None
 
-    def _rows(self, found: Any, operands: list[Any], signature: str, form: Form, name: str, *, exact: bool) -> Any:
+    def _rows(self, found: Any, operands: Any, signature: str, form: Form, name: str, *, exact: bool) -> _Step | None:
         """A step of one row of a loop of NumPy's signature."""
         given, strides = [], []
         for a, char in zip(operands, signature, strict=False):
-            found_one = self._operand(a, char, form, exact)
-            if found_one is None:
+            operand = self._operand(a, char, form, exact)
+            if operand is None:
                 return None
-            given.append(found_one[0])
-            strides.append(found_one[1])
+            given.append(operand[0])
+            strides.append(operand[1])
         if signature[-1] != form.char:
             return None
         steps = inner_loops.steps((*strides, _SIZES[form.char]))
-        return _Step(form, [(*found, [*given, None], steps, form.size, name)], exact=exact)
+        return _Step(form, [(*found, inner_loops.dims(form.size), steps, [*given, None], name)], exact=exact)
 
     # ------------------------------------------------------------------------------------------ kinds of nodes
 
     def _ufunc(self, node: Node, ufunc: np.ufunc, form: Form) -> _Step | None:
-        args = list(node.args)
+        args = node.args
         if len(args) != ufunc.nin or len(args) > 3:
             return None
+        key: list[Any] = [ufunc, form]
+        for a in args:
+            if a.__class__ is Node:
+                step = self.steps.get(id(a))
+                key += (step.form, step.repeats) if step is not None else (self.form(a), False)
+            else:
+                key += (a.__class__, (a.dtype, a.shape) if isinstance(a, (np.generic, np.ndarray)) else None)
+        place = tuple(key)
+        line = self._lines.get(place)
+        if line is None:
+            made = self._first(node, ufunc, form)
+            if made is None:
+                self._lines[place] = _NOTHING
+                return None
+            row = made.rows[0]
+            chars = [np.dtype(a.value.dtype).char if a.__class__ is _Constant else "" for a in row[4]]
+            self._lines[place] = (row, chars, made.exact, made.saves)
+            return made
+        if line is _NOTHING:
+            return None
+        (code, data, dims, steps, before, name), chars, exact, saves = line
+        operands: list[Any] = [*args, *before[len(args) :]]
+        for i, a in enumerate(args):
+            if a.__class__ is not Node:
+                operands[i] = self._constant(a, chars[i])
+                if operands[i] is None:
+                    return None
+        found = _Step(form, [(code, data, dims, steps, operands, name)], exact=exact)
+        found.saves = saves
+        return found
+
+    def _first(self, node: Node, ufunc: np.ufunc, form: Form) -> _Step | None:
+        """The step of a ufunc of operands of new forms."""
+        args = node.args
         kinds = tuple([self._kind(a) for a in args])
         if None in kinds:
             return None
@@ -289,16 +335,14 @@ class Lowering:
         if signature is None:
             return None
         python = form.kind is float
-        exact = ufunc in EXACT
         name = _SINGLE.get(ufunc)
-        own = form.size == 1 and form.char in "df" and signature == f"{form.char * ufunc.nin}->{form.char}"
-        if own and name is not None:
+        if name is not None and form.size == 1 and form.char in "df" and set(signature) <= {form.char, "-", ">"}:
             divides = python and ufunc is np.divide
             code = self.machine.address("divide_python" if divides else f"{name}_{form.char}")
             step = self._rows((code, 0), args, signature, form, name, exact=True)
-            if step is not None and divides:
-                step.rows[0][2].append(_FLAG)
             if step is not None:
+                if divides:
+                    step.rows[0][4].append(_FLAG)
                 step.saves = 40 if python else 80 if form.kind is np.generic else 250
             return step
         if python and ufunc is not np.absolute:
@@ -306,7 +350,7 @@ class Lowering:
         found = inner_loops.loop(ufunc, signature)
         if found is None:
             return None
-        step = self._rows(found, args, signature, form, ufunc.__name__, exact=exact)
+        step = self._rows(found, args, signature, form, ufunc.__name__, exact=ufunc in EXACT)
         if step is not None:
             step.saves = 40 if form.kind in (float, bool) else 250
         return step
@@ -322,7 +366,7 @@ class Lowering:
             found, list(node.args), "d" * len(node.args) + "->d", form, node.function.__name__, exact=False
         )
         if step is not None:
-            step.rows[0][2].append(_FLAG)
+            step.rows[0][4].append(_FLAG)
             step.saves = 60
         return step
 
@@ -400,10 +444,11 @@ class Lowering:
             return None
         size = _SIZES[have.char]
         first = (
-            self.machine.address(f"copy_{have.char}"), 0, [_Constant(np.dtype(have.char).type(start)), None],
-            inner_loops.steps((0, size)), 1, "start",
+            self.machine.address(f"copy_{have.char}"), 0, inner_loops.dims(1), inner_loops.steps((0, size)),
+            [_Constant(np.dtype(have.char).type(start)), None], "start",
         )  # fmt: skip
-        row = (*found, [None, node.args[0], None], inner_loops.steps((0, size, 0)), have.size, "add.reduce")
+        steps = inner_loops.steps((0, size, 0))
+        row = (*found, inner_loops.dims(have.size), steps, [None, node.args[0], None], "add.reduce")
         step = _Step(form, [first, row])
         step.saves = 600
         return step
@@ -489,7 +534,7 @@ def expanded(machine: Any, nodes: list[Node], changed: list[tuple[Node, tuple[An
             args = tuple([places.get(id(a), a) if a.__class__ is Node else a for a in n.args])
             if new is node:
                 changed.append((node, (node.function, node.args, node.words, node.text)))
-            new.function, new.args, new.words, new.text = n.function, args, n.words, n.text
+            new.function, new.args, new.words, new.text, new.reads = n.function, args, n.words, n.text, None
             places[id(n)] = new
             made.append(new)
     return made
@@ -590,6 +635,7 @@ class _Fields:
         self.words: list[int] = []
         self.of_plan: list[int] = []
         self.of_values: list[int] = []
+        self.rows: list[tuple[int, int]] = []
 
     def put(self, words: Iterable[int], of_plan: Iterable[int] = (), of_values: Iterable[int] = ()) -> int:
         """Append words, with the places of addresses among them; returns where they start, in bytes."""
@@ -599,14 +645,32 @@ class _Fields:
         self.of_values.extend([start + k for k in of_values])
         return 8 * start
 
+    def put_rows(self, words: list[int]) -> int:
+        """Append rows, all of whose operands are addresses of values."""
+        start = len(self.words)
+        self.words += words
+        self.rows.append((start, len(words)))
+        return 8 * start
+
+    def addresses(self) -> tuple[Any, Any]:
+        """The places of the addresses of the plan and of values."""
+        own = [
+            (start + np.arange(0, count, _WORDS)[:, None] + np.arange(4, _WORDS)).ravel() for start, count in self.rows
+        ]
+        return np.array(self.of_plan, np.int64), np.concatenate([np.array(self.of_values, np.int64), *own])
+
+
+_REST: tuple[tuple[int, ...], ...] = ((0,) * 4, (0,) * 3, (0,) * 2, (0,), ())  # by the number of operands
+
 
 class _Walk:
-    """One walk: the values that it takes and gives, and its rows."""
+    """One walk: the values that it takes and gives, and its rows: names with numbers of operands, and words."""
 
-    __slots__ = ("gives", "rows", "start", "takes")
+    __slots__ = ("gives", "rows", "start", "takes", "words")
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
+        self.words: list[int] = []
         self.start = 0  # of its rows, in words
         self.takes: list[Node] = []
         self.gives: list[Node] = []
@@ -651,6 +715,7 @@ class Table:
         del self._steps
         for node, before in changed:
             node.function, node.args, node.words, node.text = before
+            node.reads = None
 
     @property
     def source(self) -> str:
@@ -681,6 +746,7 @@ class Table:
         self._shown: dict[int, Node] = {}  # arrays in memory that Python reads
         self._walks: dict[int, _Walk] = {}
         self._flag = space.take(8)
+        self._known: dict[Any, Any] = {}
         last: dict[int, int] = {}
         shown: list[Node] = [o for o in outputs if id(o) in steps]
         writer: dict[int, int] = {}
@@ -725,24 +791,32 @@ class Table:
 
     def _put(self, walk: _Walk, node: Node, step: _Step, last: dict[int, int], pinned: set[int], time: int) -> None:
         """The rows of a node."""
-        space = self._space
-        roots = {id(r): r for r in [self._root(a) for a in reads_of(node)]}
-        dying = [r for key, r in roots.items() if last[key] == time and key not in pinned]
-        if step.exact:
-            alike = [r for r in dying if (f := self._form(r)).nbytes == step.form.nbytes and f.char == step.form.char]
+        space, places = self._space, self._places
+        dying: list[Node] = []
+        for a in reads_of(node):
+            root = self._root(a)
+            key = id(root)
+            if last[key] == time and key not in pinned and root not in dying:
+                dying.append(root)
+        if step.exact and dying:
+            form = step.form
+            alike = [r for r in dying if (f := self._form(r)).nbytes == form.nbytes and f.char == form.char]
             self._free(alike)
             dying = [r for r in dying if r not in alike]
-        place = self._places[id(node)] = space.take(step.form.nbytes)
-        for code, data, operands, strides, count, text in step.rows:
-            at = []
+        place = places[id(node)] = space.take(step.form.nbytes)
+        for code, data, dims, steps, operands, name in step.rows:
+            words = walk.words
+            words += (code, data, dims, steps)
             for a in operands:
                 if a is None:
-                    at.append(place)
-                elif a is _FLAG:
-                    at.append(self._flag)
+                    words.append(place)
+                elif a.__class__ is Node:
+                    words.append(places[id(self._root(a))])
                 else:
-                    at.append(space.constant(a.value) if a.__class__ is _Constant else self._places[id(self._root(a))])
-            walk.rows.append((code, data, inner_loops.dims(count), strides, at, text))
+                    words.append(self._flag if a is _FLAG else space.constant(a.value))
+            words += _REST[len(operands)]
+            key = (name, len(operands))
+            walk.rows.append(self._known.setdefault(key, key))
         self._free(dying)
         if id(node) not in last and id(node) not in pinned:
             space.give_back(place, step.form.nbytes)
@@ -803,21 +877,14 @@ class Table:
         self._text = framed(writer, inputs, f"return ({', '.join(listed)}{',' if outputs else ''})", space, held)
         exec(compile(self._text, f"<gtape program of {name}>", "exec"), space)
         self.run = space["program"]
-        known: dict[Any, Any] = {}
-        self._listing = [
-            (w, walk.start, [known.setdefault(key, key) for key in [(row[-1], len(row[-2])) for row in walk.rows]])
-            for w, walk in zip(walks, self._walks.values(), strict=True)
-        ]
-        del self._walks, self._space, self._shown, self._places
+        self._listing = [(w, k.start, k.rows) for w, k in zip(walks, self._walks.values(), strict=True)]
+        del self._walks, self._space, self._shown, self._places, self._known
 
     def _line(self, writer: Writer, part: Part, walk: _Walk, name: str) -> None:
         """The line of a walk."""
         taken = ", ".join([a.name for a in walk.takes])
-        gone: dict[int, Node] = {}
-        for node in part.nodes:
-            gone.update([(id(a), a) for a in writer.dying(node) if id(a) not in self._steps])
-            writer.place += 1
-        writer.release(gone.values())
+        writer.place += len(part.nodes)
+        writer.release([a for a in walk.takes if writer.is_over(a)])
         given = [writer.define(a) for a in walk.gives]
         writer.lines.append(f"{', '.join(given)} = {name}({taken})" if given else f"{name}({taken})")
         for a in walk.gives:
@@ -827,10 +894,8 @@ class Table:
 
     def _segment(self, walk: _Walk, fields: _Fields) -> int:
         """Append the words of a walk; returns where its segment starts."""
-        rows = [
-            fields.put((code, data, dims, strides, *at, *[0] * (4 - len(at))), (), range(4, 4 + len(at)))
-            for code, data, dims, strides, at, _ in walk.rows
-        ]
+        start = fields.put_rows(walk.words)
+        walk.start = start // 8
         taken = []
         for node in walk.takes:
             form = _known(node.sample)
@@ -846,8 +911,7 @@ class Table:
             fields.put((_KINDS[self._steps[id(a)].form.char], self._places[id(self._root(a))]), (), (1,))
             for a in walk.gives
         ]
-        walk.start = rows[0] // 8
-        words = [len(rows), rows[0], len(ins), ins[0] if ins else 0, len(outs), outs[0] if outs else 0]
+        words = [len(walk.rows), start, len(ins), ins[0] if ins else 0, len(outs), outs[0] if outs else 0]
         return fields.put([*words, self._flag, 0], (1, 3, 5), (6,))
 
     def _instances(self, fields: _Fields, starts: list[int], views: list[Node], buffers: list[Any]) -> Any:
@@ -855,9 +919,10 @@ class Table:
         words = np.array(fields.words, np.int64)
         head = -(-words.nbytes // _LINE) * _LINE
         shift = np.zeros(len(words), np.int64)
-        shift[fields.of_plan] = 1
-        shift[fields.of_values] = 1
-        words[fields.of_values] += head
+        of_plan, of_values = fields.addresses()
+        shift[of_plan] = 1
+        shift[of_values] = 1
+        words[of_values] += head
         total, size = head + self._space.size, words.nbytes
         self._words = words
         self.nbytes = total

@@ -60,14 +60,17 @@ class Node:
         The result in the traced call.
     guards : bool
         Whether it computes nothing, but raises `Guard`.
+    reads : list of Node or None
+        The nodes among the arguments, as soon as they are known.
     """
 
-    __slots__ = ("args", "function", "guards", "name", "sample", "text", "words")
+    __slots__ = ("args", "function", "guards", "name", "reads", "sample", "text", "words")
 
     def __init__(self, function: Any, args: tuple[Any, ...], words: dict[str, Any], sample: Any, text: Any) -> None:
         self.function, self.args, self.words, self.sample, self.text = function, args, words, sample, text
         self.guards = False
         self.name = ""
+        self.reads: list[Node] | None = None
 
 
 def _same_truth(value: Any, expected: bool) -> None:
