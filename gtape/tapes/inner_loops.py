@@ -163,6 +163,9 @@ def _code() -> str:
                 f"copy_{'b' if char == '?' else char}", char, char, f"  %r = select i1 true, {kind} %x0, {kind} %x0"
             )
         )
+    for char, kind in (("d", "double"), ("f", "float")):  # notes a doubt for NaN
+        body = f"  %u = fcmp uno {kind} %x0, 0.0\n  %v = load i8, ptr %q1\n  %o = zext i1 %u to i8\n  %r = or i8 %o, %v"
+        parts.append(_strided(f"doubt_nan_{char}", char, "?", body))
     parts.append(_WALK)
     parts.append(_entry())
     return "".join(parts)
@@ -602,7 +605,11 @@ def sum_starts_at(char: str) -> float | None:
     if found is None:
         return None
     with _lock:
-        return next((start for start in (0.0, -0.0) if _sums(found, char, start)), None)
+        return _start_of_sums(found, char)
+
+
+def _start_of_sums(found: tuple[int, int], char: str) -> float | None:
+    return next((start for start in (0.0, -0.0) if _sums(found, char, start)), None)
 
 
 def _sums(found: tuple[int, int], char: str, start: float) -> bool:
@@ -615,8 +622,11 @@ def _sums(found: tuple[int, int], char: str, start: float) -> bool:
     for x in cases:
         out = np.full(1, start, char)
         call(*_pointers([out, x, out], x.size, [0, size, 0]), found[1])
-        if not same_bits(out[0], np.add.reduce(x, (0,), x.dtype, None, False)):
-            return False
+        shapes: list[tuple[int, ...]] = [x.shape] if x.size % 3 else [x.shape, (3, x.size // 3), (x.size // 3, 3, 1)]
+        for shape in shapes:
+            axes = tuple(range(len(shape)))
+            if not same_bits(out[0], np.add.reduce(x.reshape(shape), axes, x.dtype, None, False)):  # type: ignore[call-overload]
+                return False
     return True
 
 
@@ -662,10 +672,14 @@ def alone(function: Any, arity: int) -> tuple[int, int] | None:
     if made is None:
         return None
     with _lock:
-        try:
-            return _alone(made, function, arity)
-        except Exception:  # it takes another way than numbers go
-            return None
+        return _alone_if_possible(made, function, arity)
+
+
+def _alone_if_possible(made: Machine, function: Any, arity: int) -> tuple[int, int] | None:
+    try:
+        return _alone(made, function, arity)
+    except Exception:  # it takes another way than numbers go
+        return None
 
 
 def _alone(made: Machine, function: Any, arity: int) -> tuple[int, int] | None:
@@ -862,10 +876,10 @@ class _Symbol:
     def __ge__(self, other: Any) -> bool:
         return self._asked("oge", other)
 
-    def __eq__(self, other: Any) -> bool:  # type: ignore[override]
+    def __eq__(self, other: Any) -> bool:
         return self._asked("oeq", other)
 
-    def __ne__(self, other: Any) -> bool:  # type: ignore[override]
+    def __ne__(self, other: Any) -> bool:
         return self._asked("une", other)
 
     __hash__ = None  # type: ignore[assignment]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from gtape.tapes import inner_loops
 from gtape.tapes.inner_loops import FROM_ARRAY, FROM_FLOAT, FROM_NARROW, FROM_TRUTH
 from gtape.tapes.rewriting import constant_key, reads_of
 from gtape.tapes.straight_line import Part, Writer, block_of, framed, in_turns
-from gtape.tapes.tracing import Node, Tracer
+from gtape.tapes.tracing import ABSORBED, NO_NAN, Node, Tracer
 from gtape.tapes.ufuncs import EXACT, same_bits, ufunc_of
 
 __all__ = ["Table"]
@@ -189,8 +189,9 @@ class Lowering:
     def step(self, node: Node) -> _Step | None:
         """The step of a node whose operands have theirs; None for a call."""
         if node.guards:
-            return None
-        made = self._step(node)
+            made = self._without_nan(node.args[0]) if node.function is NO_NAN else None
+        else:
+            made = self._step(node)
         if made is not None:
             self.steps[id(node)] = made
             self.forms[id(node)] = made.form
@@ -211,6 +212,8 @@ class Lowering:
             return None if node.words else self._ufunc(node, ufunc, form)
         if f is np.where:
             return self._where(node, form)
+        if f is ABSORBED and node.args[1].__class__ is Node and self.form(node.args[1]) is form:
+            return self._without_nan(node.args[1])
         if f in (float, np.float64, np.float32) and len(args) == 1 and args[0].__class__ is Node:
             return self._converted(form, args[0])
         if f in (np.ones_like, np.zeros_like, np.full_like) and not node.words:
@@ -218,7 +221,7 @@ class Lowering:
         if form.kind is float and f in self.scalars and not node.words:
             return self._alone(node, form)
         if f.__class__ is operator.methodcaller:
-            _, (name, *rest) = f.__reduce__()
+            name, *rest = cast(Any, f.__reduce__())[1]
             if name == "astype" and len(rest) == 1:
                 return self._converted(form, args[0])
             return self._renamed(node, form, args[0], False) if name in ("reshape", "ravel", "squeeze") else None
@@ -418,6 +421,17 @@ class Lowering:
         if form.size > 1 and (not form.shape or spreads):
             return None
         return _Step(form, of=a)
+
+    def _without_nan(self, a: Node) -> _Step | None:
+        """The same numbers, which must not be NaN."""
+        form = self.form(a)
+        if form is None or form.char == "?" or self._repeats(a):
+            return None
+        steps = inner_loops.steps((_SIZES[form.char], 0))
+        code = self.machine.address(f"doubt_nan_{form.char}")
+        step = _Step(form, [(code, 0, inner_loops.dims(form.size), steps, [a, _FLAG], "doubt_nan")], of=a)
+        step.saves = 100 if form.kind is float else 500
+        return step
 
     def _element(self, node: Node, form: Form) -> _Step | None:
         a = node.args[0]
@@ -783,10 +797,7 @@ class Table:
             for node in part.nodes:
                 time += 1
                 step = steps[id(node)]
-                if step.of is None:
-                    self._put(walk, node, step, last, pinned, time)
-                else:  # its root may be read here last
-                    self._free([r for r in [self._root(node)] if last.get(id(r)) == time and id(r) not in pinned])
+                self._put(walk, node, step, last, pinned, time)
             walk.gives = list(gives.get(k, {}).values())
 
     def _put(self, walk: _Walk, node: Node, step: _Step, last: dict[int, int], pinned: set[int], time: int) -> None:
@@ -803,7 +814,9 @@ class Table:
             alike = [r for r in dying if (f := self._form(r)).nbytes == form.nbytes and f.char == form.char]
             self._free(alike)
             dying = [r for r in dying if r not in alike]
-        place = places[id(node)] = space.take(step.form.nbytes)
+        place = 0
+        if step.of is None:
+            place = places[id(node)] = space.take(step.form.nbytes)
         for code, data, dims, steps, operands, name in step.rows:
             words = walk.words
             words += (code, data, dims, steps)
@@ -815,10 +828,10 @@ class Table:
                 else:
                     words.append(self._flag if a is _FLAG else space.constant(a.value))
             words += _REST[len(operands)]
-            key = (name, len(operands))
-            walk.rows.append(self._known.setdefault(key, key))
+            label = (name, len(operands))
+            walk.rows.append(self._known.setdefault(label, label))
         self._free(dying)
-        if id(node) not in last and id(node) not in pinned:
+        if step.of is None and id(node) not in last and id(node) not in pinned:
             space.give_back(place, step.form.nbytes)
 
     def _form(self, root: Node) -> Form:
@@ -841,7 +854,7 @@ class Table:
         for i, a in enumerate(views):
             a.name = f"m{i}"
         borrowed: set[int] = set()  # results of calls that may be views of the memory
-        walks = []
+        walks: list[str] = []
         for k, part in enumerate(parts):
             if part.kind == "walk":
                 walks.append(f"w{len(walks)}")
@@ -896,7 +909,7 @@ class Table:
         """Append the words of a walk; returns where its segment starts."""
         start = fields.put_rows(walk.words)
         walk.start = start // 8
-        taken = []
+        taken: list[tuple[Any, ...]] = []
         for node in walk.takes:
             form = _known(node.sample)
             place = self._places[id(node)]

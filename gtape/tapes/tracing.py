@@ -33,7 +33,7 @@ from gtape.recording import record
 from gtape.recording.record import SEQ, TAPES
 from gtape.tensors.tensor import Tensor, wrap
 
-__all__ = ["Guard", "Node", "Raw", "Traced", "Tracer", "Untraceable", "tracing"]
+__all__ = ["ABSORBED", "NO_NAN", "Guard", "Node", "Raw", "Traced", "Tracer", "Untraceable", "tracing"]
 
 
 class Untraceable(Exception):
@@ -125,6 +125,10 @@ def _absorbed(g: Any, c: Any) -> Any:
 def _no_nan(value: Any, _: Any) -> None:
     if not (value == value if value.__class__ is float else np.equal(value, value).all()):
         raise Guard
+
+
+# The functions that the table knows: they change no number but NaN, or none.
+ABSORBED, NO_NAN = _absorbed, _no_nan
 
 
 def _infix(function: Callable[..., Any], sign: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
