@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import Any
 
@@ -102,7 +102,7 @@ class Program:
             self._given = None
         return made
 
-    def again(self, raws: list[Any]) -> tuple[Any, ...]:
+    def again(self, raws: Sequence[Any]) -> tuple[Any, ...]:
         """The raw outputs without the table, which met a value that Python's floats treat in another way."""
         made = self._straight_line()
         self.doubts += 1
@@ -265,26 +265,35 @@ class Compiler:
         """The result for tensors of a kind that was compiled before; None for other calls, and for a result None."""
         if peek() is not None:
             return None
-        layouts, raws = [], []
-        for x in args:
+        key: Any
+        raws: Any
+        if len(args) == 1:
+            (x,) = args
             if x.__class__ is not Tensor:
                 return None
-            layouts.append(x._layout)
-            raws.append(x._value)
-        found = self._known.get(tuple(layouts))
+            key, raws = (x._layout,), (x._value,)
+        else:
+            key, raws = [], []
+            for x in args:
+                if x.__class__ is not Tensor:
+                    return None
+                key.append(x._layout)
+                raws.append(x._value)
+            key = tuple(key)
+        found = self._known.get(key)
         if found.__class__ is not _Compiled or found.generation != _generation or verify_mode():
             return None
         run = idle_stack().run
         if run.__class__ is not _QUIET:  # every kernel is to be checked
             return None
         if found.variables:
-            made = self._run(tuple(layouts), found, raws)
+            made = self._run(key, found, [*raws])
             return self.function(*args) if made is _FAILED else made
         found.calls += 1
         try:
             made = run(found.program.run, *raws)
         except Exception as e:
-            made = self._after(e, tuple(layouts), found, raws)
+            made = self._after(e, key, found, raws)
             if made is _FAILED:
                 return self.function(*args)
         if found.single:
@@ -308,7 +317,7 @@ class Compiler:
                 return made
         return found.results(made)
 
-    def _after(self, error: Exception, key: Any, found: Any, raws: list[Any]) -> Any:
+    def _after(self, error: Exception, key: Any, found: Any, raws: Sequence[Any]) -> Any:
         """The raw results after a program raised an error; _FAILED where it is not valid."""
         if error.__class__ is Doubt:
             try:

@@ -95,6 +95,15 @@ def _array_ufunc(node: Node) -> np.ufunc | None:
     return ufunc if ufunc is not None and ufunc.nin == len(node.args) else None
 
 
+def _planned(node: Node) -> tuple[Any, dict[str, Any]]:
+    """The function that a kernel chooses by shapes and dtypes, or the function of the node, with its keywords."""
+    plan = getattr(node.function, "planned", None)
+    values = [a.sample if a.__class__ is Node else a for a in node.args]
+    if plan is None or not all([isinstance(v, (np.ndarray, np.generic)) for v in values]):  # noqa: C419
+        return node.function, node.words
+    return plan(*values, **node.words), {}
+
+
 # ---------------------------------------------------------------------------------------------- parts
 
 
@@ -172,14 +181,15 @@ class Writer:
         self.nbytes = 0
         for i, node in enumerate(inputs):
             node.name = f"x{i}"
-        # Values that may be in a view: another function than a ufunc may return a view of its operand.
+        # Values that may be in a view: another function than a ufunc may return an array that is a view of its operand.
         aliased = set(self.kept)
         place = 0
         self._mine: set[int] = set()
         for part in parts:
             for node in part.nodes:
                 own = id(node) in elsewhere
-                strict = own or part.kind != "call" or (_array_ufunc(node) is not None)
+                number = node.sample.__class__ is not tuple and not isinstance(node.sample, np.ndarray)
+                strict = own or number or part.kind != "call" or _array_ufunc(node) is not None
                 for a in reads_of(node):
                     self.last[id(a)] = place
                     if not strict:
@@ -251,8 +261,9 @@ class Writer:
             if node.text is not None:
                 text = node.text.format(*words)
             else:
-                words += [f"{k}={names.text(v)}" for k, v in node.words.items()]
-                text = f"{names.constant(node.function)}({', '.join(words)})"
+                function, given = _planned(node)
+                words += [f"{k}={names.text(v)}" for k, v in given.items()]
+                text = f"{names.constant(function)}({', '.join(words)})"
             self.release(dying)
             self.lines.append(text if node.guards else f"{self.define(node)} = {text}")
         self.place += 1
