@@ -23,7 +23,7 @@ from gtape.declare.primitives import CHANGED, Primitive
 from gtape.recording.record import idle_stack, peek
 from gtape.tapes import inner_loops
 from gtape.tapes.inner_loops import Doubt
-from gtape.tapes.rewriting import needed, shared
+from gtape.tapes.rewriting import forget_values, needed, shared
 from gtape.tapes.straight_line import StraightLine
 from gtape.tapes.table import Table
 from gtape.tapes.tracing import Guard, Node, Traced, Untraceable, tracing
@@ -91,7 +91,7 @@ class Program:
             self.run: Callable[..., tuple[Any, ...]] = self._straight_line(inputs, nodes, outputs, name).run
             return
         self._table = table
-        _forget_values([*inputs, *nodes])
+        forget_values([*inputs, *nodes])
         self._given = (inputs, nodes, outputs, name)
         self.run = table.run
 
@@ -126,18 +126,6 @@ class Program:
         if left:
             text += " (not in the table: " + ", ".join([f"{n} {word}" for word, n in left]) + ")"
         return text + (f", {self.doubts} runs without the table" if self.doubts else "")
-
-
-def _forget_values(nodes: list[Node]) -> None:
-    """Keep the layouts of the values of the traced call, but not its numbers."""
-    known: dict[Any, Any] = {}
-    for node in nodes:
-        sample = node.sample
-        if sample.__class__ is np.ndarray and sample.dtype.kind != "O":
-            key = (sample.shape, sample.strides, sample.dtype.char)
-            if key not in known:
-                known[key] = np.lib.stride_tricks.as_strided(np.zeros(1, sample.dtype), sample.shape, sample.strides)
-            node.sample = known[key]
 
 
 # ---------------------------------------------------------------------------------------------- calls

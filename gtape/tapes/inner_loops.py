@@ -166,6 +166,10 @@ def _code() -> str:
     for char, kind in (("d", "double"), ("f", "float")):  # notes a doubt for NaN
         body = f"  %u = fcmp uno {kind} %x0, 0.0\n  %v = load i8, ptr %q1\n  %o = zext i1 %u to i8\n  %r = or i8 %o, %v"
         parts.append(_strided(f"doubt_nan_{char}", char, "?", body))
+    for name, op in (("any", "or"), ("all", "and")):  # reductions: the first operand is the result
+        parts.append(_strided(name, "??", "?", f"  %r = {op} i8 %x0, %x1"))
+    other = "  %d = xor i8 %x0, %x1\n  %v = load i8, ptr %q2\n  %r = or i8 %d, %v"
+    parts.append(_strided("doubt_other", "??", "?", other))  # notes a doubt for another truth
     parts.append(_WALK)
     parts.append(_entry())
     return "".join(parts)

@@ -16,10 +16,10 @@ import numpy as np
 
 from gtape.declare.primitives import CHANGED, REGISTRY
 from gtape.tapes import inner_loops
-from gtape.tapes.inner_loops import FROM_ARRAY, FROM_FLOAT, FROM_NARROW, FROM_TRUTH
-from gtape.tapes.rewriting import constant_key, reads_of
+from gtape.tapes.inner_loops import FROM_ARRAY, FROM_FLOAT, FROM_NARROW, FROM_TRUTH, Doubt
+from gtape.tapes.rewriting import constant_key, forget_values, reads_of
 from gtape.tapes.straight_line import Part, Writer, block_of, framed, in_turns
-from gtape.tapes.tracing import ABSORBED, NO_NAN, Node, Tracer
+from gtape.tapes.tracing import ABSORBED, NO_NAN, SAME_TRUTH, Node, Tracer
 from gtape.tapes.ufuncs import EXACT, same_bits, ufunc_of
 
 __all__ = ["Table"]
@@ -189,7 +189,7 @@ class Lowering:
     def step(self, node: Node) -> _Step | None:
         """The step of a node whose operands have theirs; None for a call."""
         if node.guards:
-            made = self._without_nan(node.args[0]) if node.function is NO_NAN else None
+            made = self._guard(node)
         else:
             made = self._step(node)
         if made is not None:
@@ -212,6 +212,8 @@ class Lowering:
             return None if node.words else self._ufunc(node, ufunc, form)
         if f is np.where:
             return self._where(node, form)
+        if f in (np.any, np.all) and len(args) == 1:
+            return self._truth(form, args[0], f.__name__, node.words)
         if f is ABSORBED and node.args[1].__class__ is Node and self.form(node.args[1]) is form:
             return self._without_nan(node.args[1])
         if f in (float, np.float64, np.float32) and len(args) == 1 and args[0].__class__ is Node:
@@ -222,6 +224,8 @@ class Lowering:
             return self._alone(node, form)
         if f.__class__ is operator.methodcaller:
             name, *rest = cast(Any, f.__reduce__())[1]
+            if name in ("any", "all") and not rest:
+                return self._truth(form, args[0], name, node.words)
             if name == "astype" and len(rest) == 1:
                 return self._converted(form, args[0])
             return self._renamed(node, form, args[0], False) if name in ("reshape", "ravel", "squeeze") else None
@@ -229,8 +233,11 @@ class Lowering:
             return self._renamed(node, form, args[0], False)
         if f is operator.getitem and args[1] == () and args[0].__class__ is Node:
             return self._renamed(node, form, args[0], False)
-        if getattr(f, "__self__", None) is np.add and f.__name__ == "reduce":
-            return self._sum(node, form)
+        if getattr(f, "__name__", "") == "reduce":
+            reduced = f.__self__
+            if reduced in (np.logical_or, np.logical_and) and len(args) == 1:
+                return self._truth(form, args[0], "any" if reduced is np.logical_or else "all", node.words)
+            return self._sum(node, form) if reduced is np.add else None
         return self._element(node, form) if getattr(f, "__name__", "") == "_element" else None
 
     # ------------------------------------------------------------------------------------------ operands
@@ -422,6 +429,41 @@ class Lowering:
             return None
         return _Step(form, of=a)
 
+    def _guard(self, node: Node) -> _Step | None:
+        """A check that leaves the table where it fails."""
+        a = node.args[0]
+        if node.function is NO_NAN:
+            return self._without_nan(a)
+        form = self.form(a)
+        if node.function not in (SAME_TRUTH, _taken) or form is None or form.char != "?" or form.size != 1:
+            return None
+        code = self.machine.address("doubt_other")
+        operands = [a, _Constant(np.bool_(node.args[1])), _FLAG]
+        step = _Step(
+            form, [(code, 0, inner_loops.dims(1), inner_loops.steps((0, 0, 0)), operands, "doubt_other")], of=a
+        )
+        step.saves = 100
+        return step
+
+    def _truth(self, form: Form, a: Any, name: str, words: dict[str, Any]) -> _Step | None:
+        """Whether any or all elements are true."""
+        have = self.form(a) if a.__class__ is Node else None
+        if have is None or have.char != "?" or form.char != "?" or form.shape or self._repeats(a):
+            return None
+        if any([v not in (None, False) for k, v in words.items() if k != "axis"]):  # noqa: C419
+            return None
+        first = (
+            self.machine.address("copy_b"), 0, inner_loops.dims(1), inner_loops.steps((0, 1)),
+            [_Constant(np.bool_(name == "all")), None], "start",
+        )  # fmt: skip
+        row = (
+            self.machine.address(name), 0, inner_loops.dims(have.size), inner_loops.steps((0, 1, 0)), [None, a, None],
+            name,
+        )  # fmt: skip
+        step = _Step(form, [first, row])
+        step.saves = 800
+        return step
+
     def _without_nan(self, a: Node) -> _Step | None:
         """The same numbers, which must not be NaN."""
         form = self.form(a)
@@ -480,18 +522,24 @@ def _quietly(function: Callable[..., Any], *args: Any, **words: Any) -> Any:
         return function(*args, **words)
 
 
+def _taken(value: Any, expected: bool) -> None:
+    """Raise `Doubt` where a kernel takes another branch than in the traced call."""
+    if bool(value) is not expected:
+        raise Doubt
+
+
 def _template(machine: Any, node: Node) -> tuple[list[Node], list[Node], Node] | None:
-    """The inputs, nodes and result of a kernel that is a straight line of what the table holds; None for another."""
+    """The inputs, nodes and result of a kernel that is a straight line of what the table holds; None for another.
+
+    A branch that the kernel takes by its values becomes a check.
+    """
     tracer = Tracer(_quietly)
     given = [tracer.input(a.sample) if a.__class__ is Node else a for a in node.args]
     try:
         made = node.function(*given, **node.words)
         out = made.node
-        if (
-            any(n.guards for n in tracer.nodes)
-            or out.sample.__class__ is not node.sample.__class__
-            or not same_bits(out.sample, node.sample)
-        ):
+        passes_on = not any([n is out for n in tracer.nodes])  # noqa: C419 - a list is quicker
+        if passes_on or out.sample.__class__ is not node.sample.__class__ or not same_bits(out.sample, node.sample):
             return None
     except Exception:  # the kernel takes another way than ufuncs
         return None
@@ -499,8 +547,11 @@ def _template(machine: Any, node: Node) -> tuple[list[Node], list[Node], Node] |
         tracer.open = False
     lowering = Lowering(machine)
     for n in tracer.nodes:
+        if n.guards and n.function is SAME_TRUTH:
+            n.function = _taken
         if lowering.step(n) is None:
             return None
+    forget_values([*tracer.inputs, *tracer.nodes])
     return tracer.inputs, tracer.nodes, out
 
 
@@ -548,6 +599,7 @@ def expanded(machine: Any, nodes: list[Node], changed: list[tuple[Node, tuple[An
             args = tuple([places.get(id(a), a) if a.__class__ is Node else a for a in n.args])
             if new is node:
                 changed.append((node, (node.function, node.args, node.words, node.text)))
+            new.guards = n.guards
             new.function, new.args, new.words, new.text, new.reads = n.function, args, n.words, n.text, None
             places[id(n)] = new
             made.append(new)

@@ -33,7 +33,7 @@ from gtape.recording import record
 from gtape.recording.record import SEQ, TAPES
 from gtape.tensors.tensor import Tensor, wrap
 
-__all__ = ["ABSORBED", "NO_NAN", "Guard", "Node", "Raw", "Traced", "Tracer", "Untraceable", "tracing"]
+__all__ = ["ABSORBED", "NO_NAN", "SAME_TRUTH", "Guard", "Node", "Raw", "Traced", "Tracer", "Untraceable", "tracing"]
 
 
 class Untraceable(Exception):
@@ -128,7 +128,7 @@ def _no_nan(value: Any, _: Any) -> None:
 
 
 # The functions that the table knows: they change no number but NaN, or none.
-ABSORBED, NO_NAN = _absorbed, _no_nan
+ABSORBED, NO_NAN, SAME_TRUTH = _absorbed, _no_nan, _same_truth
 
 
 def _infix(function: Callable[..., Any], sign: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
