@@ -1,7 +1,7 @@
-"""Compiled functions: a traced call as straight-line Python over the kernels, one for each kind of arguments.
+"""Compiled functions: a program for each kind of arguments, made by one of two back ends.
 
-Constants are folded while the function is traced, because an op on constants notes nothing. Equal calls of kernels are
-shared, and calls that no result needs are left out. Nothing else is rewritten, so that every bit stays.
+With llvmlite a program is a `gtape.tapes.table.Table`, if that is worth it, otherwise a
+`gtape.tapes.straight_line.StraightLine`. Both give the bits of the eager call.
 """
 
 from __future__ import annotations
