@@ -666,14 +666,15 @@ class _Space:
 
     @staticmethod
     def _room(nbytes: int) -> int:
-        return 8 if nbytes <= 8 else -(-nbytes // _LINE) * _LINE
+        # With a gap, because some of NumPy's loops take neighbours for overlapping arrays and compute in another way.
+        return 16 if nbytes <= 8 else -(-nbytes // _LINE) * _LINE + _LINE
 
     def take(self, nbytes: int) -> int:
         room = self._room(nbytes)
         kept = self.free.get(room)
         if kept:
             return kept.pop()
-        if room > 8:
+        if room > 16:
             self.size = -(-self.size // _LINE) * _LINE
         place = self.size
         self.size += room

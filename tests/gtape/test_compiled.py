@@ -16,6 +16,7 @@ import gtape as tf
 from gtape import nest
 from gtape.declare.primitives import REGISTRY
 from gtape.tapes import inner_loops
+from gtape.tapes.table import _Space
 from gtape.verify.programs.mutants import example
 from gtape.verify.programs.programs import generate
 from tests.campaigns import LARGE, in_turn
@@ -536,6 +537,14 @@ def test_small_values_are_computed_in_the_table(table: None, dtype: str, shape: 
         assert _bits(compiled(x)) == _bits(_chain(x))
     assert " walks, " in compiled.summary() and "# w0 walks" in compiled.source and "sin(" in compiled.source
     assert "without the table" not in compiled.summary()
+
+
+def test_values_in_memory_do_not_touch() -> None:
+    # Some of NumPy's loops take neighbours for overlapping arrays, and give other bits.
+    space = _Space()
+    for nbytes in (4, 8, 64, 8000):
+        first, second, constant = space.take(nbytes), space.take(nbytes), space.constant(np.zeros(nbytes, np.int8))
+        assert second > first + nbytes and constant > second + nbytes
 
 
 def test_calls_stand_between_walks(table: None) -> None:
