@@ -1,16 +1,16 @@
-"""Compiled functions: a traced call as straight-line Python over the kernels, one for each kind of arguments.
+"""Compiled functions: a program for each kind of arguments, made by one of two back ends.
 
-Constants are folded while the function is traced, because an op on constants notes nothing. Equal calls of kernels are
-shared, and calls that no result needs are left out. Nothing else is rewritten, so that every bit stays.
+With llvmlite a program is a `gtape.tapes.table.Table`, if that is worth it, otherwise a
+`gtape.tapes.straight_line.StraightLine`. Both give the bits of the eager call.
 """
 
 from __future__ import annotations
 
-import operator
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,12 @@ from gtape.base.escaping import plain
 from gtape.base.locks import Lock
 from gtape.base.verification import verify_mode
 from gtape.declare.primitives import CHANGED, Primitive
-from gtape.recording import record
+from gtape.recording.record import idle_stack, peek
+from gtape.tapes import inner_loops
+from gtape.tapes.inner_loops import Doubt
+from gtape.tapes.rewriting import forget_values, needed, shared
+from gtape.tapes.straight_line import StraightLine
+from gtape.tapes.table import Table
 from gtape.tapes.tracing import Guard, Node, Traced, Untraceable, tracing
 from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
@@ -29,11 +34,13 @@ __all__ = ["Compiler", "Program"]
 
 _MOST_PROGRAMS = 64  # programs that one function keeps
 _MOST_GUARDS = 16  # calls for which a program is not valid before it may be given up
-_SMALL = 65  # elements of constants that are compared
+_MOST_DOUBTS = 64  # runs after which a program leaves the table
 _MOST_FAILURES = 3  # calls that fail for their values before a kind of arguments is never traced again
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None))
 
 _FAILED: Any = object()
+_QUIET = type(copy_context().run)  # of the function that runs kernels while nothing checks them
+_new: Callable[[type], Any] = object.__new__
 _generation = 0  # counts swapped kernels, because programs hold kernels
 
 
@@ -45,7 +52,7 @@ def _swapped(_: Primitive) -> None:
 CHANGED.append(_swapped)
 
 
-# ---------------------------------------------------------------------------------------------- source
+# ---------------------------------------------------------------------------------------------- programs
 
 
 class Program:
@@ -71,228 +78,54 @@ class Program:
 
     def __init__(self, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str) -> None:
         self.traced = len(nodes)
-        nodes, outputs = _shared(nodes, outputs)
-        nodes = _needed(nodes, outputs)
+        nodes, outputs = shared(nodes, outputs)
+        nodes = needed(nodes, outputs)
         self.kept = len(nodes)
-        space: dict[str, Any] = {}
-        self.source = _source(inputs, nodes, outputs, space)
-        exec(compile(self.source, f"<gtape program of {name}>", "exec"), space)
-        self.run: Callable[..., tuple[Any, ...]] = space["program"]
+        self.doubts = 0
+        self._lines: StraightLine | None = None
+        machine = inner_loops.machine()
+        table = None if machine is None else Table(machine, inputs, nodes, outputs, name)
+        if table is None or table.run is None:
+            self._table = None
+            self._given: Any = None
+            self.run: Callable[..., tuple[Any, ...]] = self._straight_line(inputs, nodes, outputs, name).run
+            return
+        self._table = table
+        forget_values([*inputs, *nodes])
+        self._given = (inputs, nodes, outputs, name)
+        self.run = table.run
 
+    def _straight_line(self, *given: Any) -> StraightLine:
+        made = self._lines
+        if made is None:
+            made = self._lines = StraightLine(*(given or self._given))
+            self._given = None
+        return made
 
-def _key_of(a: Any, same: dict[int, Node]) -> Any:
-    if a.__class__ is Node:
-        return ("node", id(same.get(id(a), a)))
-    if a.__class__ in (list, tuple):
-        return (a.__class__, *[_key_of(b, same) for b in a])
-    if a.__class__ in (int, bool, str, type(None)):
-        return (a.__class__, a)
-    return _constant_key(a)
+    def again(self, raws: Sequence[Any]) -> tuple[Any, ...]:
+        """The raw outputs without the table, which met a value that Python's floats treat in another way."""
+        made = self._straight_line()
+        self.doubts += 1
+        if self.doubts == _MOST_DOUBTS:
+            self.run = made.run
+        return made.run(*raws)
 
+    @property
+    def source(self) -> str:
+        """The Python source."""
+        return (self._lines if self._table is None else self._table).source  # type: ignore[union-attr]
 
-def _constant_key(a: Any) -> Any:
-    """Equal for constants of the same bits."""
-    if a.__class__ is float:
-        return (float, a.hex())
-    if isinstance(a, (np.generic, np.ndarray)) and a.size < _SMALL and a.dtype.kind != "O":
-        return (a.__class__, a.dtype.str, a.shape, a.tobytes())
-    return ("object", id(a))
-
-
-def _is_one(a: Any, other: Any, made: Any) -> bool:
-    """Whether a product with a constant is the other factor: each number is 1, and shape and dtype stay."""
-    if a.__class__ is Node or other.__class__ is not Node or other.sample.__class__ is not made.__class__:
-        return False
-    if a.__class__ not in (int, float) and not isinstance(a, (np.generic, np.ndarray)):
-        return False
-    if np.shape(other.sample) != np.shape(made) or np.asarray(other.sample).dtype != np.asarray(made).dtype:
-        return False
-    return bool(np.all(np.equal(a, 1)))
-
-
-def _factor(node: Node) -> Node | None:
-    """The factor that a product with ones leaves as it is."""
-    if node.function not in (operator.mul, np.multiply) or node.words or len(node.args) != 2:
-        return None
-    a, b = node.args
-    return b if _is_one(a, b, node.sample) else a if _is_one(b, a, node.sample) else None
-
-
-def _replaced(a: Any, same: dict[int, Node]) -> Any:
-    if a.__class__ is Node:
-        return same.get(id(a), a)
-    if a.__class__ in (list, tuple):
-        return a.__class__([_replaced(b, same) for b in a])
-    return a
-
-
-def _shared(nodes: list[Node], outputs: list[Node]) -> tuple[list[Node], list[Node]]:
-    """One node for all equal calls."""
-    same: dict[int, Node] = {}
-    known: dict[Any, Node] = {}
-    kept = []
-    for node in nodes:
-        words = tuple(sorted((k, _key_of(v, same)) for k, v in node.words.items()))
-        key = (id(node.function), tuple([_key_of(a, same) for a in node.args]), repr(words))
-        first = known.get(key)
-        if first is not None:
-            same[id(node)] = first
-            continue
-        node.args = _replaced(node.args, same)
-        factor = _factor(node)
-        if factor is not None:
-            same[id(node)] = factor
-            continue
-        node.words = {k: _replaced(v, same) for k, v in node.words.items()}
-        known[key] = node
-        kept.append(node)
-    return kept, [same.get(id(o), o) for o in outputs]
-
-
-def _reads(a: Any, found: list[Node]) -> list[Node]:
-    if a.__class__ is Node:
-        found.append(a)
-    elif a.__class__ in (list, tuple):
-        for b in a:
-            _reads(b, found)
-    return found
-
-
-def _reads_of(node: Node) -> list[Node]:
-    return _reads([*node.args, *node.words.values()], [])
-
-
-def _needed(nodes: list[Node], outputs: list[Node]) -> list[Node]:
-    """The nodes that the outputs depend on, and all guards."""
-    live = {id(o) for o in outputs}
-    kept = []
-    for node in reversed(nodes):
-        if node.guards or id(node) in live:
-            live.update([id(a) for a in _reads_of(node)])
-            kept.append(node)
-    return kept[::-1]
-
-
-class _Names:
-    """The names in a source: variables, which are used again as soon as nothing reads them, and constants."""
-
-    def __init__(self, space: dict[str, Any]) -> None:
-        self.space = space
-        self.known: dict[Any, str] = {}
-        self.free: list[str] = []
-        self.count = 0
-
-    def variable(self) -> str:
-        if self.free:
-            return self.free.pop()
-        self.count += 1
-        return f"v{self.count}"
-
-    def constant(self, value: Any) -> str:
-        if value.__class__ is int:
-            return f"({value!r})" if value < 0 else repr(value)
-        if value.__class__ in (bool, type(None), str):
-            return repr(value)
-        if value.__class__ is float and np.isfinite(value):
-            return f"({value!r})"
-        key = _constant_key(value)
-        name = self.known.get(key)
-        if name is None:
-            word = getattr(value, "__name__", "") if callable(value) else "c"
-            name = f"{word if word.isidentifier() else 'k'}_{len(self.space)}"
-            self.known[key] = name
-            self.space[name] = value
-        return name
-
-    def text(self, a: Any) -> str:
-        if a.__class__ is Node:
-            return a.name
-        if a.__class__ is list:
-            return f"[{', '.join([self.text(b) for b in a])}]"
-        if a.__class__ is tuple and _reads(a, []):
-            return f"({', '.join([self.text(b) for b in a])},)"
-        return self.constant(a)
-
-
-# Ufuncs that are exact to the last bit in every loop of NumPy's, so that they may write over an operand.
-_EXACT: dict[Any, Any] = {
-    f: f for f in (np.add, np.subtract, np.multiply, np.divide, np.negative, np.sqrt, np.square)
-} | {
-    operator.add: np.add, operator.sub: np.subtract, operator.mul: np.multiply, operator.truediv: np.divide,
-    operator.neg: np.negative,
-}  # fmt: skip
-_WORTH = 4096  # elements from which a fresh array costs more than the search for an old one
-
-
-_SIGNS = {np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/"}
-
-
-def _sign_of(node: Node) -> str | None:
-    """The operator that calls the same ufunc in less time."""
-    if node.words or len(node.args) != 2:
-        return None
-    some = any(a.__class__ is Node and isinstance(a.sample, np.ndarray) for a in node.args)
-    plain_ones = all(a.__class__ is Node or isinstance(a, (np.generic, np.ndarray)) for a in node.args)
-    return _SIGNS.get(node.function) if some and plain_ones else None
-
-
-def _overwrites(node: Node, dying: list[Node], owned: set[int]) -> Node | None:
-    """An operand in whose memory the result may be written."""
-    made = node.sample
-    if node.function not in _EXACT or not isinstance(made, np.ndarray) or made.size < _WORTH or node.words:
-        return None
-    for a in dying:
-        if id(a) in owned and a.sample.shape == made.shape and a.sample.dtype == made.dtype:
-            return a
-    return None
-
-
-def _source(inputs: list[Node], nodes: list[Node], outputs: list[Node], space: dict[str, Any]) -> str:
-    names = _Names(space)
-    for i, node in enumerate(inputs):
-        node.name = f"x{i}"
-    last: dict[int, int] = {}
-    aliased = {id(o) for o in outputs}
-    for place, node in enumerate(nodes):
-        for a in _reads_of(node):
-            last[id(a)] = place
-            if node.function not in _EXACT or node.words:
-                aliased.add(id(a))  # another function may return a view of its operand
-    mine = {id(n) for n in nodes}
-    owned: set[int] = set()
-    kept = {id(o) for o in outputs}
-    lines = []
-    for place, node in enumerate(nodes):
-        read = _reads_of(node)
-        dying = [a for a in {id(a): a for a in read}.values() if id(a) in mine and last[id(a)] == place]
-        dying = [a for a in dying if id(a) not in kept]
-        words = [names.text(a) for a in node.args]
-        over = _overwrites(node, dying, owned) if dying else None
-        if over is not None:
-            words.append(f"out={over.name}")
-            text = f"{names.constant(_EXACT[node.function])}({', '.join(words)})"
-        elif _sign_of(node) is not None:
-            text = f"{words[0]} {_sign_of(node)} {words[1]}"
-        elif node.text is not None:
-            text = node.text.format(*words)
-        else:
-            words += [f"{k}={names.text(v)}" for k, v in node.words.items()]
-            text = f"{names.constant(node.function)}({', '.join(words)})"
-        if id(node) not in aliased and node.function in _EXACT and not node.words:
-            owned.add(id(node))
-        if node.guards:
-            lines.append(text)
-            names.free.extend([a.name for a in dying])
-            continue
-        names.free.extend([a.name for a in dying])
-        node.name = names.variable()
-        if id(node) not in last and id(node) not in kept:
-            names.free.append(node.name)
-        lines.append(f"{node.name} = {text}")
-    listed = ", ".join([names.text(o) for o in outputs])
-    body = "".join(f"    {line}\n" for line in lines)
-    arguments = ", ".join([n.name for n in inputs])
-    return f"def program({arguments}):\n{body}    return ({listed}{',' if outputs else ''})\n"
+    def summary(self) -> str:
+        """What one run does, and what it holds."""
+        made: Any = self._lines if self._table is None else self._table
+        text = f"{made.calls} calls, {made.buffers} buffers, {made.nbytes} bytes"
+        if self._table is None:
+            return text
+        left = sorted(self._table.left.items(), key=lambda item: (-item[1], item[0]))
+        text = f"{self._table.rows} rows in {self._table.walks} walks, {text}"
+        if left:
+            text += " (not in the table: " + ", ".join([f"{n} {word}" for word, n in left]) + ")"
+        return text + (f", {self.doubts} runs without the table" if self.doubts else "")
 
 
 # ---------------------------------------------------------------------------------------------- calls
@@ -311,7 +144,6 @@ class _Compiled:
 
     def __init__(self, program: Program, variables: list[Any], made: Any, outputs: list[Any], held: Any) -> None:
         self.program = program
-        self.run = program.run
         self.variables = [(v, v._tensor_layout) for v in variables]
         # Without the traced tensors, which hold every value of the traced call.
         self.structure = nest.map_structure(lambda _: 0, made) if nest.is_nested(made) else 0
@@ -321,6 +153,7 @@ class _Compiled:
         self.calls = self.failures = 0
         leaf = not nest.is_nested(made)
         self.single = leaf and isinstance(made, Traced)
+        self.layout = outputs[0].layout if self.single else None
         # The class of a plain list or tuple of tensors.
         self.flat = (
             made.__class__ if made.__class__ in (list, tuple) and all(isinstance(x, Traced) for x in made) else None
@@ -390,7 +223,7 @@ class Compiler:
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function: the program if there is one for these arguments, otherwise Python."""
-        if record.peek() is not None:  # a tape records, or another function is being traced
+        if peek() is not None:  # a tape records, or another function is being traced
             return self.function(*args, **kwargs)
         raws: list[Any] = []
         held: list[Any] = []
@@ -406,7 +239,7 @@ class Compiler:
             return self.function(*args, **kwargs)
         if found is not None and (found.generation != _generation or any(ref() is None for ref in found.held)):
             found = None
-        if hasattr(record.idle_stack().run, "unchecked") or verify_mode():  # every kernel or gradient is to be checked
+        if hasattr(idle_stack().run, "unchecked") or verify_mode():  # every kernel or gradient is to be checked
             return self.function(*args, **kwargs)
         if found is None:
             found = self._compile(key, args, kwargs, held)
@@ -418,23 +251,44 @@ class Compiler:
 
     def quick(self, args: tuple[Any, ...]) -> Any:
         """The result for tensors of a kind that was compiled before; None for other calls, and for a result None."""
-        if record.peek() is not None:
+        if peek() is not None:
             return None
-        layouts, raws = [], []
-        for x in args:
+        key: Any
+        raws: Any
+        if len(args) == 1:
+            (x,) = args
             if x.__class__ is not Tensor:
                 return None
-            layouts.append(x._layout)
-            raws.append(x._value)
-        key = tuple(layouts)
+            key, raws = (x._layout,), (x._value,)
+        else:
+            key, raws = [], []
+            for x in args:
+                if x.__class__ is not Tensor:
+                    return None
+                key.append(x._layout)
+                raws.append(x._value)
+            key = tuple(key)
         found = self._known.get(key)
-        if (
-            found.__class__ is not _Compiled or found.generation != _generation
-            or hasattr(record.idle_stack().run, "unchecked") or verify_mode()
-        ):  # fmt: skip
+        if found.__class__ is not _Compiled or found.generation != _generation or verify_mode():
             return None
-        made = self._run(key, found, raws)
-        return self.function(*args) if made is _FAILED else made
+        run = idle_stack().run
+        if run.__class__ is not _QUIET:  # every kernel is to be checked
+            return None
+        if found.variables:
+            made = self._run(key, found, [*raws])
+            return self.function(*args) if made is _FAILED else made
+        found.calls += 1
+        try:
+            made = run(found.program.run, *raws)
+        except Exception as e:
+            made = self._after(e, key, found, raws)
+            if made is _FAILED:
+                return self.function(*args)
+        if found.single:
+            t = _new(Tensor)
+            t._value, t._layout, t._record = made[0], found.layout, None
+            return t
+        return found.results(made)
 
     def _run(self, key: Any, found: Any, raws: list[Any]) -> Any:
         """The result of a program for raw values; _FAILED where it is not valid."""
@@ -444,11 +298,23 @@ class Compiler:
                 if v._tensor_layout is not layout:
                     raise Guard
                 raws.append(v._value)
-            made = record.idle_stack().run(found.run, *raws)
-        except Exception:  # a guard, or an error that the eager call words
-            self._count_failure(key, found)
-            return _FAILED
+            made = idle_stack().run(found.program.run, *raws)
+        except Exception as e:  # a guard, or an error that the eager call words
+            made = self._after(e, key, found, raws)
+            if made is _FAILED:
+                return made
         return found.results(made)
+
+    def _after(self, error: Exception, key: Any, found: Any, raws: Sequence[Any]) -> Any:
+        """The raw results after a program raised an error; _FAILED where it is not valid."""
+        if error.__class__ is Doubt:
+            try:
+                return idle_stack().run(found.program.again, raws)
+            except Exception:  # a guard, or an error that the eager call words
+                self._count_failure(key, found)
+                return _FAILED
+        self._count_failure(key, found)
+        return _FAILED
 
     def _count_failure(self, key: Any, found: Any) -> None:
         """Note a call that the program was not valid for; give the program up if most calls are so."""
@@ -541,7 +407,8 @@ class Compiler:
                 p = made.program
                 lines.append(
                     f"compiled: {p.kept} of {p.traced} operations, {len(made.variables)} variables, "
-                    f"{len(made.outputs)} results" + (f", eager for {made.failures} calls" if made.failures else "")
+                    f"{len(made.outputs)} results; {p.summary()}"
+                    + (f", eager for {made.failures} calls" if made.failures else "")
                 )
         return "\n".join(lines) or "not called yet"
 

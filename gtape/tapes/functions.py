@@ -148,10 +148,12 @@ class Function:
             from gtape.tapes.compiled import Compiler
 
             self._compiler = Compiler(self._called, self.name)
+        quick = None if self._compiler is None or self.input_signature is not None else self._compiler.quick
+        self._quick: Callable[..., Any] | None = quick
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._compiler is not None and not kwargs and self.input_signature is None:
-            quick = self._compiler.quick(args)
+        if self._quick is not None and not kwargs:
+            quick = self._quick(args)
             if quick is not None:
                 return quick
         if self.input_signature is not None:
@@ -300,7 +302,7 @@ class Function:
         >>> f = tf.function(lambda x: x * x + x * x, jit_compile=True)
         >>> y = f(tf.constant(2.0))
         >>> f.summary()
-        'compiled: 2 of 3 operations, 0 variables, 1 results'
+        'compiled: 2 of 3 operations, 0 variables, 1 results; 2 calls, 0 buffers, 0 bytes'
         """
         return "eager: without jit_compile=True" if self._compiler is None else str(self._compiler.summary())
 

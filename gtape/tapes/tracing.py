@@ -33,7 +33,7 @@ from gtape.recording import record
 from gtape.recording.record import SEQ, TAPES
 from gtape.tensors.tensor import Tensor, wrap
 
-__all__ = ["Guard", "Node", "Raw", "Traced", "Tracer", "Untraceable", "tracing"]
+__all__ = ["ABSORBED", "NO_NAN", "SAME_TRUTH", "Guard", "Node", "Raw", "Traced", "Tracer", "Untraceable", "tracing"]
 
 
 class Untraceable(Exception):
@@ -60,14 +60,17 @@ class Node:
         The result in the traced call.
     guards : bool
         Whether it computes nothing, but raises `Guard`.
+    reads : list of Node or None
+        The nodes among the arguments, as soon as they are known.
     """
 
-    __slots__ = ("args", "function", "guards", "name", "sample", "text", "words")
+    __slots__ = ("args", "function", "guards", "name", "reads", "sample", "text", "words")
 
     def __init__(self, function: Any, args: tuple[Any, ...], words: dict[str, Any], sample: Any, text: Any) -> None:
         self.function, self.args, self.words, self.sample, self.text = function, args, words, sample, text
         self.guards = False
         self.name = ""
+        self.reads: list[Node] | None = None
 
 
 def _same_truth(value: Any, expected: bool) -> None:
@@ -122,6 +125,10 @@ def _absorbed(g: Any, c: Any) -> Any:
 def _no_nan(value: Any, _: Any) -> None:
     if not (value == value if value.__class__ is float else np.equal(value, value).all()):
         raise Guard
+
+
+# The functions that the table knows: they change no number but NaN, or none.
+ABSORBED, NO_NAN, SAME_TRUTH = _absorbed, _no_nan, _same_truth
 
 
 def _infix(function: Callable[..., Any], sign: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -395,11 +402,11 @@ def _tracer_of(args: Any) -> Any:
 
 def _in_numpy_world(prim: Primitive, samples: list[Any], params: dict[str, Any]) -> Callable[..., Any]:
     """What the function of the NumPy world calls in the end."""
-    if "selection" not in prim.roles and prim.scalar is not None and not params and prim.kind == "elementwise":
-        if all(s.__class__ is float for s in samples):
-            return prim.scalar
-        if not any(s.__class__ is float for s in samples):
+    if "selection" not in prim.roles:
+        if not any(s.__class__ in (float, list, tuple) for s in samples):
             return prim.kernel
+        if prim.scalar is not None and not params and prim.kind == "elementwise" and _numbers_only(samples):
+            return prim.scalar
     return getattr(NUMPY, prim.name)  # type: ignore[no-any-return]
 
 

@@ -224,11 +224,8 @@ def _of_call(call: ast.Call) -> Iterator[tuple[str, ast.AST]]:
         yield "swap", ast.Call(call.func, [mask, b, a], call.keywords)
     elif world and len(call.args) == 2 and (prim is None or "commutative" not in prim.roles):
         yield "swap", ast.Call(call.func, call.args[::-1], call.keywords)
-    if (
-        prim is not None
-        and len(call.args) == 1
-        and ("move" in prim.roles or (prim.kind == "linear" and not prim.params))
-    ):
+    alone = len(call.args) == 1 and not isinstance(call.args[0], ast.Starred)
+    if prim is not None and alone and ("move" in prim.roles or (prim.kind == "linear" and not prim.params)):
         yield "axis", call.args[0]
     for i, k in enumerate(call.keywords):
         flipped: ast.expr | None = None

@@ -1,0 +1,500 @@
+"""The default back end of compiled functions: a traced call as straight-line Python over the kernels.
+
+Small results of ufuncs go to buffers that a program keeps between calls. Chains of elementwise ufuncs on long arrays
+run in blocks that fit the cache. Both give every element the same bits.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from gtape.tapes.rewriting import constant_key, reads, reads_of
+from gtape.tapes.tracing import Node
+from gtape.tapes.ufuncs import EXACT, keeps_bits_anywhere, ufunc_of
+
+__all__ = ["Names", "Part", "StraightLine", "Writer", "in_turns"]
+
+_WORTH = 4096  # elements from which a fresh array costs more than the search for an old one
+_BLOCK = 8192  # elements of a block: a few blocks of float64 fit the second cache
+_LONG = 4 * _BLOCK
+
+
+class Names:
+    """The names in a source: variables, which are used again as soon as nothing reads them, and constants.
+
+    Parameters
+    ----------
+    space : dict
+        Where constants go, by name.
+    """
+
+    def __init__(self, space: dict[str, Any]) -> None:
+        self.space = space
+        self.known: dict[Any, str] = {}
+        self.free: list[str] = []
+        self.count = 0
+
+    def variable(self) -> str:
+        """A name that is not in use."""
+        if self.free:
+            return self.free.pop()
+        self.count += 1
+        return f"v{self.count}"
+
+    def constant(self, value: Any) -> str:
+        """A constant as source."""
+        if value.__class__ is int:
+            return f"({value!r})" if value < 0 else repr(value)
+        if value.__class__ in (bool, type(None), str):
+            return repr(value)
+        if value.__class__ is float and np.isfinite(value):
+            return f"({value!r})"
+        key = constant_key(value)
+        name = self.known.get(key)
+        if name is None:
+            word = getattr(value, "__name__", "") if callable(value) else "c"
+            name = f"{word if word.isidentifier() else 'k'}_{len(self.space)}"
+            self.known[key] = name
+            self.space[name] = value
+        return name
+
+    def text(self, a: Any) -> str:
+        """An argument as source."""
+        if a.__class__ is Node:
+            return a.name
+        if a.__class__ is list:
+            return f"[{', '.join([self.text(b) for b in a])}]"
+        if a.__class__ is tuple and reads(a, []):
+            return f"({', '.join([self.text(b) for b in a])},)"
+        return self.constant(a)
+
+
+_SIGNS = {np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/"}
+
+
+def _sign_of(node: Node) -> str | None:
+    """The operator that calls the same ufunc in less time."""
+    sign = _SIGNS.get(node.function)
+    if sign is None or node.words or len(node.args) != 2:
+        return None
+    some = any([a.__class__ is Node and isinstance(a.sample, np.ndarray) for a in node.args])  # noqa: C419
+    plain = all([a.__class__ is Node or isinstance(a, (np.generic, np.ndarray)) for a in node.args])  # noqa: C419
+    return sign if some and plain else None
+
+
+def _array_ufunc(node: Node) -> np.ufunc | None:
+    """The ufunc that computes the array of a node; None for others."""
+    sample = node.sample
+    if sample.__class__ is not np.ndarray or node.words:
+        return None
+    ufunc = ufunc_of(node.function)
+    return ufunc if ufunc is not None and ufunc.nin == len(node.args) else None
+
+
+def _planned(node: Node) -> tuple[Any, dict[str, Any]]:
+    """The function that a kernel chooses by shapes and dtypes, or the function of the node, with its keywords."""
+    plan = getattr(node.function, "planned", None)
+    values = [a.sample if a.__class__ is Node else a for a in node.args]
+    if plan is None or not all([isinstance(v, (np.ndarray, np.generic)) for v in values]):  # noqa: C419
+        return node.function, node.words
+    return plan(*values, **node.words), {}
+
+
+# ---------------------------------------------------------------------------------------------- parts
+
+
+class Part:
+    """Nodes that one piece of the program computes.
+
+    Attributes
+    ----------
+    kind : hashable
+        "call", or what the pieces of a back end are called.
+    nodes : list of Node
+    """
+
+    __slots__ = ("kind", "nodes")
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+        self.nodes: list[Node] = []
+
+
+def in_turns(nodes: list[Node], kind_of: Callable[[Node], Any]) -> list[Part]:
+    """The nodes in few parts of one kind each, in an order in which each comes after those that it reads."""
+    parts: list[Part] = []
+    at: dict[int, int] = {}
+    places: dict[Any, list[int]] = {}
+    for node in nodes:
+        kind = kind_of(node)
+        first = 0
+        for a in reads_of(node):
+            k = at.get(id(a))
+            if k is not None:
+                k += parts[k].kind != kind
+                if k > first:
+                    first = k
+        known = places.setdefault(kind, [])
+        i = bisect.bisect_left(known, first)
+        if i == len(known):
+            known.append(len(parts))
+            parts.append(Part(kind))
+        k = at[id(node)] = known[i]
+        parts[k].nodes.append(node)
+    return parts
+
+
+# ---------------------------------------------------------------------------------------------- lines
+
+
+class Writer:
+    """Writes the lines of a program, in the order of its parts.
+
+    Parameters
+    ----------
+    inputs : list of Node
+    parts : list of Part
+    outputs : list of Node
+    space : dict
+        The names that the source finds.
+    elsewhere : collection of int
+        The identities of nodes whose values no line computes.
+    """
+
+    def __init__(
+        self, inputs: list[Node], parts: list[Part], outputs: list[Node], space: dict[str, Any],
+        elsewhere: Any = frozenset(),
+    ) -> None:  # fmt: skip
+        self.names = Names(space)
+        self.lines: list[str] = []
+        self.buffers: list[tuple[tuple[int, ...], Any]] = []
+        self._free_buffers: dict[Any, list[str]] = {}
+        self._buffered: dict[int, Any] = {}
+        self.place = 0
+        self.last: dict[int, int] = {}
+        self.kept = {id(o) for o in outputs}
+        self.functions: list[str] = []
+        self.nbytes = 0
+        for i, node in enumerate(inputs):
+            node.name = f"x{i}"
+        # Values that may be in a view: another function than a ufunc may return an array that is a view of its operand.
+        aliased = set(self.kept)
+        place = 0
+        self._mine: set[int] = set()
+        for part in parts:
+            for node in part.nodes:
+                own = id(node) in elsewhere
+                number = node.sample.__class__ is not tuple and not isinstance(node.sample, np.ndarray)
+                strict = own or number or part.kind != "call" or _array_ufunc(node) is not None
+                for a in reads_of(node):
+                    self.last[id(a)] = place
+                    if not strict:
+                        aliased.add(id(a))
+                self._mine.add(id(node))
+                place += 1
+        self._aliased = aliased
+        self._owned: set[int] = set()
+
+    # ------------------------------------------------------------------------------------------ names
+
+    def dying(self, node: Node) -> list[Node]:
+        """The values that the current line reads last."""
+        place, last, mine, kept = self.place, self.last, self._mine, self.kept
+        found: list[Node] = []
+        for a in reads_of(node):
+            k = id(a)
+            if last[k] == place and k in mine and k not in kept and a not in found:
+                found.append(a)
+        return found
+
+    def is_over(self, a: Node) -> bool:
+        """Whether no line from here on reads a value of this program."""
+        return id(a) in self._mine and id(a) not in self.kept and self.last[id(a)] < self.place
+
+    def release(self, dying: Iterable[Node]) -> None:
+        """Use the names of values again."""
+        for a in dying:
+            key = self._buffered.pop(id(a), None)
+            if key is not None:
+                self._free_buffers[key].append(a.name)
+            elif a.name[:1] == "v":  # no array that another part holds
+                self.names.free.append(a.name)
+
+    def define(self, node: Node) -> str:
+        """Give a node a variable."""
+        node.name = self.names.variable()
+        if id(node) not in self.last and id(node) not in self.kept:
+            self.names.free.append(node.name)
+        return node.name
+
+    def _buffer(self, node: Node) -> str | None:
+        """A buffer for a small array that no view outlives."""
+        sample = node.sample
+        if id(node) in self._aliased or not 0 < sample.size < _WORTH or sample.dtype.kind not in "fb":
+            return None
+        if id(node) not in self.last:
+            return None
+        key = (sample.shape, sample.dtype.char)
+        free = self._free_buffers.setdefault(key, [])
+        if not free:
+            free.append(f"b{len(self.buffers)}")
+            self.buffers.append((sample.shape, sample.dtype))
+            self.nbytes += sample.nbytes
+        self._buffered[id(node)] = key
+        return free.pop()
+
+    # ------------------------------------------------------------------------------------------ calls
+
+    def call(self, node: Node) -> None:
+        """The line of one call."""
+        names = self.names
+        dying = self.dying(node)
+        words = [names.text(a) for a in node.args]
+        ufunc = _array_ufunc(node)
+        if ufunc is not None:
+            self._ufunc(node, ufunc, words, dying)
+        else:
+            if node.text is not None:
+                text = node.text.format(*words)
+            else:
+                function, given = _planned(node)
+                words += [f"{k}={names.text(v)}" for k, v in given.items()]
+                text = f"{names.constant(function)}({', '.join(words)})"
+            self.release(dying)
+            self.lines.append(text if node.guards else f"{self.define(node)} = {text}")
+        self.place += 1
+
+    def _ufunc(self, node: Node, ufunc: np.ufunc, words: list[str], dying: list[Node]) -> None:
+        names = self.names
+        over = self._overwrites(node, ufunc, dying)
+        if over is not None:
+            text = f"{names.constant(ufunc)}({', '.join(words)}, out={over.name})"
+        else:
+            exact = ufunc in EXACT
+            if exact:
+                self.release(dying)
+            buffer = self._buffer(node)
+            if buffer is not None:
+                if not exact:
+                    self.release(dying)
+                node.name = buffer
+                self.lines.append(f"{names.constant(ufunc)}({', '.join(words)}, {buffer})")
+                return
+            if exact:
+                dying = []
+            sign = _sign_of(node)
+            if sign is not None:
+                text = f"{words[0]} {sign} {words[1]}"
+            elif node.text is not None:
+                text = node.text.format(*words)
+            else:
+                text = f"{names.constant(node.function)}({', '.join(words)})"
+        if id(node) not in self._aliased and ufunc in EXACT:
+            self._owned.add(id(node))
+        self.release(dying)
+        self.lines.append(f"{self.define(node)} = {text}")
+
+    def _overwrites(self, node: Node, ufunc: np.ufunc, dying: list[Node]) -> Node | None:
+        """An operand in whose memory the result may be written."""
+        made = node.sample
+        if ufunc not in EXACT or made.size < _WORTH:
+            return None
+        for a in dying:
+            if id(a) in self._owned and a.sample.shape == made.shape and a.sample.dtype == made.dtype:
+                return a
+        return None
+
+    # ------------------------------------------------------------------------------------------ blocks
+
+    def blocks(self, part: Part) -> None:
+        """The lines of a part that runs in blocks: a function of one block, and its calls."""
+        names = self.names
+        _, shape = part.kind
+        size = int(np.prod(shape))
+        inside = {id(n) for n in part.nodes}
+        end = self.place + len(part.nodes)
+        results = [n for n in part.nodes if id(n) in self.kept or self.last.get(id(n), 0) >= end]
+        ending: dict[int, Node] = {}
+        arrays: dict[int, Node] = {}
+        numbers: dict[int, Node] = {}
+        for n in part.nodes:
+            for a in reads_of(n):
+                if id(a) not in inside:
+                    (arrays if isinstance(a.sample, np.ndarray) and a.sample.ndim else numbers)[id(a)] = a
+                    if self.last[id(a)] < end and id(a) in self._mine and id(a) not in self.kept:
+                        ending[id(a)] = a
+        inner = {k: f"a{i}" for i, k in enumerate(arrays)} | {k: f"s{i}" for i, k in enumerate(numbers)}
+        inner |= {id(n): f"o{i}" for i, n in enumerate(results)}
+        temporaries: list[tuple[str, str]] = []
+        free: dict[str, list[str]] = {}
+        chars: dict[int, str] = {}
+        lines = []
+        for n in part.nodes:
+            ufunc = _array_ufunc(n)
+            assert ufunc is not None
+            words = [inner[id(a)] if a.__class__ is Node else names.constant(_number(a)) for a in n.args]
+            gone = [a for a in self.dying(n) if id(a) in chars]
+            self.place += 1
+            if ufunc in EXACT:
+                self._let_go(gone, inner, chars, free)
+            place = inner.get(id(n))
+            if place is None:
+                char = n.sample.dtype.char
+                kept = free.setdefault(char, [])
+                if not kept:
+                    kept.append(f"t{len(temporaries)}")
+                    temporaries.append((kept[0], char))
+                place = inner[id(n)] = kept.pop()
+                chars[id(n)] = char
+            if ufunc not in EXACT:
+                self._let_go(gone, inner, chars, free)
+            lines.append(f"    {names.constant(ufunc)}({', '.join(words)}, {place})\n")
+        label = f"block_{len(self.functions)}"
+        held = [t for t, _ in temporaries]
+        parameters = [
+            *[inner[k] for k in arrays],
+            *[inner[id(n)] for n in results],
+            *[inner[k] for k in numbers],
+            *held,
+        ]
+        self.functions.append(f"def {label}({', '.join(parameters)}):\n{''.join(lines)}")
+        empty = names.constant(np.empty)
+        for n in results:
+            self.define(n)
+            self.lines.append(f"{n.name} = {empty}({n.sample.shape!r}, {n.sample.dtype.char!r})")
+        flat = []
+        for a in [*arrays.values(), *results]:
+            flat.append(names.variable())
+            self.lines.append(f"{flat[-1]} = {a.name}.reshape(-1)")
+        whole = [names.variable() for _ in temporaries]
+        for name, (_, char) in zip(whole, temporaries, strict=True):
+            self.lines.append(f"{name} = {empty}({_BLOCK}, {char!r})")
+            self.nbytes += _BLOCK * np.dtype(char).itemsize
+        full = size // _BLOCK * _BLOCK
+        plain_ones = [a.name for a in numbers.values()]
+        cut = [f"{f}[i:j]" for f in flat]
+        self.lines.append(f"for i, j in zip(range(0, {full}, {_BLOCK}), range({_BLOCK}, {full + 1}, {_BLOCK})):")
+        self.lines.append(f"    {label}({', '.join([*cut, *plain_ones, *whole])})")
+        if full < size:
+            tail = [f"{f}[{full}:]" for f in flat] + plain_ones + [f"{t}[:{size - full}]" for t in whole]
+            self.lines.append(f"{label}({', '.join(tail)})")
+        names.free += [*flat, *whole]
+        self.release(ending.values())
+
+    def _let_go(
+        self, gone: list[Node], inner: dict[int, str], chars: dict[int, str], free: dict[str, list[str]]
+    ) -> None:
+        for a in gone:
+            free[chars.pop(id(a))].append(inner[id(a)])
+
+    # ------------------------------------------------------------------------------------------ the whole
+
+    def write(self, part: Part) -> None:
+        """The lines of a part of Python's."""
+        if part.kind == "call":
+            for node in part.nodes:
+                self.call(node)
+        else:
+            self.blocks(part)
+
+
+def _number(a: Any) -> Any:
+    """A constant; one element for an array that repeats one number."""
+    if isinstance(a, np.ndarray) and a.ndim:
+        return a.reshape(-1)[0] if not any(a.strides) else a.reshape(-1)
+    return a
+
+
+def block_of(node: Node) -> Any:
+    """The kind of the part that computes a node: blocks of an array of a shape, or a call."""
+    sample = node.sample
+    if sample.__class__ is not np.ndarray or sample.size < _LONG or sample.dtype.char not in "df?":
+        return "call"
+    ufunc = _array_ufunc(node)
+    if ufunc is None or not sample.flags.c_contiguous:
+        return "call"
+    chars = ""
+    for a in node.args:
+        value = a.sample if a.__class__ is Node else a
+        if isinstance(value, np.ndarray) and value.ndim:
+            if value.shape != sample.shape or value.dtype.char not in "df?":
+                return "call"
+            if any(value.strides) and (not value.flags.c_contiguous or a.__class__ is not Node):
+                return "call"
+            chars += value.dtype.char
+        elif value.__class__ in (int, float, bool) or isinstance(value, np.generic):
+            if ufunc not in EXACT:
+                return "call"
+        else:
+            return "call"
+    return ("blocks", sample.shape) if ufunc in EXACT or keeps_bits_anywhere(ufunc, chars) else "call"
+
+
+def _python_parts(nodes: list[Node]) -> list[Part]:
+    """The nodes as calls and blocks; a chain of one is a call."""
+    kinds = {id(n): block_of(n) for n in nodes}
+    if all([k == "call" for k in kinds.values()]):  # noqa: C419
+        part = Part("call")
+        part.nodes = list(nodes)
+        return [part]
+    parts = in_turns(nodes, lambda n: kinds[id(n)])
+    for part in parts:
+        if part.kind != "call" and len(part.nodes) < 2:
+            part.kind = "call"
+    return parts
+
+
+class StraightLine:
+    """A program as a Python function.
+
+    Parameters
+    ----------
+    inputs, nodes, outputs : list of Node
+        As of `gtape.tapes.compiled.Program`.
+    name : str
+
+    Attributes
+    ----------
+    run : callable
+    source : str
+    calls, buffers, nbytes : int
+        The number of calls and of buffers, and the memory that the program keeps between calls or takes for blocks.
+    """
+
+    def __init__(self, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str) -> None:
+        space: dict[str, Any] = {}
+        parts = _python_parts(nodes)
+        writer = Writer(inputs, parts, outputs, space)
+        for part in parts:
+            writer.write(part)
+        listed = ", ".join([writer.names.text(o) for o in outputs])
+        end = f"return ({listed}{',' if outputs else ''})"
+        self.source = framed(writer, inputs, end, space)
+        self.calls = len(nodes)
+        self.buffers, self.nbytes = len(writer.buffers), writer.nbytes
+        exec(compile(self.source, f"<gtape program of {name}>", "exec"), space)
+        self.run: Callable[..., tuple[Any, ...]] = space["program"]
+
+
+def framed(writer: Writer, inputs: list[Node], end: str, space: dict[str, Any], held: Iterable[str] = ()) -> str:
+    """The source of a program: buffers are taken from `free` at the start of a call and given back at its end."""
+    arguments = ", ".join([n.name for n in inputs])
+    functions = "".join(f"{f}\n\n" for f in writer.functions)
+    names = [*held, *[f"b{i}" for i in range(len(writer.buffers))]]
+    if not names:
+        body = "".join([f"    {line}\n" for line in [*writer.lines, end]])
+        return f"{functions}def program({arguments}):\n{body}"
+    if "free" not in space:
+        buffers = writer.buffers
+        space["free"] = []
+        space["buffers"] = lambda: tuple([np.empty(shape, dtype) for shape, dtype in buffers])
+    body = "".join([f"        {line}\n" for line in [*writer.lines, end]])
+    return (
+        f"{functions}def program({arguments}):\n"
+        "    try:\n        held = free.pop()\n    except IndexError:\n        held = buffers()\n"
+        f"    try:\n        {', '.join(names)}, = held\n{body}    finally:\n        free.append(held)\n"
+    )

@@ -1,0 +1,1024 @@
+"""The back end of compiled functions with the extra `compile`: small values in a table over NumPy's inner loops.
+
+A node whose value is small and whose function is a ufunc becomes a row of the table: a loop and the addresses of its
+operands in one block of memory. Machine code walks the rows. Other nodes are calls of Python's, as in the default back
+end, between two walks. A kernel that is a straight line of ufuncs becomes several rows.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+import numpy as np
+
+from gtape.declare.primitives import CHANGED, REGISTRY
+from gtape.tapes import inner_loops
+from gtape.tapes.inner_loops import FROM_ARRAY, FROM_FLOAT, FROM_NARROW, FROM_TRUTH, Doubt
+from gtape.tapes.rewriting import constant_key, forget_values, reads_of
+from gtape.tapes.straight_line import Part, Writer, block_of, framed, in_turns
+from gtape.tapes.tracing import ABSORBED, NO_NAN, SAME_TRUTH, Node, Tracer
+from gtape.tapes.ufuncs import EXACT, same_bits, ufunc_of
+
+__all__ = ["Table"]
+
+_MOST_ELEMENTS = 2048  # of an array in the table, because NumPy's own call costs little beside a longer loop
+_WORTH = 300  # nanoseconds that a walk has to save
+_LINE = 64  # bytes to which arrays are aligned
+_WORDS = 8  # of a row: code, data, lengths, strides, operands
+
+_TRUTHS: dict[Any, np.ufunc] = {
+    operator.and_: np.logical_and, operator.or_: np.logical_or, operator.invert: np.logical_not,
+    np.bitwise_and: np.logical_and, np.bitwise_or: np.logical_or, np.invert: np.logical_not,
+}  # fmt: skip
+_SINGLE = {
+    np.add: "add",
+    np.subtract: "subtract",
+    np.multiply: "multiply",
+    np.divide: "divide",
+    np.negative: "negative",
+}
+_FLAT = frozenset({np.reshape, np.ravel, np.squeeze, np.expand_dims})
+_SIZES = {"d": 8, "f": 4, "?": 1}
+_KINDS = {"d": FROM_FLOAT, "f": FROM_NARROW, "?": FROM_TRUTH}
+
+
+class Form:
+    """The form of a value that the table may hold.
+
+    Attributes
+    ----------
+    char : str
+        The character of the dtype.
+    shape : tuple of int
+    size : int
+    kind : type
+        float, bool, np.generic or np.ndarray.
+    """
+
+    __slots__ = ("char", "kind", "nbytes", "shape", "size")
+
+    def __init__(self, char: str, shape: tuple[int, ...], size: int, kind: type) -> None:
+        self.char, self.shape, self.size, self.kind = char, shape, size, kind
+        self.nbytes = size * _SIZES[char]
+
+
+_FORMS: dict[Any, Form] = {
+    float: Form("d", (), 1, float), bool: Form("?", (), 1, bool), np.float64: Form("d", (), 1, np.generic),
+    np.float32: Form("f", (), 1, np.generic), np.bool_: Form("?", (), 1, np.generic),
+}  # fmt: skip
+_NATIVE = {np.dtype(c): c for c in _SIZES}
+
+
+def _form(sample: Any) -> Form | None:
+    """The form of a value; None for one that the table does not hold."""
+    found = _FORMS.get(sample.__class__)
+    if found is not None or sample.__class__ is not np.ndarray:
+        return found
+    char = _NATIVE.get(sample.dtype)
+    if char is None or not 0 < sample.size <= _MOST_ELEMENTS or not sample.flags.c_contiguous:
+        return None
+    shape = sample.shape
+    found = _arrays.get((char, shape))
+    if found is None:
+        if len(_arrays) > _MOST_FORMS:
+            _arrays.clear()
+        found = _arrays[char, shape] = Form(char, shape, sample.size, np.ndarray)
+    return found
+
+
+_arrays: dict[Any, Form] = {}
+_MOST_FORMS = 4096
+
+
+def _known(sample: Any) -> Form:
+    """The form of a value that the table holds."""
+    found = _form(sample)
+    assert found is not None
+    return found
+
+
+class _Step:
+    """What a node becomes: rows, or another name of an operand's memory.
+
+    Attributes
+    ----------
+    rows : list of (loop, data, address of the length, address of the steps, operands, name)
+        An operand is a node, a constant of the table, or None for the result.
+    of : Node or None
+        The node whose memory this is.
+    form : Form
+    repeats : bool
+        Whether all elements are one number in memory.
+    exact : bool
+        Whether the rows may write over an operand.
+    saves : int
+        About how many nanoseconds Python takes more.
+    """
+
+    __slots__ = ("exact", "form", "of", "repeats", "rows", "saves")
+
+    def __init__(self, form: Form, rows: Any = (), of: Any = None, repeats: bool = False, exact: bool = False) -> None:
+        self.form, self.rows, self.of, self.repeats, self.exact = form, rows, of, repeats, exact
+        self.saves = 0
+
+
+class _Constant:
+    """A constant in the table."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class _Flag:
+    """The place where a row notes a doubt."""
+
+
+_FLAG = _Flag()
+_NOTHING: Any = ()
+
+
+def _scalars() -> frozenset[Any]:
+    return frozenset([p.scalar for p in REGISTRY.values() if p.scalar is not None])
+
+
+# ---------------------------------------------------------------------------------------------- from nodes to rows
+
+_resolved: dict[Any, str | None] = {}
+
+
+def _signature(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> str | None:
+    """The loop that NumPy takes for dtypes; `float` and `int` stand for Python's numbers."""
+    key = (ufunc, kinds)
+    if key not in _resolved:
+        try:
+            found = ufunc.resolve_dtypes((*[k if isinstance(k, type) else np.dtype(k) for k in kinds], None))
+            _resolved[key] = "".join([d.char for d in found[:-1]]) + "->" + found[-1].char
+        except Exception:
+            _resolved[key] = None
+    return _resolved[key]
+
+
+class Lowering:
+    """Finds the step of each node.
+
+    Parameters
+    ----------
+    machine : Machine
+    """
+
+    def __init__(self, machine: Any) -> None:
+        self.machine = machine
+        self.steps: dict[int, _Step] = {}
+        self.forms: dict[int, Form | None] = {}
+        self._lines: dict[Any, Any] = {}
+        self.scalars = _scalars()
+        self.linear = {id(p.kernel): p for p in REGISTRY.values() if p.roles & {"spread", "flat", "read", "stop"}}
+
+    def form(self, node: Node) -> Form | None:
+        """The form of a node's value."""
+        key = id(node)
+        if key not in self.forms:
+            self.forms[key] = _form(node.sample)
+        return self.forms[key]
+
+    def step(self, node: Node) -> _Step | None:
+        """The step of a node whose operands have theirs; None for a call."""
+        if node.guards:
+            made = self._guard(node)
+        else:
+            made = self._step(node)
+        if made is not None:
+            self.steps[id(node)] = made
+            self.forms[id(node)] = made.form
+        return made
+
+    def _step(self, node: Node) -> _Step | None:
+        f, args = node.function, node.args
+        form = self.form(node)
+        prim = self.linear.get(id(f))
+        if prim is not None and len(args) == 1 and args[0].__class__ is Node:
+            return self._renamed(node, form, args[0], "spread" in prim.roles)
+        if form is None:
+            return None
+        ufunc = ufunc_of(f)
+        if form.char == "?" and f in _TRUTHS:
+            ufunc = _TRUTHS[f]
+        if ufunc is not None:
+            return None if node.words else self._ufunc(node, ufunc, form)
+        if f is np.where:
+            return self._where(node, form)
+        if f in (np.any, np.all) and len(args) == 1:
+            return self._truth(form, args[0], f.__name__, node.words)
+        if f is ABSORBED and node.args[1].__class__ is Node and self.form(node.args[1]) is form:
+            return self._without_nan(node.args[1])
+        if f in (float, np.float64, np.float32) and len(args) == 1 and args[0].__class__ is Node:
+            return self._converted(form, args[0])
+        if f in (np.ones_like, np.zeros_like, np.full_like) and not node.words:
+            return None
+        if form.kind is float and f in self.scalars and not node.words:
+            return self._alone(node, form)
+        if f.__class__ is operator.methodcaller:
+            name, *rest = cast(Any, f.__reduce__())[1]
+            if name in ("any", "all") and not rest:
+                return self._truth(form, args[0], name, node.words)
+            if name == "astype" and len(rest) == 1:
+                return self._converted(form, args[0])
+            return self._renamed(node, form, args[0], False) if name in ("reshape", "ravel", "squeeze") else None
+        if f in _FLAT:
+            return self._renamed(node, form, args[0], False)
+        if f is operator.getitem and args[1] == () and args[0].__class__ is Node:
+            return self._renamed(node, form, args[0], False)
+        if getattr(f, "__name__", "") == "reduce":
+            reduced = f.__self__
+            if reduced in (np.logical_or, np.logical_and) and len(args) == 1:
+                return self._truth(form, args[0], "any" if reduced is np.logical_or else "all", node.words)
+            return self._sum(node, form) if reduced is np.add else None
+        return self._element(node, form) if getattr(f, "__name__", "") == "_element" else None
+
+    # ------------------------------------------------------------------------------------------ operands
+
+    def _repeats(self, a: Any) -> bool:
+        step = self.steps.get(id(a)) if a.__class__ is Node else None
+        return step is not None and step.repeats
+
+    def _constant(self, value: Any, char: str) -> _Constant | None:
+        """A constant in the dtype of a loop."""
+        if value.__class__ in (int, float, bool):
+            try:
+                return _Constant(np.dtype(char).type(value))
+            except (OverflowError, ValueError):
+                return None
+        if isinstance(value, (np.generic, np.ndarray)) and value.dtype.char == char and value.size <= _MOST_ELEMENTS:
+            return _Constant(value)
+        return None
+
+    def _kind(self, a: Any) -> Any:
+        """What decides the loop: the character of a dtype, or a Python type."""
+        if a.__class__ is Node:
+            form = self.form(a)
+            return None if form is None else form.kind if form.kind is float else form.char
+        if a.__class__ in (int, float):
+            return a.__class__
+        return a.dtype.char if isinstance(a, (np.generic, np.ndarray)) else None
+
+    def _operand(self, a: Any, char: str, form: Form, exact: bool) -> tuple[Any, int] | None:
+        """An operand with its step in bytes, for a result of a form."""
+        if a.__class__ is Node:
+            have = self.form(a)
+            if have is None or have.char != char:
+                return None
+            shape, size = have.shape, have.size
+            if self._repeats(a) and size > 1:
+                return (a, 0) if exact and shape == form.shape else None
+        else:
+            a = self._constant(a, char)
+            if a is None:
+                return None
+            shape, size = np.shape(a.value), np.size(a.value)
+        if shape == form.shape:
+            return a, (_SIZES[char] if shape else 0)
+        return (a, 0) if shape == () or (size == 1 and exact and len(shape) <= len(form.shape)) else None
+
+    def _rows(self, found: Any, operands: Any, signature: str, form: Form, name: str, *, exact: bool) -> _Step | None:
+        """A step of one row of a loop of NumPy's signature."""
+        given, strides = [], []
+        for a, char in zip(operands, signature, strict=False):
+            operand = self._operand(a, char, form, exact)
+            if operand is None:
+                return None
+            given.append(operand[0])
+            strides.append(operand[1])
+        if signature[-1] != form.char:
+            return None
+        steps = inner_loops.steps((*strides, _SIZES[form.char]))
+        return _Step(form, [(*found, inner_loops.dims(form.size), steps, [*given, None], name)], exact=exact)
+
+    # ------------------------------------------------------------------------------------------ kinds of nodes
+
+    def _ufunc(self, node: Node, ufunc: np.ufunc, form: Form) -> _Step | None:
+        args = node.args
+        if len(args) != ufunc.nin or len(args) > 3:
+            return None
+        key: list[Any] = [ufunc, form]
+        for a in args:
+            if a.__class__ is Node:
+                step = self.steps.get(id(a))
+                key += (step.form, step.repeats) if step is not None else (self.form(a), False)
+            else:
+                key += (a.__class__, (a.dtype, a.shape) if isinstance(a, (np.generic, np.ndarray)) else None)
+        place = tuple(key)
+        line = self._lines.get(place)
+        if line is None:
+            made = self._first(node, ufunc, form)
+            if made is None:
+                self._lines[place] = _NOTHING
+                return None
+            row = made.rows[0]
+            chars = [np.dtype(a.value.dtype).char if a.__class__ is _Constant else "" for a in row[4]]
+            self._lines[place] = (row, chars, made.exact, made.saves)
+            return made
+        if line is _NOTHING:
+            return None
+        (code, data, dims, steps, before, name), chars, exact, saves = line
+        operands: list[Any] = [*args, *before[len(args) :]]
+        for i, a in enumerate(args):
+            if a.__class__ is not Node:
+                operands[i] = self._constant(a, chars[i])
+                if operands[i] is None:
+                    return None
+        found = _Step(form, [(code, data, dims, steps, operands, name)], exact=exact)
+        found.saves = saves
+        return found
+
+    def _first(self, node: Node, ufunc: np.ufunc, form: Form) -> _Step | None:
+        """The step of a ufunc of operands of new forms."""
+        args = node.args
+        kinds = tuple([self._kind(a) for a in args])
+        if None in kinds:
+            return None
+        signature = _signature(ufunc, kinds)
+        if signature is None:
+            return None
+        python = form.kind is float
+        name = _SINGLE.get(ufunc)
+        if name is not None and form.size == 1 and form.char in "df" and set(signature) <= {form.char, "-", ">"}:
+            divides = python and ufunc is np.divide
+            code = self.machine.address("divide_python" if divides else f"{name}_{form.char}")
+            step = self._rows((code, 0), args, signature, form, name, exact=True)
+            if step is not None:
+                if divides:
+                    step.rows[0][4].append(_FLAG)
+                step.saves = 40 if python else 80 if form.kind is np.generic else 250
+            return step
+        if python and ufunc is not np.absolute:
+            return None
+        found = inner_loops.loop(ufunc, signature)
+        if found is None:
+            return None
+        step = self._rows(found, args, signature, form, ufunc.__name__, exact=ufunc in EXACT)
+        if step is not None:
+            step.saves = 40 if form.kind in (float, bool) else 250
+        return step
+
+    def _alone(self, node: Node, form: Form) -> _Step | None:
+        """A function of Python floats."""
+        if not all(self._kind(a) is float for a in node.args) or len(node.args) > 2:
+            return None
+        found = inner_loops.alone(node.function, len(node.args))
+        if found is None:
+            return None
+        step = self._rows(
+            found, list(node.args), "d" * len(node.args) + "->d", form, node.function.__name__, exact=False
+        )
+        if step is not None:
+            step.rows[0][4].append(_FLAG)
+            step.saves = 60
+        return step
+
+    def _where(self, node: Node, form: Form) -> _Step | None:
+        if len(node.args) != 3 or node.words or form.char not in "df?":
+            return None
+        condition, a, b = node.args
+        if self._kind(condition) != "?" or not any(self._kind(x) == form.char for x in (a, b)):
+            return None
+        if any(self._kind(x) not in (form.char, float, int) for x in (a, b)):
+            return None
+        if any(x.__class__ is Node and self._kind(x) is float for x in (a, b)) and form.char != "d":
+            return None
+        found = (self.machine.address("where_" + ("b" if form.char == "?" else form.char)), 0)
+        step = self._rows(found, [condition, a, b], "?" + 2 * form.char + "->" + form.char, form, "where", exact=True)
+        if step is not None:
+            step.exact = False  # a row writes over an operand of another size nowhere
+            step.saves = 500
+        return step
+
+    def _converted(self, form: Form, a: Any) -> _Step | None:
+        have = self.form(a)
+        if have is None or have.shape != form.shape or "?" in (have.char, form.char):
+            return None
+        if have.char == form.char:
+            return _Step(form, of=a, repeats=self._repeats(a))
+        if self._repeats(a):
+            return None
+        name = "widen" if form.char == "d" else "narrow"
+        step = self._rows((self.machine.address(name), 0), [a], f"{have.char}->{form.char}", form, name, exact=False)
+        if step is not None:
+            step.saves = 200
+        return step
+
+    def _renamed(self, node: Node, form: Form | None, a: Node, spreads: bool) -> _Step | None:
+        """The same numbers in another shape, or one number repeated."""
+        have = self.form(a)
+        if have is None or self._repeats(a):
+            return None
+        if spreads and have.size == 1 and node.sample.__class__ is np.ndarray:
+            sample = node.sample
+            if sample.dtype.char != have.char or not 0 < sample.size <= _MOST_ELEMENTS:
+                return None
+            step = _Step(Form(have.char, sample.shape, sample.size, np.ndarray), of=a, repeats=sample.size > 1)
+            step.saves = 300
+            return step
+        if form is None or form.char != have.char or form.size != have.size:
+            return None
+        if form.size > 1 and (not form.shape or spreads):
+            return None
+        return _Step(form, of=a)
+
+    def _guard(self, node: Node) -> _Step | None:
+        """A check that leaves the table where it fails."""
+        a = node.args[0]
+        if node.function is NO_NAN:
+            return self._without_nan(a)
+        form = self.form(a)
+        if node.function not in (SAME_TRUTH, _taken) or form is None or form.char != "?" or form.size != 1:
+            return None
+        code = self.machine.address("doubt_other")
+        operands = [a, _Constant(np.bool_(node.args[1])), _FLAG]
+        step = _Step(
+            form, [(code, 0, inner_loops.dims(1), inner_loops.steps((0, 0, 0)), operands, "doubt_other")], of=a
+        )
+        step.saves = 100
+        return step
+
+    def _truth(self, form: Form, a: Any, name: str, words: dict[str, Any]) -> _Step | None:
+        """Whether any or all elements are true."""
+        have = self.form(a) if a.__class__ is Node else None
+        if have is None or have.char != "?" or form.char != "?" or form.shape or self._repeats(a):
+            return None
+        if any([v not in (None, False) for k, v in words.items() if k != "axis"]):  # noqa: C419
+            return None
+        first = (
+            self.machine.address("copy_b"), 0, inner_loops.dims(1), inner_loops.steps((0, 1)),
+            [_Constant(np.bool_(name == "all")), None], "start",
+        )  # fmt: skip
+        row = (
+            self.machine.address(name), 0, inner_loops.dims(have.size), inner_loops.steps((0, 1, 0)), [None, a, None],
+            name,
+        )  # fmt: skip
+        step = _Step(form, [first, row])
+        step.saves = 800
+        return step
+
+    def _without_nan(self, a: Node) -> _Step | None:
+        """The same numbers, which must not be NaN."""
+        form = self.form(a)
+        if form is None or form.char == "?" or self._repeats(a):
+            return None
+        steps = inner_loops.steps((_SIZES[form.char], 0))
+        code = self.machine.address(f"doubt_nan_{form.char}")
+        step = _Step(form, [(code, 0, inner_loops.dims(form.size), steps, [a, _FLAG], "doubt_nan")], of=a)
+        step.saves = 100 if form.kind is float else 500
+        return step
+
+    def _element(self, node: Node, form: Form) -> _Step | None:
+        a = node.args[0]
+        return self._renamed(node, form, a, False) if a.__class__ is Node else None
+
+    def _sum(self, node: Node, form: Form) -> _Step | None:
+        """The sum of all elements."""
+        if len(node.args) != 1 or node.args[0].__class__ is not Node:
+            return None
+        words = dict(node.words)
+        have = self.form(node.args[0])
+        axis, dtype = words.pop("axis", 0), words.pop("dtype", None)
+        if have is None or have.kind is not np.ndarray or self._repeats(node.args[0]) or have.char not in "df":
+            return None
+        if words.pop("out", None) is not None or words.pop("keepdims", False) not in (True, False) or words:
+            return None
+        n = len(have.shape)
+        axes = range(n) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+        if sorted([k % max(n, 1) for k in axes]) != list(range(n)) or dtype not in (None, np.dtype(have.char)):
+            return None
+        start = inner_loops.sum_starts_at(have.char)
+        found = inner_loops.loop(np.add, have.char * 2 + "->" + have.char)
+        if start is None or found is None or form.char != have.char or form.size != 1:
+            return None
+        size = _SIZES[have.char]
+        first = (
+            self.machine.address(f"copy_{have.char}"), 0, inner_loops.dims(1), inner_loops.steps((0, size)),
+            [_Constant(np.dtype(have.char).type(start)), None], "start",
+        )  # fmt: skip
+        steps = inner_loops.steps((0, size, 0))
+        row = (*found, inner_loops.dims(have.size), steps, [None, node.args[0], None], "add.reduce")
+        step = _Step(form, [first, row])
+        step.saves = 600
+        return step
+
+
+# ---------------------------------------------------------------------------------------------- lines of ufuncs
+
+_MOST_TEMPLATES = 512
+_templates: OrderedDict[Any, Any] = OrderedDict()
+CHANGED.append(lambda _: _templates.clear())
+
+
+def _quietly(function: Callable[..., Any], *args: Any, **words: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return function(*args, **words)
+
+
+def _taken(value: Any, expected: bool) -> None:
+    """Raise `Doubt` where a kernel takes another branch than in the traced call."""
+    if bool(value) is not expected:
+        raise Doubt
+
+
+def _template(machine: Any, node: Node) -> tuple[list[Node], list[Node], Node] | None:
+    """The inputs, nodes and result of a kernel that is a straight line of what the table holds; None for another.
+
+    A branch that the kernel takes by its values becomes a check.
+    """
+    tracer = Tracer(_quietly)
+    given = [tracer.input(a.sample) if a.__class__ is Node else a for a in node.args]
+    try:
+        made = node.function(*given, **node.words)
+        out = made.node
+        passes_on = not any([n is out for n in tracer.nodes])  # noqa: C419 - a list is quicker
+        if passes_on or out.sample.__class__ is not node.sample.__class__ or not same_bits(out.sample, node.sample):
+            return None
+    except Exception:  # the kernel takes another way than ufuncs
+        return None
+    finally:
+        tracer.open = False
+    lowering = Lowering(machine)
+    for n in tracer.nodes:
+        if n.guards and n.function is SAME_TRUTH:
+            n.function = _taken
+        if lowering.step(n) is None:
+            return None
+    forget_values([*tracer.inputs, *tracer.nodes])
+    return tracer.inputs, tracer.nodes, out
+
+
+def _key_of(node: Node, lowering: Lowering) -> Any:
+    key: list[Any] = [node.function]
+    for a in node.args:
+        form = lowering.form(a) if a.__class__ is Node else None
+        if form is None:
+            if a.__class__ is Node:
+                return None
+            key.append(constant_key(a))
+        else:
+            key += [form.char, form.shape, form.kind]
+    return (*key, repr(sorted(node.words.items())))
+
+
+def expanded(machine: Any, nodes: list[Node], changed: list[tuple[Node, tuple[Any, ...]]]) -> list[Node]:
+    """The nodes, with the ufuncs of kernels in place of the kernels; notes what the changed nodes were."""
+    kernels = {id(p.kernel) for p in REGISTRY.values() if p.kernel.__class__ is not np.ufunc}
+    lowering = Lowering(machine)
+    made: list[Node] = []
+    for node in nodes:
+        if id(node.function) not in kernels or lowering.form(node) is None or id(node.function) in lowering.linear:
+            made.append(node)
+            continue
+        key = _key_of(node, lowering)
+        if key is None:
+            made.append(node)
+            continue
+        try:
+            if key not in _templates:
+                _templates[key] = _template(machine, node)
+                if len(_templates) > _MOST_TEMPLATES:
+                    _templates.popitem(last=False)
+            template = _templates[key]
+        except (TypeError, KeyError):  # a parameter without a hash, another thread
+            template = None
+        if template is None:
+            made.append(node)
+            continue
+        inputs, inner, out = template
+        places = dict(zip([id(i) for i in inputs], [a for a in node.args if a.__class__ is Node], strict=True))
+        for n in inner:
+            new = node if n is out else Node(n.function, (), {}, n.sample, n.text)
+            args = tuple([places.get(id(a), a) if a.__class__ is Node else a for a in n.args])
+            if new is node:
+                changed.append((node, (node.function, node.args, node.words, node.text)))
+            new.guards = n.guards
+            new.function, new.args, new.words, new.text, new.reads = n.function, args, n.words, n.text, None
+            places[id(n)] = new
+            made.append(new)
+    return made
+
+
+# ---------------------------------------------------------------------------------------------- the order of the work
+
+
+def _worth(nodes: list[Node], outputs: list[Node], steps: dict[int, _Step]) -> list[Part]:
+    """The parts, without walks that cost more than they save."""
+    others = {id(n): block_of(n) for n in nodes if id(n) not in steps}
+
+    def kind(node: Node) -> Any:
+        return "walk" if id(node) in steps else others.get(id(node), "call")
+
+    _settle(nodes, outputs, steps)
+    while True:
+        parts = in_turns(nodes, kind)
+        for part in parts:
+            if part.kind not in ("walk", "call") and len(part.nodes) < 2:
+                part.kind = "call"
+        poor = [p for p in parts if p.kind == "walk" and sum([steps[id(n)].saves for n in p.nodes]) < _WORTH]
+        if not poor:
+            return parts
+        for part in poor:
+            for node in part.nodes:
+                del steps[id(node)]
+        _settle(nodes, outputs, steps)
+
+
+def _holds(node: Node, step: _Step, steps: dict[int, _Step]) -> bool:
+    """Whether the operands of a step are still such as the step takes."""
+    return all([id(a) in steps or _form(a.sample) is not None for a in reads_of(node)])  # noqa: C419 - a list is quicker
+
+
+def _settle(nodes: list[Node], outputs: list[Node], steps: dict[int, _Step]) -> None:
+    """Leave to Python what calls read of values that only Python has, and the steps whose operands are gone."""
+    called = {id(o) for o in outputs}
+    for node in reversed(nodes):
+        step = steps.get(id(node))
+        if step is not None and step.of is not None and id(node) in called and id(step.of) not in steps:
+            del steps[id(node)]
+            step = None
+        if step is None or (step.of is not None and id(node) in called):
+            called.update([id(a) for a in reads_of(node)])
+    for node in nodes:
+        step = steps.get(id(node))
+        if step is not None and not _holds(node, step, steps):
+            del steps[id(node)]
+
+
+# ---------------------------------------------------------------------------------------------- memory
+
+
+class _Space:
+    """Places in the memory of a program, in bytes; places that nothing reads any more are used again."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.free: dict[int, list[int]] = {}
+        self.constants: dict[Any, int] = {}
+        self.contents: list[tuple[int, Any]] = []
+
+    @staticmethod
+    def _room(nbytes: int) -> int:
+        # With a gap, because some of NumPy's loops take neighbours for overlapping arrays and compute in another way.
+        return 16 if nbytes <= 8 else -(-nbytes // _LINE) * _LINE + _LINE
+
+    def take(self, nbytes: int) -> int:
+        room = self._room(nbytes)
+        kept = self.free.get(room)
+        if kept:
+            return kept.pop()
+        if room > 16:
+            self.size = -(-self.size // _LINE) * _LINE
+        place = self.size
+        self.size += room
+        return place
+
+    def give_back(self, place: int, nbytes: int) -> None:
+        self.free.setdefault(self._room(nbytes), []).append(place)
+
+    def constant(self, value: Any) -> int:
+        key = constant_key(value)
+        place = self.constants.get(key)
+        if place is None:
+            array = np.ascontiguousarray(value)
+            place = self.size = -(-self.size // _LINE) * _LINE if array.nbytes > 8 else self.size
+            self.size += self._room(array.nbytes)
+            self.constants[key] = place
+            self.contents.append((place, array))
+        return place
+
+
+class _Fields:
+    """The words of a plan. An address counts from the start of the plan or of the values, which lie behind it."""
+
+    def __init__(self) -> None:
+        self.words: list[int] = []
+        self.of_plan: list[int] = []
+        self.of_values: list[int] = []
+        self.rows: list[tuple[int, int]] = []
+
+    def put(self, words: Iterable[int], of_plan: Iterable[int] = (), of_values: Iterable[int] = ()) -> int:
+        """Append words, with the places of addresses among them; returns where they start, in bytes."""
+        start = len(self.words)
+        self.words.extend(words)
+        self.of_plan.extend([start + k for k in of_plan])
+        self.of_values.extend([start + k for k in of_values])
+        return 8 * start
+
+    def put_rows(self, words: list[int]) -> int:
+        """Append rows, all of whose operands are addresses of values."""
+        start = len(self.words)
+        self.words += words
+        self.rows.append((start, len(words)))
+        return 8 * start
+
+    def addresses(self) -> tuple[Any, Any]:
+        """The places of the addresses of the plan and of values."""
+        own = [
+            (start + np.arange(0, count, _WORDS)[:, None] + np.arange(4, _WORDS)).ravel() for start, count in self.rows
+        ]
+        return np.array(self.of_plan, np.int64), np.concatenate([np.array(self.of_values, np.int64), *own])
+
+
+_REST: tuple[tuple[int, ...], ...] = ((0,) * 4, (0,) * 3, (0,) * 2, (0,), ())  # by the number of operands
+
+
+class _Walk:
+    """One walk: the values that it takes and gives, and its rows: names with numbers of operands, and words."""
+
+    __slots__ = ("gives", "rows", "start", "takes", "words")
+
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+        self.words: list[int] = []
+        self.start = 0  # of its rows, in words
+        self.takes: list[Node] = []
+        self.gives: list[Node] = []
+
+
+class Table:
+    """A program as walks over rows, with calls of Python's between them.
+
+    Parameters
+    ----------
+    machine : Machine
+    inputs, nodes, outputs : list of Node
+        As of `gtape.tapes.compiled.Program`.
+    name : str
+
+    Attributes
+    ----------
+    run : callable or None
+        Takes raw inputs, returns the tuple of raw outputs; raises `Doubt` where Python has to do the work. None if
+        nothing is worth a walk.
+    rows, walks, calls, buffers, nbytes : int
+        The number of rows, of walks, of Python's calls and of their buffers, and the memory that the program keeps.
+    left : dict
+        How often each function is called by Python.
+    """
+
+    def __init__(self, machine: Any, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str) -> None:
+        self.machine = machine
+        self.run: Callable[..., tuple[Any, ...]] | None = None
+        self.rows = self.walks = self.calls = self.buffers = self.nbytes = 0
+        self.left: dict[str, int] = {}
+        changed: list[tuple[Node, tuple[Any, ...]]] = []
+        nodes = expanded(machine, nodes, changed)
+        lowering = Lowering(machine)
+        for node in nodes:
+            lowering.step(node)
+        self._steps = lowering.steps
+        parts = _worth(nodes, outputs, self._steps)
+        if any([p.kind == "walk" for p in parts]):  # noqa: C419 - a list is quicker
+            self._lay_out(parts, outputs)
+            self._write(inputs, parts, outputs, name)
+        del self._steps
+        for node, before in changed:
+            node.function, node.args, node.words, node.text = before
+            node.reads = None
+
+    @property
+    def source(self) -> str:
+        """The Python source, and as comments the rows of each walk, with the places of their operands in memory."""
+        lines = []
+        for name, start, rows in self._listing:
+            lines.append(f"# {name} walks {len(rows)} rows:\n")
+            for k, (word, count) in enumerate(rows):
+                at = self._words[start + _WORDS * k + 4 : start + _WORDS * k + 4 + count].tolist()
+                lines.append(f"#     {word}({', '.join([str(a) for a in at])})\n")
+        return "".join(lines) + self._text
+
+    # ------------------------------------------------------------------------------------------ places
+
+    def _root(self, node: Node) -> Node:
+        """The node in whose memory a value lies."""
+        step = self._steps.get(id(node))
+        while step is not None and step.of is not None:
+            node = step.of
+            step = self._steps.get(id(node))
+        return node
+
+    def _lay_out(self, parts: list[Part], outputs: list[Node]) -> None:
+        """Find the rows, and a place for each value in memory."""
+        steps = self._steps
+        self._space = space = _Space()
+        self._places: dict[int, int] = {}
+        self._shown: dict[int, Node] = {}  # arrays in memory that Python reads
+        self._walks: dict[int, _Walk] = {}
+        self._flag = space.take(8)
+        self._known: dict[Any, Any] = {}
+        last: dict[int, int] = {}
+        shown: list[Node] = [o for o in outputs if id(o) in steps]
+        writer: dict[int, int] = {}
+        time = 0
+        for k, part in enumerate(parts):
+            for node in part.nodes:
+                time += 1
+                if part.kind == "walk":
+                    writer[id(node)] = k
+                    for a in reads_of(node):
+                        last[id(self._root(a))] = time
+                else:
+                    shown += [a for a in reads_of(node) if id(a) in steps]
+        pinned: set[int] = set()
+        gives: dict[int, dict[int, Node]] = {}
+        for a in shown:
+            pinned.add(id(self._root(a)))
+            if steps[id(a)].form.kind is np.ndarray:
+                self._shown[id(a)] = a
+            else:
+                gives.setdefault(writer[id(a)], {})[id(a)] = a
+        time = 0
+        for k, part in enumerate(parts):
+            if part.kind != "walk":
+                time += len(part.nodes)
+                continue
+            walk = self._walks[k] = _Walk()
+            for node in part.nodes:
+                for a in reads_of(node):
+                    root = self._root(a)
+                    if id(root) not in steps and id(root) not in self._places:
+                        self._places[id(root)] = space.take(_known(root.sample).nbytes)
+                        walk.takes.append(root)
+            for node in part.nodes:
+                time += 1
+                step = steps[id(node)]
+                self._put(walk, node, step, last, pinned, time)
+            walk.gives = list(gives.get(k, {}).values())
+
+    def _put(self, walk: _Walk, node: Node, step: _Step, last: dict[int, int], pinned: set[int], time: int) -> None:
+        """The rows of a node."""
+        space, places = self._space, self._places
+        dying: list[Node] = []
+        for a in reads_of(node):
+            root = self._root(a)
+            key = id(root)
+            if last[key] == time and key not in pinned and root not in dying:
+                dying.append(root)
+        if step.exact and dying:
+            form = step.form
+            alike = [r for r in dying if (f := self._form(r)).nbytes == form.nbytes and f.char == form.char]
+            self._free(alike)
+            dying = [r for r in dying if r not in alike]
+        place = 0
+        if step.of is None:
+            place = places[id(node)] = space.take(step.form.nbytes)
+        for code, data, dims, steps, operands, name in step.rows:
+            words = walk.words
+            words += (code, data, dims, steps)
+            for a in operands:
+                if a is None:
+                    words.append(place)
+                elif a.__class__ is Node:
+                    words.append(places[id(self._root(a))])
+                else:
+                    words.append(self._flag if a is _FLAG else space.constant(a.value))
+            words += _REST[len(operands)]
+            label = (name, len(operands))
+            walk.rows.append(self._known.setdefault(label, label))
+        self._free(dying)
+        if step.of is None and id(node) not in last and id(node) not in pinned:
+            space.give_back(place, step.form.nbytes)
+
+    def _form(self, root: Node) -> Form:
+        step = self._steps.get(id(root))
+        return _known(root.sample) if step is None else step.form
+
+    def _free(self, dying: list[Node]) -> None:
+        for r in dying:
+            self._space.give_back(self._places[id(r)], self._form(r).nbytes)
+
+    # ------------------------------------------------------------------------------------------ the program
+
+    def _write(self, inputs: list[Node], parts: list[Part], outputs: list[Node], name: str) -> None:
+        steps = self._steps
+        fields = _Fields()
+        starts = [self._segment(walk, fields) for walk in self._walks.values()]
+        views = list(self._shown.values())
+        space: dict[str, Any] = {}
+        writer = Writer(inputs, parts, outputs, space, steps)
+        for i, a in enumerate(views):
+            a.name = f"m{i}"
+        borrowed: set[int] = set()  # results of calls that may be views of the memory
+        walks: list[str] = []
+        for k, part in enumerate(parts):
+            if part.kind == "walk":
+                walks.append(f"w{len(walks)}")
+                self._line(writer, part, self._walks[k], walks[-1])
+                continue
+            for node in part.nodes:
+                if any([id(a) in self._shown or id(a) in borrowed for a in reads_of(node)]):  # noqa: C419
+                    borrowed.add(id(node))
+                word = getattr(node.function, "__name__", "function")
+                self.left[word] = self.left.get(word, 0) + 1
+            writer.write(part)
+            self.calls += len(part.nodes)
+        listed = []
+        for o in outputs:
+            text = writer.names.text(o)
+            if id(o) in self._shown:
+                text += ".copy()"
+            elif id(o) in borrowed:
+                text = f"own({text}, memory)"
+            listed.append(text)
+        instance = self._instances(fields, starts, views, writer.buffers)
+        space.update(free=[instance()], buffers=instance, own=_own)
+        held = ["memory", *walks, *[a.name for a in views]]
+        self.walks = len(walks)
+        self.rows = sum([len(w.rows) for w in self._walks.values()])
+        self.buffers = len(writer.buffers) + len(views)
+        self.nbytes += writer.nbytes
+        if len(walks) == len(parts) == len(outputs) == 1 and not views and len(writer.lines) == 1:
+            # A single walk that gives a single number is not interrupted by another thread.
+            space["w0"] = space["free"][0][1]
+            space["memory"] = space["free"][0][0]
+            held = []
+        self._text = framed(writer, inputs, f"return ({', '.join(listed)}{',' if outputs else ''})", space, held)
+        exec(compile(self._text, f"<gtape program of {name}>", "exec"), space)
+        self.run = space["program"]
+        self._listing = [(w, k.start, k.rows) for w, k in zip(walks, self._walks.values(), strict=True)]
+        del self._walks, self._space, self._shown, self._places, self._known
+
+    def _line(self, writer: Writer, part: Part, walk: _Walk, name: str) -> None:
+        """The line of a walk."""
+        taken = ", ".join([a.name for a in walk.takes])
+        writer.place += len(part.nodes)
+        writer.release([a for a in walk.takes if writer.is_over(a)])
+        given = [writer.define(a) for a in walk.gives]
+        writer.lines.append(f"{', '.join(given)} = {name}({taken})" if given else f"{name}({taken})")
+        for a in walk.gives:
+            if self._steps[id(a)].form.kind is np.generic:
+                kind = writer.names.constant(a.sample.__class__)
+                writer.lines.append(f"{a.name} = {kind}({a.name})")
+
+    def _segment(self, walk: _Walk, fields: _Fields) -> int:
+        """Append the words of a walk; returns where its segment starts."""
+        start = fields.put_rows(walk.words)
+        walk.start = start // 8
+        taken: list[tuple[Any, ...]] = []
+        for node in walk.takes:
+            form = _known(node.sample)
+            place = self._places[id(node)]
+            if form.kind is np.ndarray:
+                shape = fields.put(form.shape)
+                descr = id(np.dtype(form.char))
+                taken.append(([FROM_ARRAY, place, form.nbytes, len(form.shape), shape, descr, 0, 0], (4,), (1,)))
+            else:
+                taken.append(([_KINDS[form.char], place, 0, 0, 0, 0, 0, 0], (), (1,)))
+        ins = [fields.put(*words) for words in taken]
+        outs = [
+            fields.put((_KINDS[self._steps[id(a)].form.char], self._places[id(self._root(a))]), (), (1,))
+            for a in walk.gives
+        ]
+        words = [len(walk.rows), start, len(ins), ins[0] if ins else 0, len(outs), outs[0] if outs else 0]
+        return fields.put([*words, self._flag, 0], (1, 3, 5), (6,))
+
+    def _instances(self, fields: _Fields, starts: list[int], views: list[Node], buffers: list[Any]) -> Any:
+        """A function that makes the memory of one run, with the walks and arrays in it."""
+        words = np.array(fields.words, np.int64)
+        head = -(-words.nbytes // _LINE) * _LINE
+        shift = np.zeros(len(words), np.int64)
+        of_plan, of_values = fields.addresses()
+        shift[of_plan] = 1
+        shift[of_values] = 1
+        words[of_values] += head
+        total, size = head + self._space.size, words.nbytes
+        self._words = words
+        self.nbytes = total
+        contents = [(head + place, array.tobytes()) for place, array in self._space.contents]
+        shown = [(head + self._places[id(self._root(a))], self._steps[id(a)]) for a in views]
+        arrays = [
+            (s.form.shape, np.dtype(s.form.char), place, (0,) * len(s.form.shape) if s.repeats else None)
+            for place, s in shown
+        ]
+        entry = self.machine.entry
+
+        def instance() -> tuple[Any, ...]:
+            raw = np.zeros(total + _LINE, np.uint8)
+            skip = -raw.ctypes.data % _LINE
+            memory = raw[skip : skip + total]
+            start = memory.ctypes.data
+            memory[:size].view(np.int64)[:] = words + shift * start
+            for place, content in contents:
+                memory[place : place + len(content)] = np.frombuffer(content, np.uint8)
+            return (
+                memory, *[entry(start + s) for s in starts],
+                *[np.ndarray(shape, dtype, memory, place, strides) for shape, dtype, place, strides in arrays],
+                *[np.empty(shape, dtype) for shape, dtype in buffers],
+            )  # fmt: skip
+
+        return instance
+
+
+def _own(value: Any, memory: Any) -> Any:
+    """A result that does not lie in the memory of a program."""
+    if isinstance(value, np.ndarray) and value.base is not None and np.may_share_memory(value, memory):
+        return value.copy("K")
+    return value
