@@ -131,7 +131,7 @@ def _flagged(condition: str, flag: str) -> str:
     )
 
 
-_ARITHMETIC = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
+_ARITHMETIC = {np.add: "fadd", np.subtract: "fsub", np.multiply: "fmul", np.divide: "fdiv"}
 _INFINITE = (
     "  %m = call double @llvm.fabs.f64(double %r)\n  %l = fcmp olt double %m, 0x7FF0000000000000\n"
     "  %w = xor i1 %l, true\n"
@@ -142,8 +142,8 @@ def _code() -> str:
     """All functions that do not depend on a program."""
     parts = ["declare double @llvm.fabs.f64(double)\ndeclare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"]
     for char, kind in (("d", "double"), ("f", "float")):
-        for name, op in _ARITHMETIC.items():
-            parts.append(_single(f"{name}_{char}", kind, 2, f"  %r = {op} {kind} %x0, %x1\n"))
+        for ufunc, op in _ARITHMETIC.items():
+            parts.append(_single(f"{ufunc.__name__}_{char}", kind, 2, f"  %r = {op} {kind} %x0, %x1\n"))
         parts.append(_single(f"negative_{char}", kind, 1, f"  %r = fneg {kind} %x0\n"))
     # Division and functions of Python floats, which raise errors where NumPy gives infinity or NaN.
     by_zero = _flagged("  %w = fcmp oeq double %x1, 0.0\n", "%p3")
@@ -638,10 +638,11 @@ def _sums(found: tuple[int, int], char: str, start: float) -> bool:
 
 # Functions of `math` that call one function of the C library, and pass its finite results on.
 _LIBM = {
-    getattr(math, n): n for n in (
-        "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1", "log",
-        "log10", "log1p", "log2", "sin", "sinh", "sqrt", "tan", "tanh",
-    ) if hasattr(math, n)
+    f: f.__name__ for f in (
+        math.acos, math.acosh, math.asin, math.asinh, math.atan, math.atanh, math.cos, math.cosh, math.erf, math.erfc,
+        math.exp, math.exp2, math.expm1, math.log, math.log10, math.log1p, math.log2, math.sin, math.sinh, math.sqrt,
+        math.tan, math.tanh,
+    )
 }  # fmt: skip
 
 

@@ -33,13 +33,7 @@ _TRUTHS: dict[Any, np.ufunc] = {
     operator.and_: np.logical_and, operator.or_: np.logical_or, operator.invert: np.logical_not,
     np.bitwise_and: np.logical_and, np.bitwise_or: np.logical_or, np.invert: np.logical_not,
 }  # fmt: skip
-_SINGLE = {
-    np.add: "add",
-    np.subtract: "subtract",
-    np.multiply: "multiply",
-    np.divide: "divide",
-    np.negative: "negative",
-}
+_SINGLE = frozenset({np.add, np.subtract, np.multiply, np.divide, np.negative})
 _FLAT = frozenset({np.reshape, np.ravel, np.squeeze, np.expand_dims})
 _SIZES = {"d": 8, "f": 4, "?": 1}
 _KINDS = {"d": FROM_FLOAT, "f": FROM_NARROW, "?": FROM_TRUTH}
@@ -223,12 +217,15 @@ class Lowering:
         if form.kind is float and f in self.scalars and not node.words:
             return self._alone(node, form)
         if f.__class__ is operator.methodcaller:
-            name, *rest = cast(Any, f.__reduce__())[1]
+            made, given = cast(Any, f.__reduce__())
+            if made is not operator.methodcaller:  # with keywords
+                return None
+            name, *rest = given
             if name in ("any", "all") and not rest:
                 return self._truth(form, args[0], name, node.words)
             if name == "astype" and len(rest) == 1:
                 return self._converted(form, args[0])
-            return self._renamed(node, form, args[0], False) if name in ("reshape", "ravel", "squeeze") else None
+            return self._renamed(node, form, args[0], False) if getattr(np, name, None) in _FLAT else None
         if f in _FLAT:
             return self._renamed(node, form, args[0], False)
         if f is operator.getitem and args[1] == () and args[0].__class__ is Node:
@@ -345,8 +342,8 @@ class Lowering:
         if signature is None:
             return None
         python = form.kind is float
-        name = _SINGLE.get(ufunc)
-        if name is not None and form.size == 1 and form.char in "df" and set(signature) <= {form.char, "-", ">"}:
+        name = ufunc.__name__
+        if ufunc in _SINGLE and form.size == 1 and form.char in "df" and set(signature) <= {form.char, "-", ">"}:
             divides = python and ufunc is np.divide
             code = self.machine.address("divide_python" if divides else f"{name}_{form.char}")
             step = self._rows((code, 0), args, signature, form, name, exact=True)
@@ -391,7 +388,9 @@ class Lowering:
         if any(x.__class__ is Node and self._kind(x) is float for x in (a, b)) and form.char != "d":
             return None
         found = (self.machine.address("where_" + ("b" if form.char == "?" else form.char)), 0)
-        step = self._rows(found, [condition, a, b], "?" + 2 * form.char + "->" + form.char, form, "where", exact=True)
+        step = self._rows(
+            found, [condition, a, b], "?" + 2 * form.char + "->" + form.char, form, np.where.__name__, exact=True
+        )
         if step is not None:
             step.exact = False  # a row writes over an operand of another size nowhere
             step.saves = 500

@@ -6,6 +6,7 @@ down in their order, with the numbers of the rule as tensors, so the function ma
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from types import BuiltinMethodType, FunctionType
 from typing import Any
@@ -37,11 +38,12 @@ from gtape.tensors.tensor import Tensor, as_operand, wrap
 
 __all__ = ["recorded_sweep", "takes_recorded_sweep"]
 
-_SIGNS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
-    "+": ("add", lambda a, b: a + b),
-    "-": ("subtract", lambda a, b: a - b),
-    "*": ("multiply", lambda a, b: a * b),
-    "/": ("divide", lambda a, b: a / b),
+# Each operator in the source of a rule: its primitive, and what it does to values.
+_SIGNS: dict[str, tuple[Callable[[], Primitive], Callable[[Any, Any], Any]]] = {
+    "+": (lambda: REGISTRY["add"], operator.add),
+    "-": (lambda: REGISTRY["subtract"], operator.sub),
+    "*": (lambda: REGISTRY["multiply"], operator.mul),
+    "/": (lambda: REGISTRY["divide"], operator.truediv),
 }
 
 
@@ -88,11 +90,11 @@ class Calls:
 
     def infix(self, sign: str, a: Any, b: Any) -> Expression:
         """An operator on two values, or on a value and a number."""
-        name, operator = _SIGNS[sign]
+        found, compute = _SIGNS[sign]
         like = a if a.__class__ is Expression else b
         words = f"{self._operand(a, like)}, {self._operand(b, like)}"
-        sample = operator(*[v.value if v.__class__ is Expression else v for v in (a, b)])
-        return self._line(f"{self._function(REGISTRY[name])}({words})", sample)
+        sample = compute(*[v.value if v.__class__ is Expression else v for v in (a, b)])
+        return self._line(f"{self._function(found())}({words})", sample)
 
     def note(self, parts: list[Any], value: Any) -> Expression:
         """The negative of a value."""
