@@ -27,7 +27,8 @@ BASE = ("errors", "dtypes", "nest", "typing")
 INSIDE = {
     "ops": ("elementwise", "shape", "picking", "reduction", "special", "linalg", "random", "nn", "checks"),
     "verify": (
-        "verdicts", "oracles", "bounds", "causes", "judging", "search", "proofs", "programs", "command", "plugin",
+        "verdicts", "oracles", "bounds", "causes", "judging", "search", "proofs", "programs", "peers", "command",
+        "plugin",
     ),
 }  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``, ``table``.
+"""The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``, ``conventions``, ``table``,
+``peers``.
 
 Exit status: 0 fine, 1 findings, 2 wrong usage, 3 not completed (a worker process died, a job failed, or the output was
 lost), 129, 130, 143 interrupted by SIGHUP, SIGINT, SIGTERM, 141 if the reader ended before the output.
@@ -172,6 +173,37 @@ def _parser() -> argparse.ArgumentParser:
         help="default: by the end of FILE (.csv, .json, .h, .py), or csv",
     )
     c.add_argument("-o", "--output", metavar="FILE", help="write FILE, whole or not at all")
+
+    c = command("peers", _peers, "Judge the derivatives of other libraries by exact ones, each in its own process.")
+    c.add_argument(
+        "libraries",
+        nargs="*",
+        metavar="LIBRARY",
+        help="torch, jax, tensorflow, autograd, mygrad; all that are installed by default",
+    )
+    c.add_argument("--ops", nargs="+", default=[], metavar="OP", help="only these functions, such as tanh or det")
+    c.add_argument(
+        "--modes", nargs="+", default=[], metavar="MODE", help="only these modes, such as 'forward over reverse'"
+    )
+    c.add_argument(
+        "--dtypes", nargs="+", choices=("float64", "float32"), default=["float64", "float32"], metavar="D",
+        help="float64, float32 (default: both)",
+    )  # fmt: skip
+    c.add_argument(
+        "--seconds", type=_whole(1, 10_000_000), default=1_800, metavar="S",
+        help="begin no further function after this time, shared by the libraries (default: %(default)s)",
+    )  # fmt: skip
+    c.add_argument("--points", type=_whole(20, 100_000), default=240, metavar="N", help="of a grid (default: 240)")
+    c.add_argument(
+        "--programs", type=_whole(0, 1_000_000), default=100, metavar="N", help="random programs (default: 100)"
+    )
+    c.add_argument(
+        "--patience", type=_whole(1, 86_400), default=20, metavar="S",
+        help="seconds after which a call counts as hanging (default: 20)",
+    )  # fmt: skip
+    c.add_argument("--seed", type=_whole(0, _MOST_SEED), default=0, metavar="N", help="of the points (default: 0)")
+    c.add_argument("--baseline", metavar="FILE", help="the --json file of an earlier run; only new causes count")
+    c.add_argument("-o", "--output", metavar="FOLDER", help="write findings.md and the witnesses into FOLDER")
     return parser
 
 
@@ -520,6 +552,48 @@ def _table(options: argparse.Namespace, interrupts: Interrupts) -> int:
     elif options.json != "-":
         say(text, end="")
     return _FINE
+
+
+def _peers(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.command import peers
+
+    check_path(options.json)
+    known = peers.baseline_of(options.baseline)
+    with progress_bar(options) as progress:
+        outcome = peers.run(
+            options.libraries, ops=options.ops, modes=options.modes, dtypes=list(dict.fromkeys(options.dtypes)),
+            seconds=options.seconds, programs=options.programs, points=options.points, patience=options.patience,
+            seed=options.seed, known=known, progress=progress, interrupts=interrupts,
+        )  # fmt: skip
+    interrupts.reporting()
+    if options.output:
+        for name, text in peers.texts(outcome, known is not None).items():
+            path = os.path.join(options.output, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            write_text(path, text)
+    if options.json:
+        write_json(options.json, outcome.as_dict())
+    if options.json != "-":
+        new = {c.id for c in outcome.new}
+        rows = [(c.id, str(c.first.order), c.first.what, str(c.first.got)[:24], c.first.exact[:24],
+                 "new" if known is not None and c.id in new else "") for c in outcome.causes]  # fmt: skip
+        show_table(
+            "gtape peers",
+            ("cause", ">order", "what", ">returned", ">exact", ""),
+            rows,
+            [c.id not in new for c in outcome.causes],
+        )
+        for a in outcome.audits:
+            say(
+                f"{', '.join(f'{k} {plain(v)}' for k, v in a.versions.items())}: {a.judged:,} derivatives judged, "
+                f"{len(a.causes)} causes, {len(a.refused)} functions without some derivative by their own word"
+                + (f", {len(a.skipped)} not begun in the time" if a.skipped else "")
+            )
+        for name, why in outcome.missing.items():
+            say(f"{name}: not judged: {plain(why)}")
+    if not outcome.audits:
+        return _NOT_COMPLETED
+    return _FOUND if outcome.new else _FINE
 
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:
