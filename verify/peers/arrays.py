@@ -1,8 +1,8 @@
 """Functions of arrays that peers offer, written with gtape, and the inputs at which they are judged.
 
-One line for each: a name, gtape's expression in x and y, and the inputs. The expression is the simplest one: a product of
-the factors of a decomposition is the matrix itself. The judged function is the sum of the outputs with the weights 1, 2,
-3, ..., because an unweighted sum hides errors that cancel.
+One line for each: a name, gtape's expression in x and y, and the inputs. The expression is the simplest one: a product
+of the factors of a decomposition is the matrix itself. The judged function is the sum of the outputs with the weights
+1, 2, 3, ..., because an unweighted sum hides errors that cancel.
 """
 
 from __future__ import annotations

@@ -59,7 +59,8 @@ class Cause(NamedTuple):
         """One line about the cause."""
         f = self.first
         of = {1: "first", 2: "second", 3: "third"}.get(f.order, f"{f.order}th")
-        return f"{f.library}: {of} derivative of `{f.expression}`: {WHATS[f.what]} ({self.place})"
+        function = "a program" if self.subject == "program" else f"`{f.expression}`"
+        return f"{f.library}: {of} derivative of {function}: {WHATS[f.what]} ({self.place})"
 
     def as_dict(self) -> dict[str, Any]:
         """The cause as plain data."""
@@ -171,7 +172,8 @@ def witness(made: Library, f: Fault, *, result: bool = False) -> str:
         True binds the number to `result` for the peer's process, and leaves imports and definitions out.
     """
     arrays = f.subject in CASES
-    names = "xyz"[: len(f.arguments)]
+    whole = f.subject == "program"
+    names = f.expression.partition("(")[2].partition(")")[0].split(", ") if whole else "xyz"[: len(f.arguments)]
     used = [*f.mode, *(["weigh"] if arrays else [])]
     vector = not arrays and (made.batched in f.mode or "jacobian" in f.mode)
     lines = []
@@ -180,7 +182,7 @@ def witness(made: Library, f: Fault, *, result: bool = False) -> str:
         for name in dict.fromkeys(used):
             lines += ["", made.definitions[name].rstrip("\n"), ""]
         lines.append("")
-    lines.append(f"f = lambda {', '.join(names)}: {f.expression}")
+    lines.append(f"{f.expression}\n" if whole else f"f = lambda {', '.join(names)}: {f.expression}")
     for name, a in zip(names, f.arguments, strict=True):
         value = np.asarray(a)
         if vector:

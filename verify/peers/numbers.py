@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -21,8 +22,9 @@ __all__ = ["Grid", "called", "exact_digits", "grid_of", "judge_function"]
 
 _DIGITS = 40
 _SUSPECTS = 6  # wrong numbers that are examined, per mode and derivative
+_SAMPLE, _SECONDS = 10, 4.0  # points that are timed, and the time for a grid; functions that take long get fewer points
 _FATAL = 2  # fatal points that are found and left out, per derivative
-_IMPATIENT = 5.0  # seconds to wait for a part of a grid while a fatal point is looked for
+_IMPATIENT = 3.0  # seconds to wait for a part of a grid while a fatal point is looked for
 _BADLY = 2.0**-10  # relative change of the derivative by one rounding of the input, beyond which nothing is judged
 
 
@@ -70,7 +72,16 @@ def grid_of(name: str, dtype: str, points: int, orders: Sequence[int], seed: int
     columns = [np.asarray(c) for c in np.unique(np.stack(columns), axis=1)]
     keys = [k for order in orders for k in keys_of(f, order)]
     with np.errstate(all="ignore"):
-        return Grid(columns, exact_partials(f, columns, keys))
+        begun = time.process_time()
+        some = rng.permutation(len(columns[0]))
+        exact_partials(f, [c[some[:_SAMPLE]] for c in columns], keys)
+        each = max(time.process_time() - begun, 1e-6) / _SAMPLE
+        room = max(int(_SECONDS / each), 2 * _SAMPLE)
+        kept = np.sort(some[: min(room, points)])
+        columns = [c[kept] for c in columns]
+        found = Grid(columns, exact_partials(f, columns, keys))
+    # As many points in every grid, some of them twice, because some peers compile each op for each shape.
+    return found.kept(np.resize(np.arange(len(kept)), points))
 
 
 def _plain_points(f: Any, dtype: str) -> list[tuple[float, ...]]:

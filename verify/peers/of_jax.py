@@ -199,6 +199,7 @@ _ARRAYS = {
 }
 
 _CALLS = {
+    "dtype": "jnp.{0}",
     "reduce_sum": "jnp.sum({0}, axis={axis}, keepdims={keepdims})",
     "reduce_mean": "jnp.mean({0}, axis={axis}, keepdims={keepdims})",
     "reduce_logsumexp": f"{_N}logsumexp({{0}}, axis={{axis}}, keepdims={{keepdims}})",

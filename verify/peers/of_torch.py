@@ -222,6 +222,7 @@ _ARRAYS = {
 
 # Templates of the functions in random programs; {axis} and the like are the arguments of gtape's function.
 _CALLS = {
+    "dtype": "torch.{0}",
     "reduce_sum": "torch.sum({0}, dim={axis}, keepdim={keepdims})",
     "reduce_mean": "torch.mean({0}, dim={axis}, keepdim={keepdims})",
     "reduce_logsumexp": "torch.logsumexp({0}, dim={axis}, keepdim={keepdims})",
