@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gtape.verify.command import cli
-from gtape.verify.peers import arrays, functions, libraries
+from gtape.verify.peers import arrays, census, functions, libraries
 from gtape.verify.peers.audit import Audit, audit
 from gtape.verify.peers.conversation import Conversation, Unusable
 from gtape.verify.peers.numbers import exact_digits, grid_of
@@ -176,3 +176,69 @@ def test_a_library_that_is_not_there_is_a_usage_error(
     libraries.register(FAKE._replace(name="absent", module="no_such_module_at_all"))
     assert command(tmp_path, name)[0] == 2
     assert ("not installed" if name == "absent" else "no description") in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------------------- census of libraries
+
+
+CENSUS = FAKE._replace(
+    name="fakecensus",
+    definitions={**FAKE.definitions, "reverse": "reverse = fake_peer.derivative\n"},
+    functions={name: f"fake_peer.{name}(x)" for name in ("sin", "tanh", "square")},
+)
+
+
+def test_a_census_compares_libraries(capsys: pytest.CaptureFixture[str]) -> None:
+    libraries.register(CENSUS)
+    rows = census.search(["gtape", "fakecensus"], ["tanh", "sin"], orders=(1,), points=150)
+    ulps = {(w.library, w.op): w.ulp for w in rows}
+    assert ulps["gtape", "tanh"] <= 4 and ulps["gtape", "sin"] <= 4 and ulps["fakecensus", "sin"] <= 4
+    assert ulps["fakecensus", "tanh"] > 1e10
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_every_half_precise_number_is_tried(dtype: str) -> None:
+    pytest.importorskip("ml_dtypes")
+    (row,) = census.search(["gtape"], ["square"], orders=(1,), dtypes=[dtype], exhaustive=True)
+    assert row.points == {"float16": 63488, "bfloat16": 65280}[dtype]
+    assert row.ulp <= 1 and not row.error
+
+
+def test_a_journal_keeps_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = str(tmp_path / "journal.jsonl")
+    first = census.search(["gtape"], ["square"], orders=(1, 2), points=100, journal=journal)
+    with open(journal, "a") as f:
+        f.write('{"library": "gta')  # a kill in the middle of a line
+    monkeypatch.setattr(Conversation, "ask", None)  # nothing is asked again
+    assert census.search(["gtape"], ["square"], orders=(1, 2), points=100, journal=journal) == first
+
+
+def test_a_journal_of_another_kind_is_an_error(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.jsonl"
+    journal.write_text("nothing\nof this kind\n")
+    with pytest.raises(ValueError, match="line 1"):
+        census.search(["gtape"], ["square"], journal=str(journal))
+
+
+def test_the_command_writes_table_and_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "census.md"
+    arguments = ["census", "square", "--libraries", "gtape", "--points", "100", "--page", str(out)]
+    assert cli.main([*arguments, "--orders", "1", "2", "3"]) == 0
+    assert "square" in capsys.readouterr().out
+    assert "| square | 3 | float64 | 0.00 |" in out.read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--libraries", "nowhere"],
+        ["--libraries", ""],
+        ["--libraries", "gtape", "--exhaustive"],
+        ["--libraries", "gtape", "no_such_op"],
+        ["--exhaustive"],
+        ["--dtypes", "float16"],
+    ],
+)
+def test_wrong_arguments_of_a_census(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["census", *arguments]) == 2
+    assert capsys.readouterr().err

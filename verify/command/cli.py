@@ -121,16 +121,24 @@ def _parser() -> argparse.ArgumentParser:
     names(c, "elementwise ops, such as sin or tf.math.log1p; all of them by default")
     points(c, 10_000, "points for each primitive and dtype (default: %(default)s)")
     c.add_argument(
-        "--orders", type=int, nargs="+", choices=(1, 2), default=[1, 2], metavar="K", help="1, 2 or both (default)"
-    )
+        "--orders", type=int, nargs="+", choices=(1, 2, 3), default=[1, 2], metavar="K",
+        help="1, 2 or both (default); with --libraries also 3",
+    )  # fmt: skip
     c.add_argument(
         "--dtypes",
         nargs="+",
-        choices=("float64", "float32", "complex128", "complex64"),
+        choices=("float64", "float32", "complex128", "complex64", "float16", "bfloat16"),
         default=["float64"],
         metavar="D",
-        help="float64 (default), float32, complex128, complex64",
+        help="float64 (default), float32, complex128, complex64; float16 and bfloat16 with --libraries",
     )
+    c.add_argument(
+        "--libraries", metavar="LIST", help="compare libraries, such as gtape,torch,jax, each in its own process"
+    )
+    c.add_argument("--exhaustive", action="store_true", help="with --libraries: try every number of the dtype")
+    c.add_argument("--journal", metavar="FILE", help="with --libraries: keep what is done in FILE, and go on from it")
+    c.add_argument("--page", metavar="FILE", help="with --libraries: write a page, Markdown with date and versions")
+    c.add_argument("--plots", metavar="FOLDER", help="with --libraries: write plots of ULP against x (matplotlib)")
     c.add_argument(
         "--seed",
         type=_whole(0, _MOST_SEED),
@@ -431,6 +439,13 @@ def _census(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from gtape.verify.search.census import rows_of, search
 
     check_path(options.json)
+    if options.libraries is not None:
+        return _library_census(options, interrupts)
+    for name in ("exhaustive", "journal", "page", "plots"):
+        if getattr(options, name):
+            raise Usage(f"--{name} needs --libraries, such as --libraries gtape")
+    if 3 in options.orders or {"float16", "bfloat16"} & set(options.dtypes):
+        raise Usage("order 3, float16 and bfloat16 need --libraries, such as --libraries gtape")
     names = _primitives(options)
     try:
         with progress_bar(options) as progress:
@@ -466,6 +481,37 @@ def _census(options: argparse.Namespace, interrupts: Interrupts) -> int:
 
     data = {"rows": [{k: plain_value(v) for k, v in r._asdict().items()} for r in rows]}
     return _deliver(options, harvest, data, show, all(r.ok for r in rows))
+
+
+def _library_census(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.command import library_census as made
+
+    check_path(options.page)
+    names = made.libraries_of(options.libraries)
+    orders, dtypes = sorted(set(options.orders)), list(dict.fromkeys(options.dtypes))
+    with progress_bar(options) as progress:
+        rows = made.run(
+            names, options.names, orders=orders, dtypes=dtypes, points=options.points, exhaustive=options.exhaustive,
+            journal=options.journal, seed=options.seed, progress=progress, interrupts=interrupts,
+        )  # fmt: skip
+    interrupts.reporting()
+    pictures = []
+    if options.plots:
+        pictures = made.plots(options.plots, names, options.names, orders, dtypes[0], min(options.points, 2_000))
+    if options.page:
+        told = "gtape census " + " ".join([*options.names, "--libraries", options.libraries, "--dtypes", *dtypes])
+        told += " --exhaustive" if options.exhaustive else f" --points {options.points}"
+        folder = os.path.dirname(os.path.abspath(options.page))
+        write_text(
+            options.page,
+            made.page(rows, names, told, options.exhaustive, [os.path.relpath(p, folder) for p in pictures]),
+        )
+    columns, lines, fine = made.table(rows, names)
+    if options.json:
+        write_json(options.json, {"versions": versions(), "rows": made.as_dicts(rows)})
+    if options.json != "-":
+        show_table("gtape census", columns, lines, fine)
+    return _FINE if all(fine) else _FOUND
 
 
 def _place(where: Sequence[float]) -> str:

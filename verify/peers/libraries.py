@@ -99,7 +99,7 @@ def library(name: str) -> Library:
     """
     if name in _OTHERS:
         return _OTHERS[name]
-    if name not in KNOWN:
+    if name not in (*KNOWN, "gtape"):
         raise ValueError(f"there is no description of {name!r}; known are {', '.join([*KNOWN, *sorted(_OTHERS)])}")
     made: Library = import_module(f"gtape.verify.peers.of_{name}").LIBRARY
     return made

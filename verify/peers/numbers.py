@@ -137,7 +137,7 @@ def judge_function(
     errors: list[Reply] = []
     judged = 0
     arguments = ", ".join("xyz"[: f.prim.arity])
-    for key in keys_of(f, order):
+    for key in (k for k in keys_of(f, order) if list(k) == sorted(k)):
         text = called(mode, "f", key, library.batched)
         program = f"f = lambda {arguments}: {expression}\nresult = lower({text}(*map(lift, arrays)))"
         whole = Fault(library.name, name, expression, tuple(mode), key, dtype, "", "", (), (), "", "", "")

@@ -116,8 +116,7 @@ def _applied(expression: str, args: Sequence[str]) -> str:
 
 def _inputs(program: RandomProgram) -> dict[str, Any]:
     return {
-        i.name: draw(i.seed, i.low, i.high, i.shape, np.dtype(program.dtype), i.grid, i.special)
-        for i in program.inputs
+        i.name: draw(i.seed, i.low, i.high, i.shape, np.dtype(program.dtype), i.grid, i.special) for i in program.inputs
     }
 
 
@@ -199,9 +198,7 @@ def _translatable(program: RandomProgram, made: Library) -> int:
     return len(program.steps)
 
 
-def _judged(
-    peer: Conversation, program: RandomProgram, length: int, mode: tuple[str, ...]
-) -> tuple[Fault | None, int]:
+def _judged(peer: Conversation, program: RandomProgram, length: int, mode: tuple[str, ...]) -> tuple[Fault | None, int]:
     made = peer.library
     cut = _Cut(program, length, made)
     if not cut.sources:
