@@ -56,9 +56,9 @@ def found(registered: None) -> Audit:
 
 PLANTED = {
     "tanh": ("lost", "elsewhere"),
-    "sinc": ("not-finite", "x=0"),
+    "sinc": ("not-finite", "around-0"),
     "exp": ("lost", "elsewhere"),
-    "abs": ("kink", "x=0"),
+    "abs": ("kink", "around-0"),
     "asinh": ("lost", "elsewhere"),
     "cos": ("crash", "elsewhere"),
     "log": ("hang", "elsewhere"),
@@ -91,7 +91,7 @@ def test_a_witness_runs_by_itself_and_prints_what_was_returned(found: Audit) -> 
         run = subprocess.run([sys.executable, "-W", "ignore", "-c", cause.source], capture_output=True, text=True)
         assert run.returncode == 0, run.stderr
         printed = np.array([float(x) for x in run.stdout.strip(" []\n").split()])
-        got = printed[cause.first.index] if cause.first.index else printed[0]
+        got = printed[cause.first.element] if cause.first.element else printed[0]
         assert got == pytest.approx(cause.first.got, rel=1e-3, nan_ok=True)
 
 
@@ -156,7 +156,7 @@ def test_the_folder_holds_a_page_and_programs(tmp_path: Path, capsys: pytest.Cap
     status, data = command(tmp_path, "fake", "--ops", "abs", "--output", str(tmp_path / "out"))
     assert status == 1
     page = (tmp_path / "out" / "findings.md").read_text()
-    assert "`fake/abs/kink/x=0`" in page and "returned: `2.0`" in page
+    assert "`fake/abs/kink/around-0`" in page and "returned: `2.0`" in page
     (program,) = (tmp_path / "out" / "witnesses").iterdir()
     assert program.read_text() == data["causes"][0]["witness"]
 

@@ -134,7 +134,8 @@ def audit(
             work.faults += found
             work.judged += count
         flushing = [name] if work.flushes() else []
-        proved, unproved = [], []
+        proved: list[Cause] = []
+        unproved: list[Cause] = []
         for cause in causes_of(work.faults, flushing, work.done):
             shown = work.shown(cause)
             (unproved if shown is None else proved).append(cause if shown is None else shown)
@@ -229,10 +230,10 @@ class _Work:
         got = np.asarray(reply.array)
         if fault.subject in CASES and self.made.batched in fault.mode:
             got = got[0]
-        if fault.index:
-            if got.ndim != len(fault.index):
+        if fault.element:
+            if got.ndim != len(fault.element):
                 return fault.what == "wrong"
-            got = got[fault.index]
+            got = got[fault.element]
         if got.size != 1:
             return isinstance(fault.got, str) and fault.what == "wrong"
         return fault.what not in ("crash", "hang", "raises") and same_number(fault.got, float(got.reshape(())))
@@ -248,7 +249,7 @@ class _Work:
             point = [np.array([float(f"{float(v):.{digits - 1}e}")], dtype=fault.dtype) for v in fault.arguments]
             if not np.isfinite(np.concatenate(point)).all():
                 continue
-            grid = Grid(point, exact_partials(f, point, keys_of(f, fault.order)))
+            grid = Grid(point, exact_partials(f, point, [(), *keys_of(f, fault.order)]))
             found, *_ = judge_function(self.peer, fault.subject, fault.expression, fault.mode, fault.dtype, grid)
             same = [x for x in found if x.by == fault.by and x.what == fault.what and x.place == fault.place]
             if same:

@@ -193,8 +193,9 @@ def search(
         for k, (op, dtype, piece, name) in enumerate(tasks):
             if stopped():
                 break
-            rows = [done.get((name, op, dtype, order, piece)) for order in orders]
-            if any(r is None for r in rows):
+            marks = [(name, op, dtype, order, piece) for order in orders]
+            rows = [done[m] for m in marks if m in done]
+            if len(rows) < len(marks):
                 rows = list(_measured(peers[name], op, dtype, piece, tuple(orders), points, seed))
                 if journal:
                     _append(journal, rows)

@@ -39,7 +39,7 @@ class Fault(NamedTuple):
     place : str
         Where, in words.
     arguments : tuple of array
-    index : tuple of int
+    element : tuple of int
         The element of the derivative.
     got : float or str
         The number, or the error.
@@ -58,7 +58,7 @@ class Fault(NamedTuple):
     what: str
     place: str
     arguments: tuple[Any, ...]
-    index: tuple[int, ...]
+    element: tuple[int, ...]
     got: float | str
     exact: str
     why: str

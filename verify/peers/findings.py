@@ -83,7 +83,7 @@ class Cause(NamedTuple):
             "by": list(f.by),
             "dtype": f.dtype,
             "point": [np.asarray(a, dtype=np.float64).tolist() for a in f.arguments],
-            "element": list(f.index),
+            "element": list(f.element),
             "returned": f.got if isinstance(f.got, str) else repr(f.got),
             "exact": f.exact,
             "why": f.why,
@@ -99,7 +99,16 @@ def _key(f: Fault, flushing: bool) -> tuple[str, ...]:
         family += f" {str(f.got).partition(':')[0]}"
     if f.subject in CASES or f.subject == "program":
         return (f.library, f.subject, family, "arrays" if f.subject in CASES else f.place)
-    return (f.library, f.subject, family, f.place)
+    return (f.library, f.subject, family, _region(f))
+
+
+def _region(f: Fault) -> str:
+    """A place without details, because one cause reaches from a point into its surroundings."""
+    if len(f.arguments) > 1:
+        return "elsewhere"
+    if f.place == "subnormal inputs":
+        return "around 0"
+    return re.sub(r"^x (=|beside) ", "around ", f.place)
 
 
 def _rank(f: Fault) -> tuple[Any, ...]:
@@ -193,7 +202,7 @@ def witness(made: Library, f: Fault, *, result: bool = False) -> str:
     call = f"{called(f.mode, 'weigh(f)' if arrays else 'f', f.by, made.batched)}({', '.join(names)})"
     if result:
         return "\n".join([*lines, f"result = lower({call})"]) + "\n"
-    at = f", element {list(f.index)}" if f.index else ""
+    at = f", element {list(f.element)}" if f.element else ""
     lines += [f"print({call})", f"# returned: {f.got}{at}", f"# exact:    {f.exact}"]
     return "\n".join(lines) + "\n"
 
@@ -212,7 +221,7 @@ def text(cause: Cause, versions: dict[str, str]) -> str:
         f"`{cause.id}`, {', '.join(f'{k} {v}' for k, v in versions.items())}",
         "",
         f"- at: {arguments} ({f.dtype}), differentiated {' over '.join(f.mode)}"
-        + (f", element {list(f.index)}" if f.index else ""),
+        + (f", element {list(f.element)}" if f.element else ""),
         f"- returned: `{f.got}`",
         f"- exact: `{f.exact}`",
         f"- why: {f.why}",
@@ -260,4 +269,4 @@ def same_number(a: Any, b: Any) -> bool:
         return isinstance(a, str) and isinstance(b, str)
     if math.isnan(a) or math.isnan(b):
         return math.isnan(a) and math.isnan(b)
-    return a == b or abs(a - b) <= 1e-3 * abs(a)
+    return bool(a == b or abs(a - b) <= 1e-3 * abs(a))

@@ -29,8 +29,6 @@ _DEFINITIONS = {
         "    def derivative(*a):\n"
         "        x = a[i] if a[i].requires_grad else a[i].detach().requires_grad_()\n"
         "        y = f(*a[:i], x, *a[i + 1 :])\n"
-        "        if not y.requires_grad:\n"
-        "            return torch.zeros_like(x)\n"
         "        return torch.autograd.grad(y.sum(), x, create_graph=True, materialize_grads=True)[0]\n"
         "    return derivative\n"
     ),
@@ -276,5 +274,5 @@ LIBRARY = Library(
     calls=_CALLS,
     tensor="torch.tensor({values}, dtype=torch.{dtype})",
     versions={"torch": "torch.__version__"},
-    refusals=("not implemented", "not supported", "Batching rule not implemented"),
+    refusals=("does not require grad", "not implemented", "not supported", "Batching rule not implemented"),
 )  # fmt: skip

@@ -242,6 +242,6 @@ def _judged(peer: Conversation, program: RandomProgram, length: int, mode: tuple
     if any(f.verdict == "convention" for f in report.findings):
         what = "kink"
     shown = whole._replace(
-        what=what, by=(cut.sources[s],), index=at, got=got, exact=str(blocks[s][at]), why=bad[0].reason
+        what=what, by=(cut.sources[s],), element=at, got=got, exact=str(blocks[s][at]), why=bad[0].reason
     )
     return shown, numbers

@@ -18,6 +18,8 @@ from gtape.verify.peers.numbers import called
 __all__ = ["Truth", "judge_case", "truth"]
 
 _DIGITS = 40
+# Verdicts about the problem, or about the arithmetic of the function as a whole, not about its derivative.
+_EXCUSED = ("undecided", "domain", "conditioning", "cancellation", "range")
 
 
 class Truth(NamedTuple):
@@ -79,7 +81,7 @@ def _kinked(case: Case, args: tuple[Any, ...], found: Any, order: int) -> bool:
         return truth_of_first(case, args)
     with np.errstate(all="ignore"):
         report = judge(case.function, args, _floats(found))
-    return any(f.verdict in ("convention", "domain") for f in report.findings)
+    return any(f.verdict == "convention" for f in report.findings)
 
 
 def truth_of_first(case: Case, args: tuple[Any, ...]) -> bool:
@@ -172,13 +174,15 @@ def _fault(case: Case, args: tuple[Any, ...], whole: Fault, got: Any, decimal: A
         over = np.abs(true) > top / 4
         largest = float(np.max(np.abs(np.where(over, 0.0, true)), initial=0.0))
         off = np.abs(value - true)
-        bad = ~over & ~(off <= np.maximum(half * largest, 4 * float(info.tiny)))
-    if not bad.any():
+        nothing = 0.0 if largest else _size_of_nothing(case, args)
+    with np.errstate(all="ignore"):
+        bad = ~(off <= np.maximum(half * max(largest, nothing), 4 * float(info.tiny)))
+    if over.any() or not bad.any():
         return None
     with np.errstate(all="ignore"):
         claimed = _claim(case, args, whole.by, np.where(over, true, value), got.dtype)
         report = judge(case.function, args, claimed, order=whole.order)
-    if report.ok or all(f.ok or f.verdict in ("undecided", "domain", "conditioning") for f in report.findings):
+    if report.ok or all(f.ok or f.verdict in _EXCUSED for f in report.findings):
         return None
     at = tuple(
         int(i) for i in np.unravel_index(int(np.argmax(np.where(bad, np.nan_to_num(off, nan=np.inf), -1))), bad.shape)
@@ -192,7 +196,18 @@ def _fault(case: Case, args: tuple[Any, ...], whole: Fault, got: Any, decimal: A
     why = next((f.reason for f in report.findings if not f.ok), "")
     if kink:
         what = "kink"
-    return whole._replace(what=what, index=at, got=g, exact=str(decimal[at]), why=why)
+    return whole._replace(what=what, element=at, got=g, exact=str(decimal[at]), why=why)
+
+
+def _size_of_nothing(case: Case, args: tuple[Any, ...]) -> float:
+    """The size with which numbers are compared where the exact derivative is 0: that of the gradient, per input."""
+    try:
+        found = exact(case.function, *args)
+    except ArithmeticError:
+        return 1.0
+    slopes = [np.max(np.abs(_floats(b)), initial=0.0) for b in (found if isinstance(found, tuple) else (found,))]
+    inputs = max(float(np.max(np.abs(a), initial=0.0)) for a in args)
+    return float(max(slopes)) / inputs if inputs else float(max(slopes))
 
 
 def _claim(case: Case, args: tuple[Any, ...], by: tuple[int, ...], value: Any, dtype: Any) -> Any:
