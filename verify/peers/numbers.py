@@ -107,7 +107,7 @@ def exact_digits(name: str, point: Sequence[float], key: Key) -> str:
         with precision(bits):
             found = evaluate(tuple(float(v) for v in point), {tuple(sorted(key))}).get(tuple(sorted(key)))
             ball = arb(found) if isinstance(found, int) else found
-            if ball is not None and ball.is_finite() and ball.contains(0) and abs(ball) < arb(2) ** -bits:
+            if ball is not None and ball.is_finite() and ball.contains(0) and abs(ball) < arb(2) ** -(bits * 3 // 4):
                 return "0"
             if ball is not None and ball.is_finite() and (ball == 0 or ball.rel_accuracy_bits() > 3.4 * _DIGITS):
                 return str(digits(ball, _DIGITS))
@@ -171,7 +171,7 @@ def judge_function(
             continue
         exact = grid.exact[key]
         judged += int(exact.known.sum())
-        faults += _faults(f, whole, grid.columns, exact, got.astype(np.float64), grid.exact[()])
+        faults += _faults(f, whole, grid.columns, exact, got.astype(np.float64), grid)
     return faults, errors, judged, grid
 
 
@@ -196,16 +196,14 @@ def _short_of(columns: list[Any], at: int) -> Any:
     return keep
 
 
-def _faults(f: Any, whole: Fault, columns: list[Any], exact: Exact, got: Any, value: Exact) -> list[Fault]:
+def _faults(f: Any, whole: Fault, columns: list[Any], exact: Exact, got: Any, grid: Grid) -> list[Fault]:
     dtype = np.dtype(whole.dtype)
     key = whole.by
     with np.errstate(all="ignore"):
-        # Where the function itself is far beyond the dtype, its derivative is not judged.
-        bad = (
-            _suspects(exact, got, dtype)
-            & ~_beside_kinks(f, columns, dtype)
-            & ~(_half(value) > float(np.finfo(dtype).max))
-        )
+        sizes = [np.where(e.known & np.isfinite(e.high), np.abs(e.high), 0.0) for e in grid.exact.values()]
+        bad = _suspects(exact, got, dtype, np.max(sizes, axis=0)) & ~_beside_kinks(f, columns, dtype)
+        # Where the function itself is beyond the dtype, its derivative is not judged.
+        bad &= ~(np.abs(grid.exact[()].high) > float(np.finfo(dtype).max))
     chosen = np.flatnonzero(bad)
     if not len(chosen):
         return []
@@ -245,14 +243,17 @@ def _faults(f: Any, whole: Fault, columns: list[Any], exact: Exact, got: Any, va
     return found
 
 
-def _suspects(exact: Exact, got: Any, dtype: Any) -> Any:
-    """The numbers that differ by more than half of the digits, under- and overflow excepted."""
+def _suspects(exact: Exact, got: Any, dtype: Any, scale: Any) -> Any:
+    """The numbers that differ by more than half of the digits, under- and overflow excepted.
+
+    An exact 0 has no digits, so that numbers beside it are compared with `scale`, the largest of value and derivatives.
+    """
     info = np.finfo(dtype)
     top, tiny, half = float(info.max), float(info.tiny), float(np.sqrt(info.eps))
     size = np.abs(exact.high)
     over = size > top / 4
     off = np.abs(got - exact.high)
-    near = (off <= half * size) | (off <= 4 * tiny)
+    near = (off <= half * np.where(size > 0, size, scale)) | (off <= 4 * tiny)
     # Beyond a quarter of the largest number, infinity and large numbers of the right sign pass.
     large = over & ((np.abs(got) > top / 16) & (np.sign(got) == np.sign(exact.high)) | np.isnan(got))
     return exact.known & ~near & ~large
@@ -266,13 +267,6 @@ def _beside_kinks(f: Any, columns: list[Any], dtype: Any) -> Any:
             away = np.abs(steps(c, dtype) - steps(np.array(kink), dtype))
             found |= (away > 0) & (away <= _ROUNDINGS)
     return found
-
-
-def _half(value: Exact) -> Any:
-    """Half of the size of values; infinite for values beyond twice the largest number."""
-    return np.where(
-        np.isinf(value.high), np.where(np.abs(value.low) > 0, np.abs(value.low), np.inf), np.abs(value.high) / 2
-    )
 
 
 def _what(got: Any, exact: Any) -> str:
@@ -333,7 +327,7 @@ def _badly_conditioned(f: Any, xs: list[Any], key: Key, got: Any, exact: Exact, 
             # The second term counts for functions that oscillate, whose slope may be 0 at every float.
             for found, weight in ((higher[(*key, m)], step), (higher[(*key, m, m)], step * step / 2)):
                 part = np.abs(found.high * weight)
-                size += np.where(found.known & np.isfinite(part), part, 0.0)
+                size += np.where(found.known & ~np.isnan(part), part, 0.0)
         close = np.abs(got - high) <= 16 * size
         return close | (size > _BADLY * np.abs(high))
 
