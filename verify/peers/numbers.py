@@ -24,6 +24,7 @@ _DIGITS = 40
 _SUSPECTS = 6  # wrong numbers that are examined, per mode and derivative
 _ROUNDINGS = 4  # neighbours of a kink that are not judged
 _SAMPLE, _SECONDS = 10, 4.0  # points that are timed, and the time for a grid; functions that take long get fewer points
+_NOTHING = arb(2) ** -1300  # smaller than every float
 _FATAL = 2  # fatal points that are found and left out, per derivative
 _IMPATIENT = 3.0  # seconds to wait for a part of a grid while a fatal point is looked for
 _BADLY = 2.0**-10  # relative change of the derivative by one rounding of the input, beyond which nothing is judged
@@ -107,7 +108,7 @@ def exact_digits(name: str, point: Sequence[float], key: Key) -> str:
         with precision(bits):
             found = evaluate(tuple(float(v) for v in point), {tuple(sorted(key))}).get(tuple(sorted(key)))
             ball = arb(found) if isinstance(found, int) else found
-            if ball is not None and ball.is_finite() and ball.contains(0) and abs(ball) < arb(2) ** -(bits * 3 // 4):
+            if ball is not None and ball.is_finite() and ball.contains(0) and abs(ball) < _NOTHING:
                 return "0"
             if ball is not None and ball.is_finite() and (ball == 0 or ball.rel_accuracy_bits() > 3.4 * _DIGITS):
                 return str(digits(ball, _DIGITS))
