@@ -27,7 +27,7 @@ BASE = ("errors", "dtypes", "nest", "typing")
 INSIDE = {
     "ops": ("elementwise", "shape", "picking", "reduction", "special", "linalg", "random", "nn", "checks"),
     "verify": (
-        "verdicts", "oracles", "bounds", "causes", "judging", "search", "proofs", "programs", "campaigns",
+        "verdicts", "oracles", "bounds", "causes", "judging", "search", "proofs", "programs", "campaigns", "peers",
         "reports", "command", "plugin",
     ),
 }  # fmt: skip

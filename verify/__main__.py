@@ -8,6 +8,7 @@ from gtape.verify.command.cli import main
 
 _COMMANDS = {
     "verify", "prove", "census", "doctor", "mutants", "conventions", "table", "campaign", "report", "replay", "write",
+    "peers",
     "-h", "--help", "--version",
 }  # fmt: skip
 

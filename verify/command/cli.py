@@ -1,5 +1,5 @@
 """The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``, ``mutants``, ``conventions``, ``table``,
-``write``, ``campaign``, ``report``, ``replay``.
+``write``, ``campaign``, ``report``, ``replay``, ``peers``.
 
 Exit status: 0 fine, 1 findings, 2 wrong usage, 3 not completed (a worker process died, a job failed, or the output was
 lost), 129, 130, 143 interrupted by SIGHUP, SIGINT, SIGTERM, 141 if the reader ended before the output.
@@ -126,16 +126,24 @@ def _parser() -> argparse.ArgumentParser:
     names(c, "elementwise ops, such as sin or tf.math.log1p; all of them by default")
     points(c, 10_000, "points for each primitive and dtype (default: %(default)s)")
     c.add_argument(
-        "--orders", type=int, nargs="+", choices=(1, 2), default=[1, 2], metavar="K", help="1, 2 or both (default)"
-    )
+        "--orders", type=int, nargs="+", choices=(1, 2, 3), default=[1, 2], metavar="K",
+        help="1, 2 or both (default); with --libraries also 3",
+    )  # fmt: skip
     c.add_argument(
         "--dtypes",
         nargs="+",
-        choices=("float64", "float32", "complex128", "complex64"),
+        choices=("float64", "float32", "complex128", "complex64", "float16", "bfloat16"),
         default=["float64"],
         metavar="D",
-        help="float64 (default), float32, complex128, complex64",
+        help="float64 (default), float32, complex128, complex64; float16 and bfloat16 with --libraries",
     )
+    c.add_argument(
+        "--libraries", metavar="LIST", help="compare libraries, such as gtape,torch,jax, each in its own process"
+    )
+    c.add_argument("--exhaustive", action="store_true", help="with --libraries: try every number of the dtype")
+    c.add_argument("--journal", metavar="FILE", help="with --libraries: keep what is done in FILE, and go on from it")
+    c.add_argument("--page", metavar="FILE", help="with --libraries: write a page, Markdown with date and versions")
+    c.add_argument("--plots", metavar="FOLDER", help="with --libraries: write plots of ULP against x (matplotlib)")
     c.add_argument(
         "--seed",
         type=_whole(0, _MOST_SEED),
@@ -229,6 +237,37 @@ def _parser() -> argparse.ArgumentParser:
     c.add_argument("--shard", type=_whole(0, _MOST_SHARDS), nargs="+", metavar="N", help="these shards of a journal")
     c.add_argument("--all", action="store_true", help="all shards of a journal")
     c.add_argument("--shard-seconds", type=_seconds, metavar="S", help="end a shard after S seconds (default: 600)")
+
+    c = command("peers", _peers, "Judge the derivatives of other libraries by exact ones, each in its own process.")
+    c.add_argument(
+        "libraries",
+        nargs="*",
+        metavar="LIBRARY",
+        help="torch, jax, tensorflow, autograd, mygrad; all that are installed by default",
+    )
+    c.add_argument("--ops", nargs="+", default=[], metavar="OP", help="only these functions, such as tanh or det")
+    c.add_argument(
+        "--modes", nargs="+", default=[], metavar="MODE", help="only these modes, such as 'forward over reverse'"
+    )
+    c.add_argument(
+        "--dtypes", nargs="+", choices=("float64", "float32"), default=["float64", "float32"], metavar="D",
+        help="float64, float32 (default: both)",
+    )  # fmt: skip
+    c.add_argument(
+        "--seconds", type=_whole(1, 10_000_000), default=1_800, metavar="S",
+        help="begin no further function after this time, shared by the libraries (default: %(default)s)",
+    )  # fmt: skip
+    c.add_argument("--points", type=_whole(20, 100_000), default=240, metavar="N", help="of a grid (default: 240)")
+    c.add_argument(
+        "--programs", type=_whole(0, 1_000_000), default=100, metavar="N", help="random programs (default: 100)"
+    )
+    c.add_argument(
+        "--patience", type=_whole(1, 86_400), default=20, metavar="S",
+        help="seconds after which a call counts as hanging (default: 20)",
+    )  # fmt: skip
+    c.add_argument("--seed", type=_whole(0, _MOST_SEED), default=0, metavar="N", help="of the points (default: 0)")
+    c.add_argument("--baseline", metavar="FILE", help="the --json file of an earlier run; only new causes count")
+    c.add_argument("-o", "--output", metavar="FOLDER", help="write findings.md and the witnesses into FOLDER")
     return parser
 
 
@@ -518,6 +557,13 @@ def _census(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from gtape.verify.search.census import rows_of, search
 
     check_path(options.json)
+    if options.libraries is not None:
+        return _library_census(options, interrupts)
+    for name in ("exhaustive", "journal", "page", "plots"):
+        if getattr(options, name):
+            raise Usage(f"--{name} needs --libraries, such as --libraries gtape")
+    if 3 in options.orders or {"float16", "bfloat16"} & set(options.dtypes):
+        raise Usage("order 3, float16 and bfloat16 need --libraries, such as --libraries gtape")
     names = _primitives(options)
     try:
         with progress_bar(options) as progress:
@@ -553,6 +599,37 @@ def _census(options: argparse.Namespace, interrupts: Interrupts) -> int:
 
     data = {"rows": [{k: plain_value(v) for k, v in r._asdict().items()} for r in rows]}
     return _deliver(options, harvest, data, show, all(r.ok for r in rows))
+
+
+def _library_census(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.command import library_census as made
+
+    check_path(options.page)
+    names = made.libraries_of(options.libraries)
+    orders, dtypes = sorted(set(options.orders)), list(dict.fromkeys(options.dtypes))
+    with progress_bar(options) as progress:
+        rows = made.run(
+            names, options.names, orders=orders, dtypes=dtypes, points=options.points, exhaustive=options.exhaustive,
+            journal=options.journal, seed=options.seed, progress=progress, interrupts=interrupts,
+        )  # fmt: skip
+    interrupts.reporting()
+    pictures = []
+    if options.plots:
+        pictures = made.plots(options.plots, names, options.names, orders, dtypes[0], min(options.points, 2_000))
+    if options.page:
+        told = "gtape census " + " ".join([*options.names, "--libraries", options.libraries, "--dtypes", *dtypes])
+        told += " --exhaustive" if options.exhaustive else f" --points {options.points}"
+        folder = os.path.dirname(os.path.abspath(options.page))
+        write_text(
+            options.page,
+            made.page(rows, names, told, options.exhaustive, [os.path.relpath(p, folder) for p in pictures]),
+        )
+    columns, lines, fine = made.table(rows, names)
+    if options.json:
+        write_json(options.json, {"versions": versions(), "rows": made.as_dicts(rows)})
+    if options.json != "-":
+        show_table("gtape census", columns, lines, fine)
+    return _FINE if all(fine) else _FOUND
 
 
 def _place(where: Sequence[float]) -> str:
@@ -714,6 +791,48 @@ def _replay(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from gtape.verify.command import replay
 
     return replay.run(options, interrupts)
+
+
+def _peers(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.command import peers
+
+    check_path(options.json)
+    known = peers.baseline_of(options.baseline)
+    with progress_bar(options) as progress:
+        outcome = peers.run(
+            options.libraries, ops=options.ops, modes=options.modes, dtypes=list(dict.fromkeys(options.dtypes)),
+            seconds=options.seconds, programs=options.programs, points=options.points, patience=options.patience,
+            seed=options.seed, known=known, progress=progress, interrupts=interrupts,
+        )  # fmt: skip
+    interrupts.reporting()
+    if options.output:
+        for name, text in peers.texts(outcome, known is not None).items():
+            path = os.path.join(options.output, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            write_text(path, text)
+    if options.json:
+        write_json(options.json, outcome.as_dict())
+    if options.json != "-":
+        new = {c.id for c in outcome.new}
+        rows = [(c.id, str(c.first.order), c.first.what, str(c.first.got)[:24], c.first.exact[:24],
+                 "new" if known is not None and c.id in new else "") for c in outcome.causes]  # fmt: skip
+        show_table(
+            "gtape peers",
+            ("cause", ">order", "what", ">returned", ">exact", ""),
+            rows,
+            [c.id not in new for c in outcome.causes],
+        )
+        for a in outcome.audits:
+            say(
+                f"{', '.join(f'{k} {plain(v)}' for k, v in a.versions.items())}: {a.judged:,} derivatives judged, "
+                f"{len(a.causes)} causes, {len(a.refused)} functions without some derivative by their own word"
+                + (f", {len(a.skipped)} not begun in the time" if a.skipped else "")
+            )
+        for name, why in outcome.missing.items():
+            say(f"{name}: not judged: {plain(why)}")
+    if not outcome.audits:
+        return _NOT_COMPLETED
+    return _FOUND if outcome.new else _FINE
 
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:

@@ -16,16 +16,14 @@ from flint import arb
 from gtape.declare.domains import BOOLEAN, Domain
 from gtape.symbolic.balls import precision
 from gtape.symbolic.jets import multi_indices
-from gtape.symbolic.mirrors import load
-from gtape.symbolic.mirrors.registry import SCALARS
-from gtape.symbolic.scalars import template
 from gtape.symbolic.worlds import JetWorld
 from gtape.verify.search.points import steps, unsteps
 from gtape.verify.search.subjects import Subject
 from gtape.verify.verdicts.ulp import spacing
 
 __all__ = [
-    "LIMIT", "Exact", "Key", "distance", "exact_partials", "keys_of", "kink_allowance", "limit_of", "root_allowance",
+    "LIMIT", "Exact", "Key", "distance", "evaluator", "exact_partials", "keys_of", "kink_allowance", "limit_of",
+    "root_allowance",
 ]  # fmt: skip
 
 LIMIT = 4.0  # ULP: the promised accuracy of every elementwise derivative
@@ -88,10 +86,8 @@ class _Evaluator:
     """Compiled partials of one subject up to one order."""
 
     def __init__(self, subject: Subject, order: int) -> None:
-        load()
         self.subject, self.order = subject, order
-        prim = subject.prim
-        self.made = template(SCALARS[prim.name], prim.arity, subject.params) if prim.name in SCALARS else None
+        self.made = subject.template
         self.world = None if self.made is not None else JetWorld(max(order, 1))
 
     def functions(self, active: Key, fixed: tuple[tuple[int, int], ...] = ()) -> Callable[..., Any]:
@@ -142,6 +138,11 @@ class _Evaluator:
             )
         made = getattr(world, self.subject.prim.name)(*arguments, **self.subject.params)
         return world.component(made, (1 << len(key)) - 1)[()]
+
+
+def evaluator(subject: Subject, order: int) -> Callable[[tuple[Any, ...], set[Key]], dict[Key, Any]]:
+    """The function ``(point, keys) -> {key: ball}`` of a subject's partials, at the precision of the call."""
+    return _Evaluator(subject, order)
 
 
 def _inside(domain: Domain, point: tuple[Any, ...]) -> bool:

@@ -17,6 +17,9 @@ from gtape.base.shown import shown
 from gtape.declare.domains import BOOLEAN
 from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
 from gtape.namespaces import catalogue
+from gtape.symbolic.mirrors import load
+from gtape.symbolic.mirrors.registry import SCALARS
+from gtape.symbolic.scalars import Template, template
 from gtape.tapes.forward import ForwardAccumulator
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.argument_checks import each
@@ -58,6 +61,13 @@ class Subject:
     def __repr__(self) -> str:
         inside = ", ".join(f"{k}={v}" for k, v in self.params.items())
         return f"{self.prim.name}({inside})" if inside else self.prim.name
+
+    @property
+    def template(self) -> Template | None:
+        """The mirror on plain symbols; None for a mirror without an expression."""
+        load()
+        mirror = SCALARS.get(self.prim.name)
+        return None if mirror is None else template(mirror, self.prim.arity, self.params)
 
     def boolean(self, i: int) -> bool:
         """True if argument `i` is a condition."""

@@ -1,0 +1,244 @@
+"""`gtape peers` on a peer with planted faults: each is found, shown by a program of its own, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+from gtape.verify.command import cli
+from gtape.verify.peers import arrays, census, functions, libraries
+from gtape.verify.peers.audit import Audit, audit
+from gtape.verify.peers.conversation import Conversation, Unusable
+from gtape.verify.peers.numbers import exact_digits, grid_of
+
+HERE = str(Path(__file__).resolve().parent)
+RIGHT = ("sin", "relu", "cumsum")
+FAKE = libraries.Library(
+    name="fake",
+    module="fake_peer",
+    imports=f"import sys\n\nimport numpy as np\n\nsys.path.insert(0, {HERE!r})\nimport fake_peer\n",
+    definitions={
+        "lift": "def lift(a):\n    return np.array(a)\n",
+        "lower": "def lower(t):\n    return np.asarray(t)\n",
+        "weigh": "weigh = fake_peer.weigh\n",
+        "derivative": "derivative = fake_peer.derivative\n",
+        "rows": "rows = fake_peer.rows\n",
+    },
+    modes=(("derivative",),),
+    array_modes=(("rows",),),
+    functions={
+        name: f"fake_peer.{name}(x)"
+        for name in ("sin", "tanh", "sinc", "exp", "abs", "relu", "asinh", "cos", "log", "erf", "erfc")
+    },
+    arrays={"prod": "fake_peer.prod(x)", "cumsum": "fake_peer.cumsum(x)"},
+    calls={},
+    tensor="np.array({values}, dtype=np.{dtype})",
+    versions={"fake": "'1.0'"},
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered() -> None:
+    libraries.register(FAKE)
+
+
+@pytest.fixture(scope="module")
+def found(registered: None) -> Audit:
+    return audit("fake", dtypes=("float64",), points=120, programs=0, patience=1.0)
+
+
+PLANTED = {
+    "tanh": ("lost", "elsewhere"),
+    "sinc": ("not-finite", "around-0"),
+    "exp": ("lost", "elsewhere"),
+    "abs": ("kink", "around-0"),
+    "asinh": ("lost", "elsewhere"),
+    "cos": ("crash", "elsewhere"),
+    "log": ("hang", "elsewhere"),
+    "erf": ("raises-ValueError", "elsewhere"),
+    "prod": ("not-finite", "arrays"),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_each_planted_fault_is_found(name: str, found: Audit) -> None:
+    what, place = PLANTED[name]
+    assert f"fake/{name}/{what}/{place}" in {c.id for c in found.causes}
+
+
+def test_nothing_else_is_found(found: Audit) -> None:
+    # sinc's slope also cancels around 0, where it has a fault of its own.
+    assert {c.subject for c in found.causes} == set(PLANTED)
+    assert not found.unproved
+    assert not found.skipped
+
+
+def test_a_refusal_is_no_finding(found: Audit) -> None:
+    assert found.refused == {"fake_peer.erfc(x)": ["derivative"]}
+
+
+def test_a_witness_runs_by_itself_and_prints_what_was_returned(found: Audit) -> None:
+    for cause in found.causes:
+        if cause.first.what in ("hang", "crash", "raises"):
+            continue
+        run = subprocess.run([sys.executable, "-W", "ignore", "-c", cause.source], capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        printed = np.array([float(x) for x in run.stdout.strip(" []\n").split()])
+        got = printed[cause.first.element] if cause.first.element else printed[0]
+        assert got == pytest.approx(cause.first.got, rel=1e-3, nan_ok=True)
+
+
+def test_a_crash_and_a_hang_name_the_point(found: Audit) -> None:
+    by_subject = {c.subject: c for c in found.causes}
+    crash, hang = by_subject["cos"].first, by_subject["log"].first
+    assert abs(float(crash.arguments[0])) > 1e100
+    assert "SIGSEGV" in str(crash.got)
+    assert float(hang.arguments[0]) > 1e200
+
+
+def test_exact_numbers_have_40_digits() -> None:
+    with mpmath.workdps(60):
+        assert exact_digits("tanh", [20.0], (0,)) == mpmath.nstr(mpmath.sech(20) ** 2, 40)
+
+
+def test_grids_hold_landmarks_and_every_sign() -> None:
+    x = grid_of("abs", "float64", 120, (1,)).columns[0]
+    assert 0.0 in x and (x < -1e100).any() and (x > 1e100).any() and ((x != 0) & (np.abs(x) < 1e-308)).any()
+
+
+@pytest.mark.parametrize("name", libraries.KNOWN)
+def test_tables_name_functions_that_exist(name: str) -> None:
+    made = libraries.library(name)
+    for function in made.functions:
+        functions.function(function)
+    assert not set(made.arrays) - set(arrays.CASES)
+    for mode in (*made.modes, *made.array_modes):
+        assert set(mode) <= set(made.definitions)
+    for expressions in (*made.functions.values(), *made.arrays.values()):
+        for text in [expressions] if isinstance(expressions, str) else expressions:
+            compile(text, "<expression>", "eval")
+    compile(made.setup, "<setup>", "exec")
+
+
+def test_a_peer_that_cannot_be_imported_is_said() -> None:
+    broken = FAKE._replace(name="broken", imports="import no_such_module_at_all\n")
+    with pytest.raises(Unusable, match="no_such_module_at_all"), Conversation(broken) as peer:
+        peer.start()
+
+
+def command(tmp_path: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
+    file = tmp_path / "report.json"
+    options = ["--dtypes", "float64", "--points", "40", "--programs", "0", "--patience", "1", "--json", str(file)]
+    status = cli.main(["peers", *arguments, *options])
+    return status, json.loads(file.read_text()) if file.exists() else {}
+
+
+def test_a_baseline_shows_what_is_new(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, first = command(tmp_path, "fake", "--ops", "tanh", "sin")
+    assert status == 1
+    assert [c["function"] for c in first["causes"]] == ["tanh"]
+    known = tmp_path / "known.json"
+    known.write_text(json.dumps(first))
+    status, again = command(tmp_path, "fake", "--ops", "tanh", "--baseline", str(known))
+    assert status == 0 and not any(c["new"] for c in again["causes"])
+    status, more = command(tmp_path, "fake", "--ops", "tanh", "abs", "--baseline", str(known))
+    assert status == 1 and [c["function"] for c in more["causes"] if c["new"]] == ["abs"]
+
+
+def test_the_folder_holds_a_page_and_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, data = command(tmp_path, "fake", "--ops", "abs", "--output", str(tmp_path / "out"))
+    assert status == 1
+    page = (tmp_path / "out" / "findings.md").read_text()
+    assert "`fake/abs/kink/around-0`" in page and "returned: `2.0`" in page
+    (program,) = (tmp_path / "out" / "witnesses").iterdir()
+    assert program.read_text() == data["causes"][0]["witness"]
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"causes": [1]}', "\x00"])
+def test_a_broken_baseline_is_a_usage_error(content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    known = tmp_path / "known.json"
+    known.write_text(content)
+    assert command(tmp_path, "fake", "--ops", "sin", "--baseline", str(known))[0] == 2
+    assert "baseline" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["absent", "no library"])
+def test_a_library_that_is_not_there_is_a_usage_error(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    libraries.register(FAKE._replace(name="absent", module="no_such_module_at_all"))
+    assert command(tmp_path, name)[0] == 2
+    assert ("not installed" if name == "absent" else "no description") in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------------------- census of libraries
+
+
+CENSUS = FAKE._replace(
+    name="fakecensus",
+    definitions={**FAKE.definitions, "reverse": "reverse = fake_peer.derivative\n"},
+    functions={name: f"fake_peer.{name}(x)" for name in ("sin", "tanh", "square")},
+)
+
+
+def test_a_census_compares_libraries(capsys: pytest.CaptureFixture[str]) -> None:
+    libraries.register(CENSUS)
+    rows = census.search(["gtape", "fakecensus"], ["tanh", "sin"], orders=(1,), points=150)
+    ulps = {(w.library, w.op): w.ulp for w in rows}
+    assert ulps["gtape", "tanh"] <= 4 and ulps["gtape", "sin"] <= 4 and ulps["fakecensus", "sin"] <= 4
+    assert ulps["fakecensus", "tanh"] > 1e10
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_every_half_precise_number_is_tried(dtype: str) -> None:
+    pytest.importorskip("ml_dtypes")
+    (row,) = census.search(["gtape"], ["square"], orders=(1,), dtypes=[dtype], exhaustive=True)
+    assert row.points == {"float16": 63488, "bfloat16": 65280}[dtype]
+    assert row.ulp <= 1 and not row.error
+
+
+def test_a_journal_keeps_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = str(tmp_path / "journal.jsonl")
+    first = census.search(["gtape"], ["square"], orders=(1, 2), points=100, journal=journal)
+    with open(journal, "a") as f:
+        f.write('{"library": "gta')  # a kill in the middle of a line
+    monkeypatch.setattr(Conversation, "ask", None)  # nothing is asked again
+    assert census.search(["gtape"], ["square"], orders=(1, 2), points=100, journal=journal) == first
+
+
+def test_a_journal_of_another_kind_is_an_error(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.jsonl"
+    journal.write_text("nothing\nof this kind\n")
+    with pytest.raises(ValueError, match="line 1"):
+        census.search(["gtape"], ["square"], journal=str(journal))
+
+
+def test_the_command_writes_table_and_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "census.md"
+    arguments = ["census", "square", "--libraries", "gtape", "--points", "100", "--page", str(out)]
+    assert cli.main([*arguments, "--orders", "1", "2", "3"]) == 0
+    assert "square" in capsys.readouterr().out
+    assert "| square | 3 | float64 | 0.00 |" in out.read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--libraries", "nowhere"],
+        ["--libraries", ""],
+        ["--libraries", "gtape", "--exhaustive"],
+        ["--libraries", "gtape", "no_such_op"],
+        ["--exhaustive"],
+        ["--dtypes", "float16"],
+    ],
+)
+def test_wrong_arguments_of_a_census(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["census", *arguments]) == 2
+    assert capsys.readouterr().err

@@ -1,0 +1,172 @@
+"""``gtape census --libraries``: tables, pages and plots of the worst errors of several libraries."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gtape.base.escaping import plain
+from gtape.verify.command.output import Usage, ulp_text, versions, write_text
+from gtape.verify.peers.census import DTYPES, Worst, measured_points, names_of, search
+from gtape.verify.peers.conversation import Conversation, Unusable
+from gtape.verify.peers.libraries import installed, library
+from gtape.verify.search.interrupts import Interrupts
+
+__all__ = ["PROMISED", "as_dicts", "libraries_of", "page", "plots", "run", "table"]
+
+PROMISED = {"float64": 4.0, "float32": 4.0, "float16": 1.0, "bfloat16": 1.0}
+
+
+def libraries_of(text: str) -> list[str]:
+    """The libraries of a list with commas.
+
+    Raises
+    ------
+    Usage
+        For an unknown library, or one that is not installed.
+    """
+    found = [name.strip() for name in text.split(",") if name.strip()]
+    for name in found:
+        try:
+            known = name == "gtape" or installed(library(name).name)
+        except ValueError as e:
+            raise Usage(str(e)) from None
+        if not known:
+            raise Usage(f"{plain(name)} is not installed here: pip install {plain(name)}, or leave it out")
+    if not found:
+        raise Usage("name at least one library, such as --libraries gtape,torch")
+    return list(dict.fromkeys(found))
+
+
+def run(
+    names: Sequence[str], ops: Sequence[str], *, orders: Sequence[int], dtypes: Sequence[str], points: int,
+    exhaustive: bool, journal: str | None, seed: int, progress: Callable[[int, int, str], None],
+    interrupts: Interrupts,
+) -> list[Worst]:  # fmt: skip
+    """The worst errors; Usage for wrong arguments or a foreign journal."""
+    known = {o for n in names for o in names_of(library(n), ())}
+    unknown = [o for o in ops if o not in known]
+    if unknown:
+        raise Usage(f"none of {', '.join(names)} has a function of one number {plain(unknown[0])!r} in its table")
+    wrong = [d for d in dtypes if d not in DTYPES]
+    if wrong:
+        raise Usage(f"with --libraries the dtypes are {', '.join(DTYPES)}, not {wrong[0]}")
+    try:
+        return search(
+            names, ops, orders=orders, dtypes=dtypes, points=points, exhaustive=exhaustive, journal=journal,
+            seed=seed, progress=progress, stopped=lambda: interrupts.number is not None,
+        )  # fmt: skip
+    except (ValueError, Unusable, OSError) as e:
+        raise Usage(str(e)) from None
+
+
+def table(rows: Sequence[Worst], names: Sequence[str]) -> tuple[list[str], list[list[str]], list[bool]]:
+    """Columns, rows and fine rows: one row for each function, order and dtype, one column for each library."""
+    found = {(w.op, w.order, w.dtype, w.library): w for w in rows}
+    keys = list(dict.fromkeys((w.op, w.order, w.dtype) for w in rows))
+    lines, fine = [], []
+    for key in keys:
+        cells = [found.get((*key, n)) for n in names]
+        lines.append([key[0], str(key[1]), key[2], *map(_cell, cells)])
+        own = found.get((*key, "gtape"))
+        fine.append(own is None or own.error != "" or own.ulp <= PROMISED[key[2]])
+    return ["op", ">order", "dtype", *[f">{n}" for n in names]], lines, fine
+
+
+def _cell(w: Worst | None) -> str:
+    if w is None:
+        return ""
+    return "none" if w.error else "not finite" if math.isinf(w.ulp) else ulp_text(w.ulp)
+
+
+def as_dicts(rows: Sequence[Worst]) -> list[dict[str, Any]]:
+    """The rows as plain data."""
+    return [{k: repr(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in w._asdict().items()}
+            for w in rows]  # fmt: skip
+
+
+def page(rows: Sequence[Worst], names: Sequence[str], command: str, exhaustive: bool, pictures: Sequence[str]) -> str:
+    """The census as a page, with the date and the versions."""
+    columns, lines, _ = table(rows, names)
+    heads = [c.removeprefix(">") for c in columns]
+    day = datetime.datetime.now(datetime.UTC).date().isoformat()
+    told = {**versions(), **{n: _version(n) for n in names if n != "gtape"}}
+    how = "every number of the dtype was tried" if exhaustive else "found by search"
+    text = [
+        "# Census of derivatives",
+        "",
+        f"The worst errors in units in the last place of the exact derivative; {how}.",
+        "`none` stands for a derivative or dtype that the library lacks. This page is generated.",
+        "",
+        f"- date: {day}",
+        f"- command: `{command}`",
+        f"- versions: {', '.join(f'{k} {v}' for k, v in told.items())}",
+        "",
+        f"| {' | '.join(heads)} |",
+        f"|{'|'.join('---' for _ in heads)}|",
+        *[f"| {' | '.join(line)} |" for line in lines],
+        "",
+    ]
+    for path in pictures:
+        text += [f"![ULP against x]({path})", ""]
+    return "\n".join(text)
+
+
+def _version(name: str) -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def plots(
+    folder: str, names: Sequence[str], ops: Sequence[str], orders: Sequence[int], dtype: str, points: int
+) -> list[str]:
+    """One picture for each function and order, ULP against x, as SVG; the names of the files.
+
+    Raises
+    ------
+    Usage
+        If matplotlib is not installed, or a file cannot be written.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise Usage("plots need matplotlib: pip install gtape[plot], or leave out --plots") from None
+    import io
+
+    os.makedirs(folder, exist_ok=True)
+    written = []
+    peers = {n: Conversation(library(n)) for n in names}
+    try:
+        for op in dict.fromkeys(o for n in names for o in names_of(library(n), ops)):
+            for order in orders:
+                figure = Figure(figsize=(7, 4))
+                axes = figure.add_subplot()
+                for n, peer in peers.items():
+                    if op in peer.library.functions:
+                        x, off = measured_points(peer, op, dtype, order, points)
+                        off = np.where(np.isfinite(off), off, 1e20)
+                        axes.plot(x, np.maximum(off, 1e-2), ".", markersize=3, label=n)
+                axes.set_xscale("symlog", linthresh=1e-3)
+                axes.set_yscale("log")
+                axes.set_xlabel("x")
+                axes.set_ylabel("ULP (1e20: not finite)")
+                axes.set_title(f"{op}, derivative of order {order}, {dtype}")
+                axes.legend()
+                out = io.StringIO()
+                figure.savefig(out, format="svg", metadata={"Date": None})
+                path = os.path.join(folder, f"{op}-{order}-{dtype}.svg")
+                write_text(path, out.getvalue())
+                written.append(path)
+    finally:
+        for peer in peers.values():
+            peer.end()
+    return written

@@ -1,0 +1,1 @@
+"""The referee: derivatives of other libraries, judged by exact ones."""

@@ -1,0 +1,272 @@
+"""Groups wrong numbers of peers by cause, and writes each cause as a program and as a text ready to file."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gtape.verify.peers.arrays import CASES
+from gtape.verify.peers.faults import WHATS, Fault
+from gtape.verify.peers.libraries import Library, library
+from gtape.verify.peers.numbers import called
+
+__all__ = ["Cause", "causes_of", "known_causes", "markdown", "witness"]
+
+# Kinds of fault that have one cause: a lost tail is 0 in one place and has few digits in the next.
+_FAMILY = {
+    "nan": "not finite", "infinite": "not finite", "zero": "lost", "digits": "lost", "wrong": "lost", "sign": "lost",
+}  # fmt: skip
+_SEVERITY = {what: i for i, what in enumerate(WHATS)}
+
+
+class Cause(NamedTuple):
+    """All faults of one cause.
+
+    Attributes
+    ----------
+    id : str
+        The same in every run.
+    library, subject : str
+    place : str
+    faults : list of Fault
+        The simplest first.
+    right : list of tuple of str
+        The modes of the same orders that are right.
+    source : str
+        The witness: a program that runs in the peer alone.
+    """
+
+    id: str
+    library: str
+    subject: str
+    place: str
+    faults: list[Fault]
+    right: list[tuple[str, ...]]
+    source: str = ""
+
+    @property
+    def first(self) -> Fault:
+        """The fault of the witness."""
+        return self.faults[0]
+
+    @property
+    def title(self) -> str:
+        """One line about the cause."""
+        f = self.first
+        of = {1: "first", 2: "second", 3: "third"}.get(f.order, f"{f.order}th")
+        function = "a program" if self.subject == "program" else f"`{f.expression}`"
+        return f"{f.library}: {of} derivative of {function}: {WHATS[f.what]} ({self.place})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The cause as plain data."""
+        f = self.first
+        return {
+            "id": self.id,
+            "library": self.library,
+            "function": self.subject,
+            "title": self.title,
+            "what": f.what,
+            "place": self.place,
+            "expressions": sorted({x.expression for x in self.faults}),
+            "orders": sorted({x.order for x in self.faults}),
+            "dtypes": sorted({x.dtype for x in self.faults}),
+            "wrong_modes": sorted({" over ".join(x.mode) for x in self.faults}),
+            "right_modes": sorted(" over ".join(m) for m in self.right),
+            "numbers": len(self.faults),
+            "order": f.order,
+            "mode": " over ".join(f.mode),
+            "by": list(f.by),
+            "dtype": f.dtype,
+            "point": [np.asarray(a, dtype=np.float64).tolist() for a in f.arguments],
+            "element": list(f.element),
+            "returned": f.got if isinstance(f.got, str) else repr(f.got),
+            "exact": f.exact,
+            "why": f.why,
+            "witness": self.source,
+        }
+
+
+def _key(f: Fault, flushing: bool) -> tuple[str, ...]:
+    if flushing and f.place == "subnormal inputs" and f.what not in ("crash", "hang", "raises"):
+        return (f.library, "any function", "subnormal", f.place)
+    family = _FAMILY.get(f.what, f.what)
+    if f.what == "raises":
+        family += f" {str(f.got).partition(':')[0]}"
+    if f.subject in CASES or f.subject == "program":
+        return (f.library, f.subject, family, "arrays" if f.subject in CASES else f.place)
+    return (f.library, f.subject, family, _region(f))
+
+
+def _region(f: Fault) -> str:
+    """A place without details, because one cause reaches from a point into its surroundings."""
+    if len(f.arguments) > 1:
+        return "elsewhere"
+    if f.place == "subnormal inputs":
+        return "around 0"
+    return re.sub(r"^x (=|beside) ", "around ", f.place)
+
+
+def _rank(f: Fault) -> tuple[Any, ...]:
+    """The order of witnesses: low order, double precision, few modes, severe, simple."""
+    length = sum(len(repr(np.asarray(a).tolist())) for a in f.arguments)
+    size = sum(float(np.sum(np.abs(np.asarray(a, dtype=np.float64)))) for a in f.arguments)
+    return f.order, f.dtype != "float64", len(f.mode), length, _SEVERITY[f.what], size
+
+
+def causes_of(
+    faults: Iterable[Fault], flushing: Sequence[str] = (), judged: Iterable[tuple[str, str, tuple[str, ...]]] = ()
+) -> list[Cause]:
+    """The causes of faults.
+
+    Parameters
+    ----------
+    faults : iterable of Fault
+    flushing : sequence of str
+        The libraries that take subnormal numbers for 0; this is one cause for all their functions.
+    judged : iterable of (library, expression, mode)
+        The modes that gave numbers, so that the right ones can be named.
+    """
+    groups: dict[tuple[str, ...], list[Fault]] = {}
+    for f in faults:
+        groups.setdefault(_key(f, f.library in flushing), []).append(f)
+    modes: dict[tuple[str, str], list[tuple[str, ...]]] = {}
+    for name, expression, mode in judged:
+        modes.setdefault((name, expression), []).append(mode)
+    found = []
+    for key, members in groups.items():
+        members.sort(key=_rank)
+        if key[2] == "subnormal":
+            members = [m._replace(what="subnormal") for m in members]
+        wrong = {m.mode for m in members}
+        orders = {m.order for m in members}
+        first = members[0]
+        batched = library(first.library).batched
+        right = [
+            m
+            for m in modes.get((first.library, first.expression), [])
+            if m not in wrong and len(m) - (batched in m) in orders
+        ]
+        place = ", ".join(sorted({m.place for m in members})) if key[3] == "arrays" else key[3]
+        found.append(Cause(_identity(key), first.library, key[1], place, members, right))
+    return sorted(found, key=lambda c: c.id)
+
+
+def _identity(key: tuple[str, ...]) -> str:
+    return "/".join(re.sub(r"[^\w.=+-]+", "-", part.replace(" = ", "=")).strip("-") for part in key)
+
+
+# ------------------------------------------------------------------------------------------- witnesses
+
+
+def _values(a: Any, dtype: str) -> str:
+    a = np.asarray(a)
+    if not a.size:
+        return f"np.zeros({a.shape})"
+    return repr(a.astype(np.float64).tolist())
+
+
+def witness(made: Library, f: Fault, *, result: bool = False) -> str:
+    """A program that shows a fault in the peer alone.
+
+    Parameters
+    ----------
+    made : Library
+    f : Fault
+    result : bool
+        True binds the number to `result` for the peer's process, and leaves imports and definitions out.
+    """
+    arrays = f.subject in CASES
+    whole = f.subject == "program"
+    names = f.expression.partition("(")[2].partition(")")[0].split(", ") if whole else "xyz"[: len(f.arguments)]
+    used = [*f.mode, *(["weigh"] if arrays else [])]
+    vector = not arrays and (made.batched in f.mode or "jacobian" in f.mode)
+    lines = []
+    if not result:
+        lines += [made.imports.rstrip("\n"), ""]
+        for name in dict.fromkeys(used):
+            lines += ["", made.definitions[name].rstrip("\n"), ""]
+        lines.append("")
+    lines.append(f"{f.expression}\n" if whole else f"f = lambda {', '.join(names)}: {f.expression}")
+    for name, a in zip(names, f.arguments, strict=True):
+        value = np.asarray(a)
+        if vector:
+            value = value.reshape(1)
+        elif arrays and made.batched in f.mode:
+            value = np.stack([value, value])
+        lines.append(f"{name} = {made.tensor.format(values=_values(value, f.dtype), dtype=f.dtype)}")
+    call = f"{called(f.mode, 'weigh(f)' if arrays else 'f', f.by, made.batched)}({', '.join(names)})"
+    if result:
+        return "\n".join([*lines, f"result = lower({call})"]) + "\n"
+    at = f", element {list(f.element)}" if f.element else ""
+    lines += [f"print({call})", f"# returned: {f.got}{at}", f"# exact:    {f.exact}"]
+    return "\n".join(lines) + "\n"
+
+
+# ------------------------------------------------------------------------------------------- texts
+
+
+def text(cause: Cause, versions: dict[str, str]) -> str:
+    """A cause as a text ready to file."""
+    f = cause.first
+    arguments = ", ".join(f"{n} = {_values(a, f.dtype)}" for n, a in zip("xyz", f.arguments, strict=False))
+    wrong = sorted({" over ".join(m.mode) for m in cause.faults})
+    lines = [
+        f"## {cause.title}",
+        "",
+        f"`{cause.id}`, {', '.join(f'{k} {v}' for k, v in versions.items())}",
+        "",
+        f"- at: {arguments} ({f.dtype}), differentiated {' over '.join(f.mode)}"
+        + (f", element {list(f.element)}" if f.element else ""),
+        f"- returned: `{f.got}`",
+        f"- exact: `{f.exact}`",
+        f"- why: {f.why}",
+        f"- wrong modes: {', '.join(wrong)}",
+    ]
+    if cause.right:
+        lines.append(f"- right modes: {', '.join(sorted(' over '.join(m) for m in cause.right))}")
+    also = sorted({m.expression for m in cause.faults} - {f.expression})
+    if also:
+        lines.append(f"- also: {', '.join(f'`{e}`' for e in also[:12])}" + (", ..." if len(also) > 12 else ""))
+    return "\n".join([*lines, "", "```python", cause.source.rstrip("\n"), "```", ""])
+
+
+def markdown(causes: Sequence[Cause], versions: dict[str, dict[str, str]], new: Sequence[str] | None = None) -> str:
+    """All causes as one page."""
+    lines = ["# Wrong derivatives", ""]
+    if new is not None:
+        lines += [f"{len(new)} of {len(causes)} are not in the baseline: {', '.join(new) or 'none'}.", ""]
+    for cause in causes:
+        lines += [text(cause, versions.get(cause.library, {}))]
+    return "\n".join(lines)
+
+
+def known_causes(content: str) -> set[str]:
+    """The identities of the causes in the text of a report that an earlier run wrote.
+
+    Raises
+    ------
+    ValueError
+        For anything but such a report.
+    """
+    try:
+        data = json.loads(content)
+    except ValueError as e:
+        raise ValueError(f"it is no JSON ({e})") from None
+    causes = data.get("causes") if isinstance(data, dict) else None
+    if not isinstance(causes, list) or not all(isinstance(c, dict) and isinstance(c.get("id"), str) for c in causes):
+        raise ValueError("it is no report of `gtape peers`: a list `causes`, each with an `id`, is missing")
+    return {c["id"] for c in causes}
+
+
+def same_number(a: Any, b: Any) -> bool:
+    """Whether two runs returned the same number, up to a thousandth."""
+    if isinstance(a, str) or isinstance(b, str):
+        return isinstance(a, str) and isinstance(b, str)
+    if math.isnan(a) or math.isnan(b):
+        return math.isnan(a) and math.isnan(b)
+    return bool(a == b or abs(a - b) <= 1e-3 * abs(a))

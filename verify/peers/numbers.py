@@ -1,0 +1,357 @@
+"""Judges a peer's derivatives of functions of numbers, at a grid of points, by enclosures of the exact ones."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from flint import arb
+
+from gtape.symbolic.balls import digits, precision
+from gtape.verify.peers.conversation import Conversation, Reply
+from gtape.verify.peers.faults import Fault
+from gtape.verify.peers.functions import function
+from gtape.verify.search.partials import Exact, Key, evaluator, exact_partials, keys_of, kink_allowance
+from gtape.verify.search.points import points_for, steps, unsteps
+
+__all__ = ["Grid", "called", "exact_digits", "grid_of", "judge_function"]
+
+_DIGITS = 40
+_SUSPECTS = 6  # wrong numbers that are examined, per mode and derivative
+_ROUNDINGS = 4  # neighbours of a kink that are not judged
+_SAMPLE, _SECONDS = 10, 4.0  # points that are timed, and the time for a grid; functions that take long get fewer points
+_NOTHING = arb(2) ** -1300  # smaller than every float
+_FATAL = 2  # fatal points that are found and left out, per derivative
+_IMPATIENT = 3.0  # seconds to wait for a part of a grid while a fatal point is looked for
+_BADLY = 2.0**-10  # relative change of the derivative by one rounding of the input, beyond which nothing is judged
+
+
+class Grid(NamedTuple):
+    """Points, one column for each argument, and the exact derivatives there.
+
+    Attributes
+    ----------
+    columns : list of array
+    exact : dict
+        Arguments of differentiation -> `Exact`.
+    """
+
+    columns: list[Any]
+    exact: dict[Key, Exact]
+
+    def kept(self, keep: Any) -> Grid:
+        """The grid without some points."""
+        exact: dict[Key, Exact] = {}
+        for key, e in self.exact.items():
+            made = exact[key] = Exact(0)
+            for part in ("high", "low", "known", "open"):
+                setattr(made, part, getattr(e, part)[keep])
+        return Grid([c[keep] for c in self.columns], exact)
+
+
+def grid_of(name: str, dtype: str, points: int, orders: Sequence[int], seed: int = 0) -> Grid:
+    """A boundary grid of a function: binades, landmarks and their neighbours, ties, saturation, zeros of both signs.
+
+    Parameters
+    ----------
+    name : str
+        As for `function`.
+    dtype : floating dtype
+    points : int
+        About how many.
+    orders : sequence of {1, 2}
+    """
+    f = function(name)
+    rng = np.random.default_rng([zlib.crc32(f"{name} {dtype}".encode()), seed])
+    columns = [np.asarray(c, dtype=dtype) for c in points_for(f.prim, np.dtype(dtype), points, rng)]
+    plain = [np.asarray(c, dtype=dtype)[: points // 2] for c in zip(*_plain_points(f, dtype), strict=True)]
+    if plain:
+        columns = [np.concatenate(c) for c in zip(columns, plain, strict=True)]
+    columns = [np.asarray(c) for c in np.unique(np.stack(columns), axis=1)]
+    keys = [(), *[k for order in orders for k in keys_of(f, order)]]
+    with np.errstate(all="ignore"):
+        begun = time.process_time()
+        some = rng.permutation(len(columns[0]))
+        if plain:  # these always belong to the grid
+            kept_always = {tuple(p) for p in zip(*[c.tolist() for c in plain], strict=True)}
+            first = [tuple(p) in kept_always for p in zip(*[c[some].tolist() for c in columns], strict=True)]
+            some = some[np.argsort(np.logical_not(first), kind="stable")]
+        exact_partials(f, [c[some[:_SAMPLE]] for c in columns], keys)
+        each = max(time.process_time() - begun, 1e-6) / _SAMPLE
+        room = max(int(_SECONDS / each), 2 * _SAMPLE)
+        kept = np.sort(some[: min(room, points)])
+        columns = [c[kept] for c in columns]
+        found = Grid(columns, exact_partials(f, columns, keys))
+    # As many points in every grid, some of them twice, because some peers compile each op for each shape.
+    return found.kept(np.resize(np.arange(len(kept)), points))
+
+
+def _plain_points(f: Any, dtype: str) -> list[tuple[float, ...]]:
+    """Points of few digits inside the domain, because a witness reads best at one of them."""
+    steps = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 50.0, 100.0, 1e3, 1e6, 1e10)
+    sides = [s for v in steps for s in ((v, -v) if v else (v,))]
+    if f.prim.arity > 1:
+        sides = [s for s in sides if abs(s) in (0.0, 0.5, 1.0, 2.0, 30.0)]
+    intervals = f.prim.domain.intervals
+    return [p for p in itertools.product(sides, repeat=len(intervals)) if p in f.prim.domain]
+
+
+def exact_digits(name: str, point: Sequence[float], key: Key) -> str:
+    """An exact partial derivative at a point, to 40 digits."""
+    evaluate = evaluator(function(name), len(key))
+    text = "?"
+    for bits in (320, 2560, 20480):
+        with precision(bits):
+            found = evaluate(tuple(float(v) for v in point), {tuple(sorted(key))}).get(tuple(sorted(key)))
+            ball = arb(found) if isinstance(found, int) else found
+            if ball is not None and ball.is_finite() and ball.contains(0) and abs(ball) < _NOTHING:
+                return "0"
+            if ball is not None and ball.is_finite() and (ball == 0 or ball.rel_accuracy_bits() > 3.4 * _DIGITS):
+                return str(digits(ball, _DIGITS))
+    return text
+
+
+def called(mode: Sequence[str], f: str, by: Sequence[int], batched: str) -> str:
+    """The expression that differentiates `f`, innermost by the first argument of `by`."""
+    text, rest = f, list(by)
+    for name in reversed(mode):
+        text = f"{name}({text})" if name == batched else f"{name}({text}, {rest.pop(0)})"
+    return text
+
+
+def judge_function(
+    peer: Conversation, name: str, expression: str, mode: Sequence[str], dtype: str, grid: Grid
+) -> tuple[list[Fault], list[Reply], int, Grid]:
+    """Judge one mode of a peer's function on a grid.
+
+    Returns
+    -------
+    list of Fault
+    list of Reply
+        Errors, which may be refusals.
+    int
+        The number of judged numbers.
+    Grid
+        The grid without the points at which the peer crashes or hangs, for the other modes.
+    """
+    f = function(name)
+    library = peer.library
+    order = len(mode) - (library.batched in mode)
+    faults: list[Fault] = []
+    errors: list[Reply] = []
+    judged = 0
+    arguments = ", ".join("xyz"[: f.prim.arity])
+    for key in (k for k in keys_of(f, order) if list(k) == sorted(k)):
+        text = called(mode, "f", key, library.batched)
+        program = f"f = lambda {arguments}: {expression}\nresult = lower({text}(*map(lift, arrays)))"
+        whole = Fault(library.name, name, expression, tuple(mode), key, dtype, "", "", (), (), "", "", "")
+        reply = peer.ask(program, grid.columns)
+        for _ in range(_FATAL):
+            if reply.kind not in ("crash", "hang"):
+                break
+            at = _fatal(peer, program, grid.columns)
+            point = tuple(c[at] for c in grid.columns)
+            faults.append(
+                whole._replace(
+                    what=reply.kind, place="elsewhere", arguments=point, got=f"the process {reply.text}",
+                    exact=exact_digits(name, [float(v) for v in point], key), why="the derivative exists",
+                )
+            )  # fmt: skip
+            grid = grid.kept(_short_of(grid.columns, at))
+            reply = peer.ask(program, grid.columns)
+        if reply.kind != "array":
+            errors.append(reply)
+            continue
+        got = np.asarray(reply.array)
+        if got.shape != grid.columns[0].shape:
+            errors.append(Reply("error", text=f"shape {got.shape} for {grid.columns[0].shape}", name="Shape"))
+            continue
+        exact = grid.exact[key]
+        judged += int(exact.known.sum())
+        faults += _faults(f, whole, grid.columns, exact, got.astype(np.float64), grid)
+    return faults, errors, judged, grid
+
+
+def _fatal(peer: Conversation, program: str, columns: list[Any]) -> int:
+    """The number of the point of smallest first argument at which a program crashes or hangs, found by halving."""
+    order = np.argsort(np.abs(columns[0].astype(np.float64)), kind="stable")
+    low, high = 0, len(order)  # the first `low` points are harmless, the first `high` are not
+    patience, peer.patience = peer.patience, min(peer.patience, _IMPATIENT)
+    while high - low > 1:
+        middle = (low + high) // 2
+        reply = peer.ask(program, [c[order[low:middle]] for c in columns])
+        low, high = (low, middle) if reply.kind in ("crash", "hang") else (middle, high)
+    peer.patience = patience
+    return int(order[low])
+
+
+def _short_of(columns: list[Any], at: int) -> Any:
+    """The points with a first argument of other sign or smaller size than the fatal point's."""
+    x = columns[0].astype(np.float64)
+    keep = (np.signbit(x) != np.signbit(x[at])) | (np.abs(x) < np.abs(x[at]) / 64)
+    keep[at] = False
+    return keep
+
+
+def _faults(f: Any, whole: Fault, columns: list[Any], exact: Exact, got: Any, grid: Grid) -> list[Fault]:
+    dtype = np.dtype(whole.dtype)
+    key = whole.by
+    with np.errstate(all="ignore"):
+        sizes = [np.where(e.known & np.isfinite(e.high), np.abs(e.high), 0.0) for e in grid.exact.values()]
+        bad = _suspects(exact, got, dtype, np.max(sizes, axis=0)) & ~_beside_kinks(f, columns, dtype)
+        # Where the function itself is beyond the dtype, its derivative is not judged.
+        bad &= ~(np.abs(grid.exact[()].high) > float(np.finfo(dtype).max))
+    chosen = np.flatnonzero(bad)
+    if not len(chosen):
+        return []
+    # The simplest points of each kind of fault and place first, because only some are examined.
+    labels = [_what(got[i], exact.high[i]) for i in chosen]
+    places = [_place(f, [c[i] for c in columns], dtype) for i in chosen]
+    groups: dict[tuple[str, str], list[int]] = {}
+    for i, what, place in zip(chosen.tolist(), labels, places, strict=True):
+        groups.setdefault((what, place), []).append(i)
+    found = []
+    for (what, place), members in groups.items():
+        members.sort(key=lambda i: _simplicity([c[i] for c in columns]))
+        some = np.array(members[:_SUSPECTS])
+        there = [c[some] for c in columns]
+        excused = kink_allowance(f, there, key, got[some], dtype)
+        if what not in ("nan", "infinite"):
+            excused |= _badly_conditioned(f, there, key, got[some], exact, some, dtype)
+        kink = _at_kink(f, there, key, dtype)
+        if len(key) > 1:  # no second derivative exists where the first one jumps
+            for m in set(key):
+                excused |= _at_kink(f, there, (m,), dtype)
+        if place == "subnormal inputs" and what in ("digits", "wrong"):
+            continue
+        for j, i in enumerate(some):
+            if excused[j]:
+                continue
+            point = tuple(c[i] for c in columns)
+            if exact_digits(f.prim.name, [float(v) for v in point], key) == "?":
+                continue
+            found.append(
+                whole._replace(
+                    what="kink" if kink[j] else what, place=place, arguments=point, got=float(got[i]),
+                    exact=exact_digits(f.prim.name, [float(v) for v in point], key),
+                    why="the one-sided derivatives enclose other numbers" if kink[j] else "the derivative exists",
+                )
+            )  # fmt: skip
+    return found
+
+
+def _suspects(exact: Exact, got: Any, dtype: Any, scale: Any) -> Any:
+    """The numbers that differ by more than half of the digits, under- and overflow excepted.
+
+    An exact 0 has no digits, so that numbers beside it are compared with `scale`, the largest of value and derivatives.
+    """
+    info = np.finfo(dtype)
+    top, tiny, half = float(info.max), float(info.tiny), float(np.sqrt(info.eps))
+    size = np.abs(exact.high)
+    over = size > top / 4
+    off = np.abs(got - exact.high)
+    near = (off <= half * np.where(size > 0, size, scale)) | (off <= 4 * tiny)
+    # Beyond a quarter of the largest number, infinity and large numbers of the right sign pass.
+    large = over & ((np.abs(got) > top / 16) & (np.sign(got) == np.sign(exact.high)) | np.isnan(got))
+    return exact.known & ~near & ~large
+
+
+def _beside_kinks(f: Any, columns: list[Any], dtype: Any) -> Any:
+    """The points a few roundings away from a kink, where a rounding leads across it."""
+    found = np.zeros(len(columns[0]), np.bool_)
+    for kink in (k for k in f.prim.kinks if isinstance(k, (int, float))):
+        for c in columns:
+            away = np.abs(steps(c, dtype) - steps(np.array(kink), dtype))
+            found |= (away > 0) & (away <= _ROUNDINGS)
+    return found
+
+
+def _what(got: Any, exact: Any) -> str:
+    if np.isnan(got):
+        return "nan"
+    if np.isinf(got):
+        return "infinite"
+    if got == 0:
+        return "zero"
+    if exact != 0 and np.sign(got) != np.sign(exact):
+        return "sign"
+    if exact == 0 or not 2.0**-3 <= abs(got / exact) <= 2.0**3:
+        return "wrong"
+    return "digits"
+
+
+def _simplicity(point: Sequence[Any]) -> tuple[int, float]:
+    return sum(len(repr(float(v))) for v in point), sum(abs(float(v)) for v in point)
+
+
+def _place(f: Any, point: Sequence[Any], dtype: Any) -> str:
+    """Where a point lies: at or beside points of interest, at ties, or elsewhere."""
+    tiny = float(np.finfo(dtype).tiny)
+    at, beside = [], []
+    for i, v in enumerate(map(float, point)):
+        name = "xyz"[i]
+        near = min(_marks(f, i, dtype), key=lambda m: abs(v - m))
+        if 0 < abs(v) < tiny:
+            return "subnormal inputs"
+        if v == near:
+            at.append(f"{name} = {near + 0.0:g}")
+        elif abs(v - near) <= 2.0**-6 * (abs(near) or 1.0):
+            beside.append(f"{name} beside {near + 0.0:g}")
+    if at:
+        return ", ".join(at)
+    if len(point) > 1:
+        return "a tie" if point[0] == point[1] else "elsewhere"
+    return ", ".join(beside) or "elsewhere"
+
+
+def _marks(f: Any, i: int, dtype: Any) -> list[float]:
+    """Zero, the kinks, and the ends and holes of the interval of an argument."""
+    interval = f.prim.domain.intervals[i]
+    marks = [p for p in (*f.prim.kinks, *interval.holes, interval.lo, interval.hi) if isinstance(p, (int, float))]
+    return [0.0, *[float(np.dtype(dtype).type(m)) for m in marks if np.isfinite(m)]]
+
+
+def _badly_conditioned(f: Any, xs: list[Any], key: Key, got: Any, exact: Exact, some: Any, dtype: Any) -> Any:
+    """The points where roundings of the inputs move the derivative by as much, or by more than can be judged."""
+    high = exact.high[some]
+    size = np.zeros(len(high))
+    keys = [(*key, m) for m in f.active] + [(*key, m, m) for m in f.active]
+    higher = exact_partials(f, xs, keys)
+    eps = float(np.finfo(dtype).eps)
+    with np.errstate(all="ignore"):
+        for m in f.active:
+            step = np.abs(xs[m].astype(np.float64)) * eps
+            # The second term counts for functions that oscillate, whose slope may be 0 at every float.
+            for found, weight in ((higher[(*key, m)], step), (higher[(*key, m, m)], step * step / 2)):
+                part = np.abs(found.high * weight)
+                size += np.where(found.known & ~np.isnan(part), part, 0.0)
+        close = np.abs(got - high) <= 16 * size
+        return close | (size > _BADLY * np.abs(high))
+
+
+def _at_kink(f: Any, xs: list[Any], key: Key, dtype: Any) -> Any:
+    """The points on a declared kink or tie where the derivative jumps between the neighbours."""
+    found = np.zeros(len(xs[0]), np.bool_)
+    kinks = [k for k in f.prim.kinks if isinstance(k, (int, float))]
+    on = np.zeros(len(xs[0]), np.bool_)
+    for x in xs:
+        on |= np.isin(x.astype(np.float64), kinks)
+    if "x == y" in f.prim.kinks:
+        on |= xs[0] == xs[1]
+    if "x == y == 0" in f.prim.kinks:
+        on |= (xs[0] == 0) & (xs[1] == 0)
+    if not f.kinked or not on.any():
+        return found
+    for i, x in enumerate(xs):
+        sides = []
+        for step in (-1, 1):
+            moved = list(xs)
+            moved[i] = unsteps(steps(x, dtype) + step, dtype)
+            sides.append(exact_partials(f, moved, [key])[key].high)
+        with np.errstate(all="ignore"):
+            found |= ~(np.abs(sides[0] - sides[1]) <= 2.0**-10 * np.maximum(np.abs(sides[0]), np.abs(sides[1])))
+    return found & on
