@@ -16,9 +16,10 @@ from gtape.declare.primitives import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Where names of ops belong: declarations, mirrors, the names of TensorFlow, of NumPy and of Keras.
+# Where names of ops belong: declarations, mirrors, the names of TensorFlow, of NumPy, of Keras and of other libraries.
 HOMES = (
     "gtape/ops/", "symbolic/mirrors/", "gtape/namespaces/places.py", "gtape/interop/", "gtape/keras/",
+    "verify/peers/of_", "verify/peers/arrays.py", "verify/peers/functions.py",
 )  # fmt: skip
 
 # Names of ops that mean something else too: fields of a declaration, arguments, columns of a table.
@@ -36,6 +37,7 @@ ELSEWHERE: dict[str, Collection[str]] = {
     "TRANSFORMS": {"sign"},  # kinds of planted faults
     "columns": {"where"},  # of tables
     "row": {"where"},
+    "yscale": {"log"},  # of a plot
     "combine": {"exp"},  # an argument of SymPy's powsimp
     "words": {"real"},  # an assumption of SymPy
     "INSTEAD": dir(np.ndarray),  # attributes of NumPy's arrays

@@ -156,7 +156,7 @@ def plots(
                         off = np.where(np.isfinite(off), off, 1e20)
                         axes.plot(x, np.maximum(off, 1e-2), ".", markersize=3, label=n)
                 axes.set_xscale("symlog", linthresh=1e-3)
-                axes.set_yscale("log")
+                axes.set(yscale="log")
                 axes.set_xlabel("x")
                 axes.set_ylabel("ULP (1e20: not finite)")
                 axes.set_title(f"{op}, derivative of order {order}, {dtype}")

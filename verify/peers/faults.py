@@ -13,7 +13,7 @@ WHATS = {
     "raises": "an exception is raised although the derivative exists",
     "nan": "NaN although the derivative is finite",
     "infinite": "infinite although the derivative is finite",
-    "sign": "the wrong sign",
+    "opposite": "the wrong sign",
     "wrong": "a wrong number",
     "zero": "0 although the derivative is not",
     "digits": "fewer than half of the digits are right",

@@ -19,7 +19,8 @@ __all__ = ["Cause", "causes_of", "known_causes", "markdown", "witness"]
 
 # Kinds of fault that have one cause: a lost tail is 0 in one place and has few digits in the next.
 _FAMILY = {
-    "nan": "not finite", "infinite": "not finite", "zero": "lost", "digits": "lost", "wrong": "lost", "sign": "lost",
+    "nan": "not finite", "infinite": "not finite", "zero": "lost", "digits": "lost", "wrong": "lost",
+    "opposite": "lost",
 }  # fmt: skip
 _SEVERITY = {what: i for i, what in enumerate(WHATS)}
 
@@ -71,7 +72,7 @@ class Cause(NamedTuple):
             "function": self.subject,
             "title": self.title,
             "what": f.what,
-            "place": self.place,
+            "at": self.place,
             "expressions": sorted({x.expression for x in self.faults}),
             "orders": sorted({x.order for x in self.faults}),
             "dtypes": sorted({x.dtype for x in self.faults}),

@@ -278,7 +278,7 @@ def _what(got: Any, exact: Any) -> str:
     if got == 0:
         return "zero"
     if exact != 0 and np.sign(got) != np.sign(exact):
-        return "sign"
+        return "opposite"
     if exact == 0 or not 2.0**-3 <= abs(got / exact) <= 2.0**3:
         return "wrong"
     return "digits"

@@ -190,7 +190,7 @@ def _fault(case: Case, args: tuple[Any, ...], whole: Fault, got: Any, decimal: A
     g, t = float(value[at]), float(true[at])
     what = "nan" if np.isnan(g) else "infinite" if np.isinf(g) else "zero" if g == 0 else "wrong"
     if what == "wrong" and t != 0 and np.sign(g) != np.sign(t):
-        what = "sign"
+        what = "opposite"
     elif what == "wrong" and off[at] < largest / 8:
         what = "digits"
     why = next((f.reason for f in report.findings if not f.ok), "")
