@@ -6,7 +6,7 @@ import sys
 
 from gtape.verify.command.cli import main
 
-_COMMANDS = {"verify", "prove", "census", "doctor", "conventions", "-h", "--help", "--version"}
+_COMMANDS = {"verify", "prove", "census", "doctor", "conventions", "peers", "-h", "--help", "--version"}
 
 if __name__ == "__main__":
     if sys.argv[1:2] == [] or sys.argv[1] not in _COMMANDS:
