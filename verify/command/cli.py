@@ -814,7 +814,7 @@ def _peers(options: argparse.Namespace, interrupts: Interrupts) -> int:
         write_json(options.json, outcome.as_dict())
     if options.json != "-":
         new = {c.id for c in outcome.new}
-        rows = [(c.id, str(c.first.order), c.first.what, str(c.first.got)[:24], c.first.exact[:24],
+        rows = [(c.id, str(c.first.order), c.first.what, str(c.first.got)[:24], peers.short(c.first.exact),
                  "new" if known is not None and c.id in new else "") for c in outcome.causes]  # fmt: skip
         show_table(
             "gtape peers",

@@ -19,6 +19,7 @@ from gtape.verify.search.interrupts import Interrupts
 
 __all__ = ["PROMISED", "as_dicts", "libraries_of", "page", "plots", "run", "table"]
 
+_HALF = {"float16", "bfloat16"}
 PROMISED = {"float64": 4.0, "float32": 4.0, "float16": 1.0, "bfloat16": 1.0}
 
 
@@ -112,6 +113,19 @@ def page(rows: Sequence[Worst], names: Sequence[str], command: str, exhaustive: 
         *[f"| {' | '.join(line)} |" for line in lines],
         "",
     ]
+    beyond = [w for w in rows if w.library == "gtape" and not w.error and w.ulp > PROMISED[w.dtype]]
+    if beyond:
+        why = " Kernels and rules compute in the dtype of 16 bits, so that each step rounds."
+        text += [
+            f"gtape's errors beyond its promise: {len(beyond)} of {len(rows)} rows."
+            + (why if {w.dtype for w in beyond} <= _HALF else ""),
+            "",
+        ]
+        text += [
+            f"- {w.op}, order {w.order}, {w.dtype}: {ulp_text(w.ulp)} ULP at {w.where:g}, "
+            f"returned {w.got:.6g}, exact {w.exact:.6g}"
+            for w in beyond
+        ] + [""]
     for path in pictures:
         text += [f"![ULP against x]({path})", ""]
     return "\n".join(text)

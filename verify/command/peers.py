@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
 from gtape.base.escaping import plain
@@ -15,9 +16,17 @@ from gtape.verify.peers.findings import Cause, known_causes, markdown
 from gtape.verify.peers.libraries import KNOWN, installed, library
 from gtape.verify.search.interrupts import Interrupts
 
-__all__ = ["Outcome", "baseline_of", "chosen", "run", "texts"]
+__all__ = ["Outcome", "baseline_of", "chosen", "run", "short", "texts"]
 
 _MOST_BYTES = 100_000_000  # of a baseline
+
+
+def short(number: str) -> str:
+    """A decimal number with few digits, for a table."""
+    try:
+        return f"{Decimal(number):.10g}"
+    except InvalidOperation:
+        return number[:24]
 
 
 class Outcome(NamedTuple):
