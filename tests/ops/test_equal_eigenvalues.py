@@ -55,9 +55,9 @@ def test_a_space_of_equal_eigenvalues_has_a_projector_that_is_differentiated() -
         v = tf.linalg.eigh(a)[1][:, :2]
         return tf.reduce_sum(tf.matmul(v, v, transpose_b=True) * np.arange(9.0).reshape(3, 3))
 
-    report = check(projector, MEETING[1])
-    assert report.ok, report.summary()
-    assert check(projector, MEETING[1], order=2).verdict == "domain"
+    for a in MEETING[1:]:
+        report = check(projector, a, order=2)
+        assert report.ok, report.summary()
 
 
 @pytest.mark.parametrize("order", [1, 2])
