@@ -11,10 +11,11 @@ from typing import Any
 import sympy as sp
 from flint import arb, arb_series, ctx
 
+from gtape.symbolic.balls import integer_power
+
 __all__ = [
-    "Dawson", "IncompleteBeta", "IncompleteGamma", "IncompleteGammaRest", "LogAbsGamma", "NormalDistribution",
-    "ScaledBesselI", "ScaledBesselK", "Spence", "far_erfc",
-    "gamma_density",
+    "Dawson", "HurwitzZeta", "IncompleteBeta", "IncompleteGamma", "IncompleteGammaRest", "LogAbsGamma",
+    "NormalDistribution", "ScaledBesselI", "ScaledBesselK", "Spence", "far_erfc", "gamma_density", "zeta_derivative",
 ]  # fmt: skip
 
 
@@ -120,6 +121,39 @@ class Spence(sp.Function):
         return (1 - arb(x)).polylog(2)
 
 
+class HurwitzZeta(sp.Function):
+    """``HurwitzZeta(m, s, q)``: the sum of (q + k)^-s over k >= 0, m times differentiated in s (DLMF 25.11.1)."""
+
+    nargs = 3
+
+    def fdiff(self, argindex: int = 3) -> sp.Expr:
+        m, s, q = self.args
+        if argindex == 2:
+            return self.func(m + 1, s, q)
+        value = -s * self.func(m, s + 1, q)  # DLMF 25.11.17
+        return value - m * self.func(m - 1, s + 1, q) if m else value
+
+    @staticmethod
+    def ball(m: Any, s: Any, q: Any) -> Any:
+        m, s, q = int(m), arb(s), arb(q)
+        if s > 2**30 and q > 0:  # flint gives up here: sum some terms, and bound the rest by an integral
+            total = sum((_times_log(m, q + k) * (1 + k / q) ** -s for k in range(1, 64)), _times_log(m, q))
+            end = q + 64
+            rest = (1 + 64 / q) ** -s * end.log() ** m * (1 + end / (s - 1 - m))  # log(t)/t falls
+            return q**-s * (total + (-1) ** m * arb(0).union(rest))
+        if m == 0:
+            return s.zeta() if q == 1 else s.zeta(q)
+        before, ctx.cap = ctx.cap, m + 1
+        try:
+            return arb_series([s, 1], prec=m + 1).zeta(q)[m] * arb.fac_ui(m)
+        finally:
+            ctx.cap = before
+
+
+def _times_log(m: int, x: Any) -> Any:
+    return integer_power(-x.log(), m) if m else arb(1)
+
+
 class IncompleteGamma(sp.Function):
     """``IncompleteGamma(m, a, x)``: the m-th derivative in a of P(a, x), the regularised integral to x (DLMF 8.2.4)."""
 
@@ -197,6 +231,15 @@ def gamma_density(a: Any, x: Any, m: int, n: int) -> Any:
     for _ in range(n):
         value = sp.expand(value.diff(t))
     return value.xreplace({s: a, t: x})
+
+
+def zeta_derivative(s: Any, q: Any, m: int, n: int) -> Any:
+    """Hurwitz's zeta function differentiated m times in s and n times in q."""
+    t = sp.Symbol("t", positive=True)
+    value = (-1) ** n * sp.Mul(*[t + j for j in range(n)]) * HurwitzZeta(0, t + n, q)
+    for _ in range(m):
+        value = value.diff(t)
+    return value.xreplace({t: s})
 
 
 def _by_series(m: int, a: Any, x: Any) -> Any:
