@@ -18,7 +18,7 @@ from sympy.core.relational import Relational
 from gtape.symbolic import balls
 from gtape.symbolic.balls import integer_power, whole_number
 from gtape.symbolic.functions import Removable, outermost
-from gtape.symbolic.special_functions import ScaledBesselK, far_erfc
+from gtape.symbolic.special_functions import HurwitzZeta, ScaledBesselK, far_erfc
 
 __all__ = ["compile_balls"]
 
@@ -88,15 +88,6 @@ def _erfc(x: Any) -> Any:
     return far_erfc(x * x) if isinstance(x, arb) and x > 1000 else x.erfc()
 
 
-def _zeta(s: Any, a: Any = 1) -> Any:
-    s, a = arb(s), arb(a)
-    if s > 2**30 and a > 0:  # flint gives up here: sum some terms, and bound the rest by an integral
-        total = sum(((1 + k / a) ** -s for k in range(1, 64)), arb(1))
-        rest = (1 + 64 / a) ** -s * (1 + (a + 64) / (s - 1))
-        return a**-s * (total + arb(0).union(rest))
-    return s.zeta() if a == 1 else s.zeta(a)
-
-
 def _besselk(n: Any, x: Any) -> Any:
     x = arb(x)
     return x.bessel_k(arb(n)) if ctx.prec <= 400 else (-x).exp() * ScaledBesselK.ball(n, x)
@@ -136,7 +127,7 @@ _METHODS = {
 _CALLS: dict[Any, Callable[..., Any]] = {
     sp.erfc: lambda x: _erfc(x if isinstance(x, (arb, acb)) else arb(x)),
     sp.polygamma: _polygamma,
-    sp.zeta: _zeta,
+    sp.zeta: lambda s, a=1: HurwitzZeta.ball(0, s, a),
     sp.sign: _sign,
     sp.Max: _extremum(arb.max),
     sp.Min: _extremum(arb.min),

@@ -11,10 +11,24 @@ from typing import Any
 import sympy as sp
 from flint import arb, arb_series, ctx
 
+from gtape.symbolic.balls import integer_power
+from gtape.symbolic.incomplete_beta import beta_derivatives
+
 __all__ = [
-    "Dawson", "IncompleteBeta", "IncompleteGamma", "IncompleteGammaRest", "LogAbsGamma", "NormalDistribution",
-    "ScaledBesselI", "ScaledBesselK", "Spence", "far_erfc",
+    "Dawson",
+    "HurwitzZeta",
+    "IncompleteBeta",
+    "IncompleteGamma",
+    "IncompleteGammaRest",
+    "LogAbsGamma",
+    "NormalDistribution",
+    "ScaledBesselI",
+    "ScaledBesselK",
+    "Spence",
+    "beta_density",
+    "far_erfc",
     "gamma_density",
+    "zeta_derivative",
 ]  # fmt: skip
 
 
@@ -120,6 +134,39 @@ class Spence(sp.Function):
         return (1 - arb(x)).polylog(2)
 
 
+class HurwitzZeta(sp.Function):
+    """``HurwitzZeta(m, s, q)``: the sum of (q + k)^-s over k >= 0, m times differentiated in s (DLMF 25.11.1)."""
+
+    nargs = 3
+
+    def fdiff(self, argindex: int = 3) -> sp.Expr:
+        m, s, q = self.args
+        if argindex == 2:
+            return self.func(m + 1, s, q)
+        value = -s * self.func(m, s + 1, q)  # DLMF 25.11.17
+        return value - m * self.func(m - 1, s + 1, q) if m else value
+
+    @staticmethod
+    def ball(m: Any, s: Any, q: Any) -> Any:
+        m, s, q = int(m), arb(s), arb(q)
+        if s > 2**30 and q > 0:  # flint gives up here: sum some terms, and bound the rest by an integral
+            total = sum((_times_log(m, q + k) * (1 + k / q) ** -s for k in range(1, 64)), _times_log(m, q))
+            end = q + 64
+            rest = (1 + 64 / q) ** -s * end.log() ** m * (1 + end / (s - 1 - m))  # log(t)/t falls
+            return q**-s * (total + (-1) ** m * arb(0).union(rest))
+        if m == 0:
+            return s.zeta() if q == 1 else s.zeta(q)
+        before, ctx.cap = ctx.cap, m + 1
+        try:
+            return arb_series([s, 1], prec=m + 1).zeta(q)[m] * arb.fac_ui(m)
+        finally:
+            ctx.cap = before
+
+
+def _times_log(m: int, x: Any) -> Any:
+    return integer_power(-x.log(), m) if m else arb(1)
+
+
 class IncompleteGamma(sp.Function):
     """``IncompleteGamma(m, a, x)``: the m-th derivative in a of P(a, x), the regularised integral to x (DLMF 8.2.4)."""
 
@@ -161,22 +208,24 @@ class IncompleteGammaRest(sp.Function):
 
 
 class IncompleteBeta(sp.Function):
-    """I_x(a, b), the regularised integral from 0 to x; differentiable in x only (DLMF 8.17.2)."""
+    """``IncompleteBeta(p, q, a, b, x)``: I_x(a, b), p times differentiated in a and q times in b (DLMF 8.17.2)."""
 
-    nargs = 3
+    nargs = 5
 
-    def fdiff(self, argindex: int = 3) -> sp.Expr:
-        if argindex != 3:
-            raise sp.core.function.ArgumentIndexError(self, argindex)
-        a, b, x = self.args
-        return x ** (a - 1) * (1 - x) ** (b - 1) / sp.beta(a, b)
+    def fdiff(self, argindex: int = 5) -> sp.Expr:
+        p, q, a, b, x = self.args
+        if argindex == 5:
+            return beta_density(a, b, x, int(p), int(q), 0)
+        return self.func(p + 1, q, a, b, x) if argindex == 3 else self.func(p, q + 1, a, b, x)
 
     @staticmethod
-    def ball(a: Any, b: Any, x: Any) -> Any:
-        a, b, x = arb(a), arb(b), arb(x)
-        if 2 * x > 1:  # flint's function takes seconds near 1
-            return 1 - (1 - x).beta_lower(b, a, regularized=True)
-        return x.beta_lower(a, b, regularized=True)
+    def ball(p: Any, q: Any, a: Any, b: Any, x: Any) -> Any:
+        p, q, a, b, x = int(p), int(q), arb(a), arb(b), arb(x)
+        if a > 0 and b > 0 and (x == 0 or x == 1):
+            return arb(int(x == 1 and p + q == 0))
+        if p == q > 0 and 2 * x == 1 and a == b:  # by I_x(a, b) = 1 - I_{1-x}(b, a)
+            return arb(0)
+        return _beta_orders(p + q and max(p + q, 2), a, b, x)[p, q]
 
 
 def far_erfc(square: Any) -> Any:
@@ -197,6 +246,42 @@ def gamma_density(a: Any, x: Any, m: int, n: int) -> Any:
     for _ in range(n):
         value = sp.expand(value.diff(t))
     return value.xreplace({s: a, t: x})
+
+
+def zeta_derivative(s: Any, q: Any, m: int, n: int) -> Any:
+    """Hurwitz's zeta function differentiated m times in s and n times in q."""
+    t = sp.Symbol("t", positive=True)
+    value = (-1) ** n * sp.Mul(*[t + j for j in range(n)]) * HurwitzZeta(0, t + n, q)
+    for _ in range(m):
+        value = value.diff(t)
+    return value.xreplace({t: s})
+
+
+def beta_density(a: Any, b: Any, x: Any, p: int, q: int, n: int) -> Any:
+    """x^(a-1) (1-x)^(b-1) / B(a, b), differentiated p times in a, q times in b and n times in x."""
+    u, v = sp.Symbol("u", positive=True), sp.Symbol("v", positive=True)
+    # Leibniz's rule for the powers
+    terms = [
+        sp.binomial(n, k) * sp.ff(u - 1, k) * x ** (u - 1 - k) * (-1) ** (n - k) * sp.ff(v - 1, n - k)
+        * (1 - x) ** (v - 1 - (n - k))
+        for k in range(n + 1)
+    ]  # fmt: skip
+    value = sp.Add(*terms) / sp.beta(u, v)
+    for symbol, times in ((u, p), (v, q)):
+        for _ in range(times):
+            value = value.diff(symbol)
+    return value.xreplace({u: a, v: b})
+
+
+_last_beta: list[Any] = []
+
+
+def _beta_orders(m: int, a: Any, b: Any, x: Any) -> Any:
+    """The derivatives up to the order m in a and b, kept, because the partials of a point are asked for one by one."""
+    key = [m, ctx.prec, *((z.mid(), z.rad()) for z in (a, b, x))]
+    if not _last_beta or _last_beta[0] != key:
+        _last_beta[:] = [key, beta_derivatives(m, a, b, x)]
+    return _last_beta[1]
 
 
 def _by_series(m: int, a: Any, x: Any) -> Any:

@@ -27,8 +27,8 @@ SPECIAL = (inf, -inf, 0.0, -0.0)
 
 # Balls take minutes for these at large numbers, or know them at finite ones only: NaN is tried, infinities are not.
 NO_LIMITS = {
-    "beta_density_derivative", "betainc", "gamma_density_derivative", "gamma_draw", "gamma_draw_slope", "igamma",
-    "igamma_order_derivative", "igammac", "polygamma", "zeta", "zeta_derivative",
+    "beta_density_derivative", "betainc", "betainc_order_derivative", "gamma_density_derivative", "gamma_draw",
+    "gamma_draw_slope", "igamma", "igamma_order_derivative", "igammac", "polygamma", "zeta", "zeta_derivative",
 }  # fmt: skip
 ELEMENTWISE = [
     n for n in sorted(REGISTRY)

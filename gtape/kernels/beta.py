@@ -1,11 +1,12 @@
-"""Kernels of the incomplete beta function and of its density, differentiated in x.
+"""Kernels of the density of the beta distribution, differentiated in x, and of its integral over a tail.
 
-The density is exp of a sum, formed as a pair because its terms cancel. Where SciPy loses digits, the function comes
-from the smaller of its tails, by the trapezoidal rule after a double exponential substitution.
+The density is exp of a sum, formed as a pair because its terms cancel. The integral is the trapezoidal rule after a
+double exponential substitution.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import comb
 from typing import Any
 
@@ -18,18 +19,16 @@ from gtape.kernels.pair_functions import difference, over, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, two_sum
 
 
-def _beta_exponent(a: Any, b: Any, x: Any, rest: Pair, i: int = 0, j: int = 0) -> Pair:
+def beta_exponent(a: Any, b: Any, x: Any, rest: Pair, i: Any = 0.0, j: Any = 0.0) -> Pair:
     """(a - i) log(x) + (b - j) log(1 - x) - log(B(a, b)), with `rest` for 1 - x."""
     right = sum_pair(log_exact(rest[0]), (rest[1] / rest[0], 0.0 * x))
-    exponent = sum_pair(
-        multiply_pairs(two_sum(a, -float(i)), log_exact(x)), multiply_pairs(two_sum(b, -float(j)), right)
-    )
+    exponent = sum_pair(multiply_pairs(two_sum(a, -i), log_exact(x)), multiply_pairs(two_sum(b, -j), right))
     both = two_sum(a, b)
-    beta = difference(sum_pair(_log_gamma((a, 0.0 * a)), _log_gamma((b, 0.0 * b))), _log_gamma(both))
+    beta = difference(sum_pair(log_gamma((a, 0.0 * a)), log_gamma((b, 0.0 * b))), log_gamma(both))
     return difference(exponent, beta)
 
 
-def _log_gamma(x: Pair) -> Pair:
+def log_gamma(x: Pair) -> Pair:
     """log(gamma(x)) of pairs of any size."""
     tiny = x[0] < 1e-25
     plain = lgamma_pair((np.where(tiny, 1.0, x[0]), np.where(tiny, 0.0, x[1])))
@@ -59,11 +58,12 @@ def _expm1_bend(v: Any) -> Any:
     return np.where(np.abs(v) < 1.0, t * t * series, np.expm1(v) - v)
 
 
-def _beta_tail(a: Any, b: Any, x: Any, y: Any, slope: Any) -> Any:
+def beta_tail(a: Any, b: Any, x: Any, y: Any, slope: Any, factor: Callable[[Any], Any] | None = None) -> Any:
     """The integral from 0 to x <= a/(a+b) over x^a y^b, y = 1 - x, with log(t/(1-t)) for variable: exp(-fall(s)).
 
     fall(s) = a s + (a+b) log(1 + x expm1(-s)) is convex; its first term a y - b x, the `slope`, is taken out,
-    because the other terms nearly cancel. For x near 1 the logarithm is log(1 + y expm1(s)) - s.
+    because the other terms nearly cancel. For x near 1 the logarithm is log(1 + y expm1(s)) - s. `factor` is a further
+    factor of the integrand, as a function of s.
     """
     both = a + b
     near = x <= 0.5
@@ -84,41 +84,10 @@ def _beta_tail(a: Any, b: Any, x: Any, y: Any, slope: Any) -> Any:
     scale = s / 46.0
     total = np.zeros_like(x)
     for node, weight in decay_nodes():
-        total = total + weight * np.exp(-fall(node * scale))
+        s = node * scale
+        height = weight * np.exp(-fall(s))
+        total = total + (height if factor is None else height * factor(s))
     return total * scale
-
-
-_FAINT = 2.0**-60
-
-
-def betainc(a: Any, b: Any, x: Any) -> Any:
-    """I_x(a, b), the regularised incomplete beta function."""
-    from scipy.special import betainc as scipy_betainc
-
-    (a, b, x), shape, dtype = flat_arrays(a, b, x)
-    with np.errstate(all="ignore"):
-        inside = (a > 0) & (b > 0) & (x >= 0) & (x <= 1)
-        # For tiny b, where SciPy gives 0, the value is ab/(a + b) times a factor that hardly depends on b.
-        faint = inside & (b < _FAINT) & (a > 1e-20) & (x < 1)
-        given, b = b, np.where(faint, _FAINT, b)
-        out = np.where(inside, scipy_betainc(a, b, x), np.nan)
-        # two tiny parameters share the mass
-        out = np.where(inside & (np.maximum(a, b) < 1e-20) & (x > 0) & (x < 1), b / (a + b), out)
-        # SciPy loses digits for large parameters, where the smaller tail comes from its integral
-        least = np.minimum(a, b)
-        poor = ((a + b > 10.0) & (least > 1e-3)) | ((x < 1e-290) & (least > 1e-20))
-        poor &= inside & (a + b < 1e15) & (x > 0) & (x < 1)
-        if np.any(poor):
-            p, q, t = a[poor], b[poor], x[poor]
-            rest = two_sum(1.0, -t)
-            slope = difference(multiply_pairs((p, 0.0 * p), rest), multiply_pairs((q, 0.0 * q), (t, 0.0 * t)))[0]
-            low = slope >= 0
-            mantissa, k = exp_of_pair(_beta_exponent(p, q, t, rest))
-            args = ((p, q), (q, p), (t, rest[0]), (rest[0], t), (slope, -slope))
-            tail = np.ldexp(_beta_tail(*[np.where(low, *v) for v in args]) * mantissa[0], k)
-            out[poor] = np.where(low, tail, 1.0 - tail)
-        out = np.where(faint, out / _FAINT * ((a + _FAINT) / (a + given)) * given, out)
-    return out.astype(dtype).reshape(shape)[()]
 
 
 def beta_density_derivative(a: Any, b: Any, x: Any, *, n: int) -> Any:
@@ -128,7 +97,9 @@ def beta_density_derivative(a: Any, b: Any, x: Any, *, n: int) -> Any:
         inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
         p, q, t = np.where(inside, a, 1.0), np.where(inside, b, 1.0), np.where(inside, x, 0.5)
         rest = two_sum(1.0, -t)
-        mantissa, k = exp_of_pair(_beta_exponent(p, q, t, rest, n + 1, 1))
+        # For whole a <= n only terms with a power of r differ from 0. It joins that of x, because r may be subnormal.
+        joined = np.where((p <= n) & (np.rint(p) == p), n + 1.0 - p, 0.0)
+        mantissa, k = exp_of_pair(beta_exponent(p, q, t, rest, n + 1.0 - joined, 1.0 + joined))
         # Leibniz's rule times x^n: C(n, k) (a-1) ... (a-k) (1-b) ... (n-k-b) r^(n-k), r = x / (1-x)
         ratio = over((t, 0.0 * t), rest)
         total: Pair = (0.0 * t, 0.0 * t)
@@ -137,7 +108,8 @@ def beta_density_derivative(a: Any, b: Any, x: Any, *, n: int) -> Any:
             for i in range(1, j + 1):
                 term = multiply_pairs(term, two_sum(p, -float(i)))
             for i in range(1, n - j + 1):
-                term = multiply_pairs(multiply_pairs(term, two_sum(-q, float(i))), ratio)
+                power = np.where(i <= joined, 1.0, ratio[0]), np.where(i <= joined, 0.0, ratio[1])
+                term = multiply_pairs(multiply_pairs(term, two_sum(-q, float(i))), power)
             total = sum_pair(total, term)
         product = multiply_pairs(mantissa, total)
         out = np.where(total[0] == 0, 0.0, np.ldexp(product[0] + product[1], k))

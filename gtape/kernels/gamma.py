@@ -337,19 +337,124 @@ def _zeta(s: Any, q: Any, log_factor: Pair | None = None, n: int = 0) -> Any:
     # x/gap may overflow where the whole, with the small power before it, does not.
     down = np.where(q > 2.0**900, -128, 0)
     tail = last * (np.ldexp(x, down) / gap + np.ldexp(bernoulli_sum(s, x), down))
-    total = np.ldexp(total, down) + np.where((last > 1e-25) & (s < 4.0 * x), tail, 0.0)
+    total = np.ldexp(total, down) + np.where((last > 1e-25 * np.minimum(gap, 1.0)) & (s < 4.0 * x), tail, 0.0)
     part, k = _exp_of((0.0 * q, 0.0 * q) if log_factor is None else log_factor, -s, q, -low)
     # the total may be as large as 1/gap: it joins the power before that leaves the range
     return np.ldexp(total * part, k - down)
 
 
-def zeta_derivative(s: Any, q: Any, *, n: int) -> Any:
-    """The n-th derivative in q of Hurwitz's zeta function: (-1)^n s (s+1) ... (s+n-1) zeta(s+n, q)."""
+def _orders_of_zeta(s: Any, q: Any, m: int, n: int, size: bool = False) -> Any:
+    """s (s+1) ... (s+n-1) zeta(s+n, q) differentiated m > 0 times in s, for s > 1, q > 0; with `size`, of magnitudes.
+
+    Each term and the integral in Euler and Maclaurin's formula is a power times a polynomial in the increment of s.
+    """
+    gap = s + (n - 1.0)
+    whole, low = two_sum(s, float(n))
+    second = (q == 1.0) & (n == 0)  # the first term is 0 for q = 1
+    base = np.where(second, 2.0, q)
+    total = [np.zeros_like(q) for _ in range(m + 1)]
+
+    def add(factor: Any, log: Any, of: list[Any]) -> None:
+        """Add factor * exp(-d log) * of, by powers of the increment d."""
+        for i in range(m + 1):
+            parts = [of[r] * (-log) ** (i - r) / factorial(i - r) for r in range(i + 1) if r < len(of)]
+            total[i] = total[i] + factor * sum(np.abs(v) if size else v for v in parts)
+
+    def power(k: int) -> Any:
+        """((q + k)/base)^-(s+n), where the first term has a factor 0 at most 1."""
+        ratio = np.where(second, np.log1p((k - 1.0) / 2.0), np.log1p(k / q))
+        return np.exp(-whole * np.maximum(ratio, 0.0))
+
+    for k in range(_DIRECT):
+        add(power(k), np.log(q) if k == 0 else np.log1p(q + (k - 1.0)), [1.0])
+    x, last = q + _DIRECT, power(_DIRECT)
+    kept = (last > 1e-25 * np.minimum(gap, 1.0) ** (m + 1)) & (whole < 4.0 * x)
+    # x/gap may overflow where the whole, with the small power before it, does not.
+    down = np.where(q > 2.0**700, -400, 0)
+    scaled = np.ldexp(x, down)
+    rest = [np.ldexp(c, down) for c in _bernoulli_sums(whole, x, m)]
+    ends = [scaled * (-1.0) ** i / gap ** (i + 1) + rest[i] for i in range(m + 1)]
+    total = [np.ldexp(v, down) for v in total]
+    add(np.where(kept, last, 0.0), np.log(x), [np.where(kept, v, 0.0) for v in ends])
+    # s (s+1) ... (s+n-1) and its derivatives, over itself
+    rising: list[Any] = [np.ones_like(s)] + [np.zeros_like(s)] * m
+    factor: Any = np.ones_like(s)
+    for j in range(n):
+        factor = factor * (s + j)
+        rising = [rising[i] + (rising[i - 1] / (s + j) if i else 0.0) for i in range(m + 1)]
+    value = sum(rising[m - i] * total[i] for i in range(m + 1)) * factorial(m)
+    small = (q < 100.0) & (s < 1e4)
+    if not size and small.any():
+        value[small] = _orders_of_zeta_as_pairs(s[small], q[small], base[small], m, n)
+    part, k = _exp_of(log_exact(np.where(np.isfinite(factor), factor, 1.0)), -whole, base, -low)
+    found = np.ldexp(value * part, k - down)
+    return np.where(np.isfinite(factor), found, np.where(q > 1.0, 0.0, np.where(q < 1.0, np.inf, 0.0)))
+
+
+def _orders_of_zeta_as_pairs(s: Any, q: Any, base: Any, m: int, n: int) -> Any:
+    """The sums of `_orders_of_zeta` over base^-(s+n) for small q and s, where terms may cancel."""
+    whole, gap, log_base = two_sum(s, float(n)), two_sum(s, n - 1.0), log_exact(base)
+    zero: Pair = (0.0 * q, 0.0 * q)
+    total = [zero] * (m + 1)
+    rest = _bernoulli_sums(whole[0], q + _DIRECT, m)
+    for k in range(_DIRECT + 1):
+        x = two_sum(q, float(k))
+        log = sum_pair(log_exact(x[0]), (x[1] / x[0], 0.0 * q))
+        fall = multiply_pairs(whole, difference(log_base, log))
+        fall = _where(fall[0] > -1e3, fall, (-1e3 + 0.0 * q, 0.0 * q))
+        part, up = exp_parts(fall)
+        power = sum_pair((1.0, 0.0), part)
+        power = np.ldexp(power[0], up), np.ldexp(power[1], up)
+        if k == 0:  # it is infinite for q < base = 2, but its factor is 0
+            power = _where(q == base, power, zero)
+        of: list[Pair] = [(1.0, 0.0)] + [zero] * m
+        if k == _DIRECT:
+            kept = (power[0] > 1e-25 * np.minimum(gap[0], 1.0) ** (m + 1)) & (whole[0] < 4.0 * x[0])
+            for i in range(m + 1):
+                end = multiply_pairs(x, over(((-1.0) ** i, 0.0), power_pair(gap, i + 1)))
+                of[i] = _where(kept, sum_pair(end, (rest[i], 0.0 * q)), zero)
+        for i in range(m + 1):
+            for r in range(i + 1):
+                weight = over(power_pair((-log[0], -log[1]), i - r), (float(factorial(i - r)), 0.0))
+                total[i] = sum_pair(total[i], multiply_pairs(power, multiply_pairs(of[r], weight)))
+    rising: list[Pair] = [(1.0 + 0.0 * q, 0.0 * q)] + [zero] * m
+    for j in range(n):
+        inverse = over((1.0, 0.0), two_sum(s, float(j)))
+        below = [zero, *rising]
+        rising = [sum_pair(rising[i], multiply_pairs(below[i], inverse)) for i in range(m + 1)]
+    value = zero
+    for i in range(m + 1):
+        value = sum_pair(value, multiply_pairs(rising[m - i], total[i]))
+    return nearest(value) * factorial(m)
+
+
+def _bernoulli_sums(s: Any, x: Any, m: int) -> list[Any]:
+    """Taylor coefficients of `bernoulli_sum` in s."""
+    total: list[Any] = [np.full_like(x, 0.5)] + [np.zeros_like(x)] * m
+    term: list[Any] = [s / x, 1.0 / x] + [np.zeros_like(x)] * (m - 1)
+    for j, c in enumerate(_bernoulli_ratios(), 1):
+        total = [t + c * v for t, v in zip(total, term, strict=True)]
+        for up in (2 * j - 1, 2 * j):
+            term = [term[i] * ((s + up) / x) + (term[i - 1] / x if i else 0.0) for i in range(m + 1)]
+    return total
+
+
+def zeta_derivative(s: Any, q: Any, *, m: int, n: int) -> Any:
+    """Hurwitz's zeta function differentiated m times in s and n times in q.
+
+    n derivatives in q make it (-1)^n s (s+1) ... (s+n-1) zeta(s+n, q).
+    """
     dtype = np.result_type(s, q)
     s, q = broadcast_arrays(np.asarray(s, np.float64), np.asarray(q, np.float64))
     with np.errstate(all="ignore"):
         inside = (s > 1.0) & (q > 0.0) & np.isfinite(q) & np.isfinite(s)
         a, b = np.where(inside, s, 2.0), np.where(inside, q, 1.0)
+        if m:
+            orders = _orders_of_zeta(a.ravel(), b.ravel(), m, n).reshape(a.shape)
+            value = np.where(inside, (-1.0) ** n * orders, np.nan)
+            value = np.where((s > 1) & (q == np.inf), 0.0, value)
+            value = np.where((s > 1) & (q == 0), (-1.0) ** n * np.inf, value)
+            return np.where((s == 1.0) & (q > 0) & (n == 0), (-1.0) ** m * np.inf, value).astype(dtype)[()]
         factor: Any = np.ones_like(a)
         for j in range(n):
             factor = factor * (a + j)
@@ -372,6 +477,18 @@ def zeta_derivative(s: Any, q: Any, *, n: int) -> Any:
     return out.astype(dtype)[()]
 
 
+def zeta_cancelled(s: Any, q: Any, *, m: int, n: int) -> Any:
+    """A bound on the error of `zeta_derivative` where its terms have both signs."""
+    s, q = broadcast_arrays(np.asarray(s, np.float64), np.asarray(q, np.float64))
+    inside = (s > 1.0) & (q > 0.0) & np.isfinite(q) & np.isfinite(s)
+    if not m or not inside.any():
+        return np.zeros(s.shape)
+    with np.errstate(all="ignore"):
+        a, b = np.where(inside, s, 2.0), np.where(inside, q, 1.0)
+        size = _orders_of_zeta(a.ravel(), b.ravel(), m, n, size=True).reshape(a.shape)
+    return np.where(inside & np.isfinite(size), size * 2.0**-50, 0.0)
+
+
 def zeta(s: Any, q: Any) -> Any:
     """Hurwitz's zeta function: the sum of (q + k)^-s over k >= 0, for s > 1."""
-    return zeta_derivative(s, q, n=0)
+    return zeta_derivative(s, q, m=0, n=0)

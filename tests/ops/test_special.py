@@ -197,7 +197,7 @@ def test_reflection_of_log_gamma() -> None:
 # several arguments ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "orders"), [("polygamma", (2.0,)), ("zeta", (3.5,)), ("betainc", (1.5, 2.5))])
+@pytest.mark.parametrize(("name", "orders"), [("polygamma", (2.0,))])
 def test_orders_are_not_differentiated_and_the_last_argument_is(name: str, orders: tuple[float, ...]) -> None:
     first = [tf.constant(v, tf.float64) for v in orders]
     x = tf.constant(0.3, tf.float64)
@@ -207,6 +207,57 @@ def test_orders_are_not_differentiated_and_the_last_argument_is(name: str, order
     *none, slope = tape.gradient(y, [*first, x])
     assert none == [None] * len(orders) and math.isfinite(float(slope))
     assert check(lambda v: getattr(tf.math, name)(*first, v), 0.3, order=2).ok
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "x"),
+    [
+        (20.0, 3.0, 0.9), (0.5, 200.0, 0.01), (0.002, 85.0, 2.5e-5), (7.0, 0.004, 0.7), (1e-8, 1e-8, 1e-8),
+        (4e5, 3e5, 0.571), (4e5, 3e5, 0.6), (1e-300, 25809.0, 4.5e-128), (2e-152, 3e-152, 0.4), (1e-100, 1e5, 0.5),
+    ],
+)  # fmt: skip
+def test_betainc_is_differentiated_in_all_arguments(a: float, b: float, x: float) -> None:
+    report = check(tf.math.betainc, *(np.float64(v) for v in (a, b, x)), order=2)
+    assert report.ok, report.summary()
+
+
+def test_the_slope_of_a_beta_density_at_subnormal_numbers() -> None:
+    # b (1-x)^(b-1) for a = 1
+    for x in (1e-323, 1e-310, 1e-200):
+        assert derivative(lambda v: tf.math.betainc(1.0, 39.25, v), x, 2) == pytest.approx(-39.25 * 38.25, rel=1e-15)
+
+
+def test_betainc_is_symmetric_in_its_parameters() -> None:
+    # I_x(a, b) = 1 - I_{1-x}(b, a), and x = 1/2 is its own complement
+    a, b, x = (tf.constant(v, tf.float64) for v in ([0.3, 4.0, 250.0], [2.0, 40.0, 220.0], 0.5))
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch([a, b])
+        y, z = tf.math.betainc(a, b, x), tf.math.betainc(b, a, x)
+    np.testing.assert_allclose(tape.gradient(y, a).numpy(), -tape.gradient(z, a).numpy(), rtol=1e-13)
+    np.testing.assert_allclose(tape.gradient(y, b).numpy(), -tape.gradient(z, b).numpy(), rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("x", "q"),
+    [(3.5, 0.3), (2.0, 1.0), (1.0 + 2.0**-40, 6e-26), (40.0, 1.0), (700.0, 0.6), (1.5, 1e12), (2.5, 1.33)],
+)
+def test_zeta_is_differentiated_in_both_arguments(x: float, q: float) -> None:
+    report = check(tf.math.zeta, x, q, order=2)
+    assert report.ok, report.summary()
+
+
+def test_derivatives_of_riemann_s_zeta_function() -> None:
+    # DLMF 25.6.11 and 25.2.4: zeta'(2), and the Laurent series at 1 with Stieltjes' constants
+    assert derivative(lambda x: tf.math.zeta(x, 1.0), 2.0) == pytest.approx(-0.9375482543158438, rel=4e-16)
+    step = 2.0**-20
+    expected = -1 / step**2 + 0.0728158454836767
+    assert derivative(lambda x: tf.math.zeta(x, 1.0), 1.0 + step) == pytest.approx(expected, rel=1e-15)
+
+
+def test_zeta_near_its_pole_keeps_the_terms_after_a_tiny_argument() -> None:
+    x, q = np.float64(1.0 + 2.0**-52), np.float64(1e-26)
+    exact = arb(float(x)).zeta(arb(float(q)))
+    assert float(tf.math.zeta(x, q)) == pytest.approx(float(exact), rel=1e-14)
 
 
 @pytest.mark.parametrize("name", ["igamma", "igammac"])

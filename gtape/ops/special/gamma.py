@@ -14,7 +14,7 @@ from gtape.kernels import gamma as k
 __all__: list[str] = []
 
 _ORDERS: Any = tuple((((5,),), {"n": n}) for n in (1, 2, 3))
-_TWO_ORDERS: Any = tuple((((5,), (5,)), {"n": n}) for n in (1, 2, 3))
+_TWO_ORDERS: Any = tuple((((5,), (5,)), {"m": m, "n": n}) for m, n in ((0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (2, 0)))
 _ROOTS = (1.4616321449683622, -0.5040830082644554, -1.573498473162390)
 _SPECIAL = (0.0, 1.0, 2.0, -1.0, -2.0, -10.0, 16.0, *_ROOTS)
 # poles at 0, -1, -2, ...
@@ -58,16 +58,24 @@ polygamma = elementwise(
     conventions=ORDERS,
 )  # fmt: skip
 zeta = elementwise(
-    "zeta", k.zeta, (None, lambda xp, y, x, q: xp.zeta_derivative(x, q, n=1)), missing=(0,),
+    "zeta", k.zeta,
+    (
+        lambda xp, y, x, q: xp.zeta_derivative(x, q, m=1, n=0),
+        lambda xp, y, x, q: xp.zeta_derivative(x, q, m=0, n=1),
+    ),
     domain=Domain(ABOVE_ONE, POSITIVE), rounding=ulps(30, wide=True), limit=4500.0, special=(1.0, 2.0),
     arguments=("x", "q"),
-    summary="Hurwitz's zeta function, the sum of (q + k)^-x over k >= 0, for x > 1; not differentiable in x.",
+    summary="Hurwitz's zeta function, the sum of (q + k)^-x over k >= 0, for x > 1.",
     example=((2.0, 1.0), 1.6449340668482264),
     conventions=ORDERS,
 )  # fmt: skip
 zeta_derivative = elementwise(
-    "zeta_derivative", k.zeta_derivative, (None, lambda xp, y, x, q, *, n: xp.zeta_derivative(x, q, n=n + 1)),
-    missing=(0,), domain=Domain(ABOVE_ONE, POSITIVE), rounding=ulps(12, wide=True), limit=4500.0, special=(1.0, 2.0),
-    params=("n",), samples=_TWO_ORDERS,
-    arguments=("x", "q"), summary="n-th derivative of Hurwitz's zeta function in its second argument.",
+    "zeta_derivative", k.zeta_derivative,
+    (
+        lambda xp, y, x, q, *, m, n: xp.zeta_derivative(x, q, m=m + 1, n=n),
+        lambda xp, y, x, q, *, m, n: xp.zeta_derivative(x, q, m=m, n=n + 1),
+    ),
+    domain=Domain(ABOVE_ONE, POSITIVE), rounding=ulps(12, wide=True, noise=k.zeta_cancelled), limit=4500.0,
+    special=(1.0, 2.0), params=("m", "n"), samples=_TWO_ORDERS,
+    arguments=("x", "q"), summary="Hurwitz's zeta function differentiated m times in x and n times in q.",
 )  # fmt: skip

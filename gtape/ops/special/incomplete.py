@@ -8,7 +8,7 @@ from gtape.base.diagnosis import diagnosed
 from gtape.declare.domains import POSITIVE, Domain, Interval
 from gtape.declare.primitives import elementwise
 from gtape.declare.rounding import ulps
-from gtape.kernels import beta as beta
+from gtape.kernels import beta_orders as k_beta
 from gtape.kernels import incomplete as k
 from gtape.ops.special.gamma import ORDERS, lgamma
 from gtape.tensors.tensor import Tensor, as_operand
@@ -21,7 +21,10 @@ _GAMMA = Domain(POSITIVE, POSITIVE, where=lambda a, x: a <= 1e9)
 _BETA = Domain(POSITIVE, POSITIVE, _UNIT, where=lambda a, b, x: a + b <= 1e6)
 _DENSITIES: Any = tuple((((5,), (5,)), {"m": m, "n": n}) for m, n in ((0, 0), (0, 1), (1, 0)))
 _ORDERS: Any = tuple((((5,), (5,)), {"m": m}) for m in (1, 2))
-_BETAS: Any = tuple((((5,), (5,), (5,)), {"n": n}) for n in (0, 1))
+_BETAS: Any = tuple(
+    (((5,), (5,), (5,)), {"p": p, "q": q, "n": n}) for p, q, n in ((0, 0, 0), (0, 0, 1), (1, 0, 0), (0, 1, 1))
+)
+_BETA_ORDERS: Any = tuple((((5,), (5,), (5,)), {"p": p, "q": q}) for p, q in ((1, 0), (0, 1), (1, 1)))
 
 igamma = elementwise(
     "igamma", k.igamma,
@@ -65,18 +68,40 @@ gamma_density_derivative = elementwise(
     arguments=("a", "x"), summary="x^(a-1) exp(-x) / gamma(a), differentiated m times in a and n times in x.",
 )  # fmt: skip
 betainc = elementwise(
-    "betainc", beta.betainc, (None, None, lambda xp, y, a, b, x: xp.beta_density_derivative(a, b, x, n=0)),
-    missing=(0, 1), domain=_BETA, rounding=ulps(64, wide=True), limit=4500.0, special=(1.0,),
+    "betainc", k_beta.betainc,
+    (
+        lambda xp, y, a, b, x: xp.betainc_order_derivative(a, b, x, p=1, q=0),
+        lambda xp, y, a, b, x: xp.betainc_order_derivative(a, b, x, p=0, q=1),
+        lambda xp, y, a, b, x: xp.beta_density_derivative(a, b, x, p=0, q=0, n=0),
+    ),
+    domain=_BETA, rounding=ulps(64, wide=True), limit=4500.0, special=(1.0,),
     arguments=("a", "b", "x"),
-    summary="Regularised incomplete beta function I_x(a, b); differentiable in x only, as in TensorFlow.",
+    summary="Regularised incomplete beta function I_x(a, b), for a, b > 0 and 0 <= x <= 1.",
     example=((2.0, 1.0, 0.5), 0.25),
     conventions=ORDERS,
 )  # fmt: skip
+betainc_order_derivative = elementwise(
+    "betainc_order_derivative", k_beta.betainc_order_derivative,
+    (
+        lambda xp, y, a, b, x, *, p, q: xp.betainc_order_derivative(a, b, x, p=p + 1, q=q),
+        lambda xp, y, a, b, x, *, p, q: xp.betainc_order_derivative(a, b, x, p=p, q=q + 1),
+        lambda xp, y, a, b, x, *, p, q: xp.beta_density_derivative(a, b, x, p=p, q=q, n=0),
+    ),
+    domain=_BETA, rounding=ulps(64, wide=True, noise=k_beta.cancelled),
+    limit=4500.0, special=(1.0,), params=("p", "q"), samples=_BETA_ORDERS,
+    arguments=("a", "b", "x"), summary="I_x(a, b) differentiated p times in a and q times in b.",
+)  # fmt: skip
 beta_density_derivative = elementwise(
-    "beta_density_derivative", beta.beta_density_derivative,
-    (None, None, lambda xp, y, a, b, x, *, n: xp.beta_density_derivative(a, b, x, n=n + 1)),
-    missing=(0, 1), domain=_BETA, ulps=4.0, limit=4500.0, special=(1.0, 2.0), params=("n",), samples=_BETAS,
-    arguments=("a", "b", "x"), summary="x^(a-1) (1-x)^(b-1) / B(a, b), differentiated n times in x.",
+    "beta_density_derivative", k_beta.beta_density_derivative,
+    (
+        lambda xp, y, a, b, x, *, p, q, n: xp.beta_density_derivative(a, b, x, p=p + 1, q=q, n=n),
+        lambda xp, y, a, b, x, *, p, q, n: xp.beta_density_derivative(a, b, x, p=p, q=q + 1, n=n),
+        lambda xp, y, a, b, x, *, p, q, n: xp.beta_density_derivative(a, b, x, p=p, q=q, n=n + 1),
+    ),
+    domain=_BETA, ulps=4.0, limit=4500.0, special=(1.0, 2.0), params=("p", "q", "n"),
+    samples=_BETAS,
+    arguments=("a", "b", "x"),
+    summary="x^(a-1) (1-x)^(b-1) / B(a, b), differentiated p times in a, q times in b and n times in x.",
 )  # fmt: skip
 
 

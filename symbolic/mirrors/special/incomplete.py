@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import sympy as sp
-
 from gtape.symbolic.mirrors.registry import scalar
-from gtape.symbolic.special_functions import IncompleteBeta, IncompleteGamma, IncompleteGammaRest, gamma_density
+from gtape.symbolic.special_functions import (
+    IncompleteBeta,
+    IncompleteGamma,
+    IncompleteGammaRest,
+    beta_density,
+    gamma_density,
+)
 
 __all__: list[str] = []
 
@@ -17,15 +19,6 @@ scalar("igamma_order_derivative", lambda a, x, m: IncompleteGamma(m, a, x))
 scalar("gamma_density_derivative", lambda a, x, m, n: gamma_density(a, x, m, n))
 
 
-def _beta_density(a: Any, b: Any, x: Any, n: int) -> Any:
-    """Leibniz's rule for x^(a-1) times (1-x)^(b-1), over B(a, b)."""
-    terms = [
-        sp.binomial(n, k) * sp.ff(a - 1, k) * x ** (a - 1 - k) * (-1) ** (n - k) * sp.ff(b - 1, n - k)
-        * (1 - x) ** (b - 1 - (n - k))
-        for k in range(n + 1)
-    ]  # fmt: skip
-    return sp.Add(*terms) / sp.beta(a, b)
-
-
-scalar("betainc", lambda a, b, x: IncompleteBeta(a, b, x))
-scalar("beta_density_derivative", _beta_density)
+scalar("betainc", lambda a, b, x: IncompleteBeta(0, 0, a, b, x))
+scalar("betainc_order_derivative", lambda a, b, x, p, q: IncompleteBeta(p, q, a, b, x))
+scalar("beta_density_derivative", lambda a, b, x, p, q, n: beta_density(a, b, x, p, q, n))
