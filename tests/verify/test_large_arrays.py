@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import signal
@@ -244,6 +245,7 @@ def test_a_long_check_shows_how_far_it_is_on_a_terminal_only(
 def interrupted() -> Iterator[None]:
     # A shell ignores SIGINT for what it runs in the background, and Python leaves that as it is.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.collect()  # Python drops an interrupt that arrives while it finalizes the tapes of other tests
     timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     yield

@@ -25,7 +25,7 @@ from gtape.verify.command.output import Usage, versions
 
 __all__ = ["Command", "check_folder", "commands", "environment", "expected", "without_times", "write_folder"]
 
-_TIMES = frozenset({"seconds", "page", "versions", "machine", "command", "deaths", "jobs", "jobs_done"})
+_TIMES = frozenset({"seconds", "versions", "machine", "command", "deaths", "jobs", "jobs_done"})
 
 
 class Command(NamedTuple):

@@ -172,7 +172,7 @@ def _counts(proof: Any) -> str:
     said = [f"{proved} of {len(proof.cases)} identities proved"]
     if points:
         said.append(f"{points} certified at exact points only")
-    return f"{', '.join(said)}, in {proof.seconds:.2f} s"
+    return ", ".join(said)
 
 
 def _escaped(text: str) -> str:
