@@ -226,17 +226,21 @@ def _history(session: Session, starts: list[Record]) -> dict[int, Record] | None
 
 def _let_go(session: Session, history: dict[int, Record], stack: Stack) -> None:
     """Take records from a session that ends, so that quick functions know them by the set of the outer tapes."""
-    now = stack.recording
-    known: dict[TapeSet, bool] = {now: False}
     with sharing:  # other threads may watch the records at the same time
-        for r in history.values():
-            tapes = r[TAPES]
-            lets_go = known.get(tapes)
-            if lets_go is None:
-                open_now = {s for s in tapes.sessions if s.live and s is not session}
-                lets_go = known[tapes] = open_now == now.sessions
-            if lets_go:
-                r[TAPES] = now
+        _hand_over(session, history, stack.recording)
+
+
+def _hand_over(session: Session, history: dict[int, Record], now: TapeSet) -> None:
+    """Give records to the sessions of `now` if these alone hold them beside the session that ends."""
+    known: dict[TapeSet, bool] = {now: False}
+    for r in history.values():
+        tapes = r[TAPES]
+        lets_go = known.get(tapes)
+        if lets_go is None:
+            open_now = {s for s in tapes.sessions if s.live and s is not session}
+            lets_go = known[tapes] = open_now == now.sessions
+        if lets_go:
+            r[TAPES] = now
 
 
 def takes_recorded_sweep(session: Session, stack: Stack) -> bool:
