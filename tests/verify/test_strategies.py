@@ -6,6 +6,7 @@ import math
 import time
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
@@ -141,6 +142,8 @@ def test_check_takes_calls_as_they_are(name: str) -> None:
     ("condition", "largest"), [(lambda x: x > 1.3, 2.0), (lambda x: x > 1e10, 2.0**35), (lambda x: x < -5, 8.0)]
 )
 def test_numbers_shrink_to_small_ones(condition: Any, largest: float) -> None:
+    if hypothesis.__version_info__ < (6, 110):
+        pytest.skip("older shrinkers stop at a number that is simple, but large")
     x = find(floats_for(ANY_REAL), condition, settings=settings(database=None, derandomize=True, max_examples=1000))
     assert abs(x) <= largest
 
@@ -219,7 +222,7 @@ def test_conditions_are_booleans(data: Any) -> None:
 
 
 def test_programs_cover_families_control_flow_and_nested_tapes() -> None:
-    drawn = sample(programs(), 60)
+    drawn = sample(programs(), 240)
     text = "\n".join(p.source for p in drawn)
     for word in (
         "tf.while_loop",
