@@ -92,12 +92,15 @@ class _Registry(dict[str, "Primitive"]):
             return
         with self._lock:
             if not (self.complete or self._loading):  # a module that is being loaded may look up names itself
-                self._loading = True
-                try:
-                    late.load_ops()
-                    self.complete = True
-                finally:
-                    self._loading = False
+                self._load_ops()
+
+    def _load_ops(self) -> None:
+        self._loading = True
+        try:
+            late.load_ops()
+            self.complete = True
+        finally:
+            self._loading = False
 
     def put(self, prim: Primitive) -> None:
         """Add a declaration. One from outside gtape is checked, and may replace an earlier run of itself.

@@ -343,9 +343,13 @@ class Compiler:
                 self.warn(str(e))
             self._failures.pop(key, None)
             self._known[key] = made
-            while len(self._known) > _MOST_PROGRAMS:
-                self._known.popitem(last=False)
+            self._drop_oldest()
             return made
+
+    def _drop_oldest(self) -> None:
+        """Keep the bound of programs; the caller holds the lock."""
+        while len(self._known) > _MOST_PROGRAMS:
+            self._known.popitem(last=False)
 
     def _traced(self, args: Any, kwargs: Any, held: list[Any]) -> _Compiled:
         with tracing() as tracer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from contextvars import ContextVar
+from operator import attrgetter
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -26,6 +27,7 @@ from gtape.tensors.variable_parts import ChangesInPart, VariableSlice
 __all__ = ["Variable"]
 
 _uids = itertools.count()
+_live = attrgetter("live")
 
 # The prefix of the names of new variables, set by name_scope.
 SCOPE: ContextVar[str] = ContextVar("gtape_name_scope", default="")
@@ -189,7 +191,7 @@ class Variable(ChangesInPart, Operators):
                         return
                     with sharing.now:
                         sessions = self._record[TAPES].sessions
-                        if sessions and any([s.live for s in sessions]):  # noqa: C419 - a list is quicker
+                        if any(map(_live, sessions)):
                             self._watch((tracker,))
                         else:
                             self._record = record.leaf(stack.recording)
@@ -372,9 +374,12 @@ class Variable(ChangesInPart, Operators):
         """Replace the value by ``make(value)``, without interference by other threads."""
         record.refuse_in_traced_calls("assigns a variable")
         with locks.of_variable(self._uid):
-            while not self._changed(make):
-                pass
+            self._change_until_kept(make)
         return self
+
+    def _change_until_kept(self, make: Callable[[Any], Any]) -> None:
+        while not self._changed(make):
+            pass
 
     def _changed(self, make: Callable[[Any], Any]) -> bool:
         """Try to replace the value; False if a signal handler or finalizer of this thread changed it meanwhile."""

@@ -5,6 +5,7 @@ The number of interrupts is small here; GTAPE_INTERRUPTS=2000 makes it that many
 
 from __future__ import annotations
 
+import ast
 import os
 import random
 import signal
@@ -12,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -377,3 +379,39 @@ def test_blocks_work_as_decorators_and_are_entered_once() -> None:
         pass
     with pytest.raises(RuntimeError, match="entered once"), once:
         pass
+
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCKS = {"sharing", "now", "of_variable", "of_optimizer"}
+
+
+def _takes_a_lock(item: ast.withitem) -> bool:
+    taken = item.context_expr.func if isinstance(item.context_expr, ast.Call) else item.context_expr
+    name = taken.attr if isinstance(taken, ast.Attribute) else taken.id if isinstance(taken, ast.Name) else ""
+    return name in LOCKS or name.endswith("lock")
+
+
+def _under_locks(tree: ast.AST) -> Iterator[ast.AST]:
+    """The parts of all blocks under a lock, without functions that are defined there and run elsewhere."""
+    for block in ast.walk(tree):
+        if isinstance(block, ast.With) and any(map(_takes_a_lock, block.items)):
+            waiting: list[ast.AST] = list(block.body)
+            while waiting:
+                part = waiting.pop()
+                if not isinstance(part, (ast.FunctionDef, ast.Lambda, ast.GeneratorExp)):
+                    yield part
+                    waiting += ast.iter_child_nodes(part)
+
+
+def _jumps_back(part: ast.AST) -> bool:
+    loop = isinstance(part, (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp))
+    return loop or (isinstance(part, ast.Try) and bool(part.finalbody))
+
+
+def test_no_block_under_a_lock_holds_a_loop() -> None:
+    """`gtape.base.locks` says why: an interrupt there would leave the lock held."""
+    files = [path for folder in ("gtape", "symbolic", "verify") for path in (ROOT / folder).rglob("*.py")]
+    seen = {path: list(_under_locks(ast.parse(path.read_text(encoding="utf-8")))) for path in files}
+    assert sum(bool(parts) for parts in seen.values()) > 10
+    found = [f"{path}:{part.lineno}" for path, parts in seen.items() for part in parts if _jumps_back(part)]  # type: ignore[attr-defined]
+    assert not found, "move the body into a function: " + ", ".join(found)
