@@ -13,7 +13,7 @@ import numpy as np
 
 from gtape.declare.primitives import CHANGED, CONSTANTS, REGISTRY, Primitive
 
-__all__ = ["COMPLEX", "NARROW", "NUMPY", "TAPE", "ComplexWorld", "NumPyWorld", "TapeWorld", "off_python"]
+__all__ = ["COMPLEX", "NARROW", "NUMPY", "TAPE", "ComplexWorld", "NumPyWorld", "TapeWorld", "named", "off_python"]
 
 _float64 = np.float64
 _float64_dtype = np.dtype(np.float64)
@@ -77,17 +77,23 @@ def _where(kernel: Callable[..., Any]) -> Callable[..., Any]:
     return where
 
 
+def named(name: str) -> float | Primitive:
+    """The constant or primitive of a name that a rule uses; AttributeError if there is none."""
+    if name in CONSTANTS:
+        return CONSTANTS[name]
+    # Python itself looks up names with underscores, for which REGISTRY would load all ops.
+    prim: Primitive | None = None if name.startswith("_") else REGISTRY.get(name)
+    if prim is None:
+        raise AttributeError(f"a rule asks for {name!r}, which is no primitive and no constant")
+    return prim
+
+
 class _World:
     """A namespace of constants and primitives; each is looked up once."""
 
     def __getattr__(self, name: str) -> Any:
-        if name in CONSTANTS:
-            value: Any = CONSTANTS[name]
-        else:
-            prim = REGISTRY.get(name)
-            if prim is None:
-                raise AttributeError(f"a rule asks for {name!r}, which is no primitive and no constant")
-            value = self._function(prim)
+        found = named(name)
+        value: Any = self._function(found) if isinstance(found, Primitive) else found
         setattr(self, name, value)
         return value
 

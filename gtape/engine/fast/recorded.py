@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
+from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.engine.fast.source import Expression, Untraceable
 from gtape.engine.fast.steps import FAMILIAR, FAULTS, remember, too_large, written
 from gtape.engine.full_sweep import layout_of_operands, output_in, values_in
 from gtape.engine.rules import RuleStep, absorb_zeros
-from gtape.engine.worlds import NUMPY, TAPE
+from gtape.engine.worlds import NUMPY, TAPE, named
 from gtape.recording.record import (
     INS,
     OUT,
@@ -105,13 +105,9 @@ class Calls:
         return self._line(f"{self.bound(absorb_zeros)}({self.bound(TAPE)}, {g.name}, {c.name})", c.value)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        if name in CONSTANTS:
-            return CONSTANTS[name]
-        prim = REGISTRY.get(name)
-        if prim is None:
-            raise AttributeError(f"a rule asks for {name!r}, which is no primitive and no constant")
+        prim = named(name)
+        if isinstance(prim, float):
+            return prim
 
         def call(*args: Any, **params: Any) -> Expression:
             like = next((a for a in args if a.__class__ is Expression), None)

@@ -15,9 +15,9 @@ import numpy as np
 
 from gtape.base.layout import FLOAT
 from gtape.base.shown import shown
-from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
+from gtape.declare.primitives import Primitive
 from gtape.engine.rules import absorb_zeros
-from gtape.engine.worlds import NUMPY
+from gtape.engine.worlds import NUMPY, named
 
 __all__ = ["Expression", "Untraceable", "Writer", "kernel_for"]
 
@@ -192,13 +192,9 @@ class Writer:
         return repr(x)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        if name in CONSTANTS:
-            return CONSTANTS[name]
-        prim = REGISTRY.get(name)
-        if prim is None:
-            raise AttributeError(f"a rule asks for {name!r}, which is no primitive and no constant")
+        prim = named(name)
+        if isinstance(prim, float):
+            return prim
 
         def call(*args: Any, **params: Any) -> Expression:
             for a in args:
