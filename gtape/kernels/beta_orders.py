@@ -10,8 +10,9 @@ kernels take that on which the first derivative adds up terms of one sign.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce, wraps
 from math import comb, factorial
 from typing import Any
 
@@ -27,6 +28,24 @@ from gtape.kernels.pairs import Pair, multiply_pairs, nearest, two_sum
 
 _FEW = 200.0  # up to this parameter a series needs few terms
 _MOST = 100_000
+_SMALL = 64
+
+
+def _remembered(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep recent results of small arrays, because they take 30 ms and a check needs the same ones several times."""
+
+    @lru_cache(maxsize=256)
+    def recent(parameters: tuple[tuple[str, int], ...], *arrays: tuple[str, tuple[int, ...], bytes]) -> Any:
+        return kernel(*[np.frombuffer(data, code).reshape(shape) for code, shape, data in arrays], **dict(parameters))
+
+    @wraps(kernel)
+    def remembering(*arrays: Any, **parameters: int) -> Any:
+        if not all(isinstance(v, (np.ndarray, np.generic)) for v in arrays) or sum(v.size for v in arrays) > _SMALL:
+            return kernel(*arrays, **parameters)
+        found = recent(tuple(parameters.items()), *[(v.dtype.str, v.shape, v.tobytes()) for v in arrays])
+        return found.copy()
+
+    return remembering
 
 
 _PAIRS = (("a", "b"), ("x", "y"), ("log_x", "log_y"), ("by_a", "by_b"), ("rise_a", "rise_b"))
@@ -361,6 +380,7 @@ def _plan(side: _Side, p: int, q: int) -> tuple[tuple[Any, Any], ...]:
     )
 
 
+@_remembered
 def betainc_order_derivative(a: Any, b: Any, x: Any, *, p: int, q: int) -> Any:
     """I_x(a, b) differentiated p times in a and q times in b, p + q > 0."""
     (a, b, x), shape, dtype = flat_arrays(a, b, x)
@@ -404,6 +424,7 @@ def _by_plan(a: Any, b: Any, x: Any, p: int, q: int, down: Any) -> Any:
     return out if p >= q else -out
 
 
+@_remembered
 def cancelled(a: Any, b: Any, x: Any, *, p: int, q: int) -> Any:
     """A bound on the error of `betainc_order_derivative` where the integrand has both signs."""
     (a, b, x), shape, _ = flat_arrays(a, b, x)
@@ -475,6 +496,7 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
     return out.astype(dtype).reshape(shape)[()]
 
 
+@_remembered
 def beta_density_derivative(a: Any, b: Any, x: Any, *, p: int, q: int, n: int) -> Any:
     """x^(a-1) (1-x)^(b-1) / B(a, b), differentiated p times in a, q times in b and n times in x."""
     if p == q == 0:
