@@ -46,7 +46,7 @@ BALLS = BallWorld()
 PRECISIONS = (300, 1500, 8000)
 PRIMITIVES = sorted(REGISTRY)
 # What has a vector has many numbers of each kind.
-MANY = 40 if LARGE else 16
+MANY = 40 if LARGE else 8
 SHAPES: dict[int, tuple[tuple[tuple[int, ...], ...], ...]] = {
     1: (((),), ((0,),), ((MANY,),), ((2, 1, 3),)),
     2: (((), ()), ((0,), ()), ((MANY,), (MANY,)), ((3, 1), (1, 4)), ((), (3,)), ((2,), (1,)), ((1, 0), (2, 1))),
@@ -138,7 +138,7 @@ def _calls(prim: Primitive, dtype: Any) -> Iterator[tuple[list[Any], dict[str, A
     rng = _rng(prim.name)
     if prim.kind != "elementwise":
         for values, params in prim.samples:
-            for _ in range(3):
+            for _ in range(3 if LARGE else 1):
                 yield _sampled(rng, prim, values, dtype), params
         return
     for params in parameters(prim):

@@ -258,8 +258,10 @@ PUBLIC = [s for s in subjects() if s.prim.public]
 
 @pytest.mark.parametrize("subject", PUBLIC, ids=str)
 def test_public_primitives_keep_to_4_ulp(subject: Subject) -> None:
+    # The survey searches for each partial, and functions of several arguments have many.
+    points = 600 if LARGE else max(100, 150 // len(subject.prim.rules) ** 2)
     for dtype in ("float64", "float32"):
-        for row in survey(subject, dtype=dtype, points=600 if LARGE else 250):
+        for row in survey(subject, dtype=dtype, points=points):
             assert row.ok, row
 
 

@@ -7,6 +7,7 @@ import json
 
 import numpy as np
 import pytest
+from campaigns import LARGE
 
 import gtape as tf
 from gtape.declare.primitives import REGISTRY
@@ -80,7 +81,9 @@ SMALL = ["tanh", "relu", "atan2", "softmax", "transpose", "matmul", "gather", "s
 
 @pytest.mark.parametrize("name", SMALL)
 def test_check_finds_every_mutant_and_names_the_op(name: str) -> None:
-    trials = [t for t in try_all(name, tries=2) if t.state == "applicable"]
+    # The usual run takes every third kind of mutant, and begins with another kind for each op.
+    chosen = list(OPERATORS) if LARGE else list(OPERATORS)[SMALL.index(name) % 3 :: 3]
+    trials = [t for t in try_all(name, tries=2, operators=chosen) if t.state == "applicable"]
     assert trials
     seen = [t for t in trials if t.kills["check"].found is not None]
     assert [(t.operator, t.text) for t in seen if not t.kills["check"].found] == []

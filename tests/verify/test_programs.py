@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from gtape.verify.programs.false_alarms import campaign, run_one
 from gtape.verify.programs.programs import generate, programs
 
-COUNT = 2000 if LARGE else 40
+COUNT = 2000 if LARGE else 24
 
 
 def test_no_false_alarm_and_planted_faults_are_found() -> None:
