@@ -11,8 +11,9 @@ import pytest
 import gtape as tf
 from gtape.declare.primitives import REGISTRY
 from gtape.namespaces import catalogue
+from gtape.verify.campaigns.mutants import operators_named
 from gtape.verify.command import cli
-from gtape.verify.command.mutants import Matrix, operators_named
+from gtape.verify.command.mutants import Matrix
 from gtape.verify.programs.kills import try_all
 from gtape.verify.programs.operators import OPERATORS, mutants_of
 from gtape.verify.programs.textbook import textbook_slope

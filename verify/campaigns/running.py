@@ -129,6 +129,7 @@ class Campaign:
         if "load" in self._kind.options:
             given["load"] = self.load
         self.settings = settings_of(self._kind, given)
+        self._length = self._kind.length(self.settings)  # here, because it refuses wrong settings before any work
 
     @classmethod
     def of(cls, head: Mapping[str, Any]) -> Campaign:
@@ -157,7 +158,7 @@ class Campaign:
 
     def total(self, *, endless: bool = False) -> int | None:
         """The number of shards in all; None without an end."""
-        count = self.shards if self.shards is not None or endless else self._kind.length(self.settings)
+        count = self.shards if self.shards is not None or endless else self._length
         return None if count is None else count + len(self.examples)
 
     def plan(self, total: int | None = None) -> Iterator[tuple[int, Shard]]:

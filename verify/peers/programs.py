@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -154,8 +153,8 @@ class _Cut:
         return [self.values[n] for n in self.names]
 
 
-def audit_programs(peer: Conversation, count: int, until: float, seed: int = 0) -> tuple[list[Fault], int]:
-    """Judge the gradients of random programs in the peer's own syntax.
+def audit_programs(peer: Conversation, seeds: Iterable[int]) -> tuple[list[Fault], int]:
+    """Judge the gradients of the random programs of some seeds in the peer's own syntax.
 
     Returns
     -------
@@ -168,9 +167,7 @@ def audit_programs(peer: Conversation, count: int, until: float, seed: int = 0) 
     modes = [tuple(m) for m in made.modes if tuple(m) in (("reverse",), ("tape",))]
     faults: list[Fault] = []
     judged = 0
-    for number in range(seed, seed + count):
-        if time.monotonic() > until:
-            break
+    for number in seeds:
         program = generate(number, special=number % 2 == 1)
         length = _translatable(program, made)
         if not length:
