@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -122,6 +123,10 @@ class Campaign:
         limit: float = LIMIT,
         examples: Sequence[Shard] = (),
     ) -> None:
+        if shards is not None and shards < 1:
+            raise ValueError(f"a campaign has at least 1 shard, not {shards}")
+        if not 0.0 < float(limit) < math.inf:
+            raise ValueError(f"the time of a shard is a positive number of seconds, not {limit!r}")
         self.kind, self.shards, self.limit = kind, shards, float(limit)
         self.load, self.examples = list(load), list(examples)
         self._kind = kind_of(kind)
