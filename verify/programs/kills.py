@@ -3,7 +3,8 @@
 A mutant counts if it changes a first or second derivative at some point of a search, by more than rounding does; a
 mutant that raises an error at once is no silent fault. Each channel sees the same calls of the op:
 
-- `check`: `gtape.verify.check` of order 2, at moderate numbers, then beside special points, then in every binade;
+- `check`: `gtape.verify.check` of order 2, at moderate numbers, then beside special points, then in every binade; it
+  also looks at the rules of forward mode;
 - `flag`: a tape with ``verify=True``, and forward mode, at the same calls;
 - `property`: a property test with Hypothesis, whose calls `gtape.verify.strategies` draws, judged by `check`;
 - `plain`: `check` at plain random numbers;
@@ -53,7 +54,7 @@ class Kill(NamedTuple):
     Attributes
     ----------
     found : bool or None
-        None if the channel cannot see this kind of fault, such as a check a rule of forward mode.
+        None if the channel cannot see this kind of fault, such as differences a rule of forward mode.
     named : bool
         Whether a finding names the op.
     tries : int
@@ -533,7 +534,11 @@ def _try_all(prim: Primitive, tries: int, operators: Sequence[str] | None, seed:
         if operators is not None and mutant.operator not in operators:
             continue
         if mutant.operator == FORWARD:
-            kills = dict.fromkeys(CHANNELS, Kill(None)) | {"flag": forward.kill(mutant, chosen)}
+            kills = {
+                "check": by_check.kill(mutant, chosen), "flag": forward.kill(mutant, chosen),
+                "property": _by_property(strategy, mutant, tries, seed), "plain": by_check.kill(mutant, plain),
+                "differences": Kill(None),
+            }  # fmt: skip
             found.append(Trial(*mutant[:4], "applicable", kills))
             continue
         with mutant.plant():
