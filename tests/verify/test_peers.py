@@ -18,6 +18,7 @@ from gtape.verify.peers import arrays, census, functions, libraries
 from gtape.verify.peers.audit import Audit, audit
 from gtape.verify.peers.conversation import Conversation, Unusable
 from gtape.verify.peers.numbers import exact_digits, grid_of
+from gtape.verify.peers.programs import translated
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -101,6 +102,13 @@ def test_tables_name_functions_that_exist(name: str) -> None:
         for text in [expressions] if isinstance(expressions, str) else expressions:
             compile(text, "<expression>", "eval")
     compile(made.setup, "<setup>", "exec")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("torch", "torch.einsum('ij,jk->ik', v1, v2)"), ("jax", "jnp.einsum('ij,jk->ik', v1, v2)")]
+)
+def test_functions_of_any_number_of_arguments_are_translated(name: str, text: str) -> None:
+    assert translated("tf.einsum('ij,jk->ik', v1, v2)", libraries.library(name)) == text
 
 
 def test_a_peer_that_cannot_be_imported_is_said() -> None:

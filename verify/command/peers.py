@@ -140,8 +140,9 @@ def _in_time(piece: dict[str, Any], until: float, load: Sequence[str]) -> Audit 
 
 
 def _label(piece: dict[str, Any]) -> str:
-    what = piece["dtype"] if "dtype" in piece else f"{piece['first']} to {piece['first'] + piece['count'] - 1}"
-    return f"{piece['library']} {piece['subject']} ({what})"
+    if "dtype" not in piece:
+        return f"{piece['library']} {piece['subject']} ({piece['first']} to {piece['first'] + piece['count'] - 1})"
+    return f"{piece['library']} {piece['subject']} ({piece['dtype']}, {', '.join(piece['modes'])})"
 
 
 def texts(outcome: Outcome, with_baseline: bool) -> dict[str, str]:

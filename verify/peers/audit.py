@@ -7,6 +7,7 @@ last piece, because importing a library takes seconds.
 from __future__ import annotations
 
 import atexit
+import itertools
 import os
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -95,7 +96,10 @@ def pieces(
     patience: float = 20.0,
     seed: int = 0,
 ) -> list[Piece]:
-    """The pieces of an audit, library by library; the dtypes one after the other, because the first one tells most.
+    """The pieces of an audit, library by library.
+
+    Each function of a library comes once before one comes again: at first order in the first dtype, at second order,
+    then in the other dtype, because time may end the audit.
 
     Parameters
     ----------
@@ -125,18 +129,26 @@ def pieces(
     _known("dtype", dtypes, {"float64", "float32"}, made)
     found: list[Piece] = []
     for x in made:
-        common = {"library": x.name, "modes": list(modes), "patience": patience}
-        for dtype in dtypes:
+        common = {"library": x.name, "patience": patience}
+        for dtype, order in itertools.product(dtypes, (1, 2)):
+            number = points if dtype == "float64" else points // 2
             for subject in (*x.functions, *x.arrays):
-                if not ops or subject in ops:
-                    number = points if dtype == "float64" else points // 2
+                possible = x.modes if subject in x.functions else x.array_modes
+                used = [m for m in possible if _order(x, m) == order]
+                told = [text for text in map(" over ".join, used) if not modes or text in modes]
+                if told and (not ops or subject in ops):
                     grid = {"points": number, "seed": seed} if subject in x.functions else {}
-                    found.append({**common, "subject": subject, "dtype": dtype, **grid})
+                    found.append({**common, "subject": subject, "dtype": dtype, "modes": told, **grid})
         if x.calls and (not ops or PROGRAMS in ops):
             for first in range(0, programs, _AT_ONCE):
                 count = min(_AT_ONCE, programs - first)
-                found.append({**common, "subject": PROGRAMS, "first": seed * programs + first, "count": count})
+                piece = {"subject": PROGRAMS, "modes": [], "first": seed * programs + first, "count": count}
+                found.append({**common, **piece})
     return found
+
+
+def _order(made: Library, mode: Sequence[str]) -> int:
+    return len(mode) - (made.batched in mode)
 
 
 def _known(what: str, given: Sequence[str], known: set[str], among: Sequence[Library]) -> None:
@@ -264,7 +276,7 @@ class _Work:
         self.array_modes = [tuple(m) for m in made.array_modes if not modes or " over ".join(m) in modes]
 
     def orders(self) -> tuple[int, ...]:
-        return tuple(sorted({len(m) - (self.made.batched in m) for m in self.modes}))
+        return tuple(sorted({_order(self.made, m) for m in self.modes}))
 
     def refusal(self, reply: Reply) -> bool:
         """Whether an error says plainly that a derivative is not provided."""
@@ -288,7 +300,7 @@ class _Work:
             if " over ".join(mode) not in told:
                 told.append(" over ".join(mode))
             return
-        order = len(mode) - (self.made.batched in mode)
+        order = _order(self.made, mode)
         key = keys_of(function(subject), order)[0]
         at = int(np.argmax(grid.exact[key].known))
         point = tuple(c[at] for c in grid.columns)

@@ -275,7 +275,7 @@ def _what(got: Any, exact: Any) -> str:
         return "zero"
     if exact != 0 and np.sign(got) != np.sign(exact):
         return "opposite"
-    if exact == 0 or not 2.0**-3 <= abs(got / exact) <= 2.0**3:
+    if exact == 0 or not 2.0**-3 <= abs(float(got) / float(exact)) <= 2.0**3:
         return "wrong"
     return "digits"
 

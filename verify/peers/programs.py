@@ -64,11 +64,16 @@ class _Translator(ast.NodeTransformer):
             node.args, node.keywords = args, [ast.keyword(k, v) for k, v in keywords.items()]
             return node
         try:
-            bound = inspect.signature(_found(path)).bind(*args, **keywords)
+            signature = inspect.signature(_found(path))
+            bound = signature.bind(*args, **keywords)
         except (TypeError, AttributeError) as e:
             raise Untranslatable(f"{name}: {e}") from None
         bound.apply_defaults()
-        words = {k: ast.unparse(v) if isinstance(v, ast.AST) else repr(v) for k, v in bound.arguments.items()}
+        several = {k for k, p in signature.parameters.items() if p.kind is p.VAR_POSITIONAL}
+        words = {
+            k: ", ".join(map(ast.unparse, v)) if k in several else ast.unparse(v) if isinstance(v, ast.AST) else repr(v)
+            for k, v in bound.arguments.items()
+        }
         given = set(bound.arguments) & set(keywords)
         unknown = {k for k in given if "{" + k + "}" not in template and list(bound.arguments).index(k) >= len(args)}
         if any(words[k] not in ("None", "False") for k in unknown - {"name"}):
