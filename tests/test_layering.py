@@ -27,7 +27,7 @@ BASE = ("errors", "dtypes", "nest", "typing")
 INSIDE = {
     "ops": ("elementwise", "shape", "picking", "reduction", "special", "linalg", "random", "nn", "checks"),
     "verify": (
-        "verdicts", "oracles", "bounds", "causes", "judging", "search", "proofs", "programs", "campaigns", "peers",
+        "verdicts", "oracles", "bounds", "causes", "judging", "search", "proofs", "programs", "peers", "campaigns",
         "reports", "command", "plugin",
     ),
 }  # fmt: skip

@@ -11,37 +11,14 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from fake_library import FAKE
 
 from gtape.verify.command import cli
 from gtape.verify.peers import arrays, census, functions, libraries
 from gtape.verify.peers.audit import Audit, audit
 from gtape.verify.peers.conversation import Conversation, Unusable
 from gtape.verify.peers.numbers import exact_digits, grid_of
-
-HERE = str(Path(__file__).resolve().parent)
-RIGHT = ("sin", "relu", "cumsum")
-FAKE = libraries.Library(
-    name="fake",
-    module="fake_peer",
-    imports=f"import sys\n\nimport numpy as np\n\nsys.path.insert(0, {HERE!r})\nimport fake_peer\n",
-    definitions={
-        "lift": "def lift(a):\n    return np.array(a)\n",
-        "lower": "def lower(t):\n    return np.asarray(t)\n",
-        "weigh": "weigh = fake_peer.weigh\n",
-        "derivative": "derivative = fake_peer.derivative\n",
-        "rows": "rows = fake_peer.rows\n",
-    },
-    modes=(("derivative",),),
-    array_modes=(("rows",),),
-    functions={
-        name: f"fake_peer.{name}(x)"
-        for name in ("sin", "tanh", "sinc", "exp", "abs", "relu", "asinh", "cos", "log", "erf", "erfc")
-    },
-    arrays={"prod": "fake_peer.prod(x)", "cumsum": "fake_peer.cumsum(x)"},
-    calls={},
-    tensor="np.array({values}, dtype=np.{dtype})",
-    versions={"fake": "'1.0'"},
-)
+from gtape.verify.peers.programs import translated
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -125,6 +102,13 @@ def test_tables_name_functions_that_exist(name: str) -> None:
         for text in [expressions] if isinstance(expressions, str) else expressions:
             compile(text, "<expression>", "eval")
     compile(made.setup, "<setup>", "exec")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("torch", "torch.einsum('ij,jk->ik', v1, v2)"), ("jax", "jnp.einsum('ij,jk->ik', v1, v2)")]
+)
+def test_functions_of_any_number_of_arguments_are_translated(name: str, text: str) -> None:
+    assert translated("tf.einsum('ij,jk->ik', v1, v2)", libraries.library(name)) == text
 
 
 def test_a_peer_that_cannot_be_imported_is_said() -> None:

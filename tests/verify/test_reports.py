@@ -326,7 +326,7 @@ def test_the_report_of_a_pytest_run(tmp_path: Path) -> None:
         ('{"a": ' * 100_000, "is broken"),
         ('{"lines": [{}]}', "is broken"),
         ('{"gtape": "report", "format": 99}', "another format"),
-        ('{"gtape": "report", "format": 1, "counts": 3}', "counts is a int"),
+        ('{"gtape": "report", "format": 1, "counts": 3}', "counts is no object, but 3"),
         ('{"gtape": "report", "format": 1}\n{"finding": {}}\n', "its end is missing"),
         ('{"version": "2.1.0", "runs": [{"tool": {}}]}', "SARIF file of another tool"),
         ('{"gtape": "campaign examples", "format": 1, "examples": []}', "holds examples"),

@@ -11,6 +11,7 @@ from typing import Any
 from gtape.base.escaping import plain
 from gtape.storage.files import hold, new_file, open_regular
 from gtape.verify.campaigns.kinds import Shard
+from gtape.verify.campaigns.shapes import SHARD, misfit
 from gtape.verify.campaigns.shards import key_of
 
 __all__ = ["MARK", "ExamplesError", "add_examples", "checked_examples", "read_examples", "shards_of"]
@@ -66,16 +67,9 @@ def checked_examples(path: str, data: Any) -> list[dict[str, Any]]:
         raise ExamplesError(f"{plain(path)} holds no examples of campaigns: name another file")
     if data.get("format") != _FORMAT:
         raise ExamplesError(f"{plain(path)} has another format than {_FORMAT}: use the version of gtape that wrote it")
-    found = data.get("examples")
-    fine = isinstance(found, list) and all(
-        isinstance(e, dict)
-        and all(isinstance(e.get(k), str) for k in ("cause", "verdict", "text"))
-        and isinstance(e.get("shard"), dict)
-        and isinstance(e["shard"].get("kind"), str)
-        for e in found
-    )
-    if not fine:
-        raise ExamplesError(f"{plain(path)} is broken: restore it, or name another file")
+    wrong = misfit(data, {"examples": [{"cause": str, "verdict": str, "text": str, "shard": SHARD}]})
+    if wrong:
+        raise ExamplesError(f"{plain(path)} is broken, because {wrong}: restore it, or name another file")
     examples: list[dict[str, Any]] = data["examples"]
     return examples
 

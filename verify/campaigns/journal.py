@@ -17,6 +17,7 @@ from typing import Any
 from gtape.base.escaping import plain
 from gtape.storage.files import open_regular
 from gtape.verify.campaigns.kinds import Shard
+from gtape.verify.campaigns.shapes import HEAD, LINE, SESSION, misfit
 from gtape.verify.campaigns.shards import key_of
 
 fcntl: Any
@@ -149,19 +150,22 @@ def _head(path: str, raw: bytes) -> dict[str, Any]:
             f"{plain(path)} has the format {plain(head.get('format'))} of another version of gtape, not {FORMAT}: "
             "use that version, or begin a new journal"
         )
-    wanted = {"kind": str, "settings": dict, "load": list, "examples": list, "versions": dict}
-    if not all(isinstance(head.get(k), t) for k, t in wanted.items()):
-        raise JournalError(f"{plain(path)} is broken in line 1: begin a new journal")
+    wrong = misfit(head, HEAD)
+    if wrong:
+        raise JournalError(f"{plain(path)} is broken in line 1, because {wrong}: begin a new journal")
     return head
 
 
 def _enter(lines: Lines, data: dict[str, Any], broken: str) -> None:
-    if "session" in data:
+    session = "session" in data
+    wrong = misfit(data, SESSION if session else LINE)
+    if not wrong and not session and data["status"] not in _STATUSES:
+        wrong = f"status is none of {', '.join(_STATUSES)}"
+    if wrong:
+        raise JournalError(f"{broken}, which is no result of a shard, because {wrong}: begin a new journal")
+    if session:
         lines.sessions.append(data)
         return
-    wanted = {"shard": dict, "number": int, "counts": dict, "largest": dict, "findings": list}
-    if not all(isinstance(data.get(k), t) for k, t in wanted.items()) or data.get("status") not in _STATUSES:
-        raise JournalError(f"{broken}, which is no result of a shard: begin a new journal")
     key = key_of(data["shard"])
     if key in lines.results and lines.results[key]["status"] == "done":
         return

@@ -20,6 +20,8 @@ KINDS: dict[str, str] = {
     "programs": "gtape.verify.campaigns.programs",
     "census": "gtape.verify.campaigns.census",
     "functions": "gtape.verify.campaigns.functions",
+    "mutants": "gtape.verify.campaigns.mutants",
+    "peers": "gtape.verify.campaigns.peers",
 }
 _registered: dict[str, Kind] = {}
 
@@ -96,7 +98,8 @@ class Kind(NamedTuple):
     run : callable
         ``run(shard)`` does the work of one description; the outcome depends on the description only.
     length : callable
-        ``length(settings)`` is the number of shards after which the campaign is complete, or None without an end.
+        ``length(settings)`` is the number of shards after which the campaign is complete, or None without an end. It
+        raises ValueError for settings that make no campaign.
     """
 
     summary: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -122,6 +123,10 @@ class Campaign:
         limit: float = LIMIT,
         examples: Sequence[Shard] = (),
     ) -> None:
+        if shards is not None and shards < 1:
+            raise ValueError(f"a campaign has at least 1 shard, not {shards}")
+        if not 0.0 < float(limit) < math.inf:
+            raise ValueError(f"the time of a shard is a positive number of seconds, not {limit!r}")
         self.kind, self.shards, self.limit = kind, shards, float(limit)
         self.load, self.examples = list(load), list(examples)
         self._kind = kind_of(kind)
@@ -129,6 +134,7 @@ class Campaign:
         if "load" in self._kind.options:
             given["load"] = self.load
         self.settings = settings_of(self._kind, given)
+        self._length = self._kind.length(self.settings)  # here, because it refuses wrong settings before any work
 
     @classmethod
     def of(cls, head: Mapping[str, Any]) -> Campaign:
@@ -157,7 +163,7 @@ class Campaign:
 
     def total(self, *, endless: bool = False) -> int | None:
         """The number of shards in all; None without an end."""
-        count = self.shards if self.shards is not None or endless else self._kind.length(self.settings)
+        count = self.shards if self.shards is not None or endless else self._length
         return None if count is None else count + len(self.examples)
 
     def plan(self, total: int | None = None) -> Iterator[tuple[int, Shard]]:

@@ -104,7 +104,7 @@ def lost(shard: Shard, why: str, *, late: bool) -> dict[str, Any]:
         Whether its time was over.
     """
     outcome = Outcome()
-    what = " ".join(str(shard[k]) for k in ("kind", "function", "op", "peer") if k in shard)
+    what = " ".join(str(shard[k]) for k in ("kind", "library", "subject", "dtype", "function", "op") if k in shard)
     how = "is not done in its time" if late else "ends its process"
     outcome.find("undecided", f"{what} {how}", f"{what} {how}: {why}", shard, reason=why)
     return {**_result("late" if late else "error", outcome), "why": plain_data(why), "seconds": 0.0}

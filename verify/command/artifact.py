@@ -264,7 +264,7 @@ def check_folder(path: str | None) -> None:
     shown = plain(path) or repr(path)
     try:
         target = Path(os.path.realpath(path))
-        if not path or target.exists():
+        if not path or os.path.lexists(target):
             raise Usage(f"--artifact {shown} exists already: name a new folder, because an artefact is written whole")
         if not target.parent.is_dir():
             raise Usage(f"--artifact {shown} cannot be made: the folder {plain(str(target.parent))} does not exist")

@@ -18,7 +18,7 @@ from gtape.verify.campaigns.running import LIMIT, Campaign, campaign, settings_o
 from gtape.verify.campaigns.totals import Totals
 from gtape.verify.campaigns.trust import Untrusted, trusted
 from gtape.verify.command.output import Usage, check_path, progress_bar, show_table, write_json
-from gtape.verify.command.streams import flush, say, tell
+from gtape.verify.command.streams import flush, is_terminal, say, tell
 from gtape.verify.search.interrupts import Interrupts
 from gtape.verify.search.loading import NotLoaded
 from gtape.verify.search.pools import start_method
@@ -116,7 +116,7 @@ def _campaign(options: argparse.Namespace, what: Campaign, interrupts: Interrupt
 @contextlib.contextmanager
 def _progress(options: argparse.Namespace) -> Iterator[Callable[[int, int | None, str], None]]:
     """A bar on a terminal; elsewhere a line on standard error each minute."""
-    if sys.stderr is not None and sys.stderr.isatty():
+    if is_terminal(sys.stderr):
         with progress_bar(options) as bar:
             yield lambda done, total, text: bar(done, done if total is None else total, text)
         return

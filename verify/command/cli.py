@@ -240,11 +240,9 @@ def _parser() -> argparse.ArgumentParser:
 
     c = command("peers", _peers, "Judge the derivatives of other libraries by exact ones, each in its own process.")
     c.add_argument(
-        "libraries",
-        nargs="*",
-        metavar="LIBRARY",
+        "names", nargs="*", metavar="LIBRARY",
         help="torch, jax, tensorflow, autograd, mygrad; all that are installed by default",
-    )
+    )  # fmt: skip
     c.add_argument("--ops", nargs="+", default=[], metavar="OP", help="only these functions, such as tanh or det")
     c.add_argument(
         "--modes", nargs="+", default=[], metavar="MODE", help="only these modes, such as 'forward over reverse'"
@@ -274,7 +272,8 @@ def _parser() -> argparse.ArgumentParser:
 def _campaign_options(c: argparse.ArgumentParser) -> None:
     c.epilog = (
         "Kinds: programs (random programs without false alarms, and with planted faults), census (the worst "
-        "derivative of each elementwise op), functions (the public functions of the modules of --load). "
+        "derivative of each elementwise op), functions (the public functions of the modules of --load), mutants (every "
+        "fault planted in the rules of each op), peers (the derivatives of other libraries). "
         "docs/how-to-campaign.md lists their settings."
     )
     c.add_argument("journal", metavar="JOURNAL", help="the file of the campaign: one line for each finished shard")
@@ -445,12 +444,15 @@ def _deliver(
 def _command_line(options: argparse.Namespace) -> list[str]:
     """The command line of the same result: without the names of files, and without the number of processes."""
     made = ["gtape", options.command, *options.names]
-    for name in ("points", "quick", "orders", "dtypes", "seed", "load"):
+    for name in (
+        "points", "quick", "orders", "dtypes", "seed", "load", "tries", "operators", "ops", "modes", "programs",
+        "patience", "seconds",
+    ):  # fmt: skip
         value = getattr(options, name, None)
         if name == "load":
             made += [f"--load={module}" for module in value or []]
         elif isinstance(value, list):
-            made += [f"--{name}", *map(str, value)]
+            made += [f"--{name}", *map(str, value)] if value else []
         elif value is not None and value is not False:
             made.append(f"--{name}" if value is True else f"--{name}={value}")
     return made
@@ -694,11 +696,10 @@ def _mutants(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from gtape.verify.command import mutants
 
     check_path(options.json)
-    operators = mutants.operators_named(options.operators)
     names = _primitives(options)
     with progress_bar(options) as progress:
         harvest = mutants.run(
-            names, tries=options.tries, operators=operators,
+            names, tries=options.tries, operators=options.operators or [],
             processes=options.processes, progress=progress, interrupts=interrupts,
         )  # fmt: skip
     matrix = mutants.Matrix([t for trials in harvest.results() for t in trials])
@@ -800,19 +801,18 @@ def _peers(options: argparse.Namespace, interrupts: Interrupts) -> int:
     known = peers.baseline_of(options.baseline)
     with progress_bar(options) as progress:
         outcome = peers.run(
-            options.libraries, ops=options.ops, modes=options.modes, dtypes=list(dict.fromkeys(options.dtypes)),
+            options.names, ops=options.ops, modes=options.modes, dtypes=list(dict.fromkeys(options.dtypes)),
             seconds=options.seconds, programs=options.programs, points=options.points, patience=options.patience,
-            seed=options.seed, known=known, progress=progress, interrupts=interrupts,
+            seed=options.seed, known=known, load=options.load, processes=options.processes, progress=progress,
+            interrupts=interrupts,
         )  # fmt: skip
-    interrupts.reporting()
     if options.output:
         for name, text in peers.texts(outcome, known is not None).items():
             path = os.path.join(options.output, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             write_text(path, text)
-    if options.json:
-        write_json(options.json, outcome.as_dict())
-    if options.json != "-":
+
+    def show() -> None:
         new = {c.id for c in outcome.new}
         rows = [(c.id, str(c.first.order), c.first.what, str(c.first.got)[:24], peers.short(c.first.exact),
                  "new" if known is not None and c.id in new else "") for c in outcome.causes]  # fmt: skip
@@ -830,9 +830,8 @@ def _peers(options: argparse.Namespace, interrupts: Interrupts) -> int:
             )
         for name, why in outcome.missing.items():
             say(f"{name}: not judged: {plain(why)}")
-    if not outcome.audits:
-        return _NOT_COMPLETED
-    return _FOUND if outcome.new else _FINE
+
+    return _deliver(options, outcome.harvest, outcome.as_dict(), show, not outcome.new)
 
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
+from gtape.verify.campaigns.mutants import KIND, trials
 from gtape.verify.command.output import Usage
-from gtape.verify.programs.kills import CHANNELS, Trial, try_all
+from gtape.verify.programs.kills import CHANNELS, Trial
 from gtape.verify.programs.operators import OPERATORS
 from gtape.verify.search.interrupts import Interrupts
 from gtape.verify.search.pools import Harvest, run_all
-from gtape.verify.search.subjects import subjects
-from gtape.verify.search.trials import others
 
-__all__ = ["COLUMNS", "Matrix", "operators_named", "run"]
+__all__ = ["COLUMNS", "Matrix", "run"]
 
 COLUMNS = (
     "fault", ">mutants", ">check", ">named", ">flag", ">property", ">plain", ">differences", ">tries, property",
@@ -23,48 +23,25 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def operators_named(texts: Sequence[str] | None) -> list[str] | None:
-    """The operators that texts stand for: a number such as "m3", or a word of the name.
-
-    Raises
-    ------
-    Usage
-        For a text that is in no name.
-
-    Examples
-    --------
-    >>> operators_named(["m3", "kink"])
-    ['m3 m4 m18 textbook formula', 'm12 kink off by a step', 'm12 outside the interval at a kink']
-    """
-    if texts is None:
-        return None
-    found: list[str] = []
-    for text in texts:
-        numbers = [name for name in OPERATORS if text in name.split()]
-        known = numbers or [name for name in OPERATORS if text.lower() in name]
-        if not known:
-            raise Usage(f"--operators {text!r}: there is no such kind of fault; there are: {'; '.join(OPERATORS)}")
-        found += known
-    return list(dict.fromkeys(found))
-
-
 def run(
     names: Sequence[str],
     *,
     tries: int,
-    operators: Sequence[str] | None,
+    operators: Sequence[str],
     processes: int = 1,
     progress: Callable[[int, int, str], None] | None = None,
     interrupts: Interrupts | None = None,
 ) -> Harvest:
-    """Try the mutants of each primitive, as one job for each.
+    """Do the shards of a campaign of mutants, each primitive once.
 
     Parameters
     ----------
     names : sequence of str
         Primitives; all differentiable ones if empty.
-    tries, operators
+    tries : int
         As for `gtape.verify.programs.kills.try_all`.
+    operators : sequence of str
+        Kinds of fault, as for `gtape.verify.campaigns.mutants.operators_named`.
 
     Returns
     -------
@@ -74,19 +51,17 @@ def run(
     Raises
     ------
     Usage
-        For a primitive that is not differentiable.
+        For a primitive that is not differentiable, or an unknown kind of fault.
     """
-    every = list(dict.fromkeys([s.prim.name for s in subjects()] + [p.name for p in others()]))
-    unknown = sorted(set(names) - set(every))
-    if unknown:
-        raise Usage(f"not differentiable, so there is no rule to spoil: {', '.join(unknown)}")
-    wanted = [n for n in every if not names or n in names]
-    jobs = [(n, tries, operators) for n in wanted]
-    return run_all(_task, jobs, wanted, processes=processes, progress=progress, interrupts=interrupts)
-
-
-def _task(name: str, tries: int, operators: Sequence[str] | None) -> list[Trial]:
-    return try_all(name, tries=tries, operators=operators)
+    settings = {"ops": list(names), "operators": list(operators), "size": tries, "seed": 0}
+    try:
+        shards = list(itertools.islice(KIND.plan(settings), KIND.length(settings)))
+    except ValueError as e:
+        raise Usage(str(e)) from None
+    labels = [shard["op"] for shard in shards]
+    return run_all(
+        trials, [(s,) for s in shards], labels, processes=processes, progress=progress, interrupts=interrupts
+    )
 
 
 class Matrix:

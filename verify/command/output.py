@@ -15,7 +15,7 @@ from typing import IO, Any, cast
 
 from gtape.base.escaping import json_data, plain, rich_text
 from gtape.verify.command.files import refusal, write_whole
-from gtape.verify.command.streams import say
+from gtape.verify.command.streams import is_terminal, say
 from gtape.verify.verdicts.machine import versions
 
 __all__ = ["Usage", "check_path", "progress_bar", "show_table", "ulp_text", "versions", "write_json", "write_text"]
@@ -50,7 +50,7 @@ class _Drawn:
 @contextmanager
 def progress_bar(options: argparse.Namespace) -> Iterator[Callable[[int, int, str], None]]:
     """A progress bar on standard error if this is a terminal."""
-    if options.no_progress or sys.stderr is None or not sys.stderr.isatty():
+    if options.no_progress or not is_terminal(sys.stderr):
         yield lambda done, total, what: None
         return
     from rich.console import Console
@@ -158,7 +158,7 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     from rich.console import Console
     from rich.table import Table
 
-    terminal = sys.stdout is not None and sys.stdout.isatty()
+    terminal = is_terminal(sys.stdout)
     justified = ["right" if name[:1] == ">" else "left" for name in columns]
     columns = [name.removeprefix(">") for name in columns]
     styles = [None if ok else "bold red" for ok in fine]

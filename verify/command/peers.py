@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
 from gtape.base.escaping import plain
 from gtape.storage.files import open_regular
-from gtape.verify.command.output import Usage, versions
-from gtape.verify.peers.audit import Audit, audit
+from gtape.verify.command.output import Usage
+from gtape.verify.peers.audit import Audit, end_peer, judged, pieces, summed
 from gtape.verify.peers.conversation import Unusable
 from gtape.verify.peers.findings import Cause, known_causes, markdown
-from gtape.verify.peers.libraries import KNOWN, installed, library
+from gtape.verify.peers.libraries import KNOWN
 from gtape.verify.search.interrupts import Interrupts
+from gtape.verify.search.loading import imported
+from gtape.verify.search.pools import Harvest, run_all
 
-__all__ = ["Outcome", "baseline_of", "chosen", "run", "short", "texts"]
+__all__ = ["Outcome", "baseline_of", "run", "short", "texts"]
 
 _MOST_BYTES = 100_000_000  # of a baseline
 
@@ -39,13 +42,14 @@ class Outcome(NamedTuple):
         The causes that the baseline does not know; all of them without one.
     missing : dict
         Library -> why it was not judged.
-    interrupted : bool
+    harvest : Harvest
+        Of the pieces.
     """
 
     audits: list[Audit]
     new: list[Cause]
     missing: dict[str, str]
-    interrupted: bool
+    harvest: Harvest
 
     @property
     def causes(self) -> list[Cause]:
@@ -56,7 +60,6 @@ class Outcome(NamedTuple):
         """The outcome as plain data; `--baseline` reads it."""
         new = {c.id for c in self.new}
         return {
-            "versions": versions(),
             "libraries": {
                 a.library: {
                     "versions": a.versions, "judged": a.judged, "refused": a.refused, "not_begun": a.skipped,
@@ -67,28 +70,6 @@ class Outcome(NamedTuple):
             "missing": self.missing,
             "causes": [{**c.as_dict(), "new": c.id in new} for c in self.causes],
         }  # fmt: skip
-
-
-def chosen(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The libraries to judge, and why others are not judged.
-
-    Raises
-    ------
-    Usage
-        For an unknown name, a named library that is not installed, or if there is none to judge.
-    """
-    for name in names:
-        try:
-            library(name)
-        except ValueError as e:
-            raise Usage(str(e)) from None
-        if not installed(name):
-            raise Usage(f"{name} is not installed here: pip install {plain(library(name).module)}, or leave it out")
-    missing = {n: "not installed" for n in KNOWN if not names and not installed(n)}
-    found = list(dict.fromkeys(names)) or [n for n in KNOWN if n not in missing]
-    if not found:
-        raise Usage(f"none of {', '.join(KNOWN)} is installed here, so there is nothing to judge")
-    return found, missing
 
 
 def baseline_of(path: str | None) -> set[str] | None:
@@ -113,26 +94,55 @@ def baseline_of(path: str | None) -> set[str] | None:
 
 def run(
     names: Sequence[str], *, ops: Sequence[str], modes: Sequence[str], dtypes: Sequence[str], seconds: float,
-    programs: int, points: int, patience: float, seed: int, known: set[str] | None,
-    progress: Callable[[int, int, str], None], interrupts: Interrupts,
+    programs: int, points: int, patience: float, seed: int, known: set[str] | None, load: Sequence[str] = (),
+    processes: int = 1, progress: Callable[[int, int, str], None] | None = None, interrupts: Interrupts | None = None,
 ) -> Outcome:  # fmt: skip
-    """Judge libraries one after the other, each with an equal share of the time."""
-    todo, missing = chosen(names)
-    audits: list[Audit] = []
-    for name in todo:
-        if interrupts.number is not None:
-            break
-        try:
-            audits.append(
-                audit(
-                    name, names=ops, modes=modes, dtypes=dtypes, seconds=seconds / len(todo), programs=programs,
-                    points=points, patience=patience, seed=seed, progress=progress,
-                )
-            )  # fmt: skip
-        except Unusable as e:
-            missing[name] = str(e)
+    """Judge libraries one after the other, by the pieces of which shards of campaigns consist.
+
+    Each library has an equal share of the time; what it does not need is left to the others.
+    """
+    try:
+        todo = pieces(
+            names, ops=ops, modes=modes, dtypes=dtypes, programs=programs, points=points, patience=patience, seed=seed
+        )
+    except ValueError as e:
+        raise Usage(str(e)) from None
+    libraries = list(dict.fromkeys(piece["library"] for piece in todo))
+    began = time.time()
+    until = {name: began + seconds * k / len(libraries) for k, name in enumerate(libraries, 1)}
+    jobs = [(piece, until[piece["library"]], tuple(load)) for piece in todo]
+    try:
+        harvest = run_all(
+            _in_time, jobs, [_label(piece) for piece in todo],
+            processes=processes, progress=progress, interrupts=interrupts,
+        )  # fmt: skip
+    finally:
+        end_peer()
+    missing = {n: "not installed" for n in KNOWN if not names and n not in libraries}
+    audits = []
+    for name in libraries:
+        own = [i for i, piece in enumerate(todo) if piece["library"] == name]
+        parts = [harvest.values[i] for i in own if harvest.values.get(i) is not None]
+        unusable = [str(harvest.failed[i]) for i in own if isinstance(harvest.failed.get(i), Unusable)]
+        if parts:
+            audits.append(summed(parts, [harvest.labels[i] for i in own if harvest.values.get(i, 0) is None]))
+        elif unusable:
+            missing[name] = unusable[0]
     new = [c for a in audits for c in a.causes if known is None or c.id not in known]
-    return Outcome(audits, new, missing, interrupts.number is not None)
+    return Outcome(audits, new, missing, harvest)
+
+
+def _in_time(piece: dict[str, Any], until: float, load: Sequence[str]) -> Audit | None:
+    """The result of a piece; None if the time is over."""
+    for module in load:
+        imported(module)
+    return judged(piece) if time.time() < until else None
+
+
+def _label(piece: dict[str, Any]) -> str:
+    if "dtype" not in piece:
+        return f"{piece['library']} {piece['subject']} ({piece['first']} to {piece['first'] + piece['count'] - 1})"
+    return f"{piece['library']} {piece['subject']} ({piece['dtype']}, {', '.join(piece['modes'])})"
 
 
 def texts(outcome: Outcome, with_baseline: bool) -> dict[str, str]:

@@ -17,6 +17,7 @@ from gtape.verify.campaigns.examples import MARK, ExamplesError, checked_example
 from gtape.verify.campaigns.journal import Lines
 from gtape.verify.campaigns.kinds import kind_of
 from gtape.verify.campaigns.running import LIMIT
+from gtape.verify.campaigns.shapes import FINDING, LINE, SHARD, misfit
 from gtape.verify.campaigns.shards import errored, key_of, lost, work
 from gtape.verify.campaigns.trust import Untrusted, trusted
 from gtape.verify.command.output import Usage, check_path, progress_bar, show_table, write_json
@@ -85,9 +86,9 @@ def _cases(options: argparse.Namespace, data: Any) -> list[Case]:
             cases = [_of_finding({**e, "example": e["shard"]}) for e in checked_examples(options.file, data)]
         except ExamplesError as e:
             raise Usage(str(e)) from None
-    elif isinstance(data, dict) and isinstance(data.get("example"), dict) and isinstance(data.get("cause"), str):
+    elif not misfit(data, {**FINDING, "example": SHARD}):
         cases = [_of_finding(data)]
-    elif isinstance(data, dict) and isinstance(data.get("shard"), dict) and isinstance(data.get("counts"), dict):
+    elif not misfit(data, LINE):
         cases = [_of_line(data)]
     else:
         result_of(data, options.file)  # tells what is wrong with other files
@@ -126,10 +127,10 @@ def _of_journal(options: argparse.Namespace, lines: Lines) -> list[Case]:
 
 
 def _of_result(result: Result, path: str) -> list[Case]:
-    cases = [_of_finding(f) for f in result.findings if isinstance(f.get("example"), dict)]
+    cases = [_of_finding(f) for f in result.findings if "example" in f]
     sample = result.again.get("shards")
-    if not cases and isinstance(sample, list):
-        cases = [_of_line(row) for row in sample if isinstance(row, dict) and isinstance(row.get("shard"), dict)]
+    if not cases and sample:
+        cases = [_of_line(row) for row in sample]
     if not cases and "pytest" in result.again:
         raise Usage(f"{path} is of a pytest run: run pytest again, with the command at each finding")
     if not cases:

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import IO, Any
 
-__all__ = ["OutputLost", "ReaderGone", "flush", "forsake", "open_descriptors", "say", "settle", "tell"]
+__all__ = ["OutputLost", "ReaderGone", "flush", "forsake", "is_terminal", "open_descriptors", "say", "settle", "tell"]
 
 
 class OutputLost(Exception):
@@ -98,6 +98,14 @@ def settle() -> None:
                 stream.flush()
         except (OSError, ValueError):
             forsake(stream)
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether a stream is a terminal; a missing or closed one is none."""
+    try:
+        return stream is not None and bool(stream.isatty())
+    except (OSError, ValueError):
+        return False
 
 
 def forsake(stream: Any) -> None:

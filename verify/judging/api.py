@@ -10,12 +10,16 @@ from flint import acb, arb
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.escaping import place_text
-from gtape.symbolic.balls import digits, objects, radius
+from gtape.base.quiet import quietly
+from gtape.recording.record import off
+from gtape.symbolic.balls import digits, objects, precision, radius
 from gtape.symbolic.program import Program
+from gtape.verify.causes.advice import explain
 from gtape.verify.causes.branches import branches_met
 from gtape.verify.causes.misfits import misfits
 from gtape.verify.judging.cost import bits_within_reach, checked_digits
 from gtape.verify.judging.examine import Rows
+from gtape.verify.judging.forward import check_forward_rules
 from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.left import values_left
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
@@ -137,9 +141,21 @@ def _checked(recording: Recording) -> Report:
         known = {(f.verdict, f.op, f.reason) for f in report.findings}
         rest = [f for f in unrecorded(recording, k).findings(k) if (f.verdict, f.op, f.reason) not in known]
         report.extend(Report(findings=named_by_rules(recording, rest)))
+    if report.ok:  # otherwise the same op may be named twice
+        report.findings += _forwards(recording.program())
     report.findings += branches_met(recording.tape._session, recording.inputs, order)
     report.findings += values_left(recording, order)
     return report
+
+
+def _forwards(program: Program) -> list[Finding]:
+    """Findings for rules of forward mode."""
+    with off(), quietly(), np.errstate(all="ignore"), precision(PRECISIONS[0]):
+        found = check_forward_rules(program)
+        explain(program, Report(findings=found))
+    for f in found:
+        f.witness, f.without_witness = None, "only forward mode uses this rule, such as ForwardAccumulator"
+    return found
 
 
 @overload

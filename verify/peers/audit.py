@@ -1,34 +1,44 @@
-"""The audit of a library: every function and case of its tables in every mode, then random programs."""
+"""The audit of libraries in pieces: a piece is plain data, and its result depends on nothing else.
+
+A piece is one function or case of one library in one dtype, or some random programs. A process keeps the peer of the
+last piece, because importing a library takes seconds.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+import atexit
+import itertools
+import os
+from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from gtape.base.escaping import plain
 from gtape.verify.peers.arrays import CASES
 from gtape.verify.peers.conversation import Conversation, Reply, Unusable
 from gtape.verify.peers.faults import Fault
-from gtape.verify.peers.findings import Cause, causes_of, same_number, witness
+from gtape.verify.peers.findings import Cause, causes_of, joined, same_number, witness
 from gtape.verify.peers.functions import function
-from gtape.verify.peers.libraries import Library, installed, library
+from gtape.verify.peers.libraries import KNOWN, Library, installed, library
 from gtape.verify.peers.numbers import Grid, grid_of, judge_function
 from gtape.verify.peers.programs import audit_programs
 from gtape.verify.peers.tensors import judge_case
 from gtape.verify.search.partials import exact_partials, keys_of
 
-__all__ = ["Audit", "audit", "subjects_of"]
+__all__ = ["PROGRAMS", "Audit", "audit", "chosen", "end_peer", "judged", "pieces", "summed"]
 
-_POINTS = 240  # of a grid in float64, half as many in float32
+PROGRAMS = "programs"  # stands for random programs where functions are named
+_AT_ONCE = 10  # random programs in a piece
 _TRIES = 6  # faults of a cause that may become its witness
 _SUBNORMAL = np.array([5e-324, 2.0**-1070])
 
+Piece = dict[str, Any]
+
 
 class Audit(NamedTuple):
-    """The result for one library.
+    """The result for one library, or for one piece.
 
     Attributes
     ----------
@@ -54,10 +64,198 @@ class Audit(NamedTuple):
     skipped: list[str]
 
 
-def subjects_of(made: Library, names: Sequence[str]) -> list[str]:
-    """The functions and cases of a library, or those among the given names."""
-    known = [*made.functions, *made.arrays]
-    return [n for n in known if not names or n in names]
+# ------------------------------------------------------------------------------------------- pieces
+
+
+def chosen(names: Sequence[str]) -> list[str]:
+    """The named libraries, each once; all that are installed if none is named.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, a named library that is not installed, or if none is installed.
+    """
+    for name in names:
+        if not installed(name):
+            module = plain(library(name).module)
+            raise ValueError(f"{plain(name)} is not installed here: pip install {module}, or leave it out")
+    found = list(dict.fromkeys(names)) or [n for n in KNOWN if installed(n)]
+    if not found:
+        raise ValueError(f"none of {', '.join(KNOWN)} is installed here, so there is nothing to judge")
+    return found
+
+
+def pieces(
+    libraries: Sequence[str] = (),
+    *,
+    ops: Sequence[str] = (),
+    modes: Sequence[str] = (),
+    dtypes: Sequence[str] = ("float64", "float32"),
+    programs: int = 100,
+    points: int = 240,
+    patience: float = 20.0,
+    seed: int = 0,
+) -> list[Piece]:
+    """The pieces of an audit, library by library.
+
+    Each function of a library comes once before one comes again: at first order in the first dtype, at second order,
+    then in the other dtype, because time may end the audit.
+
+    Parameters
+    ----------
+    libraries : sequence of str
+        As for `chosen`.
+    ops : sequence of str, optional
+        Only these functions and cases; "programs" stands for random programs.
+    modes : sequence of str, optional
+        Only these modes, as "forward over reverse".
+    dtypes : sequence of {"float64", "float32"}
+    programs : int
+        How many random programs.
+    points : int
+        Points of a grid in float64; half as many in float32.
+    patience : float
+        Seconds to wait for one reply.
+    seed : int
+
+    Raises
+    ------
+    ValueError
+        Also if none of the libraries has such a function or mode.
+    """
+    made = [library(name) for name in chosen(libraries)]
+    _known("function", ops, {PROGRAMS, *(n for x in made for n in (*x.functions, *x.arrays))}, made)
+    _known("mode", modes, {" over ".join(m) for x in made for m in (*x.modes, *x.array_modes)}, made)
+    _known("dtype", dtypes, {"float64", "float32"}, made)
+    found: list[Piece] = []
+    for x in made:
+        common = {"library": x.name, "patience": patience}
+        for dtype, order in itertools.product(dtypes, (1, 2)):
+            number = points if dtype == "float64" else points // 2
+            for subject in (*x.functions, *x.arrays):
+                possible = x.modes if subject in x.functions else x.array_modes
+                used = [m for m in possible if _order(x, m) == order]
+                told = [text for text in map(" over ".join, used) if not modes or text in modes]
+                if told and (not ops or subject in ops):
+                    grid = {"points": number, "seed": seed} if subject in x.functions else {}
+                    found.append({**common, "subject": subject, "dtype": dtype, "modes": told, **grid})
+        if x.calls and (not ops or PROGRAMS in ops):
+            for first in range(0, programs, _AT_ONCE):
+                count = min(_AT_ONCE, programs - first)
+                piece = {"subject": PROGRAMS, "modes": [], "first": seed * programs + first, "count": count}
+                found.append({**common, **piece})
+    return found
+
+
+def _order(made: Library, mode: Sequence[str]) -> int:
+    return len(mode) - (made.batched in mode)
+
+
+def _known(what: str, given: Sequence[str], known: set[str], among: Sequence[Library]) -> None:
+    unknown = [n for n in given if n not in known]
+    if unknown:
+        raise ValueError(f"the tables of {', '.join(x.name for x in among)} have no {what} {plain(unknown[0])!r}")
+
+
+def judged(piece: Piece) -> Audit:
+    """Do one piece.
+
+    Raises
+    ------
+    Unusable
+        If the library is not installed, or cannot be imported.
+    """
+    made = library(piece["library"])
+    work = _Work(made, piece["modes"], _peer_of(made, piece["patience"]))
+    subject = piece["subject"]
+    if subject == PROGRAMS:
+        work.faults, work.judged = audit_programs(work.peer, range(piece["first"], piece["first"] + piece["count"]))
+    for expression in made.expressions(subject):
+        if subject in made.functions:
+            work.numbers(subject, expression, piece["dtype"], piece["points"], piece["seed"])
+        else:
+            work.arrays(subject, expression, piece["dtype"])
+    proved: list[Cause] = []
+    unproved: list[Cause] = []
+    for cause in causes_of(work.faults, [made.name] if work.faults and work.flushes() else [], work.done):
+        shown = work.shown(cause)
+        (unproved if shown is None else proved).append(cause if shown is None else shown)
+    return Audit(made.name, work.peer.versions, proved, work.judged, work.refused, unproved, [])
+
+
+def summed(parts: Iterable[Audit], skipped: Sequence[str] = ()) -> Audit:
+    """The result for one library from those of its pieces."""
+    parts = list(parts)
+    refused: dict[str, list[str]] = {}
+    for part in parts:
+        for expression, modes in part.refused.items():
+            known = refused.setdefault(expression, [])
+            known += [m for m in modes if m not in known]
+    causes = joined(c for part in parts for c in part.causes)
+    proved = {c.id for c in causes}
+    unproved = [c for c in joined(c for part in parts for c in part.unproved) if c.id not in proved]
+    versions = next((part.versions for part in parts if part.versions), {})
+    return Audit(
+        parts[0].library, versions, causes, sum(part.judged for part in parts), refused, unproved, list(skipped)
+    )
+
+
+def audit(name: str, **options: Any) -> Audit:
+    """Judge one library in this process.
+
+    Parameters
+    ----------
+    name : str
+    **options
+        As for `pieces`.
+
+    Raises
+    ------
+    Unusable
+        If the library cannot be imported.
+    ValueError
+        As for `pieces`.
+    """
+    try:
+        return summed(map(judged, pieces([name], **options)))
+    finally:
+        end_peer()
+
+
+# ------------------------------------------------------------------------------------------- one piece
+
+
+# By process id, because a forked process has a copy of its parent's, and must neither use nor end that peer.
+_peers: dict[int, Conversation] = {}
+_unusable: dict[str, str] = {}  # libraries that are not started again, because starting one may take minutes
+
+
+def _peer_of(made: Library, patience: float) -> Conversation:
+    """The peer of this process; it replaces that of another library."""
+    if made.name in _unusable:
+        raise Unusable(_unusable[made.name])
+    peer = _peers.get(os.getpid())
+    if peer is None or peer.library is not made:
+        end_peer()
+        peer = Conversation(made)
+        try:
+            peer.start()
+        except Unusable as e:
+            _unusable[made.name] = str(e)
+            raise
+        _peers[os.getpid()] = peer
+    peer.patience = patience
+    return peer
+
+
+def end_peer() -> None:
+    """End the peer that this process keeps."""
+    peer = _peers.pop(os.getpid(), None)
+    if peer is not None:
+        peer.end()
+
+
+atexit.register(end_peer)
 
 
 @cache
@@ -65,99 +263,20 @@ def _grid(name: str, dtype: str, orders: tuple[int, ...], points: int, seed: int
     return grid_of(name, dtype, points, orders, seed)
 
 
-def audit(
-    name: str,
-    *,
-    names: Sequence[str] = (),
-    modes: Sequence[str] = (),
-    dtypes: Sequence[str] = ("float64", "float32"),
-    seconds: float = 600.0,
-    programs: int = 100,
-    points: int = _POINTS,
-    patience: float = 20.0,
-    seed: int = 0,
-    progress: Callable[[int, int, str], None] | None = None,
-) -> Audit:
-    """Judge one library.
-
-    Parameters
-    ----------
-    name : str
-    names : sequence of str, optional
-        Only these functions and cases; "programs" stands for random programs.
-    modes : sequence of str, optional
-        Only these modes, as "forward over reverse".
-    dtypes : sequence of {"float64", "float32"}
-    seconds : float
-        Time after which no further function begins.
-    programs : int
-        How many random programs.
-    points : int
-        Points of a grid.
-    patience : float
-        Seconds to wait for one reply.
-    seed : int
-    progress : callable, optional
-        ``progress(done, total, function)``.
-
-    Raises
-    ------
-    Unusable
-        If the library is not installed, or cannot be imported.
-    """
-    made = library(name)
-    if not installed(name):
-        raise Unusable(f"{name} is not installed: pip install {name}, or leave it out")
-    until = time.monotonic() + seconds
-    work = _Work(made, modes, patience)
-    with work.peer as peer:
-        peer.start()
-        subjects = subjects_of(made, names)
-        total = len(subjects) * len(dtypes)
-        done = 0
-        for dtype in dtypes:
-            for subject in subjects:
-                if time.monotonic() > until:
-                    work.skipped.append(f"{subject} ({dtype})")
-                    continue
-                for expression in made.expressions(subject):
-                    if subject in made.functions:
-                        half = points if dtype == "float64" else points // 2
-                        work.numbers(subject, expression, dtype, half, seed)
-                    else:
-                        work.arrays(subject, expression, dtype)
-                done += 1
-                if progress is not None:
-                    progress(done, total, f"{name} {subject}")
-        if programs and (not names or "programs" in names) and made.calls:
-            found, count = audit_programs(peer, programs, until, seed)
-            work.faults += found
-            work.judged += count
-        flushing = [name] if work.flushes() else []
-        proved: list[Cause] = []
-        unproved: list[Cause] = []
-        for cause in causes_of(work.faults, flushing, work.done):
-            shown = work.shown(cause)
-            (unproved if shown is None else proved).append(cause if shown is None else shown)
-        return Audit(name, peer.versions, proved, work.judged, work.refused, unproved, work.skipped)
-
-
 class _Work:
-    """The results of one library so far."""
+    """The results of one piece so far."""
 
-    def __init__(self, made: Library, modes: Sequence[str], patience: float) -> None:
-        self.made = made
-        self.peer = Conversation(made, patience)
+    def __init__(self, made: Library, modes: Sequence[str], peer: Conversation) -> None:
+        self.made, self.peer = made, peer
         self.faults: list[Fault] = []
         self.done: list[tuple[str, str, tuple[str, ...]]] = []
         self.refused: dict[str, list[str]] = {}
-        self.skipped: list[str] = []
         self.judged = 0
         self.modes = [tuple(m) for m in made.modes if not modes or " over ".join(m) in modes]
         self.array_modes = [tuple(m) for m in made.array_modes if not modes or " over ".join(m) in modes]
 
     def orders(self) -> tuple[int, ...]:
-        return tuple(sorted({len(m) - (self.made.batched in m) for m in self.modes}))
+        return tuple(sorted({_order(self.made, m) for m in self.modes}))
 
     def refusal(self, reply: Reply) -> bool:
         """Whether an error says plainly that a derivative is not provided."""
@@ -181,7 +300,7 @@ class _Work:
             if " over ".join(mode) not in told:
                 told.append(" over ".join(mode))
             return
-        order = len(mode) - (self.made.batched in mode)
+        order = _order(self.made, mode)
         key = keys_of(function(subject), order)[0]
         at = int(np.argmax(grid.exact[key].known))
         point = tuple(c[at] for c in grid.columns)

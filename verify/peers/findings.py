@@ -15,7 +15,7 @@ from gtape.verify.peers.faults import WHATS, Fault
 from gtape.verify.peers.libraries import Library, library
 from gtape.verify.peers.numbers import called
 
-__all__ = ["Cause", "causes_of", "known_causes", "markdown", "witness"]
+__all__ = ["Cause", "causes_of", "joined", "known_causes", "markdown", "witness"]
 
 # Kinds of fault that have one cause: a lost tail is 0 in one place and has few digits in the next.
 _FAMILY = {
@@ -152,9 +152,35 @@ def causes_of(
             for m in modes.get((first.library, first.expression), [])
             if m not in wrong and len(m) - (batched in m) in orders
         ]
-        place = ", ".join(sorted({m.place for m in members})) if key[3] == "arrays" else key[3]
+        place = _places(members) if key[3] == "arrays" else key[3]
         found.append(Cause(_identity(key), first.library, key[1], place, members, right))
     return sorted(found, key=lambda c: c.id)
+
+
+def _places(faults: Iterable[Fault]) -> str:
+    return ", ".join(sorted({f.place for f in faults}))
+
+
+def joined(causes: Iterable[Cause]) -> list[Cause]:
+    """The causes of several pieces of an audit: causes with one identity become one, with the simplest witness.
+
+    Parameters
+    ----------
+    causes : iterable of Cause
+    """
+    groups: dict[str, list[Cause]] = {}
+    for c in causes:
+        groups.setdefault(c.id, []).append(c)
+    found = []
+    for _, members in sorted(groups.items()):
+        simplest = min(members, key=lambda c: _rank(c.first))
+        rest = sorted((f for c in members for f in c.faults if f is not simplest.first), key=_rank)
+        faults = [simplest.first, *rest]
+        wrong = {f.mode for f in faults}
+        right = list(dict.fromkeys(m for c in members for m in c.right if m not in wrong))
+        place = _places(faults) if simplest.subject in CASES else simplest.place
+        found.append(simplest._replace(faults=faults, right=right, place=place))
+    return found
 
 
 def _identity(key: tuple[str, ...]) -> str:

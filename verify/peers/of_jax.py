@@ -221,7 +221,7 @@ _CALLS = {
     "tile": "jnp.tile({0}, {1})",
     "broadcast_to": "jnp.broadcast_to({0}, {1})",
     "matmul": "jnp.matmul({0}, {1})",
-    "einsum": "jnp.einsum({0}, {1}, {2})",
+    "einsum": "jnp.einsum({0}, {1})",
     "solve": f"{_L}solve({{0}}, {{1}})",
     "eye": "jnp.eye({0}, dtype={dtype})",
     "where": "jnp.where({0}, {1}, {2})",

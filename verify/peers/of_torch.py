@@ -242,7 +242,7 @@ _CALLS = {
     "tile": "torch.tile({0}, {1})",
     "broadcast_to": "torch.broadcast_to({0}, {1})",
     "matmul": "torch.matmul({0}, {1})",
-    "einsum": "torch.einsum({0}, {1}, {2})",
+    "einsum": "torch.einsum({0}, {1})",
     "solve": f"{_L}solve({{0}}, {{1}})",
     "eye": "torch.eye({0}, dtype={dtype})",
     "where": "torch.where({0}, {1}, {2})",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,11 +64,16 @@ class _Translator(ast.NodeTransformer):
             node.args, node.keywords = args, [ast.keyword(k, v) for k, v in keywords.items()]
             return node
         try:
-            bound = inspect.signature(_found(path)).bind(*args, **keywords)
+            signature = inspect.signature(_found(path))
+            bound = signature.bind(*args, **keywords)
         except (TypeError, AttributeError) as e:
             raise Untranslatable(f"{name}: {e}") from None
         bound.apply_defaults()
-        words = {k: ast.unparse(v) if isinstance(v, ast.AST) else repr(v) for k, v in bound.arguments.items()}
+        several = {k for k, p in signature.parameters.items() if p.kind is p.VAR_POSITIONAL}
+        words = {
+            k: ", ".join(map(ast.unparse, v)) if k in several else ast.unparse(v) if isinstance(v, ast.AST) else repr(v)
+            for k, v in bound.arguments.items()
+        }
         given = set(bound.arguments) & set(keywords)
         unknown = {k for k in given if "{" + k + "}" not in template and list(bound.arguments).index(k) >= len(args)}
         if any(words[k] not in ("None", "False") for k in unknown - {"name"}):
@@ -154,8 +158,8 @@ class _Cut:
         return [self.values[n] for n in self.names]
 
 
-def audit_programs(peer: Conversation, count: int, until: float, seed: int = 0) -> tuple[list[Fault], int]:
-    """Judge the gradients of random programs in the peer's own syntax.
+def audit_programs(peer: Conversation, seeds: Iterable[int]) -> tuple[list[Fault], int]:
+    """Judge the gradients of the random programs of some seeds in the peer's own syntax.
 
     Returns
     -------
@@ -168,9 +172,7 @@ def audit_programs(peer: Conversation, count: int, until: float, seed: int = 0) 
     modes = [tuple(m) for m in made.modes if tuple(m) in (("reverse",), ("tape",))]
     faults: list[Fault] = []
     judged = 0
-    for number in range(seed, seed + count):
-        if time.monotonic() > until:
-            break
+    for number in seeds:
         program = generate(number, special=number % 2 == 1)
         length = _translatable(program, made)
         if not length:

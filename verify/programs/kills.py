@@ -3,7 +3,8 @@
 A mutant counts if it changes a first or second derivative at some point of a search, by more than rounding does; a
 mutant that raises an error at once is no silent fault. Each channel sees the same calls of the op:
 
-- `check`: `gtape.verify.check` of order 2, at moderate numbers, then beside special points, then in every binade;
+- `check`: `gtape.verify.check` of order 2, at moderate numbers, then beside special points, then in every binade; it
+  also looks at the rules of forward mode;
 - `flag`: a tape with ``verify=True``, and forward mode, at the same calls;
 - `property`: a property test with Hypothesis, whose calls `gtape.verify.strategies` draws, judged by `check`;
 - `plain`: `check` at plain random numbers;
@@ -53,7 +54,7 @@ class Kill(NamedTuple):
     Attributes
     ----------
     found : bool or None
-        None if the channel cannot see this kind of fault, such as a check a rule of forward mode.
+        None if the channel cannot see this kind of fault, such as differences a rule of forward mode.
     named : bool
         Whether a finding names the op.
     tries : int
@@ -139,9 +140,13 @@ def _complex(prim: Primitive) -> bool:
     return bool({"complex", "part", "conjugate"} & prim.roles)
 
 
-def _chosen(prim: Primitive) -> list[_Call]:
+def _random(what: str, seed: int) -> np.random.Generator:
+    return np.random.default_rng(zlib.crc32(what.encode(), seed))
+
+
+def _chosen(prim: Primitive, seed: int = 0) -> list[_Call]:
     """The calls of `check` and of the flag, the most ordinary ones first."""
-    rng = np.random.default_rng(zlib.crc32(prim.name.encode()))
+    rng = _random(prim.name, seed)
     if prim.kind != "elementwise":
         samples = [s for s in prim.samples or () if 0 < _size(s[0]) <= _MOST_ELEMENTS][:_MOST_SAMPLES]
         return [
@@ -433,9 +438,9 @@ class _Found(Exception):
     """The property test has found the fault."""
 
 
-def _by_property(strategy: Any, mutant: Mutant, tries: int) -> Kill:
+def _by_property(strategy: Any, mutant: Mutant, tries: int, number: int) -> Kill:
     """The kill by a property test; a call at which the declared rules fail, too, is left out."""
-    from hypothesis import HealthCheck, Phase, given, settings
+    from hypothesis import HealthCheck, Phase, given, seed, settings
 
     began, calls = time.perf_counter(), 0
     left_out: set[str] = set()
@@ -443,9 +448,10 @@ def _by_property(strategy: Any, mutant: Mutant, tries: int) -> Kill:
     names: set[Any] = set()
 
     @settings(
-        max_examples=tries, database=None, derandomize=True, deadline=None, phases=[Phase.generate],
+        max_examples=tries, database=None, deadline=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
+    @seed(number)
     @given(strategy)
     def holds(drawn: Any) -> None:
         nonlocal calls, last, names
@@ -477,7 +483,7 @@ _RETRIES = 5  # of a property test whose finding was none of the mutant
 # ------------------------------------------------------------------------------------------------ one primitive
 
 
-def try_all(name: str, *, tries: int = 20, operators: Sequence[str] | None = None) -> list[Trial]:
+def try_all(name: str, *, tries: int = 20, operators: Sequence[str] | None = None, seed: int = 0) -> list[Trial]:
     """Plant every mutant of a primitive, and try all channels on it.
 
     Parameters
@@ -488,6 +494,8 @@ def try_all(name: str, *, tries: int = 20, operators: Sequence[str] | None = Non
         The most calls of the property test and of the channels with plain random numbers.
     operators : sequence of str, optional
         Only these, as in `gtape.verify.programs.operators.OPERATORS`.
+    seed : int
+        Of the random numbers.
 
     Returns
     -------
@@ -502,14 +510,14 @@ def try_all(name: str, *, tries: int = 20, operators: Sequence[str] | None = Non
     prim = REGISTRY[name]
     with warnings.catch_warnings(), quietly(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        return _try_all(prim, tries, operators)
+        return _try_all(prim, tries, operators, seed)
 
 
-def _try_all(prim: Primitive, tries: int, operators: Sequence[str] | None) -> list[Trial]:
+def _try_all(prim: Primitive, tries: int, operators: Sequence[str] | None, seed: int) -> list[Trial]:
     from gtape.verify.search.calls import arguments  # loads Hypothesis
 
-    chosen = _chosen(prim)
-    rng = np.random.default_rng(zlib.crc32(f"plain {prim.name}".encode()))
+    chosen = _chosen(prim, seed)
+    rng = _random(f"plain {prim.name}", seed)
     plain = [c for c in (_plain(prim, rng) for _ in range(tries)) if c is not None]
     reference = _Reference(_grids(prim, chosen))
     strategy = arguments(prim)
@@ -526,7 +534,11 @@ def _try_all(prim: Primitive, tries: int, operators: Sequence[str] | None) -> li
         if operators is not None and mutant.operator not in operators:
             continue
         if mutant.operator == FORWARD:
-            kills = dict.fromkeys(CHANNELS, Kill(None)) | {"flag": forward.kill(mutant, chosen)}
+            kills = {
+                "check": by_check.kill(mutant, chosen), "flag": forward.kill(mutant, chosen),
+                "property": _by_property(strategy, mutant, tries, seed), "plain": by_check.kill(mutant, plain),
+                "differences": Kill(None),
+            }  # fmt: skip
             found.append(Trial(*mutant[:4], "applicable", kills))
             continue
         with mutant.plant():
@@ -535,7 +547,7 @@ def _try_all(prim: Primitive, tries: int, operators: Sequence[str] | None) -> li
         kills = {}
         if state == "applicable":
             kills = {name: channel.kill(mutant, calls) for name, (channel, calls) in channels.items()}
-            kills["property"] = _by_property(strategy, mutant, tries)
+            kills["property"] = _by_property(strategy, mutant, tries, seed)
         found.append(Trial(*mutant[:4], state, kills))
     return found
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gtape.verify.campaigns.kinds import plain_data
+from gtape.verify.campaigns.shapes import FINDING, LINE, NUMBER, misfit
 
 __all__ = ["FORMAT", "MARK", "Result", "ResultError", "Table"]
 
@@ -107,30 +108,28 @@ class Result:
             raise ResultError("it is no report of gtape")
         if data.get("format") != FORMAT:
             raise ResultError(f"it has another format than {FORMAT}: use the version of gtape that wrote it")
+        wrong = misfit(data, _SHAPE)
+        if wrong:
+            raise ResultError(f"it is broken, because {wrong}")
         made = cls("")
         for name, value in vars(made).items():
-            given = data.get(name, value)
-            wanted = (int, float, str, type(None)) if name == "seconds" else type(value)
-            if not isinstance(given, wanted):
-                raise ResultError(f"it is broken: {name} is a {type(given).__name__}")
-            setattr(made, name, given)
+            setattr(made, name, data.get(name, value))
+        made.seconds = None if made.seconds is None else float(made.seconds)
+        made.largest = {k: float(v) for k, v in made.largest.items()}
         made.tables = [_table(t) for t in data.get("tables", [])]
-        for f in made.findings:
-            if not isinstance(f, dict) or not all(isinstance(f.get(k), str) for k in ("verdict", "cause", "text")):
-                raise ResultError("it is broken: a finding has no verdict, cause or text")
-        made.counts = {str(k): int(v) for k, v in made.counts.items()}
-        made.largest = {str(k): float(v) for k, v in made.largest.items()}
         return made
 
 
-def _table(data: Any) -> Table:
-    try:
-        made = Table(
-            str(data["title"]), list(map(str, data["columns"])), [list(map(str, row)) for row in data["rows"]],
-            [bool(ok) for ok in data["fine"]],
-        )  # fmt: skip
-    except (TypeError, KeyError):
-        raise ResultError("it is broken: a table has no title, columns or rows") from None
+_SHAPE = {
+    "title?": str, "command?": [str], "began?": str, "versions?": {str: str}, "machine?": {str: str},
+    "settings?": dict, "complete?": bool, "ok?": bool, "seconds?": (NUMBER, None), "counts?": {str: int},
+    "largest?": {str: NUMBER}, "findings?": [FINDING], "errors?": [str], "again?": {"shards?": [LINE]},
+    "tables?": [{"title": str, "columns": [str], "rows": [[str]], "fine": [bool]}],
+}  # fmt: skip
+
+
+def _table(data: dict[str, Any]) -> Table:
+    made = Table(data["title"], data["columns"], data["rows"], data["fine"])
     if len(made.fine) != len(made.rows) or any(len(row) != len(made.columns) for row in made.rows):
         raise ResultError("it is broken: a table has rows of unequal length")
     return made

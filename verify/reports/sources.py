@@ -103,8 +103,10 @@ def of_data(data: Any) -> Result:
                 result.versions = result.versions or dict(data.get("versions", {}))
                 result.machine = result.machine or dict(data.get("machine", {}))
                 result.command = result.command or list(data.get("command", []))
-                return result
-    except (KeyError, TypeError, ValueError, AttributeError) as e:
+                return Result.of(result.as_dict())
+    except ResultError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as e:
         raise ResultError(f"it is broken: {type(e).__name__}: {e}") from None
     raise ResultError("it is no result of gtape that has a report")
 

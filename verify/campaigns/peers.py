@@ -1,0 +1,76 @@
+"""Other libraries: their derivatives, judged by exact ones as `gtape peers` judges them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from gtape.verify.campaigns.kinds import Kind, Outcome, Settings, Shard
+from gtape.verify.peers.audit import judged, pieces
+from gtape.verify.peers.findings import Cause
+
+__all__ = ["KIND"]
+
+# Lost digits are those of a formula; the other numbers are no derivative at all.
+_VERDICTS = {
+    "digits": "unstable", "zero": "unstable", "nan": "unstable", "infinite": "unstable", "subnormal": "unstable",
+    "kink": "convention",
+}  # fmt: skip
+
+
+def _pieces(settings: Settings) -> list[Shard]:
+    names = ("libraries", "ops", "modes", "dtypes", "programs", "patience", "seed")
+    return pieces(**{n: settings[n] for n in names}, points=settings["size"])
+
+
+def plan(settings: Settings) -> Iterator[Shard]:
+    """The pieces of an audit, and again and again those whose points and programs another seed changes."""
+    first = _pieces(settings)
+    yield from ({"kind": "peers", **piece} for piece in first)
+    if not any("seed" in piece or "first" in piece for piece in first):
+        return
+    for seed in itertools.count(settings["seed"] + 1):
+        for piece in _pieces({**settings, "seed": seed}):
+            if "seed" in piece or "first" in piece:
+                yield {"kind": "peers", **piece}
+
+
+def run(shard: Shard) -> Outcome:
+    """Judge one function or case of a library in one dtype, or some random programs."""
+    outcome = Outcome()
+    part = judged(shard)
+    name = part.library
+    outcome.count(f"{name}: derivatives judged", part.judged)
+    if part.refused:
+        outcome.count(f"{name}: derivatives not provided by its own word", sum(map(len, part.refused.values())))
+    for cause in part.causes:
+        _find(outcome, _VERDICTS.get(cause.first.what, "rule"), cause, part.versions, shard)
+    for cause in part.unproved:
+        _find(outcome, "undecided", cause, part.versions, shard, ", which its witness does not show again")
+    return outcome
+
+
+def _find(outcome: Outcome, verdict: str, cause: Cause, versions: dict[str, str], shard: Shard, more: str = "") -> None:
+    f = cause.first
+    at = ", ".join(np.array2string(np.asarray(a), threshold=8, separator=", ") for a in f.arguments)
+    told = ", ".join(f"{k} {v}" for k, v in versions.items())
+    outcome.find(
+        verdict, cause.id + more,
+        f"{cause.title}{more}: at {at} ({f.dtype}) it returned {f.got}, exact {f.exact}; {told}",
+        shard, op=cause.subject, order=f.order, got=str(f.got), exact=f.exact, reason=f.why or more.strip(", "),
+        witness=cause.source,
+    )  # fmt: skip
+
+
+KIND = Kind(
+    "the derivatives of other libraries, each in a process of its own",
+    {
+        "seed": 0, "size": 240, "libraries": [], "ops": [], "modes": [], "dtypes": ["float64", "float32"],
+        "programs": 100, "patience": 20.0,
+    },
+    plan,
+    run,
+    lambda settings: len(_pieces(settings)),
+)  # fmt: skip
