@@ -17,7 +17,7 @@ from gtape.symbolic.compile import compile_balls
 from gtape.symbolic.functions import derivative, plain
 from gtape.symbolic.jets import Jet, compose, multi_indices
 
-__all__ = ["Template", "exact_rational", "jet_function", "template"]
+__all__ = ["Template", "exact_rational", "hashable", "jet_function", "template"]
 
 
 class Template:
@@ -118,6 +118,16 @@ class Template:
             made = self._jets[key] = compile_balls(self.symbols, self.partials(active, k, fixed), kind=self.kind)
         return made
 
+    def slopes(self, active: tuple[int, ...]) -> Callable[..., Any]:
+        """The function ``(*values) -> first partials`` of balls by the active arguments, compiled once."""
+        made = self._jets.get(active)
+        if made is None:
+            found = self.partials(active, 1)[1:]
+            made = self._jets[active] = compile_balls(
+                self.symbols, found if len(active) > 1 else found[0], kind=self.kind
+            )
+        return made
+
 
 def _around_0(x: Any) -> bool:
     return isinstance(x, arb) and not x.is_exact() and x.contains(0)
@@ -148,16 +158,17 @@ _TEMPLATES: dict[Any, Template] = {}
 
 def template(mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb") -> Template:
     """The template of a mirror, made once for each arity and set of parameters."""
-    key = (mirror, arity, kind, tuple(sorted((name, _hashable(value)) for name, value in params.items())))
+    key = (mirror, arity, kind, tuple(sorted((name, hashable(value)) for name, value in params.items())))
     made = _TEMPLATES.get(key)
     if made is None:
         made = _TEMPLATES[key] = Template(mirror, arity, params, kind)
     return made
 
 
-def _hashable(value: Any) -> Any:
+def hashable(value: Any) -> Any:
+    """A static parameter as a key of a table."""
     if isinstance(value, (tuple, list)):
-        return tuple(_hashable(v) for v in value)
+        return tuple(hashable(v) for v in value)
     return (type(value), value)  # True, 1 and 1.0 are different parameters
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ from gtape.verify.oracles.replay import is_step, longest_sum
 from gtape.verify.verdicts.ulp import ROUNDINGS, spacing, ulps_between, widest
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["Floats", "Local", "check_locally", "excess", "finite", "shown"]
+__all__ = ["Floats", "Local", "check_locally", "excess", "finite", "rounded", "shown"]
 
 
 def check_locally(program: Program, seeds: list[Any], exact: dict[int, Any] | None = None) -> list[Finding]:
@@ -127,6 +128,12 @@ class _Task:
     def outputs(self) -> tuple[Any, ...]:
         return self.output if isinstance(self.output, tuple) else (self.output,)
 
+    @property
+    def takes_its_output(self) -> bool:
+        """Whether the rule takes the recorded output as one more exact input: that of a factorisation does, because
+        the output's error, checked by itself, may be much larger than the rule's own."""
+        return self.node.prim.kind == "implicit" or bool(self.node.prim.rounding.eliminates)
+
     def own_error(self) -> Any:
         """The bound on the op's own rounding error; a tuple for several outputs."""
         if self.bound is None:
@@ -178,8 +185,6 @@ class Local:
     ----------
     gradient : list of arrays or None
         The gradient by the sweep in floats, after `run`.
-    declared : float
-        The largest error in ULP that an elementwise op declares for its value.
     """
 
     def __init__(self, program: Program, exact: dict[int, Any]) -> None:
@@ -193,7 +198,7 @@ class Local:
             for n in program.nodes
             if n.kind == "op" and n.index in exact and given.issuperset(n.inputs) and not is_step(n)
         }
-        self.declared, self._added = 0.0, 0.0
+        self._added = 0.0
         self._found: list[tuple[tuple[int, ...], Finding]] = []
         self._waiting: list[_Waiting] = []
         self._count = 0
@@ -226,8 +231,19 @@ class Local:
             terms = [
                 max(longest_sum(n, nodes[j].shape) for j in n.inputs) for n in nodes if n.kind == "op" and n.inputs
             ]
-            self._added = max(ROUNDINGS, self.declared) * math.sqrt(max(1, sum(terms)))
+            self._added = max(ROUNDINGS, self._declared()) * math.sqrt(max(1, sum(terms)))
         return self.gradient[s], self._added
+
+    def _declared(self) -> float:
+        """The largest error in ULP that an elementwise op declares for its value, if more than `ROUNDINGS`."""
+        most = 0.0
+        if not any(n.kind == "op" and _declares_much(n.prim) for n in self.program.nodes):
+            return most
+        for task in self.tasks([]):
+            if task.node.prim.kind == "elementwise" and task.output.size and finite(*task.values, task.output):
+                ulps = task.own_error() / spacing(task.output, task.output.dtype)
+                most = max(most, float(np.max(ulps, initial=0.0, where=np.isfinite(ulps))))
+        return most
 
     def values(self) -> None:
         """Check the value or decision of each op."""
@@ -354,16 +370,16 @@ class Local:
         if not finite(*task.values, *task.outputs):
             exact, bound = task.beside_infinities()
         else:
-            exact, bound = self.at_inputs(task), task.own_error()
-            if task.node.prim.kind == "elementwise" and task.output.size:
-                ulps = bound / spacing(task.output, task.output.dtype)
-                self.declared = max(self.declared, float(np.max(ulps, initial=0.0, where=np.isfinite(ulps))))
+            exact, bound = self.at_inputs(task), None
         if exact is None:
             return
-        if not task.several:
-            exact, bound = (exact,), (bound,)
-        for y, e, b in zip(task.outputs, exact, bound, strict=True):
-            self.compare(task, (0,), "value", "", y, objects(e), b + spacing(0.0, y.dtype))
+
+        def allowed(k: int) -> Any:
+            own = task.own_error() if bound is None else bound
+            return (own[k] if task.several else own) + spacing(0.0, task.outputs[k].dtype)
+
+        for k, (y, e) in enumerate(zip(task.outputs, exact if task.several else (exact,), strict=True)):
+            self.compare(task, (0,), "value", "", y, objects(e), partial(allowed, k))
 
     def decisions(self) -> None:
         """Compare decisions (comparisons, indices, orders) with the exact ones at the recorded inputs."""
@@ -394,62 +410,88 @@ class Local:
 
     def rule(self, task: _Task, parts: tuple[Any, ...], made: list[Any]) -> None:
         """Compare what an op's rule made in floats with the same rule in enclosures."""
-        node, values, several, outputs = task.node, task.values, task.several, task.outputs
-        dtype = next((v.dtype for v in outputs if v.dtype.kind in "fc"), np.dtype(np.float64))
-
-        def ran(world: Any, gs: Any, ys: Any, xs: Any) -> list[Any]:
-            g, y = (tuple(gs), tuple(ys)) if several else (gs[0], ys[0])
-            return by_rule(world, node, g, y, xs, values)
-
-        ordinary = finite(*parts, *values, *outputs)
+        node, values, several = task.node, task.values, task.several
+        ordinary = finite(*parts, *values, *task.outputs)
         if not ordinary and node.prim.kind == "elementwise":
             self.finite_part(task, parts[0])
             return
         enclosed = self.enclosed(task) if ordinary else self.by_limits(task)
         if enclosed is None:
             return
-        exact_y, exact_xs, own = enclosed
-        err = Independent if node.prim.rounding.independent else Err
+        exact_y, exact_xs = enclosed
         try:
             with infinities_as_limits():
                 exact_g = [objects(BALLS.lift(v)) for v in parts]
-            exact = ran(BALLS, exact_g, exact_y, exact_xs)
+            g, y = (tuple(exact_g), tuple(exact_y)) if several else (exact_g[0], exact_y[0])
+            exact = by_rule(BALLS, node, g, y, exact_xs, values)
         except ArithmeticError:
             if ordinary:
                 raise
             return  # these infinities give no limit
-        bounded = ran(
-            ErrorWorld(dtype, err),
-            [err(v, 0.0, dtype) for v in parts],
-            [err(v, e, dtype) for v, e in zip(outputs, own, strict=True)],
-            (err(v, 0.0, v.dtype) if v.dtype.kind in "fc" else v for v in values),
-        )
-        for a, c, e, b in zip(node.active, made, exact, bounded, strict=True):
-            if c is None or (e is exact_g[0] and _same_bits(c, parts[0])):
-                continue  # the rule returns the cotangent unchanged, in floats and in enclosures
+        # A rule may return the cotangent unchanged, in floats and in enclosures.
+        same = [e is exact_g[0] and c is not None and _same_bits(c, parts[0]) for c, e in zip(made, exact, strict=True)]
+        self.rule_with(task, parts, [None if s else c for s, c in zip(same, made, strict=True)], exact, ordinary)
+
+    def rule_with(
+        self, task: _Task, parts: tuple[Any, ...], made: list[Any], exact: list[Any], ordinary: bool = True
+    ) -> None:
+        """As `rule`, with the results of the rule in enclosures.
+
+        Parameters
+        ----------
+        made : list of arrays or None
+            None for a result that is not compared.
+        ordinary : bool
+            Whether all numbers at the op are finite.
+        """
+        node, values, outputs = task.node, task.values, task.outputs
+        dtype = next((v.dtype for v in outputs if v.dtype.kind in "fc"), np.dtype(np.float64))
+        err = Independent if node.prim.rounding.independent else Err
+
+        @cache
+        def bounded() -> list[Any]:
+            own = self.own_errors(task, ordinary)
+            gs = tuple([err(v, 0.0, dtype) for v in parts])
+            ys = tuple([err(v, e, dtype) for v, e in zip(outputs, own, strict=True)])
+            xs = [err(v, 0.0, v.dtype) if v.dtype.kind in "fc" else v for v in values]
+            g, y = (gs, ys) if task.several else (gs[0], ys[0])
+            return by_rule(ErrorWorld(dtype, err), node, g, y, xs, values)
+
+        def allowed(k: int) -> Any:
+            b = bounded()[k]
             error = b.e * b.margin if isinstance(b, Err) else 0.0
             if not ordinary:  # no bound is known for elements that an infinity reaches
                 error = np.where(np.isnan(error), np.inf, error)
-            self.cotangent(task, a, np.asarray(c), objects(e), error + spacing(0.0, dtype))
+            return error + spacing(0.0, dtype)
 
-    def enclosed(self, task: _Task) -> tuple[Any, list[Any], Any]:
-        """The exact outputs and inputs that a rule reads, and the errors of the recorded outputs."""
-        prim, xs = task.node.prim, [self.balls(task, a) for a in range(len(task.values))]
-        # The rule of a factorisation takes its recorded output as one more exact input, because the output's error,
-        # checked above, may be much larger than the rule's own.
-        if prim.kind == "implicit" or prim.rounding.eliminates:
-            return [objects(BALLS.lift(v)) for v in task.outputs], xs, (0.0,) * len(task.outputs)
-        exact, own = self.at_inputs(task), task.own_error()
-        return (exact, xs, own) if task.several else ([exact], xs, (own,))
+        for k, (a, c, e) in enumerate(zip(node.active, made, exact, strict=True)):
+            if c is not None:
+                self.cotangent(task, a, np.asarray(c), objects(e), partial(allowed, k))
 
-    def by_limits(self, task: _Task) -> tuple[Any, list[Any], Any] | None:
+    def enclosed(self, task: _Task) -> tuple[Any, list[Any]]:
+        """The exact outputs and inputs that a rule reads."""
+        xs = [self.balls(task, a) for a in range(len(task.values))]
+        if task.takes_its_output:
+            return [objects(BALLS.lift(v)) for v in task.outputs], xs
+        exact = self.at_inputs(task)
+        return (exact if task.several else [exact]), xs
+
+    def by_limits(self, task: _Task) -> tuple[Any, list[Any]] | None:
         """As `enclosed`, for an op that an infinity reaches; None without a limit."""
-        exact, own = task.beside_infinities()
-        if exact is None or task.node.prim.kind == "implicit" or task.node.prim.rounding.eliminates:
+        exact, _ = task.beside_infinities()
+        if exact is None or task.takes_its_output:
             return None
         with infinities_as_limits():
             xs = [BALLS.lift(v) for v in task.values]
-        return (exact, xs, own) if task.several else ([exact], xs, (own,))
+        return (exact if task.several else [exact]), xs
+
+    @staticmethod
+    def own_errors(task: _Task, ordinary: bool) -> tuple[Any, ...]:
+        """The errors of the recorded outputs that a rule reads."""
+        if task.takes_its_output:
+            return (0.0,) * len(task.outputs)
+        own: Any = task.own_error() if ordinary else task.beside_infinities()[1]
+        return own if task.several else (own,)
 
     def finite_part(self, task: _Task, g: Any) -> None:
         """Compare an elementwise rule at the elements with finite values only."""
@@ -466,14 +508,21 @@ class Local:
         balls = [BALLS.lift(v) for v in xs]
         exact_y = getattr(BALLS, node.prim.name)(*balls, **node.params)
         exact = by_rule(BALLS, node, BALLS.lift(g), exact_y, balls, xs)
-        own = local_error(node.prim, [_f64(v) for v in xs], _f64(y), node.params, y.dtype)
-        wrapped = [Err(v, 0.0, v.dtype) if v.dtype.kind in "fc" else v for v in xs]
-        bounded = by_rule(ErrorWorld(y.dtype), node, Err(g, 0.0, y.dtype), Err(y, own, y.dtype), wrapped, xs)
-        for a, c, e, b in zip(node.active, made, exact, bounded, strict=True):
-            bound = (b.e if isinstance(b, Err) else 0.0) + spacing(0.0, y.dtype)
-            self.cotangent(task, a, np.asarray(c), objects(e), bound)
 
-    def cotangent(self, task: _Task, a: int, c: Any, exact: Any, bound: Any) -> None:
+        @cache
+        def bounded() -> list[Any]:
+            own = local_error(node.prim, [_f64(v) for v in xs], _f64(y), node.params, y.dtype)
+            wrapped = [Err(v, 0.0, v.dtype) if v.dtype.kind in "fc" else v for v in xs]
+            return by_rule(ErrorWorld(y.dtype), node, Err(g, 0.0, y.dtype), Err(y, own, y.dtype), wrapped, xs)
+
+        def allowed(k: int) -> Any:
+            b = bounded()[k]
+            return (b.e if isinstance(b, Err) else 0.0) + spacing(0.0, y.dtype)
+
+        for k, (a, c, e) in enumerate(zip(node.active, made, exact, strict=True)):
+            self.cotangent(task, a, np.asarray(c), objects(e), partial(allowed, k))
+
+    def cotangent(self, task: _Task, a: int, c: Any, exact: Any, bound: Callable[[], Any]) -> None:
         """Compare the cotangent of input `a` with the exact one."""
         if c.size == 0:
             return
@@ -489,19 +538,19 @@ class Local:
             parts = sweep.terms[i]
             if not finite(g, *parts):
                 continue
-            size = np.add.reduce([np.abs(_f64(p)) for p in parts])
-            bound = (len(parts) - 1) * spacing(1.0, g.dtype) / 2 * size + spacing(0.0, g.dtype)
             exact = objects(BALLS.lift(np.asarray(parts[0])))
             for p in parts[1:]:
                 exact = exact + objects(BALLS.lift(np.asarray(p)))
             task = _Task([self.program.nodes[i]], [], g, [])
-            self.compare(task, (1, 0), "total", f"the sum of {len(parts)} cotangents", g, exact, bound)
+            what = f"the sum of {len(parts)} cotangents"
+            self.compare(task, (1, 0), "total", what, g, exact, partial(_of_sum, parts, g.dtype))
 
     # -- comparisons
 
     def compare(
-        self, task: _Task, place: tuple[int, ...], element: str, what: str, got: Any, exact: Any, bound: Any
-    ) -> None:
+        self, task: _Task, place: tuple[int, ...], element: str, what: str, got: Any, exact: Any,
+        bound: Callable[[], Any],
+    ) -> None:  # fmt: skip
         """Note an array to compare; small ones wait until many can be compared in one go.
 
         Parameters
@@ -510,6 +559,8 @@ class Local:
             Pass, then the order among the findings of one op.
         element, what : str
             The array, for the finding and in its reason.
+        bound : callable
+            Gives the bound, which is needed only if a number is not the exact one, correctly rounded.
         """
         self._waiting.append(_Waiting(task, place, element, what, got, exact, bound))
         self._count += got.size
@@ -518,23 +569,26 @@ class Local:
 
     def _compare_all(self) -> None:
         waiting, self._waiting, self._count = self._waiting, [], 0
-        for kind in "fc":
-            some = [w for w in waiting if (w.got.dtype.kind == "c") == (kind == "c") and w.got.size]
+        for dtype in dict.fromkeys([w.got.dtype for w in waiting if w.got.dtype.kind in "fc"]):
+            some = [w for w in waiting if w.got.dtype == dtype and w.got.size]
             if not some:
                 continue
-            got, exact, bound = [
-                np.concatenate(parts)
-                for parts in (
-                    [widest(w.got).ravel() for w in some],
-                    [objects(w.exact).ravel() for w in some],
-                    [np.broadcast_to(w.bound, w.got.shape).ravel() for w in some],
-                )
-            ]
-            over, ratio = _beyond(got, exact, bound)
-            starts = np.cumsum([0, *[w.got.size for w in some]])
-            for k in np.unique(np.searchsorted(starts, over, side="right") - 1).tolist():
-                mine = (over >= starts[k]) & (over < starts[k + 1])
-                self._exceeded(some[k], over[mine] - starts[k], ratio[mine])
+            got = np.concatenate([w.got.ravel() for w in some])
+            exact = np.concatenate([objects(w.exact).ravel() for w in some])
+            # No bound is less than half a unit, except of ops that return floats exactly.
+            off = np.flatnonzero(got != rounded(exact, dtype))
+            if not off.size:
+                continue
+            whose = np.searchsorted(np.cumsum([w.got.size for w in some]), off, side="right")
+            start = 0
+            for k, w in enumerate(some):
+                mine = off[whose == k]
+                if mine.size:
+                    bound = np.broadcast_to(w.bound(), w.got.shape).ravel()[mine - start]
+                    over, ratio = _beyond(widest(got[mine]), exact[mine], bound)
+                    if over.size:
+                        self._exceeded(w, mine[over] - start, ratio)
+                start += w.got.size
 
     def _exceeded(self, w: _Waiting, over: Any, ratio: Any) -> None:
         """Add a finding for each op of a task with elements out of bounds."""
@@ -580,13 +634,19 @@ class _Waiting(NamedTuple):
     what: str
     got: Any
     exact: Any
-    bound: Any
+    bound: Callable[[], Any]
 
 
 # Elementwise ops with at most so many numbers are checked together, and comparisons wait until so many are there.
 _SMALL, _ENOUGH = 64, 4096
 _TINIEST = float(np.finfo(np.float64).smallest_subnormal)
 _BEYOND = 2.0**1000
+
+
+def _declares_much(prim: Any) -> bool:
+    """Whether the bound on an elementwise op's own error may exceed `ROUNDINGS` units in the last place."""
+    close = prim.rounding.noise is None and (prim.public or prim.ulps <= 0.5) and prim.ulps < ROUNDINGS - 0.5
+    return prim.kind == "elementwise" and not close
 
 
 def _held(v: Any) -> Any:
@@ -631,6 +691,13 @@ def excess(got: Any, exact: Any, bound: Any) -> tuple[float, tuple[int, ...]] | 
     return float(ratio[worst]), tuple(int(i) for i in index)
 
 
+def rounded(exact: Any, dtype: Any) -> Any:
+    """Exact numbers, rounded correctly; as float64 or complex128 where the dtype does not hold such numbers."""
+    high = to_float(exact)
+    with np.errstate(all="ignore"):
+        return high.astype(dtype) if high.dtype.kind == "f" or dtype.kind == "c" else high
+
+
 def _beyond(got: Any, exact: Any, bound: Any) -> tuple[Any, Any]:
     """The places of the elements outside their bounds, and their errors divided by the bounds; for flat arrays."""
     high = to_float(exact)
@@ -655,6 +722,12 @@ def _arrays(program: Program) -> list[Any]:
     return [
         tuple(map(np.asarray, n.output)) if isinstance(n.output, tuple) else np.asarray(n.output) for n in program.nodes
     ]
+
+
+def _of_sum(parts: list[Any], dtype: Any) -> Any:
+    """The bound on the error of a sum of arrays."""
+    size = np.add.reduce([np.abs(_f64(p)) for p in parts])
+    return (len(parts) - 1) * spacing(1.0, dtype) / 2 * size + spacing(0.0, dtype)
 
 
 def _starts(members: list[Node]) -> Any:

@@ -23,7 +23,7 @@ from gtape.verify.oracles.enclosures import turned
 from gtape.verify.verdicts.ulp import ROUNDINGS, right_digits, spacing, ulps_between, widest
 from gtape.verify.verdicts.verdict import Cause, Finding, merged
 
-__all__ = ["Causes", "Comparison", "Told", "Wrong"]
+__all__ = ["Causes", "Comparison", "Told", "Wrong", "distances"]
 
 LOST = 16.0
 
@@ -108,6 +108,38 @@ class Causes:
     def wrong(self, wrong: Wrong) -> list[Told]:
         """Why numbers lie beyond all bounds, element by element."""
         raise NotImplementedError
+
+
+class Distances(NamedTuple):
+    """How far the numbers of one array are from the exact ones.
+
+    Attributes
+    ----------
+    high : float array
+        The exact numbers, rounded.
+    off, radius : float arrays
+        The distances, and how far the exact numbers are known at most.
+    ulps : float array
+        The distances in units in the last place.
+    tight : float array
+        The tight bound.
+    """
+
+    high: Any
+    off: Any
+    radius: Any
+    ulps: Any
+    tight: Any
+
+
+def distances(e: Any, g: Any) -> Distances:
+    """The distances of an array from its exact numbers, given as enclosures."""
+    dtype = g.dtype
+    # Skip the digits beyond float64 for narrow dtypes, because they are far below one ULP there.
+    high, low = to_double_double(e) if dtype.itemsize == 8 + 8 * (dtype.kind == "c") else (to_float(e), 0.0)
+    tight = ROUNDINGS * spacing(high, dtype) + spacing(0.0, dtype)
+    off = np.abs((widest(g) - high) - low)
+    return Distances(high, off, radius(e), ulps_between(g, high, low, dtype), tight)
 
 
 class Comparison:
@@ -196,14 +228,9 @@ class Comparison:
 
     def _array(self, s: int, e: Any, g: Any) -> None:
         dtype = g.dtype
-        # Skip the digits beyond float64 for narrow dtypes, because they are far below one ULP there.
-        high, low = to_double_double(e) if np.finfo(dtype).bits == 64 else (to_float(e), 0.0)
-        rad = radius(e)
-        off = np.abs((widest(g) - high) - low)
-        ulps = ulps_between(g, high, low, dtype)
+        high, off, rad, ulps, tight = distances(e, g)
         self.checked += g.size
         self.worst = max(self.worst, float(np.max(ulps, initial=0.0)))
-        tight = ROUNDINGS * spacing(high, dtype) + spacing(0.0, dtype)
         near = off + rad <= tight
         if near.all():
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -115,8 +116,12 @@ class Replay:
         self.switched = False  # whether a cotangent of 0 met a partial that is not finite
         self._unfollowed: dict[Any, bool] = {}
         self._weights: dict[int, list[Any]] = {}
-        self.rng = np.random.default_rng(seed_of(program))
         self.shared: Shared | None = None
+
+    @cached_property
+    def rng(self) -> Any:
+        """The source of random directions."""
+        return np.random.default_rng(seed_of(self.program))
 
     def evaluate_once(self) -> None:
         """As `evaluate`, with the values of an earlier row."""

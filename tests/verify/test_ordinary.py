@@ -1,0 +1,202 @@
+"""Ordinary programs are checked by a short way, which finds what the full check finds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.base.quiet import quietly
+from gtape.engine.rules import RuleStep
+from gtape.recording.record import off
+from gtape.symbolic.balls import precision, to_float
+from gtape.symbolic.program import Program
+from gtape.verify import check
+from gtape.verify.bounds.inputs import moved_gradient
+from gtape.verify.judging import ordinary
+from gtape.verify.judging.examine import Gradient
+from gtape.verify.judging.recording import Recording
+from gtape.verify.oracles.oracle import Oracle
+
+X = np.array([[0.3, -1.2, 2.5], [1e-3, 40.0, -0.7]])
+
+
+def network(x: Any) -> Any:
+    return tf.reduce_mean(
+        tf.square(tf.tanh(tf.matmul(x, X.T)) + tf.exp(-tf.reduce_sum(x, axis=1, keepdims=True) * 0.5))
+    )
+
+
+def cancelling(x: Any) -> Any:
+    return tf.reduce_mean(tf.square(x - tf.reduce_mean(x)) * np.float32(3.3)) - tf.reduce_sum(tf.sin(x))
+
+
+def used_twice(x: Any) -> Any:
+    y = tf.sin(x) * x
+    return tf.reduce_sum(y * y * y + y / (1.5 + x * x))
+
+
+PROGRAMS = [
+    (network, X), (network, X.astype(np.float32)), (cancelling, X.astype(np.float32)), (used_twice, X),
+    (lambda x: tf.nn.softmax(tf.nn.relu(x)), X), (lambda x: x**3, 0.0), (lambda x: 1 - tf.cos(x), 1e-5),
+    (lambda x: tf.sqrt(x), 2.0),
+]  # fmt: skip
+
+
+def program_of(f: Any, x: Any) -> tuple[Program, list[Any]]:
+    program = Recording(f, (x,), 1).program()
+    return program, [np.ones_like(program.nodes[i].output) for i in program.outputs]
+
+
+def shortly(f: Any, x: Any) -> ordinary.Checked | None:
+    program, seeds = program_of(f, x)
+    with off(), quietly(), precision(200):
+        return ordinary.checked(program, seeds)
+
+
+def without_the_full_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    def examine(self: Any) -> Any:
+        raise AssertionError("the full check was called")
+
+    monkeypatch.setattr(Gradient, "examine", examine)
+
+
+@pytest.mark.parametrize("case", PROGRAMS)
+def test_the_report_is_that_of_the_full_check(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = check(*case)
+    monkeypatch.setattr(ordinary, "checked", lambda *_: None)
+    full = check(*case)
+    assert made.as_dict() == full.as_dict()
+    assert made.used == full.used
+
+
+def test_no_step_of_a_training_loop_needs_the_full_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_the_full_check(monkeypatch)
+    x, y = tf.constant([0.0, 0.5, 1.0, 1.5]), tf.constant([1.0, 2.0, 3.0, 4.0])
+    m, b = tf.Variable(0.0), tf.Variable(0.0)
+    monkeypatch.setattr(ordinary, "_kept", {})
+    for _ in range(30):
+        with tf.GradientTape(verify=True) as tape:
+            loss = tf.reduce_mean(tf.square(m * x + b - y))
+        for v, g in zip((m, b), tape.gradient(loss, [m, b]), strict=True):
+            v.assign_sub(0.05 * g)
+    assert len(ordinary._kept) == 1
+
+
+def test_a_long_chain_needs_no_full_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_the_full_check(monkeypatch)
+
+    def chain(x: Any) -> Any:
+        for _ in range(40):
+            x = tf.sin(x) * 1.01
+        return x
+
+    assert check(chain, 0.5).ok
+
+
+@pytest.mark.parametrize("case", [(used_twice, X), (cancelling, X.astype(np.float32)), (network, X)])
+def test_inputs_move_the_gradient_as_in_the_full_check(case: Any) -> None:
+    program, seeds = program_of(*case)
+    with off(), quietly(), precision(200):
+        made, oracle = ordinary.checked(program, seeds), Oracle(program, seeds)
+        assert made is not None
+        oracle.replay()
+        start = {i: np.array(made.exact[i] / 3) for i in program.sources[0]}
+        for t, other in zip(made.moved(start), moved_gradient(oracle, start), strict=True):
+            np.testing.assert_allclose(to_float(t), to_float(other), rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: tf.nn.relu(x - 0.3),
+        lambda x: tf.maximum(x, x[::-1]),
+        lambda x: tf.reduce_max(x),
+        lambda x: tf.where(x > 0, x, 2 * x),
+        lambda x: tf.sort(x),
+        lambda x: tf.floor(x) * x,
+        lambda x: tf.complex(x, x) * 2,
+        lambda x: tf.stop_gradient(x) * x,
+        tf.custom_gradient(lambda x: (x * x, lambda g: 2 * x * g)),
+    ],
+)
+def test_what_is_not_smooth_here_is_left_to_the_full_check(f: Any) -> None:
+    assert shortly(f, X[0]) is None
+
+
+@pytest.mark.parametrize("x", [[1.0, np.inf], [np.nan, 1.0]], ids=["infinity", "NaN"])
+def test_what_is_not_finite_is_left_to_the_full_check(x: Any) -> None:
+    assert shortly(lambda x: x * x, np.array(x)) is None
+
+
+def test_zeros_among_the_cotangents_are_left_to_the_full_check() -> None:
+    program, seeds = program_of(lambda x: x * x, X)
+    seeds[0][0, 1] = 0
+    with off(), quietly(), precision(200):
+        assert ordinary.checked(program, seeds) is None
+
+
+@pytest.mark.parametrize("where", ["value", "cotangent"])
+def test_one_wrong_unit_in_the_last_place_is_left_to_the_full_check(where: str, monkeypatch: Any) -> None:
+    program, seeds = program_of(lambda x: x * 0.3, X)
+    with off(), quietly(), precision(200):
+        assert ordinary.checked(program, seeds) is not None
+        if where == "value":
+            node = program.nodes[program.outputs[0]]
+            node.output = node.output.copy()
+            node.output[1, 1] = np.nextafter(node.output[1, 1], np.inf)
+        else:
+            right = ordinary.gradient
+
+            def wrong(program: Any, seeds: Any, sweep: Any) -> Any:
+                made = right(program, seeds, sweep)
+                ((i, (g, cs)),) = sweep.kept.items()
+                sweep.kept[i] = g, [np.nextafter(c, 0) for c in cs]
+                return made
+
+            monkeypatch.setattr(ordinary, "gradient", wrong)
+        assert ordinary.checked(program, seeds) is None
+
+
+def test_a_wrong_rule_is_left_to_the_full_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, seeds = program_of(used_twice, X)
+    right = ordinary.cotangents
+    with off(), quietly(), precision(200):
+        for node in [n for n in program.nodes if n.kind == "op"]:
+
+            def wrong(world: Any, step: RuleStep, *args: Any, prim: Any = node.prim, **params: Any) -> Any:
+                made = right(world, step, *args, **params)
+                return [c + 0 if step.prim is not prim else c * (1 + 1e-12) for c in made]
+
+            monkeypatch.setattr(ordinary, "cotangents", wrong)
+            assert ordinary.checked(program, seeds) is None
+            monkeypatch.setattr(ordinary, "cotangents", right)
+        assert ordinary.checked(program, seeds) is not None
+
+
+def test_one_structure_is_kept_for_other_numbers_and_another_for_other_parameters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ordinary, "_kept", {})
+    with off(), quietly(), precision(200):
+        for f, x, more in [
+            (lambda x: tf.reduce_sum(x, axis=0), X, 1),
+            (lambda x: tf.reduce_sum(x, axis=0), X + 1, 0),
+            (lambda x: tf.reduce_sum(x, axis=1), X, 1),
+            (lambda x: tf.reduce_sum(x, axis=1), X.astype(np.float32), 1),
+            (lambda x: tf.reduce_sum(x, axis=1), X[:, :2], 1),
+        ]:
+            program, seeds = program_of(f, x)
+            count = len(ordinary._kept)
+            assert ordinary.checked(program, seeds) is not None
+            assert len(ordinary._kept) == count + more
+
+
+def test_few_structures_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ordinary, "_kept", {})
+    monkeypatch.setattr(ordinary, "_MOST_KEPT", 4)
+    for n in range(1, 8):
+        assert shortly(lambda x: x * x, np.ones(n)) is not None
+        assert len(ordinary._kept) <= 4
