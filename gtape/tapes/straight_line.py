@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gtape.tapes.rewriting import constant_key, reads, reads_of
-from gtape.tapes.tracing import Node
+from gtape.tapes.tracing import Guard, Node
 from gtape.tapes.ufuncs import EXACT, keeps_bits_anywhere, ufunc_of
 
 __all__ = ["Names", "Part", "StraightLine", "Writer", "in_turns"]
@@ -179,6 +179,7 @@ class Writer:
         self.kept = {id(o) for o in outputs}
         self.functions: list[str] = []
         self.nbytes = 0
+        self.places_results = False  # whether a line says where in memory a result goes
         for i, node in enumerate(inputs):
             node.name = f"x{i}"
         # Values that may be in a view: another function than a ufunc may return an array that is a view of its operand.
@@ -236,10 +237,12 @@ class Writer:
         sample = node.sample
         if id(node) in self._aliased or not 0 < sample.size < _WORTH or sample.dtype.kind not in "fb":
             return None
-        if id(node) not in self.last:
+        # NumPy's result has the order of its operands in memory, in which sums go through it.
+        if id(node) not in self.last or not sample.flags.c_contiguous:
             return None
         key = (sample.shape, sample.dtype.char)
         free = self._free_buffers.setdefault(key, [])
+        self.places_results = True
         if not free:
             free.append(f"b{len(self.buffers)}")
             self.buffers.append((sample.shape, sample.dtype))
@@ -304,7 +307,9 @@ class Writer:
         if ufunc not in EXACT or made.size < _WORTH:
             return None
         for a in dying:
-            if id(a) in self._owned and a.sample.shape == made.shape and a.sample.dtype == made.dtype:
+            same = a.sample.shape == made.shape and a.sample.strides == made.strides and a.sample.dtype == made.dtype
+            if same and id(a) in self._owned:
+                self.places_results = True
                 return a
         return None
 
@@ -353,6 +358,7 @@ class Writer:
             if ufunc not in EXACT:
                 self._let_go(gone, inner, chars, free)
             lines.append(f"    {names.constant(ufunc)}({', '.join(words)}, {place})\n")
+        self.places_results = True
         label = f"block_{len(self.functions)}"
         held = [t for t, _ in temporaries]
         parameters = [
@@ -392,6 +398,22 @@ class Writer:
             free[chars.pop(id(a))].append(inner[id(a)])
 
     # ------------------------------------------------------------------------------------------ the whole
+
+    def checks(self, inputs: list[Node]) -> list[str]:
+        """The lines that leave a program whose arguments lie in memory in another order than those of the traced call.
+
+        The order decides that of NumPy's results, and a line that says where a result goes holds the traced one.
+        """
+        if not self.places_results:
+            return []
+        found = []
+        for a in inputs:
+            if isinstance(a.sample, np.ndarray) and a.sample.ndim > 1 and id(a) in self.last:
+                other = f"not {a.name}.flags.c_contiguous"
+                if not a.sample.flags.c_contiguous:
+                    other = f"{a.name}.strides != {a.sample.strides}"
+                found.append(f"if {other}: raise {self.names.constant(Guard)}")
+        return found
 
     def write(self, part: Part) -> None:
         """The lines of a part of Python's."""
@@ -485,14 +507,15 @@ def framed(writer: Writer, inputs: list[Node], end: str, space: dict[str, Any], 
     arguments = ", ".join([n.name for n in inputs])
     functions = "".join(f"{f}\n\n" for f in writer.functions)
     names = [*held, *[f"b{i}" for i in range(len(writer.buffers))]]
+    lines = [*writer.checks(inputs), *writer.lines, end]
     if not names:
-        body = "".join([f"    {line}\n" for line in [*writer.lines, end]])
+        body = "".join([f"    {line}\n" for line in lines])
         return f"{functions}def program({arguments}):\n{body}"
     if "free" not in space:
         buffers = writer.buffers
         space["free"] = []
         space["buffers"] = lambda: tuple([np.empty(shape, dtype) for shape, dtype in buffers])
-    body = "".join([f"        {line}\n" for line in [*writer.lines, end]])
+    body = "".join([f"        {line}\n" for line in lines])
     return (
         f"{functions}def program({arguments}):\n"
         "    try:\n        held = free.pop()\n    except IndexError:\n        held = buffers()\n"

@@ -701,6 +701,23 @@ def test_an_error_in_a_call_between_walks_is_that_of_the_eager_call(back_end: st
         assert _outcome(compiled, [x]) == _outcome(f, [x])
 
 
+@pytest.mark.parametrize("f", [lambda x: x, tf.transpose], ids=["as it is", "transposed"])
+def test_sums_go_through_memory_in_the_order_of_the_eager_call(f: Any, back_end: str) -> None:
+    def total(x: Any) -> Any:
+        y = tf.exp(f(x))
+        return tf.reduce_sum(y * y - tf.sin(y))
+
+    rng = np.random.default_rng(5)
+    for shape in ([3, 5], [7, 8], [90, 81], [200, 201]):
+        values = rng.normal(size=shape)
+        xs = [tf.constant(values), tf.constant(np.asfortranarray(values)), tf.transpose(tf.constant(values.T.copy()))]
+        for first in xs[:2]:
+            compiled = tf.function(total, jit_compile=True)
+            compiled(first)
+            assert [_bits(compiled(x)) for x in xs] == [_bits(total(x)) for x in xs]
+            assert compiled.summary().startswith("compiled")
+
+
 def test_threads_have_memory_of_their_own(back_end: str) -> None:
     def f(a: Any, x: Any) -> Any:
         y = tf.sin(tf.linalg.matvec(a, tf.sin(x) * x + 1.0)) * x + tf.cos(x)
