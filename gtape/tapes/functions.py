@@ -287,8 +287,7 @@ class Function:
         8.0
         >>> print(f.source)
         def program(x0, x1):
-            v1 = x0 * x1
-            v1 = v1 + x0
+            v1 = (x0 * x1) + x0
             return (v1,)
         <BLANKLINE>
         """

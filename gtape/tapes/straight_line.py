@@ -21,6 +21,7 @@ __all__ = ["Names", "Part", "StraightLine", "Writer", "in_turns"]
 _WORTH = 4096  # elements from which a fresh array costs more than the search for an old one
 _BLOCK = 8192  # elements of a block: a few blocks of float64 fit the second cache
 _LONG = 4 * _BLOCK
+_DEEPEST = 20  # calls in one another in a line; Python's parser takes 200 brackets
 
 
 class Names:
@@ -176,6 +177,9 @@ class Writer:
         self._buffered: dict[int, Any] = {}
         self.place = 0
         self.last: dict[int, int] = {}
+        self.count: dict[int, int] = {}  # of the reads of each value
+        # The newest call: its line, value and text, whether the text is an operator's, and how deep calls lie in it.
+        self.newest: tuple[int, Node, str, bool, int] | None = None
         self.kept = {id(o) for o in outputs}
         self.functions: list[str] = []
         self.nbytes = 0
@@ -192,9 +196,11 @@ class Writer:
                 number = node.sample.__class__ is not tuple and not isinstance(node.sample, np.ndarray)
                 strict = own or number or part.kind != "call" or _array_ufunc(node) is not None
                 for a in reads_of(node):
-                    self.last[id(a)] = place
+                    key = id(a)
+                    self.last[key] = place
+                    self.count[key] = self.count.get(key, 0) + 1
                     if not strict:
-                        aliased.add(id(a))
+                        aliased.add(key)
                 self._mine.add(id(node))
                 place += 1
         self._aliased = aliased
@@ -253,26 +259,53 @@ class Writer:
     # ------------------------------------------------------------------------------------------ calls
 
     def call(self, node: Node) -> None:
-        """The line of one call."""
+        """The line of one call, which holds the call before if nothing else reads its result."""
         names = self.names
         dying = self.dying(node)
-        words = [names.text(a) for a in node.args]
+        depth = 0
+        words = operands = [names.text(a) for a in node.args]
+        inner = self._inner(node)
+        if inner is not None:
+            _, value, text, infix, depth = inner
+            words = [text if a is value else w for a, w in zip(node.args, operands, strict=True)]
+            operands = [f"({w})" if infix and a is value else w for a, w in zip(node.args, words, strict=True)]
+            self.lines.pop()
         ufunc = _array_ufunc(node)
         if ufunc is not None:
-            self._ufunc(node, ufunc, words, dying)
+            place, text, infix = self._ufunc(node, ufunc, words, operands, dying)
         else:
+            infix = node.text is not None
             if node.text is not None:
-                text = node.text.format(*words)
+                text = node.text.format(*operands)
             else:
                 function, given = _planned(node)
                 words += [f"{k}={names.text(v)}" for k, v in given.items()]
                 text = f"{names.constant(function)}({', '.join(words)})"
             self.release(dying)
-            self.lines.append(text if node.guards else f"{self.define(node)} = {text}")
+            place = "" if node.guards else f"{self.define(node)} = "
+        self.lines.append(place + text)
+        self.newest = (len(self.lines), node, text, infix, depth + 1)
         self.place += 1
 
-    def _ufunc(self, node: Node, ufunc: np.ufunc, words: list[str], dying: list[Node]) -> None:
+    def _inner(self, node: Node) -> tuple[int, Node, str, bool, int] | None:
+        """The call in the newest line, if its result is one argument of a node and nothing else reads it."""
+        inner = self.newest
+        if inner is None or inner[0] != len(self.lines) or inner[4] >= _DEEPEST:
+            return None
+        value = inner[1]
+        key = id(value)
+        if self.count.get(key) != 1 or key in self.kept or key not in [id(a) for a in node.args]:
+            return None
+        if np.size(value.sample) >= _WORTH or (node.text is not None and "{1}" in node.text):
+            return None  # a line may write into a large operand, and a text may name an argument twice
+        return inner
+
+    def _ufunc(
+        self, node: Node, ufunc: np.ufunc, words: list[str], operands: list[str], dying: list[Node]
+    ) -> tuple[str, str, bool]:
+        """Where the result of a ufunc goes, its call, and whether that is an operator's."""
         names = self.names
+        infix = False
         over = self._overwrites(node, ufunc, dying)
         if over is not None:
             text = f"{names.constant(ufunc)}({', '.join(words)}, out={over.name})"
@@ -285,21 +318,21 @@ class Writer:
                 if not exact:
                     self.release(dying)
                 node.name = buffer
-                self.lines.append(f"{names.constant(ufunc)}({', '.join(words)}, {buffer})")
-                return
+                return "", f"{names.constant(ufunc)}({', '.join(words)}, {buffer})", False
             if exact:
                 dying = []
             sign = _sign_of(node)
+            infix = sign is not None or node.text is not None
             if sign is not None:
-                text = f"{words[0]} {sign} {words[1]}"
+                text = f"{operands[0]} {sign} {operands[1]}"
             elif node.text is not None:
-                text = node.text.format(*words)
+                text = node.text.format(*operands)
             else:
                 text = f"{names.constant(node.function)}({', '.join(words)})"
         if id(node) not in self._aliased and ufunc in EXACT:
             self._owned.add(id(node))
         self.release(dying)
-        self.lines.append(f"{self.define(node)} = {text}")
+        return f"{self.define(node)} = ", text, infix
 
     def _overwrites(self, node: Node, ufunc: np.ufunc, dying: list[Node]) -> Node | None:
         """An operand in whose memory the result may be written."""
