@@ -95,15 +95,16 @@ def test_every_primitive_gives_the_same_bits(name: str, order: int, dtype: str, 
     prim = REGISTRY[name]
     rng = np.random.default_rng(len(name))
     try:
-        drawn = [example(prim, np.dtype(dtype), rng) for _ in range(3)]
+        drawn = [example(prim, np.dtype(dtype), rng) for _ in range(2)]
     except Exception:
         pytest.skip("no example")
     params = drawn[0][1]
     eager = _by_order(lambda *xs: prim.function(*xs, **params), order)
     compiled = tf.function(eager, jit_compile=True)
-    for operands, _ in [drawn[0], *drawn]:
+    for (operands, _), calls in zip(drawn, (2, 1), strict=True):  # the first call is traced, the others run the program
         xs = [tf.constant(x) for x in operands]
-        assert _outcome(compiled, xs) == _outcome(eager, xs)
+        expected = _outcome(eager, xs)
+        assert [_outcome(compiled, xs) for _ in range(calls)] == [expected] * calls
 
 
 def _with_arguments(program: Any) -> tuple[Callable[..., Any], list[Any]]:
@@ -751,7 +752,7 @@ def test_many_steps_take_no_memory(back_end: str) -> None:
     try:
         compiled(x), compiled(y)
         before = tracemalloc.get_traced_memory()[0]
-        for _ in range(100_000 if LARGE or back_end == "table" else 5_000):
+        for _ in range(100_000 if LARGE else 500):
             compiled(x), compiled(y)
         assert tracemalloc.get_traced_memory()[0] - before < 2_000
     finally:
