@@ -105,6 +105,13 @@ def _planned(node: Node) -> tuple[Any, dict[str, Any]]:
     return plan(*values, **node.words), {}
 
 
+def _elements(sample: Any) -> int:
+    """The number of elements of a value; those of a tuple in all."""
+    if sample.__class__ is tuple:
+        return sum([_elements(part) for part in sample])
+    return sample.size if isinstance(sample, np.ndarray) else 1
+
+
 # ---------------------------------------------------------------------------------------------- parts
 
 
@@ -262,6 +269,7 @@ class Writer:
         """The line of one call, which holds the call before if nothing else reads its result."""
         names = self.names
         dying = self.dying(node)
+        large = [a.name for a in dying if a.name[:1] == "v" and _elements(a.sample) >= _WORTH]
         depth = 0
         words = operands = [names.text(a) for a in node.args]
         inner = self._inner(node)
@@ -285,7 +293,13 @@ class Writer:
             place = "" if node.guards else f"{self.define(node)} = "
         self.lines.append(place + text)
         self.newest = (len(self.lines), node, text, infix, depth + 1)
+        self._forget([name for name in large if name != node.name])
         self.place += 1
+
+    def _forget(self, variables: list[str]) -> None:
+        """Let go of large values that nothing reads any more, because the next value of the name may come late."""
+        if variables:
+            self.lines.append(" = ".join([*variables, "None"]))
 
     def _inner(self, node: Node) -> tuple[int, Node, str, bool, int] | None:
         """The call in the newest line, if its result is one argument of a node and nothing else reads it."""
@@ -296,7 +310,7 @@ class Writer:
         key = id(value)
         if self.count.get(key) != 1 or key in self.kept or key not in [id(a) for a in node.args]:
             return None
-        if np.size(value.sample) >= _WORTH or (node.text is not None and "{1}" in node.text):
+        if _elements(value.sample) >= _WORTH or (node.text is not None and "{1}" in node.text):
             return None  # a line may write into a large operand, and a text may name an argument twice
         return inner
 
@@ -422,6 +436,7 @@ class Writer:
             tail = [f"{f}[{full}:]" for f in flat] + plain_ones + [f"{t}[:{size - full}]" for t in whole]
             self.lines.append(f"{label}({', '.join(tail)})")
         names.free += [*flat, *whole]
+        self._forget([*flat, *whole, *[a.name for a in ending.values() if a.name[:1] == "v"]])
         self.release(ending.values())
 
     def _let_go(

@@ -759,6 +759,34 @@ def test_many_steps_take_no_memory(back_end: str) -> None:
         tracemalloc.stop()
 
 
+def _peak(call: Callable[[], Any]) -> int:
+    tracemalloc.start()
+    try:
+        call()
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        call()
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+def _wide(x: Any) -> Any:
+    y = x
+    for _ in range(4):
+        y = tf.matmul(tf.nn.softmax(y), x) + tf.sin(y) * tf.cos(y)
+    return y
+
+
+# No longer arrays: those run in blocks, and the order of the blocks may keep one array longer.
+@pytest.mark.parametrize("f", [_wide, _slope, lambda x: _slope(_wide(x))], ids=["values", "short", "gradients"])
+def test_the_peak_of_a_compiled_step_is_at_most_that_of_the_eager_one(f: Any, back_end: str) -> None:
+    x = tf.constant(np.random.default_rng(6).normal(size=(80, 80)) / 80)
+    compiled = tf.function(f, jit_compile=True)
+    compiled(x), f(x)
+    assert _peak(lambda: compiled(x)) <= _peak(lambda: f(x))
+
+
 def test_a_long_program_is_compiled(back_end: str) -> None:
     def f(x: Any) -> Any:
         y = x
