@@ -185,8 +185,8 @@ class Writer:
         self.place = 0
         self.last: dict[int, int] = {}
         self.count: dict[int, int] = {}  # of the reads of each value
-        # The newest call: its line, value and text, whether the text is an operator's, and how deep calls lie in it.
-        self.newest: tuple[int, Node, str, bool, int] | None = None
+        # The newest calls: line, value and text, whether the text is an operator's, and how deep calls lie in it.
+        self.newest: list[tuple[int, Node, str, bool, int]] = []
         self.kept = {id(o) for o in outputs}
         self.functions: list[str] = []
         self.nbytes = 0
@@ -266,18 +266,11 @@ class Writer:
     # ------------------------------------------------------------------------------------------ calls
 
     def call(self, node: Node) -> None:
-        """The line of one call, which holds the call before if nothing else reads its result."""
+        """The line of one call, which holds the calls before if nothing else reads their results."""
         names = self.names
         dying = self.dying(node)
         large = [a.name for a in dying if a.name[:1] == "v" and _elements(a.sample) >= _WORTH]
-        depth = 0
-        words = operands = [names.text(a) for a in node.args]
-        inner = self._inner(node)
-        if inner is not None:
-            _, value, text, infix, depth = inner
-            words = [text if a is value else w for a, w in zip(node.args, operands, strict=True)]
-            operands = [f"({w})" if infix and a is value else w for a, w in zip(node.args, words, strict=True)]
-            self.lines.pop()
+        words, operands, depth = self._arguments(node)
         ufunc = _array_ufunc(node)
         if ufunc is not None:
             place, text, infix = self._ufunc(node, ufunc, words, operands, dying)
@@ -292,7 +285,7 @@ class Writer:
             self.release(dying)
             place = "" if node.guards else f"{self.define(node)} = "
         self.lines.append(place + text)
-        self.newest = (len(self.lines), node, text, infix, depth + 1)
+        self.newest.append((len(self.lines), node, text, infix, depth + 1))
         self._forget([name for name in large if name != node.name])
         self.place += 1
 
@@ -301,18 +294,33 @@ class Writer:
         if variables:
             self.lines.append(" = ".join([*variables, "None"]))
 
-    def _inner(self, node: Node) -> tuple[int, Node, str, bool, int] | None:
-        """The call in the newest line, if its result is one argument of a node and nothing else reads it."""
-        inner = self.newest
-        if inner is None or inner[0] != len(self.lines) or inner[4] >= _DEEPEST:
-            return None
-        value = inner[1]
-        key = id(value)
-        if self.count.get(key) != 1 or key in self.kept or key not in [id(a) for a in node.args]:
-            return None
-        if _elements(value.sample) >= _WORTH or (node.text is not None and "{1}" in node.text):
-            return None  # a line may write into a large operand, and a text may name an argument twice
-        return inner
+    def _arguments(self, node: Node) -> tuple[list[str], list[str], int]:
+        """The arguments as source, as those of a function and of an operator, and how deep calls lie in them.
+
+        The calls of the newest lines become arguments if nothing else reads their results, in the order of the lines.
+        """
+        words = [self.names.text(a) for a in node.args]
+        newest, lines = self.newest, self.lines
+        if not newest or newest[-1][0] != len(lines) or (node.text is not None and "{1}" in node.text):
+            newest.clear()  # another kind of line came between, or the text may name an argument twice
+            return words, words, 0
+        operands, deepest = words, 0
+        for i in range(len(words) - 1, -1, -1):
+            _, value, text, infix, depth = newest[-1]
+            if node.args[i] is not value:
+                continue
+            # A line may write into a large operand, which it names.
+            key = id(value)
+            if self.count[key] > 1 or key in self.kept or depth >= _DEEPEST or _elements(value.sample) >= _WORTH:
+                break
+            if operands is words:
+                operands = [*words]
+            words[i], operands[i], deepest = text, f"({text})" if infix else text, max(deepest, depth)
+            lines.pop()
+            newest.pop()
+            if not newest or newest[-1][0] != len(lines):
+                break
+        return words, operands, deepest
 
     def _ufunc(
         self, node: Node, ufunc: np.ufunc, words: list[str], operands: list[str], dying: list[Node]
