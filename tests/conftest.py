@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import math
@@ -60,8 +61,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )  # fmt: skip
 
 
+def _compile_all_functions() -> None:
+    """Give `gtape.function` the default ``jit_compile=True``, for a run of tests that say nothing about compilation."""
+    from gtape.tapes import functions
+
+    plain = functions.function
+
+    @functools.wraps(plain)
+    def function(func: Any = None, input_signature: Any = None, **options: Any) -> Any:
+        return plain(func, input_signature, **{"jit_compile": True, **options})
+
+    functions.function = function
+
+
 def pytest_configure(config: pytest.Config) -> None:
     _check_share(config)
+    if os.environ.get("GTAPE_TEST_JIT"):
+        _compile_all_functions()
+        # What draws random numbers or assigns variables is never compiled, and says so; the other tests of these
+        # functions must pass all the same.
+        config.addinivalue_line("filterwarnings", "ignore:.* has jit_compile=True but runs eagerly:RuntimeWarning")
     count = config.getoption("--search")
     if count is None:
         _without_constants_of_modules()

@@ -35,6 +35,14 @@ class Layout:
         self.inexact = self.real or self.no_kernel
         self._tensor_shape: TensorShape | None = None
 
+    def apart(self) -> Layout:
+        """An equal layout that is another object, for tensors that fast paths must not take for their own."""
+        made = Layout.__new__(Layout)
+        made.dtype, made.shape, made.family, made.one = self.dtype, self.shape, self.family, None
+        made.real, made.complex, made.no_kernel = self.real, self.complex, self.no_kernel
+        made.slow_path, made.inexact, made._tensor_shape = self.slow_path, self.inexact, self._tensor_shape
+        return made
+
     @property
     def ndim(self) -> int:
         return len(self.shape)

@@ -12,7 +12,10 @@ from typing import Any, Literal, TypeAlias
 from gtape.base.blocks import block
 from gtape.base.shown import shown
 
-__all__ = ["FAILING", "Mode", "Options", "checked_mode", "is_sampled", "is_switched_off", "verify_mode", "verifying"]
+__all__ = [
+    "BLOCKS", "FAILING", "PROCESS", "Mode", "Options", "checked_mode", "is_sampled", "is_switched_off", "verify_mode",
+    "verifying",
+]  # fmt: skip
 
 # The verdicts that `fail_on` may name.
 FAILING = (
@@ -322,9 +325,10 @@ class _Calls:
         self.number = itertools.count()
 
 
-_PROCESS: Any = _of_process(os.environ.get("GTAPE_VERIFY", ""))
+# Where both are empty, nothing is checked: compiled functions look here, because a call of `verify_mode` costs more.
+PROCESS: Any = _of_process(os.environ.get("GTAPE_VERIFY", ""))
 # The thread, mode and count of calls of each open `verifying()` block.
-_blocks: dict[object, tuple[int, Any, _Calls]] = {}
+BLOCKS: dict[object, tuple[int, Any, _Calls]] = {}
 _calls: dict[Options, _Calls] = {}  # for tapes with options of their own, and for the options of the process
 
 
@@ -364,15 +368,15 @@ def verifying(mode: Mode = True) -> Iterator[None]:
     mode = checked_mode(mode, "verifying() takes")
     block = object()
     try:
-        _blocks[block] = threading.get_ident(), mode, _Calls()
+        BLOCKS[block] = threading.get_ident(), mode, _Calls()
         yield
     finally:
-        _blocks.pop(block, None)  # not a Python call, so no interrupt comes before it
+        BLOCKS.pop(block, None)  # not a Python call, so no interrupt comes before it
 
 
 def _innermost() -> tuple[Any, _Calls] | None:
     """The mode and the count of the block that decides for this thread; None outside all blocks."""
-    found = list(_blocks.values())
+    found = list(BLOCKS.values())
     if not found:  # another thread may have left its block
         return None
     here = threading.get_ident()
@@ -383,13 +387,13 @@ def _innermost() -> tuple[Any, _Calls] | None:
 
 def verify_mode() -> Any:
     """The mode for tapes that are made now: False, True, "strict" or Options."""
-    found = _innermost() if _blocks else None
-    return _PROCESS if found is None else found[0]
+    found = _innermost() if BLOCKS else None
+    return PROCESS if found is None else found[0]
 
 
 def is_switched_off() -> bool:
     """Whether a block switches the checks off here."""
-    found = _innermost() if _blocks else None
+    found = _innermost() if BLOCKS else None
     return found is not None and found[0] is False
 
 
@@ -397,7 +401,7 @@ def is_sampled(options: Options) -> bool:
     """Whether this call belongs to the sample of its options; counts the call."""
     if options.sample >= 1.0:
         return True
-    found = _innermost() if _blocks else None
+    found = _innermost() if BLOCKS else None
     calls = found[1] if found is not None and found[0] is options else _calls.setdefault(options, _Calls())
     return _uniform(options.seed, next(calls.number)) < options.sample
 

@@ -29,6 +29,7 @@ from gtape.recording.record import (
     Record,
     Session,
     Stack,
+    TapeSet,
     get_stack,
     parents_of,
     step_of,
@@ -244,7 +245,7 @@ def batches_as_is(session: Session, start: Record) -> bool:
         if step is None or r[SEQ] in seen:
             continue
         seen.add(r[SEQ])
-        if r[TAPES] is not session.alone or step.__class__ is not RuleStep:
+        if step.__class__ is not RuleStep or not _is_alone(session, r[TAPES]):
             return False
         if step.layouts is not None:
             if not step.adds_nothing or not step.prim.batched:
@@ -252,6 +253,13 @@ def batches_as_is(session: Session, start: Record) -> bool:
             r[STEP] = step  # in place of a function, which may be written for cotangents of one shape
         pending.extend(parents_of(r))
     return True
+
+
+def _is_alone(session: Session, tapes: TapeSet) -> bool:
+    """Whether a session is the only open one of a set."""
+    if tapes is session.alone:
+        return True
+    return session in tapes.sessions and not any([s.live and s is not session for s in tapes.sessions])  # noqa: C419
 
 
 def values_in(world: Any, record: Record, step: RuleStep) -> tuple[Any, ...]:

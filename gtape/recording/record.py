@@ -47,8 +47,9 @@ from gtape.base.locks import sharing
 __all__ = [
     "ANCHOR", "COT", "INS", "LEAF", "NO_TAPES", "OTHER", "OUT", "PARENTS", "SEQ", "STEP", "TANGENTS", "TAPES", "TRACE",
     "Session", "Stack", "TapeSet", "active", "adopt_thread", "clear_below", "close", "count", "directly", "empty",
-    "enter", "for_a_check_alone", "forget_parents", "get_stack", "idle_stack", "leaf", "leave", "off", "parents_of",
-    "peek", "record_of", "refuse_in_traced_calls", "restore_stack", "set_stack", "sharing", "should_track", "step_of",
+    "enter", "for_a_check_alone", "forget_parents", "get_stack", "idle_stack", "leaf", "leave", "off", "own",
+    "parents_of", "peek", "record_of", "refuse_in_traced_calls", "restore_stack", "set_stack", "sharing",
+    "should_track", "step_of",
 ]  # fmt: skip
 
 SEQ, COT, STEP, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
@@ -313,14 +314,14 @@ class _Own(threading.local):
     idle: Stack | None = None
 
 
-_own = _Own()
+own = _Own()
 
 
 def idle_stack() -> Stack:
     """The stack of this thread while no tape is active."""
-    idle = _own.idle
+    idle = own.idle
     if idle is None:
-        idle = _own.idle = Stack((), _quiet_runner())
+        idle = own.idle = Stack((), _quiet_runner())
     return idle
 
 

@@ -17,10 +17,11 @@ import numpy as np
 
 from gtape import nest
 from gtape.base.escaping import plain
+from gtape.base.layout import Layout
 from gtape.base.locks import Lock
-from gtape.base.verification import verify_mode
+from gtape.base.verification import BLOCKS, PROCESS, verify_mode
 from gtape.declare.primitives import CHANGED, Primitive
-from gtape.recording.record import idle_stack, peek
+from gtape.recording.record import idle_stack, own, peek
 from gtape.tapes import inner_loops
 from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.rewriting import forget_values, needed, shared
@@ -231,6 +232,8 @@ class Compiler:
             kwargs = dict(sorted(kwargs.items()))
         try:
             key: Any = tuple([_key(x, raws, held) for x in args])
+            if len(args) == 1 and key[0].__class__ is Layout:
+                (key,) = key  # because calls of one tensor are the most frequent, and a tuple costs more to look up
             if kwargs:
                 key = (key, tuple([(k, _key(kwargs[k], raws, held)) for k in kwargs]))
             found = self._known.get(key)
@@ -251,37 +254,34 @@ class Compiler:
 
     def quick(self, args: tuple[Any, ...]) -> Any:
         """The result for tensors of a kind that was compiled before; None for other calls, and for a result None."""
-        if peek() is not None:
+        if peek() is not None or BLOCKS or PROCESS:
             return None
-        key: Any
-        raws: Any
-        if len(args) == 1:
+        alone = len(args) == 1
+        if alone:
             (x,) = args
             if x.__class__ is not Tensor:
                 return None
-            key, raws = (x._layout,), (x._value,)
+            key: Any = x._layout
         else:
-            key, raws = [], []
             for x in args:
                 if x.__class__ is not Tensor:
                     return None
-                key.append(x._layout)
-                raws.append(x._value)
-            key = tuple(key)
-        found = self._known.get(key)
-        if found.__class__ is not _Compiled or found.generation != _generation or verify_mode():
+            key = tuple([x._layout for x in args])
+        found: Any = self._known.get(key)
+        if found.__class__ is not _Compiled or found.generation != _generation:
             return None
-        run = idle_stack().run
+        run = (own.idle or idle_stack()).run
         if run.__class__ is not _QUIET:  # every kernel is to be checked
             return None
         if found.variables:
-            made = self._run(key, found, [*raws])
+            made = self._run(key, found, [x._value for x in args])
             return self.function(*args) if made is _FAILED else made
         found.calls += 1
+        program = found.program.run
         try:
-            made = run(found.program.run, *raws)
+            made = run(program, x._value) if alone else run(program, *[x._value for x in args])
         except Exception as e:
-            made = self._after(e, key, found, raws)
+            made = self._after(e, key, found, [x._value for x in args])
             if made is _FAILED:
                 return self.function(*args)
         if found.single:

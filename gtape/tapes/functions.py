@@ -143,6 +143,7 @@ class Function:
         self._asks: bool | None = None
         self._traces: Traces = Traces(relaxed=False) if traces is None else traces
         self._owner: tuple[Any, ...] = ()
+        self._is_method = False
         self._compiler: Any = compiled or None
         if compiled is True:
             from gtape.tapes.compiled import Compiler
@@ -163,16 +164,19 @@ class Function:
             self._traces.note(args, kwargs)
         if any([isinstance(a, np.ndarray) for a in args]):  # noqa: C419 - a list is quicker
             args = tuple([convert_to_tensor(a) if isinstance(a, np.ndarray) else a for a in args])
-        if self._asks is None:
-            self._asks = _asks(self.python_function, set())
-            if self._asks and self._compiler is not None:
-                self._compiler.warn("it calls gradients or hessians; use GradientTape")
-        if self._compiler is not None and not self._asks:
+        if self._compiler is not None:
             return self._compiler((*self._owner, *args), kwargs)
-        return self._called(*args, **kwargs)
+        return self._result(args, kwargs)
 
     def _called(self, *args: Any, **kwargs: Any) -> Any:
-        """The result of the Python function."""
+        """The result of the Python function; that of a method takes the instance as its first argument."""
+        if self._is_method and args:
+            return self.__get__(args[0])._result(args[1:], kwargs)
+        return self._result(args, kwargs)
+
+    def _result(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._asks is None:
+            self._asks = _asks(self.python_function, set())
         if self._asks:
             result = self._with_graph(args, kwargs)
         else:
@@ -264,6 +268,7 @@ class Function:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self
+        self._is_method = True
         made = Function(
             self.python_function.__get__(instance, owner), self.input_signature, self._traces, self._compiler or False
         )
@@ -282,8 +287,7 @@ class Function:
         8.0
         >>> print(f.source)
         def program(x0, x1):
-            v1 = x0 * x1
-            v1 = v1 + x0
+            v1 = (x0 * x1) + x0
             return (v1,)
         <BLANKLINE>
         """

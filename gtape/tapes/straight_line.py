@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gtape.tapes.rewriting import constant_key, reads, reads_of
-from gtape.tapes.tracing import Node
+from gtape.tapes.tracing import Guard, Node
 from gtape.tapes.ufuncs import EXACT, keeps_bits_anywhere, ufunc_of
 
 __all__ = ["Names", "Part", "StraightLine", "Writer", "in_turns"]
@@ -21,6 +21,7 @@ __all__ = ["Names", "Part", "StraightLine", "Writer", "in_turns"]
 _WORTH = 4096  # elements from which a fresh array costs more than the search for an old one
 _BLOCK = 8192  # elements of a block: a few blocks of float64 fit the second cache
 _LONG = 4 * _BLOCK
+_DEEPEST = 20  # calls in one another in a line; Python's parser takes 200 brackets
 
 
 class Names:
@@ -104,6 +105,13 @@ def _planned(node: Node) -> tuple[Any, dict[str, Any]]:
     return plan(*values, **node.words), {}
 
 
+def _elements(sample: Any) -> int:
+    """The number of elements of a value; those of a tuple in all."""
+    if sample.__class__ is tuple:
+        return sum([_elements(part) for part in sample])
+    return sample.size if isinstance(sample, np.ndarray) else 1
+
+
 # ---------------------------------------------------------------------------------------------- parts
 
 
@@ -176,9 +184,13 @@ class Writer:
         self._buffered: dict[int, Any] = {}
         self.place = 0
         self.last: dict[int, int] = {}
+        self.count: dict[int, int] = {}  # of the reads of each value
+        # The newest calls: line, value and text, whether the text is an operator's, and how deep calls lie in it.
+        self.newest: list[tuple[int, Node, str, bool, int]] = []
         self.kept = {id(o) for o in outputs}
         self.functions: list[str] = []
         self.nbytes = 0
+        self.places_results = False  # whether a line says where in memory a result goes
         for i, node in enumerate(inputs):
             node.name = f"x{i}"
         # Values that may be in a view: another function than a ufunc may return an array that is a view of its operand.
@@ -191,9 +203,11 @@ class Writer:
                 number = node.sample.__class__ is not tuple and not isinstance(node.sample, np.ndarray)
                 strict = own or number or part.kind != "call" or _array_ufunc(node) is not None
                 for a in reads_of(node):
-                    self.last[id(a)] = place
+                    key = id(a)
+                    self.last[key] = place
+                    self.count[key] = self.count.get(key, 0) + 1
                     if not strict:
-                        aliased.add(id(a))
+                        aliased.add(key)
                 self._mine.add(id(node))
                 place += 1
         self._aliased = aliased
@@ -236,10 +250,12 @@ class Writer:
         sample = node.sample
         if id(node) in self._aliased or not 0 < sample.size < _WORTH or sample.dtype.kind not in "fb":
             return None
-        if id(node) not in self.last:
+        # NumPy's result has the order of its operands in memory, in which sums go through it.
+        if id(node) not in self.last or not sample.flags.c_contiguous:
             return None
         key = (sample.shape, sample.dtype.char)
         free = self._free_buffers.setdefault(key, [])
+        self.places_results = True
         if not free:
             free.append(f"b{len(self.buffers)}")
             self.buffers.append((sample.shape, sample.dtype))
@@ -250,26 +266,68 @@ class Writer:
     # ------------------------------------------------------------------------------------------ calls
 
     def call(self, node: Node) -> None:
-        """The line of one call."""
+        """The line of one call, which holds the calls before if nothing else reads their results."""
         names = self.names
         dying = self.dying(node)
-        words = [names.text(a) for a in node.args]
+        large = [a.name for a in dying if a.name[:1] == "v" and _elements(a.sample) >= _WORTH]
+        words, operands, depth = self._arguments(node)
         ufunc = _array_ufunc(node)
         if ufunc is not None:
-            self._ufunc(node, ufunc, words, dying)
+            place, text, infix = self._ufunc(node, ufunc, words, operands, dying)
         else:
+            infix = node.text is not None
             if node.text is not None:
-                text = node.text.format(*words)
+                text = node.text.format(*operands)
             else:
                 function, given = _planned(node)
                 words += [f"{k}={names.text(v)}" for k, v in given.items()]
                 text = f"{names.constant(function)}({', '.join(words)})"
             self.release(dying)
-            self.lines.append(text if node.guards else f"{self.define(node)} = {text}")
+            place = "" if node.guards else f"{self.define(node)} = "
+        self.lines.append(place + text)
+        self.newest.append((len(self.lines), node, text, infix, depth + 1))
+        self._forget([name for name in large if name != node.name])
         self.place += 1
 
-    def _ufunc(self, node: Node, ufunc: np.ufunc, words: list[str], dying: list[Node]) -> None:
+    def _forget(self, variables: list[str]) -> None:
+        """Let go of large values that nothing reads any more, because the next value of the name may come late."""
+        if variables:
+            self.lines.append(" = ".join([*variables, "None"]))
+
+    def _arguments(self, node: Node) -> tuple[list[str], list[str], int]:
+        """The arguments as source, as those of a function and of an operator, and how deep calls lie in them.
+
+        The calls of the newest lines become arguments if nothing else reads their results, in the order of the lines.
+        """
+        words = [self.names.text(a) for a in node.args]
+        newest, lines = self.newest, self.lines
+        if not newest or newest[-1][0] != len(lines) or (node.text is not None and "{1}" in node.text):
+            newest.clear()  # another kind of line came between, or the text may name an argument twice
+            return words, words, 0
+        operands, deepest = words, 0
+        for i in range(len(words) - 1, -1, -1):
+            _, value, text, infix, depth = newest[-1]
+            if node.args[i] is not value:
+                continue
+            # A line may write into a large operand, which it names.
+            key = id(value)
+            if self.count[key] > 1 or key in self.kept or depth >= _DEEPEST or _elements(value.sample) >= _WORTH:
+                break
+            if operands is words:
+                operands = [*words]
+            words[i], operands[i], deepest = text, f"({text})" if infix else text, max(deepest, depth)
+            lines.pop()
+            newest.pop()
+            if not newest or newest[-1][0] != len(lines):
+                break
+        return words, operands, deepest
+
+    def _ufunc(
+        self, node: Node, ufunc: np.ufunc, words: list[str], operands: list[str], dying: list[Node]
+    ) -> tuple[str, str, bool]:
+        """Where the result of a ufunc goes, its call, and whether that is an operator's."""
         names = self.names
+        infix = False
         over = self._overwrites(node, ufunc, dying)
         if over is not None:
             text = f"{names.constant(ufunc)}({', '.join(words)}, out={over.name})"
@@ -282,21 +340,21 @@ class Writer:
                 if not exact:
                     self.release(dying)
                 node.name = buffer
-                self.lines.append(f"{names.constant(ufunc)}({', '.join(words)}, {buffer})")
-                return
+                return "", f"{names.constant(ufunc)}({', '.join(words)}, {buffer})", False
             if exact:
                 dying = []
             sign = _sign_of(node)
+            infix = sign is not None or node.text is not None
             if sign is not None:
-                text = f"{words[0]} {sign} {words[1]}"
+                text = f"{operands[0]} {sign} {operands[1]}"
             elif node.text is not None:
-                text = node.text.format(*words)
+                text = node.text.format(*operands)
             else:
                 text = f"{names.constant(node.function)}({', '.join(words)})"
         if id(node) not in self._aliased and ufunc in EXACT:
             self._owned.add(id(node))
         self.release(dying)
-        self.lines.append(f"{self.define(node)} = {text}")
+        return f"{self.define(node)} = ", text, infix
 
     def _overwrites(self, node: Node, ufunc: np.ufunc, dying: list[Node]) -> Node | None:
         """An operand in whose memory the result may be written."""
@@ -304,7 +362,9 @@ class Writer:
         if ufunc not in EXACT or made.size < _WORTH:
             return None
         for a in dying:
-            if id(a) in self._owned and a.sample.shape == made.shape and a.sample.dtype == made.dtype:
+            same = a.sample.shape == made.shape and a.sample.strides == made.strides and a.sample.dtype == made.dtype
+            if same and id(a) in self._owned:
+                self.places_results = True
                 return a
         return None
 
@@ -353,6 +413,7 @@ class Writer:
             if ufunc not in EXACT:
                 self._let_go(gone, inner, chars, free)
             lines.append(f"    {names.constant(ufunc)}({', '.join(words)}, {place})\n")
+        self.places_results = True
         label = f"block_{len(self.functions)}"
         held = [t for t, _ in temporaries]
         parameters = [
@@ -383,6 +444,7 @@ class Writer:
             tail = [f"{f}[{full}:]" for f in flat] + plain_ones + [f"{t}[:{size - full}]" for t in whole]
             self.lines.append(f"{label}({', '.join(tail)})")
         names.free += [*flat, *whole]
+        self._forget([*flat, *whole, *[a.name for a in ending.values() if a.name[:1] == "v"]])
         self.release(ending.values())
 
     def _let_go(
@@ -392,6 +454,22 @@ class Writer:
             free[chars.pop(id(a))].append(inner[id(a)])
 
     # ------------------------------------------------------------------------------------------ the whole
+
+    def checks(self, inputs: list[Node]) -> list[str]:
+        """The lines that leave a program whose arguments lie in memory in another order than those of the traced call.
+
+        The order decides that of NumPy's results, and a line that says where a result goes holds the traced one.
+        """
+        if not self.places_results:
+            return []
+        found = []
+        for a in inputs:
+            if isinstance(a.sample, np.ndarray) and a.sample.ndim > 1 and id(a) in self.last:
+                other = f"not {a.name}.flags.c_contiguous"
+                if not a.sample.flags.c_contiguous:
+                    other = f"{a.name}.strides != {a.sample.strides}"
+                found.append(f"if {other}: raise {self.names.constant(Guard)}")
+        return found
 
     def write(self, part: Part) -> None:
         """The lines of a part of Python's."""
@@ -485,14 +563,15 @@ def framed(writer: Writer, inputs: list[Node], end: str, space: dict[str, Any], 
     arguments = ", ".join([n.name for n in inputs])
     functions = "".join(f"{f}\n\n" for f in writer.functions)
     names = [*held, *[f"b{i}" for i in range(len(writer.buffers))]]
+    lines = [*writer.checks(inputs), *writer.lines, end]
     if not names:
-        body = "".join([f"    {line}\n" for line in [*writer.lines, end]])
+        body = "".join([f"    {line}\n" for line in lines])
         return f"{functions}def program({arguments}):\n{body}"
     if "free" not in space:
         buffers = writer.buffers
         space["free"] = []
         space["buffers"] = lambda: tuple([np.empty(shape, dtype) for shape, dtype in buffers])
-    body = "".join([f"        {line}\n" for line in [*writer.lines, end]])
+    body = "".join([f"        {line}\n" for line in lines])
     return (
         f"{functions}def program({arguments}):\n"
         "    try:\n        held = free.pop()\n    except IndexError:\n        held = buffers()\n"

@@ -303,7 +303,7 @@ class Traced(Tensor):
         made = cls()
         made._value = raw
         # Not interned, because quick functions compare layouts before classes.
-        made._layout = Layout(layout.dtype, layout.shape)
+        made._layout = layout.apart()
         made._record = None
         return made
 
@@ -425,7 +425,7 @@ _TRACED_FULL = _TracedWorld(_lifted)
 
 
 def _numbers_only(values: Sequence[Any]) -> bool:
-    return all(v.__class__ is float for v in values)
+    return all([v.__class__ is float for v in values])  # noqa: C419 - a list is quicker
 
 
 class Tracer:
@@ -516,9 +516,9 @@ class Tracer:
         if stack.sessions:
             if stack.trace:
                 self.refuse("checks its gradients")
-            if any(s.forward is not None for s in stack.sessions):
+            if any([s.forward is not None for s in stack.sessions]):  # noqa: C419 - a list is quicker, below, too
                 self.refuse("uses forward mode")
-            if any(t._layout.slow_path for t in tensors):
+            if any([t._layout.slow_path for t in tensors]):  # noqa: C419
                 self.refuse("differentiates complex numbers or half precision")
         values = [t._value for t in tensors]
         samples = [_sample(v) for v in values]
@@ -567,6 +567,7 @@ class Tracer:
         except Exception:
             made = None
         if made.__class__ is not tuple and made is not None:
+            result = made
             finish: Callable[[Any], Any] | None = None
             if expected.__class__ is float and made.__class__ is not float:
                 finish, made = float, float(made)
@@ -578,9 +579,7 @@ class Tracer:
                     else np.float64(s) if s.__class__ is float else _noted(v)
                     for v, s in zip(values, samples, strict=True)
                 ]  # fmt: skip
-                raw = self.result(
-                    Node(kernel, tuple(inner), dict(params), self.true_run(kernel, *lifted, **params), None)
-                )
+                raw = self.result(Node(kernel, tuple(inner), dict(params), result, None))
                 return raw if finish is None else self.result(Node(finish, (raw.node,), {}, expected, None))
 
         def whole(*raws: Any) -> Any:
@@ -677,12 +676,10 @@ def _element(v: Any) -> Any:
 
 def _is_quick(prim: Primitive, tensors: Sequence[Tensor]) -> bool:
     """Whether an eager call of these operands goes through the generated function of an elementwise op."""
-    first = tensors[0]._layout
-    return (
-        prim.kind == "elementwise" and len(tensors) < 3 and not (prim.params or prim.opaque or prim.selects)
-        and "selection" not in prim.roles
-        and all(t._layout.dtype == first.dtype and t._layout.shape == first.shape for t in tensors)
-    )  # fmt: skip
+    if prim.kind != "elementwise" or len(tensors) > 2 or prim.params or prim.selects or "selection" in prim.roles:
+        return False
+    first, last = tensors[0]._layout, tensors[-1]._layout
+    return first.dtype == last.dtype and first.shape == last.shape and not prim.opaque
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -431,3 +431,26 @@ def test_a_jacobian_is_differentiated_as_its_rows_are(f: Any) -> None:
         slopes.append(outer.gradient(z, x).numpy())
     assert slopes[0].shape == x.shape
     assert np.allclose(slopes[0], slopes[1], rtol=1e-9, atol=1e-12)
+
+
+def test_the_bits_of_a_jacobian_do_not_depend_on_what_outlived_former_tapes() -> None:
+    x = tf.constant([1.1, 2.0, -0.1], tf.float64)
+
+    def hessian() -> bytes:
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = tf.reduce_sum(tf.sin(x) * x)
+            g = inner.gradient(y, x)
+        made: bytes = outer.jacobian(g, x).numpy().tobytes()
+        return made
+
+    usual = hessian()
+    kept = []
+    for _ in range(3):  # a result that outlives its tape makes the next tapes track theirs
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            kept.append(x * x)
+        assert tape.gradient(x, x) is not None
+    assert hessian() == usual

@@ -169,7 +169,7 @@ def trouble() -> list[str]:
     if held_locks() or backprop.keeping.locked():
         found.append("a lock is held")
     np.seterr(**USUAL_ERRORS)  # np.errstate itself stays in force after an interrupt in its `__enter__`
-    if flags._blocks:
+    if flags.BLOCKS:
         found.append("verifying() goes on")
     if _graphs.get():
         found.append("a function's graph goes on")
