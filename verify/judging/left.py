@@ -5,7 +5,8 @@ back as a constant, the program keeps the old value and the function does not. M
 ``x.numpy()``, ``np.asarray(x)`` and their like, each of which the recording notes, or through a variable.
 
 Under the flag the program cannot run again. A constant of the program that is certainly the number or array that left
-(see `Conversion.is_in`) has come back. Of other values nothing shows whether they did.
+(see `Conversion.is_in`) has come back; it may still change no derivative, as the maximum that a logsumexp subtracts and
+adds. Of other values nothing shows whether they came back.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from gtape.symbolic.build import build
 from gtape.symbolic.program import Program
 from gtape.verify.judging.again import Again
 from gtape.verify.judging.connected import followed, order_of
+from gtape.verify.judging.idle import are_idle
 from gtape.verify.judging.moved import Comparison
 from gtape.verify.judging.recording import Recording
 from gtape.verify.verdicts.verdict import Finding
@@ -117,7 +119,7 @@ def values_that_returned(
         if not _follows(c, session, sources):
             continue
         back = [n for n in constants if any(n.output is r for r in c.returns)]
-        if back:
+        if back and not (order == 1 and are_idle(program, back)):
             op = next((n for n, read in readers if any(read is b for b in back)), None)
             where = "" if op is None else f" of {op.name}" + (f" ({place_text(op.line)})" if op.line else "")
             reason = (
@@ -125,7 +127,7 @@ def values_that_returned(
                 f"{_ADVICE}, or by gtape.stop_gradient if it is meant as a constant"
             )
             findings.append(Finding("unconnected", order=order, line=c.line, reason=reason))
-        elif any(n.seq < c.number for n, _ in readers):
+        elif any(n.seq < c.number and not any(read is b for b in back) for n, read in readers):
             open_.append(c)
     if strict and open_:
         lines = list(dict.fromkeys(c.line for c in open_))
