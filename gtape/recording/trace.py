@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from gtape.base.own_files import is_own
 from gtape.recording.record import TAPES, Session, count, get_stack
 
 __all__ = [
-    "Conversion", "GradNode", "Trace", "branches_taken", "called_within_assertions", "conversions_made", "note_branch",
-    "note_conversion", "note_return", "user_line",
+    "Assignment", "Conversion", "GradNode", "Trace", "assignments_made", "branches_taken", "called_within_assertions",
+    "conversions_made", "note_assignment", "note_branch", "note_conversion", "note_return", "user_line",
 ]  # fmt: skip
 
 Noted = list[tuple[Any, Any, Any]]  # (record, value, the user's line)
@@ -73,6 +73,23 @@ class Conversion:
             return False
         with np.errstate(all="ignore"):
             return bool(np.array_equal(here.astype(there.dtype), there)) and _has_long_numbers(there)
+
+
+class Assignment(NamedTuple):
+    """A variable as it was before it changed.
+
+    Attributes
+    ----------
+    variable : Variable
+    state : tuple
+        Its value and layouts.
+    line : (file, number, function)
+        The user's line.
+    """
+
+    variable: Any
+    state: Any
+    line: tuple[str, int, str]
 
 
 def _references(conversion: Any) -> int:
@@ -251,6 +268,14 @@ def note_conversion(tensor: Any, made: Any) -> Any:
     return made
 
 
+def note_assignment(stack: Any, variable: Any) -> None:
+    """Keep the state of a variable that is about to change, because a check may run the function again."""
+    found = Assignment(variable, variable._state(), user_line())
+    for session in stack.sessions:
+        if session.trace:
+            _append(session, "assignments", found)
+
+
 def note_return(stack: Any, constant: Any) -> None:
     """Keep a constant if it is certainly a value that left the tape of an active session."""
     for session in stack.sessions:
@@ -285,3 +310,8 @@ def branches_taken(session: Any) -> Noted:
 def conversions_made(session: Any) -> list[Conversion]:
     """Each tensor that became a number or an array while a session recorded."""
     return list(session.conversions)
+
+
+def assignments_made(session: Any) -> list[Assignment]:
+    """Each change of a variable while a session recorded."""
+    return list(session.assignments)

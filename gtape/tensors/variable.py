@@ -19,6 +19,7 @@ from gtape.base.tensor_shape import TensorShape, as_shape
 from gtape.declare.primitives import REGISTRY
 from gtape.recording import record
 from gtape.recording.record import TAPES, Session, TapeSet, sharing
+from gtape.recording.trace import note_assignment
 from gtape.tensors import operators
 from gtape.tensors.argument_checks import flag
 from gtape.tensors.tensor import Operators, Tensor, as_operand, convert_to_tensor
@@ -358,6 +359,17 @@ class Variable(ChangesInPart, Operators):
         stack = record.peek()
         if stack is not None and stack.sessions:
             self._as_tensor()  # assigning counts as a read for automatic watching
+            if stack.trace:
+                note_assignment(stack, self)
+
+    def _state(self) -> tuple[Any, Layout, Layout]:
+        """The value and its layouts, for `_restore`."""
+        return self._value, self._tensor_layout, self._layout
+
+    def _restore(self, state: tuple[Any, Layout, Layout]) -> None:
+        """Take a state back; no tape sees it."""
+        with locks.of_variable(self._uid):
+            self._value, self._tensor_layout, self._layout = state
 
     def _kept(self, value: Any) -> Any:
         """A value in the form that this variable keeps."""

@@ -87,10 +87,97 @@ def test_what_draws_random_numbers_is_undecided_if_a_value_leaves() -> None:
     assert check(lambda x: x * x * rng.uniform(), 1.25).verdict == "correct"
 
 
-def test_without_a_conversion_the_function_runs_once() -> None:
+def _held(x: Any) -> Any:
+    v = tf.Variable(0.0, dtype=x.dtype)
+    v.assign(tf.sin(x))
+    return x * v
+
+
+def _one_gradient_step(x: Any) -> Any:
+    v = tf.Variable(x)
+    with tf.GradientTape() as tape:
+        loss = tf.sin(v)
+    v.assign_sub(0.1 * tape.gradient(loss, v))
+    return v * v
+
+
+UNNOTED: dict[str, F] = {
+    "a new variable": lambda x: x * tf.Variable(tf.sin(x)),
+    "a variable alone": lambda x: tf.square(tf.Variable(x)),
+    "assign": _held,
+    "assign_sub": _one_gradient_step,
+    "range": lambda x: tf.reduce_sum(tf.range(x, 2.0, 0.25, dtype=x.dtype) ** 2),
+    "one_hot": lambda x: tf.reduce_sum(tf.one_hot([0, 1], 3, on_value=x, off_value=2.0 * x, dtype=x.dtype)),
+    "pad": lambda x: tf.reduce_sum(tf.pad([x], [[1, 1]], constant_values=x) ** 2),
+}
+
+
+@pytest.mark.parametrize("dtype", [tf.float64, tf.float32])
+@pytest.mark.parametrize("name", UNNOTED)
+def test_a_value_that_leaves_by_any_other_door_is_unconnected(name: str, dtype: Any) -> None:
+    report = check(UNNOTED[name], tf.constant(1.3, dtype))
+    assert (report.verdict, report.ok) == ("unconnected", False)
+
+
+def test_the_finding_names_the_line_that_assigns() -> None:
+    finding = check(_held, 1.25).findings[0]
+    assert finding.line is not None and (finding.line[0], finding.line[2]) == (__file__, "_held")
+    with pytest.raises(ArithmeticError, match=r"no tape records.*_held"):
+        exact(_held, 1.25)
+    with pytest.raises(ArithmeticError, match="no tape records"):
+        exact(UNNOTED["range"], 1.3)
+
+
+@pytest.mark.parametrize("share", [1e-2, 1e-4, 1e-6])
+def test_a_small_part_that_leaves_is_found(share: float) -> None:
+    assert check(lambda x: x + share * float(x) ** 2, 1.25).verdict == "unconnected"
+    assert check(lambda x: tf.exp(x) * (1.0 + share * math.sin(x)), 1.25).verdict == "unconnected"
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: tf.reduce_sum((x - x.numpy().mean()) ** 2),
+        lambda x: tf.reduce_sum((x - x.numpy()) ** 2),
+        lambda x: tf.reduce_sum(math.sqrt(x[0]) + (x[0] - math.sqrt(x[0]) ** 2) / (2.0 * math.sqrt(x[0])) + x[1:]),
+    ],
+    ids=["mean", "distance to itself", "one Newton step"],
+)
+def test_a_constant_counts_from_the_order_that_it_changes(f: F) -> None:
+    x = [1.3, -0.4, 2.1]
+    assert check(f, x).ok
+    assert check(f, x, order=2).verdict == "unconnected"
+
+
+def test_a_function_runs_once_more_and_leaves_no_trace() -> None:
     calls = []
-    assert check(lambda x: (calls.append(1), x * x)[1], 1.25).ok
-    assert len(calls) == 1
+    count = tf.Variable(0)
+
+    def f(x: Any) -> Any:
+        calls.append(1)
+        count.assign_add(1)
+        return x * x * tf.random.normal([], dtype=x.dtype)
+
+    tf.random.set_seed(3)
+    assert check(f, 1.25).verdict == "correct"
+    assert (len(calls), count.numpy()) == (2, 1)
+    after = tf.random.normal([]).numpy()
+    tf.random.set_seed(3)
+    tf.random.normal([], dtype=tf.float64)
+    assert tf.random.normal([]).numpy() == after
+
+
+def test_random_draws_hide_no_value_that_leaves() -> None:
+    for seed in (None, 3):
+        tf.random.set_seed(seed)
+        assert check(lambda x: x * float(x) * tf.random.normal([], dtype=x.dtype), 1.25).verdict == "unconnected"
+        assert check(lambda x: (float(x), x * tf.random.normal([], dtype=x.dtype))[1], 1.25).verdict == "correct"
+
+
+def test_kinks_of_branches_are_no_value_that_leaves() -> None:
+    f = lambda x: tf.add_n([v if bool(v > 0.0) else 0.0 * v for v in (x[0], x[1], x[2])])
+    report = check(f, [0.0, 0.0, 1.0])
+    assert report.ok and report.verdict == "convention"
 
 
 def test_order_2_includes_order_1() -> None:

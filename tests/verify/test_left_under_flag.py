@@ -179,3 +179,28 @@ def test_what_the_library_converts_itself_is_no_return() -> None:
     rng = np.random.default_rng(0)
     with tf.verifying("strict"):
         model.fit(rng.normal(size=(6, 3)), rng.normal(size=(6, 1)), epochs=2, batch_size=3, verbose=0)
+
+
+def _logsumexp(x: Any) -> Any:
+    most = float(tf.reduce_max(x))
+    return most + tf.math.log(tf.reduce_sum(tf.exp(x - most)))
+
+
+def _softmax(x: Any) -> Any:
+    e = tf.exp(x - tf.reduce_max(x).numpy())
+    return tf.square(tf.norm(e / tf.reduce_sum(e)))
+
+
+def _logsumexp_without_its_maximum(x: Any) -> Any:
+    return tf.math.log(tf.reduce_sum(tf.exp(x - float(tf.reduce_max(x)))))
+
+
+@pytest.mark.parametrize("mode", [True, "strict"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_value_that_comes_back_and_changes_nothing_is_fine(dtype: Any, mode: Any) -> None:
+    x = np.array([0.31234567, -1.2345678, 2.1234567], dtype)
+    for f in (_logsumexp, _softmax, lambda x: tf.reduce_sum(tf.square(x - x.numpy()))):
+        assert gradient(f, x, mode) is not None
+    for f in (_logsumexp_without_its_maximum, lambda x: _logsumexp(x) * float(x[0])):
+        with pytest.raises(tf.VerificationError, match="leaves the tape"):
+            gradient(f, x, mode)

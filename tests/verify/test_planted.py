@@ -261,6 +261,24 @@ def test_inside_a_recomputed_function_the_wrong_one_is_named() -> None:
     shows_it(findings(reverse, lambda: tf.recompute_grad(lambda v: factor(v) * right(v))(x), [x]), "factor")
 
 
+@tf.custom_gradient
+def centred_times(x: Any) -> Any:
+    return x - tf.reduce_mean(x, 0), lambda g: 1.01 * (g - tf.reduce_mean(g, 0))
+
+
+def test_the_ops_that_a_wrong_one_is_made_of_are_innocent() -> None:
+    x = variable(3, 4)
+    shows_it(findings(reverse, lambda: tf.sin(centred_times(x)), [x]), "centred_times")
+
+
+def test_where_there_is_no_derivative_no_rule_is_blamed() -> None:
+    def f() -> Any:
+        return tf.linalg.eigh(x)[1][0, 1] + tf.reduce_mean(x * x, 0)[0]
+
+    x = tf.Variable(np.diag([2.0, 2.0, 5.0]))
+    assert [v.verdict for v in findings(reverse, f, [x])] == ["domain"]
+
+
 def test_two_wrong_ones_are_both_named() -> None:
     x = variable(3)
     assert {v.op for v in findings(reverse, lambda: factor(x) * sign(x), [x])} == {"factor", "sign"}

@@ -134,3 +134,35 @@ def test_a_wrong_rule_behind_a_declared_custom_gradient_is_named() -> None:
         with planted(op, 0, scaled(1.1)):
             report = check(f, [0.7, 1.4])
         assert report.verdict == "rule" and op in report.summary()
+
+
+@tf.custom_gradient
+def summed_up(x: Any) -> Any:
+    return tf.square(x), lambda g: tf.reduce_sum(2.0 * g * x)
+
+
+@tf.custom_gradient
+def raising(x: Any) -> Any:
+    def back(g: Any) -> Any:
+        raise KeyError("of the user's")
+
+    return tf.square(x), back
+
+
+SPREAD = [
+    lambda x: tf.fill([3], x[0]),
+    lambda x: tf.broadcast_to(x[0] * x[1], [2, 2]),
+    lambda x: tf.linspace(x[0], x[1], 4),
+]
+
+
+@pytest.mark.parametrize("spread", SPREAD)
+def test_a_wrong_shape_is_told_of_the_custom_gradient_whatever_stands_before_it(spread: Any) -> None:
+    found = check(lambda x: summed_up(spread(x)), [0.3, -1.2]).findings
+    assert [(f.verdict, f.op) for f in found] == [("rule", "summed_up")] and "has shape ()" in found[0].reason
+
+
+@pytest.mark.parametrize("spread", SPREAD)
+def test_an_error_of_the_users_gradient_is_raised_whatever_stands_before_it(spread: Any) -> None:
+    with pytest.raises(KeyError, match="of the user's"):
+        check(lambda x: raising(spread(x)), [0.3, -1.2])

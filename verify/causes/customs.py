@@ -15,13 +15,13 @@ from gtape.verify.bounds.local import Floats
 from gtape.verify.oracles.backward import by_user, gradient
 from gtape.verify.oracles.certificates import Failure, certify, certify_rule, directions_of, faulty_rules
 from gtape.verify.oracles.enclosures import (
-    directions,
     disagreement,
     inner,
     is_complex,
     is_floating,
     jet_world,
     magnitude,
+    random_cotangents,
     turned,
 )
 from gtape.verify.oracles.oracle import Oracle
@@ -233,7 +233,7 @@ def _faulty_alone(oracle: Oracle, indices: Iterable[int]) -> list[Failure]:
             continue
         several = isinstance(n.output, tuple)
         shapes = [np.shape(v) for v in (n.output if several else (n.output,))]
-        gs = [directions(s, oracle.rng, complex=is_complex(n.output)) for s in shapes]
+        gs = [random_cotangents(s, oracle.rng, complex=is_complex(n.output)) for s in shapes]
         g: Any = PartialOutputs(dict(enumerate(gs))) if several else gs[0]
         try:
             failure = certify_rule(oracle, n, g, oracle.pulled(n, g))

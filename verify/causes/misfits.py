@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from gtape.base.layout import make_layout
-from gtape.engine.rules import RuleStep, cotangents, world_for
+from gtape.engine.rules import PartialOutputs, RuleStep, cotangents, world_for
 from gtape.symbolic.program import Node, Program
+from gtape.verify.oracles.backward import by_user
 from gtape.verify.verdicts.verdict import Finding
 
 __all__ = ["misfits"]
@@ -26,9 +27,9 @@ def misfits(program: Program, order: int = 1) -> list[Finding]:
     """
     found = []
     for node in program.nodes:
-        if node.kind != "op" or not node.active:
+        if node.kind not in ("op", "custom") or not node.active:
             continue
-        why = next(_faults(program, node), None)
+        why = next(_faults(program, node) if node.kind == "op" else _misshapen(program, node), None)
         if why is not None:
             made = Finding("rule", order=order, op=node.name, line=node.line, reason=why)
             made.without_witness = "the rule gives no number to compare"
@@ -39,7 +40,8 @@ def misfits(program: Program, order: int = 1) -> list[Finding]:
 def _faults(program: Program, node: Node) -> Iterator[str]:
     """What is wrong with the rules of a node, in words."""
     prim = node.prim
-    xs = tuple([program.nodes[i].output for i in node.inputs])
+    # Arrays, because a rule may ask for the shape, which a number does not have.
+    xs = tuple([np.asarray(program.nodes[i].output) for i in node.inputs])
     layouts = tuple([_layout(x) for x in xs])
     several = isinstance(node.output, (tuple, list))
     parts = list(node.output) if several else [node.output]
@@ -67,6 +69,20 @@ def _faults(program: Program, node: Node) -> Iterator[str]:
                     f"the rule of {node.name} gives a cotangent of shape {list(shape[len(lead) :])} for argument {i}, "
                     f"whose shape is {list(layouts[i].shape)}"
                 )
+
+
+def _misshapen(program: Program, node: Node) -> Iterator[str]:
+    """What is wrong with the shapes of a custom gradient, in words; an error of the user's function stays itself."""
+    outs = node.output if isinstance(node.output, tuple) else (node.output,)
+    ones = PartialOutputs({k: np.ones(np.shape(o)) for k, o in enumerate(outs)})
+    made = by_user(node, ones if len(outs) > 1 else ones.parts[0])
+    for a, c in zip(node.active, made, strict=True):
+        wanted = program.nodes[node.inputs[a]].shape
+        if isinstance(c, (np.ndarray, np.generic, float)) and np.shape(c) != wanted:
+            yield (
+                f"the gradient that {node.name} returns for input {a} has shape {np.shape(c)}, and the input has shape "
+                f"{wanted}"
+            )
 
 
 def _layout(x: Any) -> Any:

@@ -200,7 +200,8 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
     recording = Recording(f, args, checked_order(order))
     refuse_complex_jacobian(recording, order)
     for left in values_left(recording, order):
-        raise ArithmeticError(f"the exact derivative is not decided: {left.reason} ({place_text(left.line)})")
+        place = "" if left.line is None else f" ({place_text(left.line)})"
+        raise ArithmeticError(f"the exact derivative is not decided: {left.reason}{place}")
     for finding in recording.undecided(last=True) or recording.bodiless():
         raise ArithmeticError(f"the exact derivative is not decided: {finding.reason}")
     rows: dict[Any, list[Any]] = {}

@@ -10,6 +10,7 @@ import numpy as np
 from gtape import nest
 from gtape.base.shown import shown
 from gtape.errors import UnimplementedError
+from gtape.ops.random.draws import streams
 from gtape.recording.record import Session, off
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Program
@@ -69,6 +70,7 @@ class Recording:
                     "close over the others"
                 )
         self.function = f
+        self.streams = streams()  # where the random draws of the function start
         with off():
             self._run(f, order)
 

@@ -16,7 +16,7 @@ from gtape.symbolic.worlds import BallWorld, JetWorld
 
 __all__ = [
     "BALLS", "bands", "directions", "disagreement", "inner", "is_complex", "is_floating", "jet_world", "magnitude",
-    "plus", "turned", "zeros",
+    "plus", "random_cotangents", "turned", "zeros",
 ]  # fmt: skip
 
 BALLS = BallWorld()
@@ -89,6 +89,11 @@ def directions(shape: tuple[int, ...], rng: Any, *, complex: bool = False, like:
     return objects(np.frompyfunc(lambda m, band: m * powers[band] if band else m, 2, 1)(made, found))
 
 
+def random_cotangents(shape: tuple[int, ...], rng: Any, *, complex: bool = False) -> Any:
+    """Random directions as balls, because rules divide their cotangents, which rounds Python's integers."""
+    return objects(_BALL(directions(shape, rng, complex=complex)))
+
+
 def bands(x: Any) -> Any:
     """The order of magnitude of each number, in steps of `_BAND` binary orders; 0 for zeros and what is not finite."""
     with np.errstate(all="ignore"):
@@ -98,6 +103,7 @@ def bands(x: Any) -> Any:
 
 _BAND = 64  # binary orders of magnitude that may share one scale
 _JOIN = np.frompyfunc(acb, 2, 1)
+_BALL = np.frompyfunc(lambda e: e if isinstance(e, acb) else arb(int(e)), 1, 1)
 
 
 def is_complex(value: Any) -> bool:

@@ -9,14 +9,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from flint import acb, arb, ctx
+from flint import arb, ctx
 
 from gtape.base.deadline import tick
 from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import Undecided, circumstances, finite_ball, objects, to_float
 from gtape.symbolic.program import GradMark, Node, Program
 from gtape.verify.oracles.backward import Algebra, backward, by_rule, gradient, kept_off
-from gtape.verify.oracles.enclosures import BALLS, directions, is_complex, is_floating, plus, turned, zeros
+from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, plus, random_cotangents, turned, zeros
 from gtape.verify.verdicts.ulp import spacing, widest
 
 __all__ = ["Misshapen", "Replay", "Shared", "decided_anew", "is_step", "longest_sum", "seed_of"]
@@ -41,9 +41,6 @@ class Shared:
                 return made
             self._kept[key] = made
         return self._kept[key]
-
-
-_BALL = np.frompyfunc(lambda e: e if isinstance(e, acb) else arb(int(e)), 1, 1)
 
 
 class Misshapen(Exception):
@@ -255,7 +252,7 @@ class Replay:
                 node = self.program.nodes[t]
                 turns = mark.form == "jvp" and is_complex(node.output)
                 shape = node.shape[1:] if mark.form == "batch_jacobian" else node.shape
-                w = BALLS.objects(_BALL(directions(shape, self.rng, complex=turns)))
+                w = random_cotangents(shape, self.rng, complex=turns)
                 made.append(objects(np.broadcast_to(w, node.shape)))
             self._weights[mark.key] = made
         return self._weights[mark.key]

@@ -24,8 +24,8 @@ from gtape.tensors.axes import static_ints
 from gtape.tensors.tensor import Tensor, convert_to_tensor
 
 __all__ = [
-    "generator_for", "integer_draw", "normal_draw", "parameters_drawn", "set_seed", "shape_of_draw", "truncated_draw",
-    "unit_draw",
+    "continue_streams", "generator_for", "integer_draw", "normal_draw", "parameters_drawn", "set_seed",
+    "shape_of_draw", "streams", "truncated_draw", "unit_draw",
 ]  # fmt: skip
 
 _DEFAULT_SEED = 87654321  # the global seed where only the op has a seed
@@ -51,6 +51,15 @@ class _Seeds:
             self.calls = 0
             self.by_op: dict[Any, int] = {}
 
+    def state(self) -> Any:
+        with self.lock:
+            return self.seed, self.calls, self.by_op.copy(), self.free.bit_generator.state
+
+    def restore(self, state: Any) -> None:
+        with self.lock:
+            self.seed, self.calls, by_op, self.free.bit_generator.state = state
+            self.by_op = by_op.copy()
+
 
 _seeds = _Seeds()
 if hasattr(os, "register_at_fork"):  # a forked worker would draw what its parent and the other workers draw
@@ -75,6 +84,16 @@ def set_seed(seed: Any) -> None:
     True
     """
     _seeds.reset(None if seed is None else int_of(seed, "set_seed", "seed"))
+
+
+def streams() -> Any:
+    """Where the streams of random numbers stand, for `continue_streams`."""
+    return _seeds.state()
+
+
+def continue_streams(state: Any) -> None:
+    """Go on with the draws that came after `streams` returned a state."""
+    _seeds.restore(state)
 
 
 def stream(*words: int) -> np.random.Generator:

@@ -1,0 +1,51 @@
+"""Runs a function once more, at any point, as it ran when it was recorded.
+
+Its variables and the library's random streams start as they were then, and end as they are now.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape import nest
+from gtape.ops.random.draws import continue_streams, streams
+from gtape.recording.trace import assignments_made
+from gtape.tensors.tensor import Tensor, convert_to_tensor
+from gtape.verify.judging.recording import Recording
+
+__all__ = ["Again"]
+
+
+class Again:
+    """A recorded function that runs again; the caller stops the tapes."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self._before: dict[int, Any] = {}
+        for made in assignments_made(recording.tape._session):
+            self._before.setdefault(id(made.variable), (made.variable, made.state))
+        self._draws = streams() != recording.streams  # otherwise the streams stay alone: other threads draw from them
+
+    def __call__(self, point: list[Any]) -> list[Any] | None:
+        """The floating-point outputs at a point; None if the function raises or returns something else."""
+        after = [(v, v._state()) for v, _ in self._before.values()]
+        stand = streams() if self._draws else None
+        try:
+            self._rewind(list(self._before.values()), self.recording.streams)
+            made = nest.flatten(self.recording.function(*[convert_to_tensor(x) for x in point]))
+        except Exception:
+            return None
+        finally:
+            self._rewind(after, stand)
+        outputs = self.recording.outputs
+        kept = [np.asarray(t._value) for t in made if isinstance(t, Tensor) and t._layout.inexact]
+        fits = len(kept) == len(outputs) and all(v.shape == t._layout.shape for v, t in zip(kept, outputs, strict=True))
+        return kept if fits else None
+
+    def _rewind(self, states: list[Any], stand: Any) -> None:
+        for variable, state in states:
+            variable._restore(state)
+        if self._draws:
+            continue_streams(stand)

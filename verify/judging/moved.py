@@ -1,0 +1,190 @@
+"""Compares a function with its recorded program at points closer and closer to the recorded one.
+
+Both are equal at the recorded point. If a derivative of order k is another one, they differ by the k-th power of the
+move. A difference by a higher power changes no derivative that is asked for: the numbers of NumPy's mean in
+``sum((x - mean)**2)`` are constants of the program, but its first derivative is right.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gtape import nest
+from gtape.engine.worlds import COMPLEX
+from gtape.symbolic.program import Node, Program
+from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
+from gtape.tensors.variable import Variable
+from gtape.verify.judging.again import Again
+from gtape.verify.oracles.enclosures import is_floating
+from gtape.verify.verdicts.ulp import spacing, widest
+
+__all__ = ["Comparison"]
+
+_ROUNDINGS = 64.0  # ULP by which both may round differently, because a function may compute with `math`
+_SHARE = 2.0**-10  # of the change between the points
+_STEPS = 8
+_SHORTER = 4.0  # how much shorter each step is than the one before
+_LIKE = 0.1  # how exactly a difference follows a power of the move
+_SIDES = (-1, 1)
+
+
+class _Difference(NamedTuple):
+    """Function less program at a moved point.
+
+    Attributes
+    ----------
+    gap : array
+    rounding : array
+        What is allowed.
+    large : bool
+        Whether it is more than a small share of the change.
+    """
+
+    gap: Any
+    rounding: Any
+    large: bool
+
+
+class Comparison:
+    """A function and its program, at the recorded point and at moved ones.
+
+    Parameters
+    ----------
+    again : Again
+        The function.
+    program : Program
+        As recorded.
+    order : int
+        The order of the derivative that is asked for.
+    anew : bool
+        Whether functions of custom gradients run again, because their recorded bodies hold values that left the tape.
+    """
+
+    def __init__(self, again: Again, program: Program, order: int, anew: bool) -> None:
+        self.again, self.program, self.order, self.anew = again, program, order, anew
+        self.here = [np.asarray(t._value) for t in again.recording.inputs]
+        self.before = [np.asarray(t._value) for t in again.recording.outputs]
+
+    def is_deterministic(self) -> bool:
+        """Whether the function returns the recorded numbers at the recorded point."""
+        again = self.again(self.here)
+        return again is not None and all(
+            np.array_equal(a, b, equal_nan=True) for a, b in zip(again, self.before, strict=True)
+        )
+
+    def is_apart(self, *, by_law_only: bool) -> bool | None:
+        """Whether the function has another derivative than the program; None if it runs on neither side.
+
+        Parameters
+        ----------
+        by_law_only : bool
+            Whether a difference counts only if it follows a power of the move; otherwise any large one does.
+        """
+        steps: list[dict[int, _Difference]] = []
+        for k in range(_STEPS):
+            made = {}
+            for sign in _SIDES:
+                found = self._difference(_moved(self.here, sign * _SHORTER**-k))
+                if found is None:
+                    continue
+                if not (np.abs(found.gap) > found.rounding).any():
+                    return False  # on one side Python took another branch, or there is no difference
+                made[sign] = found
+            if not made:
+                return None if k == 0 else False
+            steps.append(made)
+            power = _power(steps)
+            if power is not None and power <= self.order:
+                return True
+        return not by_law_only and power is None and all(d.large for made in steps for d in made.values())
+
+    def _difference(self, point: list[Any]) -> _Difference | None:
+        function = self.again(point)
+        program = None if function is None else self._program(point)
+        if function is None or program is None:
+            return None
+        gaps, roundings, large = [], [], False
+        for f, p, before in zip(function, program, self.before, strict=True):
+            f, p, b = widest(f), widest(p), widest(before)
+            good = np.isfinite(f) & np.isfinite(p) & np.isfinite(b)
+            size = np.where(good, np.maximum(np.maximum(np.abs(f), np.abs(p)), np.abs(b)), 1.0)
+            rounding = _ROUNDINGS * spacing(size, before.dtype)
+            gap = np.where(good, f - p, 0.0)
+            change = np.where(good, np.maximum(np.abs(f - b), np.abs(p - b)), 0.0)
+            large = large or bool((np.abs(gap) > _SHARE * change + rounding).any())
+            gaps.append(np.ravel(gap))
+            roundings.append(np.ravel(rounding))
+        return _Difference(np.concatenate(gaps), np.concatenate(roundings), large)
+
+    def _program(self, point: list[Any]) -> list[Any] | None:
+        """The outputs of the recorded program at a point; None if its ops do not fit there."""
+        program = self.program
+        env: dict[int, Any] = {i: x for nodes, x in zip(program.sources, point, strict=True) for i in nodes}
+        try:
+            for node in program.nodes:
+                if node.index not in env:
+                    if node.kind in ("leaf", "const"):
+                        env[node.index] = node.output
+                    elif node.kind == "custom" and self.anew:
+                        env[node.index] = _body(node, env)
+                    else:
+                        env[node.index] = program.step(COMPLEX, node, env)
+        except Exception:
+            return None
+        made = [np.asarray(env[i]) for i in program.outputs if is_floating(program.nodes[i].output)]
+        fits = [m.shape for m in made] == [b.shape for b in self.before]
+        return made if fits else None
+
+
+def _power(steps: list[dict[int, _Difference]]) -> int | None:
+    """The power of the move that the last three differences follow on each side alike; None if they follow none."""
+    if len(steps) < 3:
+        return None
+    powers = set()
+    scale = next(iter(steps[0].values())).rounding  # one scale for all steps, so that small outputs count, too
+    for sign in steps[-1]:
+        gaps = [made[sign].gap / scale for made in steps[-3:] if sign in made]
+        if len(gaps) < 3:
+            return None
+        powers |= {_power_between(a, b) for a, b in pairwise(gaps)}
+    power = powers.pop()
+    if powers or power is None or power < 1:
+        return None
+    last = [made.gap / scale * float(sign) ** power for sign, made in steps[-1].items()]
+    return power if _alike(last[0], last[-1]) else None  # a tie can make both sides differ, but not alike
+
+
+def _power_between(a: Any, b: Any) -> int | None:
+    power = round(float(np.log(np.linalg.norm(a) / np.linalg.norm(b)) / np.log(_SHORTER)))
+    return power if _alike(a, b * _SHORTER**power) else None
+
+
+def _alike(a: Any, b: Any) -> bool:
+    return bool(np.linalg.norm(a - b) <= _LIKE * np.linalg.norm(a))
+
+
+def _moved(here: list[Any], step: float) -> list[Any]:
+    """A point close to the recorded one: each element moves by a share of its size, a 0 by the share itself."""
+    rng = np.random.default_rng(41)
+    made = []
+    for x in here:
+        share = float(np.finfo(x.dtype).eps) ** 0.25  # far from rounding and from other branches
+        by = step * share * rng.uniform(0.5, 1.0, x.shape) * rng.choice([-1.0, 1.0], x.shape)
+        made.append((x + by * np.where(x == 0, 1.0, np.abs(x))).astype(x.dtype))
+    return made
+
+
+def _body(node: Node, env: dict[int, Any]) -> Any:
+    """What the function of a custom gradient returns for other values of its inputs."""
+    function, args, kwargs = node.call
+    flat = nest.flatten(list(args))
+    fresh = [
+        wrap(np.asarray(env[j])) if isinstance(x, (Tensor, Variable)) else x
+        for x, j in zip(flat, node.inputs[: len(flat)], strict=True)
+    ]
+    y, _ = function(*nest.pack_sequence_as(list(args), fresh), **kwargs)
+    made = [convert_to_tensor(t)._value for t in nest.flatten(y)]
+    return tuple(made) if isinstance(node.output, tuple) else made[0]
