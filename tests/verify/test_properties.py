@@ -181,7 +181,7 @@ def test_values_of_tiny_and_huge_matrices_have_their_exact_slopes(size: float) -
 def test_derivatives_are_exact(name: str) -> None:
     elementwise = REGISTRY[name].kind == "elementwise"
 
-    @settings(max_examples=few(6 if elementwise else 25))
+    @settings(max_examples=few(12 if elementwise else 50))
     @given(st.data())
     def holds(data: Any) -> None:
         dtype = data.draw(st.sampled_from(["float64", "float32"]), label="dtype")
