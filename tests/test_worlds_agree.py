@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from campaigns import LARGE
+from campaigns import LARGE, in_turn
 from flint import arb
 
 import gtape as tf
@@ -250,8 +250,10 @@ def _bound(prim: Primitive, arrays: list[Any], params: dict[str, Any], exact: li
         return own + spacing(0.0, dtype) + _moved(prim, arrays, params, high)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
-@pytest.mark.parametrize("name", PRIMITIVES)
+@pytest.mark.parametrize(
+    ("name", "dtype"), [(name, dtype) for name in PRIMITIVES for dtype in in_turn([np.float64, np.float32], name)],
+    ids=lambda v: str(getattr(v, "__name__", v)),
+)  # fmt: skip
 def test_values_agree(name: str, dtype: Any) -> None:
     prim = REGISTRY[name]
     calls = 0

@@ -88,8 +88,10 @@ def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any])
     source_records = [record_of(s) for s in sources]
     start = record_of(target)
     world, run = (TAPE, record.directly) if stack.sessions else (NUMPY, runner_for(stack, session))
-    # Also where results are tracked, because the sign of a zero must not depend on what outlived former tapes.
-    usual = session.forward is None and not (session.trace or stack.sessions) and session.is_simple()
+    # Also where results are tracked for now, because the sign of a zero must not depend on what outlived former tapes.
+    # A persistent tape keeps its records, which these sweeps use up.
+    alone = session.plain or (session.tracks_for_now and not session.trace)
+    usual = alone and not stack.sessions and session.is_simple()
     if usual and batches_as_is(session, start):
         if seed is None:
             return run(from_identity, start, target._layout, source_records)  # type: ignore[no-any-return]

@@ -454,3 +454,19 @@ def test_the_bits_of_a_jacobian_do_not_depend_on_what_outlived_former_tapes() ->
             kept.append(x * x)
         assert tape.gradient(x, x) is not None
     assert hessian() == usual
+
+
+@pytest.mark.parametrize("outlived", [False, True])
+def test_a_persistent_tape_keeps_its_records_after_a_jacobian(outlived: bool) -> None:
+    x = tf.constant([[2.0, 1.0], [1.0, 3.0]])
+    kept = []
+    if outlived:
+        with tf.GradientTape() as former:
+            former.watch(x)
+            kept.append(x * x)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = tf.reduce_sum(x * x)
+    for _ in range(2):
+        np.testing.assert_array_equal(tape.jacobian(y, x), 2 * x)
+        np.testing.assert_array_equal(tape.gradient(y, x), 2 * x)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape import nest
+from gtape.base.half_precision import spacing_at_one
 from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
@@ -171,7 +172,7 @@ def _moved(here: list[Any], step: float) -> list[Any]:
     rng = np.random.default_rng(41)
     made = []
     for x in here:
-        share = float(np.finfo(x.dtype).eps) ** 0.25  # far from rounding and from other branches
+        share = spacing_at_one(x.dtype) ** 0.25  # far from rounding and from other branches
         by = step * share * rng.uniform(0.5, 1.0, x.shape) * rng.choice([-1.0, 1.0], x.shape)
         made.append((x + by * np.where(x == 0, 1.0, np.abs(x))).astype(x.dtype))
     return made

@@ -314,24 +314,27 @@ def with_real_diagonal(z: Tensor, diagonal: Tensor | None = None) -> Tensor:
     return set_diag(z, complex(a, constant(np.zeros(a._layout.shape, a._layout.dtype))))
 
 
+def _from_lower_triangle(z: Tensor) -> Tensor:
+    """Hermitian matrices from the lower triangles and the real diagonals of others."""
+    from gtape.ops.linalg.diagonal import band_part, set_diag
+
+    strict = set_diag(band_part(z, -1, 0), constant(np.zeros(z._layout.shape[:-1], z._layout.dtype)))
+    return with_real_diagonal(strict + adjoint_of(strict), z)
+
+
 def cholesky(z: Tensor) -> Tensor:
     """Factors of Hermitian matrices; reads the lower triangle, the gradient is Hermitian (as in TensorFlow)."""
     mean = (z + adjoint_of(z)) / 2
-    value = np.asarray(z._value)
-    lower = np.tril(value, -1)
-    read = lower + np.conj(np.swapaxes(lower, -1, -2)) + np.eye(z._layout.shape[-1]) * value.real
     with np.errstate(invalid="ignore"):
-        mean = mean + constant((read - mean._value).astype(value.dtype))
+        mean = mean + REGISTRY["stop_gradient"](_from_lower_triangle(z) - mean)
     return gathered(REGISTRY["cholesky"](spread(mean)), triangle=True)
 
 
 def eigh(z: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues, as complex numbers, and vectors of Hermitian matrices; reads the lower triangle."""
     from gtape.ops.elementwise.complex_parts import complex
-    from gtape.ops.linalg.diagonal import band_part, set_diag
 
-    strict = set_diag(band_part(z, -1, 0), constant(np.zeros(z._layout.shape[:-1], z._layout.dtype)))
-    w, v = _hermitian(_parts(with_real_diagonal(strict + adjoint_of(strict), z)))
+    w, v = _hermitian(_parts(_from_lower_triangle(z)))
     (v,) = _unit_columns(v)
     return complex(w, constant(np.zeros(w._layout.shape, w._layout.dtype))), v
 
