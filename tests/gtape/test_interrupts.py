@@ -44,21 +44,14 @@ with tf.GradientTape(persistent=True) as kept_tape:
 
 
 @pytest.fixture
-def interrupts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Let SIGALRM be a KeyboardInterrupt; what it does to finalizers, which Python only reports, is no failure."""
+def interrupts() -> Iterator[None]:
+    """Let SIGALRM be a KeyboardInterrupt."""
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    swallowed: list[str] = []
-
-    def note(report: Any) -> None:
-        if report.exc_type is not KeyboardInterrupt:
-            swallowed.append(repr(report))
-
-    monkeypatch.setattr(sys, "unraisablehook", note)
     before = signal.signal(signal.SIGALRM, interrupt)
-    yield swallowed
+    yield
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
 
@@ -162,7 +155,7 @@ def held_locks() -> list[Any]:
 
 def trouble() -> list[str]:
     """What is left of an interrupted program."""
-    found = []
+    found, other_errors[:] = list(other_errors), []
     stack = record.peek()
     if stack is not None and (stack.sessions or stack.probe is not None):
         found.append(f"active: {stack.sessions} {stack.probe}")
@@ -198,14 +191,27 @@ def seconds_of(work: Callable[[], Any]) -> float:
     return min(once() for _ in range(12))
 
 
+def _fail_unless_interrupted(report: Any) -> None:
+    """What an interrupt does to finalizers, which Python only reports, is no failure; other errors there are."""
+    if report.exc_type is not KeyboardInterrupt:
+        other_errors.append(repr(report))
+
+
+other_errors: list[str] = []
+
+
 def interrupted(work: Callable[[], Any], seconds: float) -> bool:
     """Whether an interrupt after that time ended the work, or came while it was going on."""
+    usual = sys.unraisablehook  # that of old versions of pytest keeps the frames of the last report, with their tapes
+    sys.unraisablehook = _fail_unless_interrupted
     try:
         signal.setitimer(signal.ITIMER_REAL, seconds)
         work()
         signal.setitimer(signal.ITIMER_REAL, 0)
     except KeyboardInterrupt:
         return True
+    finally:
+        sys.unraisablehook = usual
     return False
 
 

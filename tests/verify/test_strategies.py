@@ -247,7 +247,7 @@ def test_drawn_programs_pass(program: Any) -> None:
 
 def test_programs_shrink_to_few_steps() -> None:
     found = find(
-        programs(max_steps=12, orders=[1]), lambda p: "tf.while_loop" in p.source,
+        programs(max_steps=6, orders=[1]), lambda p: "tf.while_loop" in p.source,
         settings=settings(database=None, derandomize=True, max_examples=300, suppress_health_check=list(HealthCheck)),
     )  # fmt: skip
     assert len(found.steps) <= 3
