@@ -23,7 +23,7 @@ from gtape.symbolic.balls import filled, mapped, objects
 from gtape.symbolic.program import Program
 from gtape.verify.bounds.local import Floats, Local, rounded
 from gtape.verify.causes.conventions import kinks_met
-from gtape.verify.judging.comparison import distances
+from gtape.verify.judging.comparison import Distances, distances
 from gtape.verify.judging.straight import Place, Straight, straight_of
 from gtape.verify.judging.structure import JETS, Apart, Structure, cut, shaped, structure_of
 from gtape.verify.oracles.backward import gradient
@@ -128,13 +128,14 @@ class Checked:
         made.made = self.made
         return made
 
-    @property
-    def ops(self) -> Local:
-        """The checks of the ops and rules, each of which is within its bound."""
+    def follows(self, s: int) -> tuple[Any, float] | None:
+        """As `Local.follows`, for ops and rules that are within their bounds."""
+        if self.structure.added is not None and self._in_floats:
+            return self._in_floats[s], self.structure.added
         if self._ops is None:
             self._ops = Local(self.program, self.exact)
             self._ops.gradient = self._in_floats
-        return self._ops
+        return self._ops.follows(s)
 
     def report(self) -> Report:
         """A report without findings."""
@@ -147,21 +148,15 @@ class Checked:
                         report.used[name] = max(report.used.get(name, 1), longest)
         return report
 
-    def fits(self, got: list[Any]) -> bool:
-        """Whether arrays have the shapes of the gradient."""
-        return all(e.shape == g.shape for e, g in zip(self.gradient, got, strict=True))
-
-    def farthest(self, got: list[Any]) -> float | None:
-        """The largest distance of a gradient in ULP; None if a number lies beyond the tight bound."""
-        worst = 0.0
+    def distances(self, got: list[Any]) -> list[Distances]:
+        """The distances of the arrays of a gradient."""
+        found: dict[int, Distances] = {}
         for dtype in {g.dtype for g in got}:
-            pairs = [(e, g) for e, g in zip(self.gradient, got, strict=True) if g.dtype == dtype]
-            e, g = [np.concatenate([pair[k].ravel() for pair in pairs]) for k in (0, 1)]
-            _, off, radius, ulps, tight = distances(e, g)
-            if not (off + radius <= tight).all():
-                return None
-            worst = max(worst, float(np.max(ulps)))
-        return worst
+            some = [s for s, g in enumerate(got) if g.dtype == dtype]
+            e, g = [np.concatenate([of[s].ravel() for s in some]) for of in (self.gradient, got)]
+            parts = zip(*[cut(part, [got[s].shape for s in some]) for part in distances(e, g)], strict=True)
+            found.update(zip(some, map(Distances._make, parts), strict=True))
+        return [found[s] for s in range(len(got))]
 
     def lift(self, nodes: list[int]) -> None:
         """Lift the recorded values of some nodes."""
@@ -246,7 +241,7 @@ class Checked:
         values, rules : dicts
             The exact values and results of rules at the recorded inputs of these ops.
         """
-        local = Local(self.program, self.exact)
+        local = Local(self.program, {})
         for i, backwards in places:
             task = local.alone(self.program.nodes[i], [sweep])
             task.exact = values[i]

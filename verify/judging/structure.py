@@ -25,8 +25,10 @@ from gtape.symbolic.mirrors.registry import SCALARS
 from gtape.symbolic.program import Node, Program
 from gtape.symbolic.scalars import hashable, template
 from gtape.symbolic.straight_line import Code, WrittenBalls, WrittenJets
+from gtape.verify.bounds.local import added_terms, declares_much
 from gtape.verify.oracles.enclosures import BALLS, jet_world
 from gtape.verify.oracles.replay import longest_sum, seed_of
+from gtape.verify.verdicts.ulp import ROUNDINGS
 
 __all__ = ["JETS", "Apart", "Kind", "Op", "Structure", "cut", "shaped", "structure_of"]
 
@@ -149,6 +151,9 @@ class Structure:
         Whether an op has a kink somewhere.
     real : bool
         Whether all inputs are floats.
+    added : float or None
+        The error in ULP of a gradient in floats if all roundings are independent and none is magnified; None if it
+        depends on numbers.
     rng : numpy Generator
         For the random directions of all checks of this structure.
     met : int
@@ -164,6 +169,8 @@ class Structure:
         self.shapes = [v.shape for v in arrays]
         self.kinked = any(op.kind.node.prim.kinks for op in ops)
         self.real = all(arrays[i].dtype.kind == "f" for i in self.given)
+        close = not any(declares_much(op.kind.node.prim) for op in ops)
+        self.added = ROUNDINGS * added_terms(program) if close else None
         self.rng = np.random.default_rng(seed_of(program))
         self.met = 0
         self.straight: Any = None
