@@ -210,7 +210,9 @@ class Comparison:
         """A bound on one array."""
         made = self._ask(what, count)
         found = None if not made else made[s]
-        return np.zeros(shape) if found is None else np.nan_to_num(np.broadcast_to(found, shape), nan=0.0)
+        if found is None:
+            return np.zeros(shape)
+        return np.nan_to_num(found if np.shape(found) == shape else np.broadcast_to(found, shape), nan=0.0)
 
     def _nearby(self, s: int, moved: Any, high: Any, near: Any, off: Any) -> Any:
         """The bound of the problem, cut to the numbers that the function takes nearby where it exceeds the number."""
@@ -409,5 +411,5 @@ def _worst_of(s: int, mask: Any, ulps: Any, g: Any, e: Any, loose: Any) -> dict[
         "got": g[index].item(),
         "exact": digits(objects(e)[index]),
         "ulps": float(ulps[index]),
-        "condition": float(np.broadcast_to(loose, g.shape)[index]) / SPREADS / unit if size else None,
+        "condition": float(loose[index]) / SPREADS / unit if size else None,
     }

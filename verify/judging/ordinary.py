@@ -79,7 +79,10 @@ class Checked:
         self.recorded: dict[int, Any] = {}
         self._ops: Local | None = None
         self._in_floats: list[Any] = []
-        self.seeds = [np.broadcast_to(c, arrays[i].shape) for i, c in zip(program.outputs, seeds, strict=True)]
+        self.seeds = [
+            c if np.shape(c) == arrays[i].shape else np.broadcast_to(c, arrays[i].shape)
+            for i, c in zip(program.outputs, map(np.asarray, seeds), strict=True)
+        ]
         self.check()
 
     def check(self) -> None:

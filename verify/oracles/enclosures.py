@@ -78,8 +78,8 @@ def directions(shape: tuple[int, ...], rng: Any, *, complex: bool = False, like:
     """
     if complex:
         return objects(_JOIN(directions(shape, rng, like=like), directions(shape, rng, like=like)))
-    n = rng.integers(2**61, 2**62, size=shape) * rng.choice([-1, 1], size=shape)
-    made = np.asarray(n).astype(object)
+    n = np.asarray(rng.integers(-(2**61), 2**61, size=shape))
+    made = np.where(n < 0, n - 2**61, n + 2**61).astype(object)
     if like is None:
         return made
     found = np.broadcast_to(bands(like), shape)
@@ -98,6 +98,8 @@ def bands(x: Any) -> Any:
     """The order of magnitude of each number, in steps of `_BAND` binary orders; 0 for zeros and what is not finite."""
     with np.errstate(all="ignore"):
         size = np.abs(to_float(objects(x)))
+        if size.size and size.min() > 2.0 ** (-_BAND // 2) and size.max() < 2.0 ** (_BAND // 2 - 1):
+            return np.zeros(size.shape, np.int64)
         return np.where(np.isfinite(size) & (size != 0), np.rint(np.frexp(size)[1] / _BAND), 0).astype(np.int64)
 
 
