@@ -33,6 +33,7 @@ from gtape.verify.verdicts.verdict import Report
 
 __all__ = ["Apart", "Checked", "checked"]
 
+_LONG = 2048  # of programs with more ops nothing is kept that can be computed again
 _MOST_OPS = 64  # programs with more ops are checked op by op together, by their kind
 
 
@@ -66,13 +67,17 @@ class Checked:
 
     Attributes
     ----------
-    exact : dict
-        Node -> its exact value.
-    made : dict
-        Node -> (the exact cotangent that arrived, those of the node's active inputs).
     gradient : list of arrays
         The exact gradient by each source.
+    used : dict
+        As for `Report`.
+    rules : int
+        The number of ops whose rules ran.
     """
+
+    gradient: list[Any]
+    used: dict[tuple[str, int], int]
+    rules: int
 
     def __init__(self, structure: Structure, program: Program, arrays: list[Any], seeds: list[Any]) -> None:
         self.structure, self.program, self.arrays = structure, program, arrays
@@ -90,7 +95,13 @@ class Checked:
         self.lift(self.structure.given)
         if self.structure.kinked and kinks_met(self.program, self._with_values(), 1):
             raise Apart
+        made: dict[int, tuple[Any, list[Any]]] = {}
+        self.gradient = self._replay(made)
+        self.used, self.rules = self._used(made), len(made)
         self.certify()
+        if len(self.structure.ops) <= _LONG:
+            self.made = made
+        del made
         self.locally()
 
     @cached_property
@@ -106,19 +117,24 @@ class Checked:
         return _lifted(self.seeds)
 
     @cached_property
-    def _replayed(self) -> tuple[list[Any], dict[int, tuple[Any, list[Any]]]]:
-        made: dict[int, tuple[Any, list[Any]]] = {}
-        return self.structure.replay(BALLS, self.exact, self.cotangents, made), made
-
-    @property
-    def gradient(self) -> list[Any]:
-        """The exact gradient by each source."""
-        return self._replayed[0]
-
-    @property
     def made(self) -> dict[int, tuple[Any, list[Any]]]:
         """Node -> (the exact cotangent that arrived, those of the node's active inputs)."""
-        return self._replayed[1]
+        made: dict[int, tuple[Any, list[Any]]] = {}
+        self._replay(made)
+        return made
+
+    def _replay(self, made: dict[int, tuple[Any, list[Any]]]) -> list[Any]:
+        return self.structure.replay(BALLS, self.exact, self.cotangents, made)
+
+    def _used(self, made: dict[int, tuple[Any, list[Any]]]) -> dict[tuple[str, int], int]:
+        """For each rule that took part, the length of its longest sum."""
+        found: dict[tuple[str, int], int] = {}
+        for op in self.structure.ops:
+            if op.number in made:
+                for (name, longest), c in zip(op.kind.used, made[op.number][1], strict=True):
+                    if c is not None and any(e != 0 for e in objects(c).ravel().tolist()):
+                        found[name] = max(found.get(name, 1), longest)
+        return found
 
     def _with_values(self) -> Oracle:
         made = Oracle(self.program, self.seeds)
@@ -142,13 +158,8 @@ class Checked:
 
     def report(self) -> Report:
         """A report without findings."""
-        report = Report(coverage={"ops": len(self.structure.ops), "rules": len(self.made)})
-        for op in self.structure.ops:
-            if op.number in self.made:
-                for used, c in zip(op.kind.used, self.made[op.number][1], strict=True):
-                    if c is not None and any(e != 0 for e in objects(c).ravel().tolist()):
-                        name, longest = used
-                        report.used[name] = max(report.used.get(name, 1), longest)
+        report = Report(coverage={"ops": len(self.structure.ops), "rules": self.rules})
+        report.used = dict(self.used)
         return report
 
     def distances(self, got: list[Any]) -> list[Distances]:
@@ -202,6 +213,8 @@ class Checked:
         """Compare the value and the rule of each op at its recorded inputs."""
         if len(self.structure.ops) > _MOST_OPS:
             self._ops = Local(self.program, self.exact)
+            if len(self.structure.ops) > _LONG:
+                del self.exact
             if self._ops.run(self.seeds):
                 raise Apart
             return
@@ -272,6 +285,8 @@ class Straightly(Checked):
         self._seeds = _balls(self.seeds)
         self._made = self.straight.exact(self._given + self._seeds)
         self._values, self._flat = self.straight.parted(self._made)
+        self.gradient = self.straight.as_gradient(self._flat)
+        self.used, self.rules = self._taken(), len(self.straight.reached)
         self.certify()
         self.locally()
 
@@ -280,16 +295,13 @@ class Straightly(Checked):
         self.lift(self.structure.given)
         return {**self.recorded, **self.straight.as_values(self._values)}
 
-    @cached_property
-    def gradient(self) -> list[Any]:
-        return self.straight.as_gradient(self._flat)
-
-    def report(self) -> Report:
-        report = Report(coverage={"ops": len(self.structure.ops), "rules": len(self.straight.reached)})
+    def _taken(self) -> dict[tuple[str, int], int]:
+        """As `_used`."""
+        found: dict[tuple[str, int], int] = {}
         for (name, longest), start, stop in self.straight.used:
             if any(e != 0 for e in self._made[start:stop]):
-                report.used[name] = max(report.used.get(name, 1), longest)
-        return report
+                found[name] = max(found.get(name, 1), longest)
+        return found
 
     def moved(self, start: dict[int, Any]) -> list[Any]:
         run = self.straight.moved
