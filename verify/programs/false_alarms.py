@@ -101,11 +101,11 @@ def plant_one(outcome: Outcome, rng: Any, worlds: str) -> None:
     rng.shuffle(rules)
     right = _numbers(program)
     for (op, argument), n in rules:
-        # A rule that contributes: doubling it changes the result.
-        with planted(op, argument, scaled(2.0)):
+        error = bar(program.dtype, n)
+        # Only a fault that changes the result is one of this program: a rule may meet zeros alone.
+        with planted(op, argument, scaled(1.0 + error), worlds=worlds):
             if not _differ(_numbers(program), right):
                 continue
-        error = bar(program.dtype, n)
         outcome.fault = (op, argument, worlds, error)
         with planted(op, argument, scaled(1.0 + error), worlds=worlds), warnings.catch_warnings():
             warnings.simplefilter("ignore")
