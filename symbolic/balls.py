@@ -24,8 +24,8 @@ from gtape.tensors import argument_checks as checks
 
 __all__ = [
     "LARGEST_WHOLE", "RELATIONS", "Undecided", "assume", "assumed", "box", "digits", "equal", "filled", "greater",
-    "greater_equal", "has_complex", "infinities_as_limits", "integer_power", "less", "less_equal", "lift_balls", "lift_complex",
-    "mapped", "not_equal", "objects", "only_integer", "precision", "radius", "rowwise", "sided",
+    "greater_equal", "has_complex", "infinities_as_limits", "integer_power", "less", "less_equal", "lift_balls",
+    "lift_complex", "mapped", "not_equal", "objects", "only_integer", "precision", "radius", "rowwise", "sided",
     "sides_of_zeros", "tied", "ties_assumed", "to_double_double", "to_float", "whole_number",
 ]  # fmt: skip
 
