@@ -37,12 +37,17 @@ class _Constants(dict[int, tuple[Any, ...]]):
         return made
 
 
+_BEYOND_FLOATS = arb(2) ** 1100
+
+
 def _polygamma(n: Any, x: Any) -> Any:
     x = arb(x)
     if n == 0:
         return x.digamma()
     k = whole_number(n, 199)
     if k is None or k < 0:
+        if abs(x) > _BEYOND_FLOATS:  # FLINT would not return
+            raise ArithmeticError("polygamma of a fractional order is not evaluated beyond all floats")
         return acb(x).polygamma(n).real
     if x > 0:  # zeta is quicker
         return (-1) ** (k + 1) * arb.fac_ui(k) * arb(k + 1).zeta(x)

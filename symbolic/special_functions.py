@@ -284,6 +284,9 @@ def _beta_orders(m: int, a: Any, b: Any, x: Any) -> Any:
     return _last_beta[1]
 
 
+_MOST_TERMS = 200_000
+
+
 def _by_series(m: int, a: Any, x: Any) -> Any:
     """Sum of x^(a+k) exp(-x) / Γ(a+k+1) as power series in a, and a bound on the rest (DLMF 8.7.1)."""
     before, ctx.cap = ctx.cap, m + 1
@@ -299,6 +302,8 @@ def _by_series(m: int, a: Any, x: Any) -> Any:
             z, k = z + 1, k + 1
             if k % 8:
                 continue
+            if k > _MOST_TERMS:
+                raise ArithmeticError(f"the series of the incomplete gamma function needs more than {_MOST_TERMS} terms")
             # the sum of the coefficients' moduli falls by this factor at least, from here on
             ratio = x / (a + k)
             size = sum((abs(c) for c in term.coeffs()), arb(0))
