@@ -46,7 +46,7 @@ def _polygamma(n: Any, x: Any) -> Any:
         return x.digamma()
     k = whole_number(n, 199)
     if k is None or k < 0:
-        if abs(x) > _BEYOND_FLOATS:  # FLINT would not return
+        if max(abs(x), abs(arb(n))) > _BEYOND_FLOATS:  # FLINT would not return
             raise ArithmeticError("polygamma of a fractional order is not evaluated beyond all floats")
         return acb(x).polygamma(n).real
     if x > 0:  # zeta is quicker
