@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.engine.full_sweep import full_sweep
+from gtape.engine.full_sweep import batches_as_is, full_sweep
 from gtape.engine.sweep import keeping, short_sweep
 from gtape.engine.worlds import NUMPY
 from gtape.recording import record
@@ -27,12 +27,12 @@ SHAPED = [
 ]  # fmt: skip
 
 
-def _program(rng: random.Random, sources: list[Any], ops: int) -> list[Any]:
+def _program(rng: random.Random, sources: list[Any], ops: int, shaped: bool = True) -> list[Any]:
     """All values of a random program that fans out and in, as any of them may be an operand of each op."""
     values = list(sources)
     for _ in range(ops):
         x = rng.choice(values[-6:])
-        kind = rng.random()
+        kind = rng.random() * (1.0 if shaped else 0.75)
         if kind < 0.4:
             y = rng.choice(UNARY)(x)
         elif kind < 0.75 or x.shape.rank == 0:
@@ -77,3 +77,23 @@ def test_short_and_full_sweep_make_the_same_numbers(seed: int, dtype: str) -> No
         _same(stack.run(full_sweep, NUMPY, session, seeds, asked)[0], full)
         _same(stack.run(short_sweep, seeds, asked), full)
         assert any(c is not None for c in full)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_short_and_full_sweep_make_the_same_numbers_of_several_cotangents_at_once(seed: int) -> None:
+    rng, draw = random.Random(seed), np.random.default_rng(seed)
+    sources = [tf.constant(draw.uniform(-2, 2, shape)) for shape in ((2, 3), (2, 3), (1, 3), (3,), ())]
+    with tf.GradientTape() as tape:
+        tape.watch(sources)
+        # Each source is broadcast, so that its cotangent is a sum.
+        target = tf.zeros((2, 3), tf.float64)
+        for x, y in zip(_program(rng, sources[:2], 8, shaped=False), sources * 2, strict=True):
+            target += x * y
+    session, stack = tape._session, record.get_stack()
+    assert session is not None
+    start, asked = record.record_of(target), [record.record_of(v) for v in sources]
+    seeds = [(start, draw.normal(size=(4, *target.shape)))]
+    full, _ = stack.run(full_sweep, NUMPY, session, seeds, asked, batch=4)
+    assert batches_as_is(session, start)
+    _same(stack.run(short_sweep, seeds, asked), full)
+    assert [np.shape(c) for c in full] == [(4, *v.shape) for v in sources]
