@@ -695,5 +695,8 @@ class GradientTape:
 def _extend(r: record.Record, sessions: tuple[Session, ...]) -> None:
     """Let more sessions hold a record, and drop ended sessions from it."""
     stack = record.get_stack()
+    if sessions == stack.sessions and not r[TAPES].sessions:  # the usual case: a leaf that no tape has watched
+        r[TAPES] = stack.recording
+        return
     have = {s for s in r[TAPES].sessions if s.live} | set(sessions)
     r[TAPES] = stack.recording if have == stack.recording.sessions else TapeSet(have)
