@@ -554,10 +554,16 @@ def forget_parents(record: Record) -> None:
 
 def clear_below(pending: list[Any], *, spare: bool) -> None:
     """Empty records and all their ancestors; with `spare`, except those that an open session holds."""
+    ended = None  # a set without an open session
     while pending:
         r = pending.pop()
-        if r is None or r[STEP] is None or (spare and any(s.live for s in r[TAPES].sessions)):
+        if r is None or r[STEP] is None:
             continue
+        tapes = r[TAPES]
+        if spare and tapes is not ended:
+            if any(s.live for s in tapes.sessions):
+                continue
+            ended = tapes
         parents = parents_of(r)
         empty(r)
         pending.extend(parents)

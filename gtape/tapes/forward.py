@@ -289,8 +289,8 @@ class ForwardAccumulator:
         self._given.append(r[TANGENTS])
         if self._mode or record.get_stack().trace:
             self._directions.append((primal, tangent))
-        live = {s for s in r[TAPES].sessions if s.live} | {self._session}
-        r[TAPES] = TapeSet(live)
+        live = [s for s in r[TAPES].sessions if s.live]
+        r[TAPES] = TapeSet((*live, self._session)) if live else self._session.alone
 
     def __copy__(self) -> ForwardAccumulator:
         return self  # because a copy that ends would end the session of both
