@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import gtape as tf
+from gtape.engine import differentiation
+from gtape.engine.fast.steps import FAMILIAR
 from gtape.engine.full_sweep import batches_as_is, full_sweep
 from gtape.engine.sweep import keeping, short_sweep
 from gtape.engine.worlds import NUMPY
@@ -97,3 +99,32 @@ def test_short_and_full_sweep_make_the_same_numbers_of_several_cotangents_at_onc
     assert batches_as_is(session, start)
     _same(stack.run(short_sweep, seeds, asked), full)
     assert [np.shape(c) for c in full] == [(4, *v.shape) for v in sources]
+
+
+def _three_orders(seed: int) -> list[Any]:
+    """Gradients of a random program, and those of these gradients, up to the third order."""
+    draw = np.random.default_rng(seed)
+    sources = [tf.constant(draw.uniform(-1, 1, (2, 3) if seed % 4 else ())) for _ in range(2)]
+    with tf.GradientTape() as outer:
+        outer.watch(sources)
+        with tf.GradientTape(persistent=bool(seed % 3 == 0)) as middle:
+            middle.watch(sources)
+            with tf.GradientTape() as inner:
+                inner.watch(sources[: 1 + seed % 2])
+                values = _program(random.Random(seed), sources, 8)
+                loss = tf.reduce_sum(values[-1]) + tf.reduce_sum(values[-2] * values[-2])
+            first = inner.gradient(loss, sources, unconnected_gradients="zero")
+            loss = tf.reduce_sum(tf.sin(first[0])) + tf.reduce_sum(first[1] * first[1])
+        second = middle.gradient(loss, sources, unconnected_gradients="zero")
+        loss = tf.reduce_sum(second[0]) + tf.reduce_sum(second[1] * second[1])
+    return [*first, *second, *outer.gradient(loss, sources, unconnected_gradients="zero")]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sweeps_under_tapes_make_the_numbers_of_the_full_sweep_up_to_the_third_order(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(FAMILIAR + 2):
+        made = _three_orders(seed)
+    monkeypatch.setattr(differentiation, "takes_recorded_sweep", lambda *_: False)
+    _same(made, _three_orders(seed))
