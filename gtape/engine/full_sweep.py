@@ -235,7 +235,8 @@ def full_sweep(
 def batches_as_is(session: Session, start: Record) -> bool:
     """Whether every backward step from a record on accepts cotangents with one more leading axis.
 
-    Steps of generated functions do, because they broadcast nothing, and so do rules declared as `batched`.
+    Steps of generated functions do, because they broadcast nothing, and so do elementwise steps and rules declared as
+    `batched`.
     """
     seen = set()
     pending = [start]
@@ -248,7 +249,7 @@ def batches_as_is(session: Session, start: Record) -> bool:
         if step.__class__ is not RuleStep or not _is_alone(session, r[TAPES]):
             return False
         if step.layouts is not None:
-            if not step.adds_nothing or not step.prim.batched:
+            if not step.takes_batches:
                 return False
             r[STEP] = step  # in place of a function, which may be written for cotangents of one shape
         pending.extend(parents_of(r))

@@ -385,7 +385,7 @@ class Variable(ChangesInPart, Operators):
     def _change(self, make: Callable[[Any], Any]) -> Self:
         """Replace the value by ``make(value)``, without interference by other threads."""
         record.refuse_in_traced_calls("assigns a variable")
-        with locks.of_variable(self._uid):
+        with locks.of_variable(self._uid).now:
             self._change_until_kept(make)
         return self
 
@@ -427,7 +427,7 @@ class Variable(ChangesInPart, Operators):
         t = self._incoming(value)
         self._touch()
         made = t._value.copy() if isinstance(t._value, np.ndarray) and not isinstance(value, Tensor) else t._value
-        with locks.of_variable(self._uid):
+        with locks.of_variable(self._uid).now:
             if t._layout.shape != self._layout.shape and not self._reshaped(t._layout):
                 raise ValueError(
                     f"Cannot assign value to variable '{plain(self.name)}': Shape mismatch. The variable shape "
