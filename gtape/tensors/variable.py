@@ -19,7 +19,7 @@ from gtape.base.tensor_shape import TensorShape, as_shape
 from gtape.declare.primitives import REGISTRY
 from gtape.recording import record
 from gtape.recording.record import TAPES, Session, TapeSet, sharing
-from gtape.recording.trace import note_assignment
+from gtape.recording.trace import note_assignment, note_start
 from gtape.tensors import operators
 from gtape.tensors.argument_checks import flag
 from gtape.tensors.tensor import Operators, Tensor, as_operand, convert_to_tensor
@@ -135,6 +135,8 @@ class Variable(ChangesInPart, Operators):
         self._record = record.leaf()
         self.constraint = constraint
         self._policies = None
+        if record.get_stack().trace:
+            note_start(record.get_stack(), initial_value, self._value)
         if synchronization is not None or aggregation is not None:
             from gtape.base.distribution import policies
 
@@ -387,6 +389,8 @@ class Variable(ChangesInPart, Operators):
         record.refuse_in_traced_calls("assigns a variable")
         with locks.of_variable(self._uid):
             self._change_until_kept(make)
+        if record.get_stack().trace:
+            note_start(record.get_stack(), None, self._value)
         return self
 
     def _change_until_kept(self, make: Callable[[Any], Any]) -> None:
@@ -434,6 +438,8 @@ class Variable(ChangesInPart, Operators):
                     f"{self.shape}, and the assigned value shape {t._layout.tensor_shape} are incompatible."
                 )
             self._value = self._kept(made)
+        if record.get_stack().trace:
+            note_start(record.get_stack(), t, self._value)
         return self if read_value else None
 
     def _reshaped(self, layout: Layout) -> bool:
@@ -452,6 +458,7 @@ class Variable(ChangesInPart, Operators):
                 return self._scatter(delta, np.add.at if sign > 0 else np.subtract.at)
         t = self._incoming(delta)
         self._touch()
+        before = self._as_tensor()
         run, kernel = record.get_stack().run, np.add if sign > 0 else np.subtract
 
         def changed(old: Any) -> Any:
@@ -465,7 +472,10 @@ class Variable(ChangesInPart, Operators):
             except RuntimeError as e:
                 return record.adopt_thread(e).run(kernel, old, t._value)
 
-        return self._change(changed)
+        self._change(changed)
+        if record.get_stack().trace and self._layout.inexact:
+            note_start(record.get_stack(), REGISTRY["add" if sign > 0 else "subtract"](before, t), self._value)
+        return self
 
     def assign_add(
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
