@@ -18,6 +18,7 @@ from sympy.core.relational import Relational
 from gtape.symbolic import balls
 from gtape.symbolic.balls import integer_power, whole_number
 from gtape.symbolic.functions import Removable, outermost
+from gtape.symbolic.remembered import remembered
 from gtape.symbolic.special_functions import HurwitzZeta, ScaledBesselK, far_erfc
 
 __all__ = ["compile_balls"]
@@ -157,6 +158,9 @@ _CALLS: dict[Any, Callable[..., Any]] = {
     ),
 }
 
+# Their results depend on the ties that are assumed, too.
+_DECISIONS = (sp.sign, sp.Max, sp.Min, sp.floor, sp.ceiling)
+
 _CONSTANTS = {
     sp.pi: "arb.pi()",
     sp.E: "arb.const_e()",
@@ -183,7 +187,7 @@ _NAMESPACE: dict[str, Any] = {
     "power": _power,
     "integer_power": integer_power,
     **{name: balls.RELATIONS[relation] for relation, name in _RELATIONS.items()},
-    **{f"call_{kind.__name__}": f for kind, f in _CALLS.items()},
+    **{f"call_{kind.__name__}": f if kind in _DECISIONS else remembered(f) for kind, f in _CALLS.items()},
 }
 
 
@@ -369,7 +373,7 @@ class _Writer:
             return f"acb(acb({self.write(e.args[0])}){_PARTS[e.func]})"
         own = getattr(e.func, "ball", None)
         if own is not None:  # functions of gtape.symbolic.special_functions evaluate themselves
-            self.namespace[f"own_{e.func.__name__}"] = own
+            self.namespace[f"own_{e.func.__name__}"] = remembered(own)
             return f"own_{e.func.__name__}({', '.join(self.write(a) for a in e.args)})"
         method = _METHODS.get(e.func)
         if method and len(e.args) == 1:

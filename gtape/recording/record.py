@@ -126,8 +126,9 @@ class Session:
     # back to the session, until it is closed.
     branches: Any = ()
     conversions: Any = ()
-    # Likewise: the variables that were assigned.
+    # Likewise: the variables that were assigned, and the values that variables took.
     assignments: Any = ()
+    starts: Any = ()
     # In a check: the records that ended with inner tapes, by the identities of their values, which the records keep.
     ended: Any = MappingProxyType({})
 
@@ -650,7 +651,7 @@ def close(session: Session) -> None:
         return
     session.live = False
     if session.trace:
-        session.branches = session.conversions = session.assignments = ()
+        session.branches = session.conversions = session.assignments = session.starts = ()
     alone, session.alone = session.alone, NO_TAPES  # its TapeSet refers back to the session: break the cycle
     variables, session.variables = session.variables, {}
     tracked, session.tracked = session.tracked, ()
