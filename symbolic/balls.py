@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from flint import acb, arb, ctx
+from flint import acb, arb, ctx, fmpz
 
 from gtape.base.blocks import Block, block
 from gtape.base.deadline import tick
@@ -23,10 +23,10 @@ from gtape.base.shown import shown
 from gtape.tensors import argument_checks as checks
 
 __all__ = [
-    "RELATIONS", "Undecided", "assume", "assumed", "box", "digits", "equal", "filled", "greater", "greater_equal",
-    "has_complex", "infinities_as_limits", "integer_power", "less", "less_equal", "lift_balls", "lift_complex",
-    "mapped", "not_equal", "objects", "precision", "radius", "rowwise", "sided", "sides_of_zeros", "tied",
-    "ties_assumed", "to_double_double", "to_float", "whole_number",
+    "LARGEST_WHOLE", "RELATIONS", "Undecided", "assume", "assumed", "box", "digits", "equal", "filled", "greater",
+    "greater_equal", "has_complex", "infinities_as_limits", "integer_power", "less", "less_equal", "lift_balls",
+    "lift_complex", "mapped", "not_equal", "objects", "only_integer", "precision", "radius", "rowwise", "sided",
+    "sides_of_zeros", "tied", "ties_assumed", "to_double_double", "to_float", "whole_number",
 ]  # fmt: skip
 
 
@@ -260,6 +260,17 @@ def integer_power(x: Any, n: int) -> Any:
         if n:
             x = x * x
     return out
+
+
+# FLINT ends the process where it is asked for an integer near numbers with exponents beyond memory, large or small.
+LARGEST_WHOLE = arb(2) ** 100_000
+
+
+def only_integer(x: arb) -> Any:
+    """The only integer in a ball, as FLINT's; None without one or with several, or beyond `LARGEST_WHOLE`."""
+    if abs(x) < 0.5:
+        return fmpz(0) if x.contains(0) else None
+    return x.unique_fmpz() if abs(x) < LARGEST_WHOLE else None
 
 
 def whole_number(x: Any, most: int) -> int | None:

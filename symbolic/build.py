@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from gtape.recording.record import PARENTS, SEQ, STEP, TAPES, TRACE, step_of
+from gtape.recording.trace import Return
 from gtape.symbolic.program import GradMark, Node, Program
+from gtape.symbolic.returns import Returns, nodes_of
 
 __all__ = ["build"]
 
 
 class _Builder:
-    def __init__(self) -> None:
+    def __init__(self, returns: Returns) -> None:
         self.program = Program()
+        self.returns = returns
         self.found: dict[Any, int] = {}
         self.kept: list[Any] = []  # values whose id is a key of `found`
+        self.underway: set[Any] = set()  # constants that hold values which left the tape and are not yet visited
 
     def add(self, kind: str, output: Any, record: Any) -> Node:
         """The next node."""
@@ -44,16 +49,37 @@ class _Builder:
         pending = [(r, v, False) for r, v in reversed(roots)]
         while pending:
             record, value, ready = pending.pop()
-            if self.computed(record) is not None or (not ready and _key(record, value) in self.found):
+            if self.computed(record) is not None or _key(record, value) in self.found:
                 continue
-            if ready:
+            if not _traced(record):
+                back = self.returns.of(record, value)
+                if back is None or (not ready and _key(record, value) in self.underway):
+                    self.add("const" if record is None else "leaf", value, record)
+                    self.kept.append(value)
+                elif ready:
+                    self.bring_back(record, back)
+                else:
+                    self.underway.add(_key(record, value))
+                    pending += [(record, value, True), (back.conversion.record, back.conversion.value, False)]
+            elif ready:
                 self.finish(record)
-            elif not _traced(record):
-                self.add("const" if record is None else "leaf", value, record)
-                self.kept.append(value)
             else:
                 pending.append((record, value, True))
                 pending.extend((r, v, False) for r, v in reversed(_needs(record)))
+
+    def bring_back(self, record: Any, back: Return) -> None:
+        """Add the nodes of a constant, or of a variable's value, that holds a value which left the tape."""
+        program = self.program
+        start = program.nodes[self.number(back.conversion.record, back.conversion.value)]
+        for node in nodes_of(back, start, len(program.nodes)):
+            program.nodes.append(node)
+            program.returned[node.index] = back, False
+        node.seq = 0 if record is None else record[SEQ]
+        program.returned[node.index] = back, True
+        self.found[_key(record, back.constant)] = node.index
+        self.kept.append(back.constant)
+        if record is not None:
+            program.by_seq.setdefault(node.seq, []).append(node.index)
 
     def finish(self, record: Any) -> None:
         """Add the node of a record whose inputs already have nodes."""
@@ -143,7 +169,9 @@ def _reached(r: Any, session: Any, targets: list[Any]) -> bool:
     return r is None or session is None or session in r[TAPES].sessions or any(r is t for t in targets)
 
 
-def build(targets: list[tuple[Any, Any]], sources: list[Any], session: Any = None) -> Program:
+def build(
+    targets: list[tuple[Any, Any]], sources: list[Any], session: Any = None, returned: Iterable[Return] = ()
+) -> Program:
     """The program that computed the targets.
 
     Parameters
@@ -152,8 +180,10 @@ def build(targets: list[tuple[Any, Any]], sources: list[Any], session: Any = Non
     sources : list of tensors or variables
     session : Session, optional
         The session of the tape whose gradients are checked.
+    returned : iterable of Return, optional
+        Constants that hold values which left the tape: the program computes them from these values.
     """
-    b = _Builder()
+    b = _Builder(Returns(returned, sources))
     b.visit(targets)
     asked = [r for r, _ in targets]
     b.program.session = session

@@ -18,6 +18,7 @@ from sympy.core.relational import Relational
 from gtape.symbolic import balls
 from gtape.symbolic.balls import integer_power, whole_number
 from gtape.symbolic.functions import Removable, outermost
+from gtape.symbolic.remembered import remembered
 from gtape.symbolic.special_functions import HurwitzZeta, ScaledBesselK, far_erfc
 
 __all__ = ["compile_balls"]
@@ -37,12 +38,17 @@ class _Constants(dict[int, tuple[Any, ...]]):
         return made
 
 
+_BEYOND_FLOATS = arb(2) ** 1100
+
+
 def _polygamma(n: Any, x: Any) -> Any:
     x = arb(x)
     if n == 0:
         return x.digamma()
     k = whole_number(n, 199)
     if k is None or k < 0:
+        if max(abs(x), abs(arb(n))) > _BEYOND_FLOATS:  # FLINT would not return
+            raise ArithmeticError("polygamma of a fractional order is not evaluated beyond all floats")
         return acb(x).polygamma(n).real
     if x > 0:  # zeta is quicker
         return (-1) ** (k + 1) * arb.fac_ui(k) * arb(k + 1).zeta(x)
@@ -152,6 +158,9 @@ _CALLS: dict[Any, Callable[..., Any]] = {
     ),
 }
 
+# Their results depend on the ties that are assumed, too.
+_DECISIONS = (sp.sign, sp.Max, sp.Min, sp.floor, sp.ceiling)
+
 _CONSTANTS = {
     sp.pi: "arb.pi()",
     sp.E: "arb.const_e()",
@@ -178,7 +187,7 @@ _NAMESPACE: dict[str, Any] = {
     "power": _power,
     "integer_power": integer_power,
     **{name: balls.RELATIONS[relation] for relation, name in _RELATIONS.items()},
-    **{f"call_{kind.__name__}": f for kind, f in _CALLS.items()},
+    **{f"call_{kind.__name__}": f if kind in _DECISIONS else remembered(f) for kind, f in _CALLS.items()},
 }
 
 
@@ -364,7 +373,7 @@ class _Writer:
             return f"acb(acb({self.write(e.args[0])}){_PARTS[e.func]})"
         own = getattr(e.func, "ball", None)
         if own is not None:  # functions of gtape.symbolic.special_functions evaluate themselves
-            self.namespace[f"own_{e.func.__name__}"] = own
+            self.namespace[f"own_{e.func.__name__}"] = remembered(own)
             return f"own_{e.func.__name__}({', '.join(self.write(a) for a in e.args)})"
         method = _METHODS.get(e.func)
         if method and len(e.args) == 1:

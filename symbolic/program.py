@@ -140,6 +140,9 @@ class Program:
         The session of the tape that takes the gradient; ops that it did not record are constants. None: no op is.
     stops : frozenset of int
         Record numbers of further constants, such as the ``stop_gradients`` of `gtape.gradients`.
+    returned : dict
+        Nodes that make constants from values that left the tape (see `gtape.symbolic.returns`) -> the `Return`, and
+        whether the node is the constant itself, as ops read it.
 
     Examples
     --------
@@ -156,6 +159,7 @@ class Program:
         self.by_seq: dict[int, list[int]] = {}
         self.session: Any = None
         self.stops: frozenset[int] = frozenset()
+        self.returned: dict[int, tuple[Any, bool]] = {}
         self._blocked: dict[Any, dict[int, frozenset[int]]] = {}
 
     def __len__(self) -> int:

@@ -154,6 +154,8 @@ class HurwitzZeta(sp.Function):
             end = q + 64
             rest = (1 + 64 / q) ** -s * end.log() ** m * (1 + end / (s - 1 - m))  # log(t)/t falls
             return q**-s * (total + (-1) ** m * arb(0).union(rest))
+        if not s > 1 and abs(q) > arb(2) ** 1100:  # FLINT would not return
+            raise ArithmeticError("zeta at s <= 1 is not evaluated for q beyond all floats")
         if m == 0:
             return s.zeta() if q == 1 else s.zeta(q)
         before, ctx.cap = ctx.cap, m + 1
@@ -284,6 +286,9 @@ def _beta_orders(m: int, a: Any, b: Any, x: Any) -> Any:
     return _last_beta[1]
 
 
+_MOST_TERMS = 200_000
+
+
 def _by_series(m: int, a: Any, x: Any) -> Any:
     """Sum of x^(a+k) exp(-x) / Γ(a+k+1) as power series in a, and a bound on the rest (DLMF 8.7.1)."""
     before, ctx.cap = ctx.cap, m + 1
@@ -299,6 +304,8 @@ def _by_series(m: int, a: Any, x: Any) -> Any:
             z, k = z + 1, k + 1
             if k % 8:
                 continue
+            if k > _MOST_TERMS:
+                raise ArithmeticError("the series of the incomplete gamma function needs too many terms")
             # the sum of the coefficients' moduli falls by this factor at least, from here on
             ratio = x / (a + k)
             size = sum((abs(c) for c in term.coeffs()), arb(0))

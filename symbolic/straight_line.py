@@ -195,8 +195,8 @@ class _World(BallWorld):
 
 
 # Mirrors of most of linear algebra, and those from elsewhere, may ask for the type of a scalar.
-_OWN, _LINALG = "gtape.symbolic.mirrors.", "gtape.symbolic.mirrors.linalg."
-_PLAIN = ("diagonal", "matmul", "matrix_products")
+_OWN, _LINALG = "gtape.symbolic.mirrors.", "gtape.symbolic.mirrors.linalg"
+_PLAIN = (".diagonal", ".matmul", ".matrix_products")
 
 
 class WrittenBalls(_World):

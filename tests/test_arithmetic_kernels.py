@@ -82,6 +82,20 @@ def test_kernel_within_declared_ulps(
             assert error <= REGISTRY[name].ulps, (x[i], y[i], got[i], error)
 
 
+def test_logaddexp_keeps_its_digits_around_its_root() -> None:
+    rng = np.random.default_rng(7)
+    x = -rng.uniform(0, 1.5, 2000)
+    y = np.concatenate([x[:1000] - rng.exponential(0.7, 1000), np.log(-np.expm1(x[1000:])) * rng.normal(1, 0.2, 1000)])
+    x = np.append(x, [-0.3636880934269215, -1e-18])
+    y = np.append(y, [-0.6395855974968059, -41.42536623686825])
+    got = REGISTRY["logaddexp"].kernel(x, y)
+    with precision(200):
+        for a, b, g in zip(x.tolist(), y.tolist(), got.tolist(), strict=True):
+            want = (arb(a).exp() + arb(b).exp()).log()
+            error = float((abs(arb(g) - want) / arb(float(np.spacing(abs(g))))).mid())
+            assert error <= (2.0 if abs(g) > 1e-3 else 4.0), (a, b, g, error)
+
+
 def test_log_pair_is_much_better_than_a_float() -> None:
     rng = np.random.default_rng(5)
     x = np.concatenate([_draw(rng, 100, 1000, 1), 1 + _draw(rng, 100, 40, 0) * 2.0**-41, [5e-324, 1.0, 1.7e308]])

@@ -543,3 +543,47 @@ def test_tangents_written_down_are_those_of_the_rules(name: str, dtype: Any, mon
             assert (g is None) == (e is None), what
             if g is not None:
                 _same(g.numpy(), e.numpy(), 0.0, what)
+
+
+def _layer(values: list[Any], watched: tuple[int, ...], persistent: bool) -> tuple[list[Any], list[Any], list[Any]]:
+    """The gradients of a layer under an outer tape that watches some operands, their ops, and their gradients."""
+    tensors = [tf.constant(v) for v in values]
+    x, w, b, s, zeros = tensors
+    outside = [tensors[i] for i in watched]
+    with tf.GradientTape() as outer:
+        outer.watch(outside)
+        with tf.GradientTape(persistent) as inner:
+            inner.watch(tensors)
+            y = tf.tanh(tf.matmul(x, w) + b) * s / (1.0 + x * x) + tf.sqrt(zeros) * 0.0
+            loss = tf.reduce_sum(tf.exp(y)) * tf.sin(s)
+        first = [tf.convert_to_tensor(g) for g in inner.gradient(loss, tensors)]
+    made = _graph(first)
+    return first, made, [g for g in outer.gradient(first, outside) if g is not None]
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("watched", [(), (0,), (1, 2), (3,), (4,), (0, 1, 2, 3, 4)])
+def test_a_sweep_makes_the_records_of_the_rules_whatever_the_outer_tape_watches(
+    watched: tuple[int, ...], persistent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(3)
+    # The last is zero, where the root of a cotangent of zero has an infinite slope.
+    values = [rng.normal(size=shape) for shape in ((3, 3), (3, 3), (3,), ())] + [np.zeros((3, 1))]
+    for _ in range(OFTEN + 1):
+        first, made, second = _layer(values, watched, persistent)
+    with monkeypatch.context() as patch:
+        patch.setattr(differentiation, "takes_recorded_sweep", lambda *_: False)
+        of_rules, by_rules, second_of_rules = _layer(values, watched, persistent)
+    assert made == by_rules
+    for got, expected in zip(first + second, of_rules + second_of_rules, strict=True):
+        _same(got.numpy(), expected.numpy(), 0.0, f"watched: {watched}")
+
+
+@pytest.mark.parametrize("x", [np.float64(0.7), np.array([0.7, -0.2])])
+def test_a_swapped_kernel_reaches_the_steps_that_were_written_down(x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    prim = REGISTRY["tanh_curve"]  # the rule of sech2 calls it, and the rule of tanh calls sech2
+    for factor in (1, 2):
+        monkeypatch.setattr(prim, "kernel", lambda v, k=factor: np.full_like(v, k))
+        monkeypatch.setattr(prim, "scalar", lambda v, k=factor: float(k))
+        for _ in range(OFTEN):
+            assert np.all(_twice(REGISTRY["tanh"], [x], {})[2][0].numpy() == factor)

@@ -20,7 +20,7 @@ from gtape.engine.fast.steps import Seen, remember
 from gtape.engine.rules import RuleStep, part_of, plan_for, world_for
 from gtape.recording import record
 from gtape.recording.record import INS, OUT, STEP, TAPES
-from gtape.recording.trace import Trace
+from gtape.recording.trace import Trace, note_params
 from gtape.tensors.operands import FAILURES, check_dtypes, failure, operands, promoted, text_as_array
 from gtape.tensors.tensor import Tensor, wrap
 
@@ -245,6 +245,8 @@ def record_any(
     if stack.trace:
         trace = Trace(tuple(tensors), values, stack)
         trace.idle = idle
+        if params:
+            note_params(stack, params)
         # A check keeps all values anyway, and a rule swapped in later may read more than the declared rule.
         made[INS], made[OUT] = tuple(tensors), values
     attach(stack, made, tensors, out, trace)

@@ -11,6 +11,7 @@ from gtape.engine.full_sweep import full_sweep, runner_for
 from gtape.engine.requests import is_finite, result_of
 from gtape.engine.sweep import keeping, short_sweep
 from gtape.engine.worlds import NUMPY, TAPE
+from gtape.errors import InvalidArgumentError
 from gtape.recording import record
 from gtape.recording.record import STEP, TAPES, Session, Stack, record_of
 
@@ -62,14 +63,13 @@ def differentiate(
         short = recorded_sweep(session, start, source_records, stack, ends=not persistent)
     if short is not None:
         made, visited = short
-    elif not stack.sessions:
-        raw = [(r, g._value) for r, g in start]
-        run = runner_for(stack, session)
-        made, visited = run(full_sweep, NUMPY, session, raw, source_records, stops=stops)
-        if session.selects and not all(is_finite(c) for c in made):
-            made, visited = run(full_sweep, NUMPY, session, raw, source_records, masked=True, stops=stops)
     else:
-        made, visited = full_sweep(TAPE, session, start, source_records, masked=True, stops=stops)
+        try:
+            made, visited = _in_full(session, stack, start, source_records, stops)
+        except InvalidArgumentError:
+            if session.trace and (checked := mode()):
+                late.flag.check_shapes(session, targets, sources, mode=checked)
+            raise
     results = [result_of(c, s) for c, s in zip(made, sources, strict=True)]
     if session.trace or stack.trace:
         results = _checked(session, targets, start, sources, results, stack, mode(), stops)
@@ -115,6 +115,20 @@ def _in_short(
             session.shared = True
         if keeping.sweep is sweep:
             keeping.sweep = None
+
+
+def _in_full(
+    session: Session, stack: Stack, start: list[Any], sources: list[Any], stops: frozenset[int]
+) -> tuple[list[Any], list[record.Record]]:
+    """Cotangents by the full sweep, and the records that it visited."""
+    if stack.sessions:
+        return full_sweep(TAPE, session, start, sources, masked=True, stops=stops)
+    raw = [(r, g._value) for r, g in start]
+    run = runner_for(stack, session)
+    made, visited = run(full_sweep, NUMPY, session, raw, sources, stops=stops)
+    if session.selects and not all(is_finite(c) for c in made):
+        made, visited = run(full_sweep, NUMPY, session, raw, sources, masked=True, stops=stops)
+    return made, visited
 
 
 def _checked(

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from gtape.base import late
+from gtape.base.escaping import plain
 from gtape.base.layout import layout_of
 from gtape.base.quiet import quietly
 from gtape.engine.rules import PartialOutputs, PartStep, RuleStep, inputs_of, output_of, part_of, undecided
 from gtape.engine.sparse import SparseCotangent
 from gtape.engine.worlds import NUMPY, TAPE
+from gtape.errors import InvalidArgumentError
 from gtape.recording import record as record_module
 from gtape.recording.record import (
     ANCHOR,
@@ -34,6 +36,8 @@ from gtape.recording.record import (
     parents_of,
     step_of,
 )
+from gtape.tensors.axes import shape_of
+from gtape.tensors.operands import FAILURES
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = [
@@ -68,6 +72,7 @@ class _Sweep:
         self._masks: dict[int, Any] = {}
         self._waiting: dict[int, Record] = {}
         self._heap: list[int] = []
+        self.misshapen: str | None = None  # what is wrong with the first custom gradient of another shape
 
     def arrive(self, record: Record, g: Any, mask: Any = None) -> None:
         """Add a cotangent to that of a record; `mask` is True for live elements, None if all are live."""
@@ -115,11 +120,17 @@ class _Sweep:
         prim = step.prim
         if prim.kind == "custom":
             self._pass_custom(step, parents, g)
-        elif prim.sparse is not None and self.sparse and self.batch is None and self._asks_directly(parents[0]):
-            indices = inputs_of(record, 2)[1]._value
-            self.arrive(parents[0], prim.sparse(g, indices, step.layouts[0]))
-        else:
-            self._pass_by_rules(record, step, parents, g, mask)
+            return
+        try:
+            if prim.sparse is not None and self.sparse and self.batch is None and self._asks_directly(parents[0]):
+                indices = inputs_of(record, 2)[1]._value
+                self.arrive(parents[0], prim.sparse(g, indices, step.layouts[0]))
+            else:
+                self._pass_by_rules(record, step, parents, g, mask)
+        except FAILURES as e:
+            if self.misshapen is None:
+                raise
+            raise InvalidArgumentError(f"{self.misshapen}; the rule of {prim.name} cannot take it: {e}") from e
 
     def _asks_directly(self, parent: Record) -> bool:
         """Whether the array of a lookup, or the variable that it was read from, is a source or leaf."""
@@ -133,8 +144,9 @@ class _Sweep:
             made = step.cotangents(self.world, g, sparse=self.sparse)
         else:
             made = _row_by_row(self.world, step, g, self.batch)
-        for parent, c in zip(parents, made, strict=True):
+        for parent, c, i in zip(parents, made, step.active, strict=True):
             if c is not None and self.session in parent[TAPES].sessions:
+                self.misshapen = self.misshapen or _misshapen(step, i, c, 0 if self.batch is None else 1)
                 self.arrive(parent, c)
 
     def _filled(self, g: Any, layouts: Any) -> Any:
@@ -175,6 +187,17 @@ class _Sweep:
         if not rows:
             return [_zeros(self.world, step.layouts[i], 0) for i in step.active]  # type: ignore[index]
         return [stack_in(self.world, list(column)) for column in zip(*rows, strict=True)]
+
+
+def _misshapen(step: Any, i: int, made: Any, leading: int) -> str | None:
+    """What is wrong with the shape of a custom gradient for input `i`, in words."""
+    shape, wanted = shape_of(made)[leading:], step.layouts[i].shape
+    if shape == wanted:
+        return None
+    return (
+        f"the gradient that {plain(step.prim.name)} returns for input {i} has shape {shape}, and the input has shape "
+        f"{wanted}"
+    )
 
 
 def _quietly(function: Callable[..., Any], *args: Any, **params: Any) -> Any:
@@ -229,13 +252,16 @@ def full_sweep(
     for r, g in seeds:
         sweep.arrive(r, g)
     sweep.run()
+    if batch is not None and sweep.misshapen is not None:  # a Jacobian has a shape
+        raise InvalidArgumentError(sweep.misshapen)
     return [sweep.found.get(s[SEQ]) for s in sources], sweep.visited
 
 
 def batches_as_is(session: Session, start: Record) -> bool:
     """Whether every backward step from a record on accepts cotangents with one more leading axis.
 
-    Steps of generated functions do, because they broadcast nothing, and so do rules declared as `batched`.
+    Steps of generated functions do, because they broadcast nothing, and so do elementwise steps and rules declared as
+    `batched`.
     """
     seen = set()
     pending = [start]
@@ -248,7 +274,7 @@ def batches_as_is(session: Session, start: Record) -> bool:
         if step.__class__ is not RuleStep or not _is_alone(session, r[TAPES]):
             return False
         if step.layouts is not None:
-            if not step.adds_nothing or not step.prim.batched:
+            if not step.takes_batches:
                 return False
             r[STEP] = step  # in place of a function, which may be written for cotangents of one shape
         pending.extend(parents_of(r))

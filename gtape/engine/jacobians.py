@@ -16,6 +16,7 @@ from gtape.engine.full_sweep import batches_as_is, full_sweep, runner_for, stack
 from gtape.engine.requests import conjugate, is_finite
 from gtape.engine.sweep import short_sweep
 from gtape.engine.worlds import NUMPY, TAPE
+from gtape.errors import InvalidArgumentError
 from gtape.recording import record
 from gtape.recording.record import SEQ, Record, Session, record_of
 from gtape.tensors.tensor import Tensor, wrap
@@ -28,7 +29,7 @@ def jacobians(session: Session, target: Any, sources: list[Any], mode: Any) -> l
     layout = target._layout
     if not layout.inexact:
         return [None] * len(sources)
-    made = _batched_sweep(session, target, None, sources)
+    made = _told(session, target, None, sources, mode)
     results: list[Any] = []
     for c, s in zip(made, sources, strict=True):
         if c is None or not s._layout.inexact:
@@ -49,7 +50,7 @@ def batch_jacobian(session: Session, target: Any, source: Any, mode: Any) -> Ten
     # One cotangent for each element of a row, set in all rows at once.
     eye = np.eye(size, dtype=target._layout.dtype).reshape(size, 1, *inner)
     seed = np.array(np.broadcast_to(eye, (size, rows, *inner)))
-    made = _batched_sweep(session, target, seed, [source])[0] if target._layout.inexact and size else None
+    made = _told(session, target, seed, [source], mode)[0] if target._layout.inexact and size else None
     if made is None or not source._layout.inexact:
         return wrap(np.zeros((rows, *inner, *source._layout.shape[1:]), source._layout.dtype))
     axes = (1, 0, *range(2, 1 + len(source._layout.shape)))
@@ -80,6 +81,16 @@ def release(session: Session, start: Any) -> None:
         record.clear_below([start], spare=True)
     finally:
         session.live = True
+
+
+def _told(session: Session, target: Any, seed: Any, sources: list[Any], mode: Any) -> list[Any]:
+    """As `_batched_sweep`; a check tells which custom gradient has a wrong shape."""
+    try:
+        return _batched_sweep(session, target, seed, sources)
+    except InvalidArgumentError:
+        if mode:
+            late.flag.check_shapes(session, [target], sources, mode=mode)
+        raise
 
 
 def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any]) -> list[Any]:

@@ -196,6 +196,13 @@ class RuleStep:
         """Whether the step only calls rules, and so takes a batch axis if the rules do."""
         return self.world is NUMPY and self.prim.partials is None and not self.prim.variadic
 
+    @property
+    def takes_batches(self) -> bool:
+        """Whether a call may pass a cotangent with one more leading axis."""
+        if self.prim.partials is not None:
+            return self.world is NUMPY
+        return self.adds_nothing and bool(self.prim.batched)
+
     def __call__(self, g: Any, ins: Any, out: Any) -> Any:
         """The cotangents in the NumPy world: one value for one active argument, otherwise a list."""
         xs: Any = self.layouts
@@ -206,7 +213,8 @@ class RuleStep:
             xs = tuple([layout if t is None else t._value for t, layout in zip(ins, xs, strict=True)])
         if len(active) == 1 and self.adds_nothing:
             return prim.vjp[active[0]](NUMPY, g, out, *xs, **self.params)
-        made = self.cotangents(NUMPY, g, out, xs)
+        batch = prim.partials is not None and getattr(g, "ndim", 0) > len(self.out_layout.shape)
+        made = self.cotangents(NUMPY, g, out, xs, batch=batch)
         return made[0] if len(made) == 1 else made
 
     def cotangents(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape.errors import InvalidArgumentError
-from gtape.kernels.pair_functions import power_pair
+from gtape.kernels.pair_functions import over, power_pair
 from gtape.kernels.pairs import Pair, add_pairs, divide_pairs, log_pair, two_sum, wide
 
 # ---------------------------------------------------------------------------------------------- quotients
@@ -227,16 +227,16 @@ def logaddexp(x: Any, y: Any) -> Any:
     d, low = _difference(small, high)
     e = np.exp(d)
     out = high + (np.log1p(e) + low * (e / (1.0 + e)))
-    cancels = (high < 0) & (np.abs(out) < -0.5 * high)
+    # The logarithm is off by about 1 ULP of its own, so it may not be larger than the sum.
+    cancels = (high < 0) & (np.abs(out) < out - high)
     if np.any(cancels):
-        # near the curve where the exponentials add up to 1, the exponential and the logarithm are pairs
+        # around the curve where the exponentials add up to 1, the exponential and the logarithm are pairs
         d, low, e = np.where(cancels, d, 0.0), np.where(cancels, low, 0.0), np.where(cancels, e, 1.0)
         log = log_pair(e)
         e_low = e * (((d - log[0]) - log[1]) + low)
         s, rest = two_sum(1.0, e)
-        q = (rest + e_low) / s
-        log = log_pair(s)
-        log = add_pairs(log, (q, -0.5 * q * q))
+        q, q_low = over(two_sum(rest, e_low), (s, 0.0))
+        log = add_pairs(log_pair(s), (q, q_low - 0.5 * q * q))
         t, rest = two_sum(np.where(cancels, high, 0.0), log[0])
         out = np.where(cancels, t + (rest + log[1]), out)
     return np.where(np.isinf(high), high, out)

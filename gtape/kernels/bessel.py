@@ -295,7 +295,7 @@ def bessel_ke_derivative(x: Any, *, m: int, n: int) -> Any:
 def _near_scaled() -> LogSeries:
     """exp(x) K0 near 0."""
     near = _near(1)
-    return LogSeries(near.scale, near.constant, _exp_times(list(near.a), 1), _exp_times(list(near.b), 1))
+    return LogSeries(near.scale, near.constant, _exp_times(list(near.a.exact), 1), _exp_times(list(near.b.exact), 1))
 
 
 def _small_ke(x: Any, m: int, n: int) -> Any:

@@ -70,24 +70,48 @@ def by_regions(x: Any, *regions: tuple[Any, Callable[[Any], Any]]) -> Any:
 # ------------------------------------------------------------------------------------------------- power series at 0
 
 
-def power_series(coefficients: Sequence[Fraction], n: int, x: Any) -> Pair:
-    """The n-th derivative of a power series (exact coefficients, lowest first) at small floats x, as a pair."""
-    row = tuple(c * perm(k + n, n) for k, c in enumerate(coefficients[n:]))
-    return horner_pair([exact(c) for c in row], (x, 0.0 * x))
+class PowerSeries:
+    """A power series with exact coefficients, lowest first, and all its derivatives at floats of at most `REACH`."""
+
+    REACH = 0.5
+
+    def __init__(self, coefficients: Sequence[Fraction]) -> None:
+        self.exact = tuple(coefficients)
+        self._made: dict[int, tuple[list[Pair], list[float]]] = {}
+
+    def _coefficients(self, n: int) -> tuple[list[Pair], list[float]]:
+        """The leading coefficients of the n-th derivative as pairs, and those that need no low part as floats."""
+        row = [c * perm(k + n, n) for k, c in enumerate(self.exact[n:])]
+        size = np.abs([float(c) for c in row]) * self.REACH ** np.arange(len(row))
+        share = size / (np.max(size[:2], initial=0.0) or 1.0)
+        head = int(np.max(np.flatnonzero(share > 2.0**-58), initial=-1)) + 1
+        terms = int(np.max(np.flatnonzero(share > 2.0**-112), initial=-1)) + 1
+        return [exact(c) for c in row[:head]] or [(0.0, 0.0)], [float(c) for c in row[head:terms]]
+
+    def derivative(self, n: int, x: Any) -> Pair:
+        """The n-th derivative, as a pair."""
+        made = self._made.get(n)
+        if made is None:
+            made = self._made[n] = self._coefficients(n)
+        head, tail = made
+        value = 0.0 * x
+        for c in tail[::-1]:
+            value = (value + c) * x
+        return horner_pair([*head[:-1], two_sum(head[-1][0], head[-1][1] + value)], (x, 0.0 * x))
 
 
 class LogSeries:
     """scale * ((log(x) + constant) A(x) + B(x)) for small x > 0, with power series A (even, A(0) = 1) and B(0) = 0."""
 
     def __init__(self, scale: Fraction, constant: Fraction, a: Sequence[Fraction], b: Sequence[Fraction]) -> None:
-        self.scale, self.constant, self.a, self.b = scale, constant, tuple(a), tuple(b)
+        self.scale, self.constant, self.a, self.b = scale, constant, PowerSeries(a), PowerSeries(b)
 
     def value(self, x: Fraction, log: Fraction) -> tuple[Fraction, Fraction]:
         """Value and slope at a rational x, given its logarithm."""
         values = []
         for series in (self.a, self.b):
             for n in (0, 1):
-                values.append(sum(c * perm(k, n) * x ** (k - n) for k, c in enumerate(series) if k >= n))
+                values.append(sum(c * perm(k, n) * x ** (k - n) for k, c in enumerate(series.exact) if k >= n))
         a, a1, b, b1 = values
         lead = log + self.constant
         return self.scale * (lead * a + b), self.scale * (a / x + lead * a1 + b1)
@@ -98,15 +122,15 @@ class LogSeries:
         safe = np.where(tiny, 1.0, x)
         lead = sum_pair(log_exact(np.where(x > 0, x, 1.0)), exact(self.constant))
         if n == 0:
-            total = sum_pair(multiply_pairs(lead, power_series(self.a, 0, safe)), power_series(self.b, 0, safe))
+            total = sum_pair(multiply_pairs(lead, self.a.derivative(0, safe)), self.b.derivative(0, safe))
             total = np.where(tiny, lead[0], total[0]), np.where(tiny, lead[1], total[1])
             return multiply_pairs(exact(self.scale), total)
-        total = sum_pair(multiply_pairs(lead, power_series(self.a, n, safe)), power_series(self.b, n, safe))
+        total = sum_pair(multiply_pairs(lead, self.a.derivative(n, safe)), self.b.derivative(n, safe))
         inverse = over((1.0, 0.0), (safe, 0.0 * safe))
         power = inverse
         for j in range(1, n + 1):
             c = float(comb(n, j) * (-1) ** (j - 1) * factorial(j - 1))
-            total = sum_pair(total, multiply_pairs(multiply_pairs((c, 0.0), power), power_series(self.a, n - j, safe)))
+            total = sum_pair(total, multiply_pairs(multiply_pairs((c, 0.0), power), self.a.derivative(n - j, safe)))
             power = multiply_pairs(power, inverse)
         out = multiply_pairs(exact(self.scale), total)
         far = np.full_like(x, float(self.scale * (-1) ** (n - 1) * factorial(n - 1)))

@@ -126,8 +126,9 @@ class Session:
     # back to the session, until it is closed.
     branches: Any = ()
     conversions: Any = ()
-    # Likewise: the variables that were assigned.
+    # Likewise: the variables that were assigned, and the values that variables took.
     assignments: Any = ()
+    starts: Any = ()
     # In a check: the records that ended with inner tapes, by the identities of their values, which the records keep.
     ended: Any = MappingProxyType({})
 
@@ -169,8 +170,13 @@ class Session:
 
 
 def _track_in(sessions: tuple[Session, ...], tensor: Any) -> None:
+    ref = weakref.ref(tensor)
     for session in sessions:
-        session.track(tensor)
+        tracked = session.tracked
+        if tracked.__class__ is list and len(tracked) < session.limit:  # the usual case of `Session.track`
+            tracked.append(ref)
+        else:
+            session.track(tensor)
 
 
 class Stack:
@@ -229,7 +235,8 @@ class Stack:
             newest = weakref.ref(self)
             plain = True
             for session in sessions:
-                session.beside = tuple([s for s in {*session.beside, *sessions} if s.live and s is not session])
+                others = {*session.beside, *sessions} if session.beside else sessions
+                session.beside = tuple([s for s in others if s.live and s is not session])
                 session.top = newest
                 self.trace = self.trace or session.trace
                 plain = plain and session.forward is None
@@ -548,10 +555,16 @@ def forget_parents(record: Record) -> None:
 
 def clear_below(pending: list[Any], *, spare: bool) -> None:
     """Empty records and all their ancestors; with `spare`, except those that an open session holds."""
+    ended = None  # a set without an open session
     while pending:
         r = pending.pop()
-        if r is None or r[STEP] is None or (spare and any(s.live for s in r[TAPES].sessions)):
+        if r is None or r[STEP] is None:
             continue
+        tapes = r[TAPES]
+        if spare and tapes is not ended:
+            if any(s.live for s in tapes.sessions):
+                continue
+            ended = tapes
         parents = parents_of(r)
         empty(r)
         pending.extend(parents)
@@ -592,17 +605,21 @@ def _forget(variables: dict[int, Any], alone: TapeSet) -> None:
 def _disconnect(tracked: Any) -> bool:
     """Turn results that no open session holds into constants; True if an op had made any of them."""
     outlived = False
+    whole = None  # a set of open sessions
     for ref in tracked:
         tensor = ref()
         if tensor is None:
             continue
         record = tensor._record
-        if record is None:
+        if record is None or record[TAPES] is whole:
             continue
-        open_sessions = [s for s in record[TAPES].sessions if s.live]
+        tapes = record[TAPES]
+        open_sessions = [s for s in tapes.sessions if s.live]
         if open_sessions:
-            if len(open_sessions) < len(record[TAPES].sessions):
+            if len(open_sessions) < len(tapes.sessions):
                 record[TAPES] = TapeSet(open_sessions)
+            else:
+                whole = tapes
         elif record[STEP] is None and not record[PARENTS]:
             tensor._record = None
         else:
@@ -634,7 +651,7 @@ def close(session: Session) -> None:
         return
     session.live = False
     if session.trace:
-        session.branches = session.conversions = session.assignments = ()
+        session.branches = session.conversions = session.assignments = session.starts = ()
     alone, session.alone = session.alone, NO_TAPES  # its TapeSet refers back to the session: break the cycle
     variables, session.variables = session.variables, {}
     tracked, session.tracked = session.tracked, ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +13,9 @@ from gtape.base.own_files import is_own
 from gtape.recording.record import TAPES, Session, count, get_stack
 
 __all__ = [
-    "Assignment", "Conversion", "GradNode", "Trace", "assignments_made", "branches_taken", "called_within_assertions",
-    "conversions_made", "note_assignment", "note_branch", "note_conversion", "note_return", "user_line",
+    "Assignment", "Conversion", "GradNode", "Return", "Trace", "assignments_made", "branches_taken",
+    "called_within_assertions", "conversions_made", "floats_in", "note_assignment", "note_branch", "note_conversion",
+    "note_params", "note_reading", "note_return", "note_start", "starts_made", "user_line",
 ]  # fmt: skip
 
 Noted = list[tuple[Any, Any, Any]]  # (record, value, the user's line)
@@ -34,17 +36,34 @@ class Conversion:
         Whether a custom gradient ran.
     by_library : bool
         Whether the library itself asked for the number, as to print it.
-    returns : list of raw values
-        The constants that the number or array became.
+    by_variable : bool
+        Whether a variable took the value.
+    is_whole : bool
+        Whether it became an integer, which does not vary as the tensor does.
+    returns : list of Return
+        The constants that hold the number or array.
     """
 
-    __slots__ = ("_array", "_scalar", "by_library", "inside", "line", "number", "record", "returns", "value")
+    __slots__ = (
+        "_array",
+        "_scalar",
+        "by_library",
+        "by_variable",
+        "inside",
+        "is_whole",
+        "line",
+        "number",
+        "record",
+        "returns",
+        "value",
+    )
 
-    def __init__(self, tensor: Any, made: Any) -> None:
+    def __init__(self, tensor: Any, made: Any, by_library: bool) -> None:
         self.record, self.value = tensor._record, tensor._value
         self.line, self.number, self.inside = user_line(), next(count), _called_within_customs()
-        self.by_library = _asked_by_library()
-        self.returns: list[Any] = []
+        self.by_library = by_library
+        self.is_whole, self.by_variable = isinstance(made, int), False
+        self.returns: list[Return] = []
         is_array = isinstance(made, np.ndarray)
         self._array = weakref.ref(made) if is_array else None
         self._scalar = made if isinstance(made, (float, complex, np.inexact)) else None
@@ -57,22 +76,51 @@ class Conversion:
             self._scalar = None
         return self._scalar
 
-    def is_in(self, constant: Any) -> bool:
-        """Whether a constant is certainly this array or number.
+    def found_in(self, constant: Any) -> Return | None:
+        """How a constant holds this array or number; None if it does not.
 
-        It is the same object, or has the same numbers while the object is still in use and some of the numbers are
-        long: a short one, such as 0.5 or 0.1, may be equal by chance.
+        A constant holds it if it is the same object, or if some of its numbers are those of the object, up to the sign,
+        while the object is still in use. This is certain if one of these numbers is long: a short one, such as 0.5 or
+        0.1, may be equal by chance.
         """
         made = self.made()
-        if made is None or np.shape(made) != np.shape(constant):
-            return False
-        if made is constant:
-            return True
+        if made is None:
+            return None
         there, here = np.asarray(constant), np.asarray(made)
-        if there.dtype.kind not in "fc" or (here.dtype.kind == "c" and there.dtype.kind == "f"):
-            return False
+        if made is constant:
+            return Return(self, constant, np.arange(there.size).reshape(there.shape), np.ones(there.shape), True)
+        if there.dtype.kind not in "fc" or (here.dtype.kind == "c" and there.dtype.kind == "f") or not here.size:
+            return None
         with np.errstate(all="ignore"):
-            return bool(np.array_equal(here.astype(there.dtype), there)) and _has_long_numbers(there)
+            numbers = here.astype(there.dtype).ravel()
+        places = _places(there, numbers)
+        known = places >= 0
+        if not known.any():
+            return None
+        signs = np.where(known & (there != numbers[places]), -1.0, 1.0)
+        return Return(self, constant, places, signs, _has_long_numbers(there[known]))
+
+
+class Return(NamedTuple):
+    """A constant that holds a value that left the tape, or elements of it.
+
+    Attributes
+    ----------
+    conversion : Conversion
+    constant : raw value
+    places : int array
+        For each element of the constant, the place of the equal element of the value, in order; -1 for none.
+    signs : float array
+        -1 where the element is the negative of the value's.
+    certain : bool
+        Whether the elements are not equal by chance.
+    """
+
+    conversion: Conversion
+    constant: Any
+    places: Any
+    signs: Any
+    certain: bool
 
 
 class Assignment(NamedTuple):
@@ -106,6 +154,26 @@ class _Unused:
 _OWN_REFERENCES = _references(_Unused())
 _SHORT = 12  # bits of a short binary number
 _FEW = 5  # digits of a short decimal number
+
+
+def _places(there: Any, numbers: Any) -> Any:
+    """For each element of an array the place of an equal number, or of its negative, in a flat array; -1 for none.
+
+    Equal numbers that occur several times are taken in order.
+    """
+    sizes = np.abs(numbers)
+    if there.size == numbers.size and np.array_equal(np.abs(there).ravel(), sizes):
+        return np.arange(there.size).reshape(there.shape)
+    order = np.argsort(sizes, kind="stable")
+    wanted = np.abs(there).ravel()
+    first = np.searchsorted(sizes[order], wanted, "left")
+    count = np.searchsorted(sizes[order], wanted, "right") - first
+    met: dict[Any, int] = {}
+    found = np.full(wanted.size, -1)
+    for i in np.flatnonzero(count).tolist():
+        k = met[wanted[i]] = met.get(wanted[i], -1) + 1
+        found[i] = order[first[i] + k % count[i]]
+    return found.reshape(there.shape)
 
 
 def _has_long_numbers(values: Any) -> bool:
@@ -263,27 +331,77 @@ def note_conversion(tensor: Any, made: Any) -> Any:
         made = complex(made.real, made.imag)
     elif isinstance(made, np.inexact):
         made = made.dtype.type(made)
-    found = Conversion(tensor, made)
-    for session in sessions:
-        _append(session, "conversions", found)
+    _append_to(sessions, "conversions", Conversion(tensor, made, _asked_by_library()))
     return made
+
+
+def note_reading(tensor: Any) -> None:
+    """Keep a tensor whose value an op reads as a plain number, because no tape follows the number."""
+    _append_to(_noting(tensor), "conversions", Conversion(tensor, tensor._value, False))
 
 
 def note_assignment(stack: Any, variable: Any) -> None:
     """Keep the state of a variable that is about to change, because a check may run the function again."""
-    found = Assignment(variable, variable._state(), user_line())
-    for session in stack.sessions:
-        if session.trace:
-            _append(session, "assignments", found)
+    _append_to(stack.sessions, "assignments", Assignment(variable, variable._state(), user_line()))
+
+
+def note_start(stack: Any, tensor: Any, value: Any) -> None:
+    """Keep the value that a variable takes over from a tensor, because ops read it later, and no tape sees where from.
+
+    Parameters
+    ----------
+    tensor : object
+        The tensor, or anything else from which no tape has a path.
+    value : raw value
+        Of the variable.
+    """
+    if _holds(tensor, value):
+        found = Conversion(tensor, tensor._value, False)
+        found.by_variable = True
+        found.returns.append(Return(found, value, np.arange(np.size(value)).reshape(np.shape(value)),
+                                    np.ones(np.shape(value)), True))  # fmt: skip
+        _append_to(_noting(tensor), "conversions", found)
+    note_return(stack, value)
+    _append_to(stack.sessions, "starts", (value, next(count)))
+
+
+def _holds(tensor: Any, value: Any) -> bool:
+    """Whether an object is a recorded tensor with certain numbers."""
+    if getattr(tensor, "_record", None) is None or not tensor._layout.inexact:
+        return False
+    here, there = np.asarray(tensor._value), np.asarray(value)
+    with np.errstate(all="ignore"):
+        return np.array_equal(here.astype(there.dtype), there, equal_nan=True)
 
 
 def note_return(stack: Any, constant: Any) -> None:
-    """Keep a constant if it is certainly a value that left the tape of an active session."""
+    """Keep a constant if it may be a value that left the tape of an active session."""
     for session in stack.sessions:
         if session.trace:
             for made in session.conversions:
-                if made.is_in(constant) and not any(constant is r for r in made.returns):
-                    made.returns.append(constant)
+                if not any(constant is r.constant for r in made.returns):
+                    found = made.found_in(constant)
+                    if found is not None:
+                        made.returns.append(found)
+
+
+def note_params(stack: Any, params: dict[str, Any]) -> None:
+    """Keep the numbers among the static parameters of an op that may be values that left the tape."""
+    for value in floats_in(params):
+        note_return(stack, value)
+
+
+def floats_in(params: dict[str, Any]) -> list[Any]:
+    """The floating-point numbers and arrays among the static parameters of an op."""
+    pending, found = list(params.values()), []
+    for value in pending:
+        if isinstance(value, (tuple, list)):
+            pending.extend(value)
+        elif isinstance(value, (float, complex, np.inexact)) or (
+            isinstance(value, np.ndarray) and value.dtype.kind in "fc"
+        ):
+            found.append(value)
+    return found
 
 
 def _append(session: Session, name: str, noted: Any) -> None:
@@ -293,6 +411,13 @@ def _append(session: Session, name: str, noted: Any) -> None:
         kept = []
         setattr(session, name, kept)
     kept.append(noted)
+
+
+def _append_to(sessions: Iterable[Session], name: str, noted: Any) -> None:
+    """Add to a list of each session that keeps what happens."""
+    for session in sessions:
+        if session.trace:
+            _append(session, name, noted)
 
 
 def _noting(tensor: Any) -> list[Session]:
@@ -311,6 +436,11 @@ def branches_taken(session: Any) -> Noted:
 def conversions_made(session: Any) -> list[Conversion]:
     """Each tensor that became a number or an array while a session recorded."""
     return list(session.conversions)
+
+
+def starts_made(session: Any) -> list[tuple[Any, int]]:
+    """The values that variables took while a session recorded, each with its number, as in records."""
+    return list(session.starts)
 
 
 def assignments_made(session: Any) -> list[Assignment]:

@@ -11,7 +11,7 @@ import numpy as np
 from gtape import errors, nest
 from gtape.base import late
 from gtape.base.blocks import Leaving
-from gtape.base.layout import FLOAT, Layout
+from gtape.base.layout import FLOAT, Layout, layout_of
 from gtape.base.shown import shown
 from gtape.base.verification import is_switched_off, verify_mode
 from gtape.engine.fast.layouts import key_of
@@ -25,12 +25,14 @@ from gtape.recording import record
 from gtape.recording.record import COT, LEAF, PARENTS, STEP, TANGENTS, TAPES, TRACE, Session, TapeSet, step_of
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.operands import FAILURES
-from gtape.tensors.tensor import Tensor, constant, wrap
+from gtape.tensors.tensor import Tensor, constant
 from gtape.tensors.variable import Variable
 
 __all__ = ["ForwardAccumulator", "jvp_of"]
 
 _K = TypeVar("_K")
+
+_count = record.count
 
 
 def jvp_of(
@@ -81,30 +83,33 @@ class _Pushed:
 
     __slots__ = ("calls_left", "function")
 
-    def __init__(self, layouts: tuple[Layout, ...]) -> None:
-        self.calls_left = 0 if any([a.slow_path or a is FLOAT for a in layouts]) else FAMILIAR  # noqa: C419
+    def __init__(self, prim: Any, layouts: list[Layout], out: Any) -> None:
+        special = out.__class__ is tuple or prim.selects or prim.kind == "custom" or not out._layout.inexact
+        self.calls_left = 0 if special or any([a.slow_path or a is FLOAT for a in layouts]) else FAMILIAR  # noqa: C419
         self.function: Any = None
 
-    def meet(self, stack: record.Stack, prim: Any, tensors: Any, tangents: Any, params: Any, out: Tensor) -> None:
+    def meet(self, stack: record.Stack, prim: Any, tensors: Any, pushes: int, params: Any, out: Tensor) -> None:
         """Count a call; the last writes the function, where the rules allow it."""
         self.calls_left -= 1
         if not self.calls_left:
-            active = [i for i, t in enumerate(tangents) if t is not None]
+            active = [i for i in range(len(tensors)) if pushes >> i & 1 and prim.connected(i)]
             self.function = stack.run(_written, prim, active, [t._layout for t in tensors], params, out._layout)
 
 
 def _written(prim: Any, active: list[int], layouts: list[Layout], params: dict[str, Any], out: Layout) -> Any:
-    """The rule of forward mode as one function of raw tangents, inputs and output; None if it depends on values."""
+    """The rule of forward mode as one function of raw tangents, operands and output; None if it depends on values."""
     if prim.variadic or prim.opaque or sum([a.size for a in (*layouts, out)]) > MOST_ELEMENTS:
         return None
     notes = Writer(prim)
     xs = tuple([notes.value(f"x{i}", sample_of(a)) for i, a in enumerate(layouts)])
-    loads = [f"x{i} = ins[{i}]" for i in range(len(layouts))]
+    loads = [f"x{i} = ins[{i}]._value" for i in range(len(layouts))]
     tangents = [notes.value(f"t{i}", sample_of(a)) if i in active else None for i, a in enumerate(layouts)]
-    loads += [f"t{i} = g[{i}]" for i in active]
+    loads += [f"t{i} = g[{i}]._value" for i in active]
     try:
         made = jvp_of(notes, prim, tangents, notes.value("out", sample_of(out)), xs, params, out.shape)
-        return None if made is None else notes.function(loads, [made], f"<gtape tangents of {prim.name}>")
+        if made is None or layout_of(made.value) is not out or made.value.__class__ is not sample_of(out).__class__:
+            return None
+        return notes.function(loads, [made], f"<gtape tangents of {prim.name}>")
     except FAULTS:
         return None  # the rule itself raises the error, if it really fails
 
@@ -131,41 +136,41 @@ class _Push:
 
     def push(self, stack: record.Stack, prim: Any, tensors: Any, params: dict[str, Any], out: Any) -> bool:
         """Push the tangents through one op of arrays, if nothing else records; False leaves the op to `advance`."""
-        if out.__class__ is tuple or prim.selects or prim.kind == "custom" or not out._layout.inexact:
-            return False
         session = self.session()
         tangents = []
-        pushes = 0
-        for i, t in enumerate(tensors):
+        layouts = []
+        pushes, bit = 0, 1
+        for t in tensors:
+            layouts.append(t._layout)
             r = t._record
-            tangent = None if r is None or len(r) <= TANGENTS or r[TANGENTS] is None else r[TANGENTS].get(session)
+            held = None if r is None or len(r) <= TANGENTS else r[TANGENTS]
+            tangent = None if held is None else held.get(session)
             if tangent is not None:
-                if not prim.connected(i):
-                    tangent = None
-                else:
-                    pushes |= 1 << i
+                pushes |= bit
             tangents.append(tangent)
-        layouts = tuple([t._layout for t in tensors])
-        key = key_of((*layouts, pushes), params) if pushes else None
+            bit += bit
+        if not pushes or stack.run.__class__ is not BuiltinMethodType:
+            return False
+        key = (*layouts, pushes) if not params else key_of((*layouts, pushes), params)
         if key is None:
             return False
         known = prim.layouts.setdefault("forward", {})
         found = known.get(key)
         if found is None:
-            found = remember(known, key, _Pushed(layouts))
-        if found.calls_left and stack.run.__class__ is BuiltinMethodType:
-            found.meet(stack, prim, tensors, tangents, params, out)
-        if found.function is None or stack.run.__class__ is not BuiltinMethodType:
+            found = remember(known, key, _Pushed(prim, layouts, out))
+        if found.calls_left:
+            found.meet(stack, prim, tensors, pushes, params, out)
+        if found.function is None:
             return False
-        raw = [None if t is None else t._value for t in tangents]
+        made = Tensor()
         try:
-            made = stack.run(found.function, raw, [t._value for t in tensors], out._value)
+            made._value = stack.run(found.function, tangents, tensors, out._value)
         except (*FAILURES, RuntimeError):
             return False  # the general way raises the error
+        made._layout = out._layout
+        made._record = None
         # The record of an op that no tape will pass: a leaf with its tangent.
-        out._record = [
-            next(record.count), LEAF, None, (), None, None, stack.recording, None, None, {session: wrap(made)}
-        ]  # fmt: skip
+        out._record = [next(_count), LEAF, None, (), None, None, stack.recording, None, None, {session: made}]
         session.track(out)
         return True
 
@@ -228,7 +233,10 @@ class ForwardAccumulator:
     _watch: Any = None  # stands for the `with` statement that is about to enter this accumulator
 
     def __init__(self, primals: Any, tangents: Any) -> None:
-        nest.assert_same_structure(primals, tangents)
+        pairs = [(primals, tangents)]
+        if not (primals.__class__ is Tensor and tangents.__class__ is Tensor):
+            nest.assert_same_structure(primals, tangents)
+            pairs = list(zip(nest.flatten(primals), nest.flatten(tangents), strict=True))
         self._given: list[dict[Session, Tensor]] = []  # the tangents of the primals' records
         self._mode = verify_mode()
         self._push = _Push()
@@ -238,7 +246,7 @@ class ForwardAccumulator:
         self._session.watch_accessed = False
         self._since = next(record.count)  # older than all tangents
         seen: set[int] = set()
-        for p, t in zip(nest.flatten(primals), nest.flatten(tangents), strict=True):
+        for p, t in pairs:
             if not isinstance(p, (Tensor, Variable)):
                 raise ValueError(f"a primal must be a tensor or a variable, not {type(p).__name__}")
             if id(p) in seen:
@@ -281,8 +289,8 @@ class ForwardAccumulator:
         self._given.append(r[TANGENTS])
         if self._mode or record.get_stack().trace:
             self._directions.append((primal, tangent))
-        live = {s for s in r[TAPES].sessions if s.live} | {self._session}
-        r[TAPES] = TapeSet(live)
+        live = [s for s in r[TAPES].sessions if s.live]
+        r[TAPES] = TapeSet((*live, self._session)) if live else self._session.alone
 
     def __copy__(self) -> ForwardAccumulator:
         return self  # because a copy that ends would end the session of both
@@ -393,6 +401,8 @@ class ForwardAccumulator:
             zero = wants_zeros(unconnected_gradients)
         except ValueError:  # TensorFlow's text differs here
             raise ValueError(f"{shown(unconnected_gradients)} is not a valid UnconnectedGradients") from None
+        if primals.__class__ is Tensor:
+            return self._looked_up(primals, zero)
         return nest.map_structure(lambda x: self._looked_up(x, zero), primals)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape import dtypes, nest
 from gtape.base.blocks import Leaving, block, is_open
+from gtape.base.layout import FLOAT
 from gtape.base.scalars import truth_of
 from gtape.base.verification import Mode, checked_mode, verify_mode
 from gtape.engine.differentiation import differentiate
@@ -471,15 +472,21 @@ class GradientTape:
             record.close(session)
         results: list[Any] = []
         for c, s in zip(made, flat, strict=True):
-            if c.__class__ is np.ndarray:
-                layout = s._layout if s.__class__ is Tensor else s._tensor_layout
-                if c.dtype is layout.dtype and c.shape == layout.shape:
-                    t = Tensor()
-                    t._value = c
-                    t._layout = layout
-                    t._record = None
-                    results.append(t)
-                    continue
+            layout = s._layout if s.__class__ is Tensor else s._tensor_layout
+            kind = c.__class__
+            if kind is float:
+                usual = layout is FLOAT
+            elif kind is np.ndarray:
+                usual = c.dtype is layout.dtype and c.shape == layout.shape
+            else:
+                usual = kind is layout.dtype.type and not layout.shape and layout is not FLOAT
+            if usual:
+                t = Tensor()
+                t._value = c
+                t._layout = layout
+                t._record = None
+                results.append(t)
+                continue
             results.append(result_of(c, s))
         return results if flat is sources else results[0]
 
@@ -688,5 +695,8 @@ class GradientTape:
 def _extend(r: record.Record, sessions: tuple[Session, ...]) -> None:
     """Let more sessions hold a record, and drop ended sessions from it."""
     stack = record.get_stack()
+    if sessions == stack.sessions and not r[TAPES].sessions:  # the usual case: a leaf that no tape has watched
+        r[TAPES] = stack.recording
+        return
     have = {s for s in r[TAPES].sessions if s.live} | set(sessions)
     r[TAPES] = stack.recording if have == stack.recording.sessions else TapeSet(have)

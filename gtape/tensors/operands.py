@@ -80,11 +80,11 @@ def operands(*args: Any) -> list[Tensor]:
             if y.__class__ in PYTHON_NUMBERS:
                 return [x, number(y, x._layout.dtype)]
             if getattr(type(y), "_is_gtape_tensor", False):
-                return [x, as_operand(y)]
+                return [x, y._as_tensor()]
             return [x, as_operand(y, x)]
         if getattr(type(x), "_is_gtape_tensor", False):
-            x = as_operand(x)
-            return [x, as_operand(y, x)]
+            x = x._as_tensor()
+            return [x, y if y.__class__ is Tensor else as_operand(y, x)]
         if y.__class__ is Tensor:
             if x.__class__ in PYTHON_NUMBERS:
                 return [number(x, y._layout.dtype), y]

@@ -19,12 +19,12 @@ from gtape.base.python_values import adapted, array_from_python, cast_number, co
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape
 from gtape.recording import record
-from gtape.recording.trace import note_branch, note_conversion, note_return
+from gtape.recording.trace import note_branch, note_conversion, note_reading, note_return
 from gtape.tensors.axes import static_ints
 
 __all__ = [
     "PYTHON_NUMBERS", "PublicTensor", "Tensor", "announce", "as_operand", "constant", "convert_to_tensor", "is_tensor",
-    "listener", "number", "wrap",
+    "listener", "number", "number_read", "wrap",
 ]  # fmt: skip
 
 
@@ -322,6 +322,14 @@ def _watch_for_returns(tensor: Tensor) -> None:
         note_return(stack, tensor._value)
     else:  # the check is over
         listener.set(None)
+
+
+def number_read(tensor: Tensor) -> Any:
+    """The raw value of a tensor that an op reads as a plain number; a check notes that no tape follows it."""
+    if tensor._record is not None and record.get_stack().trace:
+        listener.set(listener.get() or _watch_for_returns)
+        note_reading(tensor)
+    return tensor._value
 
 
 def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None) -> Tensor:

@@ -19,7 +19,7 @@ from gtape.base.tensor_shape import TensorShape, as_shape
 from gtape.declare.primitives import REGISTRY
 from gtape.recording import record
 from gtape.recording.record import TAPES, Session, TapeSet, sharing
-from gtape.recording.trace import note_assignment
+from gtape.recording.trace import note_assignment, note_start
 from gtape.tensors import operators
 from gtape.tensors.argument_checks import flag
 from gtape.tensors.tensor import Operators, Tensor, as_operand, convert_to_tensor
@@ -135,6 +135,9 @@ class Variable(ChangesInPart, Operators):
         self._record = record.leaf()
         self.constraint = constraint
         self._policies = None
+        stack = record.get_stack()
+        if stack.trace:
+            note_start(stack, initial_value, self._value)
         if synchronization is not None or aggregation is not None:
             from gtape.base.distribution import policies
 
@@ -385,8 +388,11 @@ class Variable(ChangesInPart, Operators):
     def _change(self, make: Callable[[Any], Any]) -> Self:
         """Replace the value by ``make(value)``, without interference by other threads."""
         record.refuse_in_traced_calls("assigns a variable")
-        with locks.of_variable(self._uid):
+        with locks.of_variable(self._uid).now:
             self._change_until_kept(make)
+        stack = record.get_stack()
+        if stack.trace:
+            note_start(stack, None, self._value)
         return self
 
     def _change_until_kept(self, make: Callable[[Any], Any]) -> None:
@@ -427,13 +433,16 @@ class Variable(ChangesInPart, Operators):
         t = self._incoming(value)
         self._touch()
         made = t._value.copy() if isinstance(t._value, np.ndarray) and not isinstance(value, Tensor) else t._value
-        with locks.of_variable(self._uid):
+        with locks.of_variable(self._uid).now:
             if t._layout.shape != self._layout.shape and not self._reshaped(t._layout):
                 raise ValueError(
                     f"Cannot assign value to variable '{plain(self.name)}': Shape mismatch. The variable shape "
                     f"{self.shape}, and the assigned value shape {t._layout.tensor_shape} are incompatible."
                 )
             self._value = self._kept(made)
+        stack = record.get_stack()
+        if stack.trace:
+            note_start(stack, t, self._value)
         return self if read_value else None
 
     def _reshaped(self, layout: Layout) -> bool:
@@ -452,7 +461,9 @@ class Variable(ChangesInPart, Operators):
                 return self._scatter(delta, np.add.at if sign > 0 else np.subtract.at)
         t = self._incoming(delta)
         self._touch()
-        run, kernel = record.get_stack().run, np.add if sign > 0 else np.subtract
+        stack = record.get_stack()
+        before = self._as_tensor() if stack.trace and self._layout.inexact else None
+        run, kernel = stack.run, np.add if sign > 0 else np.subtract
 
         def changed(old: Any) -> Any:
             if t._layout.shape != self._layout.shape:
@@ -465,7 +476,10 @@ class Variable(ChangesInPart, Operators):
             except RuntimeError as e:
                 return record.adopt_thread(e).run(kernel, old, t._value)
 
-        return self._change(changed)
+        self._change(changed)
+        if before is not None:
+            note_start(stack, REGISTRY["add" if sign > 0 else "subtract"](before, t), self._value)
+        return self
 
     def assign_add(
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.engine.full_sweep import full_sweep
+from gtape.engine import differentiation
+from gtape.engine.fast.steps import FAMILIAR
+from gtape.engine.full_sweep import batches_as_is, full_sweep
 from gtape.engine.sweep import keeping, short_sweep
 from gtape.engine.worlds import NUMPY
 from gtape.recording import record
@@ -27,12 +29,12 @@ SHAPED = [
 ]  # fmt: skip
 
 
-def _program(rng: random.Random, sources: list[Any], ops: int) -> list[Any]:
+def _program(rng: random.Random, sources: list[Any], ops: int, shaped: bool = True) -> list[Any]:
     """All values of a random program that fans out and in, as any of them may be an operand of each op."""
     values = list(sources)
     for _ in range(ops):
         x = rng.choice(values[-6:])
-        kind = rng.random()
+        kind = rng.random() * (1.0 if shaped else 0.75)
         if kind < 0.4:
             y = rng.choice(UNARY)(x)
         elif kind < 0.75 or x.shape.rank == 0:
@@ -77,3 +79,52 @@ def test_short_and_full_sweep_make_the_same_numbers(seed: int, dtype: str) -> No
         _same(stack.run(full_sweep, NUMPY, session, seeds, asked)[0], full)
         _same(stack.run(short_sweep, seeds, asked), full)
         assert any(c is not None for c in full)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_short_and_full_sweep_make_the_same_numbers_of_several_cotangents_at_once(seed: int) -> None:
+    rng, draw = random.Random(seed), np.random.default_rng(seed)
+    sources = [tf.constant(draw.uniform(-2, 2, shape)) for shape in ((2, 3), (2, 3), (1, 3), (3,), ())]
+    with tf.GradientTape() as tape:
+        tape.watch(sources)
+        # Each source is broadcast, so that its cotangent is a sum.
+        target = tf.zeros((2, 3), tf.float64)
+        for x, y in zip(_program(rng, sources[:2], 8, shaped=False), sources * 2, strict=True):
+            target += x * y
+    session, stack = tape._session, record.get_stack()
+    assert session is not None
+    start, asked = record.record_of(target), [record.record_of(v) for v in sources]
+    seeds = [(start, draw.normal(size=(4, *target.shape)))]
+    full, _ = stack.run(full_sweep, NUMPY, session, seeds, asked, batch=4)
+    assert batches_as_is(session, start)
+    _same(stack.run(short_sweep, seeds, asked), full)
+    assert [np.shape(c) for c in full] == [(4, *v.shape) for v in sources]
+
+
+def _three_orders(seed: int) -> list[Any]:
+    """Gradients of a random program, and those of these gradients, up to the third order."""
+    draw = np.random.default_rng(seed)
+    sources = [tf.constant(draw.uniform(-1, 1, (2, 3) if seed % 4 else ())) for _ in range(2)]
+    with tf.GradientTape() as outer:
+        outer.watch(sources)
+        with tf.GradientTape(persistent=bool(seed % 3 == 0)) as middle:
+            middle.watch(sources)
+            with tf.GradientTape() as inner:
+                inner.watch(sources[: 1 + seed % 2])
+                values = _program(random.Random(seed), sources, 8)
+                loss = tf.reduce_sum(values[-1]) + tf.reduce_sum(values[-2] * values[-2])
+            first = inner.gradient(loss, sources, unconnected_gradients="zero")
+            loss = tf.reduce_sum(tf.sin(first[0])) + tf.reduce_sum(first[1] * first[1])
+        second = middle.gradient(loss, sources, unconnected_gradients="zero")
+        loss = tf.reduce_sum(second[0]) + tf.reduce_sum(second[1] * second[1])
+    return [*first, *second, *outer.gradient(loss, sources, unconnected_gradients="zero")]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sweeps_under_tapes_make_the_numbers_of_the_full_sweep_up_to_the_third_order(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(FAMILIAR + 2):
+        made = _three_orders(seed)
+    monkeypatch.setattr(differentiation, "takes_recorded_sweep", lambda *_: False)
+    _same(made, _three_orders(seed))

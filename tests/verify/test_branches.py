@@ -96,6 +96,22 @@ def test_a_branch_that_rounding_decided_is_conditioning() -> None:
     assert "this branch" in report.findings[0].reason
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: tf.nn.relu(tf.square(x)),
+        lambda x: tf.nn.relu((x + 1e8) - 1e8) * x,
+        lambda x: tf.nn.relu6(tf.square(x)) * x,
+        lambda x: tf.reduce_sum(tf.nn.relu(tf.square(x)) * tf.ones([70])),
+    ],
+)
+@pytest.mark.parametrize("n", [(), (70,)])
+def test_a_kink_that_rounding_crossed_is_no_fault_of_a_rule_at_order_2(f: Any, n: tuple[int, ...]) -> None:
+    report = check(f, np.full(n, 1e-30, np.float32), order=2)
+    assert report.ok and report.verdict == "conditioning"
+    assert any("relu" in finding.reason for finding in report.findings)
+
+
 def test_an_assertion_is_no_branch() -> None:
     def f(x: Any) -> Any:
         tf.debugging.assert_non_negative(x)

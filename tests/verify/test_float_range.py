@@ -91,3 +91,12 @@ def test_a_zero_is_not_carried_over_a_kink_by_rounding(dtype: Any) -> None:
     for claimed, ok in ((1.0, True), (0.0, False), (0.5, False)):
         report = judge(lambda x: tf.nn.relu(x) - tf.nn.relu(-x), dtype(0.0), dtype(claimed))
         assert report.ok is ok, report
+
+
+@pytest.mark.parametrize(
+    ("f", "verdicts"), [(lambda x: tf.exp(-tf.exp(x)), {"correct"}), (lambda x: tf.exp(tf.exp(x)), {"domain", "range"})]
+)
+def test_exponents_beyond_memory_do_not_end_the_process(f: Any, verdicts: set[str]) -> None:
+    two = tf.constant(2.0, tf.float64)
+    assert check(lambda x: m.floormod(f(x), two) + x, 280.0).verdict in verdicts
+    assert check(lambda x: tf.cast(tf.cast(f(x), tf.int32), tf.float64) + x, 280.0).verdict in verdicts

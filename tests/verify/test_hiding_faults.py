@@ -33,6 +33,19 @@ def test_a_fault_in_a_tail_shows_beside_ordinary_numbers(tail: float) -> None:
     assert together.findings[0].op == apart.findings[0].op == "sigmoid"
 
 
+def test_a_fault_shows_beside_a_derivative_that_is_exactly_0() -> None:
+    # The enclosures of the derivative by x hold 0, and their midpoints are noise far below all other numbers.
+    def f(x: Any, y: Any) -> Any:
+        return tf.nn.softmax(x) - 3.0 * y
+
+    x, y = np.array([0.3, 1.7, -0.4], np.float32), np.float32(0.6)
+    assert check(f, x, y).ok
+    with planted("subtract", 1, scaled(1 + 1e-6)):
+        report = check(f, x, y)
+    assert report.verdict == "rule"
+    assert report.findings[0].op == "subtract"
+
+
 def test_directions_follow_the_program() -> None:
     found = set()
     for x in ([1.0, 2.0, 3.0], [1.0, 2.0, 3.5], [2.0, 1.0, 3.0]):

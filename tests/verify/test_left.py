@@ -13,6 +13,7 @@ import gtape as tf
 from gtape.verify import check, exact, judge
 
 F = Callable[[Any], Any]
+LONG = math.pi / 3
 
 LEAVES: dict[str, F] = {
     "math": lambda x: x * math.sin(x),
@@ -124,7 +125,7 @@ def test_the_finding_names_the_line_that_assigns() -> None:
     assert finding.line is not None and (finding.line[0], finding.line[2]) == (__file__, "_held")
     with pytest.raises(ArithmeticError, match=r"no tape records.*_held"):
         exact(_held, 1.25)
-    with pytest.raises(ArithmeticError, match="no tape records"):
+    with pytest.raises(ArithmeticError, match="leaves the tape"):
         exact(UNNOTED["range"], 1.3)
 
 
@@ -147,6 +148,25 @@ def test_a_constant_counts_from_the_order_that_it_changes(f: F) -> None:
     x = [1.3, -0.4, 2.1]
     assert check(f, x).ok
     assert check(f, x, order=2).verdict == "unconnected"
+
+
+@pytest.mark.parametrize("dtype", [tf.float64, tf.float32])
+def test_a_small_change_of_the_second_derivative_is_found_in_any_dtype(dtype: Any) -> None:
+    x = tf.constant([0.31234567, -1.2345678, 2.1234567], dtype)
+    f = lambda x: tf.reduce_sum((x - float(tf.reduce_mean(x))) ** 2)
+    assert check(f, x).ok and check(f, x, order=2).verdict == "unconnected"
+
+
+def test_what_a_function_keeps_for_its_next_call_is_named() -> None:
+    kept: list[Any] = []
+
+    def f(x: Any) -> Any:
+        kept.append(tf.sin(x))
+        return x * kept[0]
+
+    (finding,) = check(f, 1.25).findings
+    assert (finding.verdict, finding.op) == ("undecided", "sin") and "keeps the result" in finding.reason
+    assert check(lambda x: f(x) * float(x), LONG).verdict == "unconnected"
 
 
 def test_a_function_runs_once_more_and_leaves_no_trace() -> None:

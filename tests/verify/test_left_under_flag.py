@@ -61,6 +61,21 @@ def gradient(f: F, x: Any, verify: Any) -> Any:
         return tape.gradient(y, x)
 
 
+def second(f: F, x: Any, verify: Any) -> Any:
+    x = tf.constant(x)
+    with tf.GradientTape(verify=verify) as outer:
+        outer.watch(x)
+        g = gradient_inside(f, x, verify)
+    return outer.gradient(g, x)
+
+
+def gradient_inside(f: F, x: Any, verify: Any) -> Any:
+    with tf.GradientTape(verify=verify) as tape:
+        tape.watch(x)
+        y = f(x)
+    return tape.gradient(y, x)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", RETURNS)
 def test_a_number_that_comes_back_is_unconnected(name: str, dtype: Any) -> None:
@@ -204,3 +219,103 @@ def test_a_value_that_comes_back_and_changes_nothing_is_fine(dtype: Any, mode: A
     for f in (_logsumexp_without_its_maximum, lambda x: _logsumexp(x) * float(x[0])):
         with pytest.raises(tf.VerificationError, match="leaves the tape"):
             gradient(f, x, mode)
+
+
+def _by_rows(x: Any) -> Any:
+    most = tf.reduce_max(x, 1).numpy()
+    return tf.reduce_sum(tf.square(most + tf.math.log(tf.reduce_sum(tf.exp(x - most[:, None]), 1))))
+
+
+def _row_after_row(x: Any) -> Any:
+    most = tf.reduce_max(x, 1).numpy()
+    rows = [most[i] + tf.math.log(tf.reduce_sum(tf.exp(x[i] + -most[i]))) for i in range(2)]
+    return tf.add_n(rows)
+
+
+def _by_a_variable(x: Any) -> Any:
+    most = tf.Variable(tf.reduce_max(x))
+    return most + tf.math.log(tf.reduce_sum(tf.exp(x - most)))
+
+
+def _distance_to_mean(x: Any) -> Any:
+    return tf.reduce_sum(tf.square(x - float(tf.reduce_mean(x))))
+
+
+ROWS = [[0.31234567, -1.2345678, 2.1234567], [0.7771234, 1.9991234, -0.4123456]]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("f", [_by_rows, _row_after_row, _by_a_variable, _logsumexp, _softmax])
+def test_a_maximum_that_comes_back_changes_no_derivative_of_either_order(f: F, dtype: Any) -> None:
+    x = np.array(ROWS, dtype)
+    assert gradient(f, x, True) is not None and second(f, x, True) is not None
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("f", [_distance_to_mean, lambda x: tf.reduce_sum(tf.square(x - x.numpy()))])
+def test_a_value_that_changes_the_second_derivative_alone_is_told_there(f: F, dtype: Any) -> None:
+    x = np.array(ROWS[0], dtype)
+    gradient(f, x, True)
+    with pytest.raises(tf.VerificationError, match="leaves the tape") as raised:
+        second(f, x, True)
+    assert [g.order for g in raised.value.report.findings if not g.ok] == [2]
+
+
+def test_digits_that_a_returned_value_lost_are_missing_from_the_derivative() -> None:
+    with pytest.raises(tf.VerificationError) as raised:
+        gradient(lambda x: tf.square(x - float((x + 1e16) - 1e16)), np.asarray(0.3), True)
+    assert [f.verdict for f in raised.value.report.findings] == ["cancellation"]
+
+
+def _assigned(x: Any) -> Any:
+    v = tf.Variable(0.0, dtype=x.dtype)
+    v.assign(float(tf.reduce_sum(x)))
+    return tf.reduce_sum(x * v)
+
+
+def _added(x: Any) -> Any:
+    v = tf.Variable(tf.zeros_like(x))
+    v.assign_add(tf.sin(x))
+    return tf.reduce_sum(x * v)
+
+
+DOORS: dict[str, F] = {
+    "assign": _assigned,
+    "assign_add": _added,
+    "a new variable": lambda x: tf.reduce_sum(x * tf.Variable(tf.sin(x))),
+    "a slope": lambda x: tf.reduce_sum(tf.nn.leaky_relu(x, alpha=float(tf.sigmoid(x[0])))),
+    "a limit": lambda x: tf.reduce_sum(tf.square(tf.clip_by_value(x, -0.5, float(x[1] * x[1])))),
+    "a limit below": lambda x: (lambda c: tf.reduce_sum(tf.square(tf.clip_by_value(x, -c, c))))(float(x[0])),
+    "padding": lambda x: tf.reduce_sum(tf.pad(x, [[1, 1]], constant_values=x[0]) ** 2),
+    "one_hot": lambda x: tf.reduce_sum(tf.one_hot([0, 1, 2], 3, on_value=x[0], dtype=x.dtype) * x),
+    "range": lambda x: tf.reduce_sum(tf.range(x[0], x[0] + 2.5, dtype=x.dtype) * x),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", DOORS)
+def test_a_value_that_comes_back_by_another_door_is_unconnected(name: str, dtype: Any) -> None:
+    with pytest.raises(tf.VerificationError, match="leaves the tape") as raised:
+        gradient(DOORS[name], np.array(ROWS[0], dtype), True)
+    found = next(f for f in raised.value.report.findings if f.verdict == "unconnected")
+    assert found.line[0] == __file__
+
+
+def test_options_that_move_nothing_and_whole_numbers_fail_nothing_even_if_strict() -> None:
+    x = np.array([0.31234567, 1.2345678])
+    assert gradient(lambda x: tf.reduce_sum(tf.nn.leaky_relu(x, alpha=float(x[0]))), x, "strict") is not None
+    assert gradient(lambda x: tf.reduce_sum(tf.ones([int(3.0 * x[1])], x.dtype)) * x[0], x, "strict") is not None
+
+
+def test_a_variable_that_is_the_source_starts_anew_with_each_value() -> None:
+    w = tf.Variable([LONG, 0.3, -0.7])
+    with tf.GradientTape(persistent=True, verify="strict") as tape:
+        for _ in range(3):
+            loss = tf.reduce_sum(tf.square(w) + tf.sin(w))
+            w.assign_sub(0.1 * tape.gradient(loss, w))
+    assert float(loss) < 3.0
+
+
+def test_a_value_that_is_stopped_may_go_into_a_variable() -> None:
+    x, state = np.asarray(LONG), tf.Variable(0.0, dtype=tf.float64)
+    gradient(lambda x: (state.assign(tf.stop_gradient(tf.tanh(x))), x * state)[1], x, "strict")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gtape as tf
+from gtape.errors import InvalidArgumentError
 from gtape.verify import check
 from gtape.verify.programs.mutants import planted, scaled
 
@@ -166,3 +168,45 @@ def test_a_wrong_shape_is_told_of_the_custom_gradient_whatever_stands_before_it(
 def test_an_error_of_the_users_gradient_is_raised_whatever_stands_before_it(spread: Any) -> None:
     with pytest.raises(KeyError, match="of the user's"):
         check(lambda x: raising(spread(x)), [0.3, -1.2])
+
+
+BENT = {
+    "a number": lambda g: tf.reduce_sum(g),
+    "too long": lambda g: tf.concat([g, g], 0),
+    "one axis more": lambda g: g[None],
+    "an array": lambda g: np.ones(4, np.float32),
+}
+BEFORE = {
+    "nothing": lambda x: x,
+    "reverse": lambda x: tf.reverse(x, [0]),
+    "gather": lambda x: tf.gather(x, [0, 1, 2]),
+    "cumsum": lambda x: tf.cumsum(x),
+    "mean": lambda x: tf.reduce_mean(tf.stack([x, x]), 0),
+    "matvec": lambda x: tf.linalg.matvec(tf.eye(3), x),
+}
+
+
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("bent", BENT)
+def test_a_custom_gradient_of_another_shape_is_named_by_an_error_and_by_the_check(bent: str, before: str) -> None:
+    @tf.custom_gradient
+    def misshapen(x: Any) -> Any:
+        return tf.square(x), BENT[bent]
+
+    def ask(verify: bool, how: str) -> Any:
+        x = tf.constant([1.0, 2.0, 3.0])
+        with tf.GradientTape(verify=verify) as tape:
+            tape.watch(x)
+            y = misshapen(BEFORE[before](x))
+        return getattr(tape, how)(y, x)
+
+    for how in ("gradient", "jacobian"):
+        with tf.verifying(False):
+            try:  # as in TensorFlow: the next op cannot take it, or nothing stands in the way
+                ask(False, how)
+            except InvalidArgumentError as e:
+                assert "the gradient that misshapen returns for input 0 has shape" in str(e)
+        with pytest.raises(tf.VerificationError) as raised:
+            ask(True, how)
+        (finding,) = raised.value.report.findings
+        assert (finding.verdict, finding.op) == ("rule", "misshapen") and "has shape" in finding.reason

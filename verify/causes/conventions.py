@@ -12,7 +12,7 @@ from flint import arb
 
 from gtape.declare.primitives import REGISTRY
 from gtape.engine.worlds import NUMPY
-from gtape.symbolic.balls import Undecided, objects, to_float
+from gtape.symbolic.balls import Undecided, objects, only_integer, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.ties import ties_met
 from gtape.verify.oracles.enclosures import BALLS, is_complex, jet_world
@@ -172,7 +172,7 @@ def _divides(y: Any, x: Any) -> bool:
     """True if x / y is certainly an integer."""
     if y == 0:
         return False
-    n = (arb(x) / y).unique_fmpz()
+    n = only_integer(arb(x) / y)
     return n is not None and bool(n * arb(y) == x)
 
 

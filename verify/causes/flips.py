@@ -20,7 +20,7 @@ from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.oracles.replay import decided_anew, is_step
 from gtape.verify.verdicts.verdict import Cause
 
-__all__ = ["other_branches"]
+__all__ = ["crossing", "other_branches"]
 
 _MANY = 4  # up to this many crossings are also tried one by one
 
@@ -46,7 +46,7 @@ def other_branches(
     found: list[tuple[Cause, list[Any]]] = []
     for group in groups:
         try:
-            made = derivative(_crossing(program, oracle, group))
+            made = derivative(crossing(program, oracle, group))
         except (ArithmeticError, Undecided, ValueError, IndexError, TypeError):
             continue  # with the other outcome nothing is defined, or arrays have other shapes
         name = group[0].name
@@ -55,7 +55,7 @@ def other_branches(
     return found
 
 
-def _crossing(program: Program, oracle: Oracle, group: list[Node]) -> Oracle:
+def crossing(program: Program, oracle: Oracle, group: list[Node]) -> Oracle:
     """An oracle with the values of all nodes, in which the nodes of a group have another outcome.
 
     A kink is crossed by the recorded inputs, which the node then reads in place of the exact ones.

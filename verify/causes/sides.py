@@ -117,6 +117,7 @@ class Sides:
     ) -> None:
         self.program, self.oracle, self.derivative = program, oracle, derivative
         self.here: dict[int, Any] = {}
+        self.values_here: list[Any] | None = None  # the elements of the outputs
         self.over_jumps = False
         self.jumps = False  # whether the function is not continuous at the point, so that it has no derivative there
         self.rng = np.random.default_rng(37)
@@ -144,7 +145,7 @@ class Sides:
             with precision(_BITS), assume(), contextlib.suppress(ArithmeticError, TooDeep):
                 here = self.oracle()
                 here.evaluate()
-                self.here = here.env
+                self.here, self.values_here = here.env, None
                 return self._outside(numbers, _PAIRS if size <= _FEW else 1)
         return None
 
@@ -217,6 +218,8 @@ class Sides:
 
     def _jump(self, env: dict[int, Any], moves: dict[int, Any], step: arb) -> bool:
         """True if an output does not come back to its value at the point as the step goes to 0."""
+        if self.values_here is None:
+            self.values_here = self._outputs(self.here)
         try:
             distances = self._distances(env)
         except (ValueError, IndexError, TypeError):  # a decision gives other shapes there
@@ -232,7 +235,7 @@ class Sides:
 
     def _distances(self, env: dict[int, Any]) -> list[arb]:
         """How far each element of the outputs is from its value at the point; infinite if their shapes differ."""
-        there, here = self._outputs(env), self._outputs(self.here)
+        there, here = self._outputs(env), self.values_here or []
         return (
             [arb("inf")]
             if len(there) != len(here)

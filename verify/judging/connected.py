@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from gtape.recording.trace import Return
 from gtape.symbolic.build import build
 from gtape.symbolic.mirrors import has_mirror
 from gtape.symbolic.program import Program
@@ -35,7 +37,11 @@ def followed(program: Program) -> set[int]:
 
 
 def without_idle_targets(
-    pairs: list[tuple[Any, Any]], sources: list[Any], session: Any, stops: frozenset[int] = frozenset()
+    pairs: list[tuple[Any, Any]],
+    sources: list[Any],
+    session: Any,
+    stops: frozenset[int] = frozenset(),
+    returned: Iterable[Return] = (),
 ) -> tuple[Program, list[Any]]:
     """The program of some targets, except unconnected targets whose values a check cannot follow.
 
@@ -49,6 +55,8 @@ def without_idle_targets(
         The session of the tape that takes the gradient.
     stops : frozenset of int
         As for `Program.stops`.
+    returned : iterable of Return, optional
+        As for `build`.
 
     Returns
     -------
@@ -58,7 +66,7 @@ def without_idle_targets(
     """
 
     def made(some: list[tuple[Any, Any]]) -> Program:
-        program = build([(t._record, t._value) for t, _ in some], sources, session)
+        program = build([(t._record, t._value) for t, _ in some], sources, session, returned)
         program.stops = stops
         return program
 

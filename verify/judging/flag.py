@@ -14,15 +14,17 @@ import numpy as np
 from gtape.base.deadline import OutOfTime, within
 from gtape.base.quiet import quietly
 from gtape.base.verification import Options, is_sampled
-from gtape.recording.record import SEQ, off
+from gtape.recording.record import off
+from gtape.recording.trace import Return
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Program
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.verify.causes.advice import explain
 from gtape.verify.causes.branches import branches_met
+from gtape.verify.causes.misfits import misfits
 from gtape.verify.judging.connected import depth_of, order_of, without_idle_targets
 from gtape.verify.judging.examine import Rows
-from gtape.verify.judging.left import values_that_returned
+from gtape.verify.judging.left import Left, any_seeds
 from gtape.verify.judging.progress import shown
 from gtape.verify.judging.tangents import Tangent
 from gtape.verify.verdicts.collect import note
@@ -30,7 +32,7 @@ from gtape.verify.verdicts.verdict import Finding, Report
 
 __all__ = [
     "UndecidedWarning", "VerificationWarning", "check_batch_jacobian", "check_gradient", "check_jacobian", "check_jvp",
-    "conclude", "examined",
+    "check_shapes", "conclude", "examined",
 ]  # fmt: skip
 
 
@@ -80,6 +82,20 @@ def check_batch_jacobian(session: Any, target: Any, source: Any, result: Any, *,
     _check(session, [(target, None)], [source], [_raw(result)], columns, mode)
 
 
+def check_shapes(session: Any, targets: list[Any], sources: list[Any], *, mode: Any) -> None:
+    """Tell under the flag why a gradient could not be computed.
+
+    Raises
+    ------
+    VerificationError
+        If a custom gradient has another shape than its input, and the options let this raise.
+    """
+    with off(), quietly():
+        program = build([(t._record, t._value) for t in targets], sources, session)
+        report = Report(findings=misfits(program, order_of(program)))
+    conclude(report, Options.of(mode), 0.0)
+
+
 def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any, got: Any, *, mode: Any) -> None:
     """Check a tangent under the flag before it is returned.
 
@@ -104,7 +120,12 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
         return
 
     with off(), quietly():
-        program, _ = without_idle_targets([(target, None)], primals, session)
+        left = Left(session, primals, [target])
+
+        def made(returned: list[Return]) -> Any:
+            return without_idle_targets([(target, None)], primals, session, returned=returned)
+
+        program, _ = made(left.returned())
         if not program.outputs and got is None:
             return  # as in reverse mode, because nothing is differentiated
         if not program.outputs:  # a tangent of an unconnected target: compare it with zero
@@ -114,7 +135,7 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
         report.extend(Tangent(program, [np.asarray(t._value) for t in tangents], _raw(got)).examine())
         explain(program, report, forward=True)
         report.findings += branches_met(session, primals, order_of(program))
-        _add_returns(report, session, program, primals, [target], options)
+        _add_returns(report, left, program, [None], lambda returned: made(returned)[0], options)
 
     _run(check, program, options)
 
@@ -145,7 +166,12 @@ def _check(
         return
 
     with off(), quietly():
-        program, cotangents = without_idle_targets(pairs, sources, session, stops)
+        left = Left(session, sources, [t for t, _ in pairs])
+
+        def made(returned: list[Return]) -> Any:
+            return without_idle_targets(pairs, sources, session, stops, returned)
+
+        program, cotangents = made(left.returned())
 
     def check(report: Report) -> None:
         values = [np.asarray(program.nodes[i].output) for i in program.outputs]
@@ -156,17 +182,22 @@ def _check(
             report.extend(all_rows.examine(program, seeds, rows, locally=not report.checked))
         report.name_sources(sources)
         report.findings += branches_met(session, sources, order_of(program))
-        _add_returns(report, session, program, sources, [t for t, _ in pairs], options)
+        _add_returns(report, left, program, cotangents, lambda returned: made(returned)[0], options)
 
     _run(check, program, options)
 
 
 def _add_returns(
-    report: Report, session: Any, program: Program, sources: list[Any], targets: list[Any], options: Options
+    report: Report,
+    left: Left,
+    program: Program,
+    cotangents: list[Any],
+    widened: Callable[[list[Return]], Program],
+    options: Options,
 ) -> None:
-    """Add what is known about values that left the tape before the targets."""
-    numbers = [t._record[SEQ] for t in targets if t._record is not None]
-    findings, open_ = values_that_returned(session, program, sources, min(numbers, default=None), strict=options.strict)
+    """Add what is known about values that left the tape before the targets; None as cotangent stands for all rows."""
+    seeds = [r if c is None else c for r, c in zip(any_seeds(program), cotangents, strict=True)]
+    findings, open_ = left.findings(program, seeds, widened, strict=options.strict)
     report.findings += findings
     if open_:
         report.coverage["left"] = open_

@@ -1,45 +1,65 @@
-"""Constants that change nothing: moving them moves no output of a program, to first order."""
+"""Values that left the tape and came back: whether the derivative would be another one had they stayed."""
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import numpy as np
 
-from gtape.symbolic.balls import objects, precision
+from gtape.engine.worlds import COMPLEX
+from gtape.symbolic.balls import precision
 from gtape.symbolic.program import Node, Program
-from gtape.verify.oracles.enclosures import is_complex, jet_world, random_cotangents
+from gtape.symbolic.returns import followed_through
+from gtape.verify.oracles.certificates import certify
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 
-__all__ = ["are_idle"]
+__all__ = ["changes", "moves_with_params"]
 
 _BITS = 400
-_NARROW = 2.0**-200
+_MOVES = (2.0**-10, -(2.0**-10))
 
 
-def are_idle(program: Program, constants: list[Node]) -> bool:
-    """Whether the exact derivative of every output by some constants is zero; False if it is not certain.
+def changes(program: Program, seeds: list[Any], only: Any = None) -> bool:
+    """Whether the exact derivative of a program changes if a tape follows the values that left and came back.
 
     Parameters
     ----------
     program : Program
-    constants : list of Node
-        Of one shape: they are the same value, so that they move alike, in a random direction.
+    seeds : list of arrays or None
+        The cotangent of each output.
+    only : Conversion, optional
+        The one value that a tape follows.
+
+    Returns
+    -------
+    bool
+        True if it is not certain.
     """
-    oracle = Oracle(program, [np.ones(np.shape(program.nodes[i].output)) for i in program.outputs])
-    with precision(_BITS), np.errstate(all="ignore"), contextlib.suppress(ArithmeticError, TooDeep):
-        oracle.evaluate()
-        first = constants[0]
-        move = random_cotangents(first.shape, oracle.rng, complex=is_complex(first.output))
-        moves: dict[int, list[Any]] = {n.index: [move] for n in constants}
-        env = oracle.jets(1, moves, program.ancestors(program.outputs), free=0)
-        along = [jet_world(1).component(env[i], 1) for i in program.outputs]
-        return all(_is_zero(e) for slopes in along for e in objects(slopes).ravel().tolist())
-    return False
+    still, moving = Oracle(program, seeds), Oracle(followed_through(program, only), seeds)
+    with precision(_BITS), np.errstate(all="ignore"):
+        try:
+            still.evaluate()
+            kept = still.replay()
+            moving.evaluate()
+            if any(n.kind == "custom" and n.prim.declared is not None for n in program.nodes):
+                moving.replay()  # the certificate asks for what arrives at declared gradients
+            return bool(certify(moving, kept))
+        except (ArithmeticError, TooDeep):
+            return True
 
 
-def _is_zero(e: Any) -> bool:
-    if isinstance(e, int):
-        return e == 0
-    return bool(e.contains(0)) and float(abs(e).upper()) < _NARROW
+def moves_with_params(node: Node, program: Program, values: list[Any]) -> bool:
+    """Whether the output of an op moves if some numbers among its static parameters do."""
+    inputs = [program.nodes[j].output for j in node.inputs]
+
+    def moved(p: Any, move: float) -> Any:
+        if isinstance(p, (tuple, list)):
+            return type(p)([moved(q, move) for q in p])
+        return p * (1.0 + move) if any(p is v for v in values) else p
+
+    with np.errstate(all="ignore"):
+        outputs = [
+            getattr(COMPLEX, node.prim.name)(*inputs, **{k: moved(p, move) for k, p in node.params.items()})
+            for move in _MOVES
+        ]
+    return any(not np.array_equal(y, node.output, equal_nan=True) for y in outputs)

@@ -20,9 +20,9 @@ from gtape.verify.bounds.local import Local
 from gtape.verify.bounds.noise import reached_from
 from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.causes.choices import choices_met
-from gtape.verify.causes.conventions import kinks_met
+from gtape.verify.causes.conventions import flipped_branches, kinks_met
 from gtape.verify.causes.customs import faulty_beside
-from gtape.verify.causes.flips import other_branches
+from gtape.verify.causes.flips import crossing, other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import masked_by_infinities, outside, shown_by
 from gtape.verify.causes.sides import Sides, as_a_whole
@@ -30,7 +30,7 @@ from gtape.verify.judging.comparison import Causes, Comparison, Told, Wrong
 from gtape.verify.judging.connected import order_of, undecidable, unimplemented
 from gtape.verify.judging.ladder import PRECISIONS, TIES, climb, no_derivative
 from gtape.verify.oracles.certificates import Failure
-from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
@@ -276,6 +276,8 @@ class Judgement(Causes):
         exact, failures = self.certified(oracle, report)
         if any(f.mark is not None for f in failures):
             oracle, exact, failures = self.with_broken_ties(report, oracle, exact, failures)
+        if any(f.mark is not None for f in failures):
+            oracle, exact, failures = self.with_crossed_kinks(report, oracle, exact, failures)
         if degenerate and ((failures and order > 1) or self.depends_on_bases(oracle)):
             report.findings = self.wrong_beside(oracle) or [no_derivative(degenerate, order)]
             return
@@ -301,7 +303,8 @@ class Judgement(Causes):
         if self.excuses_bases and degenerate and not all(f.ok for f in findings):
             report.findings = [no_derivative(degenerate, order)]
             return
-        for node in oracle.flips:
+        followed = [] if oracle.broken else [program.nodes[i] for i in oracle.read]
+        for node in [*oracle.flips, *followed]:
             reason = f"rounding decided {node.name} otherwise than the exact values do"
             findings.append(Finding("conditioning", order=order, at=node, reason=reason))
         findings += met
@@ -325,6 +328,31 @@ class Judgement(Causes):
             return oracle, exact, failures
         self.last = again
         return again, made, []
+
+    def with_crossed_kinks(
+        self, report: Report, oracle: Oracle, exact: list[Any], failures: list[Failure]
+    ) -> tuple[Oracle, list[Any], list[Failure]]:
+        """What certifies the inner gradients on the branches that rounding chose; the given if nothing does.
+
+        The backward ops of an inner gradient hold masks. If rounding moved the input of an op to the other side of its
+        kink, these are masks of that side, and the exact op is on its own. The exact derivative is then that of the
+        primal, if it has few elements.
+        """
+        crossed = flipped_branches(self.program, oracle)
+        if not crossed:
+            return oracle, exact, failures
+        try:
+            again = crossing(self.program, oracle, crossed)
+            made, left = self.certified(again, report)
+        except ArithmeticError:
+            return oracle, exact, failures
+        if left:
+            return oracle, exact, failures
+        try:
+            return oracle, self.beside(oracle), []
+        except (TooDeep, ArithmeticError):
+            self.last = again
+            return again, made, []
 
     def without_slope(self) -> Finding | None:
         """The finding for an op without a finite derivative at its exact inputs; None if exact values are unknown."""

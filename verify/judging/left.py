@@ -4,29 +4,34 @@ For `check` and its like, the function runs again at a moved point, and so does 
 back as a constant, the program keeps the old value and the function does not. Most values leave by ``float(x)``,
 ``x.numpy()``, ``np.asarray(x)`` and their like, each of which the recording notes, or through a variable.
 
-Under the flag the program cannot run again. A constant of the program that is certainly the number or array that left
-(see `Conversion.is_in`) has come back; it may still change no derivative, as the maximum that a logsumexp subtracts and
-adds. Of other values nothing shows whether they came back.
+Under the flag the program cannot run again. A constant that certainly holds the number or array that left, or elements
+of it (see `Conversion.found_in`), has come back, and the program computes it from the value that left. It may still
+change no derivative, as the maximum that a logsumexp subtracts and adds. Of other values nothing shows whether they
+came back.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from gtape.base.escaping import place_text
 from gtape.base.quiet import quietly
-from gtape.recording.record import off
-from gtape.recording.trace import Conversion, assignments_made, conversions_made
+from gtape.recording.record import SEQ, off
+from gtape.recording.trace import Conversion, Return, assignments_made, conversions_made, floats_in, starts_made
 from gtape.symbolic.build import build
-from gtape.symbolic.program import Program
+from gtape.symbolic.program import Node, Program
 from gtape.verify.judging.again import Again
 from gtape.verify.judging.connected import followed, order_of
-from gtape.verify.judging.idle import are_idle
+from gtape.verify.judging.idle import changes, moves_with_params
 from gtape.verify.judging.moved import Comparison
 from gtape.verify.judging.recording import Recording
+from gtape.verify.oracles.enclosures import is_floating
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["values_left", "values_that_returned"]
+__all__ = ["Left", "any_seeds", "values_left"]
 
 _UNSEEN = (
     "such as a new variable that starts with a value of theirs, a number that an op reads from them, or a branch that "
@@ -51,7 +56,8 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
         deterministic.
     """
     session = recording.tape._session
-    conversions = conversions_made(session)
+    # A variable's value leaves no doubt, unless an op reads it.
+    conversions = [c for c in conversions_made(session) if not c.by_variable]
     made = [c for c in conversions if not c.inside]  # a custom gradient is judged by itself
     lines = list(dict.fromkeys(c.line for c in made or assignments_made(session)))
 
@@ -71,8 +77,18 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
         if made and apart is None:
             how = "the function cannot run at a moved point, so that nothing shows if it comes back"
             return told("undecided", leaves(how))
-        if not apart or not (made or comparison.is_deterministic()):
+        if not apart:
+            return _certain(recording, order)
+        if not (made or comparison.is_deterministic()):
             return []
+        kept = comparison.again.kept(recording.program())
+    if kept is not None:
+        reason = (
+            f"the function keeps the result of {kept.name} and uses it in its next call, so that it is another "
+            "function when it runs again; nothing shows if a value leaves the tape and comes back. Compute the result "
+            "anew in each call"
+        )
+        return _certain(recording, order) or [Finding("undecided", order=order, at=kept, reason=reason)]
     if made:
         return told("unconnected", leaves(f"comes back as a constant, on which the function depends; {_ADVICE}"))
     where = "through the variable that is assigned here" if lines else _UNSEEN
@@ -81,63 +97,126 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
     )
 
 
-def values_that_returned(
-    session: Any, program: Program, sources: list[Any], newest: int | None, *, strict: bool
-) -> tuple[list[Finding], int]:
-    """The findings about values that left a tape under the flag, and the number of those that may have come back.
+def _certain(recording: Recording, order: int) -> list[Finding]:
+    """The findings about values that certainly came back, whose effect may be too small for moved points to show."""
+    targets = [t for t in recording.levels[order - 1] if t is not None and t._record is not None]
+    session = recording.tape._session
+    left = Left(session, recording.inputs, targets)
+
+    def made(returned: list[Return]) -> Program:
+        return build([(t._record, t._value) for t in targets], recording.inputs, session, returned)
+
+    program = made(left.returned())
+    return left.findings(program, any_seeds(program), made, strict=False)[0]
+
+
+def any_seeds(program: Program) -> list[Any]:
+    """Random cotangents of the outputs, for a derivative of many rows."""
+    rng = np.random.default_rng(len(program))
+    return [rng.uniform(1.0, 2.0, program.nodes[i].shape) for i in program.outputs]
+
+
+class Left:
+    """The values that left a tape under the flag before its targets were computed.
 
     Parameters
     ----------
-    program : Program
-        Of the targets.
-    sources : list of tensors or variables
-    newest : int or None
-        The number of the newest target's record; None without any.
-    strict : bool
-        Whether a value that may have come back is a finding.
-
-    Returns
-    -------
-    findings : list of Finding
-        `unconnected` for each value that came back; under `strict`, `undecided` for values that may have.
-    count : int
-        The number of conversions before the target, after which a constant entered the program.
+    session : Session
+    sources, targets : lists of tensors or variables
     """
-    made = [
-        c
-        for c in conversions_made(session)
-        if not (c.inside or c.by_library) and newest is not None and c.number > newest
-    ]
-    if not made or not program.outputs:
-        return [], 0
-    nodes = [program.nodes[i] for i in program.ancestors(program.outputs)]
-    order = order_of(program)
-    constants = [n for n in nodes if n.kind == "const"]
-    readers = [(n, program.nodes[j]) for n in nodes for j in n.inputs if program.nodes[j].kind == "const"]
-    findings, open_ = [], []
-    for c in made:
-        if not _follows(c, session, sources):
-            continue
-        back = [n for n in constants if any(n.output is r for r in c.returns)]
-        if back and not (order == 1 and are_idle(program, back)):
-            op = next((n for n, read in readers if any(read is b for b in back)), None)
-            where = "" if op is None else f" of {op.name}" + (f" ({place_text(op.line)})" if op.line else "")
+
+    def __init__(self, session: Any, sources: list[Any], targets: list[Any]) -> None:
+        numbers = [t._record[SEQ] for t in targets if t._record is not None]
+        before = [c for c in conversions_made(session) if numbers and c.number > min(numbers) and not c.inside]
+        self._conversions = [c for c in before if _follows(c, session, sources)]
+        self._session, self._sources = session, sources
+
+    def returned(self, *, certain: bool = True) -> list[Return]:
+        """The constants that hold values which left, those that are certain or all."""
+        return [r for c in self._conversions for r in c.returns if r.certain or not certain]
+
+    def findings(
+        self, program: Program, seeds: list[Any], widened: Callable[[list[Return]], Program], *, strict: bool
+    ) -> tuple[list[Finding], int]:
+        """What is known about values that came back, and the number of those that may have.
+
+        Parameters
+        ----------
+        program : Program
+            Of the targets; it holds the certain returns.
+        seeds : list of arrays or None
+            The cotangent of each output.
+        widened : callable
+            Makes the same program with other returns.
+        strict : bool
+            Whether a value that may have come back is a finding.
+
+        Returns
+        -------
+        findings : list of Finding
+            `unconnected` for each value that came back; under `strict`, `undecided` for values that may have.
+        count : int
+            The number of conversions before the target, after which another constant entered the program.
+        """
+        if not self._conversions or not program.outputs:
+            return [], 0
+        order = order_of(program)
+        nodes = [program.nodes[i] for i in program.ancestors(program.outputs)]
+        back = {r.conversion: None for r, _ in program.returned.values()}
+        findings = []
+        if program.returned and changes(program, seeds):
+            # Numbers that are equal by chance are returns, too, if they explain why nothing changes.
+            every = widened(self.returned(certain=False))
+            if len(every.returned) == len(program.returned) or changes(every, seeds):
+                moving = [c for c in back if changes(program, seeds, c)] or list(back)
+                findings += [_told(c, _reader_of(program, nodes, c), order) for c in moving]
+        for c in self._conversions:
+            for node in nodes:
+                if any(v is r.constant for v in floats_in(node.params) for r in c.returns if r.certain):
+                    back[c] = None
+                    if order > 1 or moves_with_params(node, program, [r.constant for r in c.returns]):
+                        findings.append(_told(c, node, order))
+        open_ = [c for c in self._conversions if not (c.by_library or c.is_whole) and self._is_open(c, program, nodes)]
+        if strict and open_:
+            lines = list(dict.fromkeys(c.line for c in open_))
+            more = f" (and at {len(lines) - 1} more places)" if len(lines) > 1 else ""
             reason = (
-                f"a value leaves the tape here, and comes back as a constant{where}, on which the target depends; "
-                f"{_ADVICE}, or by gtape.stop_gradient if it is meant as a constant"
+                f"a value leaves the tape here{more}, and later a constant enters the program: nothing shows if it "
+                f"comes back as a function of this value; {_ADVICE}"
             )
-            findings.append(Finding("unconnected", order=order, line=c.line, reason=reason))
-        elif any(n.seq < c.number and not any(read is b for b in back) for n, read in readers):
-            open_.append(c)
-    if strict and open_:
-        lines = list(dict.fromkeys(c.line for c in open_))
-        more = f" (and at {len(lines) - 1} more places)" if len(lines) > 1 else ""
-        reason = (
-            f"a value leaves the tape here{more}, and later a constant enters the program: nothing shows if it comes "
-            f"back as a function of this value; {_ADVICE}"
-        )
-        findings.append(Finding("undecided", order=order, line=lines[0], reason=reason))
-    return findings, len(open_)
+            findings.append(Finding("undecided", order=order, line=lines[0], reason=reason))
+        return findings, len(open_)
+
+    def _is_open(self, c: Conversion, program: Program, nodes: list[Node]) -> bool:
+        """Whether a constant of unknown origin entered the program after a value had left."""
+        known = [r.constant for r in self.returned()]
+        starts = [v for v, number in starts_made(self._session) if number < c.number]
+        sources = {i for found in program.sources for i in found}
+        for node in nodes:
+            if node.kind == "leaf" and node.index not in sources and any(node.output is v for v in starts):
+                return True
+            if c.by_variable or node.kind != "op" or node.index in program.returned or node.seq > c.number:
+                continue
+            if any(not any(v is k for k in known) for v in floats_in(node.params)):
+                return True
+            if any(n.kind == "const" and is_floating(n.output) for n in [program.nodes[j] for j in node.inputs]):
+                return True
+        return False
+
+
+def _told(c: Conversion, op: Node | None, order: int) -> Finding:
+    where = "" if op is None else f" of {op.name}" + (f" ({place_text(op.line)})" if op.line else "")
+    reason = (
+        f"a value leaves the tape here, and comes back as a constant{where}, on which the target depends; {_ADVICE}, "
+        "or by gtape.stop_gradient if it is meant as a constant"
+    )
+    return Finding("unconnected", order=order, line=c.line, reason=reason)
+
+
+def _reader_of(program: Program, nodes: list[Node], c: Conversion) -> Node | None:
+    """The first op that reads a constant which holds a value that left."""
+    constants = {i for i, (r, last) in program.returned.items() if last and r.conversion is c}
+    return next((n for n in nodes if n.kind == "op" and not constants.isdisjoint(n.inputs)), None)
 
 
 def _follows(made: Conversion, session: Any, sources: list[Any]) -> bool:

@@ -22,10 +22,10 @@ from gtape.verify.judging.connected import bodiless, unimplemented
 from gtape.verify.oracles.oracle import MOST_NESTED
 from gtape.verify.verdicts.verdict import Finding, Report
 
-__all__ = ["Recording", "checked_order", "raw", "refuse_complex_jacobian"]
+__all__ = ["Recording", "TracingTape", "checked_order", "raw", "refuse_complex_jacobian"]
 
 
-class _TracingTape(GradientTape):
+class TracingTape(GradientTape):
     """A tape that records all values for a check and runs no check itself."""
 
     def _new_session(self) -> Session:
@@ -75,7 +75,7 @@ class Recording:
             self._run(f, order)
 
     def _run(self, f: Callable[..., Any], order: int) -> None:
-        tapes = [_TracingTape(persistent=True) for _ in range(order)]
+        tapes = [TracingTape(persistent=True) for _ in range(order)]
         entered = []
         try:
             for tape in tapes:

@@ -95,16 +95,22 @@ def random_cotangents(shape: tuple[int, ...], rng: Any, *, complex: bool = False
 
 
 def bands(x: Any) -> Any:
-    """The order of magnitude of each number, in steps of `_BAND` binary orders; 0 for zeros and what is not finite."""
+    """The order of magnitude of each number, in steps of `_BAND` binary orders; 0 for zeros and what is not finite.
+
+    An enclosure that holds 0 counts as 0, because its midpoint is only noise.
+    """
+    x = objects(x)
     with np.errstate(all="ignore"):
-        size = np.abs(to_float(objects(x)))
+        size = np.abs(to_float(x))
         if size.size and size.min() > 2.0 ** (-_BAND // 2) and size.max() < 2.0 ** (_BAND // 2 - 1):
             return np.zeros(size.shape, np.int64)
-        return np.where(np.isfinite(size) & (size != 0), np.rint(np.frexp(size)[1] / _BAND), 0).astype(np.int64)
+        found = np.where(np.isfinite(size) & (size != 0), np.rint(np.frexp(size)[1] / _BAND), 0).astype(np.int64)
+    return np.where(np.asarray(_MAY_BE_ZERO(x), dtype=bool), 0, found) if found.any() else found
 
 
 _BAND = 64  # binary orders of magnitude that may share one scale
 _JOIN = np.frompyfunc(acb, 2, 1)
+_MAY_BE_ZERO = np.frompyfunc(lambda e: isinstance(e, (arb, acb)) and e.contains(0), 1, 1)
 _BALL = np.frompyfunc(lambda e: e if isinstance(e, acb) else arb(int(e)), 1, 1)
 
 

@@ -237,12 +237,15 @@ class Oracle(Replay):
 
     def by_jets(self, limit: int = 64) -> list[Any]:
         """The gradient by each source, by jets alone; raises `TooDeep` for more elements than `limit`."""
-        shapes = [self.program.nodes[nodes[0]].shape for nodes in self.program.sources]
-        size = sum(int(np.prod(shape)) for shape in shapes)
+        shapes = [self.program.nodes[nodes[0]].shape if nodes else None for nodes in self.program.sources]
+        size = sum(int(np.prod(shape)) for shape in shapes if shape is not None)
         if size > limit:
             raise TooDeep(f"{size} elements are not evaluated one by one")
-        made = []
+        made: list[Any] = []
         for s, shape in enumerate(shapes):
+            if shape is None:
+                made.append(None)
+                continue
             a = np.empty(shape, dtype=object)
             for index in np.ndindex(*shape):
                 a[index] = self.along(s, index)

@@ -9,7 +9,7 @@ backward step of an op is one Python call. Other calls and ops use `gtape.engine
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from gtape.recording import record
 from gtape.tensors.operands import check_dtypes, operands
 from gtape.tensors.tensor import Tensor, as_operand
 
-__all__ = ["make_function", "make_general"]
+__all__ = ["fields", "make_function", "make_general", "on_floats"]
 
 
 def _make_step(prim: Primitive, active: tuple[int, ...], scalars: bool) -> tuple[Any, frozenset[Any]]:
@@ -211,13 +211,25 @@ def _places(only: tuple[int, ...], reads: frozenset[Any]) -> list[str]:
     return ["ins", "out"] if "y" not in reads else ["ins[0]", "ins[1]"]
 
 
-def _fields(reads: frozenset[Any], arguments: tuple[str, ...]) -> tuple[str, str]:
-    """Source of a record's INS and OUT; OUT holds the second of two inputs if the rules do not read the output."""
+def fields(reads: frozenset[Any], arguments: Sequence[str], value: str) -> tuple[str, str]:
+    """Source of INS and OUT in the record of a quick function.
+
+    OUT holds the second of two inputs if the rules do not read the output.
+
+    Parameters
+    ----------
+    reads : frozenset
+        What the rules of the active arguments read.
+    arguments : sequence of str
+        Source of the operands.
+    value : str
+        Source of the raw output.
+    """
     kept = [a for i, a in enumerate(arguments) if i in reads]
-    out = "t._value" if "y" in reads else "None"
+    out = value if "y" in reads else "None"
     if len(kept) < 2:
         return (*kept, "None")[0], out
-    return ("(x, y)", out) if "y" in reads else (kept[0], kept[1])
+    return (f"({', '.join(kept)})", out) if "y" in reads else (kept[0], kept[1])
 
 
 def _end_of(prim: Primitive, space: dict[str, Any], scalars: bool) -> str:
@@ -236,7 +248,7 @@ def _end_of(prim: Primitive, space: dict[str, Any], scalars: bool) -> str:
         connected = all(prim.connected(i) for i in active)
         if connected:
             space[step], reads = _make_step(prim, active, scalars)
-            ins, out = _fields(reads, ("x", "y")[:n])
+            ins, out = fields(reads, ("x", "y")[:n], "t._value")
         words[f"unless{k}"] = "" if connected else " and False"
         words[f"record{k}"] = _RECORD.format(
             step=step, parent=parent, ins=ins, out=out, other=other,
@@ -245,15 +257,19 @@ def _end_of(prim: Primitive, space: dict[str, Any], scalars: bool) -> str:
     return (_UNARY_END if n == 1 else _BINARY_END).format(**words)
 
 
-def _on_floats(prim: Primitive) -> str:
-    """The source of the computation on Python floats."""
-    if len(prim.rules) == 1:
-        if prim.scalar is None or not prim.inlined:
-            return "float(s.run(kernel, float64(v)))"
-        return f"{prim.infix}v" if prim.infix else "scalar_kernel(v)"
-    if prim.scalar is None or not prim.inlined:
-        return "s.run(kernel, float64(a), float64(b)).item()"
-    return f"a {prim.infix} b" if prim.infix else "scalar_kernel(a, b)"
+def on_floats(prim: Primitive, words: list[str], scalar: str) -> str:
+    """The source of the computation on Python floats, for a primitive with a function `scalar` of them."""
+    if prim.infix:
+        return f"{prim.infix}{words[0]}" if len(words) == 1 else f"{words[0]} {prim.infix} {words[1]}"
+    return f"{scalar}({', '.join(words)})"
+
+
+def _scalar_source(prim: Primitive) -> str:
+    """The source of the computation on Python floats in a quick function."""
+    words = ["v"] if len(prim.rules) == 1 else ["a", "b"]
+    if prim.scalar is not None and prim.inlined:
+        return on_floats(prim, words, "scalar_kernel")
+    return f"float(s.run(kernel, {', '.join(f'float64({v})' for v in words)}))"
 
 
 def _source(prim: Primitive) -> tuple[str, dict[str, Any]] | None:
@@ -269,7 +285,7 @@ def _source(prim: Primitive) -> tuple[str, dict[str, Any]] | None:
     space = _base_names(prim)
     ends = {"scalar_end": _end_of(prim, space, True), "array_end": _end_of(prim, space, False)}
     source = (_UNARY if n == 1 else _BINARY).format(
-        name=prim.name, scalar=_on_floats(prim), accepts=_accepts(prim), **ends
+        name=prim.name, scalar=_scalar_source(prim), accepts=_accepts(prim), **ends
     )
     return _named(source, prim), space
 
@@ -283,7 +299,8 @@ class _NoOperand:
 def _make_quick(prim: Primitive, source: str, space: dict[str, Any]) -> Callable[..., Any]:
     """Compile the source. The function's attribute ``renew()`` lets it follow a kernel or a rule that was swapped."""
     exec(compile(source, f"<gtape op {prim.name}>", "exec"), space)
-    made: Callable[..., Any] = space[prim.name]
+    made: Any = space[prim.name]
+    made.names = space  # the steps, for `gtape.engine.fast.inlined`
 
     def elsewhere(x: Any) -> Any:
         return made(x) if x.__class__ is Tensor else x.applied(prim, (x,), {})
@@ -305,9 +322,10 @@ def _make_quick(prim: Primitive, source: str, space: dict[str, Any]) -> Callable
             "FLOAT": _NoOperand, "Tensor": _NoOperand, "both": lambda x, y: (x, y), "mixed": instead,
             "elsewhere": instead, "operand": lambda x: x, prim.name: instead,
         })  # fmt: skip
+        made.names = getattr(instead, "names", {})
 
-    made.renew = renew  # type: ignore[attr-defined]
-    return made
+    made.renew = renew
+    return made  # type: ignore[no-any-return]
 
 
 def _with_arguments(prim: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:

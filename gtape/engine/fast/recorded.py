@@ -1,27 +1,26 @@
 """The sweep of an inner tape under plain outer tapes, which record it: quick for layouts that were met before.
 
-In the tape world a rule calls the functions of tensors, which record. One run of the rule on samples writes these calls
-down in their order, with the numbers of the rule as tensors, so the function makes the same records as the rule.
+A backward step is then one function, see `gtape.engine.fast.calls` and `gtape.engine.fast.inlined`.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from types import BuiltinMethodType, FunctionType
 from typing import Any
 
-import numpy as np
-
-from gtape.declare.primitives import REGISTRY, Primitive
-from gtape.engine.fast.source import Expression, Untraceable
+from gtape.declare.primitives import REGISTRY
+from gtape.engine.fast.calls import Calls
+from gtape.engine.fast.inlined import Inlined
 from gtape.engine.fast.steps import FAMILIAR, FAULTS, remember, too_large, written
 from gtape.engine.full_sweep import layout_of_operands, output_in, values_in
-from gtape.engine.rules import RuleStep, absorb_zeros
-from gtape.engine.worlds import NUMPY, TAPE, named
+from gtape.engine.rules import RuleStep
+from gtape.engine.worlds import TAPE
 from gtape.recording.record import (
     INS,
+    OTHER,
     OUT,
+    PARENTS,
     SEQ,
     STEP,
     TAPES,
@@ -30,117 +29,30 @@ from gtape.recording.record import (
     Stack,
     TapeSet,
     get_stack,
-    parents_of,
     sharing,
-    step_of,
 )  # fmt: skip
-from gtape.tensors.tensor import Tensor, as_operand, wrap
+from gtape.tensors.tensor import Tensor
 
 __all__ = ["recorded_sweep", "takes_recorded_sweep"]
 
-# Each operator in the source of a rule: its primitive, and what it does to values.
-_SIGNS: dict[str, tuple[Callable[[], Primitive], Callable[[Any, Any], Any]]] = {
-    "+": (lambda: REGISTRY["add"], operator.add),
-    "-": (lambda: REGISTRY["subtract"], operator.sub),
-    "*": (lambda: REGISTRY["multiply"], operator.mul),
-    "/": (lambda: REGISTRY["divide"], operator.truediv),
-}
-
-
-class Calls:
-    """The world in which a rule of `user` is written down as calls of functions of tensors, one to a line."""
-
-    # What a line adds to an input to load its value.
-    load = ""
-
-    def __init__(self, user: Primitive) -> None:
-        self._user = user
-        self._lines: list[str] = []
-        self._names: dict[str, Any] = {}
-
-    def value(self, name: str, sample: Any) -> Expression:
-        """An argument or loaded input of the function."""
-        return Expression(self, [], sample, name)  # type: ignore[arg-type]
-
-    def bound(self, value: Any) -> str:
-        """A new name in the source for a function or a tensor."""
-        name = f"k{len(self._names)}"
-        self._names[name] = value
-        return name
-
-    def _line(self, text: str, sample: Any) -> Expression:
-        if sample.__class__ is not float and not isinstance(sample, (np.ndarray, np.generic)):
-            raise Untraceable("a rule calls a primitive with several results")
-        name = f"v{len(self._lines)}"
-        self._lines.append(f"{name} = {text}")
-        return self.value(name, sample)
-
-    def _operand(self, v: Any, like: Any) -> str:
-        if v.__class__ is Expression:
-            return str(v.name)
-        if not isinstance(v, (int, float)) or isinstance(v, bool):
-            raise Untraceable("a rule may use integers and the constants of the namespace")
-        return self.bound(as_operand(v, wrap(like.value)))
-
-    def _function(self, prim: Primitive) -> str:
-        if "selection" in prim.roles:
-            raise Untraceable("a rule selects elements")
-        prim.users.add(self._user)
-        return self.bound(prim.function)
-
-    def infix(self, sign: str, a: Any, b: Any) -> Expression:
-        """An operator on two values, or on a value and a number."""
-        found, compute = _SIGNS[sign]
-        like = a if a.__class__ is Expression else b
-        words = f"{self._operand(a, like)}, {self._operand(b, like)}"
-        sample = compute(*[v.value if v.__class__ is Expression else v for v in (a, b)])
-        return self._line(f"{self._function(found())}({words})", sample)
-
-    def note(self, parts: list[Any], value: Any) -> Expression:
-        """The negative of a value."""
-        return self._line(f"{self._function(REGISTRY['negative'])}({parts[1].name})", value)
-
-    def hold(self, g: Expression, c: Expression) -> Expression:
-        """`gtape.engine.rules.absorb_zeros`."""
-        return self._line(f"{self.bound(absorb_zeros)}({self.bound(TAPE)}, {g.name}, {c.name})", c.value)
-
-    def __getattr__(self, name: str) -> Any:
-        prim = named(name)
-        if isinstance(prim, float):
-            return prim
-
-        def call(*args: Any, **params: Any) -> Expression:
-            like = next((a for a in args if a.__class__ is Expression), None)
-            words = [self._operand(a, like) for a in args]
-            words += [f"{k}={self.bound(v)}" for k, v in params.items()]
-            sample = getattr(NUMPY, name)(*[a.value if a.__class__ is Expression else a for a in args], **params)
-            return self._line(f"{self._function(prim)}({', '.join(words)})", sample)
-
-        return call
-
-    def function(self, loads: list[str], results: list[Expression], file: str) -> Any:
-        """The function ``step(g, record)`` of tensors that returns the cotangents as a tuple."""
-        if not all(r.__class__ is Expression for r in results):
-            raise Untraceable("a rule makes something else than a value")
-        body = "".join(f"    {line}\n" for line in [*loads, *self._lines])
-        answer = "".join(f"{r.name}, " for r in results)
-        exec(compile(f"def step(g, record):\n{body}    return ({answer})\n", file, "exec"), self._names)
-        return self._names["step"]
-
 
 def _recording(step: RuleStep) -> Callable[..., Any] | None:
-    """A step as one function of a cotangent and a record; None if its rules depend on values."""
+    """A step as one function of a cotangent, a record and a stack; None if its rules depend on values."""
     if too_large(step):
         return None
     notes = Calls(step.prim)
+    names: dict[str, Any] = {}
     try:
         loads, results = written(notes, step)
-        return notes.function([*_places(notes, step), *loads], results, f"<gtape recorded step of {step.prim.name}>")  # type: ignore[no-any-return]
+        loads = [*_places(names, step), *loads]
+        file = f"<gtape recorded step of {step.prim.name}>"
+        calls = notes.function(loads, results, {**names}, file)
+        return Inlined(notes, results, calls, file).function(loads, names)  # type: ignore[no-any-return]
     except FAULTS:
         return None  # the rule itself raises the error, if it really fails
 
 
-def _places(notes: Calls, step: RuleStep) -> list[str]:
+def _places(names: dict[str, Any], step: RuleStep) -> list[str]:
     """The lines that load what the rules read from a record: the inputs as ``ins``, the output as ``out``."""
     lines = []
     reads = frozenset[Any]().union(*[step.prim.reads[i] for i in step.active])
@@ -151,7 +63,11 @@ def _places(notes: Calls, step: RuleStep) -> list[str]:
     elif step.keeps:
         lines.append("ins = " + "None, " * step.keeps[0] + f"record[{INS}],")
     if "y" in reads:  # to differentiation, it is the op's own output
-        lines += [f"out = {notes.bound(wrap)}(record[{OUT}])", "out._record = record"]
+        names.update(Tensor=Tensor, layout_of_out=step.out_layout)
+        lines += [
+            "out = Tensor()",
+            f"out._value, out._layout, out._record = record[{OUT}], layout_of_out, record",
+        ]
     return lines
 
 
@@ -177,9 +93,8 @@ class _Met:
         return step.cotangents(TAPE, g, output_in(TAPE, record), values_in(TAPE, record, step))
 
 
-def _cotangents(g: Any, record: Record) -> Any:
-    """The cotangents of the parents of a record, by functions of tensors."""
-    step = step_of(record)
+def _cotangents(g: Any, record: Record, step: RuleStep) -> Any:
+    """The cotangents of the parents of a record whose step was not written down yet, or cannot be."""
     met = step.met
     if step.layouts is None:
         # Operands and cotangent of a generated function have one layout.
@@ -192,7 +107,7 @@ def _cotangents(g: Any, record: Record) -> Any:
         met = found
     elif met is None:
         met = step.met = _Met()
-    return met.function(g, record) if met.function is not None else met.by_rule(step, g, record)
+    return met.by_rule(step, g, record)
 
 
 def _history(session: Session, starts: list[Record]) -> dict[int, Record] | None:
@@ -202,21 +117,27 @@ def _history(session: Session, starts: list[Record]) -> dict[int, Record] | None
     mine = None  # a set with the session
     while pending:
         r = pending.pop()
-        tapes = r[TAPES]
-        if r[SEQ] in found:
+        seq, tapes = r[SEQ], r[TAPES]
+        if seq in found:
             continue
         if tapes is not mine:
             if session not in tapes.sessions:
                 continue
             mine = tapes
-        found[r[SEQ]] = r
+        found[seq] = r
         step = r[STEP]
         if step is not None:
             if step.__class__ is FunctionType:
                 step = step.step  # type: ignore[attr-defined]
             if step.__class__ is not RuleStep or step.prim.sparse is not None:
                 return None
-            pending.extend(parents_of(r))
+            parents = r[PARENTS]
+            if parents.__class__ is list:
+                pending.append(parents)
+                if r[OTHER] is not None:
+                    pending.append(r[OTHER])
+            else:
+                pending.extend(parents)
     return found
 
 
@@ -229,12 +150,15 @@ def _let_go(session: Session, history: dict[int, Record], stack: Stack) -> None:
 def _hand_over(session: Session, history: dict[int, Record], now: TapeSet) -> None:
     """Give records to the sessions of `now` if these alone hold them beside the session that ends."""
     known: dict[TapeSet, bool] = {now: False}
+    last, lets_go = now, False
     for r in history.values():
         tapes = r[TAPES]
-        lets_go = known.get(tapes)
-        if lets_go is None:
-            open_now = {s for s in tapes.sessions if s.live and s is not session}
-            lets_go = known[tapes] = open_now == now.sessions
+        if tapes is not last:
+            last = tapes
+            if tapes not in known:
+                open_now = {s for s in tapes.sessions if s.live and s is not session}
+                known[tapes] = open_now == now.sessions
+            lets_go = known[tapes]
         if lets_go:
             r[TAPES] = now
 
@@ -274,6 +198,7 @@ def recorded_sweep(
     for r, g in seeds:
         seq = r[SEQ]
         cotangents[seq] = cotangents[seq] + g if seq in cotangents else g
+    add = REGISTRY["add"].function
     visited = []
     for seq in sorted(history):
         g = cotangents.get(seq)
@@ -281,13 +206,32 @@ def recorded_sweep(
             continue
         r = history[seq]
         visited.append(r)
-        if r[STEP] is None:
+        step = r[STEP]
+        if step is None:
             continue
-        parents = parents_of(r)
-        if not any([p[SEQ] in history for p in parents]):  # noqa: C419 - a list is quicker
+        parents = r[PARENTS]
+        if parents.__class__ is list:
+            other = r[OTHER]
+            if parents[SEQ] not in history and (other is None or other[SEQ] not in history):
+                continue
+            parents = (parents,) if other is None else (parents, other)
+        elif not any([p[SEQ] in history for p in parents]):  # noqa: C419 - a list is quicker
             continue
-        for parent, c in zip(parents, _cotangents(g, r), strict=True):
+        if step.__class__ is FunctionType:
+            step = step.step  # type: ignore[attr-defined]
+        met = step.met
+        if met.__class__ is dict and g.__class__ is Tensor:
+            met = met.get(g._layout)
+        function = met.function if met.__class__ is _Met else None
+        made = _cotangents(g, r, step) if function is None else function(g, r, stack)
+        for parent, c in zip(parents, made, strict=True):
             number = parent[SEQ]
             if c is not None and number in history:
-                cotangents[number] = cotangents[number] + c if number in cotangents else c
-    return [cotangents.get(s[SEQ]) for s in sources], visited
+                old = cotangents.get(number)
+                cotangents[number] = c if old is None else add(old, c)
+    results = [cotangents.get(s[SEQ]) for s in sources]
+    if stack.note is not None:  # the other cotangents end with the sweep, or with the records that keep them
+        for c in results:
+            if c.__class__ is Tensor:
+                stack.note(c)
+    return results, visited

@@ -17,7 +17,7 @@ from gtape.base.layout import FLOAT
 from gtape.base.shown import shown
 from gtape.declare.primitives import Primitive
 from gtape.engine.rules import absorb_zeros
-from gtape.engine.worlds import NUMPY, named
+from gtape.engine.worlds import NUMPY, named, off_python
 
 __all__ = ["Expression", "Untraceable", "Writer", "kernel_for"]
 
@@ -202,11 +202,16 @@ class Writer:
                     raise Untraceable(f"a rule passes {shown(a)} to {name}")
             prim.users.add(self._user)
             values = [a.value if a.__class__ is Expression else a for a in args]
-            kernel, made = self._called(prim, values, params)
+            # Kernels of arrays take Python floats as NumPy's; only the world's functions find that out by failing.
+            lifts = prim.kind != "elementwise" and "selection" not in prim.roles
+            lifts = lifts and all(a.__class__ is Expression and a.value is not None for a in args)
+            kernel, made = self._called(prim, [off_python(v) for v in values] if lifts else values, params)
             words: list[Any] = [f"{self.bound(kernel)}("]
-            for a in args:
-                words += [a if a.__class__ is Expression else repr(a), ", "]
-            return self.note([*words[:-1], ")"], made)
+            for a, v in zip(args, values, strict=True):
+                word = a if a.__class__ is Expression else repr(a)
+                words += [self.bound(np.float64), "(", word, "), "] if lifts and v.__class__ is float else [word, ", "]
+            words[-1] = words[-1][:-2]
+            return self.note([*words, ")"], made)
 
         return call
 

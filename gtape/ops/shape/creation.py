@@ -18,7 +18,7 @@ from gtape.ops.shape.decisions import decided
 from gtape.tensors.axes import check_room, one_axis, scalar_int, static_ints
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.operands import operands
-from gtape.tensors.tensor import Tensor, announce, as_operand, wrap
+from gtape.tensors.tensor import Tensor, announce, as_operand, number_read, wrap
 
 __all__ = [
     "cast", "eye", "fill", "identity", "linspace", "one_hot", "ones", "ones_like", "range", "zeros", "zeros_like",
@@ -321,7 +321,7 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
         like = np.zeros((), wanted)
         given = zip((start, limit, delta), ends, strict=True)
         ends = [as_operand(v, like) if isinstance(v, float) else t for v, t in given]
-    first, last, step = [t._value for t in ends]
+    first, last, step = [number_read(t) for t in ends]
     if step == 0:
         raise InvalidArgumentError("range needs a delta that is not 0")
     if (first > last) if step > 0 else (first < last):
@@ -451,7 +451,7 @@ def one_hot(
     wanted = dtypes.np_dtype(dtype) if dtype is not None else given[0]._layout.dtype if given else np.dtype(np.float32)
     with quietly():
         on, off = [
-            np.asarray(default if v is None else as_operand(v, hint)._value).astype(wanted)
+            np.asarray(default if v is None else number_read(as_operand(v, hint))).astype(wanted)
             for v, default in ((on_value, 1), (off_value, 0))
         ]
     at = -1 if axis is None else scalar_int(axis)
@@ -462,4 +462,4 @@ def one_hot(
     def rows(places: Any) -> Any:
         return np.moveaxis(np.where(places[..., None] == columns, on, off), -1, last)
 
-    return decided(rows, t)
+    return announce(decided(rows, t))

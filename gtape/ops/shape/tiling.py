@@ -14,7 +14,7 @@ from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
 from gtape.ops.shape.join import same_dtypes
 from gtape.tensors.axes import check_room, one_axis, scalar_int, shape_of, static_ints
-from gtape.tensors.tensor import Tensor, as_operand, wrap
+from gtape.tensors.tensor import Tensor, as_operand, number_read, wrap
 
 __all__ = ["meshgrid", "pad", "repeat", "tile"]
 
@@ -95,7 +95,7 @@ def pad(
         raise InvalidArgumentError(f"paddings must not be negative, got {amounts.tolist()}")
     kind = mode.upper() if isinstance(mode, str) else shown(mode)
     if kind == "CONSTANT":
-        value = as_operand(constant_values, t if t._layout.inexact else None)._value
+        value = number_read(as_operand(constant_values, t if t._layout.inexact else None))
         number = value.item() if hasattr(value, "item") else value
         if t._layout.dtype.kind == "O" and not isinstance(number, bytes):
             number = b""  # as in TensorFlow, because the default 0 is no text

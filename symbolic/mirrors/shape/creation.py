@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import Undecided, equal, mapped, tied
+from gtape.symbolic.balls import LARGEST_WHOLE, Undecided, equal, mapped, only_integer, tied
 from gtape.symbolic.complex_scalars import is_complex, over, real, widened
 from gtape.symbolic.jets import value_of
 from gtape.symbolic.mirrors.registry import array
@@ -19,9 +19,11 @@ _to_real = over(real)
 def _whole(x: Any) -> int:
     """A ball's number rounded towards 0."""
     x = arb(real(value_of(x)))
+    if not abs(x) < LARGEST_WHOLE:
+        raise ArithmeticError("a number that is cast to an integer is beyond all integers of a dtype")
     if x.is_integer() and x.is_exact():
         return int(x.unique_fmpz())
-    n = x.floor().unique_fmpz()
+    n = only_integer(x.floor())
     if n is None and tied(x, whole := (x.mid() + arb(1) / 2).floor()):
         return int(whole.unique_fmpz())
     if n is None:

@@ -1,0 +1,57 @@
+"""Functions of balls that remember their results, because jets ask for one point along many directions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from flint import acb, arb, ctx
+
+__all__ = ["remembered"]
+
+_MOST = 4096  # results of each function
+
+
+@functools.cache
+def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of balls and numbers that computes each result once for each precision.
+
+    Parameters
+    ----------
+    function : callable
+        Its result depends on its arguments and the precision alone.
+
+    Examples
+    --------
+    >>> from flint import arb
+    >>> zeta = remembered(lambda x: print("computing") or arb(x).zeta())
+    >>> zeta(arb(2)) is zeta(arb(2))
+    computing
+    True
+    """
+    known: dict[Any, Any] = {}
+
+    def call(*args: Any) -> Any:
+        key = (ctx.prec, *map(_key, args))
+        found = known.get(key)
+        if found is None:
+            found = function(*args)
+            if len(known) >= _MOST:
+                known.clear()
+            known[key] = found
+        return found
+
+    return call
+
+
+def _key(x: Any) -> Any:
+    """What tells a ball or number from all others."""
+    if isinstance(x, acb):
+        return acb, _key(x.real), _key(x.imag)
+    if not isinstance(x, arb):
+        return x.__class__, x
+    mid = x.mid()
+    if not mid.is_finite():
+        return arb, str(x)
+    return arb, mid.man_exp(), x.rad().man_exp() if x.is_finite() else None

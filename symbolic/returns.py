@@ -1,0 +1,127 @@
+"""Constants of a program that hold values which left the tape: as ops on these values, which a tape may follow or not.
+
+Without them a program keeps such a value as a plain number, and nothing tells what the number was computed from.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from gtape.declare.primitives import REGISTRY
+from gtape.engine.rules import RuleStep
+from gtape.recording.record import SEQ
+from gtape.recording.trace import Return
+from gtape.symbolic.program import Node, Program
+
+__all__ = ["Returns", "followed_through", "nodes_of"]
+
+
+class Returns:
+    """The constants and variables' values of a program that hold values which left the tape.
+
+    Parameters
+    ----------
+    found : iterable of Return
+    sources : list of tensors or variables
+        Their values are the point at which the derivative is taken, wherever they came from.
+    """
+
+    def __init__(self, found: Iterable[Return], sources: list[Any]) -> None:
+        self._found = {id(r.constant): r for r in found}
+        self._sources = {s._record[SEQ] for s in sources if s._record is not None}
+
+    def of(self, record: Any, value: Any) -> Return | None:
+        """What a constant (no record) or a leaf holds; None if nothing that left."""
+        found = self._found.get(id(value))
+        if found is None or (
+            record is not None and (record is found.conversion.record or record[SEQ] in self._sources)
+        ):
+            return None
+        return found
+
+
+def nodes_of(found: Return, start: Node, index: int) -> list[Node]:
+    """The ops that make a constant from the value that left; constants among them are their second inputs.
+
+    Parameters
+    ----------
+    start : Node
+        The value that left.
+    index : int
+        Of the first of the new nodes.
+    """
+    made: list[Node] = []
+
+    def const(value: Any) -> int:
+        made.append(Node(index + len(made), "const", value))
+        return made[-1].index
+
+    def op(name: str, output: Any, inputs: tuple[int, ...], active: int, **params: Any) -> int:
+        node = Node(index + len(made), "op", output)
+        node.prim, node.params, node.inputs, node.active = REGISTRY[name], params, inputs, (active,)
+        node.step = RuleStep(node.prim, node.active, params, None, None)
+        node.flows = (None,) * len(inputs)
+        node.line = found.conversion.line
+        made.append(node)
+        return node.index
+
+    constant, there = found.constant, np.asarray(found.constant)
+    here, last = np.asarray(start.output), start.index
+    places = found.places
+    if here.dtype != there.dtype:
+        with np.errstate(all="ignore"):
+            here = here.astype(there.dtype)
+        last = op("cast", here, (last,), 0, dtype=there.dtype)
+    if not np.array_equal(places.ravel(), np.arange(here.size)):
+        here = here.reshape(-1)
+        last = op("reshape", here, (last,), 0, shape=here.shape)
+        at = np.maximum(places, 0)
+        here = here[at]
+        last = op("gather", here, (last, const(at)), 0, axis=-1, size=int(np.size(start.output)))
+        if (places < 0).any():
+            here = np.where(places >= 0, here, there)
+            last = op("where", here, (const(places >= 0), last, const(there)), 1)
+    if (found.signs < 0).any():
+        signs = found.signs.astype(there.dtype)
+        last = op("multiply", here * signs, (last, const(signs)), 0)
+    op("reshape", constant, (last,), 0, shape=there.shape)
+    return made
+
+
+def followed_through(program: Program, only: Any = None) -> Program:
+    """A copy of a program in which all tapes follow the values that left into the constants that hold them.
+
+    Parameters
+    ----------
+    only : Conversion, optional
+        The one value that they follow.
+    """
+    open_ = {i: last for i, (r, last) in program.returned.items() if only is None or r.conversion is only}
+    sessions = {s for n in program.nodes for flow in n.flows for s in flow or ()} | {program.session}
+    everywhere = frozenset(sessions | {n.mark.session for n in program.nodes if n.mark is not None})
+    made = copy.copy(program)
+    made.nodes = [_opened(n, open_, everywhere) for n in program.nodes]
+    made._blocked = {}
+    return made
+
+
+def _opened(node: Node, open_: dict[int, bool], everywhere: frozenset[Any]) -> Node:
+    """A node whose inputs are followed if it is part of such a constant, or reads one."""
+    more = [a for a, j in enumerate(node.inputs) if node.kind == "op" and open_.get(j) and node.prim.connected(a)]
+    if node.index in open_:
+        more += node.active
+    if not more:
+        return node
+    made = copy.copy(node)
+    made.active = tuple(sorted({*node.active, *more}))
+    flows = list(node.flows or [everywhere] * len(node.inputs))
+    for a in more:
+        flows[a] = everywhere
+    made.flows = tuple(flows)
+    old = node.step
+    made.step = RuleStep(node.prim, made.active, node.params, old.layouts, old.out_layout, old.world)
+    return made
