@@ -148,7 +148,11 @@ class Code:
         return name
 
     def function(self, results: Sequence[Any]) -> Callable[[list[Any]], list[Any]]:
-        """The function that takes a list of inputs and returns a list of results, and leaves out all else."""
+        """The function that takes a list of inputs and returns a list of results, and leaves out all else.
+
+        Integers among the results become balls.
+        """
+        results = [x if x.__class__ is Written else arb(x) for x in results]
         wanted, pending = set(), [x for x in results if x.__class__ is Written]
         while pending:
             place = pending.pop().place

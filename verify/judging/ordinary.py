@@ -31,7 +31,7 @@ from gtape.verify.oracles.enclosures import BALLS, directions, disagreement, inn
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.verdict import Report
 
-__all__ = ["Apart", "Checked", "checked"]
+__all__ = ["Apart", "Checked", "Straightly", "checked"]
 
 _LONG = 2048  # of programs with more ops nothing is kept that can be computed again
 _MOST_OPS = 64  # programs with more ops are checked op by op together, by their kind
