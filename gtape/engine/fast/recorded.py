@@ -214,7 +214,6 @@ def recorded_sweep(
             other = r[OTHER]
             if parents[SEQ] not in history and (other is None or other[SEQ] not in history):
                 continue
-            parents = (parents,) if other is None else (parents, other)
         elif not any([p[SEQ] in history for p in parents]):  # noqa: C419 - a list is quicker
             continue
         if step.__class__ is FunctionType:
@@ -224,7 +223,14 @@ def recorded_sweep(
             met = met.get(g._layout)
         function = met.function if met.__class__ is _Met else None
         made = _cotangents(g, r, step) if function is None else function(g, r, stack)
-        for parent, c in zip(parents, made, strict=True):
+        pairs: Any
+        if parents.__class__ is not list:
+            pairs = zip(parents, made, strict=True)
+        elif other is None:
+            pairs = ((parents, made[0]),)
+        else:
+            pairs = ((parents, made[0]), (other, made[1]))
+        for parent, c in pairs:
             number = parent[SEQ]
             if c is not None and number in history:
                 old = cotangents.get(number)
