@@ -33,7 +33,12 @@ class _Builder:
 
     def number(self, record: Any, value: Any) -> int:
         """The node of a record and its value."""
-        return self.found[_key(record, value)]
+        made = self.computed(record)
+        return self.found[_key(record, value)] if made is None else made
+
+    def computed(self, record: Any) -> int | None:
+        """The node of a record that says how its value was computed; None for others, or without a node."""
+        return None if record is None else self.found.get(record[SEQ])
 
     def numbers(self, record: Any) -> list[int]:
         """The nodes of a record: a leaf has one for each value that was read from it."""
@@ -44,7 +49,7 @@ class _Builder:
         pending = [(r, v, False) for r, v in reversed(roots)]
         while pending:
             record, value, ready = pending.pop()
-            if _key(record, value) in self.found:
+            if self.computed(record) is not None or _key(record, value) in self.found:
                 continue
             if not _traced(record):
                 back = self.returns.of(record, value)

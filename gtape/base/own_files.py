@@ -15,6 +15,7 @@ OWN_FOLDERS = (
     _PACKAGE + os.sep,
     *(os.path.join(os.path.dirname(_PACKAGE), name) + os.sep for name in ("symbolic", "verify")),
 )
+_STARTS = (*OWN_FOLDERS, "<gtape")
 
 
 def is_own(filename: str) -> bool:
@@ -22,7 +23,7 @@ def is_own(filename: str) -> bool:
 
     The name is as in code objects: absolute, or ``<gtape ...>`` for generated source.
     """
-    return filename.startswith((*OWN_FOLDERS, "<gtape"))
+    return filename.startswith(_STARTS)
 
 
 def hide_own_frames() -> None:

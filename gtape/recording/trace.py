@@ -199,8 +199,9 @@ def user_line() -> tuple[str, int, str]:
     """File, line number and function of the innermost frame outside the library."""
     frame: Any = sys._getframe()
     while frame is not None:
-        if not _is_ours(frame):
-            return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+        code = frame.f_code
+        if not is_own(code.co_filename):
+            return code.co_filename, frame.f_lineno, code.co_name
         frame = frame.f_back
     return "<unknown>", 0, "?"
 

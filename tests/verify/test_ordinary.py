@@ -10,14 +10,16 @@ import pytest
 import gtape as tf
 from gtape.base.quiet import quietly
 from gtape.engine.rules import RuleStep
+from gtape.engine.worlds import COMPLEX
 from gtape.recording.record import off
 from gtape.symbolic.balls import precision, to_float
 from gtape.symbolic.program import Program
 from gtape.verify import check
 from gtape.verify.bounds.inputs import moved_gradient
-from gtape.verify.judging import ordinary
+from gtape.verify.judging import ordinary, straight, structure
 from gtape.verify.judging.examine import Gradient
 from gtape.verify.judging.recording import Recording
+from gtape.verify.oracles import backward
 from gtape.verify.oracles.oracle import Oracle
 
 X = np.array([[0.3, -1.2, 2.5], [1e-3, 40.0, -0.7]])
@@ -50,6 +52,11 @@ def program_of(f: Any, x: Any) -> tuple[Program, list[Any]]:
     return program, [np.ones_like(program.nodes[i].output) for i in program.outputs]
 
 
+def arguments(f: Any, x: Any) -> Any:
+    program, seeds = program_of(f, x)
+    return program, [np.asarray(n.output) for n in program.nodes], seeds
+
+
 def shortly(f: Any, x: Any) -> ordinary.Checked | None:
     program, seeds = program_of(f, x)
     with off(), quietly(), precision(200):
@@ -63,26 +70,36 @@ def without_the_full_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Gradient, "examine", examine)
 
 
+@pytest.fixture(params=["arrays", "straight"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Whether a check computes in arrays of balls or by straight-line functions."""
+    monkeypatch.setattr(structure, "_kept", {})
+    monkeypatch.setattr(straight, "_OFTEN", 1 if request.param == "straight" else -1)
+    return str(request.param)
+
+
 @pytest.mark.parametrize("case", PROGRAMS)
 def test_the_report_is_that_of_the_full_check(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = check(*case)
+    monkeypatch.setattr(structure, "_kept", {})
+    monkeypatch.setattr(straight, "_OFTEN", 2)
+    made = [check(*case), check(*case)]
     monkeypatch.setattr(ordinary, "checked", lambda *_: None)
     full = check(*case)
-    assert made.as_dict() == full.as_dict()
-    assert made.used == full.used
+    assert [r.as_dict() for r in made] == [full.as_dict()] * 2
+    assert [r.used for r in made] == [full.used] * 2
 
 
 def test_no_step_of_a_training_loop_needs_the_full_check(monkeypatch: pytest.MonkeyPatch) -> None:
     without_the_full_check(monkeypatch)
     x, y = tf.constant([0.0, 0.5, 1.0, 1.5]), tf.constant([1.0, 2.0, 3.0, 4.0])
     m, b = tf.Variable(0.0), tf.Variable(0.0)
-    monkeypatch.setattr(ordinary, "_kept", {})
+    monkeypatch.setattr(structure, "_kept", {})
     for _ in range(30):
         with tf.GradientTape(verify=True) as tape:
             loss = tf.reduce_mean(tf.square(m * x + b - y))
         for v, g in zip((m, b), tape.gradient(loss, [m, b]), strict=True):
             v.assign_sub(0.05 * g)
-    assert len(ordinary._kept) == 1
+    assert len(structure._kept) == 1
 
 
 def test_a_long_chain_needs_no_full_check(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,12 +113,14 @@ def test_a_long_chain_needs_no_full_check(monkeypatch: pytest.MonkeyPatch) -> No
     assert check(chain, 0.5).ok
 
 
-@pytest.mark.parametrize("case", [(used_twice, X), (cancelling, X.astype(np.float32)), (network, X)])
-def test_inputs_move_the_gradient_as_in_the_full_check(case: Any) -> None:
+@pytest.mark.parametrize(
+    "case", [(used_twice, X), (cancelling, X.astype(np.float32)), (network, X), (lambda x: tf.reduce_sum(2 * x), X)]
+)
+def test_inputs_move_the_gradient_as_in_the_full_check(case: Any, way: str) -> None:
     program, seeds = program_of(*case)
     with off(), quietly(), precision(200):
         made, oracle = ordinary.checked(program, seeds), Oracle(program, seeds)
-        assert made is not None
+        assert isinstance(made, ordinary.Straightly) == (way == "straight")
         oracle.replay()
         start = {i: np.array(made.exact[i] / 3) for i in program.sources[0]}
         for t, other in zip(made.moved(start), moved_gradient(oracle, start), strict=True):
@@ -138,6 +157,7 @@ def test_zeros_among_the_cotangents_are_left_to_the_full_check() -> None:
         assert ordinary.checked(program, seeds) is None
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("where", ["value", "cotangent"])
 def test_one_wrong_unit_in_the_last_place_is_left_to_the_full_check(where: str, monkeypatch: Any) -> None:
     program, seeds = program_of(lambda x: x * 0.3, X)
@@ -148,38 +168,37 @@ def test_one_wrong_unit_in_the_last_place_is_left_to_the_full_check(where: str, 
             node.output = node.output.copy()
             node.output[1, 1] = np.nextafter(node.output[1, 1], np.inf)
         else:
-            right = ordinary.gradient
+            for module in (structure, backward):
+                right = module.cotangents
 
-            def wrong(program: Any, seeds: Any, sweep: Any) -> Any:
-                made = right(program, seeds, sweep)
-                ((i, (g, cs)),) = sweep.kept.items()
-                sweep.kept[i] = g, [np.nextafter(c, 0) for c in cs]
-                return made
+                def wrong(world: Any, *args: Any, right: Any = right, **params: Any) -> Any:
+                    made = right(world, *args, **params)
+                    return [np.nextafter(c, 0) for c in made] if world is COMPLEX else made
 
-            monkeypatch.setattr(ordinary, "gradient", wrong)
+                monkeypatch.setattr(module, "cotangents", wrong)
         assert ordinary.checked(program, seeds) is None
 
 
+@pytest.mark.usefixtures("way")
 def test_a_wrong_rule_is_left_to_the_full_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    program, seeds = program_of(used_twice, X)
-    right = ordinary.cotangents
+    right = structure.cotangents
     with off(), quietly(), precision(200):
-        for node in [n for n in program.nodes if n.kind == "op"]:
+        assert shortly(used_twice, X) is not None
+        for prim in {n.prim for n in program_of(used_twice, X)[0].nodes if n.kind == "op"}:
 
-            def wrong(world: Any, step: RuleStep, *args: Any, prim: Any = node.prim, **params: Any) -> Any:
+            def wrong(world: Any, step: RuleStep, *args: Any, prim: Any = prim, **params: Any) -> Any:
                 made = right(world, step, *args, **params)
-                return [c + 0 if step.prim is not prim else c * (1 + 1e-12) for c in made]
+                return made if step.prim is not prim else [c + c * 2**-40 for c in made]
 
-            monkeypatch.setattr(ordinary, "cotangents", wrong)
-            assert ordinary.checked(program, seeds) is None
-            monkeypatch.setattr(ordinary, "cotangents", right)
-        assert ordinary.checked(program, seeds) is not None
+            monkeypatch.setattr(structure, "cotangents", wrong)
+            structure._kept.clear()
+            assert shortly(used_twice, X) is None
 
 
 def test_one_structure_is_kept_for_other_numbers_and_another_for_other_parameters(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ordinary, "_kept", {})
+    monkeypatch.setattr(structure, "_kept", {})
     with off(), quietly(), precision(200):
         for f, x, more in [
             (lambda x: tf.reduce_sum(x, axis=0), X, 1),
@@ -189,14 +208,36 @@ def test_one_structure_is_kept_for_other_numbers_and_another_for_other_parameter
             (lambda x: tf.reduce_sum(x, axis=1), X[:, :2], 1),
         ]:
             program, seeds = program_of(f, x)
-            count = len(ordinary._kept)
+            count = len(structure._kept)
             assert ordinary.checked(program, seeds) is not None
-            assert len(ordinary._kept) == count + more
+            assert len(structure._kept) == count + more
 
 
 def test_few_structures_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordinary, "_kept", {})
-    monkeypatch.setattr(ordinary, "_MOST_KEPT", 4)
+    monkeypatch.setattr(structure, "_kept", {})
+    monkeypatch.setattr(structure, "_MOST_KEPT", 8)
     for n in range(1, 8):
         assert shortly(lambda x: x * x, np.ones(n)) is not None
-        assert len(ordinary._kept) <= 4
+        assert len(structure._kept) <= 4
+
+
+@pytest.mark.parametrize("case", [*PROGRAMS[:4], (lambda x: tf.tanh(x) / (2 + tf.cos(x[:, :1])), X)])
+def test_straight_line_functions_give_the_numbers_of_the_arrays(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(straight, "_OFTEN", 2)
+    monkeypatch.setattr(structure, "_kept", {})
+    f, x = case
+    first = shortly(f, x)
+    assert type(first) is ordinary.Checked
+    with off(), quietly(), precision(200):
+        arrays = ordinary.Checked(first.structure, *arguments(f, x * 0.9))
+    for a, b in ((first, shortly(f, x)), (arrays, shortly(f, x * 0.9))):
+        assert isinstance(b, ordinary.Straightly)
+        for p, q in zip([*a.gradient, *a.exact.values()], [*b.gradient, *b.exact.values()], strict=True):
+            np.testing.assert_array_equal(to_float(p), to_float(q))
+
+
+@pytest.mark.parametrize("f", [lambda x: x**2.5, lambda x: tf.nn.relu(x) * x])
+def test_what_reads_its_numbers_has_no_straight_line_functions(f: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(straight, "_OFTEN", 1)
+    monkeypatch.setattr(structure, "_kept", {})
+    assert type(shortly(f, np.array([0.3, 1.2]))) is ordinary.Checked

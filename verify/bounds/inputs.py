@@ -181,11 +181,11 @@ def _half_units(program: Program) -> list[tuple[list[int], Any]]:
         for i in group[:1]:
             node = program.nodes[i]
             if not isinstance(node.output, tuple) and is_floating(node.output):
-                value, half = np.asarray(node.output), _half_unit(node)
+                value = np.asarray(node.output)
                 if i in sources:
-                    found.append((group, half))
+                    found.append((group, _half_unit(node)))
                 elif node.kind in ("leaf", "const") and value.size > 1 and (value != value.flat[0]).any():
-                    found.append((group, np.where(value != np.rint(value), half, 0.0)))
+                    found.append((group, np.where(value != np.rint(value), _half_unit(node), 0.0)))
     return found
 
 

@@ -28,7 +28,9 @@ from gtape.verify.oracles.replay import is_step, longest_sum
 from gtape.verify.verdicts.ulp import ROUNDINGS, spacing, ulps_between, widest
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["Floats", "Local", "check_locally", "excess", "finite", "rounded", "shown"]
+__all__ = [
+    "Floats", "Local", "added_terms", "check_locally", "declares_much", "excess", "finite", "rounded", "shown",
+]  # fmt: skip
 
 
 def check_locally(program: Program, seeds: list[Any], exact: dict[int, Any] | None = None) -> list[Finding]:
@@ -227,17 +229,13 @@ class Local:
         if self.findings or any(n.kind == "custom" for n in self.program.nodes):
             return None
         if not self._added:
-            nodes = self.program.nodes
-            terms = [
-                max(longest_sum(n, nodes[j].shape) for j in n.inputs) for n in nodes if n.kind == "op" and n.inputs
-            ]
-            self._added = max(ROUNDINGS, self._declared()) * math.sqrt(max(1, sum(terms)))
+            self._added = max(ROUNDINGS, self._declared()) * added_terms(self.program)
         return self.gradient[s], self._added
 
     def _declared(self) -> float:
         """The largest error in ULP that an elementwise op declares for its value, if more than `ROUNDINGS`."""
         most = 0.0
-        if not any(n.kind == "op" and _declares_much(n.prim) for n in self.program.nodes):
+        if not any(n.kind == "op" and declares_much(n.prim) for n in self.program.nodes):
             return most
         for task in self.tasks([]):
             if task.node.prim.kind == "elementwise" and task.output.size and finite(*task.values, task.output):
@@ -643,7 +641,14 @@ _TINIEST = float(np.finfo(np.float64).smallest_subnormal)
 _BEYOND = 2.0**1000
 
 
-def _declares_much(prim: Any) -> bool:
+def added_terms(program: Program) -> float:
+    """The root of the number of terms that the ops of a program sum, by which independent roundings grow."""
+    nodes = program.nodes
+    terms = [max(longest_sum(n, nodes[j].shape) for j in n.inputs) for n in nodes if n.kind == "op" and n.inputs]
+    return math.sqrt(max(1, sum(terms)))
+
+
+def declares_much(prim: Any) -> bool:
     """Whether the bound on an elementwise op's own error may exceed `ROUNDINGS` units in the last place."""
     close = prim.rounding.noise is None and (prim.public or prim.ulps <= 0.5) and prim.ulps < ROUNDINGS - 0.5
     return prim.kind == "elementwise" and not close

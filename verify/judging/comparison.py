@@ -12,6 +12,7 @@ Numbers beyond all three have another cause, which `Causes` finds element by ele
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from gtape.verify.oracles.enclosures import turned
 from gtape.verify.verdicts.ulp import ROUNDINGS, right_digits, spacing, ulps_between, widest
 from gtape.verify.verdicts.verdict import Cause, Finding, merged
 
-__all__ = ["Causes", "Comparison", "Told", "Wrong", "distances"]
+__all__ = ["Causes", "Comparison", "Distances", "Told", "Wrong", "distances"]
 
 LOST = 16.0
 
@@ -137,9 +138,10 @@ def distances(e: Any, g: Any) -> Distances:
     dtype = g.dtype
     # Skip the digits beyond float64 for narrow dtypes, because they are far below one ULP there.
     high, low = to_double_double(e) if dtype.itemsize == 8 + 8 * (dtype.kind == "c") else (to_float(e), 0.0)
-    tight = ROUNDINGS * spacing(high, dtype) + spacing(0.0, dtype)
+    unit = spacing(high, dtype)
+    tight = ROUNDINGS * unit + spacing(0.0, dtype)
     off = np.abs((widest(g) - high) - low)
-    return Distances(high, off, radius(e), ulps_between(g, high, low, dtype), tight)
+    return Distances(high, off, radius(e), ulps_between(g, high, low, dtype, unit), tight)
 
 
 class Comparison:
@@ -169,15 +171,20 @@ class Comparison:
         self._causes = causes
         self._known: dict[Any, Any] = {}
 
-    def numbers(self, exact: list[Any], got: list[Any]) -> None:
+    def numbers(self, exact: list[Any], got: list[Any], known: list[Distances] | None = None) -> None:
         """Compare array by array.
 
         Parameters
         ----------
         exact : list of object arrays of enclosures, or None for zeros
         got : list of arrays, or None for a missing gradient
+        known : list of Distances, optional
+            Of real arrays, all of which are there.
         """
         for s, (e, g) in enumerate(zip(exact, got, strict=True)):
+            if known is not None:
+                self._array(s, e, g, known[s])
+                continue
             if g is None:
                 if e is not None and any(x != 0 for x in objects(e).ravel().tolist()):
                     reason = "the tape found no path to this source, but the exact derivative is not zero"
@@ -185,7 +192,8 @@ class Comparison:
                 continue
             g = np.asarray(g)
             e = objects(np.broadcast_to(np.zeros((), dtype=object) if e is None else objects(e), g.shape))
-            self._array(s, turned(e) if g.dtype.kind == "c" else e, g)
+            e = turned(e) if g.dtype.kind == "c" else e
+            self._array(s, e, g, distances(e, g))
         self.findings = merged(self.findings)
 
     def _ask(self, what: str, *args: Any) -> Any:
@@ -202,7 +210,9 @@ class Comparison:
         """A bound on one array."""
         made = self._ask(what, count)
         found = None if not made else made[s]
-        return np.zeros(shape) if found is None else np.nan_to_num(np.broadcast_to(found, shape), nan=0.0)
+        if found is None:
+            return np.zeros(shape)
+        return np.nan_to_num(found if np.shape(found) == shape else np.broadcast_to(found, shape), nan=0.0)
 
     def _nearby(self, s: int, moved: Any, high: Any, near: Any, off: Any) -> Any:
         """The bound of the problem, cut to the numbers that the function takes nearby where it exceeds the number."""
@@ -226,9 +236,9 @@ class Comparison:
             same = np.abs(widest(run) - widest(g)) <= ROUNDINGS * unit
         return ~near & same & (off <= ulps * unit)
 
-    def _array(self, s: int, e: Any, g: Any) -> None:
+    def _array(self, s: int, e: Any, g: Any, distances: Distances) -> None:
         dtype = g.dtype
-        high, off, rad, ulps, tight = distances(e, g)
+        high, off, rad, ulps, tight = distances
         self.checked += g.size
         self.worst = max(self.worst, float(np.max(ulps, initial=0.0)))
         near = off + rad <= tight
@@ -239,6 +249,12 @@ class Comparison:
         near = near | rounded
         added = self._added(s, g, off + rad, high, near)
         near = near | added
+        zero = np.abs(high) <= rad
+        told: list[Told] = [Told(added, "conditioning", _ADDED)]
+        over_range = Told(rounded, "range", f"the exact derivative overflows {dtype.name}")
+        if near.all():
+            self._tell([*told, over_range], s, e, g, distances, zero, np.zeros(g.shape))
+            return
         # Of a blurred number one cannot tell how many of its digits are right.
         blurred = ~near & np.isfinite(off) & (rad > (tight + off) / 4)
         self.undecided += int(blurred.sum())
@@ -255,15 +271,16 @@ class Comparison:
             moved[place] = max(moved[place], self._many() * self._causes.moved_element(s, place))
             own[place] = off[place] <= tight[place] + moved[place]
         open_ = open_ & ~own
-        told: list[Told] = [Told(added, "conditioning", _ADDED)]
+        by_problem = Told(own, "conditioning", _MOVED)
+        if not open_.any():
+            self._tell([*told, by_problem, over_range], s, e, g, distances, zero, moved)
+            return
         loose = moved
-        if open_.any():
-            for runs in (RUNS, MANY_RUNS):
-                loose = np.maximum(moved, self._bound("bounds", s, runs, g.shape))
-                if not (open_ & ~(off <= tight + loose)).any():
-                    break
-        zero = np.abs(high) <= rad
-        bounded = not open_.any() or self._ask("bounds", RUNS) is not None
+        for runs in (RUNS, MANY_RUNS):
+            loose = np.maximum(moved, self._bound("bounds", s, runs, g.shape))
+            if not (open_ & ~(off <= tight + loose)).any():
+                break
+        bounded = self._ask("bounds", RUNS) is not None
         if (zero & open_).any():
             # A zero has no digits of its own, so that its error is measured against the terms that cancel.
             unit = float(np.finfo(dtype).eps) * self._ask("size")
@@ -302,8 +319,7 @@ class Comparison:
             none = open_ & ~finite
         open_ = open_ & ~none
 
-        told.append(Told(own, "conditioning", "the problem itself loses these digits: half a unit in the inputs moves "
-                         "the exact derivative as much"))  # fmt: skip
+        told.append(by_problem)
         half_lost = cancelled & (lost > half)
         for mask in (none, half_lost):
             found = self._causes.left(s, mask) if mask.any() else None
@@ -313,11 +329,33 @@ class Comparison:
                 none, half_lost = none & ~reached, half_lost & ~reached
         reason = "the program's own arithmetic loses all digits: numbers that differ exactly are equal in floats"
         told.append(Told(none, "cancellation", reason, ok=False))
-        told.append(Told(rounded, "range", f"the exact derivative overflows {dtype.name}"))
+        told.append(over_range)
         reason = f"the exact derivative overflows {dtype.name}, and floats on the way to it give NaN"
         told.append(Told(left, "range", reason, ok=False))
         if open_.any():
             told += self._causes.wrong(Wrong(s, open_, g, high, ulps))
+        lost_digits = [(False, half_lost), (True, cancelled & (lost <= half))]
+        self._tell(told, s, e, g, distances._replace(ulps=ulps), zero, loose, lost, lost_digits)
+
+    def _tell(
+        self, told: list[Told], s: int, e: Any, g: Any, distances: Distances, zero: Any, loose: Any,
+        lost: Any = None, lost_digits: Sequence[tuple[bool, Any]] = (),
+    ) -> None:  # fmt: skip
+        """Add the findings about one array.
+
+        Parameters
+        ----------
+        zero : bool array
+            The exact zeros.
+        loose : float array
+            The widest bound that was needed.
+        lost : float array, optional
+            How many bits are lost.
+        lost_digits : list of (bool, bool array)
+            The elements that lost digits by cancellation, and whether they are harmless.
+        """
+        high, off, _, ulps, _ = distances
+        dtype = g.dtype
 
         def fewest(mask: Any) -> float | None:
             """The fewest right digits of some elements; None for exact zeros, because a zero has none to lose."""
@@ -333,7 +371,7 @@ class Comparison:
                         count=int(t.mask.sum()), digits=fewest(t.mask), **shown,
                     )
                 )  # fmt: skip
-        for ok, mask in ((False, half_lost), (True, cancelled & (lost <= half))):
+        for ok, mask in lost_digits:
             if mask.any():
                 shown = _worst_of(s, mask, ulps, g, e, loose)
                 bits, right = float(lost[shown["element"][1]]), fewest(mask)
@@ -346,6 +384,7 @@ class Comparison:
 
 
 _ADDED = "the roundings of the program's ops add up, and none is magnified"
+_MOVED = "the problem itself loses these digits: half a unit in the inputs moves the exact derivative as much"
 _CHANCE = 64.0  # factor by which all random moves may be too small for one element among many
 _FEW = 16  # elements that are moved alone
 
@@ -372,5 +411,5 @@ def _worst_of(s: int, mask: Any, ulps: Any, g: Any, e: Any, loose: Any) -> dict[
         "got": g[index].item(),
         "exact": digits(objects(e)[index]),
         "ulps": float(ulps[index]),
-        "condition": float(np.broadcast_to(loose, g.shape)[index]) / SPREADS / unit if size else None,
+        "condition": float(loose[index]) / SPREADS / unit if size else None,
     }

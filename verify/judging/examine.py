@@ -24,7 +24,7 @@ from gtape.verify.causes.float_range import left_the_range
 from gtape.verify.causes.misfits import misfits
 from gtape.verify.judging import ordinary
 from gtape.verify.judging.chunks import Chunks, chunks_of
-from gtape.verify.judging.comparison import Comparison
+from gtape.verify.judging.comparison import Comparison, Distances
 from gtape.verify.judging.connected import order_of
 from gtape.verify.judging.judgement import Judgement, largest, nodes_of, to_blame
 from gtape.verify.judging.ladder import PRECISIONS, climb
@@ -121,10 +121,10 @@ class Gradient(Judgement):
                 or any(np.shape(e) != g.shape for e, g in zip(checked.gradient, self.got, strict=True))
             ):
                 return None
-            report = checked.report()
-            worst = checked.farthest(self.got)
-            if worst is None:
-                compared = self._beyond_roundings(checked)
+            report, far = checked.report(), checked.distances(self.got)
+            worst = max([float(np.max(d.ulps)) for d in far])
+            if not all((d.off + d.radius <= d.tight).all() for d in far):
+                compared = self._beyond_roundings(checked, far)
                 if compared is None:
                     return None
                 worst, report.findings = compared.worst, compared.findings
@@ -132,16 +132,16 @@ class Gradient(Judgement):
         report.coverage["bits"] = PRECISIONS[0]
         return report
 
-    def _beyond_roundings(self, checked: ordinary.Checked) -> Comparison | None:
+    def _beyond_roundings(self, checked: ordinary.Checked, far: list[Distances]) -> Comparison | None:
         """The comparison of numbers beyond the tight bound; None if not all of them are harmless."""
         compared = Comparison(self.order, self)
-        self.known, self.checked_ops = checked, checked.ops
+        self.known = checked
         try:
-            compared.numbers(checked.gradient, self.got)
+            compared.numbers(checked.gradient, self.got, far)
             harmless = not compared.undecided and all(f.ok for f in compared.findings)
         except ArithmeticError:
             harmless = False
-        self.known = self.last = self.checked_ops = None
+        self.known = self.last = None
         return compared if harmless else None
 
     def _oracle(self) -> Oracle:
@@ -179,6 +179,8 @@ class Gradient(Judgement):
         return found
 
     def followed(self, s: int) -> tuple[Any, float] | None:
+        if self.known is not None:
+            return self.known.follows(s)
         ops = None if self.shared is None else self.shared.ops
         if self.checked_ops is None and ops is not None:  # the first row checked the ops; follow this one in floats
             ops.gradient = gradient(self.program, self.seeds, Floats(self.program, ops.arrays))

@@ -128,8 +128,8 @@ def _is_small(program: Program) -> bool:
 
 def _place(seed: Any) -> tuple[int, ...] | None:
     """The place of the only one among zeros; None for other seeds."""
-    found = np.argwhere(seed)
-    return tuple(found[0].tolist()) if seed.size > 1 and len(found) == 1 and seed[tuple(found[0])] == 1 else None
+    found: Any = np.argwhere(seed) if seed.size > 1 else []
+    return tuple(found[0].tolist()) if len(found) == 1 and seed[tuple(found[0])] == 1 else None
 
 
 def _gradient(program: Program, seeds: list[Any]) -> list[Any] | None:
@@ -138,15 +138,17 @@ def _gradient(program: Program, seeds: list[Any]) -> list[Any] | None:
     if ran is None:
         return None
     outputs, leaves = ran
-    # The seeds are those of a sweep, the conjugates of what the tape takes.
-    kept = [
-        (y, wrap(np.array(np.broadcast_to(np.conj(np.asarray(c, y._layout.dtype)), y._layout.shape))))
-        for y, c in zip(outputs, seeds, strict=True)
-        if c is not None
-    ]
+    kept = [(y, wrap(_given(y, c))) for y, c in zip(outputs, seeds, strict=True) if c is not None]
     flat = [x for xs in leaves for x in xs]
     made = tape.gradient([y for y, _ in kept], flat, output_gradients=[c for _, c in kept])
     return _by_source(made, leaves)
+
+
+def _given(y: Tensor, seed: Any) -> Any:
+    """The cotangent that a tape takes for the seed of a sweep, which is its conjugate."""
+    made = np.empty(y._layout.shape, y._layout.dtype)
+    made[...] = np.conj(seed) if y._layout.complex else seed
+    return made
 
 
 def _jacobian(program: Program) -> list[Any] | None:

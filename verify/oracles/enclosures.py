@@ -78,8 +78,8 @@ def directions(shape: tuple[int, ...], rng: Any, *, complex: bool = False, like:
     """
     if complex:
         return objects(_JOIN(directions(shape, rng, like=like), directions(shape, rng, like=like)))
-    n = rng.integers(2**61, 2**62, size=shape) * rng.choice([-1, 1], size=shape)
-    made = np.asarray(n).astype(object)
+    n = np.asarray(rng.integers(-(2**61), 2**61, size=shape))
+    made = np.where(n < 0, n - 2**61, n + 2**61).astype(object)
     if like is None:
         return made
     found = np.broadcast_to(bands(like), shape)
@@ -102,6 +102,8 @@ def bands(x: Any) -> Any:
     x = objects(x)
     with np.errstate(all="ignore"):
         size = np.abs(to_float(x))
+        if size.size and size.min() > 2.0 ** (-_BAND // 2) and size.max() < 2.0 ** (_BAND // 2 - 1):
+            return np.zeros(size.shape, np.int64)
         found = np.where(np.isfinite(size) & (size != 0), np.rint(np.frexp(size)[1] / _BAND), 0).astype(np.int64)
     return np.where(np.asarray(_MAY_BE_ZERO(x), dtype=bool), 0, found) if found.any() else found
 

@@ -13,8 +13,8 @@ __all__ = ["ROUNDINGS", "right_digits", "spacing", "ulps_between", "underflow", 
 ROUNDINGS = 4.5  # ULP: error of an elementwise derivative, and the rounding of its product with the cotangent
 
 # (dtype, whether the machine flushes) -> (largest number, gap at 0, mantissa bits, what a product loses beneath the
-# normal numbers), kept because np.finfo is slow.
-_FINFO: dict[Any, tuple[float, float, int, float]] = {}
+# normal numbers, smallest normal number), kept because np.finfo is slow.
+_FINFO: dict[Any, tuple[float, float, int, float, float]] = {}
 _TINY, _HALF = sys.float_info.min, 0.5  # variables, because Python would fold constants
 
 
@@ -23,7 +23,7 @@ def _flushes() -> bool:
     return _TINY * _HALF == 0.0
 
 
-def _info(dtype: Any) -> tuple[float, float, int, float]:
+def _info(dtype: Any) -> tuple[float, float, int, float, float]:
     flushes = _flushes() and dtype.itemsize > 2  # half precision is rounded from float32
     found = _FINFO.get((dtype, flushes))
     if found is None:
@@ -32,7 +32,7 @@ def _info(dtype: Any) -> tuple[float, float, int, float]:
         gap = tiny if flushes else math.ldexp(tiny, -bits)
         # Twice for float64, because the bounds are computed in float64 and underflow in the same way.
         lost = gap if flushes or gap == math.ulp(0.0) else gap / 2
-        found = _FINFO[dtype, flushes] = float(f.max), gap, bits, lost
+        found = _FINFO[dtype, flushes] = float(f.max), gap, bits, lost, tiny
     return found
 
 
@@ -68,7 +68,7 @@ def spacing(x: Any, dtype: Any) -> Any:
         At least the smallest subnormal, or the smallest normal number if the machine flushes; at infinity and beyond,
         the gap at the largest finite number.
     """
-    largest, tiniest, bits, _ = _info(np.dtype(dtype))
+    largest, tiniest, bits, _, _ = _info(np.dtype(dtype))
     if np.ndim(x) == 0:  # a fast path, because most numbers of long programs are scalars
         size = min(
             abs(complex(x) if getattr(x, "dtype", None) is not None and x.dtype.kind == "c" else float(x)), largest
@@ -90,7 +90,7 @@ def widest(x: Any) -> Any:
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64, copy=False)
 
 
-def ulps_between(got: Any, high: Any, low: Any, dtype: Any) -> Any:
+def ulps_between(got: Any, high: Any, low: Any, dtype: Any, unit: Any = None) -> Any:
     """|got - exact| in units in the last place of the exact value; of its modulus for complex numbers.
 
     Parameters
@@ -99,6 +99,8 @@ def ulps_between(got: Any, high: Any, low: Any, dtype: Any) -> Any:
     high, low : float64 arrays
         The exact value as an unevaluated sum.
     dtype : floating dtype
+    unit : float64 array, optional
+        ``spacing(high, dtype)``, if it is known.
 
     Returns
     -------
@@ -108,7 +110,7 @@ def ulps_between(got: Any, high: Any, low: Any, dtype: Any) -> Any:
     with np.errstate(all="ignore"):
         g = widest(got)
         difference = np.abs((g - high) - low)
-        result = difference / spacing(high, dtype)
+        result = difference / (spacing(high, dtype) if unit is None else unit)
         same = (g == high) | (np.isnan(g) & np.isnan(high))
         return np.where(np.isfinite(difference), result, np.where(same, 0.0, np.inf))
 
@@ -135,8 +137,7 @@ def right_digits(off: Any, exact: Any, dtype: Any) -> Any:
     >>> right_digits(np.array([1e-5, 0.0, np.inf]), 1.0, np.float32).round(1).tolist()
     [5.0, 7.2, 0.0]
     """
-    _, _, bits, _ = _info(np.dtype(dtype))
-    tiny = float(np.finfo(dtype).smallest_normal)
+    _, _, bits, _, tiny = _info(np.dtype(dtype))
     with np.errstate(all="ignore"):
         found = -np.log10(off / np.maximum(np.abs(widest(exact)), tiny))
         return np.where(np.isfinite(off), np.clip(found, 0.0, (bits + 1) * math.log10(2.0)), 0.0)

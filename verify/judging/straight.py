@@ -1,0 +1,211 @@
+"""The computations of the short way for one structure, as straight-line functions of balls.
+
+They are those of `ordinary.Checked`, without the arrays, on which a check of few numbers spends its time. A training
+loop checks such a program thousands of times.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from flint import arb
+
+from gtape.symbolic.balls import filled, objects
+from gtape.symbolic.straight_line import Code, NotStraight, WrittenBalls, WrittenJets
+from gtape.verify.judging.structure import Structure, cut, shaped
+
+__all__ = ["Place", "Straight", "straight_of"]
+
+_OFTEN = 4  # writing the code takes as long as some checks, so that the first checks of a structure do without
+
+_Function = Callable[[list[Any]], list[Any]]
+
+
+def straight_of(structure: Structure) -> Straight | None:
+    """The straight-line functions of a structure that checks meet often; None if it has none."""
+    structure.met += 1
+    if structure.met == _OFTEN and structure.real and not structure.kinked:
+        try:
+            structure.straight = Straight(structure)
+        except NotStraight:
+            structure.straight = None
+    found: Straight | None = structure.straight
+    return found
+
+
+class Place(NamedTuple):
+    """Where an array lies in a list of scalars: the value of an op, or what its rule gives for active argument `k`."""
+
+    number: int
+    k: int | None
+    start: int
+    stop: int
+    shape: tuple[int, ...]
+
+
+class Straight:
+    """The functions of one structure, each of one list of balls.
+
+    Attributes
+    ----------
+    exact : callable
+        Inputs of the program, cotangents of its outputs -> values of its ops, gradient, results of the rules.
+    used : list
+        For each result of a rule in `exact` what `Kind.used` says of it, and its place: first and last scalar.
+    certify : callable
+        Inputs, cotangents of the outputs, values, gradient, a direction by the sources -> the derivative along this
+        direction by the gradient and by the mirrors, and the sum of the magnitudes of all terms.
+    local : callable
+        Inputs, recorded values, the cotangents in floats that arrived at the ops `reached` -> the exact values and
+        results of the rules at these numbers.
+    compared : list of Place
+        What `local` returns.
+    crowded : bool
+        Whether more than two cotangents arrive at a node.
+    """
+
+    def __init__(self, structure: Structure) -> None:
+        self._structure = s = structure
+        self._given = [s.shapes[i] for i in s.given]
+        self._seeds = [s.shapes[i] for i in s.outputs]
+        self._values = [op.kind.shape for op in s.ops]
+        self._gradient = [s.shapes[i] for i in s.sources]
+        self.reached: list[int] = []
+        self.used: list[tuple[Any, int, int]] = []
+        self.compared: list[Place] = []
+        self.exact = self._written_exact()
+        self.certify = self._written_certificate()
+        self.local = self._written_local()
+        self.crowded = max(Counter(self._arrivals()).values()) > 2
+
+    def _arrivals(self) -> Iterable[int]:
+        """The node of each cotangent that arrives."""
+        yield from self._structure.outputs
+        ops = {op.number: op for op in self._structure.ops}
+        for place in self.compared:
+            if place.k is not None:
+                op = ops[place.number]
+                yield op.inputs[op.kind.node.active[place.k]]
+
+    def _written_exact(self) -> _Function:
+        code = Code()
+        s = self._structure.written(code)
+        given, seeds = _inputs(code, self._given, self._seeds)
+        values = dict(zip(s.given, given, strict=True))
+        made: dict[int, tuple[Any, list[Any]]] = {}
+        s.evaluate(values)
+        gradient = s.replay(WrittenBalls(code), values, seeds, made)
+        found = _scalars([*[values[op.number] for op in s.ops], *gradient])
+        for op in s.ops:
+            if op.number in made:
+                self.reached.append(op.number)
+                for used, c in zip(op.kind.used, made[op.number][1], strict=True):
+                    if c is not None:
+                        self.used.append((used, len(found), len(found) + objects(c).size))
+                        found += _scalars([c])
+        return code.function(found)
+
+    def _written_certificate(self) -> _Function:
+        code = Code()
+        s = self._structure.written(code)
+        given, seeds, values, gradient, way = _inputs(
+            code, self._given, self._seeds, self._values, self._gradient, self._gradient
+        )
+        tangents = dict(zip(s.sources, way, strict=True))
+        s.push(self._by_node(given, values), tangents)
+        by_gradient = _products(zip(gradient, way, strict=True))
+        by_mirrors = _products([(c, tangents[i]) for i, c in zip(s.outputs, seeds, strict=True) if i in tangents])
+        return code.function([sum(by_gradient), sum(by_mirrors), sum(map(abs, by_gradient + by_mirrors))])
+
+    def _written_local(self) -> _Function:
+        code = Code()
+        s = self._structure.written(code)
+        arrived = [op.kind.shape for op in s.ops if op.number in self.reached]
+        given, values, gs = _inputs(code, self._given, self._values, arrived)
+        recorded, balls = self._by_node(given, values), WrittenBalls(code)
+        found: list[Any] = []
+
+        def add(number: int, k: int | None, v: Any, shape: tuple[int, ...]) -> None:
+            start = len(found)
+            found.extend(_scalars([shaped(objects(v), shape)]))
+            self.compared.append(Place(number, k, start, len(found), shape))
+
+        exact: dict[int, Any] = {}
+        for op in s.ops:
+            exact[op.number] = op.kind.exact([recorded[j] for j in op.inputs])
+            add(op.number, None, exact[op.number], op.kind.shape)
+        reached = dict(zip(self.reached, gs, strict=True))
+        for op in s.ops:
+            if op.number in reached:
+                xs = [recorded[j] for j in op.inputs]
+                cs = op.kind.pulled(balls, reached[op.number], exact[op.number], xs)
+                for k, (a, c) in enumerate(zip(op.kind.node.active, cs, strict=True)):
+                    if c is not None:
+                        add(op.number, k, c, s.shapes[op.inputs[a]])
+        return code.function(found)
+
+    @cached_property
+    def moved(self) -> _Function | None:
+        """Inputs, cotangents of the outputs, moves of the inputs -> move of the gradient; None if it has no code."""
+        code = Code()
+        s = self._structure.written(code)
+        given, seeds, moves = _inputs(code, self._given, self._seeds, self._given)
+        jets, values = WrittenJets(code), dict(zip(s.given, given, strict=True))
+        try:
+            s.evaluate(values)
+            values.update({i: jets.jet(x, t) for i, x, t in zip(s.given, given, moves, strict=True)})
+            s.move(values, set(s.given))
+            made = s.replay(jets, values, seeds, {})
+        except NotStraight:
+            return None
+        return code.function(_scalars([jets.component(g, 1) for g in made]))
+
+    def moves(self, start: dict[int, Any]) -> list[Any]:
+        """The moves of all inputs as scalars, of which `start` gives some."""
+        none = arb(0)
+        return [
+            e
+            for i, n in zip(self._structure.given, self._given, strict=True)
+            for e in (start[i].ravel().tolist() if i in start else [none] * math.prod(n))
+        ]
+
+    def parted(self, made: list[Any]) -> tuple[list[Any], list[Any]]:
+        """The values of the ops and the gradient, from the results of `exact`."""
+        size = sum(map(math.prod, self._values))
+        return made[:size], made[size : size + sum(map(math.prod, self._gradient))]
+
+    def as_gradient(self, flat: list[Any]) -> list[Any]:
+        """A gradient as arrays."""
+        return cut(filled(flat, (len(flat),)), self._gradient)
+
+    def as_values(self, flat: list[Any]) -> dict[int, Any]:
+        """Values of the ops as arrays, by op."""
+        parts = cut(filled(flat, (len(flat),)), self._values)
+        return dict(zip([op.number for op in self._structure.ops], parts, strict=True))
+
+    def _by_node(self, given: list[Any], values: list[Any]) -> dict[int, Any]:
+        s = self._structure
+        return dict(zip([*s.given, *[op.number for op in s.ops]], given + values, strict=True))
+
+
+def _scalars(arrays: list[Any]) -> list[Any]:
+    """The scalars of arrays, in one list."""
+    return [e for v in arrays for e in objects(v).ravel().tolist()]
+
+
+def _inputs(code: Code, *groups: list[tuple[int, ...]]) -> list[list[Any]]:
+    """Arrays of the arguments of a function, in groups of arrays of given shapes."""
+    shapes = [shape for group in groups for shape in group]
+    flat = code.inputs(sum(map(math.prod, shapes)))
+    parts = iter(cut(filled(flat, (len(flat),)), shapes))
+    return [list(itertools.islice(parts, len(group))) for group in groups]
+
+
+def _products(pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
+    """The products of the elements of pairs of arrays."""
+    return [p * q for a, b in pairs for p, q in zip(_scalars([a]), _scalars([b]), strict=True)]
