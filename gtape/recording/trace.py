@@ -14,7 +14,8 @@ from gtape.recording.record import TAPES, Session, count, get_stack
 
 __all__ = [
     "Assignment", "Conversion", "GradNode", "Return", "Trace", "assignments_made", "branches_taken",
-    "called_within_assertions", "conversions_made", "floats_in", "note_assignment", "note_branch", "note_conversion",
+    "called_within_assertions", "conversions_made", "floats_in", "has_long_numbers", "note_assignment", "note_branch",
+    "note_conversion",
     "note_params", "note_reading", "note_return", "note_start", "starts_made", "user_line",
 ]  # fmt: skip
 
@@ -98,7 +99,7 @@ class Conversion:
         if not known.any():
             return None
         signs = np.where(known & (there != numbers[places]), -1.0, 1.0)
-        return Return(self, constant, places, signs, _has_long_numbers(there[known]))
+        return Return(self, constant, places, signs, has_long_numbers(there[known]))
 
 
 class Return(NamedTuple):
@@ -176,7 +177,7 @@ def _places(there: Any, numbers: Any) -> Any:
     return found.reshape(there.shape)
 
 
-def _has_long_numbers(values: Any) -> bool:
+def has_long_numbers(values: Any) -> bool:
     """Whether some of the numbers are longer than people write them, in binary and in decimal."""
     flat = values.ravel()
     parts = flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat

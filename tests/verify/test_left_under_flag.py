@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
+from gtape.verify.judging.flag import UndecidedWarning
 from gtape.verify.verdicts.collect import collecting
 
 F = Callable[[Any], Any]
@@ -319,3 +320,17 @@ def test_a_variable_that_is_the_source_starts_anew_with_each_value() -> None:
 def test_a_value_that_is_stopped_may_go_into_a_variable() -> None:
     x, state = np.asarray(LONG), tf.Variable(0.0, dtype=tf.float64)
     gradient(lambda x: (state.assign(tf.stop_gradient(tf.tanh(x))), x * state)[1], x, "strict")
+
+
+def _by_a_scale(x: Any) -> Any:
+    scale = float(tf.norm(x))
+    return tf.reduce_sum(tf.math.log(tf.exp(x) / scale)) + x.shape[0] * math.log(scale)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_what_another_constant_may_offset_is_undecided(dtype: Any) -> None:
+    x = np.array(ROWS[0], dtype)
+    for ask in (gradient_inside, second):
+        with pytest.warns(UndecidedWarning, match="both together"):
+            ask(_by_a_scale, tf.constant(x), True)
+    assert tf.verify.check(_by_a_scale, x, order=2).ok
