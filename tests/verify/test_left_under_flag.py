@@ -280,7 +280,21 @@ def _added(x: Any) -> Any:
     return tf.reduce_sum(x * v)
 
 
+def _in_part(x: Any) -> Any:
+    v = tf.Variable(tf.zeros_like(x))
+    v[1:].assign(x[:2])
+    return tf.reduce_sum(x * v)
+
+
+def _scattered(x: Any) -> Any:
+    v = tf.Variable(tf.zeros_like(x))
+    v.scatter_nd_update([[1]], [x[0]])
+    return tf.reduce_sum(x * v)
+
+
 DOORS: dict[str, F] = {
+    "a part": _in_part,
+    "scatter_nd_update": _scattered,
     "assign": _assigned,
     "assign_add": _added,
     "a new variable": lambda x: tf.reduce_sum(x * tf.Variable(tf.sin(x))),

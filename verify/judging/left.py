@@ -36,6 +36,7 @@ from gtape.verify.judging.connected import followed, order_of
 from gtape.verify.judging.idle import changes, moves_with_params
 from gtape.verify.judging.moved import Comparison
 from gtape.verify.judging.recording import Recording
+from gtape.verify.judging.returns import Returns
 from gtape.verify.oracles.enclosures import is_floating
 from gtape.verify.verdicts.verdict import Finding
 
@@ -110,7 +111,7 @@ def _with_stopped(recording: Recording) -> Program:
     session, inputs = recording.tape._session, recording.inputs
     stopped = [c for c in conversions_made(session) if c.returns and not _follows(c, session, inputs)]
     returned = [r for c in stopped for r in c.returns if r.certain]
-    return build([(t._record, t._value) for t in recording.outputs], inputs, session, returned)
+    return build([(t._record, t._value) for t in recording.outputs], inputs, session, Returns(returned, inputs))
 
 
 def _certain(recording: Recording, order: int) -> list[Finding]:
@@ -120,7 +121,9 @@ def _certain(recording: Recording, order: int) -> list[Finding]:
     left = Left(session, recording.inputs, targets)
 
     def made(returned: list[Return]) -> Program:
-        return build([(t._record, t._value) for t in targets], recording.inputs, session, returned)
+        return build(
+            [(t._record, t._value) for t in targets], recording.inputs, session, Returns(returned, recording.inputs)
+        )
 
     program = made(left.returned())
     found = left.findings(program, any_seeds(program), made, strict=False)[0]
