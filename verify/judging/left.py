@@ -212,7 +212,7 @@ class Left:
         if not self._may_be_offset(c, program):
             return _told(c, _reader_of(program, nodes, c), order)
         reason = (
-            "a value leaves the tape here, and comes back as a constant; later another constant of its size enters "
+            "a value leaves the tape here, and comes back as a constant; later another constant enters "
             f"the program: nothing shows if both together change nothing; {_ADVICE}"
         )
         return Finding("undecided", order=order, line=c.line, reason=reason)
@@ -227,7 +227,7 @@ class Left:
         read = [program.nodes[j] for n in later for j in n.inputs]
         unknown = [n.output for n in read if n.kind == "const"] + [v for n in later for v in floats_in(n.params)]
         return any(
-            np.size(v) == size and np.asarray(v).dtype.kind in "fc" and (not long or has_long_numbers(np.asarray(v)))
+            np.size(v) <= size and np.asarray(v).dtype.kind in "fc" and (not long or has_long_numbers(np.asarray(v)))
             for v in unknown
             if not any(v is r.constant for r in self.returned())
         )
