@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from gtape.recording.record import PARENTS, SEQ, STEP, TAPES, TRACE, step_of
 from gtape.recording.trace import Return
 from gtape.symbolic.program import GradMark, Node, Program
-from gtape.symbolic.returns import Returns, nodes_of
 
 __all__ = ["build"]
 
 
 class _Builder:
-    def __init__(self, returns: Returns) -> None:
+    def __init__(self, returns: Any) -> None:
         self.program = Program()
         self.returns = returns
         self.found: dict[Any, int] = {}
@@ -52,7 +50,7 @@ class _Builder:
             if self.computed(record) is not None or _key(record, value) in self.found:
                 continue
             if not _traced(record):
-                back = self.returns.of(record, value)
+                back = None if self.returns is None else self.returns.of(record, value)
                 if back is None or (not ready and _key(record, value) in self.underway):
                     self.add("const" if record is None else "leaf", value, record)
                     self.kept.append(value)
@@ -71,7 +69,7 @@ class _Builder:
         """Add the nodes of a constant, or of a variable's value, that holds a value which left the tape."""
         program = self.program
         start = program.nodes[self.number(back.conversion.record, back.conversion.value)]
-        for node in nodes_of(back, start, len(program.nodes)):
+        for node in self.returns.nodes_of(back, start, len(program.nodes)):
             program.nodes.append(node)
             program.returned[node.index] = back, False
         node.seq = 0 if record is None else record[SEQ]
@@ -169,9 +167,7 @@ def _reached(r: Any, session: Any, targets: list[Any]) -> bool:
     return r is None or session is None or session in r[TAPES].sessions or any(r is t for t in targets)
 
 
-def build(
-    targets: list[tuple[Any, Any]], sources: list[Any], session: Any = None, returned: Iterable[Return] = ()
-) -> Program:
+def build(targets: list[tuple[Any, Any]], sources: list[Any], session: Any = None, returns: Any = None) -> Program:
     """The program that computed the targets.
 
     Parameters
@@ -180,10 +176,11 @@ def build(
     sources : list of tensors or variables
     session : Session, optional
         The session of the tape whose gradients are checked.
-    returned : iterable of Return, optional
-        Constants that hold values which left the tape: the program computes them from these values.
+    returns : object, optional
+        Its methods ``of(record, value)`` and ``nodes_of(found, start, index)`` tell which constants hold values that
+        left the tape, and give the nodes that compute such a constant from its value.
     """
-    b = _Builder(Returns(returned, sources))
+    b = _Builder(returns)
     b.visit(targets)
     asked = [r for r, _ in targets]
     b.program.session = session

@@ -141,7 +141,7 @@ class Program:
     stops : frozenset of int
         Record numbers of further constants, such as the ``stop_gradients`` of `gtape.gradients`.
     returned : dict
-        Nodes that make constants from values that left the tape (see `gtape.symbolic.returns`) -> the `Return`, and
+        Nodes that make constants from values that left the tape (see `gtape.symbolic.build`) -> the `Return`, and
         whether the node is the constant itself, as ops read it.
 
     Examples

@@ -14,7 +14,8 @@ from gtape.recording.record import TAPES, Session, count, get_stack
 
 __all__ = [
     "Assignment", "Conversion", "GradNode", "Return", "Trace", "assignments_made", "branches_taken",
-    "called_within_assertions", "conversions_made", "floats_in", "note_assignment", "note_branch", "note_conversion",
+    "called_within_assertions", "conversions_made", "floats_in", "has_long_numbers", "note_assignment", "note_branch",
+    "note_conversion",
     "note_params", "note_reading", "note_return", "note_start", "starts_made", "user_line",
 ]  # fmt: skip
 
@@ -98,7 +99,7 @@ class Conversion:
         if not known.any():
             return None
         signs = np.where(known & (there != numbers[places]), -1.0, 1.0)
-        return Return(self, constant, places, signs, _has_long_numbers(there[known]))
+        return Return(self, constant, places, signs, has_long_numbers(there[known]))
 
 
 class Return(NamedTuple):
@@ -152,6 +153,8 @@ class _Unused:
 
 
 _OWN_REFERENCES = _references(_Unused())
+_LARGE = 4096  # numbers of an array
+_SOME = 16  # numbers that are looked for first
 _SHORT = 12  # bits of a short binary number
 _FEW = 5  # digits of a short decimal number
 
@@ -161,22 +164,27 @@ def _places(there: Any, numbers: Any) -> Any:
 
     Equal numbers that occur several times are taken in order.
     """
-    sizes = np.abs(numbers)
-    if there.size == numbers.size and np.array_equal(np.abs(there).ravel(), sizes):
+    sizes, wanted = np.abs(numbers), np.abs(there).ravel()
+    if wanted.size == sizes.size and np.array_equal(wanted, sizes):
         return np.arange(there.size).reshape(there.shape)
+    some = wanted[:: 1 + wanted.size // _SOME]
+    if sizes.size > _LARGE and not any([(sizes == e).any() for e in some[some != 0].tolist()]):  # noqa: C419
+        return np.full(there.shape, -1)  # because sorting large arrays takes long
     order = np.argsort(sizes, kind="stable")
-    wanted = np.abs(there).ravel()
     first = np.searchsorted(sizes[order], wanted, "left")
     count = np.searchsorted(sizes[order], wanted, "right") - first
-    met: dict[Any, int] = {}
+    known = count > 0
+    alike = np.argsort(first, kind="stable")  # elements of one number after each other
+    at = np.arange(wanted.size)
+    news = np.diff(first[alike], prepend=-1) != 0
+    rank = np.empty(wanted.size, np.intp)
+    rank[alike] = at - np.maximum.accumulate(np.where(news, at, 0))
     found = np.full(wanted.size, -1)
-    for i in np.flatnonzero(count).tolist():
-        k = met[wanted[i]] = met.get(wanted[i], -1) + 1
-        found[i] = order[first[i] + k % count[i]]
+    found[known] = order[first[known] + rank[known] % count[known]]
     return found.reshape(there.shape)
 
 
-def _has_long_numbers(values: Any) -> bool:
+def has_long_numbers(values: Any) -> bool:
     """Whether some of the numbers are longer than people write them, in binary and in decimal."""
     flat = values.ravel()
     parts = flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat

@@ -13,7 +13,7 @@ from gtape.base.diagnosis import diagnosed_methods
 from gtape.base.escaping import plain
 from gtape.base.quiet import quietly
 from gtape.base.shown import shown
-from gtape.tensors.tensor import Tensor, convert_to_tensor
+from gtape.tensors.tensor import Tensor, convert_to_tensor, number_read
 
 if TYPE_CHECKING:
     from gtape.tensors.variable import Variable
@@ -43,6 +43,7 @@ class ChangesInPart:
             raise TypeError(f"Argument `sparse_delta` must be a `gtape.IndexedSlices`. Received arg: {shown(slices)}")
         self._touch()
         indices, new = np.asarray(slices.indices._value), self._incoming(slices.values)
+        given = number_read(new)
 
         def changed(old: Any) -> Any:
             values = np.array(old)
@@ -62,7 +63,7 @@ class ChangesInPart:
                     f"have shape {needed}"
                 )
             with quietly():
-                change(values, indices, new._value)
+                change(values, indices, given)
             return values
 
         return self._change(changed)
@@ -110,6 +111,7 @@ class ChangesInPart:
             raise errors.InvalidArgumentError(f"indices must be whole numbers, not {shown(indices)}")
         depth = places.shape[-1] if places.ndim else 0
         new = self._incoming(updates)
+        given = number_read(new)
 
         def changed(old: Any) -> Any:
             values = np.array(old)
@@ -124,7 +126,7 @@ class ChangesInPart:
                     f"updates of shape {new.shape} do not fit the places, of shape {needed}"
                 )
             with quietly():
-                change(values, tuple(np.moveaxis(places, -1, 0)), new._value)
+                change(values, tuple(np.moveaxis(places, -1, 0)), given)
             return values
 
         return self._change(changed)
@@ -182,7 +184,7 @@ class VariableSlice(Tensor):
     def _change(self, value: Any, how: Any) -> Variable:
         v = self._variable
         v._touch()
-        given = v._incoming(value)._value
+        given = number_read(v._incoming(value))
 
         def changed(old: Any) -> Any:
             values = np.array(old)

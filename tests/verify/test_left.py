@@ -157,6 +157,18 @@ def test_a_small_change_of_the_second_derivative_is_found_in_any_dtype(dtype: An
     assert check(f, x).ok and check(f, x, order=2).verdict == "unconnected"
 
 
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_value_that_is_stopped_before_it_leaves_is_a_constant_on_purpose(order: int) -> None:
+    def by_a_variable(x: Any) -> Any:
+        v = tf.Variable(0.0, dtype=x.dtype)
+        v.assign(tf.stop_gradient(tf.sin(x)))
+        return v * x
+
+    for f in (by_a_variable, lambda x: x * tf.stop_gradient(x).numpy(), lambda x: x * tf.stop_gradient(x)):
+        assert check(f, LONG, order=order).ok
+    assert check(lambda x: by_a_variable(x) * float(x), LONG).verdict == "unconnected"
+
+
 def test_what_a_function_keeps_for_its_next_call_is_named() -> None:
     kept: list[Any] = []
 

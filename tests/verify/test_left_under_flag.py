@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
+from gtape.verify.judging.flag import UndecidedWarning
 from gtape.verify.verdicts.collect import collecting
 
 F = Callable[[Any], Any]
@@ -245,7 +246,10 @@ ROWS = [[0.31234567, -1.2345678, 2.1234567], [0.7771234, 1.9991234, -0.4123456]]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("f", [_by_rows, _row_after_row, _by_a_variable, _logsumexp, _softmax])
+@pytest.mark.parametrize(
+    "f",
+    [_by_rows, _row_after_row, lambda x: _row_after_row(x - tf.reduce_max(x)), _by_a_variable, _logsumexp, _softmax],
+)
 def test_a_maximum_that_comes_back_changes_no_derivative_of_either_order(f: F, dtype: Any) -> None:
     x = np.array(ROWS, dtype)
     assert gradient(f, x, True) is not None and second(f, x, True) is not None
@@ -279,7 +283,21 @@ def _added(x: Any) -> Any:
     return tf.reduce_sum(x * v)
 
 
+def _in_part(x: Any) -> Any:
+    v = tf.Variable(tf.zeros_like(x))
+    v[1:].assign(x[:2])
+    return tf.reduce_sum(x * v)
+
+
+def _scattered(x: Any) -> Any:
+    v = tf.Variable(tf.zeros_like(x))
+    v.scatter_nd_update([[1]], [x[0]])
+    return tf.reduce_sum(x * v)
+
+
 DOORS: dict[str, F] = {
+    "a part": _in_part,
+    "scatter_nd_update": _scattered,
     "assign": _assigned,
     "assign_add": _added,
     "a new variable": lambda x: tf.reduce_sum(x * tf.Variable(tf.sin(x))),
@@ -319,3 +337,24 @@ def test_a_variable_that_is_the_source_starts_anew_with_each_value() -> None:
 def test_a_value_that_is_stopped_may_go_into_a_variable() -> None:
     x, state = np.asarray(LONG), tf.Variable(0.0, dtype=tf.float64)
     gradient(lambda x: (state.assign(tf.stop_gradient(tf.tanh(x))), x * state)[1], x, "strict")
+
+
+def _by_a_scale(x: Any) -> Any:
+    scale = float(tf.norm(x))
+    return tf.reduce_sum(tf.math.log(tf.exp(x) / scale)) + math.prod(x.shape) * math.log(scale)
+
+
+def _by_weighted_rows(x: Any) -> Any:
+    most, weights = tf.reduce_max(x, 1).numpy(), np.array([1.5, -0.75], x.dtype.as_numpy_dtype)
+    rows = tf.math.log(tf.reduce_sum(tf.exp(x - most[:, None]), 1))
+    return tf.reduce_sum(rows * weights) + (most * weights).sum()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("f", [_by_a_scale, _by_weighted_rows])
+def test_what_another_constant_may_offset_is_undecided(f: F, dtype: Any) -> None:
+    x = np.array(ROWS, dtype)
+    for ask in (gradient_inside, second):
+        with pytest.warns(UndecidedWarning, match="both together"):
+            ask(f, tf.constant(x), True)
+    assert tf.verify.check(f, x, order=2).ok

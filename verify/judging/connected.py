@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from gtape.recording.trace import Return
 from gtape.symbolic.build import build
 from gtape.symbolic.mirrors import has_mirror
 from gtape.symbolic.program import Program
@@ -41,7 +39,7 @@ def without_idle_targets(
     sources: list[Any],
     session: Any,
     stops: frozenset[int] = frozenset(),
-    returned: Iterable[Return] = (),
+    returns: Any = None,
 ) -> tuple[Program, list[Any]]:
     """The program of some targets, except unconnected targets whose values a check cannot follow.
 
@@ -55,7 +53,7 @@ def without_idle_targets(
         The session of the tape that takes the gradient.
     stops : frozenset of int
         As for `Program.stops`.
-    returned : iterable of Return, optional
+    returns : Returns, optional
         As for `build`.
 
     Returns
@@ -66,7 +64,7 @@ def without_idle_targets(
     """
 
     def made(some: list[tuple[Any, Any]]) -> Program:
-        program = build([(t._record, t._value) for t, _ in some], sources, session, returned)
+        program = build([(t._record, t._value) for t, _ in some], sources, session, returns)
         program.stops = stops
         return program
 

@@ -26,6 +26,7 @@ from gtape.verify.judging.connected import depth_of, order_of, without_idle_targ
 from gtape.verify.judging.examine import Rows
 from gtape.verify.judging.left import Left, any_seeds
 from gtape.verify.judging.progress import shown
+from gtape.verify.judging.returns import Returns
 from gtape.verify.judging.tangents import Tangent
 from gtape.verify.verdicts.collect import note
 from gtape.verify.verdicts.verdict import Finding, Report
@@ -123,7 +124,7 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
         left = Left(session, primals, [target])
 
         def made(returned: list[Return]) -> Any:
-            return without_idle_targets([(target, None)], primals, session, returned=returned)
+            return without_idle_targets([(target, None)], primals, session, returns=Returns(returned, primals))
 
         program, _ = made(left.returned())
         if not program.outputs and got is None:
@@ -169,7 +170,7 @@ def _check(
         left = Left(session, sources, [t for t, _ in pairs])
 
         def made(returned: list[Return]) -> Any:
-            return without_idle_targets(pairs, sources, session, stops, returned)
+            return without_idle_targets(pairs, sources, session, stops, Returns(returned, sources))
 
         program, cotangents = made(left.returned())
 

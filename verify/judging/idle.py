@@ -9,7 +9,7 @@ import numpy as np
 from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.balls import precision
 from gtape.symbolic.program import Node, Program
-from gtape.symbolic.returns import followed_through
+from gtape.verify.judging.returns import followed_through
 from gtape.verify.oracles.certificates import certify
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 

@@ -20,7 +20,15 @@ import numpy as np
 from gtape.base.escaping import place_text
 from gtape.base.quiet import quietly
 from gtape.recording.record import SEQ, off
-from gtape.recording.trace import Conversion, Return, assignments_made, conversions_made, floats_in, starts_made
+from gtape.recording.trace import (
+    Conversion,
+    Return,
+    assignments_made,
+    conversions_made,
+    floats_in,
+    has_long_numbers,
+    starts_made,
+)
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Node, Program
 from gtape.verify.judging.again import Again
@@ -28,6 +36,7 @@ from gtape.verify.judging.connected import followed, order_of
 from gtape.verify.judging.idle import changes, moves_with_params
 from gtape.verify.judging.moved import Comparison
 from gtape.verify.judging.recording import Recording
+from gtape.verify.judging.returns import Returns
 from gtape.verify.oracles.enclosures import is_floating
 from gtape.verify.verdicts.verdict import Finding
 
@@ -69,7 +78,7 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
         return f"a value leaves the tape here{more}, and {how}"
 
     with off(), quietly():
-        comparison = Comparison(Again(recording), recording.program(), order, anew=len(made) < len(conversions))
+        comparison = Comparison(Again(recording), _with_stopped(recording), order, anew=len(made) < len(conversions))
         if made and not comparison.is_deterministic():
             how = "the function is not deterministic, so that nothing shows if it comes back"
             return told("undecided", leaves(how))
@@ -97,6 +106,14 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
     )
 
 
+def _with_stopped(recording: Recording) -> Program:
+    """The program of a function, in which values that `gtape.stop_gradient` stopped before they left move, too."""
+    session, inputs = recording.tape._session, recording.inputs
+    stopped = [c for c in conversions_made(session) if c.returns and not _follows(c, session, inputs)]
+    returned = [r for c in stopped for r in c.returns if r.certain]
+    return build([(t._record, t._value) for t in recording.outputs], inputs, session, Returns(returned, inputs))
+
+
 def _certain(recording: Recording, order: int) -> list[Finding]:
     """The findings about values that certainly came back, whose effect may be too small for moved points to show."""
     targets = [t for t in recording.levels[order - 1] if t is not None and t._record is not None]
@@ -104,10 +121,13 @@ def _certain(recording: Recording, order: int) -> list[Finding]:
     left = Left(session, recording.inputs, targets)
 
     def made(returned: list[Return]) -> Program:
-        return build([(t._record, t._value) for t in targets], recording.inputs, session, returned)
+        return build(
+            [(t._record, t._value) for t in targets], recording.inputs, session, Returns(returned, recording.inputs)
+        )
 
     program = made(left.returned())
-    return left.findings(program, any_seeds(program), made, strict=False)[0]
+    found = left.findings(program, any_seeds(program), made, strict=False)[0]
+    return [f for f in found if f.verdict != "undecided"]  # moved points showed nothing
 
 
 def any_seeds(program: Program) -> list[Any]:
@@ -169,7 +189,7 @@ class Left:
             every = widened(self.returned(certain=False))
             if len(every.returned) == len(program.returned) or changes(every, seeds):
                 moving = [c for c in back if changes(program, seeds, c)] or list(back)
-                findings += [_told(c, _reader_of(program, nodes, c), order) for c in moving]
+                findings += [self._told_of(c, program, nodes, order) for c in moving]
         for c in self._conversions:
             for node in nodes:
                 if any(v is r.constant for v in floats_in(node.params) for r in c.returns if r.certain):
@@ -186,6 +206,31 @@ class Left:
             )
             findings.append(Finding("undecided", order=order, line=lines[0], reason=reason))
         return findings, len(open_)
+
+    def _told_of(self, c: Conversion, program: Program, nodes: list[Node], order: int) -> Finding:
+        """The finding about a value that came back, with which the exact derivative changes."""
+        if not self._may_be_offset(c, program):
+            return _told(c, _reader_of(program, nodes, c), order)
+        reason = (
+            "a value leaves the tape here, and comes back as a constant; later another constant enters "
+            f"the program: nothing shows if both together change nothing; {_ADVICE}"
+        )
+        return Finding("undecided", order=order, line=c.line, reason=reason)
+
+    def _may_be_offset(self, c: Conversion, program: Program) -> bool:
+        """Whether an unknown constant, such as the logarithm of a scale, may undo what a value that came back changes.
+
+        Functions of long numbers are long numbers, so that a short one beside them is the user's own.
+        """
+        size, long = np.size(c.value), has_long_numbers(np.asarray(c.value))
+        later = [n for n in program.nodes if n.kind == "op" and n.index not in program.returned and n.seq < c.number]
+        read = [program.nodes[j] for n in later for j in n.inputs]
+        unknown = [n.output for n in read if n.kind == "const"] + [v for n in later for v in floats_in(n.params)]
+        return any(
+            np.size(v) <= size and np.asarray(v).dtype.kind in "fc" and (not long or has_long_numbers(np.asarray(v)))
+            for v in unknown
+            if not any(v is r.constant for r in self.returned())
+        )
 
     def _is_open(self, c: Conversion, program: Program, nodes: list[Node]) -> bool:
         """Whether a constant of unknown origin entered the program after a value had left."""

@@ -17,7 +17,7 @@ from gtape.recording.record import SEQ
 from gtape.recording.trace import Return
 from gtape.symbolic.program import Node, Program
 
-__all__ = ["Returns", "followed_through", "nodes_of"]
+__all__ = ["Returns", "followed_through"]
 
 
 class Returns:
@@ -43,53 +43,52 @@ class Returns:
             return None
         return found
 
+    def nodes_of(self, found: Return, start: Node, index: int) -> list[Node]:
+        """The ops that make a constant from the value that left; constants among them are their second inputs.
 
-def nodes_of(found: Return, start: Node, index: int) -> list[Node]:
-    """The ops that make a constant from the value that left; constants among them are their second inputs.
+        Parameters
+        ----------
+        start : Node
+            The value that left.
+        index : int
+            Of the first of the new nodes.
+        """
+        made: list[Node] = []
 
-    Parameters
-    ----------
-    start : Node
-        The value that left.
-    index : int
-        Of the first of the new nodes.
-    """
-    made: list[Node] = []
+        def const(value: Any) -> int:
+            made.append(Node(index + len(made), "const", value))
+            return made[-1].index
 
-    def const(value: Any) -> int:
-        made.append(Node(index + len(made), "const", value))
-        return made[-1].index
+        def op(name: str, output: Any, inputs: tuple[int, ...], active: int, **params: Any) -> int:
+            node = Node(index + len(made), "op", output)
+            node.prim, node.params, node.inputs, node.active = REGISTRY[name], params, inputs, (active,)
+            node.step = RuleStep(node.prim, node.active, params, None, None)
+            node.flows = (None,) * len(inputs)
+            node.line = found.conversion.line
+            made.append(node)
+            return node.index
 
-    def op(name: str, output: Any, inputs: tuple[int, ...], active: int, **params: Any) -> int:
-        node = Node(index + len(made), "op", output)
-        node.prim, node.params, node.inputs, node.active = REGISTRY[name], params, inputs, (active,)
-        node.step = RuleStep(node.prim, node.active, params, None, None)
-        node.flows = (None,) * len(inputs)
-        node.line = found.conversion.line
-        made.append(node)
-        return node.index
-
-    constant, there = found.constant, np.asarray(found.constant)
-    here, last = np.asarray(start.output), start.index
-    places = found.places
-    if here.dtype != there.dtype:
-        with np.errstate(all="ignore"):
-            here = here.astype(there.dtype)
-        last = op("cast", here, (last,), 0, dtype=there.dtype)
-    if not np.array_equal(places.ravel(), np.arange(here.size)):
-        here = here.reshape(-1)
-        last = op("reshape", here, (last,), 0, shape=here.shape)
-        at = np.maximum(places, 0)
-        here = here[at]
-        last = op("gather", here, (last, const(at)), 0, axis=-1, size=int(np.size(start.output)))
-        if (places < 0).any():
-            here = np.where(places >= 0, here, there)
-            last = op("where", here, (const(places >= 0), last, const(there)), 1)
-    if (found.signs < 0).any():
-        signs = found.signs.astype(there.dtype)
-        last = op("multiply", here * signs, (last, const(signs)), 0)
-    op("reshape", constant, (last,), 0, shape=there.shape)
-    return made
+        constant, there = found.constant, np.asarray(found.constant)
+        here, last = np.asarray(start.output), start.index
+        places = found.places
+        if here.dtype != there.dtype:
+            with np.errstate(all="ignore"):
+                here = here.astype(there.dtype)
+            last = op("cast", here, (last,), 0, dtype=there.dtype)
+        if not np.array_equal(places.ravel(), np.arange(here.size)):
+            here = here.reshape(-1)
+            last = op("reshape", here, (last,), 0, shape=here.shape)
+            at = np.maximum(places, 0)
+            here = here[at]
+            last = op("gather", here, (last, const(at)), 0, axis=-1, size=int(np.size(start.output)))
+            if (places < 0).any():
+                here = np.where(places >= 0, here, there)
+                last = op("where", here, (const(places >= 0), last, const(there)), 1)
+        if (found.signs < 0).any():
+            signs = found.signs.astype(there.dtype)
+            last = op("multiply", here * signs, (last, const(signs)), 0)
+        op("reshape", constant, (last,), 0, shape=there.shape)
+        return made
 
 
 def followed_through(program: Program, only: Any = None) -> Program:
