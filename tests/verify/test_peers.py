@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 from fake_library import FAKE
 
 from gtape.verify.command import cli
+from gtape.verify.command.census_pictures import plots
+from gtape.verify.command.output import Usage
 from gtape.verify.peers import arrays, census, functions, libraries
 from gtape.verify.peers.audit import Audit, audit
 from gtape.verify.peers.conversation import Conversation, Unusable
@@ -210,6 +213,29 @@ def test_the_command_writes_table_and_page(tmp_path: Path, capsys: pytest.Captur
     assert cli.main([*arguments, "--orders", "1", "2", "3"]) == 0
     assert "square" in capsys.readouterr().out
     assert "| square | 3 | float64 | 0.00 |" in out.read_text()
+
+
+def test_the_page_names_the_command_that_makes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "census.md"
+    words = ["census", "square", "--libraries", "gtape", "--dtypes", "float32", "--orders", "1"]
+    words += ["--points", "100", "--seed", "3", "--page", str(out)]
+    assert cli.main(words) == 0
+    assert f"- command: `{shlex.join(['gtape', *words])}`\n" in out.read_text()
+
+
+def test_a_picture_shows_the_largest_errors_and_is_small(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    libraries.register(CENSUS)
+    (path,) = plots(str(tmp_path), ["gtape", "fakecensus"], ["tanh"], [1], "float64", 200)
+    text = Path(path).read_text()
+    assert "tanh, order 1, float64" in text and "fakecensus" in text
+    assert len(text) < 10_000
+
+
+def test_pictures_without_matplotlib_are_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(Usage, match="matplotlib"):
+        plots(str(tmp_path), ["gtape"], ["tanh"], [1], "float64", 200)
 
 
 @pytest.mark.parametrize(
