@@ -22,7 +22,10 @@ FAKE = libraries.Library(
     array_modes=(("rows",),),
     functions={
         name: f"fake_peer.{name}(x)"
-        for name in ("sin", "tanh", "sinc", "exp", "abs", "relu", "asinh", "cos", "log", "erf", "erfc")
+        for name in (
+            *("sin", "tanh", "sinc", "exp", "abs", "relu", "asinh", "cos", "log", "erf", "erfc"),
+            *("sqrt", "square", "power_0"),
+        )
     },
     arrays={"prod": "fake_peer.prod(x)", "cumsum": "fake_peer.cumsum(x)"},
     calls={},

@@ -20,7 +20,7 @@ from gtape.verify.command.output import Usage
 from gtape.verify.peers import arrays, census, functions, libraries
 from gtape.verify.peers.audit import Audit, audit
 from gtape.verify.peers.conversation import Conversation, Unusable
-from gtape.verify.peers.numbers import exact_digits, grid_of
+from gtape.verify.peers.numbers import exact_digits, grid_of, jumps
 from gtape.verify.peers.programs import translated
 
 
@@ -60,7 +60,14 @@ def test_nothing_else_is_found(found: Audit) -> None:
     assert not found.skipped
 
 
-def test_a_refusal_is_no_finding(found: Audit) -> None:
+def test_an_exception_is_shown_at_the_simplest_point(found: Audit) -> None:
+    (erf,) = [c.first for c in found.causes if c.subject == "erf"]
+    assert erf.arguments == (0.5,)
+    with mpmath.workdps(60):
+        assert erf.exact == mpmath.nstr(2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-mpmath.mpf(0.25)), 40)
+
+
+def test_a_refusal_is_no_finding_and_none_at_all_of_a_derivative_that_is_zero(found: Audit) -> None:
     assert found.refused == {"fake_peer.erfc(x)": ["derivative"]}
 
 
@@ -86,6 +93,13 @@ def test_a_crash_and_a_hang_name_the_point(found: Audit) -> None:
 def test_exact_numbers_have_40_digits() -> None:
     with mpmath.workdps(60):
         assert exact_digits("tanh", [20.0], (0,)) == mpmath.nstr(mpmath.sech(20) ** 2, 40)
+
+
+@pytest.mark.parametrize(
+    ("name", "exists"), [("bessel_i1e", False), ("softsign", False), ("sinc", True), ("tanh", True), ("power_1", True)]
+)
+def test_no_second_derivative_is_judged_where_it_jumps(name: str, exists: bool) -> None:
+    assert bool(jumps(functions.function(name), [np.zeros(1)], (0, 0), "float64")[0]) != exists
 
 
 def test_grids_hold_landmarks_and_every_sign() -> None:

@@ -17,7 +17,7 @@ from gtape.verify.peers.libraries import library
 
 __all__ = ["BINS", "plots", "worst_of_bins"]
 
-BINS = 48
+BINS = 40
 _TICKS = 7
 _LEAST, _MOST = 0.1, 1e20  # the ends of the axis of errors; NaN and false infinities lie at the upper one
 _STYLE = {"svg.fonttype": "none", "svg.hashsalt": "gtape", "font.size": 8.0, "font.sans-serif": ["DejaVu Sans"]}
@@ -69,7 +69,7 @@ def worst_of_bins(off: Any, bins: int = BINS) -> Any:
 def _picture(peers: dict[str, Conversation], op: str, orders: Sequence[int], dtype: str, points: int) -> str:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(4.5 * len(orders), 2.6), layout="constrained")
+    figure = Figure(figsize=(0.8 + 4.2 * len(orders), 2.4), layout="constrained")
     panels = figure.subplots(1, len(orders), sharey=True, squeeze=False)[0]
     for axes, order in zip(panels, orders, strict=True):
         for number, (name, peer) in enumerate(peers.items()):
@@ -77,7 +77,8 @@ def _picture(peers: dict[str, Conversation], op: str, orders: Sequence[int], dty
                 continue
             x, off = measured_points(peer, op, dtype, order, points)
             worst = np.clip(worst_of_bins(off), _LEAST, _MOST)
-            axes.plot(worst, linewidth=1, color=f"C{number}", label=name)
+            width = 1 + len(peers) - number  # so that equal lines do not cover each other
+            axes.plot(worst, linewidth=width, color=f"C{number}", label=name)
             # The same points for all libraries, in order, because a scale of x hides the places where errors begin.
             at = np.linspace(0, len(worst) - 1, _TICKS)
             axes.set_xticks(at, [f"{v:.0e}" for v in x[np.linspace(0, len(x) - 1, _TICKS).astype(int)]])
@@ -86,7 +87,8 @@ def _picture(peers: dict[str, Conversation], op: str, orders: Sequence[int], dty
         axes.minorticks_off()
         axes.tick_params(bottom=False, left=False)
     panels[0].set_ylabel("ULP")
-    panels[0].legend(loc="upper left", fontsize="small")
+    lines = {str(line.get_label()): line for axes in panels for line in axes.lines}
+    figure.legend(list(lines.values()), list(lines), loc="outside right upper", fontsize="small")
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata=_NOTHING_ELSE)
     return _short(out.getvalue())
@@ -97,5 +99,6 @@ def _short(svg: str) -> str:
     used = set(re.findall(r"#(\w+)", svg))
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r' id="(\w+)"', lambda m: m[0] if m[1] in used else "", svg)
+    svg = re.sub(r' transform="rotate\(-?0 [^"]*"', "", svg)
     svg = re.sub(r"-?\d+\.\d{2,}", lambda m: f"{float(m[0]):.1f}".removesuffix(".0"), svg)
     return re.sub(r"\s*\n\s*", "\n", svg)

@@ -10,7 +10,7 @@ from typing import Any
 from gtape.base.escaping import plain
 from gtape.verify.command.census_pictures import BINS
 from gtape.verify.command.output import Usage, ulp_text, versions
-from gtape.verify.peers.census import DTYPES, Worst, names_of, search
+from gtape.verify.peers.census import DTYPES, FATAL, Worst, names_of, search
 from gtape.verify.peers.conversation import Unusable
 from gtape.verify.peers.libraries import installed, library
 from gtape.verify.search.interrupts import Interrupts
@@ -64,14 +64,19 @@ def run(
         raise Usage(str(e)) from None
 
 
-def table(rows: Sequence[Worst], names: Sequence[str]) -> tuple[list[str], list[list[str]], list[bool]]:
-    """Columns, rows and fine rows: one row for each function, order and dtype, one column for each library."""
+def table(
+    rows: Sequence[Worst], names: Sequence[str], places: bool = False
+) -> tuple[list[str], list[list[str]], list[bool]]:
+    """Columns, rows and fine rows: one row for each function, order and dtype, one column for each library.
+
+    With `places`, errors beyond the promised ones have the point beside them.
+    """
     found = {(w.op, w.order, w.dtype, w.library): w for w in rows}
     keys = list(dict.fromkeys((w.op, w.order, w.dtype) for w in rows))
     lines, fine = [], []
     for key in keys:
         cells = [found.get((*key, n)) for n in names]
-        lines.append([key[0], str(key[1]), key[2], *map(_cell, cells)])
+        lines.append([key[0], str(key[1]), key[2], *[_cell(w) + (_place(w) if places else "") for w in cells]])
         own = found.get((*key, "gtape"))
         fine.append(own is None or own.error != "" or own.ulp <= PROMISED[key[2]])
     return ["op", ">order", "dtype", *[f">{n}" for n in names]], lines, fine
@@ -80,7 +85,13 @@ def table(rows: Sequence[Worst], names: Sequence[str]) -> tuple[list[str], list[
 def _cell(w: Worst | None) -> str:
     if w is None:
         return ""
-    return "none" if w.error else "not finite" if math.isinf(w.ulp) else ulp_text(w.ulp)
+    if w.error:
+        return w.error if w.error in FATAL.values() else "none"
+    return "not finite" if math.isinf(w.ulp) else ulp_text(w.ulp)
+
+
+def _place(w: Worst | None) -> str:
+    return "" if w is None or w.error or w.ulp <= PROMISED[w.dtype] else f" at {w.where:.3g}"
 
 
 def as_dicts(rows: Sequence[Worst]) -> list[dict[str, Any]]:
@@ -91,7 +102,7 @@ def as_dicts(rows: Sequence[Worst]) -> list[dict[str, Any]]:
 
 def page(rows: Sequence[Worst], names: Sequence[str], command: str, exhaustive: bool, pictures: Sequence[str]) -> str:
     """The census as a page, with the date and the versions."""
-    columns, lines, _ = table(rows, names)
+    columns, lines, _ = table(rows, names, places=True)
     heads = [c.removeprefix(">") for c in columns]
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
     told = {**versions(), **{n: _version(n) for n in names if n != "gtape"}}
@@ -100,6 +111,7 @@ def page(rows: Sequence[Worst], names: Sequence[str], command: str, exhaustive: 
         "# Census of derivatives",
         "",
         f"The worst errors in units in the last place of the exact derivative; {how}.",
+        "Beside an error beyond 4 ULP, or beyond 1 ULP with 16 bits, stands its x; subnormal numbers count, too.",
         "`none` stands for a derivative or dtype that the library lacks. This page is generated.",
         "",
         f"- date: {day}",
