@@ -265,7 +265,7 @@ def limits(dtype: Any) -> tuple[float, float]:
     Examples
     --------
     >>> limits("float32")
-    (9.860761315262648e-32, 4.056481679819787e+31)
+    (9.860761315262648e-32, 4.05648167894517e+31)
     """
     info = np.finfo(dtype)
     return float(info.tiny) / float(info.eps), float(info.max) * float(info.eps)
