@@ -27,7 +27,7 @@ FAKE = libraries.Library(
             *("sqrt", "square", "power_0"),
         )
     },
-    arrays={"prod": "fake_peer.prod(x)", "cumsum": "fake_peer.cumsum(x)"},
+    arrays={name: f"fake_peer.{name}(x)" for name in ("prod", "cumsum", "where_sqrt")},
     calls={},
     tensor="np.array({values}, dtype=np.{dtype})",
     versions={"fake": "'1.0'"},

@@ -44,6 +44,7 @@ PLANTED = {
     "log": ("hang", "elsewhere"),
     "erf": ("raises-ValueError", "elsewhere"),
     "prod": ("not-finite", "arrays"),
+    "where_sqrt": ("not-finite", "arrays"),
 }
 
 

@@ -18,8 +18,9 @@ from gtape.verify.peers.numbers import called, limits
 __all__ = ["Truth", "judge_case", "truth"]
 
 _DIGITS = 40
-# Verdicts about the problem, or about the arithmetic of the function as a whole, not about its derivative.
-_EXCUSED = ("undecided", "domain", "conditioning", "cancellation", "range")
+# Verdicts about the problem, or about the arithmetic of the function as a whole, not about its derivative. The verdict
+# `domain` is none of them, because it also speaks of branches that are not taken.
+_EXCUSED = ("undecided", "conditioning", "cancellation", "range")
 
 
 class Truth(NamedTuple):
@@ -193,7 +194,8 @@ def _fault(case: Case, args: tuple[Any, ...], whole: Fault, got: Any, decimal: A
         what = "opposite"
     elif what == "wrong" and off[at] < largest / 8:
         what = "digits"
-    why = next((f.reason for f in report.findings if not f.ok), "")
+    wrong = next(f for f in report.findings if not f.ok and f.verdict not in _EXCUSED)
+    why = "the derivative exists" if wrong.verdict == "domain" else wrong.reason
     if kink:
         what = "kink"
     return whole._replace(what=what, element=at, got=g, exact=str(decimal[at]), why=why)
