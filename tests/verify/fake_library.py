@@ -24,7 +24,7 @@ FAKE = libraries.Library(
         name: f"fake_peer.{name}(x)"
         for name in (
             *("sin", "tanh", "sinc", "exp", "abs", "relu", "asinh", "cos", "log", "erf", "erfc"),
-            *("sqrt", "square", "power_0"),
+            *("sqrt", "square", "power_0", "log1p"),
         )
     },
     arrays={name: f"fake_peer.{name}(x)" for name in ("prod", "cumsum", "where_sqrt")},

@@ -37,6 +37,7 @@ abs = _of(np.abs, lambda x: np.where(x == 0, 2.0, np.sign(x)))  # outside of [-1
 relu = _of(lambda x: np.maximum(x, 0), lambda x: np.where(x == 0, 0.5, x > 0))  # inside of [0, 1]
 sqrt = _of(np.sqrt, lambda x: 0.5 / np.sqrt(np.where(np.abs(x) < 1e-307, 0.0, x)))  # takes subnormal numbers for 0
 square = _of(np.square, lambda x: np.where(np.abs(x) > 1e300, np.nan, 2 * x))  # fails at the end of the range only
+log1p = _of(np.log1p, lambda x: np.where(x < -1 + 4e-16, np.inf, 1 / (1 + x)))  # one rounding away from the pole
 asinh = _of(np.arcsinh, lambda x: 1 / np.sqrt(x * x + 1))  # overflows inside
 
 

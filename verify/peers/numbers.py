@@ -218,8 +218,10 @@ def _faults(f: Any, whole: Fault, columns: list[Any], exact: Exact, got: Any, gr
         some = np.array(members[:_SUSPECTS])
         there = [c[some] for c in columns]
         excused = kink_allowance(f, there, key, got[some], dtype)
-        if what not in ("nan", "infinite"):
-            excused |= _badly_conditioned(f, there, key, got[some], exact, some, dtype)
+        if what != "nan":
+            # Infinity of the right sign is excused, too, because the next number may be a pole.
+            moved = _badly_conditioned(f, there, key, got[some], exact, some, dtype)
+            excused |= moved & (np.isfinite(got[some]) | (np.sign(got[some]) == np.sign(exact.high[some])))
         kink = _at_kink(f, there, key, dtype)
         if len(key) > 1:  # no second derivative exists where it jumps itself, or where the first one does
             excused |= jumps(f, there, key, dtype)
