@@ -22,9 +22,12 @@ FAKE = libraries.Library(
     array_modes=(("rows",),),
     functions={
         name: f"fake_peer.{name}(x)"
-        for name in ("sin", "tanh", "sinc", "exp", "abs", "relu", "asinh", "cos", "log", "erf", "erfc")
+        for name in (
+            *("sin", "tanh", "sinc", "exp", "abs", "relu", "asinh", "cos", "log", "erf", "erfc"),
+            *("sqrt", "square", "power_0", "log1p"),
+        )
     },
-    arrays={"prod": "fake_peer.prod(x)", "cumsum": "fake_peer.cumsum(x)"},
+    arrays={name: f"fake_peer.{name}(x)" for name in ("prod", "cumsum", "where_sqrt")},
     calls={},
     tensor="np.array({values}, dtype=np.{dtype})",
     versions={"fake": "'1.0'"},

@@ -35,6 +35,9 @@ sinc = _of(np.sinc, lambda x: (np.cos(np.pi * x) - np.sinc(x)) / x)  # NaN at 0
 exp = _of(np.exp, lambda x: np.where(x == 1, -np.exp(x), np.exp(x)))  # the wrong sign at 1
 abs = _of(np.abs, lambda x: np.where(x == 0, 2.0, np.sign(x)))  # outside of [-1, 1]
 relu = _of(lambda x: np.maximum(x, 0), lambda x: np.where(x == 0, 0.5, x > 0))  # inside of [0, 1]
+sqrt = _of(np.sqrt, lambda x: 0.5 / np.sqrt(np.where(np.abs(x) < 1e-307, 0.0, x)))  # takes subnormal numbers for 0
+square = _of(np.square, lambda x: np.where(np.abs(x) > 1e300, np.nan, 2 * x))  # fails at the end of the range only
+log1p = _of(np.log1p, lambda x: np.where(x < -1 + 4e-16, np.inf, 1 / (1 + x)))  # one rounding away from the pole
 asinh = _of(np.arcsinh, lambda x: 1 / np.sqrt(x * x + 1))  # overflows inside
 
 
@@ -58,6 +61,10 @@ def erfc(x: Dual) -> Dual:
     raise NotImplementedError("erfc has no derivative")
 
 
+def power_0(x: Dual) -> Dual:
+    raise NotImplementedError("power_0 has no derivative, which is 0")
+
+
 def rows(f: Callable[..., Any], i: int = 0) -> Callable[..., Any]:
     """The gradient of a function of one vector, along each axis."""
 
@@ -69,6 +76,12 @@ def rows(f: Callable[..., Any], i: int = 0) -> Callable[..., Any]:
 
 def prod(x: Dual) -> Dual:  # by division, which fails beside a zero
     return Dual(np.prod(x.value), np.sum(np.prod(x.value) / x.value * x.slope))
+
+
+def where_sqrt(x: Dual) -> Dual:  # the branch that is not taken gives NaN
+    root = np.sqrt(x.value - 1)
+    taken = x.value > 1
+    return Dual(np.where(taken, root, x.value), (taken * 0.5 / root + np.where(taken, 0, 1)) * x.slope)
 
 
 def cumsum(x: Dual) -> Dual:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,10 +15,12 @@ import pytest
 from fake_library import FAKE
 
 from gtape.verify.command import cli
+from gtape.verify.command.census_pictures import plots
+from gtape.verify.command.output import Usage
 from gtape.verify.peers import arrays, census, functions, libraries
 from gtape.verify.peers.audit import Audit, audit
 from gtape.verify.peers.conversation import Conversation, Unusable
-from gtape.verify.peers.numbers import exact_digits, grid_of
+from gtape.verify.peers.numbers import exact_digits, grid_of, jumps
 from gtape.verify.peers.programs import translated
 
 
@@ -41,6 +44,7 @@ PLANTED = {
     "log": ("hang", "elsewhere"),
     "erf": ("raises-ValueError", "elsewhere"),
     "prod": ("not-finite", "arrays"),
+    "where_sqrt": ("not-finite", "arrays"),
 }
 
 
@@ -57,7 +61,14 @@ def test_nothing_else_is_found(found: Audit) -> None:
     assert not found.skipped
 
 
-def test_a_refusal_is_no_finding(found: Audit) -> None:
+def test_an_exception_is_shown_at_the_simplest_point(found: Audit) -> None:
+    (erf,) = [c.first for c in found.causes if c.subject == "erf"]
+    assert erf.arguments == (0.5,)
+    with mpmath.workdps(60):
+        assert erf.exact == mpmath.nstr(2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-mpmath.mpf(0.25)), 40)
+
+
+def test_a_refusal_is_no_finding_and_none_at_all_of_a_derivative_that_is_zero(found: Audit) -> None:
     assert found.refused == {"fake_peer.erfc(x)": ["derivative"]}
 
 
@@ -83,6 +94,13 @@ def test_a_crash_and_a_hang_name_the_point(found: Audit) -> None:
 def test_exact_numbers_have_40_digits() -> None:
     with mpmath.workdps(60):
         assert exact_digits("tanh", [20.0], (0,)) == mpmath.nstr(mpmath.sech(20) ** 2, 40)
+
+
+@pytest.mark.parametrize(
+    ("name", "exists"), [("bessel_i1e", False), ("softsign", False), ("sinc", True), ("tanh", True), ("power_1", True)]
+)
+def test_no_second_derivative_is_judged_where_it_jumps(name: str, exists: bool) -> None:
+    assert bool(jumps(functions.function(name), [np.zeros(1)], (0, 0), "float64")[0]) != exists
 
 
 def test_grids_hold_landmarks_and_every_sign() -> None:
@@ -210,6 +228,29 @@ def test_the_command_writes_table_and_page(tmp_path: Path, capsys: pytest.Captur
     assert cli.main([*arguments, "--orders", "1", "2", "3"]) == 0
     assert "square" in capsys.readouterr().out
     assert "| square | 3 | float64 | 0.00 |" in out.read_text()
+
+
+def test_the_page_names_the_command_that_makes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "census.md"
+    words = ["census", "square", "--libraries", "gtape", "--dtypes", "float32", "--orders", "1"]
+    words += ["--points", "100", "--seed", "3", "--page", str(out)]
+    assert cli.main(words) == 0
+    assert f"- command: `{shlex.join(['gtape', *words])}`\n" in out.read_text()
+
+
+def test_a_picture_shows_the_largest_errors_and_is_small(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    libraries.register(CENSUS)
+    (path,) = plots(str(tmp_path), ["gtape", "fakecensus"], ["tanh"], [1], "float64", 200)
+    text = Path(path).read_text()
+    assert "tanh, order 1, float64" in text and "fakecensus" in text
+    assert len(text) < 10_000
+
+
+def test_pictures_without_matplotlib_are_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(Usage, match="matplotlib"):
+        plots(str(tmp_path), ["gtape"], ["tanh"], [1], "float64", 200)
 
 
 @pytest.mark.parametrize(

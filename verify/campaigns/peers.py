@@ -15,7 +15,7 @@ __all__ = ["KIND"]
 
 # Lost digits are those of a formula; the other numbers are no derivative at all.
 _VERDICTS = {
-    "digits": "unstable", "zero": "unstable", "nan": "unstable", "infinite": "unstable", "subnormal": "unstable",
+    "digits": "unstable", "zero": "unstable", "nan": "unstable", "infinite": "unstable",
     "kink": "convention",
 }  # fmt: skip
 

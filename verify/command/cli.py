@@ -11,6 +11,7 @@ import argparse
 import math
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -604,6 +605,7 @@ def _census(options: argparse.Namespace, interrupts: Interrupts) -> int:
 
 
 def _library_census(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from gtape.verify.command import census_pictures
     from gtape.verify.command import library_census as made
 
     check_path(options.page)
@@ -617,21 +619,27 @@ def _library_census(options: argparse.Namespace, interrupts: Interrupts) -> int:
     interrupts.reporting()
     pictures = []
     if options.plots:
-        pictures = made.plots(options.plots, names, options.names, orders, dtypes[0], min(options.points, 2_000))
+        points = min(options.points, 2_000)
+        pictures = census_pictures.plots(options.plots, names, options.names, orders, dtypes[0], points)
     if options.page:
-        told = "gtape census " + " ".join([*options.names, "--libraries", options.libraries, "--dtypes", *dtypes])
-        told += " --exhaustive" if options.exhaustive else f" --points {options.points}"
         folder = os.path.dirname(os.path.abspath(options.page))
-        write_text(
-            options.page,
-            made.page(rows, names, told, options.exhaustive, [os.path.relpath(p, folder) for p in pictures]),
-        )
+        shown = [os.path.relpath(p, folder) for p in pictures]
+        write_text(options.page, made.page(rows, names, _command(options), options.exhaustive, shown))
     columns, lines, fine = made.table(rows, names)
     if options.json:
         write_json(options.json, {"versions": versions(), "rows": made.as_dicts(rows)})
     if options.json != "-":
         show_table("gtape census", columns, lines, fine)
     return _FINE if all(fine) else _FOUND
+
+
+def _command(options: argparse.Namespace) -> str:
+    """The command that makes a page of a census again."""
+    words = ["gtape", "census", *options.names, "--libraries", options.libraries, "--dtypes", *options.dtypes]
+    words += ["--orders", *map(str, options.orders)]
+    words += ["--exhaustive"] if options.exhaustive else ["--points", str(options.points), "--seed", str(options.seed)]
+    words += ["--page", options.page]
+    return shlex.join([*words, "--plots", options.plots] if options.plots else words)
 
 
 def _place(where: Sequence[float]) -> str:

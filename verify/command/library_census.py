@@ -1,23 +1,21 @@
-"""``gtape census --libraries``: tables, pages and plots of the worst errors of several libraries."""
+"""``gtape census --libraries``: tables and pages of the worst errors of several libraries."""
 
 from __future__ import annotations
 
 import datetime
 import math
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from gtape.base.escaping import plain
-from gtape.verify.command.output import Usage, ulp_text, versions, write_text
-from gtape.verify.peers.census import DTYPES, Worst, measured_points, names_of, search
-from gtape.verify.peers.conversation import Conversation, Unusable
+from gtape.verify.command.census_pictures import BINS
+from gtape.verify.command.output import Usage, ulp_text, versions
+from gtape.verify.peers.census import DTYPES, FATAL, Worst, names_of, search
+from gtape.verify.peers.conversation import Unusable
 from gtape.verify.peers.libraries import installed, library
 from gtape.verify.search.interrupts import Interrupts
 
-__all__ = ["PROMISED", "as_dicts", "libraries_of", "page", "plots", "run", "table"]
+__all__ = ["PROMISED", "as_dicts", "libraries_of", "page", "run", "table"]
 
 _HALF = {"float16", "bfloat16"}
 PROMISED = {"float64": 4.0, "float32": 4.0, "float16": 1.0, "bfloat16": 1.0}
@@ -66,14 +64,19 @@ def run(
         raise Usage(str(e)) from None
 
 
-def table(rows: Sequence[Worst], names: Sequence[str]) -> tuple[list[str], list[list[str]], list[bool]]:
-    """Columns, rows and fine rows: one row for each function, order and dtype, one column for each library."""
+def table(
+    rows: Sequence[Worst], names: Sequence[str], places: bool = False
+) -> tuple[list[str], list[list[str]], list[bool]]:
+    """Columns, rows and fine rows: one row for each function, order and dtype, one column for each library.
+
+    With `places`, errors beyond the promised ones have the point beside them.
+    """
     found = {(w.op, w.order, w.dtype, w.library): w for w in rows}
     keys = list(dict.fromkeys((w.op, w.order, w.dtype) for w in rows))
     lines, fine = [], []
     for key in keys:
         cells = [found.get((*key, n)) for n in names]
-        lines.append([key[0], str(key[1]), key[2], *map(_cell, cells)])
+        lines.append([key[0], str(key[1]), key[2], *[_cell(w) + (_place(w) if places else "") for w in cells]])
         own = found.get((*key, "gtape"))
         fine.append(own is None or own.error != "" or own.ulp <= PROMISED[key[2]])
     return ["op", ">order", "dtype", *[f">{n}" for n in names]], lines, fine
@@ -82,7 +85,13 @@ def table(rows: Sequence[Worst], names: Sequence[str]) -> tuple[list[str], list[
 def _cell(w: Worst | None) -> str:
     if w is None:
         return ""
-    return "none" if w.error else "not finite" if math.isinf(w.ulp) else ulp_text(w.ulp)
+    if w.error:
+        return w.error if w.error in FATAL.values() else "none"
+    return "not finite" if math.isinf(w.ulp) else ulp_text(w.ulp)
+
+
+def _place(w: Worst | None) -> str:
+    return "" if w is None or w.error or w.ulp <= PROMISED[w.dtype] else f" at {w.where:.3g}"
 
 
 def as_dicts(rows: Sequence[Worst]) -> list[dict[str, Any]]:
@@ -93,7 +102,7 @@ def as_dicts(rows: Sequence[Worst]) -> list[dict[str, Any]]:
 
 def page(rows: Sequence[Worst], names: Sequence[str], command: str, exhaustive: bool, pictures: Sequence[str]) -> str:
     """The census as a page, with the date and the versions."""
-    columns, lines, _ = table(rows, names)
+    columns, lines, _ = table(rows, names, places=True)
     heads = [c.removeprefix(">") for c in columns]
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
     told = {**versions(), **{n: _version(n) for n in names if n != "gtape"}}
@@ -102,6 +111,7 @@ def page(rows: Sequence[Worst], names: Sequence[str], command: str, exhaustive: 
         "# Census of derivatives",
         "",
         f"The worst errors in units in the last place of the exact derivative; {how}.",
+        "Beside an error beyond 4 ULP, or beyond 1 ULP with 16 bits, stands its x; subnormal numbers count, too.",
         "`none` stands for a derivative or dtype that the library lacks. This page is generated.",
         "",
         f"- date: {day}",
@@ -126,6 +136,8 @@ def page(rows: Sequence[Worst], names: Sequence[str], command: str, exhaustive: 
             f"returned {w.got:.6g}, exact {w.exact:.6g}"
             for w in beyond
         ] + [""]
+    if pictures:
+        text += [f"The pictures show the largest error of each of {BINS} groups of points in the order of x.", ""]
     for path in pictures:
         text += [f"![ULP against x]({path})", ""]
     return "\n".join(text)
@@ -138,49 +150,3 @@ def _version(name: str) -> str:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return "unknown"
-
-
-def plots(
-    folder: str, names: Sequence[str], ops: Sequence[str], orders: Sequence[int], dtype: str, points: int
-) -> list[str]:
-    """One picture for each function and order, ULP against x, as SVG; the names of the files.
-
-    Raises
-    ------
-    Usage
-        If matplotlib is not installed, or a file cannot be written.
-    """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise Usage("plots need matplotlib: pip install gtape[plot], or leave out --plots") from None
-    import io
-
-    os.makedirs(folder, exist_ok=True)
-    written = []
-    peers = {n: Conversation(library(n)) for n in names}
-    try:
-        for op in dict.fromkeys(o for n in names for o in names_of(library(n), ops)):
-            for order in orders:
-                figure = Figure(figsize=(7, 4))
-                axes = figure.add_subplot()
-                for n, peer in peers.items():
-                    if op in peer.library.functions:
-                        x, off = measured_points(peer, op, dtype, order, points)
-                        off = np.where(np.isfinite(off), off, 1e20)
-                        axes.plot(x, np.maximum(off, 1e-2), ".", markersize=3, label=n)
-                axes.set_xscale("symlog", linthresh=1e-3)
-                axes.set(yscale="log")
-                axes.set_xlabel("x")
-                axes.set_ylabel("ULP (1e20: not finite)")
-                axes.set_title(f"{op}, derivative of order {order}, {dtype}")
-                axes.legend()
-                out = io.StringIO()
-                figure.savefig(out, format="svg", metadata={"Date": None})
-                path = os.path.join(folder, f"{op}-{order}-{dtype}.svg")
-                write_text(path, out.getvalue())
-                written.append(path)
-    finally:
-        for peer in peers.values():
-            peer.end()
-    return written

@@ -22,17 +22,16 @@ from gtape.verify.peers.faults import Fault
 from gtape.verify.peers.findings import Cause, causes_of, joined, same_number, witness
 from gtape.verify.peers.functions import function
 from gtape.verify.peers.libraries import KNOWN, Library, installed, library
-from gtape.verify.peers.numbers import Grid, grid_of, judge_function
+from gtape.verify.peers.numbers import Grid, exact_digits, grid_of, judge_function, plainest
 from gtape.verify.peers.programs import audit_programs
 from gtape.verify.peers.tensors import judge_case
-from gtape.verify.search.partials import exact_partials, keys_of
+from gtape.verify.search.partials import Key, exact_partials, keys_of
 
 __all__ = ["PROGRAMS", "Audit", "audit", "chosen", "end_peer", "judged", "pieces", "summed"]
 
 PROGRAMS = "programs"  # stands for random programs where functions are named
 _AT_ONCE = 10  # random programs in a piece
 _TRIES = 6  # faults of a cause that may become its witness
-_SUBNORMAL = np.array([5e-324, 2.0**-1070])
 
 Piece = dict[str, Any]
 
@@ -177,7 +176,7 @@ def judged(piece: Piece) -> Audit:
             work.arrays(subject, expression, piece["dtype"])
     proved: list[Cause] = []
     unproved: list[Cause] = []
-    for cause in causes_of(work.faults, [made.name] if work.faults and work.flushes() else [], work.done):
+    for cause in causes_of(work.faults, work.done):
         shown = work.shown(cause)
         (unproved if shown is None else proved).append(cause if shown is None else shown)
     return Audit(made.name, work.peer.versions, proved, work.judged, work.refused, unproved, [])
@@ -291,23 +290,32 @@ class _Work:
             self.judged += count
             if not errors:
                 self.done.append((self.made.name, expression, mode))
-            for reply in errors:
-                self.error(reply, subject, expression, mode, dtype, grid)
+            for key, reply in errors:
+                self.error(reply, key, subject, expression, mode, dtype, grid)
 
-    def error(self, reply: Reply, subject: str, expression: str, mode: tuple[str, ...], dtype: str, grid: Grid) -> None:
-        if self.refusal(reply):
-            told = self.refused.setdefault(expression, [])
-            if " over ".join(mode) not in told:
-                told.append(" over ".join(mode))
+    def refuse(self, expression: str, mode: tuple[str, ...]) -> None:
+        """Note that the library says that it has no derivative."""
+        told = self.refused.setdefault(expression, [])
+        if " over ".join(mode) not in told:
+            told.append(" over ".join(mode))
+
+    def error(
+        self, reply: Reply, key: Key, subject: str, expression: str, mode: tuple[str, ...], dtype: str, grid: Grid
+    ) -> None:
+        at = plainest(grid, key, dtype)
+        if at is None:
             return
-        order = _order(self.made, mode)
-        key = keys_of(function(subject), order)[0]
-        at = int(np.argmax(grid.exact[key].known))
+        if self.refusal(reply):
+            # Where the derivative is 0 everywhere, no derivative says the same.
+            if grid.exact[key].high[grid.exact[key].known].any():
+                self.refuse(expression, mode)
+            return
         point = tuple(c[at] for c in grid.columns)
         self.faults.append(
             Fault(
                 self.made.name, subject, expression, mode, key, dtype, "raises", "elsewhere", point, (),
-                f"{reply.name}: {reply.text}", repr(float(grid.exact[key].high[at])), "the derivative exists",
+                f"{reply.name}: {reply.text}", exact_digits(subject, [float(v) for v in point], key),
+                "the derivative exists",
             )
         )  # fmt: skip
 
@@ -315,19 +323,12 @@ class _Work:
         for mode in self.array_modes:
             faults, errors, count = judge_case(self.peer, subject, expression, mode, dtype)
             self.judged += count
-            refusals = [e for e in errors if self.refusal(e)]
-            if refusals:
-                told = self.refused.setdefault(expression, [])
-                if " over ".join(mode) not in told:
-                    told.append(" over ".join(mode))
+            refusals = [(reply, zero) for reply, zero in errors if self.refusal(reply)]
+            if not all(zero for _, zero in refusals):
+                self.refuse(expression, mode)
             self.faults += [f for f in faults if f.what != "raises" or not refusals]
             if not errors:
                 self.done.append((self.made.name, expression, mode))
-
-    def flushes(self) -> bool:
-        """Whether the library takes subnormal numbers for 0."""
-        reply = self.peer.ask("result = lower(lift(arrays[0]) * lift(arrays[1]))", [_SUBNORMAL, np.ones(2)])
-        return reply.kind == "array" and not np.asarray(reply.array).any()
 
     def shown(self, cause: Cause) -> Cause | None:
         """The cause with a witness that shows the fault again, at a rounder point where possible."""
@@ -359,7 +360,7 @@ class _Work:
 
     def rounder(self, fault: Fault) -> Fault | None:
         """The fault at a point of few digits; None without one."""
-        if fault.subject not in self.made.functions or fault.what in ("crash", "hang", "raises", "subnormal"):
+        if fault.subject not in self.made.functions or fault.what in ("crash", "hang", "raises"):
             return None
         if all(len(repr(float(v))) <= 6 for v in fault.arguments):
             return None

@@ -21,8 +21,9 @@ from gtape.verify.peers.libraries import Library, library
 from gtape.verify.search.partials import Exact, exact_partials
 from gtape.verify.search.points import climb, points_for
 
-__all__ = ["DTYPES", "Worst", "distance", "journal_rows", "measured_points", "names_of", "search"]
+__all__ = ["DTYPES", "FATAL", "Worst", "distance", "journal_rows", "measured_points", "names_of", "search"]
 
+FATAL = {"crash": "crashes", "hang": "hangs"}
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 _ROUNDS = 3
 _PIECE = 1 << 16  # numbers that are tried together
@@ -258,6 +259,8 @@ def _compared(peer: Conversation, row: Worst, x: Any, exact: Exact, f: Any) -> t
     for _ in range(row.order):
         call = f"reverse({call}, 0)"
     reply = peer.ask(f"f = lambda x: {expression}\nresult = lower({call}(*map(lift, arrays)))", [x])
+    if reply.kind in FATAL:
+        return row._replace(error=FATAL[reply.kind]), np.zeros(len(x))
     if reply.kind != "array" or np.shape(reply.array) != np.shape(x):
         return row._replace(error=f"{reply.name} {reply.text}".strip() or "another shape"), np.zeros(len(x))
     off = distance(reply.array, exact, row.dtype)

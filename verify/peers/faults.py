@@ -18,7 +18,6 @@ WHATS = {
     "zero": "0 although the derivative is not",
     "digits": "fewer than half of the digits are right",
     "kink": "not a number between the one-sided derivatives",
-    "subnormal": "subnormal inputs are taken for 0",
 }
 
 

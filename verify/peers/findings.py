@@ -92,9 +92,7 @@ class Cause(NamedTuple):
         }
 
 
-def _key(f: Fault, flushing: bool) -> tuple[str, ...]:
-    if flushing and f.place == "subnormal inputs" and f.what not in ("crash", "hang", "raises"):
-        return (f.library, "any function", "subnormal", f.place)
+def _key(f: Fault) -> tuple[str, ...]:
     family = _FAMILY.get(f.what, f.what)
     if f.what == "raises":
         family += f" {str(f.got).partition(':')[0]}"
@@ -107,8 +105,6 @@ def _region(f: Fault) -> str:
     """A place without details, because one cause reaches from a point into its surroundings."""
     if len(f.arguments) > 1:
         return "elsewhere"
-    if f.place == "subnormal inputs":
-        return "around 0"
     return re.sub(r"^x (=|beside) ", "around ", f.place)
 
 
@@ -119,30 +115,24 @@ def _rank(f: Fault) -> tuple[Any, ...]:
     return f.order, f.dtype != "float64", len(f.mode), length, _SEVERITY[f.what], size
 
 
-def causes_of(
-    faults: Iterable[Fault], flushing: Sequence[str] = (), judged: Iterable[tuple[str, str, tuple[str, ...]]] = ()
-) -> list[Cause]:
+def causes_of(faults: Iterable[Fault], judged: Iterable[tuple[str, str, tuple[str, ...]]] = ()) -> list[Cause]:
     """The causes of faults.
 
     Parameters
     ----------
     faults : iterable of Fault
-    flushing : sequence of str
-        The libraries that take subnormal numbers for 0; this is one cause for all their functions.
     judged : iterable of (library, expression, mode)
         The modes that gave numbers, so that the right ones can be named.
     """
     groups: dict[tuple[str, ...], list[Fault]] = {}
     for f in faults:
-        groups.setdefault(_key(f, f.library in flushing), []).append(f)
+        groups.setdefault(_key(f), []).append(f)
     modes: dict[tuple[str, str], list[tuple[str, ...]]] = {}
     for name, expression, mode in judged:
         modes.setdefault((name, expression), []).append(mode)
     found = []
     for key, members in groups.items():
         members.sort(key=_rank)
-        if key[2] == "subnormal":
-            members = [m._replace(what="subnormal") for m in members]
         wrong = {m.mode for m in members}
         orders = {m.order for m in members}
         first = members[0]

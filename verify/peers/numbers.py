@@ -17,7 +17,7 @@ from gtape.verify.peers.functions import function
 from gtape.verify.search.partials import Exact, Key, evaluator, exact_partials, keys_of, kink_allowance
 from gtape.verify.search.points import points_for, steps, unsteps
 
-__all__ = ["Grid", "called", "exact_digits", "grid_of", "judge_function"]
+__all__ = ["Grid", "called", "exact_digits", "grid_of", "judge_function", "jumps", "limits", "plainest"]
 
 _DIGITS = 40
 _SUSPECTS = 6  # wrong numbers that are examined, per mode and derivative
@@ -121,14 +121,14 @@ def called(mode: Sequence[str], f: str, by: Sequence[int], batched: str) -> str:
 
 def judge_function(
     peer: Conversation, name: str, expression: str, mode: Sequence[str], dtype: str, grid: Grid
-) -> tuple[list[Fault], list[Reply], int, Grid]:
+) -> tuple[list[Fault], list[tuple[Key, Reply]], int, Grid]:
     """Judge one mode of a peer's function on a grid.
 
     Returns
     -------
     list of Fault
-    list of Reply
-        Errors, which may be refusals.
+    list of (tuple of int, Reply)
+        Errors, which may be refusals, and the arguments of differentiation.
     int
         The number of judged numbers.
     Grid
@@ -138,7 +138,7 @@ def judge_function(
     library = peer.library
     order = len(mode) - (library.batched in mode)
     faults: list[Fault] = []
-    errors: list[Reply] = []
+    errors: list[tuple[Key, Reply]] = []
     judged = 0
     arguments = ", ".join("xyz"[: f.prim.arity])
     for key in (k for k in keys_of(f, order) if list(k) == sorted(k)):
@@ -160,14 +160,15 @@ def judge_function(
             grid = grid.kept(_short_of(grid.columns, at))
             reply = peer.ask(program, grid.columns)
         if reply.kind != "array":
-            errors.append(reply)
+            errors.append((key, reply))
             continue
         got = np.asarray(reply.array)
         if got.shape != grid.columns[0].shape:
-            errors.append(Reply("error", text=f"shape {got.shape} for {grid.columns[0].shape}", name="Shape"))
+            told = f"shape {got.shape} for {grid.columns[0].shape}"
+            errors.append((key, Reply("error", text=told, name="Shape")))
             continue
         exact = grid.exact[key]
-        judged += int(exact.known.sum())
+        judged += int((exact.known & _far_from_limits(grid.columns, dtype)).sum())
         faults += _faults(f, whole, grid.columns, exact, got.astype(np.float64), grid)
     return faults, errors, judged, grid
 
@@ -199,6 +200,7 @@ def _faults(f: Any, whole: Fault, columns: list[Any], exact: Exact, got: Any, gr
     with np.errstate(all="ignore"):
         sizes = [np.where(e.known & np.isfinite(e.high), np.abs(e.high), 0.0) for e in grid.exact.values()]
         bad = _suspects(exact, got, dtype, np.max(sizes, axis=0)) & ~_beside_kinks(f, columns, dtype)
+        bad &= _far_from_limits(columns, dtype)
         # Where the function itself is beyond the dtype, its derivative is not judged.
         bad &= ~(np.abs(grid.exact[()].high) > float(np.finfo(dtype).max))
     chosen = np.flatnonzero(bad)
@@ -216,14 +218,15 @@ def _faults(f: Any, whole: Fault, columns: list[Any], exact: Exact, got: Any, gr
         some = np.array(members[:_SUSPECTS])
         there = [c[some] for c in columns]
         excused = kink_allowance(f, there, key, got[some], dtype)
-        if what not in ("nan", "infinite"):
-            excused |= _badly_conditioned(f, there, key, got[some], exact, some, dtype)
+        if what != "nan":
+            # Infinity of the right sign is excused, too, because the next number may be a pole.
+            moved = _badly_conditioned(f, there, key, got[some], exact, some, dtype)
+            excused |= moved & (np.isfinite(got[some]) | (np.sign(got[some]) == np.sign(exact.high[some])))
         kink = _at_kink(f, there, key, dtype)
-        if len(key) > 1:  # no second derivative exists where the first one jumps
+        if len(key) > 1:  # no second derivative exists where it jumps itself, or where the first one does
+            excused |= jumps(f, there, key, dtype)
             for m in set(key):
                 excused |= _at_kink(f, there, (m,), dtype)
-        if place == "subnormal inputs" and what in ("digits", "wrong"):
-            continue
         for j, i in enumerate(some):
             if excused[j]:
                 continue
@@ -245,15 +248,45 @@ def _suspects(exact: Exact, got: Any, dtype: Any, scale: Any) -> Any:
 
     An exact 0 has no digits, so that numbers beside it are compared with `scale`, the largest of value and derivatives.
     """
-    info = np.finfo(dtype)
-    top, tiny, half = float(info.max), float(info.tiny), float(np.sqrt(info.eps))
+    least, most = limits(dtype)
+    half = float(np.sqrt(np.finfo(dtype).eps))
     size = np.abs(exact.high)
-    over = size > top / 4
     off = np.abs(got - exact.high)
-    near = (off <= half * np.where(size > 0, size, scale)) | (off <= 4 * tiny)
-    # Beyond a quarter of the largest number, infinity and large numbers of the right sign pass.
-    large = over & ((np.abs(got) > top / 16) & (np.sign(got) == np.sign(exact.high)) | np.isnan(got))
+    near = (off <= half * np.where(size > 0, size, scale)) | (off <= least)
+    # Beyond the limit, infinity and large numbers of the right sign pass.
+    large = (size > most) & ((np.abs(got) > most / 4) & (np.sign(got) == np.sign(exact.high)) | np.isnan(got))
     return exact.known & ~near & ~large
+
+
+def limits(dtype: Any) -> tuple[float, float]:
+    """The least and the largest size of numbers that are judged.
+
+    They lie within the normal numbers by one rounding, because the terms of a formula may be as much smaller or larger
+    than its result, and leave the dtype.
+
+    Examples
+    --------
+    >>> limits("float32")
+    (9.860761315262648e-32, 4.05648167894517e+31)
+    """
+    info = np.finfo(dtype)
+    return float(info.tiny) / float(info.eps), float(info.max) * float(info.eps)
+
+
+def _far_from_limits(columns: Sequence[Any], dtype: Any) -> Any:
+    """The points whose arguments are 0 or far from the limits; libraries may take subnormal numbers for 0."""
+    least, most = limits(dtype)
+    sizes = np.abs(np.stack(columns).astype(np.float64))
+    return np.all((sizes == 0) | (least <= sizes) & (sizes <= most), axis=0)
+
+
+def plainest(grid: Grid, key: Key, dtype: Any) -> int | None:
+    """The number of the simplest point at which the derivative is judged; None without one."""
+    least, most = limits(dtype)
+    size = np.abs(grid.exact[key].high)
+    judged = grid.exact[key].known & _far_from_limits(grid.columns, dtype)
+    found = np.flatnonzero(judged & ((size == 0) | (least <= size) & (size <= most)))
+    return min(found.tolist(), key=lambda i: _simplicity([c[i] for c in grid.columns]), default=None)
 
 
 def _beside_kinks(f: Any, columns: list[Any], dtype: Any) -> Any:
@@ -286,13 +319,10 @@ def _simplicity(point: Sequence[Any]) -> tuple[int, float]:
 
 def _place(f: Any, point: Sequence[Any], dtype: Any) -> str:
     """Where a point lies: at or beside points of interest, at ties, or elsewhere."""
-    tiny = float(np.finfo(dtype).tiny)
     at, beside = [], []
     for i, v in enumerate(map(float, point)):
         name = "xyz"[i]
         near = min(_marks(f, i, dtype), key=lambda m: abs(v - m))
-        if 0 < abs(v) < tiny:
-            return "subnormal inputs"
         if v == near:
             at.append(f"{name} = {near + 0.0:g}")
         elif abs(v - near) <= 2.0**-6 * (abs(near) or 1.0):
@@ -327,6 +357,35 @@ def _badly_conditioned(f: Any, xs: list[Any], key: Key, got: Any, exact: Exact, 
                 size += np.where(found.known & ~np.isnan(part), part, 0.0)
         close = np.abs(got - high) <= 16 * size
         return close | (size > _BADLY * np.abs(high))
+
+
+def jumps(f: Any, xs: list[Any], key: Key, dtype: Any) -> Any:
+    """The points of interest where a derivative differs between the sides, and not less beside them than further off.
+
+    Examples
+    --------
+    >>> slope, curvature = (0,), (0, 0)
+    >>> [jumps(function("elu"), [np.zeros(1)], key, "float64").tolist() for key in (slope, curvature)]
+    [[False], [True]]
+    """
+    marks = [0.0, *[m for m in (*f.prim.special, *f.prim.kinks) if isinstance(m, (int, float))]]
+    found = np.zeros(len(xs[0]), np.bool_)
+    for i, x in enumerate(xs):
+        on = np.isin(x.astype(np.float64), marks)
+        if not on.any():
+            continue
+        gaps, sizes = [], []
+        for offset in (1, 64):
+            sides = []
+            for sign in (-1, 1):
+                moved = list(xs)
+                moved[i] = unsteps(steps(x, dtype) + sign * offset, dtype)
+                sides.append(exact_partials(f, moved, [key])[key].high)
+            with np.errstate(invalid="ignore"):
+                gaps.append(np.abs(sides[0] - sides[1]))
+            sizes.append(np.maximum(np.abs(sides[0]), np.abs(sides[1])))
+        found |= on & (gaps[0] > 2.0**-10 * sizes[0]) & (gaps[0] >= gaps[1] / 2)
+    return found
 
 
 def _at_kink(f: Any, xs: list[Any], key: Key, dtype: Any) -> Any:

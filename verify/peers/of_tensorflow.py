@@ -6,6 +6,7 @@ from gtape.verify.peers.libraries import Library
 
 __all__ = ["LIBRARY"]
 
+# None is TensorFlow's word for no derivative, not a number.
 _DEFINITIONS = {
     "lift": "def lift(a):\n    return tf.constant(a)\n",
     "lower": "def lower(t):\n    return np.asarray(t)\n",
@@ -23,7 +24,9 @@ _DEFINITIONS = {
         "            tape.watch(a[i])\n"
         "            y = f(*a)\n"
         "        g = tape.gradient(y, a[i])\n"
-        "        return tf.zeros_like(a[i]) if g is None else tf.convert_to_tensor(g)\n"
+        "        if g is None:\n"
+        "            raise LookupError('TensorFlow returns None')\n"
+        "        return tf.convert_to_tensor(g)\n"
         "    return derivative\n"
     ),
     "forward": (
@@ -32,7 +35,9 @@ _DEFINITIONS = {
         "        with tf.autodiff.ForwardAccumulator(a[i], tf.ones_like(a[i])) as accumulator:\n"
         "            y = f(*a)\n"
         "        t = accumulator.jvp(y)\n"
-        "        return tf.zeros_like(a[i]) if t is None else t\n"
+        "        if t is None:\n"
+        "            raise LookupError('TensorFlow returns None')\n"
+        "        return t\n"
         "    return derivative\n"
     ),
     "jacobian": (
@@ -51,7 +56,9 @@ _DEFINITIONS = {
         "            tape.watch(a[i])\n"
         "            y = f(*a)\n"
         "        j = tape.jacobian(y, a[i])\n"
-        "        return tf.zeros(tuple(y.shape) + tuple(a[i].shape), a[i].dtype) if j is None else j\n"
+        "        if j is None:\n"
+        "            raise LookupError('TensorFlow returns None')\n"
+        "        return j\n"
         "    return derivative\n"
     ),
     "columns": (
@@ -63,7 +70,9 @@ _DEFINITIONS = {
         "            with tf.autodiff.ForwardAccumulator(a[i], e) as accumulator:\n"
         "                y = f(*a)\n"
         "            t = accumulator.jvp(y)\n"
-        "            found.append(tf.zeros_like(y) if t is None else t)\n"
+        "            if t is None:\n"
+        "                raise LookupError('TensorFlow returns None')\n"
+        "            found.append(t)\n"
         "        return tf.reshape(tf.stack(found, -1), tuple(y.shape) + tuple(a[i].shape))\n"
         "    return derivative\n"
     ),
@@ -251,5 +260,7 @@ LIBRARY = Library(
     calls={"*": "tf."},
     tensor="tf.constant({values}, dtype=tf.{dtype})",
     versions={"tensorflow": "tf.__version__"},
-    refusals=("gradient registry has no entry", "No gradient defined", "not implemented", "has no gradient"),
+    refusals=(
+        "gradient registry has no entry", "No gradient defined", "not implemented", "has no gradient", "returns None",
+    ),
 )  # fmt: skip

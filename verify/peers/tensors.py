@@ -13,13 +13,14 @@ from gtape.verify.judging.claims import judge
 from gtape.verify.peers.arrays import CASES, Case
 from gtape.verify.peers.conversation import Conversation, Reply
 from gtape.verify.peers.faults import Fault
-from gtape.verify.peers.numbers import called
+from gtape.verify.peers.numbers import called, limits
 
 __all__ = ["Truth", "judge_case", "truth"]
 
 _DIGITS = 40
-# Verdicts about the problem, or about the arithmetic of the function as a whole, not about its derivative.
-_EXCUSED = ("undecided", "domain", "conditioning", "cancellation", "range")
+# Verdicts about the problem, or about the arithmetic of the function as a whole, not about its derivative. The verdict
+# `domain` is none of them, because it also speaks of branches that are not taken.
+_EXCUSED = ("undecided", "conditioning", "cancellation", "range")
 
 
 class Truth(NamedTuple):
@@ -102,21 +103,21 @@ def _floats(found: Any) -> Any:
 
 def judge_case(
     peer: Conversation, name: str, expression: str, mode: Sequence[str], dtype: str
-) -> tuple[list[Fault], list[Reply], int]:
+) -> tuple[list[Fault], list[tuple[Reply, bool]], int]:
     """Judge one mode of a peer's function of arrays at all inputs of its case.
 
     Returns
     -------
     list of Fault
-    list of Reply
-        Errors, which may be refusals.
+    list of (Reply, bool)
+        Errors, which may be refusals, and whether the exact derivative is 0.
     int
         The number of judged numbers.
     """
     case, library = CASES[name], peer.library
     order = len(mode) - (library.batched in mode)
     faults: list[Fault] = []
-    errors: list[Reply] = []
+    errors: list[tuple[Reply, bool]] = []
     judged = 0
     names = ", ".join("xyz"[: len(case.inputs[0])])
     for number in range(len(case.inputs)):
@@ -137,7 +138,7 @@ def judge_case(
                 faults.append(whole._replace(what=reply.kind, got=f"the process {reply.text}", exact="(finite)"))
                 continue
             if reply.kind != "array":
-                errors.append(reply)
+                errors.append((reply, not _floats(decimal).any()))
                 if decimal.size:
                     told = f"{reply.name}: {reply.text}"
                     faults.append(
@@ -166,17 +167,17 @@ def _first(decimal: Any) -> str:
 
 def _fault(case: Case, args: tuple[Any, ...], whole: Fault, got: Any, decimal: Any, kink: bool) -> Fault | None:
     """What is wrong with the numbers of one derivative; None if nothing is."""
-    info = np.finfo(whole.dtype)
-    top, half = float(info.max), float(np.sqrt(info.eps))
+    least, most = limits(whole.dtype)
+    half = float(np.sqrt(np.finfo(whole.dtype).eps))
     true = _floats(decimal)
     value = got.astype(np.float64)
     with np.errstate(all="ignore"):
-        over = np.abs(true) > top / 4
+        over = np.abs(true) > most
         largest = float(np.max(np.abs(np.where(over, 0.0, true)), initial=0.0))
         off = np.abs(value - true)
         nothing = 0.0 if largest else _size_of_nothing(case, args)
     with np.errstate(all="ignore"):
-        bad = ~(off <= np.maximum(half * max(largest, nothing), 4 * float(info.tiny)))
+        bad = ~(off <= np.maximum(half * max(largest, nothing), least))
     if over.any() or not bad.any():
         return None
     with np.errstate(all="ignore"):
@@ -193,7 +194,8 @@ def _fault(case: Case, args: tuple[Any, ...], whole: Fault, got: Any, decimal: A
         what = "opposite"
     elif what == "wrong" and off[at] < largest / 8:
         what = "digits"
-    why = next((f.reason for f in report.findings if not f.ok), "")
+    wrong = next(f for f in report.findings if not f.ok and f.verdict not in _EXCUSED)
+    why = "the derivative exists" if wrong.verdict == "domain" else wrong.reason
     if kink:
         what = "kink"
     return whole._replace(what=what, element=at, got=g, exact=str(decimal[at]), why=why)
