@@ -223,9 +223,10 @@ def test_few_structures_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("case", [*PROGRAMS[:4], (lambda x: tf.tanh(x) / (2 + tf.cos(x[:, :1])), X)])
 def test_straight_line_functions_give_the_numbers_of_the_arrays(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    f, x = case
+    shortly(f, x)  # loads the declarations and mirrors, after which the structures are others
     monkeypatch.setattr(straight, "_OFTEN", 2)
     monkeypatch.setattr(structure, "_kept", {})
-    f, x = case
     first = shortly(f, x)
     assert type(first) is ordinary.Checked
     with off(), quietly(), precision(200):
