@@ -96,6 +96,15 @@ class Code:
         self.namespace: dict[str, Any] = {}
         self._names: dict[Any, str] = {}
         self._kept: list[Any] = []  # objects whose id is a key of `_names`
+        self.worlds: list[Any] = []  # those that write into this code
+
+    def __enter__(self) -> Code:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Let go of the results and worlds, which refer back to the code, because cycles are left to the collector."""
+        for kept in (self.lines, self.known, self._kept, *[vars(world) for world in self.worlds], self.worlds):
+            kept.clear()
 
     def inputs(self, count: int) -> list[Written]:
         """The arguments of the function; called once, before all operations."""
@@ -208,6 +217,7 @@ class WrittenBalls(_World):
 
     def __init__(self, code: Code) -> None:
         self.code = code
+        code.worlds.append(self)
 
     def scalar_function(
         self, mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb"
@@ -222,6 +232,7 @@ class WrittenJets(_World, JetWorld):
     def __init__(self, code: Code) -> None:
         super().__init__(1)
         self.code = code
+        code.worlds.append(self)
 
     @property
     def plain(self) -> BallWorld:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.declare.primitives import REGISTRY
+from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.engine.rules import RuleStep
 from gtape.recording.record import SEQ
 from gtape.recording.trace import Return
@@ -59,9 +59,9 @@ class Returns:
             made.append(Node(index + len(made), "const", value))
             return made[-1].index
 
-        def op(name: str, output: Any, inputs: tuple[int, ...], active: int, **params: Any) -> int:
+        def op(prim: Primitive, output: Any, inputs: tuple[int, ...], active: int, **params: Any) -> int:
             node = Node(index + len(made), "op", output)
-            node.prim, node.params, node.inputs, node.active = REGISTRY[name], params, inputs, (active,)
+            node.prim, node.params, node.inputs, node.active = prim, params, inputs, (active,)
             node.step = RuleStep(node.prim, node.active, params, None, None)
             node.flows = (None,) * len(inputs)
             node.line = found.conversion.line
@@ -74,20 +74,20 @@ class Returns:
         if here.dtype != there.dtype:
             with np.errstate(all="ignore"):
                 here = here.astype(there.dtype)
-            last = op("cast", here, (last,), 0, dtype=there.dtype)
+            last = op(REGISTRY["cast"], here, (last,), 0, dtype=there.dtype)
         if not np.array_equal(places.ravel(), np.arange(here.size)):
             here = here.reshape(-1)
-            last = op("reshape", here, (last,), 0, shape=here.shape)
+            last = op(REGISTRY["reshape"], here, (last,), 0, shape=here.shape)
             at = np.maximum(places, 0)
             here = here[at]
-            last = op("gather", here, (last, const(at)), 0, axis=-1, size=int(np.size(start.output)))
+            last = op(REGISTRY["gather"], here, (last, const(at)), 0, axis=-1, size=int(np.size(start.output)))
             if (places < 0).any():
                 here = np.where(places >= 0, here, there)
-                last = op("where", here, (const(places >= 0), last, const(there)), 1)
+                last = op(REGISTRY["where"], here, (const(places >= 0), last, const(there)), 1)
         if (found.signs < 0).any():
             signs = found.signs.astype(there.dtype)
-            last = op("multiply", here * signs, (last, const(signs)), 0)
-        op("reshape", constant, (last,), 0, shape=there.shape)
+            last = op(REGISTRY["multiply"], here * signs, (last, const(signs)), 0)
+        op(REGISTRY["reshape"], constant, (last,), 0, shape=there.shape)
         return made
 
 

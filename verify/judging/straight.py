@@ -93,77 +93,77 @@ class Straight:
                 yield op.inputs[op.kind.node.active[place.k]]
 
     def _written_exact(self) -> _Function:
-        code = Code()
-        s = self._structure.written(code)
-        given, seeds = _inputs(code, self._given, self._seeds)
-        values = dict(zip(s.given, given, strict=True))
-        made: dict[int, tuple[Any, list[Any]]] = {}
-        s.evaluate(values)
-        gradient = s.replay(WrittenBalls(code), values, seeds, made)
-        found = _scalars([*[values[op.number] for op in s.ops], *gradient])
-        for op in s.ops:
-            if op.number in made:
-                self.reached.append(op.number)
-                for used, c in zip(op.kind.used, made[op.number][1], strict=True):
-                    if c is not None:
-                        self.used.append((used, len(found), len(found) + objects(c).size))
-                        found += _scalars([c])
-        return code.function(found)
+        with Code() as code:
+            s = self._structure.written(code)
+            given, seeds = _inputs(code, self._given, self._seeds)
+            values = dict(zip(s.given, given, strict=True))
+            made: dict[int, tuple[Any, list[Any]]] = {}
+            s.evaluate(values)
+            gradient = s.replay(WrittenBalls(code), values, seeds, made)
+            found = _scalars([*[values[op.number] for op in s.ops], *gradient])
+            for op in s.ops:
+                if op.number in made:
+                    self.reached.append(op.number)
+                    for used, c in zip(op.kind.used, made[op.number][1], strict=True):
+                        if c is not None:
+                            self.used.append((used, len(found), len(found) + objects(c).size))
+                            found += _scalars([c])
+            return code.function(found)
 
     def _written_certificate(self) -> _Function:
-        code = Code()
-        s = self._structure.written(code)
-        given, seeds, values, gradient, way = _inputs(
-            code, self._given, self._seeds, self._values, self._gradient, self._gradient
-        )
-        tangents = dict(zip(s.sources, way, strict=True))
-        s.push(self._by_node(given, values), tangents)
-        by_gradient = _products(zip(gradient, way, strict=True))
-        by_mirrors = _products([(c, tangents[i]) for i, c in zip(s.outputs, seeds, strict=True) if i in tangents])
-        return code.function([sum(by_gradient), sum(by_mirrors), sum(map(abs, by_gradient + by_mirrors))])
+        with Code() as code:
+            s = self._structure.written(code)
+            given, seeds, values, gradient, way = _inputs(
+                code, self._given, self._seeds, self._values, self._gradient, self._gradient
+            )
+            tangents = dict(zip(s.sources, way, strict=True))
+            s.push(self._by_node(given, values), tangents)
+            by_gradient = _products(zip(gradient, way, strict=True))
+            by_mirrors = _products([(c, tangents[i]) for i, c in zip(s.outputs, seeds, strict=True) if i in tangents])
+            return code.function([sum(by_gradient), sum(by_mirrors), sum(map(abs, by_gradient + by_mirrors))])
 
     def _written_local(self) -> _Function:
-        code = Code()
-        s = self._structure.written(code)
-        arrived = [op.kind.shape for op in s.ops if op.number in self.reached]
-        given, values, gs = _inputs(code, self._given, self._values, arrived)
-        recorded, balls = self._by_node(given, values), WrittenBalls(code)
-        found: list[Any] = []
+        with Code() as code:
+            s = self._structure.written(code)
+            arrived = [op.kind.shape for op in s.ops if op.number in self.reached]
+            given, values, gs = _inputs(code, self._given, self._values, arrived)
+            recorded, balls = self._by_node(given, values), WrittenBalls(code)
+            found: list[Any] = []
 
-        def add(number: int, k: int | None, v: Any, shape: tuple[int, ...]) -> None:
-            start = len(found)
-            found.extend(_scalars([shaped(objects(v), shape)]))
-            self.compared.append(Place(number, k, start, len(found), shape))
+            def add(number: int, k: int | None, v: Any, shape: tuple[int, ...]) -> None:
+                start = len(found)
+                found.extend(_scalars([shaped(objects(v), shape)]))
+                self.compared.append(Place(number, k, start, len(found), shape))
 
-        exact: dict[int, Any] = {}
-        for op in s.ops:
-            exact[op.number] = op.kind.exact([recorded[j] for j in op.inputs])
-            add(op.number, None, exact[op.number], op.kind.shape)
-        reached = dict(zip(self.reached, gs, strict=True))
-        for op in s.ops:
-            if op.number in reached:
-                xs = [recorded[j] for j in op.inputs]
-                cs = op.kind.pulled(balls, reached[op.number], exact[op.number], xs)
-                for k, (a, c) in enumerate(zip(op.kind.node.active, cs, strict=True)):
-                    if c is not None:
-                        add(op.number, k, c, s.shapes[op.inputs[a]])
-        return code.function(found)
+            exact: dict[int, Any] = {}
+            for op in s.ops:
+                exact[op.number] = op.kind.exact([recorded[j] for j in op.inputs])
+                add(op.number, None, exact[op.number], op.kind.shape)
+            reached = dict(zip(self.reached, gs, strict=True))
+            for op in s.ops:
+                if op.number in reached:
+                    xs = [recorded[j] for j in op.inputs]
+                    cs = op.kind.pulled(balls, reached[op.number], exact[op.number], xs)
+                    for k, (a, c) in enumerate(zip(op.kind.node.active, cs, strict=True)):
+                        if c is not None:
+                            add(op.number, k, c, s.shapes[op.inputs[a]])
+            return code.function(found)
 
     @cached_property
     def moved(self) -> _Function | None:
         """Inputs, cotangents of the outputs, moves of the inputs -> move of the gradient; None if it has no code."""
-        code = Code()
-        s = self._structure.written(code)
-        given, seeds, moves = _inputs(code, self._given, self._seeds, self._given)
-        jets, values = WrittenJets(code), dict(zip(s.given, given, strict=True))
-        try:
-            s.evaluate(values)
-            values.update({i: jets.jet(x, t) for i, x, t in zip(s.given, given, moves, strict=True)})
-            s.move(values, set(s.given))
-            made = s.replay(jets, values, seeds, {})
-        except NotStraight:
-            return None
-        return code.function(_scalars([jets.component(g, 1) for g in made]))
+        with Code() as code:
+            s = self._structure.written(code)
+            given, seeds, moves = _inputs(code, self._given, self._seeds, self._given)
+            jets, values = WrittenJets(code), dict(zip(s.given, given, strict=True))
+            try:
+                s.evaluate(values)
+                values.update({i: jets.jet(x, t) for i, x, t in zip(s.given, given, moves, strict=True)})
+                s.move(values, set(s.given))
+                made = s.replay(jets, values, seeds, {})
+            except NotStraight:
+                return None
+            return code.function(_scalars([jets.component(g, 1) for g in made]))
 
     def moves(self, start: dict[int, Any]) -> list[Any]:
         """The moves of all inputs as scalars, of which `start` gives some."""
