@@ -587,3 +587,25 @@ def test_a_swapped_kernel_reaches_the_steps_that_were_written_down(x: Any, monke
         monkeypatch.setattr(prim, "scalar", lambda v, k=factor: float(k))
         for _ in range(OFTEN):
             assert np.all(_twice(REGISTRY["tanh"], [x], {})[2][0].numpy() == factor)
+
+
+def test_a_rule_that_was_swapped_and_restored_is_the_declared_rule_in_steps_written_down() -> None:
+    def curvature() -> Any:
+        x = tf.constant(0.7, tf.float64)
+        with tf.GradientTape(persistent=True) as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = tf.sin(x) * x * x
+            g = inner.gradient(y, x)
+        return outer.jacobian(g, x).numpy()
+
+    right = {float(curvature()) for _ in range(8)}
+    prim = REGISTRY["multiply"]
+    declared = prim.partials
+    try:
+        prim.partials = (lambda xp, y, a, b: a, lambda xp, y, a, b: b)  # they read what the declared ones do not
+        assert right.isdisjoint({float(curvature()) for _ in range(8)})
+    finally:
+        prim.partials = declared
+    assert {float(curvature()) for _ in range(8)} == right

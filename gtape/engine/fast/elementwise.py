@@ -315,6 +315,7 @@ def _make_quick(prim: Primitive, source: str, space: dict[str, Any]) -> Callable
         if wanted is not None and wanted[0] == source:
             space.update(wanted[1])
             space.update({"elsewhere": elsewhere, prim.name: made})
+            made.names = space
             return
         # Callers hold this function, so its code stays and forwards every call to the new function.
         instead = make_general(prim) if wanted is None else _make_quick(prim, *wanted)
