@@ -751,10 +751,13 @@ def test_many_steps_take_no_memory(back_end: str) -> None:
     tracemalloc.start()
     try:
         compiled(x), compiled(y)
-        before = tracemalloc.get_traced_memory()[0]
-        for _ in range(100_000 if LARGE else 500):
-            compiled(x), compiled(y)
-        assert tracemalloc.get_traced_memory()[0] - before < 2_000
+        grown = []
+        for _ in range(3):  # a leak shows each time, and what another thread allocates does not
+            before = tracemalloc.get_traced_memory()[0]
+            for _ in range(100_000 if LARGE else 500):
+                compiled(x), compiled(y)
+            grown.append(tracemalloc.get_traced_memory()[0] - before)
+        assert min(grown) < 2_000
     finally:
         tracemalloc.stop()
 
