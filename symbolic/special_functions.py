@@ -13,6 +13,7 @@ from flint import arb, arb_series, ctx
 
 from gtape.symbolic.balls import integer_power
 from gtape.symbolic.incomplete_beta import beta_derivatives
+from gtape.symbolic.remembered import remembered
 
 __all__ = [
     "Dawson",
@@ -227,7 +228,8 @@ class IncompleteBeta(sp.Function):
             return arb(int(x == 1 and p + q == 0))
         if p == q > 0 and 2 * x == 1 and a == b:  # by I_x(a, b) = 1 - I_{1-x}(b, a)
             return arb(0)
-        return _beta_orders(p + q and max(p + q, 2), a, b, x)[p, q]
+        # All orders of a point at once, because its partials are asked for one by one.
+        return remembered(beta_derivatives)(p + q and max(p + q, 2), a, b, x)[p, q]
 
 
 def far_erfc(square: Any) -> Any:
@@ -273,17 +275,6 @@ def beta_density(a: Any, b: Any, x: Any, p: int, q: int, n: int) -> Any:
         for _ in range(times):
             value = value.diff(symbol)
     return value.xreplace({u: a, v: b})
-
-
-_last_beta: list[Any] = []
-
-
-def _beta_orders(m: int, a: Any, b: Any, x: Any) -> Any:
-    """The derivatives up to the order m in a and b, kept, because the partials of a point are asked for one by one."""
-    key = [m, ctx.prec, *((z.mid(), z.rad()) for z in (a, b, x))]
-    if not _last_beta or _last_beta[0] != key:
-        _last_beta[:] = [key, beta_derivatives(m, a, b, x)]
-    return _last_beta[1]
 
 
 _MOST_TERMS = 200_000

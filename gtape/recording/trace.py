@@ -15,8 +15,7 @@ from gtape.recording.record import TAPES, Session, count, get_stack
 __all__ = [
     "Assignment", "Conversion", "GradNode", "Return", "Trace", "assignments_made", "branches_taken",
     "called_within_assertions", "conversions_made", "floats_in", "has_long_numbers", "note_assignment", "note_branch",
-    "note_conversion",
-    "note_params", "note_reading", "note_return", "note_start", "starts_made", "user_line",
+    "note_conversion", "note_params", "note_reading", "note_return", "note_start", "starts_made", "user_line",
 ]  # fmt: skip
 
 Noted = list[tuple[Any, Any, Any]]  # (record, value, the user's line)

@@ -385,14 +385,17 @@ class Variable(ChangesInPart, Operators):
         with locks.of_variable(self._uid):
             self._value = self._kept(value)
 
-    def _change(self, make: Callable[[Any], Any]) -> Self:
-        """Replace the value by ``make(value)``, without interference by other threads."""
+    def _change(self, make: Callable[[Any], Any], origin: Callable[[], Tensor] | None = None) -> Self:
+        """Replace the value by ``make(value)``, without interference by other threads.
+
+        In a check, `origin` makes the tensor that the new value comes from.
+        """
         record.refuse_in_traced_calls("assigns a variable")
         with locks.of_variable(self._uid).now:
             self._change_until_kept(make)
         stack = record.get_stack()
         if stack.trace:
-            note_start(stack, None, self._value)
+            note_start(stack, None if origin is None else origin(), self._value)
         return self
 
     def _change_until_kept(self, make: Callable[[Any], Any]) -> None:
@@ -476,10 +479,9 @@ class Variable(ChangesInPart, Operators):
             except RuntimeError as e:
                 return record.adopt_thread(e).run(kernel, old, t._value)
 
-        self._change(changed)
-        if before is not None:
-            note_start(stack, REGISTRY["add" if sign > 0 else "subtract"](before, t), self._value)
-        return self
+        if before is None:
+            return self._change(changed)
+        return self._change(changed, lambda: REGISTRY["add" if sign > 0 else "subtract"](before, t))
 
     def assign_add(
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
