@@ -23,7 +23,7 @@ from gtape.declare.domains import BOOLEAN, Interval
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.engine import differentiation
 from gtape.engine.call import apply
-from gtape.engine.fast import steps
+from gtape.engine.fast import recorded, steps
 from gtape.engine.fast.steps import step_for
 from gtape.engine.rules import RuleStep, inputs_of, output_of
 from gtape.engine.sweep import _step_in_numpy
@@ -432,12 +432,14 @@ def test_the_general_way_makes_the_same_records_and_numbers(name: str, general_w
     prim = REGISTRY[name]
     rng = _rng(name)
     often = 10 if name in LEARNING else 1  # until the step is written down
-    for arrays, params in _calls(prim, np.float64):
+    calls = list(_calls(prim, np.float64))
+    quick = [[_recorded(prim, *call) for _ in range(often)][-1] for call in calls]
+    with general_way():
+        general = [_recorded(prim, *call) for call in calls]
+    for (arrays, params), (tensors, outs, _tape), (others, expected, _other_tape) in zip(
+        calls, quick, general, strict=True
+    ):
         what = f"{name}({', '.join(np.array2string(a, threshold=6) for a in arrays)}, {params})"
-        for _ in range(often):
-            tensors, outs, _tape = _recorded(prim, arrays, params)
-        with general_way():
-            others, expected, _other_tape = _recorded(prim, arrays, params)
         # Python floats have kernels of their own, as accurate as declared.
         ulps = 2 * prim.ulps if any(t._value.__class__ is float for t in (*tensors, *outs)) else 0.0
         for y, e in zip(outs, expected, strict=True):
@@ -466,6 +468,16 @@ def _run_back(r: Any, g: Any) -> list[Any]:
 DIFFERENTIABLE = [n for n in PRIMITIVES if REGISTRY[n].differentiable]
 CASES = None if LARGE else 3
 OFTEN = steps.FAMILIAR + 1  # until a rule is written down
+
+
+@pytest.fixture
+def soon(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The number of calls until the rules of the op `name` are written down, which is small here to save time."""
+    for module in (steps, recorded, forward):
+        monkeypatch.setattr(module, "FAMILIAR", 1)
+    REGISTRY[name].renew()
+    yield 3
+    REGISTRY[name].renew()
 
 
 def _graph(tensors: list[Any]) -> list[Any]:
@@ -504,12 +516,12 @@ def _twice(prim: Primitive, arrays: list[Any], params: dict[str, Any]) -> tuple[
 @pytest.mark.parametrize("dtype", (np.float32, np.float64) if LARGE else (np.float64,))
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_a_sweep_under_a_tape_makes_the_records_of_the_rules(
-    name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch
+    name: str, dtype: Any, soon: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prim = REGISTRY[name]
     for arrays, params in itertools.islice(_calls(prim, dtype), CASES):
         what = f"{name}({', '.join(np.array2string(a, threshold=6) for a in arrays)}, {params})"
-        for _ in range(OFTEN):
+        for _ in range(soon):
             first, made, second = _twice(prim, arrays, params)
         with monkeypatch.context() as patch:
             patch.setattr(differentiation, "takes_recorded_sweep", lambda *_: False)
@@ -521,7 +533,9 @@ def test_a_sweep_under_a_tape_makes_the_records_of_the_rules(
 
 @pytest.mark.parametrize("dtype", (np.float32, np.float64) if LARGE else (np.float64,))
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
-def test_tangents_written_down_are_those_of_the_rules(name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tangents_written_down_are_those_of_the_rules(
+    name: str, dtype: Any, soon: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     prim, rng = REGISTRY[name], _rng(name)
 
     def pushed() -> list[Any]:
@@ -534,7 +548,7 @@ def test_tangents_written_down_are_those_of_the_rules(name: str, dtype: Any, mon
     for arrays, params in itertools.islice(_calls(prim, dtype), CASES):
         what = f"{name}({', '.join(np.array2string(a, threshold=6) for a in arrays)}, {params})"
         along = [np.asarray(rng.normal(size=a.shape)).astype(dtype) for a in arrays if a.dtype.kind == "f"]
-        for _ in range(OFTEN):
+        for _ in range(soon):
             got = pushed()
         with monkeypatch.context() as patch:
             patch.setattr(forward._Push, "push", lambda *_: False)

@@ -62,10 +62,50 @@ def power_pair(a: Pair, n: int) -> Pair:
 
 def horner_pair(coefficients: Sequence[Pair], x: Pair) -> Pair:
     """A polynomial with pairs for coefficients, lowest first."""
+    if np.size(x[0]) <= _FEW and all(c[0].__class__ is float for c in coefficients[:-1]):
+        return _horner_of_few(coefficients, x)
     value = coefficients[-1]
     for c in coefficients[-2::-1]:
         value = sum_pair(multiply_pairs(value, x), c)
     return value
+
+
+_FEW = 16  # up to so many numbers, arithmetic of Python's floats is quicker than NumPy's calls
+
+
+def _horner_of_few(coefficients: Sequence[Pair], x: Pair) -> Pair:
+    """`horner_pair` number by number, with the same roundings; the last coefficient alone may hold arrays."""
+    columns = np.broadcast_arrays(*x, *coefficients[-1])
+    values = np.empty((columns[0].size, 2))
+    others = coefficients[-2::-1]
+    for k, (b, bb, v, vv) in enumerate(zip(*(column.ravel().tolist() for column in columns), strict=True)):
+        bh = 134217729.0 * b
+        bh -= bh - b
+        bl = b - bh
+        for c, cc in others:
+            # multiply_pairs
+            p = v * b
+            ah = 134217729.0 * v
+            ah -= ah - v
+            al = v - ah
+            pp = (((ah * bh - p) + ah * bl + al * bh) + al * bl) + (v * bb + vv * b)
+            # sum_pair
+            s = p + c
+            t = s - p
+            e = (p - (s - t)) + (c - t)
+            f = pp + cc
+            t = f - pp
+            ff = (pp - (f - t)) + (cc - t)
+            e += f
+            h = s + e
+            t = h - s
+            e = ((s - (h - t)) + (e - t)) + ff
+            v = h + e
+            t = v - h
+            vv = (h - (v - t)) + (e - t)
+        values[k] = v, vv
+    high, low = values.T.reshape(2, *columns[0].shape)
+    return high, low
 
 
 def rounded(a: Pair, exponent: Any = 0) -> Any:
