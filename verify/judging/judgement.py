@@ -20,7 +20,7 @@ from gtape.verify.bounds.inputs import MOVES, farthest, moves, moves_in_floats
 from gtape.verify.bounds.local import Local
 from gtape.verify.bounds.noise import reached_from
 from gtape.verify.bounds.noise_world import NoiseWorld
-from gtape.verify.causes.choices import choices_met
+from gtape.verify.causes.choices import choices_met, decides_at_ties
 from gtape.verify.causes.conventions import flipped_branches, kinks_met
 from gtape.verify.causes.customs import faulty_beside
 from gtape.verify.causes.flips import crossing, other_branches
@@ -275,6 +275,7 @@ class Judgement(Causes):
         oracle.shared = self.shared
         oracle.evaluate_once()
         exact, failures = self.certified(oracle, report)
+        agreed = not failures
         if any(f.mark is not None for f in failures):
             oracle, exact, failures = self.with_broken_ties(report, oracle, exact, failures)
         if any(f.mark is not None for f in failures):
@@ -290,6 +291,9 @@ class Judgement(Causes):
         known = oracle.shared or Shared()  # kinks depend on no cotangent
         met = [copy(f) for f in known.get("kinks", lambda: kinks_met(program, oracle, order))]
         met += choices_met(program, oracle, order, self.derivative)
+        if self.shared is not None:
+            others = degenerate or oracle.flips or oracle.read or oracle.broken or not agreed
+            self.shared.calm = not (met or others or decides_at_ties(program, oracle))
         got = self.got
         if met:
             sides = Sides(program, self.oracle, self.beside)
