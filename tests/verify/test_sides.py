@@ -212,3 +212,21 @@ def test_an_overflow_in_this_program_explains_infinite_claims_alone() -> None:
         lambda x: tf.math.log(tf.exp(x)), tf.constant([1000.0, 1000.0, 1.0], tf.float64), np.array([0.5, np.inf, 1.0])
     )
     assert {(f.verdict, f.element) for f in report.findings} == {("rule", (0, (0,))), ("range", (0, (1,)))}
+
+
+@pytest.mark.parametrize(
+    ("f", "at"),
+    [
+        (lambda x: tf.nn.relu(x) ** 2, -1.5),
+        (lambda x: tf.abs(tf.nn.relu(x)), -1.5),
+        (lambda x: tf.abs(tf.minimum(x * x, 2.0) - 2.0), 3.0),
+    ],
+)
+def test_an_op_that_is_constant_around_the_point_keeps_kinks_from_counting(f: F, at: float) -> None:
+    assert check(f, at, order=2).verdict == "correct"
+    assert check(lambda x: f(x * x * x / (at * at)), at, order=2).ok
+
+
+def test_zeros_that_move_still_meet_the_kink() -> None:
+    assert check(lambda x: tf.nn.relu(x * x * x), 0.0, order=2).verdict == "convention"
+    assert check(lambda x: tf.abs(tf.nn.relu(x[0]) + x[1]), [-1.0, 0.0]).verdict == "convention"

@@ -30,7 +30,16 @@ from gtape.verify.oracles.enclosures import BALLS, is_floating, jet_world, plus,
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.verdicts.ulp import spacing, widest
 
-__all__ = ["MOVES", "farthest", "moved_element", "moved_gradient", "moved_tangent", "moves", "moves_in_floats"]
+__all__ = [
+    "MOVES",
+    "farthest",
+    "moved_element",
+    "moved_gradient",
+    "moved_tangent",
+    "moved_values",
+    "moves",
+    "moves_in_floats",
+]
 
 # Numbers of random moves of many inputs. All of a few moves may cancel by chance, so that more follow if needed. The
 # first is in floats, which are quicker than jets for arrays.
@@ -234,14 +243,19 @@ def moved_gradient(oracle: Oracle, start: dict[int, Any], number: int | None = N
         The number of the move among those that all rows of a derivative share.
     """
     world = jet_world(1)
+    made = gradient(oracle.program, oracle.seeds, _Moving(oracle, moved_values(oracle, start, number)))
+    return [None if g is None else world.component(objects(g), 1) for g in made]
+
+
+def moved_values(oracle: Oracle, start: dict[int, Any], number: int | None = None) -> dict[int, Any]:
+    """The values of all nodes as jets along the move of inputs, for `moved_gradient`."""
 
     def run() -> dict[int, Any]:
         return oracle.jets(1, {i: [m] for i, m in start.items()}, range(len(oracle.program.nodes)), free=0)
 
     shared = None if number is None else oracle.shared
-    env = run() if shared is None else shared.get(("move", number), run)
-    made = gradient(oracle.program, oracle.seeds, _Moving(oracle, env))
-    return [None if g is None else world.component(objects(g), 1) for g in made]
+    found: dict[int, Any] = run() if shared is None else shared.get(("move", number), run)
+    return found
 
 
 def moved_tangent(oracle: Oracle, start: dict[int, Any], directions: dict[int, list[Any]], only: list[int]) -> Any:

@@ -20,10 +20,10 @@ from gtape.verify.causes.sides import beside, scale_of
 from gtape.verify.oracles.certificates import directions_of
 from gtape.verify.oracles.enclosures import BALLS, inner, is_floating, jet_world
 from gtape.verify.oracles.oracle import Oracle, TooDeep
-from gtape.verify.oracles.replay import decided_anew, is_step
+from gtape.verify.oracles.replay import Shared, decided_anew, is_step
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["choices_met", "varying"]
+__all__ = ["choices_met", "decides_at_ties", "varying"]
 
 # Number of ties that are also tried one by one, because each try takes one or two replays.
 _MANY = 4
@@ -48,7 +48,7 @@ def choices_met(program: Program, oracle: Oracle, order: int, derivative: Deriva
     list of Finding
         Empty if the other side is not finite, because such a decision guards the end of a domain.
     """
-    suspects = [n for n in program.nodes if _may_be_tied(program, n, oracle)]
+    suspects = _suspects(program, oracle)
     if not suspects:
         return []
     targets = [t for n in program.nodes if n.mark is not None for t in n.mark.targets]
@@ -69,6 +69,17 @@ def choices_met(program: Program, oracle: Oracle, order: int, derivative: Deriva
         found = Finding("convention", order=order, at=node, inside=True, reason=reason)
         findings.setdefault((node.name, node.line), found)
     return list(findings.values())
+
+
+def decides_at_ties(program: Program, oracle: Oracle) -> bool:
+    """Whether a decision of a program may be at a tie."""
+    return bool(_suspects(program, oracle))
+
+
+def _suspects(program: Program, oracle: Oracle) -> list[Node]:
+    known = oracle.shared or Shared()  # ties depend on no cotangent
+    found: list[Node] = known.get("ties", lambda: [n for n in program.nodes if _may_be_tied(program, n, oracle)])
+    return found
 
 
 def varying(program: Program) -> set[int]:

@@ -14,6 +14,7 @@ from gtape.declare.primitives import REGISTRY
 from gtape.engine.worlds import NUMPY
 from gtape.symbolic.balls import Undecided, objects, only_integer, to_float
 from gtape.symbolic.program import Node, Program
+from gtape.verify.causes.still import still
 from gtape.verify.causes.ties import ties_met
 from gtape.verify.oracles.enclosures import BALLS, is_complex, jet_world
 from gtape.verify.oracles.oracle import Oracle
@@ -67,12 +68,13 @@ def _around(node: Node, at: list[Any], a: int) -> list[float]:
 def kinks_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
     """A `convention` finding for every op evaluated exactly at a kink, jump or tie."""
     findings = []
+    known: dict[int, Any] = {}
     for node in program.nodes:
         if node.kind != "op" or node.prim.kind != "elementwise" or not node.prim.kinks or not node.active:
             continue
         if is_complex(node.output):
             continue  # on a branch cut the convention of the value decides
-        for at in _suspects(node, [objects(oracle.env[j]) for j in node.inputs]):
+        for at in _suspects(program, oracle.env, node, known):
             found = next((f for a in node.active if (f := _at_kink(node, at, a)) is not None), None)
             if found is not None:
                 found.order, found.op, found.line = order, node.name, node.line
@@ -140,8 +142,15 @@ def _jumps(heights: list[Any], sides: list[float], apart: Any) -> bool:
     )
 
 
-def _suspects(node: Node, xs: list[Any]) -> list[list[Any]]:
-    """The distinct points where the declared kinks of an op may lie: the arguments of single elements."""
+def _suspects(program: Program, values: dict[int, Any], node: Node, known: dict[int, Any]) -> list[list[Any]]:
+    """The distinct points where the declared kinks of an op may lie: the arguments of single elements that may move.
+
+    Parameters
+    ----------
+    known : dict
+        As for `still`.
+    """
+    xs = [objects(values[j]) for j in node.inputs]
     numbers = {k for k in node.prim.kinks if isinstance(k, (int, float))}
     words = " ".join(k for k in node.prim.kinks if isinstance(k, str))
     numbers |= {float(n) for n in re.findall(r"-?\d+", words)}
@@ -154,8 +163,12 @@ def _suspects(node: Node, xs: list[Any]) -> list[list[Any]]:
             np.frompyfunc(_divides, 2, 1)(xs[1], xs[0]) if len(xs) > 1 else np.frompyfunc(_is_whole, 1, 1)(xs[0])
         )
     found: dict[Any, list[Any]] = {}
+    masks = [np.broadcast_to(np.asarray(mask, dtype=bool), node.shape) for mask in masks]
+    if not any(mask.any() for mask in masks):
+        return []
+    moving = ~np.logical_and.reduce(np.broadcast_arrays(*[still(program, values, known, j) for j in node.inputs]))
     for mask in masks:
-        mask = np.broadcast_to(np.asarray(mask, dtype=bool), node.shape)
+        mask = mask & moving
         for index in zip(*np.nonzero(mask), strict=True) if node.shape else [()] if mask else []:
             at = [objects(np.broadcast_to(x, node.shape)[index]).reshape(1) for x in xs]
             found.setdefault(tuple([float(to_float(x)[0]) for x in at]), at)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, overload
 
 import numpy as np
@@ -17,6 +19,7 @@ from gtape.symbolic.program import Program
 from gtape.verify.causes.advice import explain
 from gtape.verify.causes.branches import branches_met
 from gtape.verify.causes.misfits import misfits
+from gtape.verify.judging.block import examined
 from gtape.verify.judging.cost import bits_within_reach, checked_digits
 from gtape.verify.judging.examine import Rows
 from gtape.verify.judging.forward import check_forward_rules
@@ -131,9 +134,7 @@ def _checked(recording: Recording) -> Report:
         return report
     rows = Rows()
     for k in range(1, recording.order + 1):
-        below = report.checked
-        for place, program, seeds, got in recording.programs(k):
-            one = rows.examine(program, seeds, got, locally=report.checked == below)
+        for place, one in _examined(rows, recording.programs(k)):
             recording.place(one, place, k)
             told = {(f.verdict, f.op, f.line) for f in report.findings if f.ok and f.order < k}
             one.findings = [f for f in one.findings if not f.ok or f.lost or (f.verdict, f.op, f.line) not in told]
@@ -146,6 +147,16 @@ def _checked(recording: Recording) -> Report:
     report.findings += branches_met(recording.tape._session, recording.inputs, order)
     report.findings += values_left(recording, order)
     return report
+
+
+def _examined(rows: Rows, given: Iterable[Any]) -> Iterator[tuple[Any, Report]]:
+    """The reports on the rows of one order, program by program; ops and rules are checked by themselves once."""
+    checked = 0
+    for program, group in groupby(given, key=itemgetter(1)):
+        some = [(place, seeds, got) for place, _, seeds, got in group]
+        for place, one in examined(rows, program, some, locally=not checked):
+            checked += one.checked
+            yield place, one
 
 
 def _forwards(program: Program) -> list[Finding]:

@@ -144,6 +144,28 @@ def distances(e: Any, g: Any) -> Distances:
     return Distances(high, off, radius(e), ulps_between(g, high, low, dtype, unit), tight)
 
 
+class _Explained(NamedTuple):
+    """What is told of the harmless numbers of one array, the others, and the bound of the problem.
+
+    Attributes
+    ----------
+    added, by_problem, over_range : Told
+        What roundings of all ops, and what the problem explains; what overflows.
+    over, blurred, open : bool arrays
+        Where the exact number overflows, where it is not known well enough, and what is not explained.
+    moved : float array
+        The bound of the problem.
+    """
+
+    added: Told
+    by_problem: Told
+    over_range: Told
+    over: Any
+    blurred: Any
+    open: Any
+    moved: Any
+
+
 class Comparison:
     """The comparison of one derivative's arrays with the exact ones.
 
@@ -236,42 +258,77 @@ class Comparison:
             same = np.abs(widest(run) - widest(g)) <= ROUNDINGS * unit
         return ~near & same & (off <= ulps * unit)
 
+    def rows(self, exact: list[Any], got: list[Any], left: Any) -> Any:
+        """Compare arrays whose first axis counts rows, and tell of the rows with harmless numbers alone.
+
+        Parameters
+        ----------
+        left : bool array
+            The rows that are open for other reasons.
+
+        Returns
+        -------
+        bool array
+            The rows that are open. Nothing was told of them.
+        """
+        known = [distances(e, g) for e, g in zip(exact, got, strict=True)]
+        parts = [self._explained(s, g, d) for s, (g, d) in enumerate(zip(got, known, strict=True))]
+        for p in parts:
+            left = left | (p.open | p.blurred).reshape(len(left), -1).any(axis=1)
+        for s, (e, g, d, p) in enumerate(zip(exact, got, known, parts, strict=True)):
+            told = ~left.reshape(-1, *[1] * (g.ndim - 1))
+            self.checked += int(np.count_nonzero(np.broadcast_to(told, g.shape)))
+            self.worst = max(self.worst, float(np.max(d.ulps, initial=0.0, where=told)))
+            harmless = [t._replace(mask=t.mask & told) for t in (p.added, p.by_problem, p.over_range)]
+            self._tell(harmless, s, e, g, d, np.abs(d.high) <= d.radius, p.moved)
+        self.findings = merged(self.findings)
+        return left
+
+    def _explained(self, s: int, g: Any, distances: Distances) -> _Explained:
+        """What the roundings of all ops and the bound of the problem explain of one array."""
+        dtype = g.dtype
+        high, off, rad, _, tight = distances
+        near = off + rad <= tight
+        none = np.zeros(g.shape, np.bool_)
+        over = none if near.all() else np.abs(high) > float(np.finfo(dtype).max) * (1 + float(np.finfo(dtype).eps) / 4)
+        rounded = over & np.isinf(g) & ((dtype.kind == "c") | (np.sign(g) == np.sign(high)))
+        near = near | rounded
+        added = self._added(s, g, off + rad, high, near)
+        near = near | added
+        # Of a blurred number one cannot tell how many of its digits are right.
+        blurred = ~near & np.isfinite(off) & (rad > (tight + off) / 4)
+        moved, own, open_ = np.zeros(g.shape), none, ~near
+        if open_.any():
+            for count in MOVES:
+                if not (np.isfinite(g) & ~near & ~(off <= tight + moved)).any():
+                    break
+                moved = np.maximum(moved, self._many() * self._bound("moved", s, count, g.shape))
+            moved = self._nearby(s, moved, high, near, off - tight)
+            moved, own = np.array(moved), np.array(~near & np.isfinite(g) & (off <= tight + moved))
+            open_ = ~near & ~own
+            missed = np.argwhere(open_ & np.isfinite(g) & (off <= tight + _CHANCE * moved))
+            for place in map(tuple, missed[:_FEW].tolist()):
+                moved[place] = max(moved[place], self._many() * self._causes.moved_element(s, place))
+                own[place] = off[place] <= tight[place] + moved[place]
+            open_ = open_ & ~own
+        return _Explained(
+            Told(added, "conditioning", _ADDED),
+            Told(own, "conditioning", _MOVED),
+            Told(rounded, "range", f"the exact derivative overflows {dtype.name}"),
+            over, blurred, open_, moved,
+        )  # fmt: skip
+
     def _array(self, s: int, e: Any, g: Any, distances: Distances) -> None:
         dtype = g.dtype
         high, off, rad, ulps, tight = distances
         self.checked += g.size
         self.worst = max(self.worst, float(np.max(ulps, initial=0.0)))
-        near = off + rad <= tight
-        if near.all():
+        if (off + rad <= tight).all():
             return
-        over = np.abs(high) > float(np.finfo(dtype).max) * (1 + float(np.finfo(dtype).eps) / 4)
-        rounded = over & np.isinf(g) & ((dtype.kind == "c") | (np.sign(g) == np.sign(high)))
-        near = near | rounded
-        added = self._added(s, g, off + rad, high, near)
-        near = near | added
-        zero = np.abs(high) <= rad
-        told: list[Told] = [Told(added, "conditioning", _ADDED)]
-        over_range = Told(rounded, "range", f"the exact derivative overflows {dtype.name}")
-        if near.all():
-            self._tell([*told, over_range], s, e, g, distances, zero, np.zeros(g.shape))
-            return
-        # Of a blurred number one cannot tell how many of its digits are right.
-        blurred = ~near & np.isfinite(off) & (rad > (tight + off) / 4)
+        added, by_problem, over_range, over, blurred, open_, moved = self._explained(s, g, distances)
         self.undecided += int(blurred.sum())
-        moved = np.zeros(g.shape)
-        for count in MOVES:
-            if not (np.isfinite(g) & ~near & ~(off <= tight + moved)).any():
-                break
-            moved = np.maximum(moved, self._many() * self._bound("moved", s, count, g.shape))
-        moved = self._nearby(s, moved, high, near, off - tight)
-        moved, own = np.array(moved), np.array(~near & np.isfinite(g) & (off <= tight + moved))
-        open_ = ~near & ~own
-        missed = np.argwhere(open_ & np.isfinite(g) & (off <= tight + _CHANCE * moved))
-        for place in map(tuple, missed[:_FEW].tolist()):
-            moved[place] = max(moved[place], self._many() * self._causes.moved_element(s, place))
-            own[place] = off[place] <= tight[place] + moved[place]
-        open_ = open_ & ~own
-        by_problem = Told(own, "conditioning", _MOVED)
+        zero = np.abs(high) <= rad
+        told: list[Told] = [added]
         if not open_.any():
             self._tell([*told, by_problem, over_range], s, e, g, distances, zero, moved)
             return
@@ -292,9 +349,9 @@ class Comparison:
             told.append(Told(reached, "conditioning", reason))
         if open_.any():  # roundings of many ops add up without any cancellation
             many = max(ROUNDINGS, self._ask("declared")) * self._many() * spacing(high, dtype)
-            added = open_ & (off <= (np.minimum(tight + loose, many) if bounded else many))
-            open_ = open_ & ~added
-            told.append(Told(added, "conditioning", _ADDED))
+            reached = open_ & (off <= (np.minimum(tight + loose, many) if bounded else many))
+            open_ = open_ & ~reached
+            told.append(Told(reached, "conditioning", _ADDED))
         half = (np.finfo(dtype).nmant + 1) / 2
         finite = np.isfinite(g)
         if (open_ & finite).any():

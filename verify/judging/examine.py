@@ -259,14 +259,19 @@ class Rows:
         self._judgement_of = judgement_of
         self._compares = plain
         self._program: Program | None = None
-        self._shared = Shared()
+        self.shared = Shared()
         self._plain: Plain | None = None
+
+    def as_plain(self, seeds: list[Any], got: list[Any]) -> bool | None:
+        """Whether a plain tape returns the same row, bit for bit; None if no plain tape ran."""
+        plain = None if self._plain is None else self._plain.row(seeds)
+        return None if plain is None else _same(plain, got)
 
     def examine(self, program: Program, seeds: list[Any], got: list[Any], *, locally: bool) -> Report:
         """As `examine`, for the next row."""
         new = program is not self._program
         if new:
-            self._program, self._shared = program, Shared()
+            self._program, self.shared = program, Shared()
             self._plain = Plain(program) if self._compares else None
         judged = self._judge(seeds, got, locally=locally)
         if self._plain is None or not judged.ok:
@@ -297,7 +302,7 @@ class Rows:
 
     def _judge(self, seeds: list[Any], got: list[Any], *, locally: bool) -> Report:
         assert self._program is not None
-        return examine(self._program, seeds, got, locally=locally, judgement_of=self._judgement_of, shared=self._shared)
+        return examine(self._program, seeds, got, locally=locally, judgement_of=self._judgement_of, shared=self.shared)
 
 
 def _same(a: list[Any], b: list[Any]) -> bool:

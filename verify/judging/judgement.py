@@ -7,6 +7,7 @@ within the two bounds; for numbers out of bounds, search the op to blame.
 from __future__ import annotations
 
 import contextlib
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from gtape.verify.bounds.inputs import MOVES, farthest, moves, moves_in_floats
 from gtape.verify.bounds.local import Local
 from gtape.verify.bounds.noise import reached_from
 from gtape.verify.bounds.noise_world import NoiseWorld
-from gtape.verify.causes.choices import choices_met
+from gtape.verify.causes.choices import choices_met, decides_at_ties
 from gtape.verify.causes.conventions import flipped_branches, kinks_met
 from gtape.verify.causes.customs import faulty_beside
 from gtape.verify.causes.flips import crossing, other_branches
@@ -274,6 +275,7 @@ class Judgement(Causes):
         oracle.shared = self.shared
         oracle.evaluate_once()
         exact, failures = self.certified(oracle, report)
+        agreed = not failures
         if any(f.mark is not None for f in failures):
             oracle, exact, failures = self.with_broken_ties(report, oracle, exact, failures)
         if any(f.mark is not None for f in failures):
@@ -286,7 +288,12 @@ class Judgement(Causes):
             report.checked = sum(np.size(g) for g in self.got if g is not None)
             report.max_ulp = max([f.ulps for f in report.findings if f.ulps is not None], default=0.0)
             return
-        met = kinks_met(program, oracle, order) + choices_met(program, oracle, order, self.derivative)
+        known = oracle.shared or Shared()  # kinks depend on no cotangent
+        met = [copy(f) for f in known.get("kinks", lambda: kinks_met(program, oracle, order))]
+        met += choices_met(program, oracle, order, self.derivative)
+        if self.shared is not None:
+            others = degenerate or oracle.flips or oracle.read or oracle.broken or not agreed
+            self.shared.calm = not (met or others or decides_at_ties(program, oracle))
         got = self.got
         if met:
             sides = Sides(program, self.oracle, self.beside)

@@ -117,8 +117,9 @@ def gradient(program: Program, seeds: list[Any], algebra: Algebra) -> list[Any]:
 
 
 def by_rule(
-    world: Any, node: Node, g: Any, y: Any, xs: Iterable[Any], like: Iterable[Any], live: Any = None
-) -> list[Any]:
+    world: Any, node: Node, g: Any, y: Any, xs: Iterable[Any], like: Iterable[Any], live: Any = None, *,
+    batch: bool = False,
+) -> list[Any]:  # fmt: skip
     """The cotangents of an op's active inputs by the op's own rule, in a world.
 
     Parameters
@@ -131,6 +132,8 @@ def by_rule(
         The inputs whose shapes and dtypes a rule may read.
     live : bool array, optional
         The elements of an elementwise op that count; the others give 0.
+    batch : bool
+        Whether the cotangent has a leading axis of independent cotangents.
     """
     layouts: tuple[Any, ...]
     if node.prim.kind == "linear" and not node.prim.variadic:
@@ -138,7 +141,7 @@ def by_rule(
     else:
         xs, layouts = tuple(xs), tuple(map(np.asarray, like))
     shape = () if isinstance(y, tuple) else np.shape(y)
-    return cotangents(world, node.step, g, y, xs, layouts=layouts, out_shape=shape, mask=live)
+    return cotangents(world, node.step, g, y, xs, layouts=layouts, out_shape=shape, mask=live, batch=batch)
 
 
 def by_user(node: Node, g: Any) -> list[Any]:

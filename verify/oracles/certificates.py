@@ -26,7 +26,7 @@ from gtape.verify.oracles.enclosures import (
 from gtape.verify.oracles.oracle import MOST_NESTED, Oracle, TooDeep, nested_too_deep, own_part
 from gtape.verify.oracles.replay import Shared
 
-__all__ = ["Failure", "certify", "certify_marks", "directions_of", "faulty_rules"]
+__all__ = ["Failure", "certify", "certify_marks", "certify_rows", "directions_of", "faulty_rules"]
 
 
 _SAME = 1e3
@@ -54,6 +54,35 @@ def certify(oracle: Oracle, gradients: list[Any]) -> list[Failure]:
     )
     failure = along.compared(oracle, gradients)
     return ([failure] if failure else []) + along.failures + certify_behind_declared(oracle)
+
+
+def certify_rows(oracle: Oracle, seeds: Any, gradients: list[Any]) -> bool:
+    """Whether the rows of a derivative agree with the jets of the mirrors, in the direction of an earlier row.
+
+    One random sum of all rows is compared.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        Of a program with one output.
+    seeds : array
+        The cotangent of the output for each row.
+    gradients : list of arrays, or None
+        By each source, with an axis of rows in front.
+    """
+    known = (oracle.shared or Shared()).known(("certificate", b""))
+    if known is None or known.failures or any(g is not None and bands(g).any() for g in gradients):
+        return False  # no such row came before, or the sum would hide small rows
+    weights = directions((len(seeds),), oracle.rng)
+    total, scale = arb(0), arb(0)
+    for u, g in zip(known.ways, gradients, strict=True):
+        if u is not None and g is not None:
+            terms = objects(np.multiply.outer(weights, u))
+            total, scale = total + inner(terms, g), scale + magnitude(terms, g)
+    along = jet_world(1).component(known.env[oracle.program.outputs[0]], 1)
+    by_mirrors = objects(np.tensordot(weights, BALLS.lift(seeds), 1))
+    scale = scale + magnitude(by_mirrors, along)
+    return not disagreement(total, inner(by_mirrors, along), scale)
 
 
 class _Certificate:

@@ -28,6 +28,7 @@ class Shared:
     def __init__(self) -> None:
         self._kept: dict[Any, Any] = {}
         self.ops: Any = None  # the checks of all ops and rules, if each was within its bound
+        self.calm = False  # whether no kink, tie or other branch is near the point, and all certificates agree
 
     def get(self, name: Any, make: Callable[[], Any]) -> Any:
         """The result of `make`, which is called once for each precision, and again wherever it takes notes."""
@@ -41,6 +42,10 @@ class Shared:
                 return made
             self._kept[key] = made
         return self._kept[key]
+
+    def known(self, name: Any) -> Any:
+        """What `get` kept at this precision; None for nothing."""
+        return self._kept.get((name, circumstances()))
 
 
 class Misshapen(Exception):

@@ -1,0 +1,86 @@
+"""Elements that stay the same next to the recorded point, because an op on the way to them is constant there.
+
+The slope of relu is a sign of its result, which is 0 for all negative numbers: no kink, although a sign of 0 is one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gtape.symbolic.balls import objects
+from gtape.symbolic.mirrors.registry import SCALARS
+from gtape.symbolic.program import Node, Program
+from gtape.verify.oracles.enclosures import BALLS, is_complex
+
+__all__ = ["still"]
+
+_NEAR = arb(2) ** -64
+
+
+def still(program: Program, values: dict[int, Any], known: dict[int, Any], j: int) -> Any:
+    """The mask of the elements of a node that certainly do not move if the sources move a little.
+
+    Parameters
+    ----------
+    values : dict
+        Node -> its exact value.
+    known : dict
+        Node -> its mask; receives more.
+    j : int
+        The node.
+    """
+    sources = {i for nodes in program.sources for i in nodes}
+    found, pending = set(), [j]
+    while pending:
+        i = pending.pop()
+        if i not in known and i not in found:
+            found.add(i)
+            if i not in sources and _is_followed(program.nodes[i]):
+                pending.extend(program.nodes[i].inputs)
+    for i in sorted(found):
+        node = program.nodes[i]
+        if i not in sources and _is_followed(node):
+            known[i] = _of_op(node, [values[k] for k in node.inputs], [known[k] for k in node.inputs])
+        else:
+            known[i] = np.broadcast_to(np.bool_(node.kind == "const" and i not in sources), node.shape)
+    return known[j]
+
+
+def _is_followed(node: Node) -> bool:
+    """True for an op that works element by element on real numbers."""
+    if node.kind != "op" or node.prim.kind != "elementwise" or node.prim.name not in SCALARS:
+        return False
+    return not is_complex(node.output)
+
+
+def _of_op(node: Node, xs: list[Any], masks: list[Any]) -> Any:
+    """The mask of an op, from the values and masks of its inputs."""
+    found = np.logical_and.reduce(np.broadcast_arrays(*masks))
+    if found.all() or not (node.prim.kinks or node.prim.selects):
+        return found
+    function = BALLS.scalar_function(SCALARS[node.prim.name], len(xs), node.params)[0]
+
+    def constant(*at: Any) -> bool:
+        try:
+            made = function(*at)
+        except ArithmeticError:  # an open comparison: a kink lies nearby
+            return False
+        return isinstance(made, int) or bool(made.is_exact())
+
+    around = [_around(x, mask) for x, mask in zip(xs, masks, strict=True)]
+    return found | np.asarray(np.frompyfunc(constant, len(xs), 1)(*around), np.bool_)
+
+
+def _around(x: Any, still: Any) -> Any:
+    """Enclosures of the neighbourhoods of the numbers that may move."""
+    return _WIDER(objects(x), still) if np.asarray(x).dtype == object else objects(x)
+
+
+def _wider(x: Any, still: bool) -> Any:
+    return x if still else x + arb(0, (1 if x == 0 else abs(x)) * _NEAR)
+
+
+_WIDER = np.frompyfunc(_wider, 2, 1)
