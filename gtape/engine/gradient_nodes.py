@@ -44,7 +44,8 @@ def note_gradients(
     stack = record.get_stack()
     values = [*given, *[g for g in results if isinstance(g, Tensor)]]
     since = min((r[record.SEQ] for r in targets), default=0) if since is None else since
-    kept = _kept_after(session, targets + [t._record for t in values], since)
+    checkers = {s for s in stack.sessions if s.trace and s is not session}
+    kept = _kept_after(session, targets + [t._record for t in values], since, checkers)
     ended = {id(v): r for r in kept.values() if (v := _value_of(r)) is not None}
     for s in stack.sessions if ended else ():
         if s.trace:
@@ -80,11 +81,12 @@ def _value_of(r: Any) -> Any:
     return None if trace is None or trace.output.__class__ is tuple else trace.output
 
 
-def _kept_after(session: Any, records: list[Any], since: int) -> dict[int, Any]:
-    """Copies of the records that end with a session, by number; the traces of their consumers point at the copies.
+def _kept_after(session: Any, records: list[Any], since: int, checkers: set[Any]) -> dict[int, Any]:
+    """Copies of the records that end before a check, by number; the traces of their consumers point at the copies.
 
-    A value that only the inner tape watched is a constant for the outer tape, but the inner gradient depends on it, so
-    the oracle needs the ops that made it.
+    A value that only inner tapes watched is a constant for the tape that is checked, but the inner gradient depends on
+    it, so the oracle needs the ops that made it. Records end with the last session that holds them: this one, or
+    another one that may end before one of the `checkers`, the sessions that may be checked later.
 
     The walk follows only records of the session and records newer than a limit: ops of the gradient are newer than its
     targets, ops of a custom gradient's body newer than its inputs. So a long history is not walked again and again.
@@ -104,7 +106,11 @@ def _kept_after(session: Any, records: list[Any], since: int) -> dict[int, Any]:
     kept = {
         number: list(r)
         for number, r in seen.items()
-        if r[record.STEP] is not None and not any(s.live and s is not session for s in r[record.TAPES].sessions)
+        if r[record.STEP] is not None
+        and (
+            not checkers <= r[record.TAPES].sessions
+            or not any(s.live and s is not session for s in r[record.TAPES].sessions)
+        )
     }
     for number, r in seen.items():
         trace = r[record.TRACE] if len(r) > record.TRACE else None

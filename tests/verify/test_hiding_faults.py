@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
+from gtape.engine.worlds import NUMPY
 from gtape.symbolic.balls import precision
 from gtape.symbolic.tracing import trace
 from gtape.verify import check
@@ -44,6 +45,29 @@ def test_a_fault_shows_beside_a_derivative_that_is_exactly_0() -> None:
         report = check(f, x, y)
     assert report.verdict == "rule"
     assert report.findings[0].op == "subtract"
+
+
+def _still_near_0(xp: Any, value: Any, rule: Any, args: Any, argument: int) -> Any:
+    """A rule that is right, and a constant for its own derivative for arguments between -2 and 2."""
+    v = value()
+    return v if xp is NUMPY else xp.where(xp.less(xp.abs(args[1]), 2), xp.stop_gradient(v), v)
+
+
+@pytest.mark.parametrize("tail", [-300.0, -740.0])
+def test_a_fault_of_second_order_shows_beside_a_tail(tail: float) -> None:
+    x = tf.Variable(np.array([tail, 0.3, 1.0]))
+
+    def curvatures() -> Any:
+        with tf.GradientTape(verify=True) as outer:
+            with tf.GradientTape() as inner:
+                y = tf.sigmoid(x)
+            slope = inner.gradient(y, x)
+        return outer.gradient(slope, x)
+
+    curvatures()
+    with planted("sigmoid", 0, _still_near_0), pytest.raises(tf.VerificationError) as raised:
+        curvatures()
+    assert raised.value.report.findings[0].op == "sigmoid"
 
 
 def test_directions_follow_the_program() -> None:

@@ -169,6 +169,22 @@ def test_a_float32_tangent_with_a_float64_loss_has_float32_noise() -> None:
     assert report.ok
 
 
+@pytest.mark.parametrize(
+    ("f", "x", "tangent"),
+    [
+        (lambda x: x / (tf.sqrt(x * x) + 1e-8), 0.0, 1e8),
+        (lambda x: tf.maximum(tf.sqrt(x * x), 0.1), 0.0, 0.0),
+        (lambda x: tf.math.logaddexp(tf.math.logaddexp(x - np.inf, 2 * x - np.inf), x), 1.0, 1.0),
+    ],
+    ids=["quotient", "maximum", "two impossible paths"],
+)
+def test_tangents_pass_what_a_gradient_passes(f: Any, x: float, tangent: float) -> None:
+    v = tf.Variable(x, dtype=tf.float64)
+    with tf.verifying(), tf.GradientTape() as tape, tf.autodiff.ForwardAccumulator(v, tf.ones_like(v)) as acc:
+        y = f(v)
+    assert float(acc.jvp(y)) == float(tape.gradient(y, v)) == tangent
+
+
 def test_a_claim_in_float32_is_judged_by_its_roundings() -> None:
     x = np.array([0.3, 1.7])
     right = np.exp(x).astype(np.float32)

@@ -113,3 +113,19 @@ def test_complex_sources_and_outputs_pass(mode: str) -> None:
         tape.watch(x)
         z = tf.tanh(x) * tf.math.conj(x) * tf.constant(1.5 - 0.5j)
     assert getattr(tape, mode)(z, x).dtype == tf.complex128
+
+
+def test_two_roundings_on_either_side_of_half_the_digits_are_a_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(x: Any) -> Any:
+        return (1.0 - tf.cos(x)) / (x * x)
+
+    x = 0.0194
+    assert check(f, x).ok
+    right = sweep.short_sweep
+
+    def otherwise(*args: Any, **params: Any) -> list[Any]:
+        return [None if g is None else g * (1 + 4e-8) for g in right(*args, **params)]
+
+    replace_everywhere(monkeypatch, "short_sweep", right, otherwise)
+    report = check(f, x)
+    assert (report.ok, report.verdict) == (False, "cancellation")

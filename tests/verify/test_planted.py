@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.verify.programs.mutants import TRANSFORMS, planted, planted_kernel, scaled
+from gtape.declare.primitives import REGISTRY
+from gtape.verify import check
+from gtape.verify.programs.mutants import TRANSFORMS, planted, planted_kernel, planted_rule, scaled
 from gtape.verify.verdicts.collect import collecting
 from gtape.verify.verdicts.verdict import Finding
 
@@ -398,6 +400,18 @@ def test_the_same_where_tangents_are_pushed_forward(program: Any, fault: Any, na
     f, sources = program()
     with fault():
         shows_it(findings(forward, f, sources), name)
+
+
+@pytest.mark.parametrize("name", ["gelu_derivative", "gelu_tanh_derivative"])
+def test_a_rule_that_asks_for_an_order_that_is_not_there_is_named(name: str) -> None:
+    def wrong(rule: Any) -> Any:
+        return lambda xp, y, x, *, n: getattr(xp, name)(x, n=n - 1)
+
+    order = 1 if name == "gelu_derivative" else 2
+    with planted_rule(name, 0, wrong):
+        report = check(lambda x: REGISTRY[name](x, n=order), 0.7, order=2)
+    assert report.verdict == "rule"
+    assert {f.op for f in report.findings} == {name}
 
 
 def test_the_line_is_that_of_the_call() -> None:

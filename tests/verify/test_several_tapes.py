@@ -190,3 +190,22 @@ def test_a_gradient_that_is_a_constant_stays_one_under_a_check(verify: bool) -> 
     assert tape.gradient(y, v) is None
     assert float(tape.gradient(z, varying)) == 2.0
     assert float(tape.gradient(z, v)) == 4.0
+
+
+def test_an_outer_tape_knows_what_two_tapes_shared_that_ended_since() -> None:
+    """The residual of a wave equation: the loss lies outside of both tapes that differentiate by the place."""
+    w = tf.Variable([[0.5, -0.3], [0.2, 0.8]], dtype=tf.float64)
+
+    def residual() -> Any:
+        place, time = tf.constant([[0.3], [0.7]], tf.float64), tf.constant([[0.2], [0.9]], tf.float64)
+        with tf.GradientTape(persistent=True) as second:
+            second.watch([place, time])
+            with tf.GradientTape(persistent=True) as first:
+                first.watch([place, time])
+                u = tf.reduce_sum(tf.tanh(tf.concat([place, time], 1) @ w), 1)
+            by_place, by_time = first.gradient(u, [place, time])
+        return second.gradient(by_time, time) - second.gradient(by_place, place)
+
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.square(residual()))
+    assert tape.gradient(loss, w).shape == (2, 2)

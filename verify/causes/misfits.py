@@ -9,8 +9,10 @@ import numpy as np
 
 from gtape.base.layout import make_layout
 from gtape.engine.rules import PartialOutputs, RuleStep, cotangents, world_for
+from gtape.symbolic.balls import objects
 from gtape.symbolic.program import Node, Program
-from gtape.verify.oracles.backward import by_user
+from gtape.verify.oracles.backward import by_rule, by_user
+from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.verdicts.verdict import Finding
 
 __all__ = ["misfits"]
@@ -69,6 +71,22 @@ def _faults(program: Program, node: Node) -> Iterator[str]:
                     f"the rule of {node.name} gives a cotangent of shape {list(shape[len(lead) :])} for argument {i}, "
                     f"whose shape is {list(layouts[i].shape)}"
                 )
+    why = _raised_exactly(node, xs)
+    if why is not None:
+        yield f"in exact arithmetic, the rule of {node.name} raises {why}"
+
+
+def _raised_exactly(node: Node, xs: tuple[Any, ...]) -> str | None:
+    """The error of a rule that floats can run, and balls cannot: an order that has no mirror, a function of NumPy's."""
+    y: Any = BALLS.lift(node.output)
+    ones = [objects(BALLS.lift(np.ones_like(v))) for v in PartialOutputs.of(node.output).values()]
+    try:
+        by_rule(BALLS, node, tuple(ones) if isinstance(y, tuple) else ones[0], y, [BALLS.lift(x) for x in xs], xs)
+    except ArithmeticError:  # another precision may decide
+        return None
+    except Exception as e:  # any error, because the rule may be anything
+        return f"{type(e).__name__}: {e}"
+    return None
 
 
 def _misshapen(program: Program, node: Node) -> Iterator[str]:

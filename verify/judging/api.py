@@ -112,16 +112,20 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     try:
         return _checked(Recording(f, args, checked_order(order)))
     except Exception:  # raised by the function, or by a rule whose result does not fit
-        found = _misfits(f, args)
+        found = _misfits(f, args, order)
         if not found:
             raise
         return Report(findings=found)
 
 
-def _misfits(f: Callable[..., Any], args: tuple[Any, ...]) -> list[Finding]:
-    """Findings for rules that raise or give a wrong shape; none if the function itself raises."""
+def _misfits(f: Callable[..., Any], args: tuple[Any, ...], order: int) -> list[Finding]:
+    """Findings for rules that raise or give a wrong shape, or are wrong below; none if the function itself raises."""
     try:
-        return misfits(Recording(f, args, 1).program())
+        found = misfits(Recording(f, args, 1).program())
+        if found or order == 1:
+            return found
+        # What a wrong rule computes may have no derivative at all.
+        return [v for v in check(f, *args, order=order - 1).findings if not v.ok and v.verdict != "undecided"]
     except Exception:
         return []
 

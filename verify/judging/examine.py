@@ -295,6 +295,8 @@ class Rows:
         if not wrong or not self._judge(seeds, got, locally=False).ok:
             return []
         f = wrong[0]
+        if f.verdict == "cancellation":  # both lose digits, on either side of the half that must be right
+            return [f]
         reason = "a plain tape returns this number, and a tape under a check the exact one: a fault of gtape itself"
         found = Finding("rule", order=f.order, element=f.element, got=f.got, exact=f.exact, ulps=f.ulps, reason=reason)
         found.without_witness = "no single op is wrong"

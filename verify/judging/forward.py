@@ -29,6 +29,10 @@ __all__ = ["ForwardOracle", "check_forward_rules", "check_tangents_locally", "no
 class ForwardOracle(Oracle):
     """The oracle of forward mode, which transposes the cotangents that a declared custom gradient returns."""
 
+    def __init__(self, program: Program, seeds: list[Any]) -> None:
+        super().__init__(program, seeds)
+        self.switched = True  # perhaps, because no replay tells
+
     def _declared(self, k: int, node: Node, env: dict[int, Any]) -> Any:
         if k > 1:
             return super()._declared(k, node, env)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.symbolic.balls import objects
+from gtape.symbolic.balls import finite_ball, objects
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import moved_tangent
 from gtape.verify.bounds.noise import coarsest, spreads
@@ -70,7 +70,10 @@ class Tangent(Judgement):
         env = self.jets(oracle)
         sessions = (self.program.session,)
         failures = certify_marks(oracle, 1, self.directions(), env, self.only, sessions=sessions)
-        return [self.along(env)], failures
+        exact = self.along(env)
+        if not all(map(finite_ball, exact.ravel().tolist())):
+            raise ArithmeticError("the tangent is not finite")
+        return [exact], failures
 
     def at(self, report: Report, degenerate: list[str]) -> None:
         super().at(report, degenerate)

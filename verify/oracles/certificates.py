@@ -204,31 +204,57 @@ def certify_marks(
             continue
         mark = members[0].mark
         assert mark is not None
-        directional, extended = _one_direction_more(oracle, members, tangents, env, k, sessions)
         inside = oracle.program.ancestors([*mark.targets, *mark.cotangents])
         moved = _depending(oracle, [s for m in members for s in _sources_of(m)], inside)
         run = [i for i in inside if i in moved or i not in env]
         read = {j for i in run for j in (*oracle.program.nodes[i].inputs, *oracle.program.nodes[i].body)}
         still = (read | {*mark.targets, *mark.cotangents}).difference(run)
         tapes = (*sessions, *[None] * (k - len(sessions)), mark.session)
-        deep = oracle.jets(k + 1, extended, run, {i: _lifted(env[i], k) for i in still}, tapes)
         certified = known | wanted
         again = [i for i in inside if i in moved or i not in certified]
         inside_done: set[int] = set()  # not `done`, because other gradients may enclose the same ones
-        failures += certify_marks(oracle, k + 1, extended, deep, again, certified, tapes, (*around, mark), inside_done)
-        failures += _compared(oracle, members, directional, tangents, env, deep, k)
+        for sizes in _scales(members, tangents, env, k):
+            directional, extended = _one_direction_more(oracle, members, sizes, tangents, env, k, sessions)
+            deep = oracle.jets(k + 1, extended, run, {i: _lifted(env[i], k) for i in still}, tapes)
+            within: set[int] = set()
+            failures += certify_marks(oracle, k + 1, extended, deep, again, certified, tapes, (*around, mark), within)
+            failures += _compared(oracle, members, directional, tangents, env, deep, k)
+            inside_done |= within
         done |= inside_done.union(m.index for m in members)
     return failures
 
 
+def _scales(members: list[Node], tangents: dict[int, list[Any]], env: dict[int, Any], k: int) -> list[dict[int, Any]]:
+    """The sizes by which the directions of gradient nodes are scaled, once for all of the same orders of magnitude.
+
+    A gradient and its tangents need different scales, because an element whose gradient is tiny may hide the wrong
+    tangents of all others.
+    """
+    if members[0].mark is not None and members[0].mark.form != "gradient":
+        return [{}]
+    found: dict[tuple[bytes, ...], dict[int, Any]] = {}
+    for bits in range(1 << k):
+        sizes = {m.index: _component(m, tangents, env, k, bits) for m in members}
+        found.setdefault(tuple([bands(x).tobytes() for x in sizes.values()]), sizes)
+    return list(found.values())
+
+
+def _component(member: Node, tangents: dict[int, list[Any]], env: dict[int, Any], k: int, bits: int) -> Any:
+    """One component of the jets of a gradient node; of a source, without its own tangent."""
+    g = jet_world(k).component(env[member.index], bits)
+    own = own_part(tangents[member.index], bits) if bits and member.index in tangents else None
+    return g if own is None else objects(g - own)
+
+
 def _one_direction_more(
-    oracle: Oracle, members: list[Node], tangents: dict[int, list[Any]], env: dict[int, Any], k: int,
-    sessions: tuple[Any, ...],
+    oracle: Oracle, members: list[Node], sizes: dict[int, Any], tangents: dict[int, list[Any]], env: dict[int, Any],
+    k: int, sessions: tuple[Any, ...],
 ) -> tuple[dict[int, Any], dict[int, list[Any]]]:  # fmt: skip
     """The weights of the elements of all gradient nodes of one mark, and all tangents extended by a direction.
 
     Along this direction the targets have the weighted sum of the elements as their slope. The weights of a Jacobian are
-    the products of a weight for each row and the direction of its source.
+    the products of a weight for each row and the direction of its source. Directions are scaled by `sizes`, if these
+    are given.
     """
     mark = members[0].mark
     assert mark is not None
@@ -244,8 +270,7 @@ def _one_direction_more(
         if mark.form != "gradient":
             rank = len(np.shape(weights[0]))
             shape = shape[rank:] if mark.form == "jacobian" else (shape[0], *shape[rank:])
-        like = oracle.env[member.index] if mark.form == "gradient" else None
-        u = directions(shape, oracle.rng, complex=is_complex(member.output), like=like)
+        u = directions(shape, oracle.rng, complex=is_complex(member.output), like=sizes.get(member.index))
         for s in _sources_of(member):
             moving[s] = moving[s] + u if s in moving else u
         if mark.form == "gradient":
@@ -270,7 +295,7 @@ def _compared(
     k: int,
 ) -> list[Failure]:
     """Compare a recorded gradient and its tangents with the jets of its primal; at most one failure, the worst."""
-    world, deeper = jet_world(k), jet_world(k + 1)
+    deeper = jet_world(k + 1)
     mark = members[0].mark
     assert mark is not None
     weights = [deep[c] for c in mark.cotangents] if mark.form == "gradient" else oracle.cotangents_of(mark)
@@ -288,10 +313,7 @@ def _compared(
                 expected = expected + inner(a, b)
                 scale = scale + magnitude(a, b)
         for member in members:
-            g = world.component(env[member.index], bits)
-            if bits and member.index in tangents:  # subtract the own tangent of a source
-                own = own_part(tangents[member.index], bits)
-                g = g if own is None else objects(g - own)
+            g = _component(member, tangents, env, k, bits)
             g = turned(g) if is_complex(member.output) and mark.form != "jvp" else g
             got = got + inner(directional[member.index], g)
             scale = scale + magnitude(directional[member.index], g)
