@@ -62,14 +62,17 @@ class Node:
         Whether it computes nothing, but raises `Guard`.
     reads : list of Node or None
         The nodes among the arguments, as soon as they are known.
+    place : int
+        Where in its program it stands, as soon as that is known; -1 for an input.
     """
 
-    __slots__ = ("args", "function", "guards", "name", "reads", "sample", "text", "words")
+    __slots__ = ("args", "function", "guards", "name", "place", "reads", "sample", "text", "words")
 
     def __init__(self, function: Any, args: tuple[Any, ...], words: dict[str, Any], sample: Any, text: Any) -> None:
         self.function, self.args, self.words, self.sample, self.text = function, args, words, sample, text
         self.guards = False
         self.name = ""
+        self.place = -1
         self.reads: list[Node] | None = None
 
 

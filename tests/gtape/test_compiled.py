@@ -801,3 +801,57 @@ def test_a_long_program_is_compiled(back_end: str) -> None:
     x = tf.constant([0.1, 0.2])
     assert _bits(compiled(x)) == _bits(compiled(x)) == _bits(f(x))
     assert compiled.summary().startswith("compiled: 20000 of 20000 operations")
+
+
+_NUMBERS = [tf.constant(np.float64(0.9 + 0.01 * k)) for k in range(12)]
+_ROWS = [tf.constant(np.cos(np.arange(9.0) + k)) for k in range(12)]
+
+
+def _body(y: Any, x: Any) -> Any:
+    for k in range(24):
+        y = tf.sin(y + 0.1 * k) * (0.5 + y / (2.0 + x * x))
+    return y
+
+
+_LOOPS: dict[str, Callable[[Any, Any, int], Any]] = {
+    "a chain": lambda y, x, k: tf.tanh(tf.sin(y) * 1.01) + 0.001,
+    "constants that differ": lambda y, x, k: tf.sin(y) * _NUMBERS[k % 12] + 0.1,
+    "an operand from the start": lambda y, x, k: y - tf.sin(x * y) * 0.1,
+    "views": lambda y, x, k: tf.reshape(tf.transpose(tf.reshape(y, [3, 3])), [9]) * 0.9 + x[0],
+    "products": lambda y, x, k: tf.reshape(tf.matmul(tf.reshape(y, [3, 3]), tf.reshape(x, [3, 3])), [9]) * 0.3,
+    "rows": lambda y, x, k: tf.sin(y) + _ROWS[k % 12],
+    "sums": lambda y, x, k: y / (1.0 + tf.reduce_sum(y * y)) + tf.reduce_mean(x),
+    "choices": lambda y, x, k: tf.where(y > 0.1, y * 0.9, x - y) + tf.maximum(y, 0.2),
+    "long bodies": lambda y, x, k: _body(y, x),
+}
+
+
+_OF_ARRAYS = ("views", "products", "rows")
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"), [(n, s) for n in _LOOPS for s in ((9,), ()) if s or n not in _OF_ARRAYS], ids=str
+)
+def test_steps_that_repeat_are_written_once(name: str, shape: tuple[int, ...], back_end: str) -> None:
+    step = _LOOPS[name]
+
+    def f(x: Any) -> Any:
+        made = []
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x
+            for k in range(8 if name == "long bodies" else 40):
+                y = step(y, x, k)
+                if k % 16 == 3:
+                    made.append(y)
+            total = tf.reduce_sum(y)
+        return made, y, tape.gradient(total, x)
+
+    compiled = tf.function(f, jit_compile=True)
+    for seed in (1, 2, 3):
+        x = tf.constant(np.random.default_rng(seed).uniform(0.2, 0.9, shape))
+        assert _bits(compiled(x)) == _bits(f(x))
+    calls = int(compiled.summary().split(" operations")[0].split(" ")[1])
+    if back_end == "python":
+        assert "def repeated_" in compiled.source
+        assert compiled.source.count("\n") < calls / 2
