@@ -98,6 +98,15 @@ def _same_shape(value: Any, expected: tuple[int, ...]) -> None:
         raise Guard
 
 
+def _assigned_by_library() -> bool:
+    """Whether a file of the library calls the method that assigns a variable."""
+    frame: Any = sys._getframe(3)
+    assigns = frame.f_globals
+    while frame is not None and frame.f_globals is assigns:
+        frame = frame.f_back
+    return frame is not None and is_own(frame.f_code.co_filename)
+
+
 def _by_library(depth: int = 2) -> bool:
     """Whether the innermost caller outside this module is a file of the library."""
     frame: Any = sys._getframe(depth)
@@ -448,6 +457,7 @@ class Tracer:
         self.nodes: list[Node] = []
         self.inputs: list[Node] = []
         self.variables: list[Any] = []
+        self.assigned: dict[int, Any] = {}  # the variables that take a value, by number
         self._reads: dict[int, Raw] = {}
         self._apart: dict[Layout, Layout] = {}
         self._ops: dict[Any, Op] = {}
@@ -720,6 +730,34 @@ class Tracer:
             raw = self._reads[variable._uid] = self.input(variable._value)
             self.variables.append(variable)
         return Traced.of(raw, variable._tensor_layout)
+
+    def assign(self, variable: Any, t: Tensor, kernel: Any) -> None:
+        """Note that a variable takes a value, or the value of a kernel of its old value and the given one.
+
+        Only for assignments of the user's, because the library's own depend on values that no program reads.
+        """
+        if _assigned_by_library() or variable._layout.dtype.kind == "O" or t._layout.shape != variable._layout.shape:
+            self.refuse("assigns a variable")
+        old = self.read(variable)._value
+        value = t._value
+        if kernel is not None:
+            raw = self.call(kernel, (old, value))
+        elif value.__class__ is Raw:
+            raw = value
+        else:
+            own = value.copy() if isinstance(value, np.ndarray) else value  # because it may be an array of the user's
+            raw = self.result(Node(_same_value, (own,), {}, value, None))
+        if variable._tensor_layout is FLOAT and raw.node.sample.__class__ is not float:
+            raw = self.call(float, (raw,))
+        elif isinstance(raw.node.sample, np.ndarray) and not raw.node.sample.ndim:
+            raw = raw[()]
+        self._reads[variable._uid] = raw
+        self.assigned[variable._uid] = variable
+
+    @property
+    def values(self) -> list[Node]:
+        """The nodes of the values that the assigned variables take, in the order of `assigned`."""
+        return [self._reads[uid].node for uid in self.assigned]
 
     # ------------------------------------------------------------------------------------------ sweeps
 
