@@ -545,8 +545,9 @@ class Tracer:
         if stack.sessions:
             if stack.trace:
                 self.refuse("checks its gradients")
-            if stack.tapes is not stack.recording and any([s.forward is not None for s in stack.sessions]):  # noqa: C419
-                self.refuse("uses forward mode")
+            forward = stack.tapes is not stack.recording and any([s.forward is not None for s in stack.sessions])  # noqa: C419
+            if forward and (prim.selects or prim.kind == "custom"):
+                self.refuse("pushes tangents through a selection or a custom gradient")
             if any([t._layout.slow_path for t in tensors]):  # noqa: C419 - a list is quicker
                 self.refuse("differentiates complex numbers or half precision")
         key = (prim, *[t._layout for t in tensors]) if not params else None
@@ -558,7 +559,7 @@ class Tracer:
             return out
         if known is not None and stack.tapes is stack.recording and not prim.selects:
             return self._record(stack, prim, tensors, out, known.quick)
-        if _is_quick(prim, tensors):
+        if _is_quick(prim, tensors) and not forward:
             return self._record_quick(stack, prim, tensors, out)
         return record_any(stack, prim, tensors, params, out)
 
