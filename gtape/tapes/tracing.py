@@ -837,10 +837,12 @@ class _Sweep(Sweep):
             super().pass_on(record, parents, g, mask)
             return
         step = step_of(record)
-        if step.params or step.prim.kind == "custom" or step.prim.sparse is not None:
+        tracer, node, ins, out = g.tracer, g.node, record[INS], record[OUT]
+        alone = step.params or step.prim.kind == "custom" or step.prim.sparse is not None
+        # An op on constants alone, which the tape watches, has the record of an eager op.
+        if alone or (ins.__class__ is not tuple and (ins is not None or step.layouts is None)):
             super().pass_on(record, parents, g, mask)
             return
-        tracer, node, ins, out = g.tracer, g.node, record[INS], record[OUT]
         given = [node, out.node if out.__class__ is Raw else out]
         kinds = 0
         for t in ins or ():

@@ -845,6 +845,23 @@ def test_a_long_program_is_compiled(back_end: str) -> None:
     assert compiled.summary().startswith("compiled: 20000 of 20000 operations")
 
 
+def test_constants_that_a_tape_watches_have_gradients(back_end: str) -> None:
+    a, b = tf.constant([0.5, 1.5]), tf.constant([2.0, 3.0])
+
+    def f(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch([a, b])
+            y = tf.sin(a + b) * tf.exp(a * b - a)
+            for _ in range(3):
+                y = y * x + tf.tanh(a) / b
+        return tape.gradient(y, [a, b])
+
+    compiled = tf.function(f, jit_compile=True)
+    x = tf.constant([0.25, 0.75])
+    assert _bits(compiled(x)) == _bits(compiled(x)) == _bits(f(x))
+    assert compiled.summary().startswith("compiled")
+
+
 def test_variables_are_assigned_in_order(back_end: str) -> None:
     def made(jit: bool) -> Any:
         m, n, d = tf.Variable([0.5, 0.25]), tf.Variable(0), tf.Variable(np.float64(1.0))
