@@ -79,47 +79,53 @@ def _form(value: Any) -> Any:
     return kind if isinstance(value, np.generic) else None
 
 
-def _likeness(node: Node, i: int) -> Any:
-    """Equal for nodes that are called alike; None for one that is like no other."""
-    form = None if node.guards else _form(node.sample)
-    if form is None and not node.guards:
-        return None
-    key: list[Any] = [node.function, form]
-    for a in node.args:
-        kind = a.__class__
-        if kind is Node:
-            near = i - a.place
-            key.append(near if a.place >= 0 and near <= _LENGTH else 0)
-        elif kind is int or kind is bool or kind is str or a is None:
-            key.append((kind, a))
-        else:
-            form = _form(a)
-            if form is None:
-                if kind is not tuple:
-                    return None
-                form = (tuple, repr(a)) if all([v.__class__ in (int, bool) for v in a]) else None  # noqa: C419
-                if form is None:
-                    return None
-            key.append(form)
-    if node.words:
-        key += sorted([(k, repr(v)) for k, v in node.words.items()])
-        if any([v.__class__ not in _WORDS for v in node.words.values()]):  # noqa: C419 - a list is quicker
-            return None
-    return tuple(key)
-
-
 _WORDS = (int, bool, str, type(None), tuple)
 
 
+def _constant_form(a: Any) -> Any:
+    """The form of an operand that is no node; None for one that no block holds."""
+    kind = a.__class__
+    if kind is int or kind is bool or kind is str or a is None:
+        return (kind, a)
+    if kind is tuple:
+        return (tuple, repr(a)) if all([v.__class__ in (int, bool) for v in a]) else None  # noqa: C419
+    return _form(a)
+
+
+def _words_form(words: dict[str, Any]) -> Any:
+    """The form of keyword arguments; None for those that no block holds."""
+    if any([v.__class__ not in _WORDS for v in words.values()]):  # noqa: C419 - a list is quicker
+        return None
+    return tuple(sorted([(k, repr(v)) for k, v in words.items()]))
+
+
 def _tokens(nodes: list[Node], kept: set[int]) -> np.ndarray[Any, Any]:
-    """A number for each node, the same for those that are alike; numbers the places of the nodes."""
+    """A number for each node, the same for those that are called alike; numbers the places of the nodes."""
     known: dict[Any, int] = {}
+    constants: dict[int, Any] = {}  # the forms of constants, which the nodes hold
     tokens = []
     for i, node in enumerate(nodes):
         node.place = i
-        key = None if id(node) in kept else _likeness(node, i)
+        sample = node.sample
+        form = sample.__class__ if sample.__class__ is float else _form(sample)
+        words = _words_form(node.words) if node.words else ()
+        key: list[Any] | None = [node.function, form, words]
+        if (form is None and not node.guards) or words is None or id(node) in kept:
+            key = None
+        for a in node.args if key is not None else ():
+            if a.__class__ is Node:
+                near = i - a.place
+                key.append(near if near <= _LENGTH and a.place >= 0 else 0)  # type: ignore[union-attr]
+                continue
+            k = id(a)
+            if k not in constants:
+                constants[k] = _constant_form(a)
+            if constants[k] is None:
+                key = None
+                break
+            key.append(constants[k])  # type: ignore[union-attr]
         try:
-            tokens.append(-1 - i if key is None else known.setdefault(key, len(known)))
+            tokens.append(-1 - i if key is None else known.setdefault(tuple(key), len(known)))
         except TypeError:  # a function without a hash
             tokens.append(-1 - i)
     return np.array(tokens, np.int64)

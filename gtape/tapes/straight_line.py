@@ -663,10 +663,11 @@ def _calls(given: Any) -> Any:
 
 def _python_parts(nodes: list[Node], outputs: list[Node]) -> list[Any]:
     """The nodes as calls, copies of repeated blocks, and calls on blocks of arrays; a chain of one is a call."""
-    kinds = {id(n): block_of(n) for n in nodes}
+    long = [n for n in nodes if n.sample.__class__ is np.ndarray and n.sample.size >= _LONG]
+    kinds = {id(n): block_of(n) for n in long}
     if all([k == "call" for k in kinds.values()]):  # noqa: C419
         return [_calls(given) for given in in_blocks(nodes, outputs)]
-    parts = in_turns(nodes, lambda n: kinds[id(n)])
+    parts = in_turns(nodes, lambda n: kinds.get(id(n), "call"))
     for part in parts:
         if part.kind != "call" and len(part.nodes) < 2:
             part.kind = "call"

@@ -149,6 +149,8 @@ def _infix(function: Callable[..., Any], sign: str) -> tuple[Callable[..., Any],
     text = f"{{}} {sign} {{}}"
 
     def forward(self: Raw, other: Any) -> Any:
+        if other.__class__ is Raw:
+            return self.tracer.of_two(function, self.node, other.node, text)
         if isinstance(other, SparseCotangent):
             self.tracer.refuse("has a gradient of rows (IndexedSlices)")
         return self.tracer.call(function, (self, other), text=text)
@@ -513,6 +515,16 @@ class Tracer:
             self.refuse("divides by zero or overflows in the traced call")
         return self.result(Node(function, noted, noted_words, made, text))
 
+    def of_two(self, function: Any, a: Node, b: Node, text: str) -> Any:
+        """`call` for an operator of two traced values, which is the most frequent call in sweeps."""
+        if not self.open:
+            self.refuse("")
+        try:
+            made = self.true_run(function, a.sample, b.sample)
+        except ArithmeticError:
+            self.refuse("divides by zero or overflows in the traced call")
+        return self.result(Node(function, (a, b), {}, made, text))
+
     def result(self, node: Node) -> Any:
         """The value of a new node; a tuple of values for a tuple."""
         self.nodes.append(node)
@@ -854,7 +866,7 @@ class _Sweep(Sweep):
         same = None if len(places) == len(given) else tuple([places[id(v)] for v in given])
         sample = node.sample
         form = float if sample.__class__ is float else (sample.__class__, sample.shape, sample.dtype.char)
-        layout = ins[0]._layout if step.layouts is None else None
+        layout = None if ins is None or step.layouts is not None else ins[0]._layout
         key = (whole, layout, kinds, same, form)
         rule = tracer.rules.get(key, _UNKNOWN)
         if rule is None:
