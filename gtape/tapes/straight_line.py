@@ -618,6 +618,8 @@ class _Written:
         end = f"    return {', '.join(made)}{',' if len(made) == 1 else ''}\n" if made else ""
         body = "".join([f"    {line}\n" for line in writer.lines])
         outer.functions.append(f"def {self.label}({', '.join(words)}):\n{body}{end}")
+        # The block holds this object, and cycles would keep the values of the traced call.
+        del self.block, self.writer, self.part, self.results, self.instances
 
 
 def _number(a: Any) -> Any:
