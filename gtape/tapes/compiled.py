@@ -160,6 +160,7 @@ class _Compiled:
         self.calls = self.failures = 0
         leaf = not nest.is_nested(made)
         self.single = leaf and isinstance(made, Traced)
+        self.nothing = made is None
         self.layout = outputs[0].layout if self.single else None
         # The class of a plain list or tuple of tensors.
         self.flat = (
@@ -168,13 +169,14 @@ class _Compiled:
 
     def assign(self, before: Sequence[Any], raws: tuple[Any, ...], k: int = 0) -> bool:
         """Give the variables their values; False if another thread assigned one since the program read it."""
-        if k == len(self.assigned):
-            return True
         variable, old, new = self.assigned[k]
-        return bool(variable.replaced(before[old], raws[new], lambda: self.assign(before, raws, k + 1)))
+        after = None if k + 1 == len(self.assigned) else lambda: self.assign(before, raws, k + 1)
+        return bool(variable.replaced(before[old], raws[new], after))
 
     def results(self, raws: tuple[Any, ...]) -> Any:
         """The raw results in tensors, in the structure of the traced call."""
+        if self.nothing:
+            return None
         if self.single:
             return _tensor(raws[0], self.outputs[0])
         if self.flat is not None:
