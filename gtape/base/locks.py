@@ -18,7 +18,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
-__all__ = ["Lock", "of_optimizer", "of_variable", "sharing"]
+__all__ = ["Lock", "lock_order", "of_optimizer", "of_variable", "sharing"]
 
 # The seconds that a fork waits for locks of other threads.
 _PATIENCE = 1.0
@@ -90,6 +90,11 @@ _of_optimizers = [Lock() for _ in range(_STRIPES)]
 def of_variable(number: int) -> Lock:
     """The lock under which a variable changes, by the number of the variable."""
     return _of_variables[number % _STRIPES]
+
+
+def lock_order(number: int) -> int:
+    """Where the lock of a variable comes in the order in which a thread takes several."""
+    return number % _STRIPES
 
 
 def of_optimizer(optimizer: object) -> Lock:

@@ -41,12 +41,12 @@ from gtape.tensors.operands import FAILURES
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = [
-    "Anchor", "alive", "batches_as_is", "full_sweep", "layout_of_operands", "output_in", "runner_for", "stack_in",
-    "values_in",
+    "Anchor", "Sweep", "alive", "batches_as_is", "full_sweep", "layout_of_operands", "output_in", "runner_for",
+    "stack_in", "values_in",
 ]  # fmt: skip
 
 
-class _Sweep:
+class Sweep:
     """One sweep: the cotangents that have arrived, and the records that are still to be passed."""
 
     def __init__(
@@ -102,9 +102,9 @@ class _Sweep:
                 continue  # a leaf, or made while this tape was paused
             parents = parents_of(record)
             if any(self.session in p[TAPES].sessions for p in parents):
-                self._pass(record, parents, g, mask)
+                self.pass_on(record, parents, g, mask)
 
-    def _pass(self, record: Record, parents: tuple[Record, ...], g: Any, mask: Any) -> None:
+    def pass_on(self, record: Record, parents: tuple[Record, ...], g: Any, mask: Any) -> None:
         """Pass the cotangent that arrived at a record to its parents."""
         step = step_of(record)
         if step.__class__ is PartStep:
@@ -223,6 +223,7 @@ def full_sweep(
     masked: bool = False,
     sparse: bool = True,
     stops: frozenset[int] = frozenset(),
+    kind: type[Sweep] = Sweep,
 ) -> tuple[list[Any], list[Record]]:
     """Cotangents of `sources` in the NumPy or the tape world; does not change the records.
 
@@ -241,6 +242,8 @@ def full_sweep(
         Whether a lookup directly on a source may give a SparseCotangent.
     stops : set of int
         Sequence numbers of records that count as leaves.
+    kind : type, optional
+        A class of sweeps that passes some records in a way of its own.
 
     Returns
     -------
@@ -248,7 +251,7 @@ def full_sweep(
         One for each source, None where nothing arrived.
     visited : list of records
     """
-    sweep = _Sweep(world, session, sources, batch=batch, masked=masked, sparse=sparse, stops=stops)
+    sweep = kind(world, session, sources, batch=batch, masked=masked, sparse=sparse, stops=stops)
     for r, g in seeds:
         sweep.arrive(r, g)
     sweep.run()

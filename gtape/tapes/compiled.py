@@ -18,7 +18,7 @@ import numpy as np
 from gtape import nest
 from gtape.base.escaping import plain
 from gtape.base.layout import Layout
-from gtape.base.locks import Lock
+from gtape.base.locks import Lock, lock_order
 from gtape.base.verification import BLOCKS, PROCESS, verify_mode
 from gtape.declare.primitives import CHANGED, Primitive
 from gtape.recording.record import idle_stack, own, peek
@@ -27,7 +27,7 @@ from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.rewriting import forget_values, needed, shared
 from gtape.tapes.straight_line import StraightLine
 from gtape.tapes.table import Table
-from gtape.tapes.tracing import Guard, Node, Traced, Untraceable, tracing
+from gtape.tapes.tracing import Guard, Node, Traced, Tracer, Untraceable, tracing
 from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
 
@@ -143,9 +143,15 @@ class _Refusal:
 class _Compiled:
     """A program with the variables that it reads and the structure that it returns."""
 
-    def __init__(self, program: Program, variables: list[Any], made: Any, outputs: list[Any], held: Any) -> None:
+    def __init__(self, program: Program, tracer: Tracer, made: Any, outputs: list[Any], held: Any) -> None:
         self.program = program
-        self.variables = [(v, v._tensor_layout) for v in variables]
+        self.variables = [(v, v._tensor_layout) for v in tracer.variables]
+        # The number of results, after which the values of the assigned variables come.
+        self.count = len([o for o in outputs if o.__class__ is _Layout])
+        places = {v._uid: k for k, v in enumerate(tracer.variables)}
+        assigned = [(v, places[uid], self.count + k) for k, (uid, v) in enumerate(tracer.assigned.items())]
+        # In the order of their locks, so that two threads never wait for each other.
+        self.assigned = sorted(assigned, key=lambda entry: lock_order(entry[0]._uid))
         # Without the traced tensors, which hold every value of the traced call.
         self.structure = nest.map_structure(lambda _: 0, made) if nest.is_nested(made) else 0
         self.outputs = outputs  # a layout for each result of the program, any other result as it is
@@ -154,14 +160,23 @@ class _Compiled:
         self.calls = self.failures = 0
         leaf = not nest.is_nested(made)
         self.single = leaf and isinstance(made, Traced)
+        self.nothing = made is None
         self.layout = outputs[0].layout if self.single else None
         # The class of a plain list or tuple of tensors.
         self.flat = (
             made.__class__ if made.__class__ in (list, tuple) and all(isinstance(x, Traced) for x in made) else None
         )
 
+    def assign(self, before: Sequence[Any], raws: tuple[Any, ...], k: int = 0) -> bool:
+        """Give the variables their values; False if another thread assigned one since the program read it."""
+        variable, old, new = self.assigned[k]
+        after = None if k + 1 == len(self.assigned) else lambda: self.assign(before, raws, k + 1)
+        return bool(variable.replaced(before[old], raws[new], after))
+
     def results(self, raws: tuple[Any, ...]) -> Any:
         """The raw results in tensors, in the structure of the traced call."""
+        if self.nothing:
+            return None
         if self.single:
             return _tensor(raws[0], self.outputs[0])
         if self.flat is not None:
@@ -253,26 +268,26 @@ class Compiler:
         return self.function(*args, **kwargs)
 
     def quick(self, args: tuple[Any, ...]) -> Any:
-        """The result for tensors of a kind that was compiled before; None for other calls, and for a result None."""
+        """The result for tensors of a kind that was compiled before; NotImplemented for other calls."""
         if peek() is not None or BLOCKS or PROCESS:
-            return None
+            return NotImplemented
         alone = len(args) == 1
         if alone:
             (x,) = args
             if x.__class__ is not Tensor:
-                return None
+                return NotImplemented
             key: Any = x._layout
         else:
             for x in args:
                 if x.__class__ is not Tensor:
-                    return None
+                    return NotImplemented
             key = tuple([x._layout for x in args])
         found: Any = self._known.get(key)
         if found.__class__ is not _Compiled or found.generation != _generation:
-            return None
+            return NotImplemented
         run = (own.idle or idle_stack()).run
         if run.__class__ is not _QUIET:  # every kernel is to be checked
-            return None
+            return NotImplemented
         if found.variables:
             made = self._run(key, found, [x._value for x in args])
             return self.function(*args) if made is _FAILED else made
@@ -293,17 +308,23 @@ class Compiler:
     def _run(self, key: Any, found: Any, raws: list[Any]) -> Any:
         """The result of a program for raw values; _FAILED where it is not valid."""
         found.calls += 1
-        try:
-            for v, layout in found.variables:
-                if v._tensor_layout is not layout:
-                    raise Guard
-                raws.append(v._value)
-            made = idle_stack().run(found.program.run, *raws)
-        except Exception as e:  # a guard, or an error that the eager call words
-            made = self._after(e, key, found, raws)
-            if made is _FAILED:
-                return made
-        return found.results(made)
+        start = len(raws)
+        while True:
+            try:
+                for v, layout in found.variables:
+                    if v._tensor_layout is not layout:
+                        raise Guard
+                    raws.append(v._value)
+                made = idle_stack().run(found.program.run, *raws)
+            except Exception as e:  # a guard, or an error that the eager call words
+                made = self._after(e, key, found, raws)
+                if made is _FAILED:
+                    return made
+            if not found.assigned:
+                return found.results(made)
+            if found.assign(raws[start:], made):
+                return found.results(made[: found.count])
+            del raws[start:]
 
     def _after(self, error: Exception, key: Any, found: Any, raws: Sequence[Any]) -> Any:
         """The raw results after a program raised an error; _FAILED where it is not valid."""
@@ -380,8 +401,8 @@ class Compiler:
                     outputs.append(_Fixed(leaf))
                 else:
                     raise Untraceable(f"it returns {type(leaf).__name__}")
-        program = Program(tracer.inputs, tracer.nodes, nodes, plain(self.name))
-        return _Compiled(program, tracer.variables, made, outputs, held)
+        program = Program(tracer.inputs, tracer.nodes, nodes + tracer.values, plain(self.name))
+        return _Compiled(program, tracer, made, outputs, held)
 
     def warn(self, reason: str) -> None:
         """Say once that the function runs eagerly."""

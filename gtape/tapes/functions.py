@@ -155,7 +155,7 @@ class Function:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._quick is not None and not kwargs:
             quick = self._quick(args)
-            if quick is not None:
+            if quick is not NotImplemented:
                 return quick
         if self.input_signature is not None:
             args, kwargs = fitted(self.python_function, self.input_signature, args, kwargs, self.name)
@@ -330,8 +330,9 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
 
     With ``jit_compile=True`` a call outside of tapes runs the function once for each kind of arguments, with the tapes
     inside of it, and later calls run the calls of kernels that this made. The numbers stay the same to the last bit.
-    Python's side effects happen only while the function is traced. A function that assigns or makes variables, draws
-    random numbers, or reads values into Python runs eagerly, with one warning.
+    Python's side effects happen only while the function is traced, but the variables that it assigns take their values
+    at each call, at its end. A function that makes variables, changes parts of one, steps an optimizer, draws random
+    numbers, or reads values into Python runs eagerly, with one warning.
 
     Parameters
     ----------

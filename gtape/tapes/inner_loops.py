@@ -477,12 +477,17 @@ class Machine:
         return int(self.llvm.address_of_symbol(name) or 0)
 
 
+# Every machine stays, because what is known of functions holds addresses in its code.
+_machines: list[Machine] = []
+
+
 def _starts() -> Machine | None:
     try:
         llvm = import_module("llvmlite.binding")
         if not _layouts_known():
             return None
         made = Machine(llvm)
+        _machines.append(made)
     except Exception:  # llvmlite is absent, too old, or fails on this machine
         return None
     return made if _walks(made) else None

@@ -17,10 +17,10 @@ __all__ = ["constant_key", "forget_values", "needed", "reads", "reads_of", "shar
 _SMALL = 65  # elements of constants that are compared
 
 
-def _key_of(a: Any, same: dict[int, Node]) -> Any:
+def _key_of(a: Any, same: dict[Node, Node]) -> Any:
     kind = a.__class__
     if kind is Node:
-        return same.get(id(a), a)
+        return same.get(a, a)
     if kind in (list, tuple):
         return (kind, *[_key_of(b, same) for b in a])
     if kind in (int, bool, str, type(None)):
@@ -31,37 +31,42 @@ def _key_of(a: Any, same: dict[int, Node]) -> Any:
 def constant_key(a: Any) -> Any:
     """Equal for constants of the same bits."""
     if a.__class__ is float:
-        return (float, a.hex())
+        return (float, a or a.hex())
     if isinstance(a, (np.generic, np.ndarray)) and a.size < _SMALL and a.dtype.kind != "O":
         return (a.__class__, a.dtype.str, a.shape, a.tobytes())
     return ("object", id(a))
 
 
-def _is_one(a: Any, other: Any, made: Any) -> bool:
-    """Whether a product with a constant is the other factor: each number is 1, and shape and dtype stay."""
-    if a.__class__ is Node or other.__class__ is not Node or other.sample.__class__ is not made.__class__:
+def _is_one(a: Any, other: Any, made: Any, ones: dict[int, bool]) -> bool:
+    """Whether a product with a constant is the other factor: each number is 1, and shape and dtype stay.
+
+    `ones` keeps for constants whether each number is 1.
+    """
+    if a.__class__ is Node or other.__class__ is not Node:
         return False
-    if a.__class__ not in (int, float) and not isinstance(a, (np.generic, np.ndarray)):
+    found = ones.get(id(a))
+    if found is None:
+        number = a.__class__ in (int, float) or isinstance(a, (np.generic, np.ndarray))
+        found = ones[id(a)] = number and bool(np.all(np.equal(a, 1)))
+    if not found or other.sample.__class__ is not made.__class__:
         return False
-    if np.shape(other.sample) != np.shape(made) or np.asarray(other.sample).dtype != np.asarray(made).dtype:
-        return False
-    return bool(np.all(np.equal(a, 1)))
+    return bool(np.shape(other.sample) == np.shape(made) and np.asarray(other.sample).dtype == np.asarray(made).dtype)
 
 
 _PRODUCTS = frozenset({operator.mul, np.multiply})
 
 
-def _factor(node: Node) -> Node | None:
+def _factor(node: Node, ones: dict[int, bool]) -> Node | None:
     """The factor that a product with ones leaves as it is."""
     if node.words or len(node.args) != 2:
         return None
     a, b = node.args
-    return b if _is_one(a, b, node.sample) else a if _is_one(b, a, node.sample) else None
+    return b if _is_one(a, b, node.sample, ones) else a if _is_one(b, a, node.sample, ones) else None
 
 
-def _replaced(a: Any, same: dict[int, Node]) -> Any:
+def _replaced(a: Any, same: dict[Node, Node]) -> Any:
     if a.__class__ is Node:
-        return same.get(id(a), a)
+        return same.get(a, a)
     if a.__class__ in (list, tuple):
         return a.__class__([_replaced(b, same) for b in a])
     return a
@@ -69,30 +74,51 @@ def _replaced(a: Any, same: dict[int, Node]) -> Any:
 
 def shared(nodes: list[Node], outputs: list[Node]) -> tuple[list[Node], list[Node]]:
     """One node for all equal calls."""
-    same: dict[int, Node] = {}
+    same: dict[Node, Node] = {}
     known: dict[Any, Node] = {}
+    constants: dict[int, Any] = {}  # the keys of constants, which the nodes hold
+    ones: dict[int, bool] = {}
     kept = []
     for node in nodes:
-        args, words = node.args, node.words
-        key: Any = (id(node.function), *[same.get(id(a), a) if a.__class__ is Node else _key_of(a, same) for a in args])
+        args, words, function = node.args, node.words, node.function
+        key: list[Any] = [id(function)]
+        changed = constant = False
+        for a in args:
+            if a.__class__ is Node:
+                b = same.get(a)
+                if b is not None:
+                    a, changed = b, True
+                key.append(a)
+                continue
+            constant = True
+            k = id(a)
+            if k not in constants:
+                found = _key_of(a, same)
+                if a.__class__ is list or a.__class__ is tuple:
+                    changed = True
+                else:
+                    constants[k] = found
+                key.append(found)
+            else:
+                key.append(constants[k])
         if words:
-            key = (key, *[(k, _key_of(words[k], same)) for k in sorted(words)])
-        first = known.get(key)
+            key += [(k, _key_of(words[k], same)) for k in sorted(words)]
+        place = tuple(key)
+        first = known.get(place)
         if first is not None:
-            same[id(node)] = first
+            same[node] = first
             continue
-        if same:
-            node.args = args = _replaced(args, same)
-        factor = _factor(node) if node.function in _PRODUCTS else None
+        if changed:
+            node.args = _replaced(args, same)
+        factor = _factor(node, ones) if constant and function in _PRODUCTS else None
         if factor is not None:
-            same[id(node)] = factor
+            same[node] = factor
             continue
         if words and same:
             node.words = {k: _replaced(v, same) for k, v in words.items()}
-        node.reads = None
-        known[key] = node
+        known[place] = node
         kept.append(node)
-    return kept, [same.get(id(o), o) for o in outputs]
+    return kept, [same.get(o, o) for o in outputs]
 
 
 def reads(a: Any, found: list[Node]) -> list[Node]:
@@ -121,13 +147,18 @@ def reads_of(node: Node) -> list[Node]:
 
 def needed(nodes: list[Node], outputs: list[Node]) -> list[Node]:
     """The nodes that the outputs depend on, and all guards."""
-    live = {id(o) for o in outputs}
+    live = set(outputs)
     kept = []
     for node in reversed(nodes):
-        if node.guards or id(node) in live:
-            for a in reads_of(node):
-                live.add(id(a))
+        if node in live or node.guards:
             kept.append(node)
+            for a in node.args:
+                if a.__class__ is Node:
+                    live.add(a)
+                elif a.__class__ is list or a.__class__ is tuple:
+                    live.update(reads(a, []))
+            for a in node.words.values() if node.words else ():
+                live.update(reads(a, []))
     return kept[::-1]
 
 

@@ -7,11 +7,12 @@ run in blocks that fit the cache. Both give every element the same bits.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from gtape.tapes.repeats import Block, Instance, in_blocks
 from gtape.tapes.rewriting import constant_key, reads, reads_of
 from gtape.tapes.tracing import Guard, Node
 from gtape.tapes.ufuncs import EXACT, keeps_bits_anywhere, ufunc_of
@@ -78,13 +79,33 @@ _SIGNS = {np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/"}
 
 
 def _sign_of(node: Node) -> str | None:
-    """The operator that calls the same ufunc in less time."""
+    """The operator that gives the bits of the ufunc in less time."""
     sign = _SIGNS.get(node.function)
     if sign is None or node.words or len(node.args) != 2:
         return None
+    kinds = {(a.sample if a.__class__ is Node else a).__class__ for a in node.args}
+    if kinds == {np.float32} or kinds == {np.float64}:  # NumPy's numbers, for which a ufunc makes arrays
+        return sign
     some = any([a.__class__ is Node and isinstance(a.sample, np.ndarray) for a in node.args])  # noqa: C419
     plain = all([a.__class__ is Node or isinstance(a, (np.generic, np.ndarray)) for a in node.args])  # noqa: C419
     return sign if some and plain else None
+
+
+_MOST_WHOLE = 1 << 24  # whole numbers up to which every dtype of floats has each
+
+
+def _as_array(node: Node, ufunc: np.ufunc | None, a: Any) -> Any:
+    """An operand; a constant number as an array without axes, because NumPy makes one of a number at every call."""
+    if ufunc not in _SIGNS or a.__class__ is Node or not node.sample.ndim or node.sample.dtype.char not in "fd":
+        return a
+    if isinstance(a, np.generic):
+        return np.array(a)
+    if a.__class__ is not float and (a.__class__ is not int or abs(a) > _MOST_WHOLE):
+        return a
+    others = [b.sample if b.__class__ is Node else b for b in node.args if b is not a]
+    made = np.array(a, node.sample.dtype)
+    alike = all([isinstance(b, np.ndarray) and b.dtype == made.dtype for b in others])  # noqa: C419
+    return made if alike else a
 
 
 def _array_ufunc(node: Node) -> np.ufunc | None:
@@ -165,7 +186,7 @@ class Writer:
     Parameters
     ----------
     inputs : list of Node
-    parts : list of Part
+    parts : list of Part and Instance
     outputs : list of Node
     space : dict
         The names that the source finds.
@@ -174,7 +195,7 @@ class Writer:
     """
 
     def __init__(
-        self, inputs: list[Node], parts: list[Part], outputs: list[Node], space: dict[str, Any],
+        self, inputs: list[Node], parts: Sequence[Any], outputs: list[Node], space: dict[str, Any],
         elsewhere: Any = frozenset(),
     ) -> None:  # fmt: skip
         self.names = Names(space)
@@ -194,10 +215,14 @@ class Writer:
         for i, node in enumerate(inputs):
             node.name = f"x{i}"
         # Values that may be in a view: another function than a ufunc may return an array that is a view of its operand.
-        aliased = set(self.kept)
+        viewed: set[int] = set()
         place = 0
         self._mine: set[int] = set()
         for part in parts:
+            if part.__class__ is Instance:
+                self._note(part, place, viewed)
+                place += 1
+                continue
             for node in part.nodes:
                 own = id(node) in elsewhere
                 number = node.sample.__class__ is not tuple and not isinstance(node.sample, np.ndarray)
@@ -207,11 +232,29 @@ class Writer:
                     self.last[key] = place
                     self.count[key] = self.count.get(key, 0) + 1
                     if not strict:
-                        aliased.add(key)
+                        viewed.add(key)
                 self._mine.add(id(node))
                 place += 1
-        self._aliased = aliased
+        self.viewed = viewed
+        self._aliased = viewed | self.kept
         self._owned: set[int] = set()
+        # For the results of a block: the parameter that holds the buffer of each.
+        self.given: dict[int, str] = {}
+
+    def _note(self, part: Instance, place: int, viewed: set[int]) -> None:
+        """Note what a copy of a block reads and computes."""
+        written = part.block.written
+        if written is None:
+            written = part.block.written = _Written(part.block, self.names.space)
+        written.instances.append(part)
+        for a, views in zip(part.inputs, written.views, strict=True):
+            if a.__class__ is Node:
+                key = id(a)
+                self.last[key] = place
+                self.count[key] = self.count.get(key, 0) + 1
+                if views:
+                    viewed.add(key)
+        self._mine.update([id(n) for n in part.outputs])
 
     # ------------------------------------------------------------------------------------------ names
 
@@ -247,12 +290,16 @@ class Writer:
 
     def _buffer(self, node: Node) -> str | None:
         """A buffer for a small array that no view outlives."""
+        given = self.given.get(id(node))
+        if given is not None:
+            return given
+        if id(node) in self._aliased or id(node) not in self.last or not _takes_buffer(node.sample):
+            return None
+        return self._take(node)
+
+    def _take(self, node: Node) -> str:
+        """A buffer that no value lies in."""
         sample = node.sample
-        if id(node) in self._aliased or not 0 < sample.size < _WORTH or sample.dtype.kind not in "fb":
-            return None
-        # NumPy's result has the order of its operands in memory, in which sums go through it.
-        if id(node) not in self.last or not sample.flags.c_contiguous:
-            return None
         key = (sample.shape, sample.dtype.char)
         free = self._free_buffers.setdefault(key, [])
         self.places_results = True
@@ -270,13 +317,16 @@ class Writer:
         names = self.names
         dying = self.dying(node)
         large = [a.name for a in dying if a.name[:1] == "v" and _elements(a.sample) >= _WORTH]
-        words, operands, depth = self._arguments(node)
         ufunc = _array_ufunc(node)
+        words, operands, depth = self._arguments(node, ufunc)
         if ufunc is not None:
             place, text, infix = self._ufunc(node, ufunc, words, operands, dying)
         else:
-            infix = node.text is not None
-            if node.text is not None:
+            sign = _sign_of(node)
+            infix = sign is not None or node.text is not None
+            if sign is not None:
+                text = f"{operands[0]} {sign} {operands[1]}"
+            elif node.text is not None:
                 text = node.text.format(*operands)
             else:
                 function, given = _planned(node)
@@ -294,12 +344,12 @@ class Writer:
         if variables:
             self.lines.append(" = ".join([*variables, "None"]))
 
-    def _arguments(self, node: Node) -> tuple[list[str], list[str], int]:
+    def _arguments(self, node: Node, ufunc: np.ufunc | None) -> tuple[list[str], list[str], int]:
         """The arguments as source, as those of a function and of an operator, and how deep calls lie in them.
 
         The calls of the newest lines become arguments if nothing else reads their results, in the order of the lines.
         """
-        words = [self.names.text(a) for a in node.args]
+        words = [self.names.text(a if a.__class__ is Node else _as_array(node, ufunc, a)) for a in node.args]
         newest, lines = self.newest, self.lines
         if not newest or newest[-1][0] != len(lines) or (node.text is not None and "{1}" in node.text):
             newest.clear()  # another kind of line came between, or the text may name an argument twice
@@ -367,6 +417,33 @@ class Writer:
                 self.places_results = True
                 return a
         return None
+
+    # ------------------------------------------------------------------------------------------ repeated blocks
+
+    def repeated(self, part: Instance) -> None:
+        """The line of one copy of a block."""
+        written, place, last, mine, kept = part.block.written, self.place, self.last, self._mine, self.kept
+        if written.label is None:
+            written.write(self)
+        words = [self.names.text(a) for a in part.inputs]
+        dying = {id(a): a for a in part.inputs if a.__class__ is Node}
+        over = [a for k, a in dying.items() if last[k] == place and k in mine and k not in kept]
+        results = part.outputs
+        buffered = [results[k] for k in written.buffered]
+        for node in buffered:
+            node.name = self._take(node)
+            words.append(node.name)
+        # Temporary values lie in buffers that the next line may use.
+        lent = [(self._take(n), n) for n in written.temporaries]
+        words += [name for name, _ in lent]
+        for name, node in lent:
+            self._free_buffers[self._buffered.pop(id(node))].append(name)
+        self.release(over)
+        made = [self.define(results[k]) for k in written.returned]
+        self.release([n for n in buffered if id(n) not in last])
+        place_of = f"{', '.join(made)}{',' if len(made) == 1 else ''} = " if made else ""
+        self.lines.append(f"{place_of}{written.label}({', '.join(words)})")
+        self.place += 1
 
     # ------------------------------------------------------------------------------------------ blocks
 
@@ -471,13 +548,78 @@ class Writer:
                 found.append(f"if {other}: raise {self.names.constant(Guard)}")
         return found
 
-    def write(self, part: Part) -> None:
+    def write(self, part: Part | Instance) -> None:
         """The lines of a part of Python's."""
-        if part.kind == "call":
+        if isinstance(part, Instance):
+            self.repeated(part)
+        elif part.kind == "call":
             for node in part.nodes:
                 self.call(node)
         else:
             self.blocks(part)
+
+
+def _takes_buffer(sample: Any) -> bool:
+    """Whether a value may lie in a buffer.
+
+    NumPy's result has the order of its operands in memory, in which sums go through it, but that of a buffer is fixed.
+    """
+    return 0 < sample.size < _WORTH and sample.dtype.kind in "fb" and bool(sample.flags.c_contiguous)
+
+
+class _Written:
+    """A block as a function: its inputs are the first parameters, then come buffers of results and of other values.
+
+    Attributes
+    ----------
+    views : list of bool
+        For each input, whether a result may be a view of it.
+    instances : list of Instance
+    label : str or None
+        The name of the function, as soon as it is written.
+    buffered, returned : list of int
+        Which results lie in buffers, and which the function returns.
+    temporaries : list of Node
+        Values of the forms of the buffers for other values.
+    """
+
+    def __init__(self, block: Block, space: dict[str, Any]) -> None:
+        self.block = block
+        part = Part("call")
+        part.nodes = block.nodes
+        self.results = [block.nodes[j] for j in block.outputs]
+        self.writer = Writer(block.inputs, [part], self.results, space)
+        self.part = part
+        self.views = [id(a) in self.writer.viewed for a in block.inputs]
+        self.instances: list[Instance] = []
+        self.label: str | None = None
+        self.buffered: list[int] = []
+        self.returned: list[int] = []
+        self.temporaries: list[Node] = []
+
+    def write(self, outer: Writer) -> None:
+        """Write the function, as soon as all readers of the results are known."""
+        writer, block = self.writer, self.block
+        for k, j in enumerate(block.outputs):
+            node = block.nodes[j]
+            viewed = id(node) in writer.viewed or any([id(x.nodes[j]) in outer.viewed for x in self.instances])  # noqa: C419
+            if viewed or _array_ufunc(node) is None or not _takes_buffer(node.sample):
+                self.returned.append(k)
+            else:
+                writer.given[id(node)] = f"o{len(self.buffered)}"
+                self.buffered.append(k)
+        writer.write(self.part)
+        self.temporaries = [Node(None, (), {}, np.empty(*b), None) for b in writer.buffers]
+        buffers = [f"b{i}" for i in range(len(writer.buffers))]
+        words = [*[a.name for a in block.inputs], *writer.given.values(), *buffers]
+        self.label = f"repeated_{len(writer.names.space)}"
+        writer.names.space[self.label] = None  # until the source is run
+        made = [self.results[k].name for k in self.returned]
+        end = f"    return {', '.join(made)}{',' if len(made) == 1 else ''}\n" if made else ""
+        body = "".join([f"    {line}\n" for line in writer.lines])
+        outer.functions.append(f"def {self.label}({', '.join(words)}):\n{body}{end}")
+        # The block holds this object, and cycles would keep the values of the traced call.
+        del self.block, self.writer, self.part, self.results, self.instances
 
 
 def _number(a: Any) -> Any:
@@ -512,14 +654,22 @@ def block_of(node: Node) -> Any:
     return ("blocks", sample.shape) if ufunc in EXACT or keeps_bits_anywhere(ufunc, chars) else "call"
 
 
-def _python_parts(nodes: list[Node]) -> list[Part]:
-    """The nodes as calls and blocks; a chain of one is a call."""
-    kinds = {id(n): block_of(n) for n in nodes}
+def _calls(given: Any) -> Any:
+    """Nodes as one part of calls; copies of blocks unchanged."""
+    if given.__class__ is Instance:
+        return given
+    part = Part("call")
+    part.nodes = given
+    return part
+
+
+def _python_parts(nodes: list[Node], outputs: list[Node]) -> list[Any]:
+    """The nodes as calls, copies of repeated blocks, and calls on blocks of arrays; a chain of one is a call."""
+    long = [n for n in nodes if n.sample.__class__ is np.ndarray and n.sample.size >= _LONG]
+    kinds = {id(n): block_of(n) for n in long}
     if all([k == "call" for k in kinds.values()]):  # noqa: C419
-        part = Part("call")
-        part.nodes = list(nodes)
-        return [part]
-    parts = in_turns(nodes, lambda n: kinds[id(n)])
+        return [_calls(given) for given in in_blocks(nodes, outputs)]
+    parts = in_turns(nodes, lambda n: kinds.get(id(n), "call"))
     for part in parts:
         if part.kind != "call" and len(part.nodes) < 2:
             part.kind = "call"
@@ -545,7 +695,7 @@ class StraightLine:
 
     def __init__(self, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str) -> None:
         space: dict[str, Any] = {}
-        parts = _python_parts(nodes)
+        parts = _python_parts(nodes, outputs)
         writer = Writer(inputs, parts, outputs, space)
         for part in parts:
             writer.write(part)

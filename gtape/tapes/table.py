@@ -17,6 +17,7 @@ import numpy as np
 from gtape.declare.primitives import CHANGED, REGISTRY
 from gtape.tapes import inner_loops
 from gtape.tapes.inner_loops import FROM_ARRAY, FROM_FLOAT, FROM_NARROW, FROM_TRUTH, Doubt
+from gtape.tapes.repeats import Block, Instance, in_blocks
 from gtape.tapes.rewriting import constant_key, forget_values, reads_of
 from gtape.tapes.straight_line import Part, Writer, block_of, framed, in_turns
 from gtape.tapes.tracing import ABSORBED, NO_NAN, SAME_TRUTH, Node, Tracer
@@ -742,6 +743,104 @@ class _Walk:
         self.gives: list[Node] = []
 
 
+def _enters(item: Instance, lowering: Lowering) -> bool:
+    """Whether each node of a copy of a block has rows; notes the form of each result."""
+    steps, block = lowering.steps, item.block
+    if id(block.nodes[-1]) not in steps:
+        if not all([lowering.form(a) is not None for a in block.inputs]):  # noqa: C419 - a list is quicker
+            return False
+        if not all([lowering.step(node) is not None for node in block.nodes]):  # noqa: C419
+            return False
+        if any([steps[id(block.nodes[j])].of is not None for j in block.outputs]):  # noqa: C419
+            return False
+    for a in item.inputs:
+        step = steps.get(id(a)) if a.__class__ is Node else None
+        if step is not None and step.repeats:
+            return False
+    for j in block.outputs:
+        steps[id(item.nodes[j])] = _Step(steps[id(block.nodes[j])].form)
+    return True
+
+
+class _Rows:
+    """The rows of a block, with numbers for the places of their operands: inputs, results, and fixed places.
+
+    Parameters
+    ----------
+    table : Table
+    block : Block
+
+    Attributes
+    ----------
+    heads : array
+        For each row its code, data, lengths and strides.
+    operands : array
+        For each row the numbers of places.
+    fixed : list of int
+        The fixed places: of constants and of temporary values.
+    sizes : list of int
+        The bytes of each result.
+    labels : list of (name, number of operands)
+    """
+
+    __slots__ = ("fixed", "heads", "labels", "operands", "sizes")
+
+    def __init__(self, table: Table, block: Block) -> None:
+        steps, root, space = table.steps, table.root, table.space
+        numbers = {id(n): k for k, n in enumerate(block.inputs)}
+        results = [block.nodes[j] for j in block.outputs]
+        numbers.update({id(n): len(numbers) + k for k, n in enumerate(results)})
+        self.sizes = [steps[id(n)].form.nbytes for n in results]
+        pinned = set(numbers)
+        local = _Space()
+        fixed: dict[Any, int] = {}  # numbers of fixed places; those of temporary values by their place among these
+        held: dict[int, int] = {}
+        last = {id(root(a)): t for t, node in enumerate(block.nodes) for a in reads_of(node)}
+        heads: list[Any] = []
+        operands: list[list[int]] = []
+        self.labels = []
+
+        def number(place: Any) -> int:
+            return fixed.setdefault(place, len(pinned) + len(fixed))
+
+        rest = number(("constant", 0))
+        for t, node in enumerate(block.nodes):
+            step = steps[id(node)]
+            dying = {id(r): r for r in [root(a) for a in reads_of(node)] if last[id(r)] == t and id(r) not in pinned}
+            for k, r in list(dying.items()):
+                if step.exact and table.is_alike(r, step.form):
+                    local.give_back(held[k], step.form.nbytes)
+                    del dying[k]
+            if step.of is None and id(node) not in pinned:
+                held[id(node)] = local.take(step.form.nbytes)
+                numbers[id(node)] = number(("temporary", held[id(node)]))
+            for code, data, dims, strides, given, name in step.rows:
+                heads.append((code, data, dims, strides))
+                row = [
+                    numbers[id(node)] if a is None
+                    else numbers[id(root(a))] if a.__class__ is Node
+                    else number(("constant", table.flag if a is _FLAG else space.constant(a.value)))
+                    for a in given
+                ]  # fmt: skip
+                operands.append(row + [rest] * (4 - len(row)))
+                self.labels.append(table.label(name, len(given)))
+            for k, r in dying.items():
+                local.give_back(held[k], table.form(r).nbytes)
+            if step.of is None and id(node) not in last and id(node) not in pinned:
+                local.give_back(held[id(node)], step.form.nbytes)
+        start = space.take(max(local.size, 1))
+        self.fixed = [place + start if kind == "temporary" else place for kind, place in fixed]
+        self.heads, self.operands = np.array(heads, np.int64), np.array(operands)
+
+    def words(self, places: list[list[int]]) -> list[int]:
+        """The words of copies of the block, by the places of the inputs and results of each."""
+        known = np.array([p + self.fixed for p in places], np.int64)
+        made = np.empty((len(places), *self.heads.shape[:1], _WORDS), np.int64)
+        made[:, :, :4] = self.heads
+        made[:, :, 4:] = known[:, self.operands]
+        return made.ravel().tolist()
+
+
 class Table:
     """A program as walks over rows, with calls of Python's between them.
 
@@ -768,17 +867,26 @@ class Table:
         self.run: Callable[..., tuple[Any, ...]] | None = None
         self.rows = self.walks = self.calls = self.buffers = self.nbytes = 0
         self.left: dict[str, int] = {}
+        self.space = _Space()
+        self.flag = self.space.take(8)
+        self._places: dict[int, int] = {}
+        self._shown: dict[int, Node] = {}  # arrays in memory that Python reads
+        self._walks: dict[int, _Walk] = {}
+        self._known: dict[Any, Any] = {}
         changed: list[tuple[Node, tuple[Any, ...]]] = []
         nodes = expanded(machine, nodes, changed)
-        lowering = Lowering(machine)
-        for node in nodes:
-            lowering.step(node)
-        self._steps = lowering.steps
-        parts = _worth(nodes, outputs, self._steps)
-        if any([p.kind == "walk" for p in parts]):  # noqa: C419 - a list is quicker
-            self._lay_out(parts, outputs)
+        parts = self._of_blocks(in_blocks(nodes, outputs), outputs)
+        if parts is None:
+            lowering = Lowering(machine)
+            for node in nodes:
+                lowering.step(node)
+            self.steps = lowering.steps
+            parts = _worth(nodes, outputs, self.steps)
+            if any([p.kind == "walk" for p in parts]):  # noqa: C419 - a list is quicker
+                self._lay_out(parts, outputs)
+        if self._walks:
             self._write(inputs, parts, outputs, name)
-        del self._steps
+        del self.steps
         for node, before in changed:
             node.function, node.args, node.words, node.text = before
             node.reads = None
@@ -796,23 +904,17 @@ class Table:
 
     # ------------------------------------------------------------------------------------------ places
 
-    def _root(self, node: Node) -> Node:
+    def root(self, node: Node) -> Node:
         """The node in whose memory a value lies."""
-        step = self._steps.get(id(node))
+        step = self.steps.get(id(node))
         while step is not None and step.of is not None:
             node = step.of
-            step = self._steps.get(id(node))
+            step = self.steps.get(id(node))
         return node
 
     def _lay_out(self, parts: list[Part], outputs: list[Node]) -> None:
         """Find the rows, and a place for each value in memory."""
-        steps = self._steps
-        self._space = space = _Space()
-        self._places: dict[int, int] = {}
-        self._shown: dict[int, Node] = {}  # arrays in memory that Python reads
-        self._walks: dict[int, _Walk] = {}
-        self._flag = space.take(8)
-        self._known: dict[Any, Any] = {}
+        steps, space = self.steps, self.space
         last: dict[int, int] = {}
         shown: list[Node] = [o for o in outputs if id(o) in steps]
         writer: dict[int, int] = {}
@@ -823,13 +925,13 @@ class Table:
                 if part.kind == "walk":
                     writer[id(node)] = k
                     for a in reads_of(node):
-                        last[id(self._root(a))] = time
+                        last[id(self.root(a))] = time
                 else:
                     shown += [a for a in reads_of(node) if id(a) in steps]
         pinned: set[int] = set()
         gives: dict[int, dict[int, Node]] = {}
         for a in shown:
-            pinned.add(id(self._root(a)))
+            pinned.add(id(self.root(a)))
             if steps[id(a)].form.kind is np.ndarray:
                 self._shown[id(a)] = a
             else:
@@ -842,7 +944,7 @@ class Table:
             walk = self._walks[k] = _Walk()
             for node in part.nodes:
                 for a in reads_of(node):
-                    root = self._root(a)
+                    root = self.root(a)
                     if id(root) not in steps and id(root) not in self._places:
                         self._places[id(root)] = space.take(_known(root.sample).nbytes)
                         walk.takes.append(root)
@@ -854,16 +956,16 @@ class Table:
 
     def _put(self, walk: _Walk, node: Node, step: _Step, last: dict[int, int], pinned: set[int], time: int) -> None:
         """The rows of a node."""
-        space, places = self._space, self._places
+        space, places = self.space, self._places
         dying: list[Node] = []
         for a in reads_of(node):
-            root = self._root(a)
+            root = self.root(a)
             key = id(root)
             if last[key] == time and key not in pinned and root not in dying:
                 dying.append(root)
         if step.exact and dying:
             form = step.form
-            alike = [r for r in dying if (f := self._form(r)).nbytes == form.nbytes and f.char == form.char]
+            alike = [r for r in dying if self.is_alike(r, form)]
             self._free(alike)
             dying = [r for r in dying if r not in alike]
         place = 0
@@ -876,28 +978,111 @@ class Table:
                 if a is None:
                     words.append(place)
                 elif a.__class__ is Node:
-                    words.append(places[id(self._root(a))])
+                    words.append(places[id(self.root(a))])
                 else:
-                    words.append(self._flag if a is _FLAG else space.constant(a.value))
+                    words.append(self.flag if a is _FLAG else space.constant(a.value))
             words += _REST[len(operands)]
-            label = (name, len(operands))
-            walk.rows.append(self._known.setdefault(label, label))
+            walk.rows.append(self.label(name, len(operands)))
         self._free(dying)
         if step.of is None and id(node) not in last and id(node) not in pinned:
             space.give_back(place, step.form.nbytes)
 
-    def _form(self, root: Node) -> Form:
-        step = self._steps.get(id(root))
+    def form(self, root: Node) -> Form:
+        """The form of the value in whose memory others may lie."""
+        step = self.steps.get(id(root))
         return _known(root.sample) if step is None else step.form
+
+    def is_alike(self, root: Node, form: Form) -> bool:
+        """Whether a value takes the memory of another form."""
+        own = self.form(root)
+        return own.nbytes == form.nbytes and own.char == form.char
+
+    def label(self, name: str, count: int) -> Any:
+        """The name of a row with the number of its operands, as one object for all such rows."""
+        made = (name, count)
+        return self._known.setdefault(made, made)
 
     def _free(self, dying: list[Node]) -> None:
         for r in dying:
-            self._space.give_back(self._places[id(r)], self._form(r).nbytes)
+            self.space.give_back(self._places[id(r)], self.form(r).nbytes)
+
+    # ------------------------------------------------------------------------------------------ repeated blocks
+
+    def _of_blocks(self, items: list[Any], outputs: list[Node]) -> list[Part] | None:
+        """One walk over the rows of blocks and of the nodes between them.
+
+        None without blocks, and where a call of Python's stands between rows.
+        """
+        if len(items) == 1:
+            return None
+        lowering = Lowering(self.machine)
+        steps = self.steps = lowering.steps
+        for item in items:
+            if item.__class__ is Instance:
+                if not _enters(item, lowering):
+                    return None
+            elif not all([lowering.step(node) is not None for node in item]):  # noqa: C419 - a list is quicker
+                return None
+        if any([id(o) in steps and id(self.root(o)) not in steps for o in outputs]):  # noqa: C419
+            return None
+        self._lay_out_blocks(items, [o for o in outputs if id(o) in steps])
+        return [Part("walk")]
+
+    def _lay_out_blocks(self, items: list[Any], outputs: list[Node]) -> None:
+        """Find the rows, and a place for each value in memory."""
+        walk = self._walks[0] = _Walk()
+        steps, places, space, root = self.steps, self._places, self.space, self.root
+        last: dict[int, int] = {}
+        time = 0
+        for item in items:
+            for read in [item.inputs] if item.__class__ is Instance else [reads_of(node) for node in item]:
+                time += 1
+                for a in read:
+                    if a.__class__ is Node:
+                        r = root(a)
+                        last[id(r)] = time
+                        if id(r) not in steps and id(r) not in places:
+                            places[id(r)] = space.take(_known(r.sample).nbytes)
+                            walk.takes.append(r)
+        pinned = {id(root(o)) for o in outputs}
+        time = 0
+        copies: list[list[int]] = []  # the places of copies of one block, one after the other
+        for k, item in enumerate(items):
+            if item.__class__ is not Instance:
+                for node in item:
+                    time += 1
+                    self._put(walk, node, steps[id(node)], last, pinned, time)
+                continue
+            time += 1
+            rows = item.block.written
+            if rows is None:
+                rows = item.block.written = _Rows(self, item.block)
+            given = [places[id(root(a))] if a.__class__ is Node else space.constant(a) for a in item.inputs]
+            made = [space.take(n) for n in rows.sizes]
+            copies.append(given + made)
+            for node, place in zip(item.outputs, made, strict=True):
+                places[id(node)] = place
+                if id(node) not in last:
+                    space.give_back(place, steps[id(node)].form.nbytes)
+            self._free(list({
+                id(r): r for r in [root(a) for a in item.inputs if a.__class__ is Node]
+                if last[id(r)] == time and id(r) not in pinned
+            }.values()))  # fmt: skip
+            after = items[k + 1] if k + 1 < len(items) else None
+            if after.__class__ is not Instance or after.block is not item.block:
+                walk.words += rows.words(copies)
+                walk.rows += rows.labels * len(copies)
+                copies = []
+        for o in outputs:
+            if steps[id(o)].form.kind is np.ndarray:
+                self._shown[id(o)] = o
+            elif o not in walk.gives:
+                walk.gives.append(o)
 
     # ------------------------------------------------------------------------------------------ the program
 
     def _write(self, inputs: list[Node], parts: list[Part], outputs: list[Node], name: str) -> None:
-        steps = self._steps
+        steps = self.steps
         fields = _Fields()
         starts = [self._segment(walk, fields) for walk in self._walks.values()]
         views = list(self._shown.values())
@@ -943,7 +1128,7 @@ class Table:
         exec(compile(self._text, f"<gtape program of {name}>", "exec"), space)
         self.run = space["program"]
         self._listing = [(w, k.start, k.rows) for w, k in zip(walks, self._walks.values(), strict=True)]
-        del self._walks, self._space, self._shown, self._places, self._known
+        del self._walks, self.space, self._shown, self._places, self._known
 
     def _line(self, writer: Writer, part: Part, walk: _Walk, name: str) -> None:
         """The line of a walk."""
@@ -953,7 +1138,7 @@ class Table:
         given = [writer.define(a) for a in walk.gives]
         writer.lines.append(f"{', '.join(given)} = {name}({taken})" if given else f"{name}({taken})")
         for a in walk.gives:
-            if self._steps[id(a)].form.kind is np.generic:
+            if self.steps[id(a)].form.kind is np.generic:
                 kind = writer.names.constant(a.sample.__class__)
                 writer.lines.append(f"{a.name} = {kind}({a.name})")
 
@@ -973,11 +1158,11 @@ class Table:
                 taken.append(([_KINDS[form.char], place, 0, 0, 0, 0, 0, 0], (), (1,)))
         ins = [fields.put(*words) for words in taken]
         outs = [
-            fields.put((_KINDS[self._steps[id(a)].form.char], self._places[id(self._root(a))]), (), (1,))
+            fields.put((_KINDS[self.steps[id(a)].form.char], self._places[id(self.root(a))]), (), (1,))
             for a in walk.gives
         ]
         words = [len(walk.rows), start, len(ins), ins[0] if ins else 0, len(outs), outs[0] if outs else 0]
-        return fields.put([*words, self._flag, 0], (1, 3, 5), (6,))
+        return fields.put([*words, self.flag, 0], (1, 3, 5), (6,))
 
     def _instances(self, fields: _Fields, starts: list[int], views: list[Node], buffers: list[Any]) -> Any:
         """A function that makes the memory of one run, with the walks and arrays in it."""
@@ -988,11 +1173,11 @@ class Table:
         shift[of_plan] = 1
         shift[of_values] = 1
         words[of_values] += head
-        total, size = head + self._space.size, words.nbytes
+        total, size = head + self.space.size, words.nbytes
         self._words = words
         self.nbytes = total
-        contents = [(head + place, array.tobytes()) for place, array in self._space.contents]
-        shown = [(head + self._places[id(self._root(a))], self._steps[id(a)]) for a in views]
+        contents = [(head + place, array.tobytes()) for place, array in self.space.contents]
+        shown = [(head + self._places[id(self.root(a))], self.steps[id(a)]) for a in views]
         arrays = [
             (s.form.shape, np.dtype(s.form.char), place, (0,) * len(s.form.shape) if s.repeats else None)
             for place, s in shown

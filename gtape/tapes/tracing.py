@@ -12,6 +12,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,15 @@ from gtape.base.python_values import adapted
 from gtape.declare.primitives import Primitive
 from gtape.engine.call import attach, connections, new_record, record_any
 from gtape.engine.diagonal_start import diagonal_start
-from gtape.engine.full_sweep import alive, full_sweep
+from gtape.engine.full_sweep import Sweep, alive, full_sweep
 from gtape.engine.jacobians import from_identity
-from gtape.engine.rules import RuleStep, absorb_zeros
+from gtape.engine.rules import RuleStep, absorb_zeros, plan_for
 from gtape.engine.sparse import SparseCotangent
 from gtape.engine.sweep import short_sweep
 from gtape.engine.worlds import NUMPY, NumPyWorld, off_python
 from gtape.recording import record
-from gtape.recording.record import SEQ, TAPES
+from gtape.recording.record import INS, NO_TAPES, OUT, SEQ, STEP, TAPES, step_of
+from gtape.tapes.learned import Op, Rule, distinct, rule_of
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["ABSORBED", "NO_NAN", "SAME_TRUTH", "Guard", "Node", "Raw", "Traced", "Tracer", "Untraceable", "tracing"]
@@ -62,14 +64,17 @@ class Node:
         Whether it computes nothing, but raises `Guard`.
     reads : list of Node or None
         The nodes among the arguments, as soon as they are known.
+    place : int
+        Where in its program it stands, as soon as that is known; -1 for an input.
     """
 
-    __slots__ = ("args", "function", "guards", "name", "reads", "sample", "text", "words")
+    __slots__ = ("args", "function", "guards", "name", "place", "reads", "sample", "text", "words")
 
     def __init__(self, function: Any, args: tuple[Any, ...], words: dict[str, Any], sample: Any, text: Any) -> None:
         self.function, self.args, self.words, self.sample, self.text = function, args, words, sample, text
         self.guards = False
         self.name = ""
+        self.place = -1
         self.reads: list[Node] | None = None
 
 
@@ -91,6 +96,15 @@ def _same_array(value: Any, expected: Any) -> None:
 def _same_shape(value: Any, expected: tuple[int, ...]) -> None:
     if np.shape(value) != expected:
         raise Guard
+
+
+def _assigned_by_library() -> bool:
+    """Whether a file of the library calls the method that assigns a variable."""
+    frame: Any = sys._getframe(3)
+    assigns = frame.f_globals
+    while frame is not None and frame.f_globals is assigns:
+        frame = frame.f_back
+    return frame is not None and is_own(frame.f_code.co_filename)
 
 
 def _by_library(depth: int = 2) -> bool:
@@ -135,6 +149,8 @@ def _infix(function: Callable[..., Any], sign: str) -> tuple[Callable[..., Any],
     text = f"{{}} {sign} {{}}"
 
     def forward(self: Raw, other: Any) -> Any:
+        if other.__class__ is Raw:
+            return self.tracer.of_two(function, self.node, other.node, text)
         if isinstance(other, SparseCotangent):
             self.tracer.refuse("has a gradient of rows (IndexedSlices)")
         return self.tracer.call(function, (self, other), text=text)
@@ -302,8 +318,7 @@ class Traced(Tensor):
     def of(cls, raw: Raw, layout: Layout) -> Traced:
         made = cls()
         made._value = raw
-        # Not interned, because quick functions compare layouts before classes.
-        made._layout = layout.apart()
+        made._layout = raw.tracer.apart(layout)
         made._record = None
         return made
 
@@ -444,10 +459,26 @@ class Tracer:
         self.nodes: list[Node] = []
         self.inputs: list[Node] = []
         self.variables: list[Any] = []
+        self.assigned: dict[int, Any] = {}  # the variables that take a value, by number
         self._reads: dict[int, Raw] = {}
+        self._apart: dict[Layout, Layout] = {}
+        self._ops: dict[Any, Op] = {}
+        self._steps: dict[Any, Any] = {}
+        self.rules: dict[Any, Rule | None] = {}
         self.reason: str | None = None
         self.error: BaseException | None = None
         self.open = True
+
+    def apart(self, layout: Layout) -> Layout:
+        """The layout of traced tensors.
+
+        Not interned, because quick functions compare layouts before classes.
+        """
+        found = self._apart.get(layout)
+        if found is None:
+            found = self._apart[layout] = layout.apart()
+            self._apart[found] = found
+        return found
 
     # ------------------------------------------------------------------------------------------ notes
 
@@ -484,6 +515,16 @@ class Tracer:
             self.refuse("divides by zero or overflows in the traced call")
         return self.result(Node(function, noted, noted_words, made, text))
 
+    def of_two(self, function: Any, a: Node, b: Node, text: str) -> Any:
+        """`call` for an operator of two traced values, which is the most frequent call in sweeps."""
+        if not self.open:
+            self.refuse("")
+        try:
+            made = self.true_run(function, a.sample, b.sample)
+        except ArithmeticError:
+            self.refuse("divides by zero or overflows in the traced call")
+        return self.result(Node(function, (a, b), {}, made, text))
+
     def result(self, node: Node) -> Any:
         """The value of a new node; a tuple of values for a tuple."""
         self.nodes.append(node)
@@ -516,10 +557,26 @@ class Tracer:
         if stack.sessions:
             if stack.trace:
                 self.refuse("checks its gradients")
-            if any([s.forward is not None for s in stack.sessions]):  # noqa: C419 - a list is quicker, below, too
-                self.refuse("uses forward mode")
-            if any([t._layout.slow_path for t in tensors]):  # noqa: C419
+            forward = stack.tapes is not stack.recording and any([s.forward is not None for s in stack.sessions])  # noqa: C419
+            if forward and (prim.selects or prim.kind == "custom"):
+                self.refuse("pushes tangents through a selection or a custom gradient")
+            if any([t._layout.slow_path for t in tensors]):  # noqa: C419 - a list is quicker
                 self.refuse("differentiates complex numbers or half precision")
+        key = (prim, *[t._layout for t in tensors]) if not params else None
+        known = self._ops.get(key)
+        out = None if known is None else self._again(known, tensors)
+        if out is None:
+            out = self._first(prim, tensors, params, key)
+        if not stack.sessions:
+            return out
+        if known is not None and stack.tapes is stack.recording and not prim.selects:
+            return self._record(stack, prim, tensors, out, known.quick)
+        if _is_quick(prim, tensors) and not forward:
+            return self._record_quick(stack, prim, tensors, out)
+        return record_any(stack, prim, tensors, params, out)
+
+    def _first(self, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any], key: Any) -> Any:
+        """The result of an op on operands of a kind, after which the tracer knows how the op calls its kernel."""
         values = [t._value for t in tensors]
         samples = [_sample(v) for v in values]
         made = self.true_run(prim.function, *[wrap(s) for s in samples], **params)
@@ -527,19 +584,47 @@ class Tracer:
         expected = tuple([t._value for t in made]) if several else made._value
         raws = self._kernel_call(prim, tensors, values, samples, params, expected)
         if several:
-            outs: Any = tuple([Traced.of(r, t._layout) for r, t in zip(raws, made, strict=True)])
             for r, t in zip(raws, made, strict=True):
                 if not prim.differentiable:
                     self.guard(_same_shape, r, t._layout.shape)
-        else:
-            outs = Traced.of(raws, made._layout)
-            if prim.partials is None and not prim.differentiable:
-                self.guard(_same_shape, raws, made._layout.shape)
-        if not stack.sessions:
-            return outs
-        if _is_quick(prim, tensors):
-            return self._record_quick(stack, prim, tensors, outs)
-        return record_any(stack, prim, tensors, params, outs)
+            return tuple([Traced.of(r, t._layout) for r, t in zip(raws, made, strict=True)])
+        if prim.partials is None and not prim.differentiable:
+            self.guard(_same_shape, raws, made._layout.shape)
+        elif key is not None and prim.kind != "custom":
+            node = raws.node
+            if node.function is prim.scalar or node.function is prim.kernel:
+                op = Op(node.function, node.text, made._layout, expected.__class__)
+                op.lifted = not op.bare and any([s.__class__ is float for s in samples])  # noqa: C419 - a list is quicker
+                op.quick = _is_quick(prim, tensors)
+                self._ops[key] = op
+        return Traced.of(raws, made._layout)
+
+    def _again(self, op: Op, tensors: Sequence[Tensor]) -> Traced | None:
+        """The result of an op on operands of a known kind; None for the general way."""
+        args: list[Any] = []
+        samples: list[Any] = []
+        for t in tensors:
+            v = t._value
+            if v.__class__ is Raw:
+                node = v.node
+                if op.lifted and node.sample.__class__ is float:
+                    node = self.call(np.float64, (v,)).node
+                args.append(node)
+                samples.append(node.sample)
+            else:
+                if op.lifted:
+                    v = off_python(v)
+                args.append(v)
+                samples.append(v)
+        try:
+            made = op.function(*samples) if op.bare else self.true_run(op.function, *samples)
+        except Exception:  # which the general way words
+            return None
+        if not op.fits(made):
+            return None
+        node = Node(op.function, tuple(args), {}, made, op.text)
+        self.nodes.append(node)
+        return Traced.of(Raw(self, node), op.layout)
 
     def _kernel_call(
         self, prim: Primitive, tensors: Sequence[Tensor], values: list[Any], samples: list[Any],
@@ -596,6 +681,15 @@ class Tracer:
             return out
         if not active:
             return record_any(stack, prim, tensors, {}, out)
+        made = new_record(self._step(prim, active), parents, tuple(tensors), out._value, tapes)
+        attach(stack, made, tensors, out, None)
+        return out
+
+    def _step(self, prim: Primitive, active: tuple[int, ...]) -> Any:
+        """The step of the quick function of an elementwise op."""
+        known = self._steps.get((prim, active))
+        if known is not None:
+            return known
         fixed = RuleStep(prim, active, {}, None, None)
 
         def step(g: Any, ins: Any, value: Any) -> Any:
@@ -604,8 +698,40 @@ class Tracer:
             return found[0] if len(found) == 1 else found
 
         step.step, step.prim = fixed, prim  # type: ignore[attr-defined]
-        made = new_record(step, parents, tuple(tensors), out._value, tapes)
-        attach(stack, made, tensors, out, None)
+        self._steps[prim, active] = step
+        return step
+
+    def _record(self, stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], out: Any, quick: bool) -> Any:
+        """`record_any` and `_record_quick` for operands that all sessions hold."""
+        recording = stack.recording
+        active: list[int] = []
+        parents = []
+        for i, t in enumerate(tensors):
+            r = t._record
+            if r is None or r[TAPES] is NO_TAPES:
+                continue
+            if r[TAPES] is not recording or not t._layout.inexact or not prim.connected(i):
+                active = []
+                break
+            active.append(i)
+            parents.append(r)
+        if not active or not out._layout.inexact:
+            return (self._record_quick if quick else _record_generally)(stack, prim, tensors, out)
+        place = tuple(active)
+        if quick:
+            out._record = new_record(self._step(prim, place), parents, tuple(tensors), out._value, recording)
+        else:
+            plan = plan_for(prim, place, len(tensors))
+            layouts = tuple([t._layout for t in tensors])
+            key = (prim, place, layouts)
+            step = self._steps.get(key)
+            if step is None:
+                step = self._steps[key] = RuleStep(prim, plan.active, {}, layouts, out._layout)
+            keep = plan.keep
+            ins = None if keep is None else tuple([t if keep[k] else None for k, t in enumerate(tensors)])
+            out._record = new_record(step, parents, ins, out._value if plan.reads_y else None, recording)
+        if stack.note is not None:
+            stack.note(out)
         return out
 
     def read(self, variable: Any) -> Traced:
@@ -617,6 +743,34 @@ class Tracer:
             raw = self._reads[variable._uid] = self.input(variable._value)
             self.variables.append(variable)
         return Traced.of(raw, variable._tensor_layout)
+
+    def assign(self, variable: Any, t: Tensor, kernel: Any) -> None:
+        """Note that a variable takes a value, or the value of a kernel of its old value and the given one.
+
+        Only for assignments of the user's, because the library's own depend on values that no program reads.
+        """
+        if _assigned_by_library() or variable._layout.dtype.kind == "O" or t._layout.shape != variable._layout.shape:
+            self.refuse("assigns a variable")
+        old = self.read(variable)._value
+        value = t._value
+        if kernel is not None:
+            raw = self.call(kernel, (old, value))
+        elif value.__class__ is Raw:
+            raw = value
+        else:
+            own = value.copy() if isinstance(value, np.ndarray) else value  # because it may be an array of the user's
+            raw = self.result(Node(_same_value, (own,), {}, value, None))
+        if variable._tensor_layout is FLOAT and raw.node.sample.__class__ is not float:
+            raw = self.call(float, (raw,))
+        elif isinstance(raw.node.sample, np.ndarray) and not raw.node.sample.ndim:
+            raw = raw[()]
+        self._reads[variable._uid] = raw
+        self.assigned[variable._uid] = variable
+
+    @property
+    def values(self) -> list[Node]:
+        """The nodes of the values that the assigned variables take, in the order of `assigned`."""
+        return [self._reads[uid].node for uid in self.assigned]
 
     # ------------------------------------------------------------------------------------------ sweeps
 
@@ -644,7 +798,7 @@ class Tracer:
             found = {r[SEQ]: g for r, g in seeds}
             return [found.get(s[SEQ]) for s in sources]
         session = next(iter(sessions))
-        return full_sweep(_TRACED, session, seeds, sources, batch=batch, sparse=False)[0]
+        return full_sweep(_TRACED, session, seeds, sources, batch=batch, sparse=False, kind=_Sweep)[0]
 
     def _full(self, world: Any, session: Any, seeds: Any, sources: Any, **how: Any) -> Any:
         if how.get("masked"):
@@ -668,6 +822,87 @@ class Tracer:
 
                 made[i] = dense(d) if made[i] is None else made[i] + dense(d)
         return made
+
+    def stamp(self, rule: Rule, given: list[Any]) -> list[Raw]:
+        """The results of the calls that a rule made before, for other values of the same kinds."""
+        known = given
+        for function, operands, constants, words, text in rule.calls:
+            args = tuple([known[k] if k >= 0 else constants[k] for k in operands])
+            samples = [a.sample if a.__class__ is Node else a for a in args]
+            try:
+                made = self.true_run(function, *samples, **words)
+            except ArithmeticError:
+                self.refuse("divides by zero or overflows in the traced call")
+            node = Node(function, args, words, made, text)
+            self.nodes.append(node)
+            known.append(node)
+        return [Raw(self, known[k]) for k in rule.results]
+
+
+class _Sweep(Sweep):
+    """A sweep of traced values, which notes the calls of a rule that it knows without the rule."""
+
+    def pass_on(self, record: Any, parents: Any, g: Any, mask: Any) -> None:
+        """Pass the cotangent that arrived at a record to its parents."""
+        whole = record[STEP]
+        if self.batch is not None or g.__class__ is not Raw or mask is not None or whole.__class__ not in _STEPS:
+            super().pass_on(record, parents, g, mask)
+            return
+        step = step_of(record)
+        tracer, node, ins, out = g.tracer, g.node, record[INS], record[OUT]
+        alone = step.params or step.prim.kind == "custom" or step.prim.sparse is not None
+        # An op on constants alone, which the tape watches, has the record of an eager op.
+        if alone or (ins.__class__ is not tuple and (ins is not None or step.layouts is None)):
+            super().pass_on(record, parents, g, mask)
+            return
+        given = [node, out.node if out.__class__ is Raw else out]
+        kinds = 0
+        for t in ins or ():
+            v = None if t is None else t._value
+            given.append(v.node if v.__class__ is Raw else v)
+            kinds = 4 * kinds + (0 if t is None else 1 if v.__class__ is Raw else 2)
+        # An operand that is there twice is not known again among the operands of the calls, so its places are noted.
+        places = {id(v): k for k, v in enumerate(given)}
+        same = None if len(places) == len(given) else tuple([places[id(v)] for v in given])
+        sample = node.sample
+        form = float if sample.__class__ is float else (sample.__class__, sample.shape, sample.dtype.char)
+        layout = None if ins is None or step.layouts is not None else ins[0]._layout
+        key = (whole, layout, kinds, same, form)
+        rule = tracer.rules.get(key, _UNKNOWN)
+        if rule is None:
+            super().pass_on(record, parents, g, mask)
+            return
+        if rule is _UNKNOWN:
+            made = self._learned(key, step if layout is None else step.on(layout), record, g)
+        else:
+            made = tracer.stamp(rule, given)
+        for parent, c in zip(parents, made, strict=True):
+            if c is not None and self.session in parent[TAPES].sessions:
+                self.arrive(parent, c)
+
+    def _learned(self, key: Any, step: Any, record: Any, g: Any) -> list[Any]:
+        """The cotangents by the rule, whose calls the tracer then knows."""
+        tracer = g.tracer
+        y, xs = record[OUT], step.layouts
+        given = [
+            None if t is None else t._value if t._value.__class__ is Raw else distinct(t._value)
+            for t in record[INS] or ()
+        ]  # fmt: skip
+        start = len(tracer.nodes)
+        if given:
+            xs = tuple([a if v is None else v for v, a in zip(given, xs, strict=True)])
+        made = step.cotangents(self.world, g, y, xs)
+        nodes = [c.node if c.__class__ is Raw else None for c in made]
+        tracer.rules[key] = rule_of([_noted(v) for v in (g, y, *given)], tracer.nodes[start:], nodes)
+        return made  # type: ignore[no-any-return]
+
+
+_STEPS = (RuleStep, FunctionType)
+_UNKNOWN: Any = object()
+
+
+def _record_generally(stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], out: Any) -> Any:
+    return record_any(stack, prim, tensors, {}, out)
 
 
 def _element(v: Any) -> Any:

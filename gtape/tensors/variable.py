@@ -357,6 +357,16 @@ class Variable(ChangesInPart, Operators):
             )
         return t
 
+    def _noted(self, t: Tensor, kernel: Any) -> bool:
+        """Whether a traced call noted that this variable takes a value, or the value of a kernel of the old and it."""
+        stack = record.peek()
+        note = None if stack is None else getattr(stack.run, "assign", None)
+        if note is None:
+            return False
+        note(self, t, kernel)
+        self._as_tensor()  # assigning counts as a read for automatic watching
+        return True
+
     def _touch(self) -> None:
         record.refuse_in_traced_calls("assigns a variable")
         stack = record.peek()
@@ -373,6 +383,14 @@ class Variable(ChangesInPart, Operators):
         """Take a state back; no tape sees it."""
         with locks.of_variable(self._uid):
             self._value, self._tensor_layout, self._layout = state
+
+    def replaced(self, old: Any, new: Any, after: Callable[[], bool] | None) -> bool:
+        """Take a value in the form that this variable keeps, if it has the old one still and ``after()`` is true."""
+        with locks.of_variable(self._uid).now:
+            if self._value is not old or (after is not None and not after()):
+                return False
+            self._value = new
+        return True
 
     def _kept(self, value: Any) -> Any:
         """A value in the form that this variable keeps."""
@@ -434,6 +452,8 @@ class Variable(ChangesInPart, Operators):
         """
         read_value = read_value is True or flag(self, "read_value", read_value)
         t = self._incoming(value)
+        if self._noted(t, None):
+            return self if read_value else None
         self._touch()
         made = t._value.copy() if isinstance(t._value, np.ndarray) and not isinstance(value, Tensor) else t._value
         with locks.of_variable(self._uid).now:
@@ -463,10 +483,13 @@ class Variable(ChangesInPart, Operators):
             if isinstance(delta, IndexedSlices):
                 return self._scatter(delta, np.add.at if sign > 0 else np.subtract.at)
         t = self._incoming(delta)
+        kernel = np.add if sign > 0 else np.subtract
+        if self._noted(t, kernel):
+            return self
         self._touch()
         stack = record.get_stack()
         before = self._as_tensor() if stack.trace and self._layout.inexact else None
-        run, kernel = stack.run, np.add if sign > 0 else np.subtract
+        run = stack.run
 
         def changed(old: Any) -> Any:
             if t._layout.shape != self._layout.shape:

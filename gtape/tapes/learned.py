@@ -1,0 +1,110 @@
+"""What a tracer learns from the first op and the first rule on operands of a kind, to note the next ones in less time.
+
+How an op calls its kernel, and which calls a rule makes, depends on shapes and dtypes alone, unless a guard says
+otherwise. So the calls of later operands of the same shapes and dtypes are those of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Op", "Rule", "distinct", "rule_of"]
+
+_PLAIN = (int, bool, str, type(None), tuple)
+
+
+class Op:
+    """How an op calls its kernel.
+
+    Attributes
+    ----------
+    function : callable
+    text : str or None
+    layout : Layout
+        Of the result.
+    kind : type
+        Of the raw result.
+    lifted : bool
+        Whether Python floats go to the kernel as NumPy scalars.
+    bare : bool
+        Whether the function takes Python floats, for which no context is needed.
+    quick : bool
+        Whether the eager op is recorded by the generated function of an elementwise op.
+    """
+
+    __slots__ = ("bare", "function", "kind", "layout", "lifted", "quick", "text")
+
+    def __init__(self, function: Any, text: str | None, layout: Any, kind: Any) -> None:
+        self.function, self.text, self.layout, self.kind = function, text, layout, kind
+        self.bare = kind is float
+        self.lifted = self.quick = False
+
+    def fits(self, made: Any) -> bool:
+        """Whether a raw result has the expected form."""
+        if made.__class__ is not self.kind:
+            return False
+        layout = self.layout
+        return self.bare or bool(made.dtype is layout.dtype and made.shape == layout.shape)
+
+
+class Rule:
+    """The calls that a rule makes, with numbers for operands: first what the rule is given, then earlier results.
+
+    Attributes
+    ----------
+    calls : list of (function, operands, constants, words, text)
+        A negative operand counts the constants from the end.
+    results : list of int
+    """
+
+    __slots__ = ("calls", "results")
+
+    def __init__(self, calls: list[Any], results: list[int]) -> None:
+        self.calls, self.results = calls, results
+
+
+def distinct(value: Any) -> Any:
+    """An equal constant that is another object, so that it is known again among the operands of calls."""
+    return value * 1.0 if value.__class__ is float else value.copy()
+
+
+def rule_of(given: Sequence[Any], nodes: Sequence[Any], results: Sequence[Any]) -> Rule | None:
+    """The calls of a rule.
+
+    Parameters
+    ----------
+    given : sequence
+        Nodes, constants that no other place holds, and None.
+    nodes : sequence of Node
+        What the rule noted.
+    results : sequence of Node
+
+    Returns
+    -------
+    Rule or None
+        None if the calls may depend on values.
+    """
+    places = {id(x): k for k, x in enumerate(given) if x is not None}
+    folds = any(isinstance(x, (float, np.generic, np.ndarray)) for x in given)
+    calls: list[Any] = []
+    for node in nodes:
+        if node.guards or node.sample.__class__ is tuple:
+            return None
+        operands, constants = [], []
+        for a in node.args:
+            k = places.get(id(a))
+            if k is None:
+                if a.__class__ is node.__class__ or a.__class__ is list or (folds and a.__class__ not in _PLAIN):
+                    return None
+                constants.append(a)
+                k = -len(constants)
+            operands.append(k)
+        if any([v.__class__ not in _PLAIN for v in node.words.values()]):  # noqa: C419 - a list is quicker
+            return None
+        places[id(node)] = len(given) + len(calls)
+        calls.append((node.function, operands, constants[::-1], node.words, node.text))
+    found = [places.get(id(r)) for r in results]
+    return None if None in found else Rule(calls, found)  # type: ignore[arg-type]

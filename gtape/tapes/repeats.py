@@ -1,0 +1,287 @@
+"""Finds blocks of nodes that repeat, as in a loop that the tracing unrolled, so that a back end writes each block once.
+
+Two nodes are alike if a program would call them in the same way: the same function, results and constants of the same
+form, and operands as far back. Blocks are found by these likenesses alone, in any program.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.tapes.rewriting import constant_key, reads
+from gtape.tapes.tracing import Node
+
+__all__ = ["Block", "Instance", "in_blocks"]
+
+_FEWEST = 96  # nodes of a program in which blocks are searched
+_GRAM = 6  # nodes in a row by which a period is noticed
+_LENGTH = 48  # nodes of a block, if that many repeat; an operand farther back counts as far
+_COPIES = 4  # blocks in a row that are worth a function
+_PERIODS = 8  # that are tried
+_LARGE = 4096  # elements of a value that no block holds, because its memory is used again by other rules
+
+
+class Block:
+    """Nodes that repeat, as a program of their own.
+
+    Attributes
+    ----------
+    inputs : list of Node
+        Stand for what the copies read from outside, and for constants that differ between copies.
+    nodes : list of Node
+    outputs : list of int
+        The positions of nodes that something outside reads in some copy.
+    """
+
+    __slots__ = ("inputs", "nodes", "outputs", "written")
+
+    def __init__(self, inputs: list[Node], nodes: list[Node], outputs: list[int]) -> None:
+        self.inputs, self.nodes, self.outputs = inputs, nodes, outputs
+        self.written: Any = None  # what a back end made of it
+
+
+class Instance:
+    """One copy of a block.
+
+    Attributes
+    ----------
+    block : Block
+    inputs : list
+        A node or a constant for each input of the block.
+    nodes : list of Node
+    """
+
+    __slots__ = ("block", "inputs", "nodes")
+
+    def __init__(self, block: Block, inputs: list[Any], nodes: list[Node]) -> None:
+        self.block, self.inputs, self.nodes = block, inputs, nodes
+
+    @property
+    def outputs(self) -> list[Node]:
+        """The nodes that something outside reads in some copy."""
+        return [self.nodes[j] for j in self.block.outputs]
+
+
+# ---------------------------------------------------------------------------------------------- likeness
+
+
+def _form(value: Any) -> Any:
+    """What of a result or of a constant decides how it is called; None for one that no block holds."""
+    kind = value.__class__
+    if kind is float or kind is bool:
+        return kind
+    if kind is np.ndarray:
+        if value.size >= _LARGE or value.dtype.kind not in "fb":
+            return None
+        return (value.shape, value.strides, value.dtype.char)
+    return kind if isinstance(value, np.generic) else None
+
+
+_WORDS = (int, bool, str, type(None), tuple)
+
+
+def _constant_form(a: Any) -> Any:
+    """The form of an operand that is no node; None for one that no block holds."""
+    kind = a.__class__
+    if kind is int or kind is bool or kind is str or a is None:
+        return (kind, a)
+    if kind is tuple:
+        return (tuple, repr(a)) if all([v.__class__ in (int, bool) for v in a]) else None  # noqa: C419
+    return _form(a)
+
+
+def _words_form(words: dict[str, Any]) -> Any:
+    """The form of keyword arguments; None for those that no block holds."""
+    if any([v.__class__ not in _WORDS for v in words.values()]):  # noqa: C419 - a list is quicker
+        return None
+    return tuple(sorted([(k, repr(v)) for k, v in words.items()]))
+
+
+def _tokens(nodes: list[Node], kept: set[int]) -> np.ndarray[Any, Any]:
+    """A number for each node, the same for those that are called alike; numbers the places of the nodes."""
+    known: dict[Any, int] = {}
+    constants: dict[int, Any] = {}  # the forms of constants, which the nodes hold
+    tokens = []
+    for i, node in enumerate(nodes):
+        node.place = i
+        sample = node.sample
+        form = sample.__class__ if sample.__class__ is float else _form(sample)
+        words = _words_form(node.words) if node.words else ()
+        key: list[Any] | None = [node.function, form, words]
+        if (form is None and not node.guards) or words is None or id(node) in kept:
+            key = None
+        for a in node.args if key is not None else ():
+            if a.__class__ is Node:
+                near = i - a.place
+                key.append(near if near <= _LENGTH and a.place >= 0 else 0)  # type: ignore[union-attr]
+                continue
+            k = id(a)
+            if k not in constants:
+                constants[k] = _constant_form(a)
+            if constants[k] is None:
+                key = None
+                break
+            key.append(constants[k])  # type: ignore[union-attr]
+        try:
+            tokens.append(-1 - i if key is None else known.setdefault(tuple(key), len(known)))
+        except TypeError:  # a function without a hash
+            tokens.append(-1 - i)
+    return np.array(tokens, np.int64)
+
+
+# ---------------------------------------------------------------------------------------------- periods
+
+
+def _periods(tokens: np.ndarray[Any, Any]) -> list[int]:
+    """The distances after which rows of tokens come again most often."""
+    n = len(tokens) - _GRAM + 1
+    mixed = tokens.astype(np.uint64)
+    grams = np.zeros(n, np.uint64)
+    for k in range(_GRAM):
+        grams = grams * np.uint64(0x9E3779B97F4A7C15) + mixed[k : k + n]
+    order = np.argsort(grams, kind="stable")
+    again = grams[order[1:]] == grams[order[:-1]]
+    counts = np.bincount((order[1:] - order[:-1])[again])
+    best = np.argsort(-counts, kind="stable")[:_PERIODS]
+    return [int(p) for p in best if counts[p] >= _COPIES]
+
+
+def _segments(tokens: np.ndarray[Any, Any]) -> list[tuple[int, int, int]]:
+    """Where blocks repeat: the start, the length of a block, and the number of blocks."""
+    free = np.ones(len(tokens), bool)
+    found = []
+    for p in _periods(tokens):
+        alike = (tokens[p:] == tokens[:-p]) & free[p:] & free[:-p]
+        edges = np.flatnonzero(np.diff(alike.astype(np.int8), prepend=0, append=0))
+        for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+            repeats = (end - start) // p + 1
+            length = p * max(1, min(_LENGTH // p, repeats // _COPIES))
+            count = repeats * p // length
+            if count >= _COPIES and free[start : start + count * length].all():
+                free[start : start + count * length] = False
+                found.append((start, length, count))
+    return sorted(found)
+
+
+# ---------------------------------------------------------------------------------------------- blocks
+
+
+def _column(values: list[Any]) -> Any:
+    """Equal for operands of the copies that are the same in each copy."""
+    return tuple([id(v) if v.__class__ is Node else constant_key(v) for v in values])
+
+
+def _is_one(values: list[Any]) -> bool:
+    """Whether a constant is the same in each copy."""
+    first = values[0]
+    if all([v is first for v in values]):  # noqa: C419 - a list is quicker
+        return True
+    key = constant_key(first)
+    return all(constant_key(v) == key for v in values)
+
+
+def _fits(nodes: list[Node], start: int, model: int, length: int) -> bool:
+    """Whether operands from far back lie in a copy where they lie in another."""
+    for j in range(length):
+        for a, b in zip(nodes[start + j].args, nodes[model + j].args, strict=True):
+            if a.__class__ is Node:
+                x, y = a.place - start, b.place - model
+                if (x if x >= 0 else -1) != (y if y >= 0 else -1):
+                    return False
+    return True
+
+
+def _block(nodes: list[Node], starts: list[int], length: int, outputs: list[int]) -> list[Instance]:
+    """The copies of a block that start at some places."""
+    model = starts[0]
+    slots: dict[Any, int] = {}
+    columns: list[list[Any]] = []
+    inputs: list[Node] = []
+    made: list[Node] = []
+    for j in range(length):
+        node = nodes[model + j]
+        args: list[Any] = []
+        for k, a in enumerate(node.args):
+            if a.__class__ is Node and a.place >= model:
+                args.append(made[a.place - model])
+                continue
+            if a.__class__ is not Node and _form(a) is None:
+                args.append(a)
+                continue
+            values = [nodes[s + j].args[k] for s in starts]
+            if a.__class__ is not Node and _is_one(values):
+                args.append(a)
+                continue
+            key = _column(values)
+            slot = slots.setdefault(key, len(columns))
+            if slot == len(columns):
+                columns.append(values)
+                sample = a.sample if a.__class__ is Node else a
+                inputs.append(Node(None, (), {}, sample, None))
+            args.append(inputs[slot])
+        made.append(Node(node.function, tuple(args), node.words, node.sample, node.text))
+        made[-1].guards = node.guards
+    block = Block(inputs, made, outputs)
+    given = list(zip(*columns, strict=True)) or [()] * len(starts)
+    return [Instance(block, list(x), nodes[s : s + length]) for x, s in zip(given, starts, strict=True)]
+
+
+def _read_outside(nodes: list[Node], owner: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The places of nodes that are read outside of their copy, by the number of the copy that each node is in."""
+    readers: list[int] = []
+    places: list[int] = []
+    for i, node in enumerate(nodes):
+        for a in node.args:
+            if a.__class__ is Node:
+                readers.append(i)
+                places.append(a.place)
+            elif a.__class__ in (list, tuple):
+                for b in reads(a, []):
+                    readers.append(i)
+                    places.append(b.place)
+        for a in node.words.values() if node.words else ():
+            for b in reads(a, []):
+                readers.append(i)
+                places.append(b.place)
+    at = np.array(places, np.int64)
+    out = (at >= 0) & (owner[at] >= 0) & (owner[at] != owner[np.array(readers, np.int64)])
+    return np.unique(at[out])
+
+
+def in_blocks(nodes: list[Node], outputs: list[Node]) -> list[Any]:
+    """The nodes in their order: lists of nodes, and copies of blocks."""
+    if len(nodes) < _FEWEST:
+        return [nodes]
+    segments = _segments(_tokens(nodes, {id(o) for o in outputs}))
+    owner = np.full(len(nodes), -1, np.int64)
+    places: list[tuple[list[int], int]] = []
+    copies = 0
+    for start, length, count in segments:
+        starts = [start + k * length for k in range(count)]
+        if length > _LENGTH:
+            starts = [s for s in starts if _fits(nodes, s, starts[-1], length)]
+        if len(starts) < _COPIES:
+            continue
+        places.append((starts, length))
+        for s in starts:
+            owner[s : s + length] = copies
+            copies += 1
+    if not places:
+        return [nodes]
+    read = _read_outside(nodes, owner)
+    parts: list[Any] = []
+    end = 0
+    for starts, length in places:
+        mine = read[(read >= starts[0]) & (read < starts[-1] + length)]
+        mine = mine[owner[mine] >= 0]
+        instances = _block(nodes, starts, length, np.unique((mine - starts[0]) % length).tolist())
+        for s, instance in zip(starts, instances, strict=True):
+            if s > end:
+                parts.append(nodes[end:s])
+            parts.append(instance)
+            end = s + length
+    if end < len(nodes):
+        parts.append(nodes[end:])
+    return parts
