@@ -15,7 +15,8 @@ class Layout:
     """Shape and dtype of a tensor. Interned, but two objects may be equal (of strings, of variables)."""
 
     __slots__ = (
-        "_tensor_shape", "complex", "dtype", "family", "inexact", "no_kernel", "one", "real", "shape", "slow_path",
+        "_tensor_shape", "complex", "dtype", "family", "inexact", "no_kernel", "one", "plain", "real", "shape",
+        "slow_path",
     )  # fmt: skip
 
     def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
@@ -27,6 +28,8 @@ class Layout:
         self.one: Any = None
         # `real`: NumPy's own floats. `no_kernel`: dtypes that kernels are not written for (complex numbers, bfloat16).
         self.real = dtype.kind == "f"
+        # Arrays, not scalars, of NumPy's own floats.
+        self.plain = self.real and bool(shape)
         self.complex = dtype.kind == "c"
         self.no_kernel = self.complex or dtype.name == "bfloat16"
         # Dtypes that need the general way: those without kernels, and float16 in ops that sum.
@@ -39,7 +42,7 @@ class Layout:
         """An equal layout that is another object, for tensors that fast paths must not take for their own."""
         made = Layout.__new__(Layout)
         made.dtype, made.shape, made.family, made.one = self.dtype, self.shape, self.family, None
-        made.real, made.complex, made.no_kernel = self.real, self.complex, self.no_kernel
+        made.real, made.plain, made.complex, made.no_kernel = self.real, self.plain, self.complex, self.no_kernel
         made.slow_path, made.inexact, made._tensor_shape = self.slow_path, self.inexact, self._tensor_shape
         return made
 

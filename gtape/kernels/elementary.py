@@ -24,6 +24,7 @@ PI = 314159265358979323846264338327950288419716939937510582097494459230781640628
 LOG2_E = 1.0 / math.log(2.0)
 LOG10_E = 0.4342944819032518
 LARGE = 1e150
+_FLOAT64 = np.dtype(np.float64)
 
 
 def in_float64(core: Kernel) -> Kernel:
@@ -31,7 +32,7 @@ def in_float64(core: Kernel) -> Kernel:
 
     @wraps(core)
     def kernel(x: Any, **params: Any) -> Any:
-        if x.dtype == np.float64:
+        if x.dtype is _FLOAT64 or x.dtype == np.float64:  # comparing takes longer
             return core(x, **params)
         return core(x.astype(np.float64), **params).astype(x.dtype)
 
@@ -291,20 +292,21 @@ def sech2(x: Any) -> Any:
     """1/cosh²(x) as 4/(t + 1/t + 2), t = exp(2x), in the dtype of `x`: a sum without cancellation."""
     if not isinstance(x, np.ndarray) or not x.ndim:
         return sech2(np.asarray(x).reshape(1))[0]
-    if x.dtype.char not in _SECH2:  # half precision
+    constants = _SECH2.get(x.dtype.char)
+    if constants is None:  # half precision
         return sech2(x.astype(np.float32)).astype(x.dtype)
     # In place, because new arrays cost as much as the arithmetic, and every tanh layer differentiates by this kernel.
-    one, two, four, most, far = _SECH2[x.dtype.char]
+    one, two, four, most, far = constants
     t = x + x
-    np.exp(t, out=t)
-    d = np.divide(one, t)
+    np.exp(t, t)
+    d = one / t
     d += t
     d += two
     if d.size and not d.item(d.argmax()) <= most:  # NaN comes here, too
         # t or 1/t may be subnormal, or overflow, before the result does.
         tail = np.square(2.0 * np.exp(-np.abs(x.astype(np.float64)))).astype(x.dtype)
-        return np.where(np.abs(x) > far, tail, np.divide(four, d, out=d))
-    return np.divide(four, d, out=d)
+        return np.where(np.abs(x) > far, tail, np.divide(four, d, d))
+    return np.divide(four, d, d)
 
 
 def _sech2_constants(dtype: Any, far: float) -> tuple[Any, ...]:
@@ -317,10 +319,16 @@ def _sech2_constants(dtype: Any, far: float) -> tuple[Any, ...]:
 _SECH2 = {"d": _sech2_constants(np.float64, 350.0), "f": _sech2_constants(np.float32, 40.0)}
 
 
+_MINUS_TWO = np.full((), -2.0)
+
+
 @in_float64
 def tanh_curve(x: Any) -> Any:
     """-2 sech²(x) tanh(x)."""
-    return -2.0 * sech2(x) * np.tanh(x)
+    made = sech2(x)
+    made *= _MINUS_TWO
+    made *= np.tanh(x)
+    return made
 
 
 # sinc ---------------------------------------------------------------------------------------------------------------

@@ -658,7 +658,7 @@ def close(session: Session) -> None:
     session.beside = ()
     outlived = False
     if variables or tracked:
-        with sharing:
+        with sharing.now:
             _forget(variables, alone)
             outlived = bool(tracked) and _disconnect(tracked)
     if session.plain:

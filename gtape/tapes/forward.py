@@ -137,27 +137,31 @@ class _Push:
     def push(self, stack: record.Stack, prim: Any, tensors: Any, params: dict[str, Any], out: Any) -> bool:
         """Push the tangents through one op of arrays, if nothing else records; False leaves the op to `advance`."""
         session = self.session()
-        tangents = []
-        layouts = []
+        tangents: list[Any] = []
+        key: Any = []
         pushes, bit = 0, 1
         for t in tensors:
-            layouts.append(t._layout)
+            key.append(t._layout)
             r = t._record
-            held = None if r is None or len(r) <= TANGENTS else r[TANGENTS]
-            tangent = None if held is None else held.get(session)
-            if tangent is not None:
-                pushes |= bit
-            tangents.append(tangent)
+            if r is None or len(r) <= TANGENTS or r[TANGENTS] is None:
+                tangents.append(None)
+            else:
+                tangents.append(r[TANGENTS].get(session))
+                if tangents[-1] is not None:
+                    pushes |= bit
             bit += bit
         if not pushes or stack.run.__class__ is not BuiltinMethodType:
             return False
-        key = (*layouts, pushes) if not params else key_of((*layouts, pushes), params)
+        key.append(pushes)
+        key = key_of(tuple(key), params) if params else tuple(key)
         if key is None:
             return False
-        known = prim.layouts.setdefault("forward", {})
+        known = prim.layouts.get("forward")
+        if known is None:
+            known = prim.layouts.setdefault("forward", {})
         found = known.get(key)
         if found is None:
-            found = remember(known, key, _Pushed(prim, layouts, out))
+            found = remember(known, key, _Pushed(prim, [t._layout for t in tensors], out))
         if found.calls_left:
             found.meet(stack, prim, tensors, pushes, params, out)
         if found.function is None:
@@ -273,7 +277,7 @@ class ForwardAccumulator:
             self._follow(p, tangent)
 
     def _follow(self, primal: Any, tangent: Tensor) -> None:
-        with record.sharing:  # other threads may watch the primal at the same time
+        with record.sharing.now:  # other threads may watch the primal at the same time
             self._follow_alone(primal, tangent)
 
     def _follow_alone(self, primal: Any, tangent: Tensor) -> None:
@@ -304,7 +308,7 @@ class ForwardAccumulator:
     def __enter__(self) -> ForwardAccumulator:
         entered = None
         try:
-            with record.sharing:  # only one of several threads may enter
+            with record.sharing.now:  # only one of several threads may enter
                 session = self._session
                 if session.inside is not None:
                     raise ValueError("Accumulator is already recording.")

@@ -17,6 +17,7 @@ from gtape.base.layout import FLOAT, Layout
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape, as_shape
 from gtape.declare.primitives import REGISTRY
+from gtape.declare.quickest import quickest
 from gtape.recording import record
 from gtape.recording.record import TAPES, Session, TapeSet, sharing
 from gtape.recording.trace import note_assignment, note_start
@@ -195,7 +196,7 @@ class Variable(ChangesInPart, Operators):
                         return
                     with sharing.now:
                         sessions = self._record[TAPES].sessions
-                        if any(map(_live, sessions)):
+                        if sessions and any(map(_live, sessions)):
                             self._watch((tracker,))
                         else:
                             self._record = record.leaf(stack.recording)
@@ -477,6 +478,16 @@ class Variable(ChangesInPart, Operators):
         return True
 
     def _update(self, delta: Any, sign: int) -> Variable:
+        kernel = np.add if sign > 0 else np.subtract
+        if delta.__class__ is Tensor and record.peek() is None:  # the usual training step, in fewer calls
+            with locks.of_variable(self._uid).now:
+                layout, old = self._tensor_layout, self._value
+                if delta._layout is layout:
+                    quick = quickest(kernel) if layout.real else kernel
+                    new = self._kept(record.idle_stack().run(quick, old, delta._value))
+                    if self._value is old:  # no signal handler or finalizer of this thread has changed it
+                        self._value = new
+                        return self
         if delta.__class__ is not Tensor:
             from gtape.tensors.indexed_slices import IndexedSlices
 

@@ -17,6 +17,7 @@ import numpy as np
 from gtape.base import late
 from gtape.base.layout import FLOAT
 from gtape.declare.primitives import Primitive
+from gtape.declare.quickest import quickest
 from gtape.engine.call import apply, record_one, refuse
 from gtape.engine.fast.layouts import one_operand, two_operands
 from gtape.engine.fast.source import Writer
@@ -84,6 +85,21 @@ _BINARY_END = """\
             return t
 """
 
+# The test of the operands of an array's kernel, and the choice of the kernel where an operator is quicker for scalars.
+_CHOICE = """\
+        if not {accepts}:
+            return refuse(prim, {operands})
+"""
+
+_CHOICE_WITH_OPERATOR = """\
+        chosen = kernel
+        if not av.plain:
+            if not {accepts}:
+                return refuse(prim, {operands})
+            if av.real:
+                chosen = quick_kernel
+"""
+
 _UNARY = """
 def {name}(x, name=None):
     try:
@@ -106,10 +122,8 @@ def {name}(x, name=None):
         if x.__class__ is not Tensor:
             return elsewhere(operand(x))
         t._layout = av
-        if not {accepts}:
-            return refuse(prim, [x])
-        try:
-            t._value = s.run(kernel, v)
+{choice}        try:
+            t._value = s.run({kernel}, v)
         except TypeError:  # no such loop, as for the sign of a bool
             return refuse(prim, [x])
         except RuntimeError as e:
@@ -144,10 +158,8 @@ def {name}(x, y, name=None):
 {scalar_end}    else:
         if x.__class__ is not Tensor:
             return mixed(x, y)
-        if not {accepts}:
-            return refuse(prim, [x, y])
-        try:
-            v = t._value = s.run(kernel, a, b)
+{choice}        try:
+            v = t._value = s.run({kernel}, a, b)
         except TypeError:  # no such loop, as for the difference of bools
             return refuse(prim, [x, y])
         except RuntimeError as e:
@@ -201,6 +213,7 @@ def _base_names(prim: Primitive) -> dict[str, Any]:
         "prim": prim,
         "adopt_thread": record.adopt_thread,
         "scalar_kernel": prim.scalar,
+        "quick_kernel": quickest(prim.kernel),
     }
 
 
@@ -284,8 +297,12 @@ def _source(prim: Primitive) -> tuple[str, dict[str, Any]] | None:
         return None
     space = _base_names(prim)
     ends = {"scalar_end": _end_of(prim, space, True), "array_end": _end_of(prim, space, False)}
+    operator = quickest(prim.kernel) is not prim.kernel
+    choice = (_CHOICE_WITH_OPERATOR if operator else _CHOICE).format(
+        accepts=_accepts(prim), operands="[x]" if n == 1 else "[x, y]"
+    )
     source = (_UNARY if n == 1 else _BINARY).format(
-        name=prim.name, scalar=_scalar_source(prim), accepts=_accepts(prim), **ends
+        name=prim.name, scalar=_scalar_source(prim), choice=choice, kernel="chosen" if operator else "kernel", **ends
     )
     return _named(source, prim), space
 

@@ -23,6 +23,7 @@ from gtape.recording.record import TAPES
 from gtape.tensors.axes import axes_of
 from gtape.tensors.operands import FAILURES, failure, operands, text_as_array
 from gtape.tensors.tensor import Tensor, as_operand, wrap
+from gtape.tensors.variable import Variable
 
 __all__ = ["key_of", "one_operand", "two_operands"]
 
@@ -30,16 +31,6 @@ _count = record.count
 
 # Parameters that, with the shapes, decide the backward step.
 _LAYOUT = frozenset({"axis", "keepdims"})
-
-
-def _recorded(
-    t: Tensor, step: Any, parent: record.Record, ins: Any, out: Any, s: record.Stack, other: Any = None
-) -> Tensor:
-    """Give the result of a call its record."""
-    t._record = [next(_count), None, step, parent, ins, out, s.tapes, other]
-    if s.note is not None:
-        s.note(t)
-    return t
 
 
 def one_operand(prim: Primitive) -> Callable[..., Any]:
@@ -111,7 +102,11 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
                     remember(known, key, found)
             if found.calls_left:
                 found.meet(s)
-            return _recorded(t, found.steps[0], r, (x,) if keep else None, t._value if reads_y else None, s)
+            ins, out = (x,) if keep else None, t._value if reads_y else None
+            t._record = [next(_count), None, found.steps[0], r, ins, out, s.tapes, None]
+            if s.note is not None:
+                s.note(t)
+            return t
         return record_one(s, prim, (x,), params, t) if s.sessions else t
 
     renew()
@@ -182,7 +177,11 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
             return record_one(s, prim, (x,), found.params, t) if s.sessions else t
         if found.calls_left:
             found.meet(s)
-        return _recorded(t, found.steps[0], r, (x,) if keep else None, t._value if reads_y else None, s)
+        ins, out = (x,) if keep else None, t._value if reads_y else None
+        t._record = [next(_count), None, found.steps[0], r, ins, out, s.tapes, None]
+        if s.note is not None:
+            s.note(t)
+        return t
 
     return along
 
@@ -220,6 +219,10 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
         return found
 
     def function(x: Any, y: Any, name: str | None = None) -> Any:
+        if x.__class__ is Variable:
+            x = x._as_tensor()
+        if y.__class__ is Variable:
+            y = y._as_tensor()
         if y.__class__ is not Tensor or x.__class__ is not Tensor:
             x, y = operands(x, y)
             if y.__class__ is not Tensor or x.__class__ is not Tensor:
@@ -281,7 +284,10 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
         plan: Any = plans[k]
         keep = plan.keep
         ins = None if keep is None else (x if keep[0] else None, y if keep[1] else None)
-        return _recorded(t, step, parent, ins, v if plan.reads_y else None, s, other)
+        t._record = [next(_count), None, step, parent, ins, v if plan.reads_y else None, tapes, other]
+        if s.note is not None:
+            s.note(t)
+        return t
 
     renew()
     function.__name__ = prim.name

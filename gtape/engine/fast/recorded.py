@@ -110,9 +110,31 @@ def _cotangents(g: Any, record: Record, step: RuleStep) -> Any:
     return met.by_rule(step, g, record)
 
 
-def _history(session: Session, starts: list[Record]) -> dict[int, Record] | None:
-    """The records of a session that lead to some records, by number; None if the full sweep has to pass them."""
-    found: dict[int, Record] = {}
+class _History:
+    """The records of a session that lead to some records.
+
+    Attributes
+    ----------
+    records : dict of {int: Record}
+        By number.
+    ops : list of int
+        The numbers of the records of ops.
+    sets : set of TapeSet
+        Those of the records.
+    """
+
+    __slots__ = ("ops", "records", "sets")
+
+    def __init__(self) -> None:
+        self.records: dict[int, Record] = {}
+        self.ops: list[int] = []
+        self.sets: set[TapeSet] = set()
+
+
+def _history(session: Session, starts: list[Record]) -> _History | None:
+    """The history of some records; None if the full sweep has to pass them."""
+    made = _History()
+    found, ops, sets = made.records, made.ops, made.sets
     pending = starts
     mine = None  # a set with the session
     while pending:
@@ -124,6 +146,7 @@ def _history(session: Session, starts: list[Record]) -> dict[int, Record] | None
             if session not in tapes.sessions:
                 continue
             mine = tapes
+            sets.add(tapes)
         found[seq] = r
         step = r[STEP]
         if step is not None:
@@ -131,6 +154,7 @@ def _history(session: Session, starts: list[Record]) -> dict[int, Record] | None
                 step = step.step  # type: ignore[attr-defined]
             if step.__class__ is not RuleStep or step.prim.sparse is not None:
                 return None
+            ops.append(seq)
             parents = r[PARENTS]
             if parents.__class__ is list:
                 pending.append(parents)
@@ -138,29 +162,25 @@ def _history(session: Session, starts: list[Record]) -> dict[int, Record] | None
                     pending.append(r[OTHER])
             else:
                 pending.extend(parents)
-    return found
+    return made
 
 
-def _let_go(session: Session, history: dict[int, Record], stack: Stack) -> None:
-    """Take records from a session that ends, so that quick functions know them by the set of the outer tapes."""
-    with sharing:  # other threads may watch the records at the same time
-        _hand_over(session, history, stack.recording)
+def _let_go(session: Session, history: _History, stack: Stack) -> bool:
+    """Take records from a session that ends, so that quick functions know them by the set of the outer tapes.
+
+    Returns whether these hold all the records now.
+    """
+    with sharing.now:  # other threads may watch the records at the same time
+        return _hand_over(session, history, stack.recording)
 
 
-def _hand_over(session: Session, history: dict[int, Record], now: TapeSet) -> None:
+def _hand_over(session: Session, history: _History, now: TapeSet) -> bool:
     """Give records to the sessions of `now` if these alone hold them beside the session that ends."""
-    known: dict[TapeSet, bool] = {now: False}
-    last, lets_go = now, False
-    for r in history.values():
-        tapes = r[TAPES]
-        if tapes is not last:
-            last = tapes
-            if tapes not in known:
-                open_now = {s for s in tapes.sessions if s.live and s is not session}
-                known[tapes] = open_now == now.sessions
-            lets_go = known[tapes]
-        if lets_go:
+    passing = {a for a in history.sets if {s for s in a.sessions if s.live and s is not session} == now.sessions}
+    for r in history.records.values():
+        if r[TAPES] in passing:
             r[TAPES] = now
+    return len(passing) == len(history.sets)
 
 
 def takes_recorded_sweep(session: Session, stack: Stack) -> bool:
@@ -187,35 +207,34 @@ def recorded_sweep(
     Returns
     -------
     cotangents, visited
-        As for the full sweep; None if only the full sweep can pass the records.
+        As for the full sweep, but without records that the outer tapes hold; None if only the full sweep can pass the
+        records.
     """
     history = _history(session, [r for r, _ in seeds])
     if history is None:
         return None
-    if ends:
-        _let_go(session, history, stack)
+    all_held = ends and _let_go(session, history, stack)
+    records = history.records
     cotangents: dict[int, Any] = {}
     for r, g in seeds:
         seq = r[SEQ]
         cotangents[seq] = cotangents[seq] + g if seq in cotangents else g
     add = REGISTRY["add"].function
-    visited = []
-    for seq in sorted(history):
+    history.ops.sort()
+    for seq in history.ops:
         g = cotangents.get(seq)
         if g is None:
             continue
-        r = history[seq]
-        visited.append(r)
-        step = r[STEP]
-        if step is None:
-            continue
-        parents = r[PARENTS]
+        r = records[seq]
+        parents, other = r[PARENTS], r[OTHER]
+        pairs: Any = ()
         if parents.__class__ is list:
-            other = r[OTHER]
-            if parents[SEQ] not in history and (other is None or other[SEQ] not in history):
+            number = parents[SEQ]
+            if number not in records and (other is None or other[SEQ] not in records):
                 continue
-        elif not any([p[SEQ] in history for p in parents]):  # noqa: C419 - a list is quicker
+        elif not any([p[SEQ] in records for p in parents]):  # noqa: C419 - a list is quicker
             continue
+        step = r[STEP]
         if step.__class__ is FunctionType:
             step = step.step  # type: ignore[attr-defined]
         met = step.met
@@ -223,16 +242,16 @@ def recorded_sweep(
             met = met.get(g._layout)
         function = met.function if met.__class__ is _Met else None
         made = _cotangents(g, r, step) if function is None else function(g, r, stack)
-        pairs: Any
         if parents.__class__ is not list:
             pairs = zip(parents, made, strict=True)
-        elif other is None:
-            pairs = ((parents, made[0]),)
-        else:
+        elif other is not None:
             pairs = ((parents, made[0]), (other, made[1]))
+        elif made[0] is not None:  # the usual case, in fewer steps
+            old = cotangents.get(number)
+            cotangents[number] = made[0] if old is None else add(old, made[0])
         for parent, c in pairs:
             number = parent[SEQ]
-            if c is not None and number in history:
+            if c is not None and number in records:
                 old = cotangents.get(number)
                 cotangents[number] = c if old is None else add(old, c)
     results = [cotangents.get(s[SEQ]) for s in sources]
@@ -240,4 +259,4 @@ def recorded_sweep(
         for c in results:
             if c.__class__ is Tensor:
                 stack.note(c)
-    return results, visited
+    return results, [] if all_held else [records[seq] for seq in cotangents if seq in records]
