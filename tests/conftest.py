@@ -14,6 +14,7 @@ import tempfile
 import warnings
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import flint
@@ -49,7 +50,7 @@ def _without_constants_of_modules() -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--share", type=int, metavar="N",
-        help="run one of N cases of each parametrised test, at least one; the choice is the same every time",
+        help="run one of N cases of each parametrised test, at least one; the choice is the same every time; 1 runs all",
     )  # fmt: skip
     parser.addoption(
         "--whole", action="append", default=[], metavar="PATH",
@@ -105,11 +106,29 @@ def _check_share(config: pytest.Config) -> None:
             raise pytest.UsageError(f"--whole {path}: there is no such file or folder")
 
 
+TESTS = Path(__file__).resolve().parent
+# A run of all tests takes one of so many cases of each test that has more than a few, such as one for each op. These
+# files keep all of theirs, because their cases were written one by one.
+USUAL_SHARE = 4
+FEW_CASES = 16
+ALWAYS_WHOLE = ("contract", "seeds", "test_zoo.py", "test_docs.py", "verify/test_no_false_alarms.py")
+
+
+def _runs_everything(config: pytest.Config) -> bool:
+    """Whether all tests were asked for, rather than some or a search or a large run."""
+    if config.getoption("--search") is not None or config.getoption("keyword") or os.environ.get("GTAPE_LARGE"):
+        return False
+    return {(config.invocation_params.dir / path).resolve() for path in config.args} == {TESTS}
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what `--share` leaves out, and put slow tests first, so that no worker is alone with one at the end."""
     share = config.getoption("--share")
+    whole = [(config.invocation_params.dir / path).resolve() for path in config.getoption("--whole")]
+    usual = share is None and _runs_everything(config)
+    if usual:
+        share, whole = USUAL_SHARE, [TESTS / path for path in ALWAYS_WHOLE]
     if share is not None:
-        whole = [(config.invocation_params.dir / path).resolve() for path in config.getoption("--whole")]
         shared = {p for p in {item.path for item in items} if not any(p.is_relative_to(path) for path in whole)}
         functions: dict[str, list[pytest.Item]] = {}
         for item in items:
@@ -119,7 +138,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out: set[pytest.Item] = set()
         for cases in functions.values():
             cases.sort(key=lambda item: (zlib.crc32(_name(item).encode()), item.nodeid))
-            left_out.update(cases[math.ceil(len(cases) / share) :])
+            if not usual:
+                left_out.update(cases[math.ceil(len(cases) / share) :])
+            elif len(cases) > FEW_CASES:
+                # From the end, because CI runs a share of each test from the beginning, too.
+                left_out.update(cases[: -max(FEW_CASES, math.ceil(len(cases) / share))])
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)

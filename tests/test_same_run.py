@@ -54,15 +54,17 @@ for options in json.loads(sys.argv[1]):
 """
 
 
-def _runs(folder: Path, text: str, *runs: list[str], seed: str = "0", imports: str = "") -> list[str]:
+def _runs(
+    folder: Path, text: str, *runs: list[str], seed: str = "0", imports: str = "", tests: str = "test_it.py"
+) -> list[str]:
     """What pytest prints with each of these options, in a process of its own."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(HERE / "conftest.py", folder / "conftest.py")
     (folder / "test_it.py").write_text(imports + text)
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "HYPOTHESIS", "CI"))}
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "HYPOTHESIS", "CI", "GTAPE_LARGE"))}
     env |= {"PYTHONHASHSEED": seed, "PYTHONPATH": str(HERE.parent)}
     always = ["-q", "-s", "-p", "no:cacheprovider", "--import-mode=importlib", "--rootdir", str(folder)]
-    options = json.dumps([[*always, *run, "test_it.py"] for run in runs])
+    options = json.dumps([[*always, *run, tests] for run in runs])
     command = [sys.executable, "-c", RUNS, options]
     run = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, cwd=folder, check=False
@@ -116,8 +118,8 @@ def test_one():
 MARKER = ["-o", "markers=slow"]
 
 
-def _collected(folder: Path, *runs: list[str]) -> list[list[str]]:
-    said = _runs(folder, SHARED, *[["--collect-only", *MARKER, *run] for run in runs])
+def _collected(folder: Path, *runs: list[str], text: str = SHARED, tests: str = "test_it.py") -> list[list[str]]:
+    said = _runs(folder, text, *[["--collect-only", *MARKER, *run] for run in runs], tests=tests)
     return [re.findall(r"::(\S+)", out) for out in said]
 
 
@@ -130,6 +132,18 @@ def test_a_share_keeps_each_test_and_the_same_cases_of_it(tmp_path: Path) -> Non
     assert whole == every
     # Wherever it is started, and in whatever process.
     assert _collected(tmp_path / "elsewhere" / "tests", ["--share", "4"]) == [share]
+
+
+def test_a_run_of_all_tests_takes_a_share_of_those_with_many_cases(tmp_path: Path) -> None:
+    folder, text = tmp_path / "tests", SHARED.replace("range(9)", "range(100)")
+    asked = [[], ["--share", "1"], ["-k", "many"], ["--search", "5"], ["--share", "10"]]
+    usual, every, chosen, searched, beginning = _collected(folder, *asked, text=text, tests=".")
+    assert len(every) == len(searched) == 101 and len(chosen) == 100
+    assert len(usual) == 1 + 25 and set(usual) < set(every)
+    assert set(usual) & set(beginning) == {"test_one"}, "a share that is asked for takes other cases"
+    assert _collected(folder, [], text=text) == [every], "who names a file gets all of it"
+    (few,) = _collected(folder, [], tests=".")
+    assert len(few) == 1 + 9
 
 
 REFUSED = {
