@@ -50,7 +50,7 @@ def _without_constants_of_modules() -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--share", type=int, metavar="N",
-        help="run one of N cases of each parametrised test, at least one; the choice is the same every time; 1 runs all",
+        help="run one of N cases of each parametrised test, always the same, at least one; 1 runs all",
     )  # fmt: skip
     parser.addoption(
         "--whole", action="append", default=[], metavar="PATH",
