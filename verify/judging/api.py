@@ -109,8 +109,9 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     'correct'
     """
     args = args or getattr(f, "point", ())
+    order = checked_order(order)
     try:
-        return _checked(Recording(f, args, checked_order(order)))
+        return _checked(Recording(f, args, order))
     except Exception:  # raised by the function, or by a rule whose result does not fit
         found = _misfits(f, args, order)
         if not found:
