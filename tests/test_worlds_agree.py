@@ -395,13 +395,17 @@ def general_way() -> Iterator[Any]:
     yield switched
 
 
-def _recorded(prim: Primitive, arrays: list[Any], params: dict[str, Any]) -> tuple[list[Any], list[Any], Any]:
-    """The operands and the results of an op, and the tape that recorded it."""
+def _recorded(prim: Primitive, arrays: list[Any], params: dict[str, Any]) -> tuple[Any, list[Any], list[Any]]:
+    """The tape that recorded an op, the operands and the results.
+
+    The tape comes first, because Python frees a tuple from its end, and a tape that dies before its results searches
+    the memory for their records.
+    """
     tensors = [tf.constant(a) for a in arrays]
     with tf.GradientTape() as tape:
         tape.watch([t for t in tensors if t.dtype.is_floating])
         outs = _outputs(prim(*tensors, **params))
-    return tensors, outs, tape
+    return tape, tensors, outs
 
 
 def _same(a: Any, b: Any, ulps: float, what: str) -> None:
@@ -436,7 +440,7 @@ def test_the_general_way_makes_the_same_records_and_numbers(name: str, general_w
     quick = [[_recorded(prim, *call) for _ in range(often)][-1] for call in calls]
     with general_way():
         general = [_recorded(prim, *call) for call in calls]
-    for (arrays, params), (tensors, outs, _tape), (others, expected, _other_tape) in zip(
+    for (arrays, params), (_tape, tensors, outs), (_other_tape, others, expected) in zip(
         calls, quick, general, strict=True
     ):
         what = f"{name}({', '.join(np.array2string(a, threshold=6) for a in arrays)}, {params})"
