@@ -494,7 +494,6 @@ class Variable(ChangesInPart, Operators):
             if isinstance(delta, IndexedSlices):
                 return self._scatter(delta, np.add.at if sign > 0 else np.subtract.at)
         t = self._incoming(delta)
-        kernel = np.add if sign > 0 else np.subtract
         if self._noted(t, kernel):
             return self
         self._touch()
