@@ -23,7 +23,7 @@ from gtape.base.shown import shown
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-CALLS = int(os.environ.get("GTAPE_FUZZ", "1200"))
+CALLS = int(os.environ.get("GTAPE_FUZZ", "600"))
 SEED = int(os.environ.get("GTAPE_FUZZ_SEED", "0"))
 # Keras, training and data have a share of their own below.
 OTHERS = ("gtape.keras", "gtape.train", "gtape.data", "gtape.losses", "gtape.metrics", "gtape.optimizers")
