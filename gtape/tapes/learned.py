@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Op", "Rule", "distinct", "rule_of"]
+__all__ = ["PLAIN", "Op", "Rule", "distinct", "rule_of"]
 
-_PLAIN = (int, bool, str, type(None), tuple)
+# What the keyword arguments of a call may be, if it is to be called again as it was.
+PLAIN = (int, bool, str, type(None), tuple)
 
 
 class Op:
@@ -97,12 +98,12 @@ def rule_of(given: Sequence[Any], nodes: Sequence[Any], results: Sequence[Any]) 
         for a in node.args:
             k = places.get(id(a))
             if k is None:
-                if a.__class__ is node.__class__ or a.__class__ is list or (folds and a.__class__ not in _PLAIN):
+                if a.__class__ is node.__class__ or a.__class__ is list or (folds and a.__class__ not in PLAIN):
                     return None
                 constants.append(a)
                 k = -len(constants)
             operands.append(k)
-        if any([v.__class__ not in _PLAIN for v in node.words.values()]):  # noqa: C419 - a list is quicker
+        if any([v.__class__ not in PLAIN for v in node.words.values()]):  # noqa: C419 - a list is quicker
             return None
         places[id(node)] = len(given) + len(calls)
         calls.append((node.function, operands, constants[::-1], node.words, node.text))

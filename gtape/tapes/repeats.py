@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.tapes.learned import PLAIN
 from gtape.tapes.rewriting import constant_key, reads
 from gtape.tapes.tracing import Node
 
@@ -79,9 +80,6 @@ def _form(value: Any) -> Any:
     return kind if isinstance(value, np.generic) else None
 
 
-_WORDS = (int, bool, str, type(None), tuple)
-
-
 def _constant_form(a: Any) -> Any:
     """The form of an operand that is no node; None for one that no block holds."""
     kind = a.__class__
@@ -94,7 +92,7 @@ def _constant_form(a: Any) -> Any:
 
 def _words_form(words: dict[str, Any]) -> Any:
     """The form of keyword arguments; None for those that no block holds."""
-    if any([v.__class__ not in _WORDS for v in words.values()]):  # noqa: C419 - a list is quicker
+    if any([v.__class__ not in PLAIN for v in words.values()]):  # noqa: C419 - a list is quicker
         return None
     return tuple(sorted([(k, repr(v)) for k, v in words.items()]))
 

@@ -38,6 +38,10 @@ from gtape.tensors.tensor import Tensor, wrap
 __all__ = ["ABSORBED", "NO_NAN", "SAME_TRUTH", "Guard", "Node", "Raw", "Traced", "Tracer", "Untraceable", "tracing"]
 
 
+# Variables take their values together, under the locks of all, each inside a call that holds the one before.
+_MOST_ASSIGNED = 100
+
+
 class Untraceable(Exception):
     """The function, or this call of it, cannot be compiled."""
 
@@ -751,6 +755,8 @@ class Tracer:
         """
         if _assigned_by_library() or variable._layout.dtype.kind == "O" or t._layout.shape != variable._layout.shape:
             self.refuse("assigns a variable")
+        if len(self.assigned) >= _MOST_ASSIGNED and variable._uid not in self.assigned:
+            self.refuse(f"assigns more than {_MOST_ASSIGNED} variables")
         old = self.read(variable)._value
         value = t._value
         if kernel is not None:

@@ -862,6 +862,24 @@ def test_constants_that_a_tape_watches_have_gradients(back_end: str) -> None:
     assert compiled.summary().startswith("compiled")
 
 
+@pytest.mark.parametrize(("count", "runs"), [(100, "compiled"), (600, "assigns more than 100 variables")])
+def test_many_variables_are_assigned(count: int, runs: str) -> None:
+    variables = [tf.Variable(float(k)) for k in range(count)]
+
+    @tf.function(jit_compile=True)
+    def step(x: Any) -> Any:
+        for v in variables:
+            v.assign_add(x)
+        return x * 2.0
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(3):
+            assert float(step(tf.constant(1.0))) == 2.0
+    assert [float(v) for v in variables] == [k + 3.0 for k in range(count)]
+    assert runs in step.summary()
+
+
 def test_variables_are_assigned_in_order(back_end: str) -> None:
     def made(jit: bool) -> Any:
         m, n, d = tf.Variable([0.5, 0.25]), tf.Variable(0), tf.Variable(np.float64(1.0))
