@@ -104,9 +104,11 @@ def _same_shape(value: Any, expected: tuple[int, ...]) -> None:
 
 def _assigned_by_library() -> bool:
     """Whether a file of the library calls the method that assigns a variable."""
-    frame: Any = sys._getframe(3)
-    assigns = frame.f_globals
-    while frame is not None and frame.f_globals is assigns:
+    frame: Any = sys._getframe()
+    while frame is not None and frame.f_globals is globals():
+        frame = frame.f_back
+    variables = None if frame is None else frame.f_globals  # the module whose method notes the assignment
+    while frame is not None and frame.f_globals is variables:
         frame = frame.f_back
     return frame is not None and is_own(frame.f_code.co_filename)
 
