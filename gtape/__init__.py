@@ -8,9 +8,9 @@ Ops take ``name=``, as TensorFlow's do, and ignore it; their docstrings leave it
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
+from importlib.machinery import PathFinder
 from typing import Any
 
 import numpy  # noqa: F401  loaded here, because every module needs it
@@ -25,15 +25,12 @@ class _Checkout:
     """
 
     def __init__(self, above: str) -> None:
-        self.folders = {f"gtape.{name}": os.path.join(above, name) for name in ("symbolic", "verify")}
+        self.above = above
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        folder = self.folders.get(fullname)
-        if folder is None:
+        if fullname not in ("gtape.symbolic", "gtape.verify"):
             return None
-        return importlib.util.spec_from_file_location(
-            fullname, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
-        )
+        return PathFinder.find_spec(fullname, [self.above], target)
 
 
 _here = os.path.dirname(os.path.abspath(__file__))
@@ -106,6 +103,8 @@ def _import(name: str) -> Any:
 
 
 def _find(name: str) -> Any:
+    from importlib.util import find_spec  # not above, because `import gtape` stays light
+
     if name in _HOME_OF:
         return getattr(_import(_HOME_OF[name]), name)
     if name in _FROM_KERAS:
@@ -117,7 +116,7 @@ def _find(name: str) -> Any:
     if name == "print":
         return _import("gtape.base.printing").print_v2
     # Before the search for ops, because `from gtape import record` calls this first and must stay light.
-    if name.isidentifier() and importlib.util.find_spec(f"gtape.{name}") is not None:
+    if name.isidentifier() and find_spec(f"gtape.{name}") is not None:
         return _import(f"gtape.{name}")
     dtypes = _import("gtape.dtypes")
     if name in dtypes.__all__ or name == "bfloat16":  # bfloat16 exists if ml_dtypes is installed

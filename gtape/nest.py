@@ -89,8 +89,8 @@ def _collect(x: Any, composites: bool, into: list[Any]) -> None:
         _collect(child, composites, into)
 
 
-def _too_deep(structure: Any) -> ValueError:
-    """The error for a structure that contains itself."""
+def too_deep(structure: Any) -> ValueError:
+    """The error for a structure that contains itself, or that is nested too deeply."""
     return ValueError(
         f"a structure must not hold itself, nor be nested deeper than Python's recursion goes: {shown(structure)}"
     )
@@ -157,7 +157,7 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
     try:
         _collect(structure, composites, leaves)
     except RecursionError:
-        raise _too_deep(structure) from None
+        raise too_deep(structure) from None
     return leaves
 
 
@@ -197,7 +197,7 @@ def _packed(like: Any, composites: bool, leaves: list[Any]) -> Any:
     try:
         return _pack(like, composites, iter(leaves))
     except RecursionError:  # it needs more calls for a level than `_collect`
-        raise _too_deep(like) from None
+        raise too_deep(like) from None
 
 
 def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool = False) -> Any:
@@ -310,7 +310,7 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expa
     try:
         _same(nest1, nest2, check_types, composites)
     except RecursionError:
-        raise _too_deep(nest1) from None
+        raise too_deep(nest1) from None
     except (ValueError, TypeError) as e:
         if e.args and str(e.args[0]).startswith("nest only supports"):
             raise

@@ -7,6 +7,7 @@ says which ones; each call that fails is printed with a line that repeats it.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -280,6 +281,7 @@ def test_each_step_of_a_walk_through_a_deep_structure_may_be_too_deep(depth: int
         lambda: tf.nest.pack_sequence_as(made, [1.0]),
         lambda: tf.nest.assert_same_structure(made, made),
         lambda: tf.keras.Model().predict_on_batch(made),
+        lambda: tf.print(made, output_stream=io.StringIO()),
     ):
         with contextlib.suppress(ValueError, NotImplementedError):
             call()

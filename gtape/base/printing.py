@@ -140,11 +140,18 @@ def _is_tensor(x: Any) -> bool:
 _HOLE = "{}"
 
 
-def _free_placeholder(inputs: tuple[Any, ...], sep: str) -> str:
-    from pprint import pformat
+def _pretty(structure: Any) -> str:
+    from pprint import pformat  # not above, because few programs print
 
+    try:
+        return pformat(structure)
+    except RecursionError:  # it needs more calls for a level than `flatten`
+        raise nest.too_deep(structure) from None
+
+
+def _free_placeholder(inputs: tuple[Any, ...], sep: str) -> str:
     # A placeholder that does not occur in the fixed text, so that every one stands for a tensor.
-    fixed = sep + " ".join(pformat(nest.map_structure(lambda x: "" if _is_tensor(x) else x, i)) for i in inputs)
+    fixed = sep + " ".join(_pretty(nest.map_structure(lambda x: "" if _is_tensor(x) else x, i)) for i in inputs)
     placeholder, n = _HOLE, 0
     while placeholder in fixed:
         placeholder, n = f"{{{n}}}", n + 1
@@ -152,8 +159,6 @@ def _free_placeholder(inputs: tuple[Any, ...], sep: str) -> str:
 
 
 def _template(item: Any, placeholder: str, texts: list[str], summarize: int) -> str:
-    from pprint import pformat
-
     if isinstance(item, str):
         return item
     leaves = []
@@ -164,7 +169,7 @@ def _template(item: Any, placeholder: str, texts: list[str], summarize: int) -> 
         else:
             leaves.append(leaf)
     # pprint sorts the keys of plain dicts as `flatten` does; those of OrderedDict were sorted beforehand.
-    return pformat(nest.pack_sequence_as(item, leaves)).replace(f"'{placeholder}'", placeholder)
+    return _pretty(nest.pack_sequence_as(item, leaves)).replace(f"'{placeholder}'", placeholder)
 
 
 def _sort_ordered(item: Any) -> Any:
