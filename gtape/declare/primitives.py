@@ -285,7 +285,14 @@ class Primitive:
         made = self._function
         if made is None:
             made = self._function = late.make_function(self)
+            made.primitive = self
         return made
+
+    @staticmethod
+    def behind(function: Any) -> Primitive | None:
+        """The primitive whose function of tensors this is; None for any other object, wrappers included."""
+        prim = getattr(function, "primitive", None)  # a wrapper made by functools.wraps has this attribute, too
+        return prim if isinstance(prim, Primitive) and prim._function is function else None
 
     def __call__(self, *args: Any, **params: Any) -> Tensor:
         # Several outputs are a tuple; for a type checker, a Tensor unpacks as well.

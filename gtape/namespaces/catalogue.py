@@ -116,13 +116,20 @@ def names_of(module: Any) -> set[str]:
     return set(_public(module))
 
 
+def declared(namespace: str | None = None) -> dict[str, Any]:
+    """For each public name of a namespace, or of all if None, its function; a primitive if it has no other."""
+    found: dict[str, Any] = {}
+    for module, spaces in modules().items():
+        if namespace is None or namespace in spaces:
+            for name, value in _public(sys.modules[module]).items():
+                if isinstance(found.get(name), Primitive | None):  # as `find` prefers them
+                    found[name] = found.get(name, value) if isinstance(value, Primitive) else value
+    return found
+
+
 def names_in(namespace: str | None = None) -> list[str]:
     """The public names of a namespace ("math", "nn", "linalg"), or all if None."""
-    found: set[str] = set()
-    for name, spaces in modules().items():
-        if namespace is None or namespace in spaces:
-            found |= set(_public(sys.modules[name]))
-    return sorted(found)
+    return sorted(declared(namespace))
 
 
 def find(name: str, namespace: str | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -127,6 +128,17 @@ def test_without_source_text_all_modules_are_imported(monkeypatch: pytest.Monkey
     assert catalogue.find("where") is gtape.where
     assert catalogue.find("no_such_op") is None
     assert {*catalogue.modules()} == {*known} - {m for m in known if catalogue._spaces(sys.modules[m]) is None}
+
+
+def test_all_names_at_once_have_the_functions_that_each_name_has_alone() -> None:
+    for name, found in catalogue.declared().items():
+        assert (found.function if isinstance(found, Primitive) else found) is catalogue.find(name), name
+
+
+def test_a_primitive_is_behind_its_function_and_behind_no_wrapper_of_it() -> None:
+    assert Primitive.behind(gtape.sin) is REGISTRY["sin"]
+    assert Primitive.behind(functools.wraps(gtape.sin)(lambda x: gtape.sin(2.0 * x))) is None
+    assert Primitive.behind(len) is None
 
 
 def test_threads_find_names_at_the_same_time() -> None:

@@ -11,7 +11,7 @@ from gtape.declare.primitives import REGISTRY
 from gtape.namespaces import catalogue
 from gtape.verify.command.output import ulp_text
 from gtape.verify.command.runs import Line
-from gtape.verify.verdicts.naming import made_of
+from gtape.verify.verdicts.naming import primitives_of_functions
 from gtape.verify.verdicts.verdict import GRAVITY
 
 __all__ = ["COLUMNS", "Group", "folded", "legend", "owners"]
@@ -167,8 +167,7 @@ def _words(f: Any, into: dict[str, None], depth: int) -> None:
 def _public_names(version: int) -> dict[str, str]:
     """For each primitive the name by which users call it: its own, or that of the function made of the fewest."""
     found: dict[str, tuple[int, str]] = {}
-    for name in catalogue.names_in():
-        parts = made_of(name)
+    for name, parts in primitives_of_functions().items():
         for p in parts:
             rank = (0 if p == name else len(parts), name)
             if p not in found or rank < found[p]:

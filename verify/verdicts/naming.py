@@ -10,7 +10,7 @@ from typing import Any
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.namespaces import catalogue
 
-__all__ = ["importing", "made_of", "primitives_named"]
+__all__ = ["importing", "made_of", "primitives_named", "primitives_of_functions"]
 
 _DEPTH = 4  # levels of calls searched for primitives
 
@@ -45,14 +45,20 @@ def made_of(name: str) -> list[str]:
     >>> made_of("tf.reduce_sum"), made_of("no_such_function")
     (['sum'], [])
     """
-    catalogue.load()
-    function = catalogue.find(name.rsplit(".", 1)[-1])
-    owners = {id(p.function): p for p in REGISTRY.values()}
+    return _made_of(catalogue.declared().get(name.rsplit(".", 1)[-1]))
+
+
+def primitives_of_functions() -> dict[str, list[str]]:
+    """For each public function the differentiable primitives in its code, as `made_of` finds them."""
+    return {name: _made_of(function) for name, function in catalogue.declared().items()}
+
+
+def _made_of(function: Any) -> list[str]:
     found: set[str] = set()
     seen: set[int] = set()
 
     def look(f: Any, depth: int) -> None:
-        prim = f if isinstance(f, Primitive) else owners.get(id(f))
+        prim = f if isinstance(f, Primitive) else Primitive.behind(f)
         if prim is not None:
             if prim.differentiable:
                 found.add(prim.name)
