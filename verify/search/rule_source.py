@@ -53,12 +53,21 @@ KINDS = {
 
 
 @lru_cache(maxsize=64)
-def _tree(path: str) -> ast.Module | None:
+def _functions_of(path: str) -> dict[tuple[str, int], list[Node]]:
+    """The functions and lambdas in a file, in the order of a walk, by the name and the first line of their code."""
     try:
         with open(path, encoding="utf-8") as f:
-            return ast.parse(f.read())
+            tree = ast.parse(f.read())
     except (OSError, SyntaxError, ValueError):
-        return None
+        return {}
+    found: dict[tuple[str, int], list[Node]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            for line in {node.lineno, *[d.lineno for d in node.decorator_list]}:
+                found.setdefault((node.name, line), []).append(node)
+        elif isinstance(node, ast.Lambda):
+            found.setdefault(("<lambda>", node.lineno), []).append(node)
+    return found
 
 
 def rule_node(rule: Callable[..., Any]) -> Node | None:
@@ -74,23 +83,17 @@ def rule_node(rule: Callable[..., Any]) -> Node | None:
     if not isinstance(rule, types.FunctionType):
         return None
     code = rule.__code__
-    tree = _tree(inspect.getsourcefile(rule) or "")
-    if tree is None:
-        return None
     # The first instructions of a function have the place of its first line, so only places with a width count.
     places = [(p[0], p[2]) for p in code.co_positions() if None not in p and (p[0], p[2]) != (p[1], p[3])]
     found: list[Node] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            lines = {node.lineno, *[d.lineno for d in node.decorator_list]}
-            if node.name == code.co_name and code.co_firstlineno in lines:
-                found.append(node)
-        elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>":
+    for node in _functions_of(inspect.getsourcefile(rule) or "").get((code.co_name, code.co_firstlineno), ()):
+        if isinstance(node, ast.Lambda):
             body = node.body
             start, end = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
-            same = node.lineno == code.co_firstlineno and [a.arg for a in node.args.args] == _names(code)
-            if same and places and all(start <= p <= end for p in places):
-                found.append(node)
+            same = [a.arg for a in node.args.args] == _names(code)
+            if not (same and places and all(start <= p <= end for p in places)):
+                continue
+        found.append(node)
     return found[-1] if found else None
 
 
