@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import pairwise
-from math import comb, factorial, perm
+from math import comb, factorial, ldexp, log2, perm
 from typing import Any
 
 import numpy as np
@@ -157,7 +157,7 @@ def _taylor(ode: Sequence[Poly], c: Fraction, start: list[int], step: Fraction) 
     weights = [(j, m, (-q / lead).numerator, (-q / lead).denominator) for j, m, q in terms]
     a = list(start)
     small = 0
-    scale = 1.0
+    fall = log2(step)  # of the power of the distance, for each term
     k = 0
     while small < 6:
         total = 0
@@ -166,8 +166,7 @@ def _taylor(ode: Sequence[Poly], c: Fraction, start: list[int], step: Fraction) 
             if k >= m:
                 total += a[i] * perm(i, j) * up // down
         a.append(total // perm(k + order, order))
-        scale = float(step) ** len(a)
-        bits = abs(a[-1]).bit_length() + (np.log2(scale) if scale > 0 else -2000)
+        bits = abs(a[-1]).bit_length() + fall * len(a)
         small = small + 1 if bits < 8 else 0
         k += 1
     return a
@@ -276,8 +275,9 @@ class Table:
 
 
 def _pair(value: int) -> tuple[float, float]:
-    """A fixed-point number as two floats."""
-    return exact(Fraction(value, ONE)) if value else (0.0, 0.0)
+    """A fixed-point number as two floats: that nearest to it, and that nearest to the rest."""
+    high = value / ONE  # Python divides integers with a single rounding
+    return high, (value - int(ldexp(high, BITS))) / ONE
 
 
 # ------------------------------------------------------------------------------------------------- asymptotic series
