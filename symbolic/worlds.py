@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import RELATIONS, Undecided, equal, filled, lift_balls, lift_complex, mapped, objects
+from gtape.symbolic.balls import RELATIONS, Undecided, equal, filled, lift_balls, lift_complex, objects
 from gtape.symbolic.expressions import SymPyWorld
 from gtape.symbolic.jets import ZERO, Jet, jet_class, value_of
 from gtape.symbolic.matrices import matmul_components
@@ -139,18 +139,13 @@ class JetWorld(BallWorld):
         -------
         object ndarray of arb
         """
-        nothing = arb(0)
-
-        def pick(e: Any) -> Any:
-            if isinstance(e, Jet):
-                c = e.components[directions]
-                return c if isinstance(c, (arb, acb)) else arb(c)
-            return nothing if directions else e if isinstance(e, acb) else arb(e)
-
         of: np.ndarray = self.objects(x)
-        if not directions and set(map(type, of.ravel().tolist())) <= {arb, acb}:
+        flat = of.ravel().tolist()
+        if not directions and set(map(type, flat)) <= {arb, acb}:
             return of
-        return mapped(pick, of)
+        nothing = arb(0)
+        picked = [e.components[directions] if isinstance(e, Jet) else nothing if directions else e for e in flat]
+        return filled([c if isinstance(c, (arb, acb)) else arb(c) for c in picked], of.shape)
 
     def components_of(self, x: np.ndarray) -> list[Any]:
         """The components as object arrays; None for a component that is zero by construction everywhere."""

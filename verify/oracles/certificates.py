@@ -11,6 +11,7 @@ from flint import arb
 from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import objects
 from gtape.symbolic.program import GradMark, Node
+from gtape.symbolic.worlds import JetWorld
 from gtape.verify.oracles.enclosures import (
     BALLS,
     bands,
@@ -21,9 +22,10 @@ from gtape.verify.oracles.enclosures import (
     is_floating,
     jet_world,
     magnitude,
+    magnitudes,
     turned,
 )
-from gtape.verify.oracles.oracle import MOST_NESTED, Oracle, TooDeep, nested_too_deep, own_part
+from gtape.verify.oracles.oracle import MOST_NESTED, Oracle, TooDeep, nested_too_deep, own_part, varies
 from gtape.verify.oracles.replay import Shared
 
 __all__ = ["Failure", "certify", "certify_marks", "certify_rows", "directions_of", "faulty_rules"]
@@ -285,6 +287,23 @@ def _one_direction_more(
     return directional, extended
 
 
+class _Components:
+    """The components of an array of jets with their magnitudes, each computed once; None for zeros."""
+
+    def __init__(self, world: JetWorld, x: Any) -> None:
+        self.world, self.x, self.moves = world, x, varies(x)
+        self.known: dict[int, tuple[Any, Any]] = {}
+
+    def __getitem__(self, bits: int) -> tuple[Any, Any] | None:
+        if bits and not self.moves:
+            return None
+        found = self.known.get(bits)
+        if found is None:
+            component = self.world.component(self.x, bits)
+            found = self.known[bits] = component, magnitudes(component)
+        return found
+
+
 def _compared(
     oracle: Oracle,
     members: list[Node],
@@ -299,24 +318,26 @@ def _compared(
     mark = members[0].mark
     assert mark is not None
     weights = [deep[c] for c in mark.cotangents] if mark.form == "gradient" else oracle.cotangents_of(mark)
+    factors = []
+    for t, c in zip(mark.targets, weights, strict=True):
+        c = c if np.shape(c) == np.shape(deep[t]) else np.broadcast_to(objects(c), np.shape(deep[t]))
+        factors.append((_Components(deeper, c), _Components(deeper, deep[t])))
+    ways = [(member, u := directional[member.index], magnitudes(u)) for member in members]
     worst: Failure | None = None
     # The cotangents do not vary along the new direction, because they are constants of the inner gradient.
     for bits in range(1 << k):
         expected, scale, got = arb(0), arb(0), arb(0)
-        for t, c in zip(mark.targets, weights, strict=True):
-            for low in range(1 << k):
-                if low & ~bits or (low and mark.form != "gradient"):
+        for of_weight, of_target in factors:
+            for low in range(1 << k if mark.form == "gradient" else 1):
+                if low & ~bits or (a := of_weight[low]) is None or (b := of_target[(bits & ~low) | 1 << k]) is None:
                     continue
-                a = deeper.component(c, low)
-                b = deeper.component(deep[t], (bits & ~low) | 1 << k)
-                a = np.broadcast_to(a, np.shape(b))
-                expected = expected + inner(a, b)
-                scale = scale + magnitude(a, b)
-        for member in members:
+                expected = expected + inner(a[0], b[0])
+                scale = scale + magnitude(a[0], b[0], a[1], b[1])
+        for member, u, size in ways:
             g = _component(member, tangents, env, k, bits)
             g = turned(g) if is_complex(member.output) and mark.form != "jvp" else g
-            got = got + inner(directional[member.index], g)
-            scale = scale + magnitude(directional[member.index], g)
+            got = got + inner(u, g)
+            scale = scale + magnitude(u, g, size)
         error = disagreement(got, expected, scale)
         # A faulty number makes its derivatives faulty, so that a little larger error of these says nothing new.
         if error and (worst is None or error > _SAME * worst.error):

@@ -16,7 +16,7 @@ from gtape.symbolic.worlds import BallWorld, JetWorld
 
 __all__ = [
     "BALLS", "bands", "directions", "disagreement", "inner", "is_complex", "is_floating", "jet_world", "magnitude",
-    "plus", "random_cotangents", "turned", "zeros",
+    "magnitudes", "plus", "random_cotangents", "turned", "zeros",
 ]  # fmt: skip
 
 BALLS = BallWorld()
@@ -52,10 +52,19 @@ def inner(a: Any, b: Any) -> arb:
     return total.real if isinstance(total, acb) else arb(total)
 
 
-def magnitude(a: Any, b: Any) -> arb:
-    """The sum of the magnitudes of products, to which an error of the inner product is relative."""
+def magnitudes(a: Any) -> Any:
+    """The magnitudes of the elements, as a flat array of floats."""
     with np.errstate(all="ignore"):
-        rough = float(np.dot(np.abs(to_float(a)).ravel(), np.abs(to_float(b)).ravel()))
+        return np.abs(to_float(a)).ravel()
+
+
+def magnitude(a: Any, b: Any, of_a: Any = None, of_b: Any = None) -> arb:
+    """The sum of the magnitudes of products, to which an error of the inner product is relative.
+
+    `of_a` and `of_b` are the magnitudes of the elements, if they are known.
+    """
+    with np.errstate(all="ignore"):
+        rough = float(np.dot(magnitudes(a) if of_a is None else of_a, magnitudes(b) if of_b is None else of_b))
     if 1e-280 < rough < 1e280:
         return arb(rough)
     total = arb(0)

@@ -23,7 +23,7 @@ from gtape.verify.oracles.enclosures import BALLS, inner, is_complex, is_floatin
 from gtape.verify.oracles.forward import Pushing, forward
 from gtape.verify.oracles.replay import Replay
 
-__all__ = ["MOST_NESTED", "Oracle", "TooDeep", "nested_too_deep", "own_part"]
+__all__ = ["MOST_NESTED", "Oracle", "TooDeep", "nested_too_deep", "own_part", "varies"]
 
 
 class TooDeep(Exception):
@@ -52,7 +52,7 @@ class _Jets(Pushing):
         if not is_floating(node.output):
             return BALLS.lift(node.output)
         # A step function stays constant even if rounding took it to another step.
-        if not any(_varies(moving[j]) for j in node.inputs) or any(node is f for f in self.oracle.flips):
+        if not any(varies(moving[j]) for j in node.inputs) or any(node is f for f in self.oracle.flips):
             return self.oracle.env[node.index]
         arguments = [
             moving[j] if a in node.active else self.constant(node, a, moving[j]) for a, j in enumerate(node.inputs)
@@ -90,8 +90,8 @@ class _Jets(Pushing):
     def idle(self, node: Node, at: list[Any], a: int) -> bool:
         """True if an op is constant in argument `a` around a point, and so is its slope by all that moves."""
         world = jet_world(1)
-        plain = [self.world.component(v, 0) if _varies(v) else v for v in at]
-        if self.k > 1 and any(_varies(v) for i, v in enumerate(at) if i != a):
+        plain = [self.world.component(v, 0) if varies(v) else v for v in at]
+        if self.k > 1 and any(varies(v) for i, v in enumerate(at) if i != a):
             return False
         for step in (-_STEP, arb(0), _STEP):
             beside = list(plain)
@@ -116,9 +116,9 @@ class _Jets(Pushing):
         return self.oracle._declared(self.k, node, moving)
 
     def add(self, t: Any, own: Any) -> Any:
-        if any(_varies(v) for v in own):
+        if any(varies(v) for v in own):
             return objects(t + self.moving_along(np.shape(t), own))
-        if not _varies(t):
+        if not varies(t):
             return self.world.jet(t, *own)
         return objects(t + self.world.jet(zeros(np.shape(t)), *own))  # NumPy returns 0-d results bare
 
@@ -208,7 +208,7 @@ class Oracle(Replay):
 
     def _declared(self, k: int, node: Node, env: dict[int, Any]) -> Any:
         """The constant value of a declared custom gradient; `through_declared` adds the cotangents that it returned."""
-        if k > 1 and any(_varies(env[j]) for j in node.inputs):
+        if k > 1 and any(varies(env[j]) for j in node.inputs):
             raise TooDeep(f"the declared custom gradient {node.name!r} is only followed at first order")
         return self.env[node.index]
 
@@ -404,7 +404,7 @@ def own_part(own: list[Any], bits: int) -> Any:
     tangent, rest = own[bit], bits ^ 1 << bit
     if tangent is None:
         return None
-    if _varies(tangent):
+    if varies(tangent):
         return jet_world(bit).component(tangent, rest)
     return None if rest else _EXACT(objects(tangent))
 
@@ -434,11 +434,12 @@ def _smooth(e: Any) -> bool:
     return not isinstance(e, Jet) or all(finite_ball(c) for c in e.components[1:])
 
 
-def _varies(x: Any) -> bool:
+def varies(x: Any) -> bool:
+    """Whether an array, or one of a tuple, holds jets."""
     from gtape.symbolic.jets import Jet
 
     if isinstance(x, tuple):
-        return any(_varies(v) for v in x)
+        return any(varies(v) for v in x)
     if not isinstance(x, np.ndarray) or x.dtype != object:
         return False
     return any(issubclass(kind, Jet) for kind in set(map(type, x.ravel().tolist())))
@@ -448,7 +449,7 @@ def _at(x: Any, values: Any) -> Any:
     """Jets, or plain enclosures, moved to other values."""
     from gtape.symbolic.jets import Jet
 
-    if not _varies(x):
+    if not varies(x):
         return values
     moved = np.frompyfunc(lambda e, v: e.__class__(v, *e.components[1:]) if isinstance(e, Jet) else v, 2, 1)
     return objects(moved(x, values))
@@ -460,7 +461,7 @@ def _still(x: Any, bit: int) -> Any:
 
     if isinstance(x, tuple):
         return tuple([_still(v, bit) for v in x])
-    if not _varies(x):
+    if not varies(x):
         return x
 
     def one(e: Any) -> Any:
@@ -472,4 +473,4 @@ def _still(x: Any, bit: int) -> Any:
 
 
 def _constant(world: JetWorld, x: Any) -> Any:
-    return world.component(x, 0) if _varies(x) else x
+    return world.component(x, 0) if varies(x) else x
