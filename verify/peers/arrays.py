@@ -38,6 +38,12 @@ class Case(NamedTuple):
         """The weighed function of gtape tensors."""
         return weighed(self.expression, len(self.inputs[0]))
 
+    def scalar(self, arguments: Sequence[Any]) -> bool:
+        """Whether the output is one number, not an array."""
+        values = {"tf": gtape, "np": np, **dict(zip("xyz", map(gtape.constant, arguments), strict=False))}
+        with np.errstate(all="ignore"):
+            return not eval(self.expression, values).shape.rank
+
 
 @diagnosed
 def _weighed_sum(y: Any) -> Any:

@@ -331,22 +331,24 @@ class _Work:
                 self.done.append((self.made.name, expression, mode))
 
     def shown(self, cause: Cause) -> Cause | None:
-        """The cause with a witness that shows the fault again, at a rounder point where possible."""
+        """The cause with a witness that shows the fault again: short, and at a rounder point, where possible."""
         for fault in cause.faults[:_TRIES]:
             better = self.rounder(fault)
             for candidate in [fault] if better is None else [better, fault]:
-                if self.again(candidate):
-                    rest = [f for f in cause.faults if f is not fault]
-                    return cause._replace(faults=[candidate, *rest], source=witness(self.made, candidate))
+                for short in (True, False):
+                    if self.again(candidate, short):
+                        rest = [f for f in cause.faults if f is not fault]
+                        source = witness(self.made, candidate, short=short)
+                        return cause._replace(faults=[candidate, *rest], source=source)
         return None
 
-    def again(self, fault: Fault) -> bool:
+    def again(self, fault: Fault, short: bool) -> bool:
         """Whether the witness of a fault returns the same number in a fresh run."""
-        reply = self.peer.ask(witness(self.made, fault, result=True), [])
+        reply = self.peer.ask(witness(self.made, fault, result=True, short=short), [])
         if reply.kind in ("crash", "hang"):
             return fault.what == reply.kind
         if reply.kind == "error":
-            return fault.what == "raises"
+            return fault.what == "raises" and str(fault.got).startswith(f"{reply.name}:")
         got = np.asarray(reply.array)
         if fault.subject in CASES and self.made.batched in fault.mode:
             got = got[0]
@@ -373,5 +375,5 @@ class _Work:
             found, *_ = judge_function(self.peer, fault.subject, fault.expression, fault.mode, fault.dtype, grid)
             same = [x for x in found if x.by == fault.by and x.what == fault.what and x.place == fault.place]
             if same:
-                return same[0]
+                return same[0]._replace(mechanism=fault.mechanism)
         return None

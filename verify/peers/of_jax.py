@@ -253,4 +253,10 @@ LIBRARY = Library(
     tensor="jnp.array({values}, dtype=jnp.{dtype})",
     versions={"jax": "jax.__version__", "jaxlib": "__import__('jaxlib').__version__"},
     refusals=("not implemented", "Differentiation rule", "not differentiable", "not supported"),
+    short={
+        "reverse": "jax.grad",
+        "forward": "jax.jacfwd",
+        "rows": "jax.jacrev",
+        "columns": "jax.jacfwd",
+    },
 )  # fmt: skip

@@ -275,4 +275,10 @@ LIBRARY = Library(
     tensor="torch.tensor({values}, dtype=torch.{dtype})",
     versions={"torch": "torch.__version__"},
     refusals=("does not require grad", "not implemented", "not supported", "Batching rule not implemented"),
+    short={
+        "reverse": "torch.func.grad",
+        "forward": "torch.func.jacfwd",
+        "rows": "torch.func.jacrev",
+        "columns": "torch.func.jacfwd",
+    },
 )  # fmt: skip

@@ -13,7 +13,7 @@ import gtape
 from gtape.verify.judging.api import exact
 from gtape.verify.judging.claims import judge
 from gtape.verify.peers.conversation import Conversation
-from gtape.verify.peers.faults import Fault
+from gtape.verify.peers.faults import Fault, mechanism
 from gtape.verify.peers.libraries import Library
 from gtape.verify.programs.program_source import RandomProgram, draw
 from gtape.verify.programs.programs import generate
@@ -244,6 +244,7 @@ def _judged(peer: Conversation, program: RandomProgram, length: int, mode: tuple
     if any(f.verdict == "convention" for f in report.findings):
         what = "kink"
     shown = whole._replace(
-        what=what, by=(cut.sources[s],), element=at, got=got, exact=str(blocks[s][at]), why=bad[0].reason
-    )
+        what=what, by=(cut.sources[s],), element=at, got=got, exact=str(blocks[s][at]), why=bad[0].reason,
+        mechanism="" if what == "kink" else mechanism([what], False),
+    )  # fmt: skip
     return shown, numbers
