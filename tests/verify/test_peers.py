@@ -18,7 +18,7 @@ from gtape.verify.command import cli
 from gtape.verify.command.census_pictures import plots
 from gtape.verify.command.output import Usage
 from gtape.verify.peers import arrays, census, functions, libraries
-from gtape.verify.peers.audit import Audit, audit
+from gtape.verify.peers.audit import Audit, audit, summed
 from gtape.verify.peers.conversation import Conversation, Unusable
 from gtape.verify.peers.findings import _apart, markdown
 from gtape.verify.peers.numbers import _mechanisms, exact_digits, grid_of, jumps
@@ -140,6 +140,26 @@ def test_a_short_witness_that_does_not_show_the_fault_is_not_used() -> None:
     assert "print(derivative(f, 0)(x))\n" in cause.source
 
 
+def test_nan_that_the_library_documents_is_a_refusal() -> None:
+    told = {"where_sqrt": ("", "https://example.org")}
+    libraries.register(FAKE._replace(name="honest", documented=told))
+    found = audit("honest", ops=("where_sqrt",), dtypes=("float64",), programs=0)
+    assert not found.causes
+    assert found.refused == {"fake_peer.where_sqrt(x)": ["rows"]}
+
+
+def test_a_documented_kind_of_input_excuses_no_other() -> None:
+    told = {"where_sqrt": ("equal singular values", "https://example.org")}
+    libraries.register(FAKE._replace(name="partly", documented=told))
+    assert audit("partly", ops=("where_sqrt",), dtypes=("float64",), programs=0).causes
+
+
+def test_a_program_that_repeats_the_cause_of_a_function_is_left_out(found: Audit) -> None:
+    tanh = next(c for c in found.causes if c.subject == "tanh")
+    again, alone = (tanh._replace(id=f"program {p}", subject="program", place=p) for p in ("tf.tanh", "tf.cos"))
+    assert summed([found._replace(causes=[tanh, again, alone])]).causes == [tanh, alone]
+
+
 def test_a_title_has_the_digits_that_differ() -> None:
     assert _apart("-7.709976012836329e-10", "-7.709973930953695511677775e-10") == ("-7.709976e-10", "-7.709974e-10")
     assert _apart("nan", "4.000000000000000000000000000") == ("nan", "4")
@@ -163,7 +183,8 @@ def test_tables_name_functions_that_exist(name: str) -> None:
     made = libraries.library(name)
     for function in made.functions:
         functions.function(function)
-    assert not set(made.arrays) - set(arrays.CASES)
+    assert not (set(made.arrays) | set(made.documented)) - set(arrays.CASES)
+    assert set(made.short) <= set(made.definitions)
     for mode in (*made.modes, *made.array_modes):
         assert set(mode) <= set(made.definitions)
     for expressions in (*made.functions.values(), *made.arrays.values()):

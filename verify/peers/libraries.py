@@ -49,6 +49,8 @@ class Library(NamedTuple):
     short : dict
         Name of a mode -> the library's own function that takes a function with one output, and `argnums`. Witnesses are
         shorter by it.
+    documented : dict
+        Name of a case -> a kind of input, empty for all, and the page that says that NaN is returned there.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Library(NamedTuple):
     refusals: Sequence[str] = ()
     batched: str = ""
     short: Mapping[str, str] = MappingProxyType({})
+    documented: Mapping[str, tuple[str, str]] = MappingProxyType({})
 
     @property
     def setup(self) -> str:

@@ -259,4 +259,8 @@ LIBRARY = Library(
         "rows": "jax.jacrev",
         "columns": "jax.jacfwd",
     },
+    documented=dict.fromkeys(
+        ("where_log", "where_sqrt", "where_divide"),
+        ("", "https://docs.jax.dev/en/latest/faq.html#gradients-contain-nan-where-using-where"),
+    ),
 )  # fmt: skip

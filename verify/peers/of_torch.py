@@ -49,7 +49,7 @@ _F = "torch.nn.functional."
 
 _FUNCTIONS = {
     "sigmoid": ("torch.sigmoid(x)", "torch.special.expit(x)"),
-    "softplus": f"{_F}softplus(x)",
+    "softplus_to_20": f"{_F}softplus(x)",
     "log_sigmoid": f"{_F}logsigmoid(x)",
     "softsign": f"{_F}softsign(x)",
     "elu": f"{_F}elu(x)",
@@ -251,6 +251,7 @@ _CALLS = {
     "gather": "torch.index_select({0}, {axis}, torch.tensor({1}))",
     "sort": "torch.sort({0}, dim={axis})[0]",
     "leaky_relu": f"{_F}leaky_relu({{0}}, {{alpha}})",
+    "softplus": f"{_F}softplus({{0}})",
     "zeros_like": "torch.zeros_like({0})",
 }
 
@@ -280,5 +281,10 @@ LIBRARY = Library(
         "forward": "torch.func.jacfwd",
         "rows": "torch.func.jacrev",
         "columns": "torch.func.jacfwd",
+    },
+    documented={
+        "svd_product": (
+            "equal singular values", "https://docs.pytorch.org/docs/stable/generated/torch.linalg.svd.html"
+        ),
     },
 )  # fmt: skip

@@ -259,7 +259,7 @@ def _place(args: tuple[Any, ...]) -> str:
     words = []
     if not size.size:
         return "all zeros"
-    if x.ndim == 2 and x.shape[0] == x.shape[1]:
+    if x.ndim == 2:
         with np.errstate(all="ignore"):
             values = np.linalg.svd(x.astype(np.float64), compute_uv=False)
         if values[-1] <= 1e-12 * values[0]:
