@@ -95,6 +95,19 @@ def test_exact_numbers_have_40_digits() -> None:
         assert exact_digits("tanh", [20.0], (0,)) == mpmath.nstr(mpmath.sech(20) ** 2, 40)
 
 
+@pytest.mark.parametrize("name", ["std", "norm_3"])
+def test_exact_numbers_of_arrays_hold_no_rounded_constant(name: str) -> None:
+    (x,) = arrays.CASES[name].inputs[0]
+    with mpmath.workdps(60):
+        v = [mpmath.mpf(float(a)) for a in x]
+        if name == "norm_3":
+            slope = v[1] * abs(v[1]) / mpmath.cbrt(mpmath.fsum(abs(a) ** 3 for a in v)) ** 2
+        else:
+            mean = mpmath.fsum(v) / 3
+            slope = (v[1] - mean) / 3 / mpmath.sqrt(mpmath.fsum((a - mean) ** 2 for a in v) / 3)
+        assert abs(mpmath.mpf(truth(name, 0, "float64", 1).blocks[(0,)][1]) - slope) < 1e-39
+
+
 @pytest.mark.parametrize(
     ("name", "exists"), [("bessel_i1e", False), ("softsign", False), ("sinc", True), ("tanh", True), ("power_1", True)]
 )
