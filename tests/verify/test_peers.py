@@ -20,10 +20,11 @@ from gtape.verify.command.output import Usage
 from gtape.verify.peers import arrays, census, functions, libraries
 from gtape.verify.peers.audit import Audit, audit, summed
 from gtape.verify.peers.conversation import Conversation, Unusable
+from gtape.verify.peers.faults import Fault
 from gtape.verify.peers.findings import _apart, markdown
 from gtape.verify.peers.numbers import _mechanisms, exact_digits, grid_of, jumps
 from gtape.verify.peers.programs import translated
-from gtape.verify.peers.tensors import truth
+from gtape.verify.peers.tensors import _with_mechanisms, truth
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -124,20 +125,32 @@ def test_a_kink_is_one_of_the_function_as_a_whole(name: str, point: list[float],
     assert truth(name, inputs.index(point), "float64", 1).kink == kinked
 
 
-def wrong_at(*points: float, nan: bool = False, right: float | None = None) -> str:
+@pytest.mark.parametrize(("what", "expected"), [("kink", "range"), ("zero", "lost")])
+def test_a_kink_is_no_ordinary_place_of_a_wrong_number(what: str, expected: str) -> None:
+    case = Fault("", "norm", "", (), (0,), "float64", "zero", "", (np.full(3, 1e200),), (), 0.0, "1", "")
+    other = case._replace(what=what, arguments=(np.zeros(3),))
+    assert _with_mechanisms([case, other])[0].mechanism == expected
+
+
+def wrong_at(*points: float, last: str = "zero", right: float | None = None) -> str:
     """The mechanism of the last of some wrong numbers, with a right one in between."""
     x = np.sort(np.array([*points, *([] if right is None else [right])]))
-    wrong = {i: "nan" if nan else "zero" for i in range(len(x)) if x[i] != right}
+    wrong = {i: "zero" for i in range(len(x)) if x[i] != right} | {len(x) - 1: last}
     return _mechanisms([x], np.ones(len(x), np.bool_), wrong, "float64")[len(x) - 1]
 
 
 def test_numbers_that_are_wrong_only_where_powers_leave_the_dtype_are_one_mechanism() -> None:
-    assert wrong_at(1e160, 1e200) == wrong_at(1e200, nan=True) == "range"
+    assert wrong_at(1e160, 1e200) == wrong_at(1e200, last="nan") == "range"
 
 
 def test_a_lost_tail_that_reaches_the_ends_of_the_dtype_stays_one_mechanism() -> None:
     assert wrong_at(1e10, 1e200) == "lost"
-    assert wrong_at(1e10, 1e200, right=1e20) == "range"
+    assert wrong_at(1e10, 1e200, right=1e20) == "lost"  # right by chance
+
+
+def test_another_sign_or_another_kind_of_number_is_another_mechanism() -> None:
+    assert wrong_at(-1e10, 1e200, right=1.0) == "range"
+    assert wrong_at(1e10, 1e200, right=1e20, last="nan") == "range"
 
 
 def test_a_short_witness_differentiates_by_the_functions_of_the_library() -> None:

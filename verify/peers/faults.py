@@ -26,7 +26,7 @@ WHATS = {
 # What wrong numbers have in common -> the words for it. A lost tail is 0 in one place and has few digits in the next,
 # and a square that overflows gives 0 in one formula and NaN in the next.
 MECHANISMS = {
-    "range": "only where fourth powers of the arguments leave the dtype",
+    "range": "only where sixth powers of the arguments leave the dtype",
     "lost": "finite and wrong",
     "not finite": "NaN or infinite",
 }
@@ -84,16 +84,16 @@ class Fault(NamedTuple):
 
 
 def extreme(values: Any, dtype: Any) -> Any:
-    """Which numbers are neither 0 nor so far from the limits of the dtype that their fourth powers stay inside.
+    """Which numbers are neither 0 nor so far from the limits of the dtype that their sixth powers stay inside.
 
     Examples
     --------
-    >>> extreme([0.0, 1e-80, 1.0, 1e70, 1e80], "float64").tolist()
+    >>> extreme([0.0, 1e-52, 1.0, 1e51, 1e52], "float64").tolist()
     [False, True, False, False, True]
     """
     info = np.finfo(dtype)
     size = np.abs(np.asarray(values, dtype=np.float64))
-    return (size != 0) & ((size < float(info.tiny) ** 0.25) | (size > float(info.max) ** 0.25))
+    return (size != 0) & ((size < float(info.tiny) ** (1 / 6)) | (size > float(info.max) ** (1 / 6)))
 
 
 def mechanism(whats: Collection[str], everywhere_extreme: bool) -> str:

@@ -139,7 +139,7 @@ FUNCTIONS: dict[str, Function] = {
         Function("bernoulli_entropy", lambda x: sp.log(1 + sp.exp(x)) - x / 2, _REAL, special=(0.0,)),
         # PyTorch documents that its softplus is the identity beyond 20.
         Function("softplus_to_20", lambda x: _piecewise((x, x > 20), (sp.log(1 + sp.exp(x)), True)), _REAL,
-                 kinks=(20.0,)),
+                 special=(20.0,)),
         Function("huber", lambda x: _piecewise((x - _HALF, x > 1), (-x - _HALF, x < -1), (x**2 / 2, True)), _REAL,
                  kinks=(-1.0, 1.0)),
         Function("log_cosh", lambda x: sp.log(sp.cosh(x)), _REAL, special=(0.0,)),

@@ -209,6 +209,7 @@ def _faults(f: Any, whole: Fault, columns: list[Any], exact: Exact, got: Any, gr
     # The simplest points of each kind of fault and place first, because only some are examined.
     labels = [_what(got[i], exact.high[i]) for i in chosen]
     places = [_place(f, [c[i] for c in columns], dtype) for i in chosen]
+    judged &= ~_on_kink(f, columns)
     mechanisms = _mechanisms(columns, judged, dict(zip(chosen.tolist(), labels, strict=True)), dtype)
     groups: dict[tuple[str, str], list[int]] = {}
     for i, what, place in zip(chosen.tolist(), labels, places, strict=True):
@@ -253,22 +254,35 @@ def _mechanisms(columns: list[Any], judged: Any, labels: dict[int, str], dtype: 
     """The mechanism of each wrong number, from the kinds of all wrong ones.
 
     Wrong numbers belong together if they are neighbours among the judged ones. Points of several arguments have no
-    neighbours, so that those with a mechanism in common belong together.
+    neighbours, so that those with a mechanism in common belong together. What is lost up to a point is also lost beyond
+    it, although some numbers there are right by chance.
     """
     far = np.any([extreme(c, dtype) for c in columns], axis=0)
-    order = [i for i in np.argsort(columns[0], kind="stable").tolist() if judged[i]]
+    x = columns[0].astype(np.float64)
     runs: dict[Any, list[int]] = {}
     right = 0
-    for i in order:
-        if i not in labels:
+    for i in np.argsort(x, kind="stable").tolist():
+        if judged[i] and i not in labels:
             right += 1
-        else:
+        elif judged[i]:
             runs.setdefault(right if len(columns) == 1 else mechanism([labels[i]], False), []).append(i)
-    found = {}
+    found = {i: mechanism([what], bool(far[i])) for i, what in labels.items()}
+    lost = set()
     for members in runs.values():
         name = mechanism([labels[i] for i in members], bool(far[members].all()))
         found.update(dict.fromkeys(members, name))
+        if name == "lost":
+            lost |= {_side(x[i]) for i in members}
+    for members in runs.values():
+        kind = mechanism([labels[i] for i in members], False)
+        if kind == "lost" and {_side(x[i]) for i in members} <= lost:
+            found.update(dict.fromkeys(members, kind))
     return found
+
+
+def _side(x: float) -> tuple[bool, bool]:
+    """The sign of a number, and whether it is larger than 1."""
+    return x < 0, abs(x) > 1
 
 
 def _suspects(exact: Exact, got: Any, dtype: Any, scale: Any) -> Any:
@@ -421,9 +435,8 @@ def jumps(f: Any, xs: list[Any], key: Key, dtype: Any) -> Any:
     return found
 
 
-def _at_kink(f: Any, xs: list[Any], key: Key, dtype: Any) -> Any:
-    """The points on a declared kink or tie where the derivative jumps between the neighbours."""
-    found = np.zeros(len(xs[0]), np.bool_)
+def _on_kink(f: Any, xs: list[Any]) -> Any:
+    """The points on a declared kink or tie."""
     kinks = [k for k in f.prim.kinks if isinstance(k, (int, float))]
     on = np.zeros(len(xs[0]), np.bool_)
     for x in xs:
@@ -432,6 +445,13 @@ def _at_kink(f: Any, xs: list[Any], key: Key, dtype: Any) -> Any:
         on |= xs[0] == xs[1]
     if "x == y == 0" in f.prim.kinks:
         on |= (xs[0] == 0) & (xs[1] == 0)
+    return on
+
+
+def _at_kink(f: Any, xs: list[Any], key: Key, dtype: Any) -> Any:
+    """The points on a declared kink or tie where the derivative jumps between the neighbours."""
+    found = np.zeros(len(xs[0]), np.bool_)
+    on = _on_kink(f, xs)
     if not f.kinked or not on.any():
         return found
     for i, x in enumerate(xs):

@@ -178,7 +178,7 @@ def judge_case(
 def _with_mechanisms(faults: Sequence[Fault]) -> list[Fault]:
     """The wrong numbers of one mode with their mechanisms: those with a mechanism in common belong together."""
     alone = [mechanism([f.what], False) for f in faults]
-    ordinary = {m for m, f in zip(alone, faults, strict=True) if not _extreme(f)}
+    ordinary = {m for m, f in zip(alone, faults, strict=True) if f.what != "kink" and not _extreme(f)}
     return [
         f if f.what == "kink" else f._replace(mechanism=mechanism([f.what], m not in ordinary))
         for m, f in zip(alone, faults, strict=True)
