@@ -258,7 +258,7 @@ _CALLS = {
 LIBRARY = Library(
     name="torch",
     module="torch",
-    imports="import numpy as np\nimport torch\n",
+    imports="import numpy as np\nimport torch\n\ntorch.set_printoptions(precision=17)\n",
     definitions=_DEFINITIONS,
     modes=(
         ("reverse",), ("tape",), ("forward",), ("batched", "reverse"), ("jacobian",),
