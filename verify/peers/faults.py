@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
-__all__ = ["WHATS", "Fault"]
+import numpy as np
+
+__all__ = ["MECHANISMS", "WHATS", "Fault", "extreme", "mechanism"]
 
 # What can be wrong -> the words for it, the gravest first.
 WHATS = {
@@ -19,6 +22,15 @@ WHATS = {
     "digits": "fewer than half of the digits are right",
     "kink": "not a number between the one-sided derivatives",
 }
+
+# What wrong numbers have in common -> the words for it. A lost tail is 0 in one place and has few digits in the next,
+# and a square that overflows gives 0 in one formula and NaN in the next.
+MECHANISMS = {
+    "range": "only where sixth powers of the arguments leave the dtype",
+    "lost": "finite and wrong",
+    "not finite": "NaN or infinite",
+}
+_NOT_FINITE = ("nan", "infinite")
 
 
 class Fault(NamedTuple):
@@ -46,6 +58,8 @@ class Fault(NamedTuple):
         40 digits.
     why : str
         The reason why the exact number counts.
+    mechanism : str
+        What the wrong numbers of this mode have in common, one of `MECHANISMS`; empty for what is no number.
     """
 
     library: str
@@ -61,8 +75,42 @@ class Fault(NamedTuple):
     got: float | str
     exact: str
     why: str
+    mechanism: str = ""
 
     @property
     def order(self) -> int:
         """The order of the derivative."""
         return len(self.by)
+
+
+def extreme(values: Any, dtype: Any) -> Any:
+    """Which numbers are neither 0 nor so far from the limits of the dtype that their sixth powers stay inside.
+
+    Examples
+    --------
+    >>> extreme([0.0, 1e-52, 1.0, 1e51, 1e52], "float64").tolist()
+    [False, True, False, False, True]
+    """
+    info = np.finfo(dtype)
+    size = np.abs(np.asarray(values, dtype=np.float64))
+    return (size != 0) & ((size < float(info.tiny) ** (1 / 6)) | (size > float(info.max) ** (1 / 6)))
+
+
+def mechanism(whats: Collection[str], everywhere_extreme: bool) -> str:
+    """The mechanism of wrong numbers that belong together.
+
+    Parameters
+    ----------
+    whats : collection of str
+        Of `WHATS`.
+    everywhere_extreme : bool
+        Whether all their points have an `extreme` argument.
+
+    Examples
+    --------
+    >>> mechanism(["zero", "nan"], False), mechanism(["nan"], False), mechanism(["zero", "nan"], True)
+    ('lost', 'not finite', 'range')
+    """
+    if everywhere_extreme:
+        return "range"
+    return "not finite" if all(w in _NOT_FINITE for w in whats) else "lost"

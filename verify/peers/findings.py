@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,11 +18,12 @@ from gtape.verify.peers.numbers import called
 
 __all__ = ["Cause", "causes_of", "joined", "known_causes", "markdown", "witness"]
 
-# Kinds of fault that have one cause: a lost tail is 0 in one place and has few digits in the next.
-_FAMILY = {
-    "nan": "not finite", "infinite": "not finite", "zero": "lost", "digits": "lost", "wrong": "lost",
-    "opposite": "lost",
-}  # fmt: skip
+_NUMPY = "import numpy as np"  # left out of a program that does not need it
+_LEGEND = (
+    "`rows` and `columns` are the Jacobian by reverse and by forward mode. Functions with several outputs are "
+    "differentiated after `weigh`, which sums the outputs with the weights 1, 2, 3, ..."
+)
+_LONG = 60  # a longer point is not part of a title
 _SEVERITY = {what: i for i, what in enumerate(WHATS)}
 
 
@@ -61,7 +63,20 @@ class Cause(NamedTuple):
         f = self.first
         of = {1: "first", 2: "second", 3: "third"}.get(f.order, f"{f.order}th")
         function = "a program" if self.subject == "program" else f"`{f.expression}`"
-        return f"{f.library}: {of} derivative of {function}: {WHATS[f.what]} ({self.place})"
+        point = ", ".join(f"{n} = {_values(a, f.dtype)}" for n, a in zip("xyz", f.arguments, strict=False))
+        if self.subject == "program":
+            point = f"after {f.place}"
+        elif len(point) > _LONG:
+            point = "" if f.place == "elsewhere" else f.place
+        at = f" ({point})" if point else ""
+        start = f"{f.library}: {of} derivative of {function}{at}"
+        if f.what == "raises":
+            return f"{start}: raises {str(f.got).partition(':')[0]}"
+        if f.what in ("crash", "hang"):
+            return f"{start}: {WHATS[f.what]}"
+        if f.what == "kink":
+            return f"{start} is {f.got}, {WHATS['kink']}"
+        return f"{start} is {' and not '.join(_apart(str(f.got), f.exact))}"
 
     def as_dict(self) -> dict[str, Any]:
         """The cause as plain data."""
@@ -92,8 +107,25 @@ class Cause(NamedTuple):
         }
 
 
+def _apart(a: str, b: str) -> tuple[str, str]:
+    """Two numbers with few digits, but enough to tell them apart; texts that are no numbers as they are."""
+    try:
+        first, second = Decimal(a), Decimal(b)
+    except InvalidOperation:
+        return a, b
+    digits = next((d for d in range(4, 18) if f"{first:.{d}e}" != f"{second:.{d}e}"), 17)
+    return _rounded(first, digits + 2), _rounded(second, digits + 2)
+
+
+def _rounded(number: Decimal, digits: int) -> str:
+    """A number without zeros behind its digits."""
+    text = f"{+number:.{digits}g}".replace("NaN", "nan").replace("Infinity", "inf")
+    mantissa, e, exponent = text.partition("e")
+    return (mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa) + e + exponent
+
+
 def _key(f: Fault) -> tuple[str, ...]:
-    family = _FAMILY.get(f.what, f.what)
+    family = f.mechanism or f.what
     if f.what == "raises":
         family += f" {str(f.got).partition(':')[0]}"
     if f.subject in CASES or f.subject == "program":
@@ -187,7 +219,7 @@ def _values(a: Any, dtype: str) -> str:
     return repr(a.astype(np.float64).tolist())
 
 
-def witness(made: Library, f: Fault, *, result: bool = False) -> str:
+def witness(made: Library, f: Fault, *, result: bool = False, short: bool = False) -> str:
     """A program that shows a fault in the peer alone.
 
     Parameters
@@ -196,69 +228,134 @@ def witness(made: Library, f: Fault, *, result: bool = False) -> str:
     f : Fault
     result : bool
         True binds the number to `result` for the peer's process, and leaves imports and definitions out.
+    short : bool
+        True differentiates by the library's own functions where it can; the number may then be another one.
     """
     arrays = f.subject in CASES
     whole = f.subject == "program"
     names = f.expression.partition("(")[2].partition(")")[0].split(", ") if whole else "xyz"[: len(f.arguments)]
-    used = [*f.mode, *(["weigh"] if arrays else [])]
+    weigh = arrays and not (short and CASES[f.subject].scalar(f.arguments))
     vector = not arrays and (made.batched in f.mode or "jacobian" in f.mode)
-    lines = []
-    if not result:
-        lines += [made.imports.rstrip("\n"), ""]
-        for name in dict.fromkeys(used):
-            lines += ["", made.definitions[name].rstrip("\n"), ""]
-        lines.append("")
-    lines.append(f"{f.expression}\n" if whole else f"f = lambda {', '.join(names)}: {f.expression}")
+    function = "weigh(f)" if weigh else "f"
+    own = short and not vector and set(f.mode) <= set(made.short)
+    call = _own_call(made, f, function) if own else called(f.mode, function, f.by, made.batched)
+    body = [f"{f.expression}\n" if whole else f"f = lambda {', '.join(names)}: {f.expression}"]
     for name, a in zip(names, f.arguments, strict=True):
         value = np.asarray(a)
         if vector:
             value = value.reshape(1)
         elif arrays and made.batched in f.mode:
             value = np.stack([value, value])
-        lines.append(f"{name} = {made.tensor.format(values=_values(value, f.dtype), dtype=f.dtype)}")
-    call = f"{called(f.mode, 'weigh(f)' if arrays else 'f', f.by, made.batched)}({', '.join(names)})"
+        body.append(f"{name} = {made.tensor.format(values=_values(value, f.dtype), dtype=f.dtype)}")
+    call += f"({', '.join(names)})"
     if result:
-        return "\n".join([*lines, f"result = lower({call})"]) + "\n"
-    at = f", element {list(f.element)}" if f.element else ""
-    lines += [f"print({call})", f"# returned: {f.got}{at}", f"# exact:    {f.exact}"]
-    return "\n".join(lines) + "\n"
+        return "\n".join([*body, f"result = lower({call})"]) + "\n"
+    head = []
+    for name in dict.fromkeys([*(() if own else f.mode), *(["weigh"] if weigh else [])]):
+        head += ["", made.definitions[name].rstrip("\n"), ""]
+    body += [f"print({call}{_index(made, f)})", f"# returned: {f.got}", f"# exact:    {f.exact}"]
+    text = "\n".join([*head, "", *body]) + "\n"
+    imports = [line for line in made.imports.rstrip("\n").split("\n") if line != _NUMPY or "np." in text]
+    return "\n".join([*imports, *([""] if head else []), text])
+
+
+def _own_call(made: Library, f: Fault, function: str) -> str:
+    """The expression that differentiates by the library's own functions."""
+    text, rest = function, list(f.by)
+    for name in reversed(f.mode):
+        number = rest.pop(0)
+        text = f"{made.short[name]}({text}{f', argnums={number}' if len(f.arguments) > 1 else ''})"
+    return text
+
+
+def _index(made: Library, f: Fault) -> str:
+    if not f.element:
+        return ""
+    return str([0, *f.element] if made.batched in f.mode else list(f.element))
 
 
 # ------------------------------------------------------------------------------------------- texts
 
 
-def text(cause: Cause, versions: dict[str, str]) -> str:
-    """A cause as a text ready to file."""
+def text(cause: Cause, versions: dict[str, str], same: Sequence[str] = ()) -> str:
+    """A cause as a text ready to file.
+
+    Parameters
+    ----------
+    cause : Cause
+    versions : dict
+    same : sequence of str
+        The causes with the same numbers.
+    """
     f = cause.first
-    arguments = ", ".join(f"{n} = {_values(a, f.dtype)}" for n, a in zip("xyz", f.arguments, strict=False))
-    wrong = sorted({" over ".join(m.mode) for m in cause.faults})
+    names = f.expression.partition("(")[2].partition(")")[0].split(", ") if cause.subject == "program" else "xyz"
+    arguments = ", ".join(f"{n} = {_values(a, f.dtype)}" for n, a in zip(names, f.arguments, strict=False))
+    made = library(f.library)
+    wrong = sorted({_mode(made, m.mode) for m in cause.faults})
     lines = [
         f"## {cause.title}",
         "",
         f"`{cause.id}`, {', '.join(f'{k} {v}' for k, v in versions.items())}",
         "",
-        f"- at: {arguments} ({f.dtype}), differentiated {' over '.join(f.mode)}"
-        + (f", element {list(f.element)}" if f.element else ""),
+        f"- what: {WHATS[f.what]}",
+        f"- at: {arguments} ({f.dtype})" + (f", element {list(f.element)} of the derivative" if f.element else ""),
         f"- returned: `{f.got}`",
-        f"- exact: `{f.exact}`",
+        f"- exact: `{f.exact}`{_in_dtype(f)}",
         f"- why: {f.why}",
         f"- wrong modes: {', '.join(wrong)}",
     ]
     if cause.right:
-        lines.append(f"- right modes: {', '.join(sorted(' over '.join(m) for m in cause.right))}")
+        lines.append(f"- right modes: {', '.join(sorted(_mode(made, m) for m in cause.right))}")
     also = sorted({m.expression for m in cause.faults} - {f.expression})
     if also:
         lines.append(f"- also: {', '.join(f'`{e}`' for e in also[:12])}" + (", ..." if len(also) > 12 else ""))
+    if same:
+        lines.append(f"- the same wrong numbers: {', '.join(f'`{s}`' for s in same)}")
     return "\n".join([*lines, "", "```python", cause.source.rstrip("\n"), "```", ""])
+
+
+def _mode(made: Library, mode: Sequence[str]) -> str:
+    """A mode as the library's own expression, or in words."""
+    if not set(mode) <= set(made.short):
+        return " over ".join(mode)
+    return f"`{'('.join(made.short[name] for name in mode)}(f{')' * len(mode)}`"
+
+
+def _in_dtype(f: Fault) -> str:
+    """The exact number in the dtype, where it has fewer digits there."""
+    try:
+        with np.errstate(all="ignore"):
+            number = np.dtype(f.dtype).type(np.float64(f.exact))
+    except ValueError:
+        return ""
+    return f", in {f.dtype} `{number!s}`"
+
+
+def alike(causes: Sequence[Cause]) -> dict[str, list[str]]:
+    """The causes of one library that return the same wrong numbers for the same exact ones, by identity.
+
+    A derivative of one function may be another function, such as `digamma` of `lgamma`, and have its fault.
+    """
+    numbers: dict[tuple[Any, ...], set[str]] = {}
+    for c in causes:
+        for f in c.faults:
+            if f.mechanism and f.exact != "0":
+                point = tuple(np.asarray(a).tobytes() for a in f.arguments)
+                numbers.setdefault((f.library, f.dtype, point, f.exact, str(f.got)), set()).add(c.id)
+    found: dict[str, set[str]] = {}
+    for ids in numbers.values():
+        for name in ids:
+            found.setdefault(name, set()).update(ids - {name})
+    return {name: sorted(ids) for name, ids in found.items() if ids}
 
 
 def markdown(causes: Sequence[Cause], versions: dict[str, dict[str, str]], new: Sequence[str] | None = None) -> str:
     """All causes as one page."""
-    lines = ["# Wrong derivatives", ""]
+    lines = ["# Wrong derivatives", "", _LEGEND, ""]
     if new is not None:
         lines += [f"{len(new)} of {len(causes)} are not in the baseline: {', '.join(new) or 'none'}.", ""]
-    for cause in causes:
-        lines += [text(cause, versions.get(cause.library, {}))]
+    same = alike(causes)
+    lines += [text(c, versions.get(c.library, {}), same.get(c.id, ())) for c in causes]
     return "\n".join(lines)
 
 

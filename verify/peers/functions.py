@@ -137,6 +137,9 @@ FUNCTIONS: dict[str, Function] = {
         Function("exponential_of_half", lambda x: sp.Rational(1, 2) ** x, _REAL, special=(0.0,)),
         Function("abs_squared", lambda x: x**2, _REAL, special=(0.0,)),
         Function("bernoulli_entropy", lambda x: sp.log(1 + sp.exp(x)) - x / 2, _REAL, special=(0.0,)),
+        # PyTorch documents that its softplus is the identity beyond 20.
+        Function("softplus_to_20", lambda x: _piecewise((x, x > 20), (sp.log(1 + sp.exp(x)), True)), _REAL,
+                 special=(20.0,)),
         Function("huber", lambda x: _piecewise((x - _HALF, x > 1), (-x - _HALF, x < -1), (x**2 / 2, True)), _REAL,
                  kinks=(-1.0, 1.0)),
         Function("log_cosh", lambda x: sp.log(sp.cosh(x)), _REAL, special=(0.0,)),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module, util
+from types import MappingProxyType
 from typing import NamedTuple
 
 __all__ = ["KNOWN", "Library", "installed", "library", "register"]
@@ -45,6 +46,11 @@ class Library(NamedTuple):
         Package -> expression of its version.
     refusals : tuple of str
         Pieces of error messages that say plainly that a derivative is not provided.
+    short : dict
+        Name of a mode -> the library's own function that takes a function with one output, and `argnums`. Witnesses are
+        shorter by it.
+    documented : dict
+        Name of a case -> a kind of input, empty for all, and the page that says that NaN is returned there.
     """
 
     name: str
@@ -60,6 +66,8 @@ class Library(NamedTuple):
     versions: Mapping[str, str]
     refusals: Sequence[str] = ()
     batched: str = ""
+    short: Mapping[str, str] = MappingProxyType({})
+    documented: Mapping[str, tuple[str, str]] = MappingProxyType({})
 
     @property
     def setup(self) -> str:

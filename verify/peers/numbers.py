@@ -12,7 +12,7 @@ from flint import arb
 
 from gtape.symbolic.balls import digits, precision
 from gtape.verify.peers.conversation import Conversation, Reply
-from gtape.verify.peers.faults import Fault
+from gtape.verify.peers.faults import Fault, extreme, mechanism
 from gtape.verify.peers.functions import function
 from gtape.verify.search.partials import Exact, Key, evaluator, exact_partials, keys_of, kink_allowance
 from gtape.verify.search.points import points_for, steps, unsteps
@@ -199,16 +199,18 @@ def _faults(f: Any, whole: Fault, columns: list[Any], exact: Exact, got: Any, gr
     key = whole.by
     with np.errstate(all="ignore"):
         sizes = [np.where(e.known & np.isfinite(e.high), np.abs(e.high), 0.0) for e in grid.exact.values()]
-        bad = _suspects(exact, got, dtype, np.max(sizes, axis=0)) & ~_beside_kinks(f, columns, dtype)
-        bad &= _far_from_limits(columns, dtype)
+        judged = exact.known & ~_beside_kinks(f, columns, dtype) & _far_from_limits(columns, dtype)
         # Where the function itself is beyond the dtype, its derivative is not judged.
-        bad &= ~(np.abs(grid.exact[()].high) > float(np.finfo(dtype).max))
+        judged &= ~(np.abs(grid.exact[()].high) > float(np.finfo(dtype).max))
+        bad = judged & _suspects(exact, got, dtype, np.max(sizes, axis=0))
     chosen = np.flatnonzero(bad)
     if not len(chosen):
         return []
     # The simplest points of each kind of fault and place first, because only some are examined.
     labels = [_what(got[i], exact.high[i]) for i in chosen]
     places = [_place(f, [c[i] for c in columns], dtype) for i in chosen]
+    judged &= ~_on_kink(f, columns)
+    mechanisms = _mechanisms(columns, judged, dict(zip(chosen.tolist(), labels, strict=True)), dtype)
     groups: dict[tuple[str, str], list[int]] = {}
     for i, what, place in zip(chosen.tolist(), labels, places, strict=True):
         groups.setdefault((what, place), []).append(i)
@@ -218,10 +220,14 @@ def _faults(f: Any, whole: Fault, columns: list[Any], exact: Exact, got: Any, gr
         some = np.array(members[:_SUSPECTS])
         there = [c[some] for c in columns]
         excused = kink_allowance(f, there, key, got[some], dtype)
+        high = exact.high[some]
+        moved = _moved(f, there, key, dtype)
+        with np.errstate(all="ignore"):
+            doubtful = (np.abs(got[some] - high) <= 16 * moved) | (moved > _BADLY * np.abs(high))
+            relative = moved / np.abs(high)
         if what != "nan":
             # Infinity of the right sign is excused, too, because the next number may be a pole.
-            moved = _badly_conditioned(f, there, key, got[some], exact, some, dtype)
-            excused |= moved & (np.isfinite(got[some]) | (np.sign(got[some]) == np.sign(exact.high[some])))
+            excused |= doubtful & (np.isfinite(got[some]) | (np.sign(got[some]) == np.sign(high)))
         kink = _at_kink(f, there, key, dtype)
         if len(key) > 1:  # no second derivative exists where it jumps itself, or where the first one does
             excused |= jumps(f, there, key, dtype)
@@ -237,10 +243,46 @@ def _faults(f: Any, whole: Fault, columns: list[Any], exact: Exact, got: Any, gr
                 whole._replace(
                     what="kink" if kink[j] else what, place=place, arguments=point, got=float(got[i]),
                     exact=exact_digits(f.prim.name, [float(v) for v in point], key),
-                    why="the one-sided derivatives enclose other numbers" if kink[j] else "the derivative exists",
+                    why="the one-sided derivatives enclose other numbers" if kink[j] else _exists(relative[j]),
+                    mechanism="" if kink[j] else mechanisms[i],
                 )
             )  # fmt: skip
     return found
+
+
+def _mechanisms(columns: list[Any], judged: Any, labels: dict[int, str], dtype: Any) -> dict[int, str]:
+    """The mechanism of each wrong number, from the kinds of all wrong ones.
+
+    Wrong numbers belong together if they are neighbours among the judged ones. Points of several arguments have no
+    neighbours, so that those with a mechanism in common belong together. What is lost up to a point is also lost beyond
+    it, although some numbers there are right by chance.
+    """
+    far = np.any([extreme(c, dtype) for c in columns], axis=0)
+    x = columns[0].astype(np.float64)
+    runs: dict[Any, list[int]] = {}
+    right = 0
+    for i in np.argsort(x, kind="stable").tolist():
+        if judged[i] and i not in labels:
+            right += 1
+        elif judged[i]:
+            runs.setdefault(right if len(columns) == 1 else mechanism([labels[i]], False), []).append(i)
+    found = {i: mechanism([what], bool(far[i])) for i, what in labels.items()}
+    lost = set()
+    for members in runs.values():
+        name = mechanism([labels[i] for i in members], bool(far[members].all()))
+        found.update(dict.fromkeys(members, name))
+        if name == "lost":
+            lost |= {_side(x[i]) for i in members}
+    for members in runs.values():
+        kind = mechanism([labels[i] for i in members], False)
+        if kind == "lost" and {_side(x[i]) for i in members} <= lost:
+            found.update(dict.fromkeys(members, kind))
+    return found
+
+
+def _side(x: float) -> tuple[bool, bool]:
+    """The sign of a number, and whether it is larger than 1."""
+    return x < 0, abs(x) > 1
 
 
 def _suspects(exact: Exact, got: Any, dtype: Any, scale: Any) -> Any:
@@ -341,10 +383,9 @@ def _marks(f: Any, i: int, dtype: Any) -> list[float]:
     return [0.0, *[float(np.dtype(dtype).type(m)) for m in marks if np.isfinite(m)]]
 
 
-def _badly_conditioned(f: Any, xs: list[Any], key: Key, got: Any, exact: Exact, some: Any, dtype: Any) -> Any:
-    """The points where roundings of the inputs move the derivative by as much, or by more than can be judged."""
-    high = exact.high[some]
-    size = np.zeros(len(high))
+def _moved(f: Any, xs: list[Any], key: Key, dtype: Any) -> Any:
+    """By how much roundings of the inputs move the derivative."""
+    size = np.zeros(len(xs[0]))
     keys = [(*key, m) for m in f.active] + [(*key, m, m) for m in f.active]
     higher = exact_partials(f, xs, keys)
     eps = float(np.finfo(dtype).eps)
@@ -355,8 +396,14 @@ def _badly_conditioned(f: Any, xs: list[Any], key: Key, got: Any, exact: Exact, 
             for found, weight in ((higher[(*key, m)], step), (higher[(*key, m, m)], step * step / 2)):
                 part = np.abs(found.high * weight)
                 size += np.where(found.known & ~np.isnan(part), part, 0.0)
-        close = np.abs(got - high) <= 16 * size
-        return close | (size > _BADLY * np.abs(high))
+    return size
+
+
+def _exists(moved: float) -> str:
+    """Why a derivative counts that one rounding of each input moves by this part of itself; by 0 if that is unknown."""
+    if not 0 < moved <= _BADLY:
+        return "the derivative exists"
+    return f"the derivative exists, and one rounding of each input changes it by at most {moved:.1g} of itself"
 
 
 def jumps(f: Any, xs: list[Any], key: Key, dtype: Any) -> Any:
@@ -388,9 +435,8 @@ def jumps(f: Any, xs: list[Any], key: Key, dtype: Any) -> Any:
     return found
 
 
-def _at_kink(f: Any, xs: list[Any], key: Key, dtype: Any) -> Any:
-    """The points on a declared kink or tie where the derivative jumps between the neighbours."""
-    found = np.zeros(len(xs[0]), np.bool_)
+def _on_kink(f: Any, xs: list[Any]) -> Any:
+    """The points on a declared kink or tie."""
     kinks = [k for k in f.prim.kinks if isinstance(k, (int, float))]
     on = np.zeros(len(xs[0]), np.bool_)
     for x in xs:
@@ -399,6 +445,13 @@ def _at_kink(f: Any, xs: list[Any], key: Key, dtype: Any) -> Any:
         on |= xs[0] == xs[1]
     if "x == y == 0" in f.prim.kinks:
         on |= (xs[0] == 0) & (xs[1] == 0)
+    return on
+
+
+def _at_kink(f: Any, xs: list[Any], key: Key, dtype: Any) -> Any:
+    """The points on a declared kink or tie where the derivative jumps between the neighbours."""
+    found = np.zeros(len(xs[0]), np.bool_)
+    on = _on_kink(f, xs)
     if not f.kinked or not on.any():
         return found
     for i, x in enumerate(xs):

@@ -253,4 +253,14 @@ LIBRARY = Library(
     tensor="jnp.array({values}, dtype=jnp.{dtype})",
     versions={"jax": "jax.__version__", "jaxlib": "__import__('jaxlib').__version__"},
     refusals=("not implemented", "Differentiation rule", "not differentiable", "not supported"),
+    short={
+        "reverse": "jax.grad",
+        "forward": "jax.jacfwd",
+        "rows": "jax.jacrev",
+        "columns": "jax.jacfwd",
+    },
+    documented=dict.fromkeys(
+        ("where_log", "where_sqrt", "where_divide"),
+        ("", "https://docs.jax.dev/en/latest/faq.html#gradients-contain-nan-where-using-where"),
+    ),
 )  # fmt: skip

@@ -263,4 +263,7 @@ LIBRARY = Library(
     refusals=(
         "gradient registry has no entry", "No gradient defined", "not implemented", "has no gradient", "returns None",
     ),
+    documented=dict.fromkeys(
+        ("where_log", "where_sqrt", "where_divide"), ("", "https://www.tensorflow.org/api_docs/python/tf/where")
+    ),
 )  # fmt: skip

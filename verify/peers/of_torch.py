@@ -49,7 +49,7 @@ _F = "torch.nn.functional."
 
 _FUNCTIONS = {
     "sigmoid": ("torch.sigmoid(x)", "torch.special.expit(x)"),
-    "softplus": f"{_F}softplus(x)",
+    "softplus_to_20": f"{_F}softplus(x)",
     "log_sigmoid": f"{_F}logsigmoid(x)",
     "softsign": f"{_F}softsign(x)",
     "elu": f"{_F}elu(x)",
@@ -251,13 +251,14 @@ _CALLS = {
     "gather": "torch.index_select({0}, {axis}, torch.tensor({1}))",
     "sort": "torch.sort({0}, dim={axis})[0]",
     "leaky_relu": f"{_F}leaky_relu({{0}}, {{alpha}})",
+    "softplus": f"{_F}softplus({{0}})",
     "zeros_like": "torch.zeros_like({0})",
 }
 
 LIBRARY = Library(
     name="torch",
     module="torch",
-    imports="import numpy as np\nimport torch\n",
+    imports="import numpy as np\nimport torch\n\ntorch.set_printoptions(precision=17)\n",
     definitions=_DEFINITIONS,
     modes=(
         ("reverse",), ("tape",), ("forward",), ("batched", "reverse"), ("jacobian",),
@@ -275,4 +276,15 @@ LIBRARY = Library(
     tensor="torch.tensor({values}, dtype=torch.{dtype})",
     versions={"torch": "torch.__version__"},
     refusals=("does not require grad", "not implemented", "not supported", "Batching rule not implemented"),
+    short={
+        "reverse": "torch.func.grad",
+        "forward": "torch.func.jacfwd",
+        "rows": "torch.func.jacrev",
+        "columns": "torch.func.jacfwd",
+    },
+    documented={
+        "svd_product": (
+            "equal singular values", "https://docs.pytorch.org/docs/stable/generated/torch.linalg.svd.html"
+        ),
+    },
 )  # fmt: skip

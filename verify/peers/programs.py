@@ -13,7 +13,7 @@ import gtape
 from gtape.verify.judging.api import exact
 from gtape.verify.judging.claims import judge
 from gtape.verify.peers.conversation import Conversation
-from gtape.verify.peers.faults import Fault
+from gtape.verify.peers.faults import Fault, mechanism
 from gtape.verify.peers.libraries import Library
 from gtape.verify.programs.program_source import RandomProgram, draw
 from gtape.verify.programs.programs import generate
@@ -25,6 +25,10 @@ _SETTLED = ("undecided", "domain", "conditioning", "cancellation", "range")
 
 class Untranslatable(Exception):
     """A step has no translation."""
+
+
+class _Refused(Exception):
+    """The peer says that it has no derivative of a step."""
 
 
 def translated(text: str, made: Library) -> str:
@@ -178,17 +182,30 @@ def audit_programs(peer: Conversation, seeds: Iterable[int]) -> tuple[list[Fault
         if not length:
             continue
         for mode in modes:
-            found, numbers = _judged(peer, program, length, mode)
+            found, numbers = _found_in(peer, program, length, mode)
             judged += numbers
-            if found is None:
-                continue
-            for shorter in range(1, length):
-                earlier, _ = _judged(peer, program, shorter, mode)
-                if earlier is not None:
-                    found = earlier
-                    break
-            faults.append(found)
+            faults += [] if found is None else [found]
     return faults, judged
+
+
+def _found_in(
+    peer: Conversation, program: RandomProgram, length: int, mode: tuple[str, ...]
+) -> tuple[Fault | None, int]:
+    """The fault of a program, cut to the fewest steps; none of a program with a step that has no derivative."""
+    try:
+        found, numbers = _judged(peer, program, length, mode)
+        if found is None:
+            return None, numbers
+        used = {name for name, _ in _Cut(program, length, peer.library).steps}
+        for shorter in range(1, length):
+            if program.steps[shorter - 1][0] not in used:
+                continue
+            earlier, _ = _judged(peer, program, shorter, mode)
+            if earlier is not None:
+                return earlier, numbers
+    except _Refused:
+        return None, 0
+    return found, numbers
 
 
 def _translatable(program: RandomProgram, made: Library) -> int:
@@ -216,6 +233,8 @@ def _judged(peer: Conversation, program: RandomProgram, length: int, mode: tuple
         reply = peer.ask(f"{cut.source}\nresult = lower({mode[0]}(f, {k})(*map(lift, arrays)))", args)
         if reply.kind in ("crash", "hang"):
             return whole._replace(what=reply.kind, by=(k,), got=f"the process {reply.text}", exact="(finite)"), 0
+        if reply.kind == "error" and any(piece in f"{reply.name}: {reply.text}" for piece in made.refusals):
+            raise _Refused
         if reply.kind != "array" or np.shape(reply.array) != np.shape(args[k]):
             return None, 0  # the translation does not fit, such as a shape that the peer does not broadcast
         values.append(np.asarray(reply.array))
@@ -244,6 +263,7 @@ def _judged(peer: Conversation, program: RandomProgram, length: int, mode: tuple
     if any(f.verdict == "convention" for f in report.findings):
         what = "kink"
     shown = whole._replace(
-        what=what, by=(cut.sources[s],), element=at, got=got, exact=str(blocks[s][at]), why=bad[0].reason
-    )
+        what=what, by=(cut.sources[s],), element=at, got=got, exact=str(blocks[s][at]), why=bad[0].reason,
+        mechanism="" if what == "kink" else mechanism([what], False),
+    )  # fmt: skip
     return shown, numbers

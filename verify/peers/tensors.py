@@ -12,7 +12,7 @@ from gtape.verify.judging.api import exact
 from gtape.verify.judging.claims import judge
 from gtape.verify.peers.arrays import CASES, Case
 from gtape.verify.peers.conversation import Conversation, Reply
-from gtape.verify.peers.faults import Fault
+from gtape.verify.peers.faults import Fault, extreme, mechanism
 from gtape.verify.peers.numbers import called, limits
 
 __all__ = ["Truth", "judge_case", "truth"]
@@ -77,21 +77,34 @@ def _arguments(case: Case, number: int, dtype: str) -> tuple[Any, ...] | None:
 
 
 def _kinked(case: Case, args: tuple[Any, ...], found: Any, order: int) -> bool:
-    """Whether the judge, given the exact first derivative, speaks of a kink."""
+    """Whether the function as a whole has a kink; for a second derivative, whether one of its steps has one.
+
+    The square of a norm has none, but its exact second derivative is not found at the kink of the norm.
+    """
     if order > 1:
-        return truth_of_first(case, args)
+        try:
+            with np.errstate(all="ignore"):
+                return _has_kinked_step(case, args, exact(case.function, *args))
+        except ArithmeticError:
+            return True
+    if not _has_kinked_step(case, args, found):
+        return False
+    with np.errstate(all="ignore"):
+        report = judge(case.function, args, _undefined(_floats(found)))
+    wrong = {f.verdict for f in report.findings if not f.ok} - set(_EXCUSED)
+    return not wrong or "convention" in wrong
+
+
+def _has_kinked_step(case: Case, args: tuple[Any, ...], found: Any) -> bool:
+    """Whether the judge, given the exact first derivative, speaks of a kink."""
     with np.errstate(all="ignore"):
         report = judge(case.function, args, _floats(found))
     return any(f.verdict == "convention" for f in report.findings)
 
 
-def truth_of_first(case: Case, args: tuple[Any, ...]) -> bool:
-    """Whether the first derivative has a kink there."""
-    try:
-        with np.errstate(all="ignore"):
-            return _kinked(case, args, exact(case.function, *args), 1)
-    except ArithmeticError:
-        return True
+def _undefined(value: Any) -> Any:
+    """NaN in place of each number."""
+    return tuple(map(_undefined, value)) if isinstance(value, tuple) else np.full_like(value, np.nan)
 
 
 def _floats(found: Any) -> Any:
@@ -117,6 +130,7 @@ def judge_case(
     case, library = CASES[name], peer.library
     order = len(mode) - (library.batched in mode)
     faults: list[Fault] = []
+    numbers: list[Fault] = []
     errors: list[tuple[Reply, bool]] = []
     judged = 0
     names = ", ".join("xyz"[: len(case.inputs[0])])
@@ -157,8 +171,22 @@ def judge_case(
                 )
                 continue
             fault = _fault(case, args, whole, got, decimal, known.kink)
-            faults += [] if fault is None else [fault]
-    return faults, errors, judged
+            numbers += [] if fault is None else [fault]
+    return [*faults, *_with_mechanisms(numbers)], errors, judged
+
+
+def _with_mechanisms(faults: Sequence[Fault]) -> list[Fault]:
+    """The wrong numbers of one mode with their mechanisms: those with a mechanism in common belong together."""
+    alone = [mechanism([f.what], False) for f in faults]
+    ordinary = {m for m, f in zip(alone, faults, strict=True) if f.what != "kink" and not _extreme(f)}
+    return [
+        f if f.what == "kink" else f._replace(mechanism=mechanism([f.what], m not in ordinary))
+        for m, f in zip(alone, faults, strict=True)
+    ]
+
+
+def _extreme(f: Fault) -> bool:
+    return any(bool(extreme(a, f.dtype).any()) for a in f.arguments)
 
 
 def _first(decimal: Any) -> str:
@@ -231,7 +259,7 @@ def _place(args: tuple[Any, ...]) -> str:
     words = []
     if not size.size:
         return "all zeros"
-    if x.ndim == 2 and x.shape[0] == x.shape[1]:
+    if x.ndim == 2:
         with np.errstate(all="ignore"):
             values = np.linalg.svd(x.astype(np.float64), compute_uv=False)
         if values[-1] <= 1e-12 * values[0]:
