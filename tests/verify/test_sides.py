@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.verify import check, judge
+from gtape.verify import check, exact, judge
 
 F = Callable[[Any], Any]
 ZERO, ZEROS, PAIR = 0.0, [0.0, 0.0], [1.0, 1.0]
@@ -124,6 +124,23 @@ def test_a_wrong_second_derivative_of_a_function_smooth_through_a_kink_does_not_
 def test_right_second_derivatives_of_functions_smooth_through_a_kink_pass(name: str) -> None:
     f, at, hessian = SMOOTH[name]
     assert judge(f, tf.constant(at, tf.float64), np.asarray(hessian), order=2).ok
+
+
+@pytest.mark.parametrize("name", [*SMOOTH, *WRONG])
+def test_exact_gives_the_derivative_of_the_whole_function_where_it_has_one(name: str) -> None:
+    f, at, derivative = SMOOTH.get(name) or WRONG[name]
+    found = exact(f, tf.constant(at, tf.float64), order=2 if name in SMOOTH else 1, digits=30)
+    assert np.allclose(found.astype(float), derivative, rtol=1e-12, atol=1e-300), found
+
+
+@pytest.mark.parametrize("name", KINKED)
+def test_exact_follows_the_convention_where_the_whole_function_has_a_kink(name: str) -> None:
+    f, at = KINKED[name]
+    x = tf.constant(at, tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    assert np.allclose(exact(f, x).astype(float), tape.gradient(y, x).numpy())
 
 
 @pytest.mark.parametrize("name", SMOOTH)

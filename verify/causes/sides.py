@@ -23,7 +23,7 @@ from gtape.verify.oracles.replay import decided_anew
 from gtape.verify.verdicts.ulp import ROUNDINGS, spacing
 from gtape.verify.verdicts.verdict import Finding, merged
 
-__all__ = ["Interval", "Sides", "as_a_whole", "beside", "scale_of"]
+__all__ = ["Interval", "Sides", "as_a_whole", "beside", "scale_of", "with_limits"]
 
 # Below the smallest subnormal number, because a float may lie that close to another kink.
 _BITS = 4000
@@ -342,7 +342,7 @@ def as_a_whole(
     got : list
         With a large number in place of each claim beside a kink that is infinite or NaN, as in `exact`.
     """
-    if any(is_complex(n.output) for n in sides.program.nodes if not isinstance(n.output, tuple)):
+    if _complex(sides.program):
         return findings, exact, got
     outside = sides.limits(exact)
     if outside is not None:
@@ -377,6 +377,33 @@ def as_a_whole(
                 got[s][index] = _far(number)
     worst_first = [f for _, f in sorted(wrong, key=lambda one: one[0])]
     return [*merged(worst_first), *findings], exact, got
+
+
+def with_limits(sides: Sides, exact: list[Any]) -> list[Any]:
+    """The derivative, with the limit of all sides in place of each element by which the whole function is smooth.
+
+    Parameters
+    ----------
+    sides : Sides
+    exact : list of object arrays of enclosures, or None
+        The derivative by the conventions of the ops.
+    """
+    if _complex(sides.program):
+        return exact
+    made = list(exact)
+    for s, out in enumerate(sides.limits(exact) or ()):
+        smooth = {index: interval for index, interval in out.items() if interval.agree}
+        if smooth:
+            made[s] = objects(exact[s]).copy()
+        for index, interval in smooth.items():
+            # The limits of points at the second step are as far from the true limit as from one another.
+            apart = abs(interval.high - interval.low) + abs(interval.low) * arb(2) ** (_STEPS[1] + _SHRINKS)
+            made[s][index] = interval.low + arb(0, apart.upper())
+    return made
+
+
+def _complex(program: Program) -> bool:
+    return any(is_complex(n.output) for n in program.nodes if not isinstance(n.output, tuple))
 
 
 def _far(claims: Any) -> Any:

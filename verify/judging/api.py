@@ -18,7 +18,9 @@ from gtape.symbolic.balls import digits, objects, precision, radius
 from gtape.symbolic.program import Program
 from gtape.verify.causes.advice import explain
 from gtape.verify.causes.branches import branches_met
+from gtape.verify.causes.conventions import kinks_met
 from gtape.verify.causes.misfits import misfits
+from gtape.verify.causes.sides import Sides, with_limits
 from gtape.verify.judging.block import examined
 from gtape.verify.judging.cost import bits_within_reach, checked_digits
 from gtape.verify.judging.examine import Rows
@@ -196,8 +198,9 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
     -------
     array of ExactNumber, or tuple of these
         Order 1: one array for one argument, a tuple for several. Order 2: the Hessian, with the shape of the first
-        argument followed by the shape of the second, in a tuple of tuples for several arguments. At a kink the
-        convention of the op decides.
+        argument followed by the shape of the second, in a tuple of tuples for several arguments. At a kink of an op the
+        one-sided derivatives of the whole function decide if all agree, as those of ``abs(x)**2`` do; to about 300
+        digits, because they are limits. If they differ, there is no derivative, and the convention of the op decides.
 
     Raises
     ------
@@ -224,7 +227,7 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
     zero = ExactNumber(arb(0), digits)
     for place, program, seeds, _ in recording.programs():
         with np.errstate(all="ignore"):
-            balls = _exact_row(program, seeds, digits)
+            balls = _exact_row(program, seeds, digits, order)
         rows[place] = _numbers(recording, balls, digits)
     if order > 1:
         precisions = _precisions(recording.program(), digits)
@@ -260,14 +263,22 @@ def _precisions(program: Program, wanted: int) -> tuple[int, ...]:
     return first, *higher
 
 
-def _exact_row(program: Program, seeds: list[Any], wanted: int) -> list[Any]:
+def _exact_row(program: Program, seeds: list[Any], wanted: int, order: int) -> list[Any]:
+
+    def fresh() -> Oracle:
+        return Oracle(program, seeds)
+
+    def derivative(oracle: Oracle) -> list[Any]:
+        return oracle.replay() if order == 1 else oracle.by_jets()
 
     def attempt(bits: int, _: list[str]) -> list[Any] | None:
-        oracle = Oracle(program, seeds)
+        oracle = fresh()
         oracle.evaluate()
         made = oracle.replay()
         if certify(oracle, made):
             made = [_by_jets(oracle, s) if nodes else None for s, nodes in enumerate(program.sources)]
+        if all(_tight(g, wanted) for g in made) and kinks_met(program, oracle, order):
+            made = with_limits(Sides(program, fresh, derivative), made)
         return made if all(_tight(g, wanted) for g in made) else None
 
     found, finding = climb(program, 1, attempt, _precisions(program, wanted), ties=False, patient=False)
