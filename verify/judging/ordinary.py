@@ -73,6 +73,10 @@ class Checked:
         As for `Report`.
     rules : int
         The number of ops whose rules ran.
+    given : list of arrays
+        The cotangents, as they were given.
+    bounds : dict
+        What was computed of the bound of the problem: number of moves -> the bound on each array.
     """
 
     gradient: list[Any]
@@ -81,6 +85,7 @@ class Checked:
 
     def __init__(self, structure: Structure, program: Program, arrays: list[Any], seeds: list[Any]) -> None:
         self.structure, self.program, self.arrays = structure, program, arrays
+        self.given, self.bounds = seeds, dict[int, list[Any]]()
         self.recorded: dict[int, Any] = {}
         self._ops: Local | None = None
         self._in_floats: list[Any] = []

@@ -282,7 +282,7 @@ def _is_ordinary(program: Program, arrays: list[Any]) -> bool:
         if n.kind in ("leaf", "const"):
             if v.dtype.kind not in "biu" and not _is_real(v):
                 return False
-        elif n.kind != "op" or n.mark is not None or not _is_smooth(n.prim) or not _is_real(v):
+        elif n.kind != "op" or n.mark is not None or not _is_real(v) or not (_is_smooth(n.prim) or _is_fixed(n)):
             return False
     return True
 
@@ -300,6 +300,16 @@ def _is_smooth(prim: Any) -> bool:
         and not (prim.kind == "general" and (prim.kinks or prim.selects))
         and has_mirror(prim.name)
         and (prim.kind != "elementwise" or prim.name in SCALARS)
+    )
+
+
+def _is_fixed(n: Node) -> bool:
+    """Whether an op has a value without a derivative and without jumps, such as zeros of the shape of its input."""
+    prim = n.prim
+    return (
+        not (n.active or prim.differentiable or prim.kinks or prim.missing or prim.roles & _CHOOSING)
+        and prim.kind == "general"
+        and has_mirror(prim.name)
     )
 
 
