@@ -310,7 +310,7 @@ class Local:
     def _together(self, members: list[Node], sweeps: list[Floats]) -> _Task:
         """One task for ops of one kind."""
         outputs = [self.arrays[n.index] for n in members]
-        scalars = all([not y.ndim for y in outputs])
+        scalars = all(not y.ndim for y in outputs)
 
         def joined(parts: Iterable[Any]) -> Any:
             parts = list(parts)

@@ -26,6 +26,7 @@ from gtape.symbolic.program import Node, Program
 from gtape.symbolic.scalars import hashable, template
 from gtape.symbolic.straight_line import Code, WrittenBalls, WrittenJets
 from gtape.verify.bounds.local import added_terms, declares_much
+from gtape.verify.oracles.along import is_linear, multilinear
 from gtape.verify.oracles.enclosures import BALLS, jet_world
 from gtape.verify.oracles.replay import longest_sum, seed_of
 from gtape.verify.verdicts.ulp import ROUNDINGS
@@ -108,6 +109,8 @@ class Kind:
             for p, t in zip(slopes[1:], tangents[1:], strict=True):
                 total = total + p * t
             return objects(total)
+        if is_linear(self.node, self.moving):
+            return multilinear(self.balls, self.node, xs, dict(zip(self.moving, tangents, strict=True)))
         arguments = list(xs)
         for a, t in zip(self.moving, tangents, strict=True):
             arguments[a] = self.jets.jet(xs[a], t)

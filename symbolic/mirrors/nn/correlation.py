@@ -54,6 +54,6 @@ def _filter(W: Any, x: Any, g: Any, *, taps: Sizes, groups: int, **p: Any) -> An
     return made.reshape(*taps, x.shape[-1] // groups, g.shape[-1])
 
 
-array("correlate", _correlate)
-array("correlate_input", _input)
-array("correlate_filter", _filter)
+array("correlate", _correlate, linear=(0, 1))
+array("correlate_input", _input, linear=(0, 1))
+array("correlate_filter", _filter, linear=(0, 1))
