@@ -9,6 +9,7 @@ import pytest
 
 import gtape as tf
 from gtape.base.quiet import quietly
+from gtape.declare.primitives import REGISTRY
 from gtape.engine.rules import RuleStep
 from gtape.engine.worlds import COMPLEX
 from gtape.recording.record import off
@@ -40,10 +41,15 @@ def used_twice(x: Any) -> Any:
     return tf.reduce_sum(y * y * y + y / (1.5 + x * x))
 
 
+def pooled(x: Any) -> Any:
+    """A window with numbers of a relu that is off, which are equal but never move."""
+    return tf.nn.max_pool1d(tf.nn.relu(tf.reshape(x, (1, 6, 1)) - 1.0), 3, 3, "VALID") ** 2
+
+
 PROGRAMS = [
     (network, X), (network, X.astype(np.float32)), (cancelling, X.astype(np.float32)), (used_twice, X),
     (lambda x: tf.nn.softmax(tf.nn.relu(x)), X), (lambda x: x**3, 0.0), (lambda x: 1 - tf.cos(x), 1e-5),
-    (lambda x: tf.sqrt(x), 2.0),
+    (lambda x: tf.sqrt(x), 2.0), (lambda x: tf.sort(tf.zeros_like(x) + x * x), X), (pooled, X),
 ]  # fmt: skip
 
 
@@ -134,7 +140,7 @@ def test_inputs_move_the_gradient_as_in_the_full_check(case: Any, way: str) -> N
         lambda x: tf.maximum(x, x[::-1]),
         lambda x: tf.reduce_max(x),
         lambda x: tf.where(x > 0, x, 2 * x),
-        lambda x: tf.sort(x),
+        lambda x: tf.sort(tf.round(x / 10) + x * x * 0),
         lambda x: tf.floor(x) * x,
         lambda x: tf.complex(x, x) * 2,
         lambda x: tf.stop_gradient(x) * x,
@@ -143,6 +149,18 @@ def test_inputs_move_the_gradient_as_in_the_full_check(case: Any, way: str) -> N
 )
 def test_what_is_not_smooth_here_is_left_to_the_full_check(f: Any) -> None:
     assert shortly(f, X[0]) is None
+
+
+@pytest.mark.parametrize("f", [tf.sort, lambda x: tf.nn.max_pool1d(x[None, :, None], 2, 2, "VALID")])
+def test_a_decision_at_a_tie_is_left_to_the_full_check(f: Any) -> None:
+    assert shortly(f, np.array([1.0, 2.0, 4.0, 3.0])) is not None
+    assert shortly(f, np.array([2.0, 2.0, 4.0, 3.0])) is None
+
+
+def test_a_wrong_decision_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(REGISTRY["order"], "kernel", lambda x, **_: np.argsort(-x))
+    found = check(tf.sort, np.array([1.0, 2.0, 4.0]))
+    assert (found.verdict, found.findings[0].op) == ("rule", "order")
 
 
 @pytest.mark.parametrize("x", [[1.0, np.inf], [np.nan, 1.0]], ids=["infinity", "NaN"])

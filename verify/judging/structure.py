@@ -146,7 +146,9 @@ class Structure:
     ops : list of Op
         In the order of the program.
     given : list of int
-        The nodes that are no ops.
+        The inputs, and the ops that decide.
+    decisions : list of int
+        The ops that decide truth values or indices.
     sources, outputs : lists of int
     shapes : list of tuple of int
         Of all nodes.
@@ -167,7 +169,8 @@ class Structure:
 
     def __init__(self, ops: list[Op], program: Program, arrays: list[Any]) -> None:
         self.ops = ops
-        self.given = [n.index for n in program.nodes if n.kind != "op"]
+        self.decisions = [n.index for n in program.nodes if n.kind == "op" and arrays[n.index].dtype.kind != "f"]
+        self.given = sorted({n.index for n in program.nodes}.difference([op.number for op in ops]))
         self.sources, self.outputs = [nodes[0] for nodes in program.sources], list(program.outputs)
         self.shapes = [v.shape for v in arrays]
         self.kinked = any(op.kind.node.prim.kinks for op in ops)
@@ -285,7 +288,12 @@ def _is_ordinary(program: Program, arrays: list[Any]) -> bool:
         if n.kind in ("leaf", "const"):
             if v.dtype.kind not in "biu" and not _is_real(v):
                 return False
-        elif n.kind != "op" or n.mark is not None or not _is_real(v) or not (_is_smooth(n.prim) or _is_fixed(n)):
+        elif n.kind != "op" or n.mark is not None:
+            return False
+        elif v.dtype.kind in "biu":
+            if not _is_decision(n):
+                return False
+        elif not _is_real(v) or not (_is_smooth(n) or _is_fixed(n)):
             return False
     return True
 
@@ -294,13 +302,14 @@ def _is_real(v: Any) -> bool:
     return v.dtype.kind == "f" and v.dtype.itemsize in (4, 8)
 
 
-def _is_smooth(prim: Any) -> bool:
+def _is_smooth(n: Node) -> bool:
     """Whether an op has a derivative by one formula at each point, away from the kinks of an elementwise op."""
+    prim = n.prim
     return (
         prim.differentiable
         and prim.kind in ("elementwise", "linear", "general")
         and not (prim.rounding.eliminates or prim.missing or prim.roles & _CHOOSING)
-        and not (prim.kind == "general" and (prim.kinks or prim.selects))
+        and not (prim.kind == "general" and (prim.kinks or (prim.selects and not is_linear(n, n.active))))
         and has_mirror(prim.name)
         and (prim.kind != "elementwise" or prim.name in SCALARS)
     )
@@ -316,6 +325,12 @@ def _is_fixed(n: Node) -> bool:
     )
 
 
+def _is_decision(n: Node) -> bool:
+    """Whether an op decides truth values or indices, which are constants away from ties."""
+    prim = n.prim
+    return not (n.active or prim.differentiable or prim.roles - {"comparison"}) and has_mirror(prim.name)
+
+
 _CHOOSING = {"selection", "cut", "conversion", "decision", "stop", "comparison"}
 
 
@@ -324,7 +339,7 @@ def _made(program: Program, arrays: list[Any]) -> Structure:
     ops: list[Op] = []
     kinds: dict[Any, Kind] = {}
     for n, v in zip(program.nodes, arrays, strict=True):
-        if n.kind == "op":
+        if n.kind == "op" and v.dtype.kind == "f":
             moving = tuple([a for a in n.active if n.inputs[a] in varying])
             if moving:
                 varying.add(n.index)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from gtape.symbolic.balls import objects
+from gtape.symbolic.mirrors import has_mirror
 from gtape.symbolic.mirrors.registry import MULTILINEAR
 from gtape.symbolic.program import Node
 
@@ -17,7 +18,8 @@ __all__ = ["is_linear", "multilinear"]
 
 def is_linear(node: Node, moving: list[int] | tuple[int, ...]) -> bool:
     """Whether the mirror of an op is linear in each of some arguments."""
-    return bool(moving) and set(moving) <= set(MULTILINEAR.get(node.prim.name, ()))
+    name = node.prim.name
+    return bool(moving) and has_mirror(name) and set(moving) <= set(MULTILINEAR.get(name, ()))
 
 
 def multilinear(world: Any, node: Node, xs: list[Any], tangents: dict[int, Any]) -> Any:
