@@ -16,9 +16,12 @@ from gtape.recording.record import off
 from gtape.symbolic.balls import precision, to_float
 from gtape.symbolic.program import Program
 from gtape.verify import check
+from gtape.verify.bounds import inputs
 from gtape.verify.bounds.inputs import moved_gradient
+from gtape.verify.bounds.noise import noisy_gradient
 from gtape.verify.judging import ordinary, straight, structure
-from gtape.verify.judging.examine import Gradient
+from gtape.verify.judging.examine import Gradient, Rows
+from gtape.verify.judging.plain import Plain
 from gtape.verify.judging.recording import Recording
 from gtape.verify.oracles import backward
 from gtape.verify.oracles.oracle import Oracle
@@ -149,6 +152,52 @@ def test_inputs_move_the_gradient_as_in_the_full_check(case: Any, way: str) -> N
 )
 def test_what_is_not_smooth_here_is_left_to_the_full_check(f: Any) -> None:
     assert shortly(f, X[0]) is None
+
+
+def pendulum(q: Any, k: Any) -> Any:
+    p = tf.zeros_like(q)
+    for _ in range(5):
+        p = p - k * tf.sin(q) * 0.1
+        q = q + p * 0.1
+    return q
+
+
+def test_all_moves_of_a_program_of_scalars_are_those_of_single_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = Recording(pendulum, (0.7, 1.3), 1).program()
+
+    def bounds() -> list[Any]:
+        return inputs.moves_in_floats(program, lambda world: noisy_gradient(program, [np.ones(())], world))
+
+    together = bounds()
+    monkeypatch.setattr(inputs, "_is_scalar", lambda _: False)
+    assert np.all(np.array(together) > 0)
+    np.testing.assert_array_equal(together, bounds())
+
+
+@pytest.mark.parametrize("f", [lambda q: tf.reduce_sum(tf.stack([q, q])), lambda q: tf.sin(q)[None]])
+def test_programs_with_arrays_are_no_programs_of_scalars(f: Any) -> None:
+    assert not inputs._is_scalar(Recording(f, (0.7,), 1).program())
+
+
+def test_the_numbers_of_a_plain_tape_need_no_full_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_the_full_check(monkeypatch)
+    program, seeds = Recording(pendulum, (0.7, 1.3), 1).program(), [np.ones(())]
+    with quietly():
+        got = Plain(program).row(seeds)
+        assert got is not None
+        rows = Rows()
+        assert rows.examine(program, seeds, got, locally=True).ok
+        assert rows._apart(seeds, [np.nextafter(g, 9.0) for g in got], got) == []
+
+
+def test_wrong_numbers_of_a_plain_tape_are_found() -> None:
+    program, seeds = Recording(pendulum, (0.7, 1.3), 1).program(), [np.ones(())]
+    with quietly():
+        got = Plain(program).row(seeds)
+        assert got is not None
+        rows = Rows()
+        assert rows.examine(program, seeds, got, locally=True).ok
+        assert [f.verdict for f in rows._apart(seeds, [g * (1 + 1e-9) for g in got], got)] == ["rule"]
 
 
 @pytest.mark.parametrize("f", [tf.sort, lambda x: tf.nn.max_pool1d(x[None, :, None], 2, 2, "VALID")])

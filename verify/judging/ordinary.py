@@ -1,9 +1,9 @@
 """The short way through a check: the exact gradient of an ordinary program whose ops and rules are all right.
 
-Ordinary are programs of smooth ops on real numbers, away from kinks, without gradients of gradients and custom
-gradients. Nothing but numbers can be wrong there, so that the check is a list of comparisons: the value and the rule of
-each op with the exact ones at its recorded inputs, and the replay with the jets of the mirrors. If all agree, the full
-check finds nothing either. Otherwise the full check decides and explains.
+Ordinary are programs of smooth ops on real numbers, away from kinks, with decisions away from ties, without gradients
+of gradients and custom gradients. Nothing but numbers can be wrong there, so that the check is a list of comparisons:
+the value and the rule of each op with the exact ones at its recorded inputs, and the replay with the jets of the
+mirrors. If all agree, the full check finds nothing either. Otherwise the full check decides and explains.
 
 A training loop checks one program thousands of times, with other numbers. What depends on the structure of a program
 alone is found once and kept.

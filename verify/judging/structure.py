@@ -1,7 +1,7 @@
 """The structure of an ordinary program: what stays when its numbers change, and the sweeps over it in any world.
 
-Ordinary are programs of smooth ops on real numbers, away from kinks, without gradients of gradients and custom
-gradients. A training loop checks one structure thousands of times, so that structures are kept.
+Ordinary are programs of smooth ops on real numbers, away from kinks, with decisions away from ties, without gradients
+of gradients and custom gradients. A training loop checks one structure thousands of times, so that structures are kept.
 """
 
 from __future__ import annotations

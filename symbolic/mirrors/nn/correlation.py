@@ -20,7 +20,7 @@ def _unfold(x: Any, axes: list[list[list[int | None]]], columns: Sizes) -> Any:
     for a, (axis, size) in enumerate(zip(axes, x.shape[1:-1], strict=True)):
         picked = np.array([[size if k is None else k for k in row] for row in axis], np.intp)
         picked = picked.reshape(rows[a], columns[a])
-        at.append(np.expand_dims(picked, [k for k in range(2 * n) if k not in (a, n + a)]))
+        at.append(np.expand_dims(picked, tuple([k for k in range(2 * n) if k not in (a, n + a)])))
     around: Any = np.full((x.shape[0], *[size + 1 for size in x.shape[1:-1]], x.shape[-1]), 0, dtype=object)
     around[(slice(None), *map(slice, x.shape[1:-1]))] = x
     return around[(slice(None), *at)].reshape(x.shape[0] * prod(rows), prod(columns) * x.shape[-1])
