@@ -147,6 +147,8 @@ def _changes_apart(program: Program, node: Node, oracle: Oracle, values: list[An
     for sign in (-1, 1):
         moved = [v if s is None else widest(v) + sign * s for v, s in zip(values, steps, strict=True)]
         with np.errstate(all="ignore"):
+            if not all(np.isfinite(v).all() for v in moved):
+                return True  # beyond the largest float all numbers are equal
             if (np.asarray(node.prim.kernel(*moved, **node.params)) != np.asarray(node.output)).any():
                 return True
     return False
