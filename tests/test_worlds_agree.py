@@ -32,11 +32,14 @@ from gtape.namespaces import catalogue
 from gtape.recording.record import INS, OUT, PARENTS, SEQ, STEP, TAPES, parents_of, step_of
 from gtape.symbolic import mirrors
 from gtape.symbolic.balls import objects, precision, to_double_double
-from gtape.symbolic.worlds import BallWorld
+from gtape.symbolic.mirrors.registry import MULTILINEAR
+from gtape.symbolic.program import Node
+from gtape.symbolic.worlds import BallWorld, JetWorld
 from gtape.tapes import forward
 from gtape.tensors.axes import axes_of
 from gtape.tensors.tensor import wrap
 from gtape.verify.bounds.bounds import local_error
+from gtape.verify.oracles.along import is_linear, multilinear
 from gtape.verify.proofs.proof_cells import parameters
 from gtape.verify.verdicts.ulp import spacing, widest
 
@@ -627,3 +630,18 @@ def test_a_rule_that_was_swapped_and_restored_is_the_declared_rule_in_steps_writ
     finally:
         prim.partials = declared
     assert {float(curvature()) for _ in range(8)} == right
+
+
+@pytest.mark.parametrize("name", sorted(MULTILINEAR))
+def test_a_mirror_that_is_declared_linear_has_the_jets_of_a_linear_function(name: str) -> None:
+    prim, jets = REGISTRY[name], JetWorld(1)
+    node = Node(0, "op", None)
+    node.prim = prim
+    for values, node.params in _calls(prim, np.float64):
+        with precision(300):
+            xs = [BALLS.lift(v) for v in values]
+            ts = {a: BALLS.lift(_rng(name).normal(size=values[a].shape)) for a in MULTILINEAR[name]}
+            assert is_linear(node, tuple(ts))
+            moved = node.apply(jets, [jets.jet(x, ts[a]) if a in ts else x for a, x in enumerate(xs)])
+            gaps = jets.component(moved, 1) - multilinear(BALLS, node, xs, ts)
+            assert all(g.contains(0) and float(g.rad()) < 1e-70 for g in np.ravel(gaps))

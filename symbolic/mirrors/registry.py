@@ -13,13 +13,16 @@ from typing import Any
 
 from gtape.declare.mirrors import Mirror, hand_over
 
-__all__ = ["ARRAYS", "COMPLEX", "OUTPUT_SHAPES", "PARAMETRISED", "SCALARS", "array", "parametrised", "scalar"]
+__all__ = [
+    "ARRAYS", "COMPLEX", "MULTILINEAR", "OUTPUT_SHAPES", "PARAMETRISED", "SCALARS", "array", "parametrised", "scalar",
+]  # fmt: skip
 
 SCALARS: dict[str, Callable[..., Any]] = {}
 COMPLEX: dict[str, Callable[..., Any]] = {}
 ARRAYS: dict[str, Callable[..., Any]] = {}
 PARAMETRISED: dict[str, tuple[int, Callable[..., Any]]] = {}
 OUTPUT_SHAPES: dict[str, Callable[..., Any]] = {}
+MULTILINEAR: dict[str, tuple[int, ...]] = {}
 
 
 def _put(table: dict[str, Callable[..., Any]], name: str, f: Callable[..., Any]) -> None:
@@ -45,9 +48,21 @@ def scalar(name: str, f: Callable[..., Any], *, complex: Callable[..., Any] | No
         COMPLEX[name] = complex
 
 
-def array(name: str, f: Callable[..., Any]) -> None:
-    """Declare the mirror of a primitive that is not elementwise: ``f(W, *object_arrays, **params)``."""
+def array(name: str, f: Callable[..., Any], *, linear: tuple[int, ...] = ()) -> None:
+    """Declare the mirror of a primitive that is not elementwise: ``f(W, *object_arrays, **params)``.
+
+    Parameters
+    ----------
+    name : str
+        The primitive's registered name.
+    f : callable
+    linear : tuple of int
+        The arguments in each of which `f` is linear: its derivative then is `f` with a direction in place of one
+        argument, and needs no jets.
+    """
     _put(ARRAYS, name, f)
+    if linear:
+        MULTILINEAR[name] = linear
 
 
 def parametrised(name: str, index: int, f: Callable[..., Any], *, shapes: Callable[..., Any] | None = None) -> None:
@@ -76,7 +91,7 @@ def parametrised(name: str, index: int, f: Callable[..., Any], *, shapes: Callab
 def _adopt(made: Mirror) -> None:
     """Register a mirror that was declared with its op outside gtape; it replaces that of an earlier declaration."""
     name = made.prim.name
-    for table in (SCALARS, COMPLEX, ARRAYS, PARAMETRISED, OUTPUT_SHAPES):
+    for table in (SCALARS, COMPLEX, ARRAYS, PARAMETRISED, OUTPUT_SHAPES, MULTILINEAR):
         table.pop(name, None)
     if made.prim.kind == "elementwise":
         scalar(name, made.function, complex=made.complex)

@@ -9,15 +9,19 @@ import pytest
 
 import gtape as tf
 from gtape.base.quiet import quietly
+from gtape.declare.primitives import REGISTRY
 from gtape.engine.rules import RuleStep
 from gtape.engine.worlds import COMPLEX
 from gtape.recording.record import off
 from gtape.symbolic.balls import precision, to_float
 from gtape.symbolic.program import Program
 from gtape.verify import check
+from gtape.verify.bounds import inputs
 from gtape.verify.bounds.inputs import moved_gradient
+from gtape.verify.bounds.noise import noisy_gradient
 from gtape.verify.judging import ordinary, straight, structure
-from gtape.verify.judging.examine import Gradient
+from gtape.verify.judging.examine import Gradient, Rows
+from gtape.verify.judging.plain import Plain
 from gtape.verify.judging.recording import Recording
 from gtape.verify.oracles import backward
 from gtape.verify.oracles.oracle import Oracle
@@ -40,10 +44,15 @@ def used_twice(x: Any) -> Any:
     return tf.reduce_sum(y * y * y + y / (1.5 + x * x))
 
 
+def pooled(x: Any) -> Any:
+    """A window with numbers of a relu that is off, which are equal but never move."""
+    return tf.nn.max_pool1d(tf.nn.relu(tf.reshape(x, (1, 6, 1)) - 1.0), 3, 3, "VALID") ** 2
+
+
 PROGRAMS = [
     (network, X), (network, X.astype(np.float32)), (cancelling, X.astype(np.float32)), (used_twice, X),
     (lambda x: tf.nn.softmax(tf.nn.relu(x)), X), (lambda x: x**3, 0.0), (lambda x: 1 - tf.cos(x), 1e-5),
-    (lambda x: tf.sqrt(x), 2.0),
+    (lambda x: tf.sqrt(x), 2.0), (lambda x: tf.sort(tf.zeros_like(x) + x * x), X), (pooled, X),
 ]  # fmt: skip
 
 
@@ -134,7 +143,7 @@ def test_inputs_move_the_gradient_as_in_the_full_check(case: Any, way: str) -> N
         lambda x: tf.maximum(x, x[::-1]),
         lambda x: tf.reduce_max(x),
         lambda x: tf.where(x > 0, x, 2 * x),
-        lambda x: tf.sort(x),
+        lambda x: tf.sort(tf.round(x / 10) + x * x * 0),
         lambda x: tf.floor(x) * x,
         lambda x: tf.complex(x, x) * 2,
         lambda x: tf.stop_gradient(x) * x,
@@ -143,6 +152,64 @@ def test_inputs_move_the_gradient_as_in_the_full_check(case: Any, way: str) -> N
 )
 def test_what_is_not_smooth_here_is_left_to_the_full_check(f: Any) -> None:
     assert shortly(f, X[0]) is None
+
+
+def pendulum(q: Any, k: Any) -> Any:
+    p = tf.zeros_like(q)
+    for _ in range(5):
+        p = p - k * tf.sin(q) * 0.1
+        q = q + p * 0.1
+    return q
+
+
+def test_all_moves_of_a_program_of_scalars_are_those_of_single_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = Recording(pendulum, (0.7, 1.3), 1).program()
+
+    def bounds() -> list[Any]:
+        return inputs.moves_in_floats(program, lambda world: noisy_gradient(program, [np.ones(())], world))
+
+    together = bounds()
+    monkeypatch.setattr(inputs, "_is_scalar", lambda _: False)
+    assert np.all(np.array(together) > 0)
+    np.testing.assert_array_equal(together, bounds())
+
+
+@pytest.mark.parametrize("f", [lambda q: tf.reduce_sum(tf.stack([q, q])), lambda q: tf.sin(q)[None]])
+def test_programs_with_arrays_are_no_programs_of_scalars(f: Any) -> None:
+    assert not inputs._is_scalar(Recording(f, (0.7,), 1).program())
+
+
+def test_the_numbers_of_a_plain_tape_need_no_full_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_the_full_check(monkeypatch)
+    program, seeds = Recording(pendulum, (0.7, 1.3), 1).program(), [np.ones(())]
+    with quietly():
+        got = Plain(program).row(seeds)
+        assert got is not None
+        rows = Rows()
+        assert rows.examine(program, seeds, got, locally=True).ok
+        assert rows._apart(seeds, [np.nextafter(g, 9.0) for g in got], got) == []
+
+
+def test_wrong_numbers_of_a_plain_tape_are_found() -> None:
+    program, seeds = Recording(pendulum, (0.7, 1.3), 1).program(), [np.ones(())]
+    with quietly():
+        got = Plain(program).row(seeds)
+        assert got is not None
+        rows = Rows()
+        assert rows.examine(program, seeds, got, locally=True).ok
+        assert [f.verdict for f in rows._apart(seeds, [g * (1 + 1e-9) for g in got], got)] == ["rule"]
+
+
+@pytest.mark.parametrize("f", [tf.sort, lambda x: tf.nn.max_pool1d(x[None, :, None], 2, 2, "VALID")])
+def test_a_decision_at_a_tie_is_left_to_the_full_check(f: Any) -> None:
+    assert shortly(f, np.array([1.0, 2.0, 4.0, 3.0])) is not None
+    assert shortly(f, np.array([2.0, 2.0, 4.0, 3.0])) is None
+
+
+def test_a_wrong_decision_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(REGISTRY["order"], "kernel", lambda x, **_: np.argsort(-x))
+    found = check(tf.sort, np.array([1.0, 2.0, 4.0]))
+    assert (found.verdict, found.findings[0].op) == ("rule", "order")
 
 
 @pytest.mark.parametrize("x", [[1.0, np.inf], [np.nan, 1.0]], ids=["infinity", "NaN"])

@@ -159,16 +159,17 @@ def moves_in_floats(program: Program, run: Callable[[NoiseWorld], list[Any]], co
     """
     units = _half_units(program)
     rng = np.random.default_rng((17, count))
-    base = run(MovedWorld({}))
-    found: list[Any] = [None if b is None else np.zeros(np.shape(b)) for b in base]
+    moves: list[dict[int, Any]] = []
     for _ in range(_FLOAT_MOVES[count]):
-        steps = {}
+        steps: dict[int, Any] = {}
         for group, half in units:
             step = _LOUDER * half * rng.choice([-1.0, 1.0], np.shape(half))
             steps.update(dict.fromkeys(group, step))
-        with np.errstate(all="ignore"):
-            far = run(MovedWorld(steps))
-            near = run(MovedWorld({i: step * _PART for i, step in steps.items()}))
+        moves.append(steps)
+    with np.errstate(all="ignore"):
+        base, *made = _runs_at_once(run, moves) if _is_scalar(program) else _runs(run, moves)
+        found: list[Any] = [None if b is None else np.zeros(np.shape(b)) for b in base]
+        for far, near in zip(made[::2], made[1::2], strict=True):
             for s, b in enumerate(base):
                 if b is None:
                     continue
@@ -176,6 +177,37 @@ def moves_in_floats(program: Program, run: Callable[[NoiseWorld], list[Any]], co
                 good = np.isfinite(wide) & (np.abs(wide - narrow) <= wide / 2)
                 found[s] = np.maximum(found[s], np.where(good, wide, 0.0))
     return [None if t is None else SPREADS / _LOUDER * t for t in found]
+
+
+def _runs(run: Callable[[NoiseWorld], list[Any]], moves: list[dict[int, Any]]) -> Iterator[list[Any]]:
+    """The results without a move, and of each move and its part."""
+    yield run(MovedWorld({}))
+    for steps in moves:
+        yield run(MovedWorld(steps))
+        yield run(MovedWorld({i: step * _PART for i, step in steps.items()}))
+
+
+def _runs_at_once(run: Callable[[NoiseWorld], list[Any]], moves: list[dict[int, Any]]) -> Iterator[list[Any]]:
+    """The same of a program of scalars, by one run with the moves along an axis."""
+    together = {i: np.array([0.0, *[f * steps[i] for steps in moves for f in (1.0, _PART)]]) for i in moves[0]}
+    made = run(MovedWorld(together))
+    for k in range(2 * len(moves) + 1):
+        yield [None if t is None else t[k] for t in made]
+
+
+def _is_scalar(program: Program) -> bool:
+    """Whether all nodes of a program are real scalars, and all ops work on each element alone."""
+    for n in program.nodes:
+        if n.kind not in ("leaf", "const", "op") or n.mark is not None or isinstance(n.output, tuple):
+            return False
+        y = np.asarray(n.output)
+        if y.ndim or y.dtype.kind != "f":
+            return False
+        if n.prim is not None and n.prim.kind != "elementwise":
+            twice = [np.repeat(program.nodes[j].output, 2) for j in n.inputs]
+            if n.active or not np.array_equal(n.prim.kernel(*twice, **n.params), np.repeat(y, 2)):
+                return False
+    return True
 
 
 _FLOAT_MOVES = dict(zip(MOVES, (2, 4, 16), strict=True))

@@ -310,8 +310,12 @@ class Local:
     def _together(self, members: list[Node], sweeps: list[Floats]) -> _Task:
         """One task for ops of one kind."""
         outputs = [self.arrays[n.index] for n in members]
+        scalars = all(not y.ndim for y in outputs)
 
         def joined(parts: Iterable[Any]) -> Any:
+            parts = list(parts)
+            if scalars and (made := np.array(parts)).ndim == 1:
+                return made
             spread = [
                 np.broadcast_to(v, y.shape) if np.shape(v) != y.shape else v
                 for v, y in zip(parts, outputs, strict=True)
@@ -644,8 +648,12 @@ _BEYOND = 2.0**1000
 def added_terms(program: Program) -> float:
     """The root of the number of terms that the ops of a program sum, by which independent roundings grow."""
     nodes = program.nodes
-    terms = [max(longest_sum(n, nodes[j].shape) for j in n.inputs) for n in nodes if n.kind == "op" and n.inputs]
-    return math.sqrt(max(1, sum(terms)))
+    terms = 0
+    for n in nodes:
+        if n.kind == "op" and n.inputs:
+            alone = n.prim.kind == "elementwise" and not np.ndim(n.output)  # a scalar is a sum of one term
+            terms += 1 if alone else max([longest_sum(n, nodes[j].shape) for j in n.inputs])
+    return math.sqrt(max(1, terms))
 
 
 def declares_much(prim: Any) -> bool:

@@ -17,10 +17,12 @@ from flint import arb
 from gtape.symbolic.balls import Undecided, objects, precision, radius, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.sides import beside, scale_of
+from gtape.verify.causes.still import still
 from gtape.verify.oracles.certificates import directions_of
 from gtape.verify.oracles.enclosures import BALLS, inner, is_floating, jet_world
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import Shared, decided_anew, is_step
+from gtape.verify.verdicts.ulp import spacing, widest
 from gtape.verify.verdicts.verdict import Finding
 
 __all__ = ["choices_met", "decides_at_ties", "varying"]
@@ -115,7 +117,10 @@ def _may_be_tied(program: Program, node: Node, oracle: Oracle) -> bool:
     if not all(np.isfinite(v).all() for v in values if v.dtype.kind == "f"):
         return False
     if node.prim.kind != "elementwise" and "conversion" not in node.prim.roles:
-        return "decision" in node.prim.roles or any(np.unique(v).size < v.size for v in values if v.dtype.kind == "f")
+        if "decision" in node.prim.roles:
+            return True
+        equal = any(np.unique(v).size < v.size for v in values if v.dtype.kind == "f")
+        return equal and _changes_apart(program, node, oracle, values)
     for k, v in enumerate(values):
         for towards in (-np.inf, np.inf) if v.dtype.kind == "f" else ():
             with np.errstate(all="ignore"):
@@ -124,6 +129,27 @@ def _may_be_tied(program: Program, node: Node, oracle: Oracle) -> bool:
                     **node.params,
                 )
             if (np.asarray(moved) != np.asarray(node.output)).any():
+                return True
+    return False
+
+
+def _changes_apart(program: Program, node: Node, oracle: Oracle, values: list[Any]) -> bool:
+    """Whether a decision has another outcome if each number that may move goes its own way by a few units.
+
+    Numbers that are equal and do not move, such as those of a relu that is off, are no tie.
+    """
+    rng, known = np.random.default_rng(43), dict[int, Any]()
+    steps = []
+    for j, v in zip(node.inputs, values, strict=True):
+        apart = 1.0 + rng.permutation(v.size).reshape(v.shape)  # no two alike, so that each tie breaks on one side
+        still_here = still(program, oracle.env, known, j)
+        steps.append(np.where(still_here, 0.0, apart * spacing(v, np.float64)) if v.dtype.kind == "f" else None)
+    for sign in (-1, 1):
+        moved = [v if s is None else widest(v) + sign * s for v, s in zip(values, steps, strict=True)]
+        with np.errstate(all="ignore"):
+            if not all(np.isfinite(v).all() for v in moved):
+                return True  # beyond the largest float all numbers are equal
+            if (np.asarray(node.prim.kernel(*moved, **node.params)) != np.asarray(node.output)).any():
                 return True
     return False
 

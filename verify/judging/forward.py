@@ -17,6 +17,7 @@ from gtape.verify.bounds.local import Local, excess, finite, shown
 from gtape.verify.bounds.noise import noisy_values
 from gtape.verify.bounds.running_error import Err, ErrorWorld
 from gtape.verify.causes.customs import ones_like
+from gtape.verify.oracles.along import is_linear, multilinear
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_world, plus, zeros
 from gtape.verify.oracles.forward import Pushing, forward
 from gtape.verify.oracles.oracle import Oracle, TooDeep
@@ -190,6 +191,17 @@ def _direction(v: Any, rng: Any) -> Any:
     return (t + 1j * rng.uniform(0.5, 1.5, v.shape) if v.dtype.kind == "c" else t).astype(v.dtype)
 
 
+def _exact_tangents(local: Local, task: Any, tangents: dict[int, Any]) -> list[Any]:
+    """The derivative of an op's mirror at its recorded inputs along tangents of some arguments, for each output."""
+    node, xs = task.node, [local.balls(task, a) for a in range(len(task.values))]
+    ts = {a: BALLS.lift(t) for a, t in tangents.items()}
+    if is_linear(node, list(ts)):
+        return [multilinear(BALLS, node, xs, ts)]
+    world = jet_world(1)
+    y = node.apply(world, [world.jet(x, ts[a]) if a in ts else x for a, x in enumerate(xs)])
+    return [objects(world.component(v, 1)) for v in (y if isinstance(y, tuple) else (y,))]
+
+
 def _one_op(local: Local, node: Node, ts: list[Any]) -> Any:
     """One op's tangent as forward mode computes it; adds a finding if the tangent exceeds its bound."""
     task = local.alone(node)
@@ -201,24 +213,17 @@ def _one_op(local: Local, node: Node, ts: list[Any]) -> Any:
     parts = made if isinstance(made, tuple) else (made,)
     if made is None or not is_floating(node.output) or not finite(*values, *outputs, *[t for t in ts if t is not None]):
         return made
-    world = jet_world(1)
-    arguments = [
-        world.jet(local.balls(task, a), BALLS.lift(t))
-        if t is not None and node.prim.connected(a)
-        else local.balls(task, a)
-        for a, t in enumerate(ts)
-    ]
-    y = node.apply(world, arguments)
+    along = _exact_tangents(local, task, {a: t for a, t in enumerate(ts) if t is not None and node.prim.connected(a)})
     dtype = next(v.dtype for v in outputs if v.dtype.kind in "fc")
     own = task.own_error()
     rounded = tuple([Err(v, e, dtype) for v, e in zip(outputs, own if several else (own,), strict=True)])
     wrapped = tuple([Err(v, 0.0, v.dtype) if v.dtype.kind in "fc" else v for v in values])
     errors = [None if t is None else Err(t, 0.0, dtype) for t in ts]
     bounds = _pushed(ErrorWorld(dtype), node, errors, rounded if several else rounded[0], wrapped)
-    each = zip(y if several else (y,), parts, bounds if several else (bounds,), strict=True)
-    for k, (v, t, b) in enumerate(each):
+    each = zip(along, parts, bounds if several else (bounds,), strict=True)
+    for k, (exact, t, b) in enumerate(each):
         t = np.asarray(t)
-        exact = objects(np.broadcast_to(objects(world.component(v, 1)), t.shape))
+        exact = objects(np.broadcast_to(exact, t.shape))
         bound = (b.e if isinstance(b, Err) else 0.0) + spacing(0.0, dtype)
         worst = excess(t, exact, bound)
         if worst is not None:

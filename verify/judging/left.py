@@ -111,6 +111,8 @@ def _with_stopped(recording: Recording) -> Program:
     session, inputs = recording.tape._session, recording.inputs
     stopped = [c for c in conversions_made(session) if c.returns and not _follows(c, session, inputs)]
     returned = [r for c in stopped for r in c.returns if r.certain]
+    if not returned:
+        return recording.program()
     return build([(t._record, t._value) for t in recording.outputs], inputs, session, Returns(returned, inputs))
 
 
@@ -119,6 +121,8 @@ def _certain(recording: Recording, order: int) -> list[Finding]:
     targets = [t for t in recording.levels[order - 1] if t is not None and t._record is not None]
     session = recording.tape._session
     left = Left(session, recording.inputs, targets)
+    if not left:
+        return []
 
     def made(returned: list[Return]) -> Program:
         return build(
@@ -150,6 +154,9 @@ class Left:
         before = [c for c in conversions_made(session) if numbers and c.number > min(numbers) and not c.inside]
         self._conversions = [c for c in before if _follows(c, session, sources)]
         self._session, self._sources = session, sources
+
+    def __bool__(self) -> bool:
+        return bool(self._conversions)
 
     def returned(self, *, certain: bool = True) -> list[Return]:
         """The constants that hold values which left, those that are certain or all."""

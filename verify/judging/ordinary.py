@@ -1,9 +1,9 @@
 """The short way through a check: the exact gradient of an ordinary program whose ops and rules are all right.
 
-Ordinary are programs of smooth ops on real numbers, away from kinks, without gradients of gradients and custom
-gradients. Nothing but numbers can be wrong there, so that the check is a list of comparisons: the value and the rule of
-each op with the exact ones at its recorded inputs, and the replay with the jets of the mirrors. If all agree, the full
-check finds nothing either. Otherwise the full check decides and explains.
+Ordinary are programs of smooth ops on real numbers, away from kinks, with decisions away from ties, without gradients
+of gradients and custom gradients. Nothing but numbers can be wrong there, so that the check is a list of comparisons:
+the value and the rule of each op with the exact ones at its recorded inputs, and the replay with the jets of the
+mirrors. If all agree, the full check finds nothing either. Otherwise the full check decides and explains.
 
 A training loop checks one program thousands of times, with other numbers. What depends on the structure of a program
 alone is found once and kept.
@@ -22,6 +22,7 @@ from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.balls import filled, mapped, objects
 from gtape.symbolic.program import Program
 from gtape.verify.bounds.local import Floats, Local, rounded
+from gtape.verify.causes.choices import decides_at_ties
 from gtape.verify.causes.conventions import kinks_met
 from gtape.verify.judging.comparison import Distances, distances
 from gtape.verify.judging.straight import Place, Straight, straight_of
@@ -29,6 +30,7 @@ from gtape.verify.judging.structure import JETS, Apart, Structure, cut, shaped, 
 from gtape.verify.oracles.backward import gradient
 from gtape.verify.oracles.enclosures import BALLS, directions, disagreement, inner, magnitude
 from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.oracles.replay import decided_anew
 from gtape.verify.verdicts.verdict import Report
 
 __all__ = ["Apart", "Checked", "Straightly", "checked"]
@@ -73,6 +75,10 @@ class Checked:
         As for `Report`.
     rules : int
         The number of ops whose rules ran.
+    given : list of arrays
+        The cotangents, as they were given.
+    bounds : dict
+        What was computed of the bound of the problem: number of moves -> the bound on each array.
     """
 
     gradient: list[Any]
@@ -81,6 +87,7 @@ class Checked:
 
     def __init__(self, structure: Structure, program: Program, arrays: list[Any], seeds: list[Any]) -> None:
         self.structure, self.program, self.arrays = structure, program, arrays
+        self.given, self.bounds = seeds, dict[int, list[Any]]()
         self.recorded: dict[int, Any] = {}
         self._ops: Local | None = None
         self._in_floats: list[Any] = []
@@ -95,6 +102,7 @@ class Checked:
         self.lift(self.structure.given)
         if self.structure.kinked and kinks_met(self.program, self._with_values(), 1):
             raise Apart
+        self.decide()
         made: dict[int, tuple[Any, list[Any]]] = {}
         self.gradient = self._replay(made)
         self.used, self.rules = self._used(made), len(made)
@@ -122,6 +130,15 @@ class Checked:
         made: dict[int, tuple[Any, list[Any]]] = {}
         self._replay(made)
         return made
+
+    def decide(self) -> None:
+        """Compare the decisions with those of the exact numbers, none of which may be at a tie."""
+        for i in self.structure.decisions:
+            node = self.program.nodes[i]
+            if not np.array_equal(decided_anew(node, [self.exact[j] for j in node.inputs]), self.arrays[i]):
+                raise Apart
+        if self.structure.decisions and decides_at_ties(self.program, self._with_values()):
+            raise Apart
 
     def _replay(self, made: dict[int, tuple[Any, list[Any]]]) -> list[Any]:
         return self.structure.replay(BALLS, self.exact, self.cotangents, made)
@@ -158,7 +175,8 @@ class Checked:
 
     def report(self) -> Report:
         """A report without findings."""
-        report = Report(coverage={"ops": len(self.structure.ops), "rules": self.rules})
+        count = len(self.structure.ops) + len(self.structure.decisions)
+        report = Report(coverage={"ops": count, "rules": self.rules})
         report.used = dict(self.used)
         return report
 
@@ -219,6 +237,11 @@ class Checked:
                 raise Apart
             return
         self.lift([op.number for op in self.structure.ops])
+        if self.structure.decisions:
+            local = Local(self.program, self.recorded)
+            local.decisions()
+            if local.findings:
+                raise Apart
         recorded, sweep = self.recorded, Floats(self.program, self.arrays)
         self._in_floats = gradient(self.program, self.seeds, sweep)
         reached = [op for op in self.structure.ops if op.number in sweep.kept]

@@ -70,6 +70,7 @@ class Recording:
                     "close over the others"
                 )
         self.function = f
+        self._program: Program | None = None
         self.streams = streams()  # where the random draws of the function start
         with off():
             self._run(f, order)
@@ -113,8 +114,10 @@ class Recording:
         return list(made)
 
     def program(self) -> Program:
-        """The program of the function itself."""
-        return build([(t._record, t._value) for t in self.outputs], self.inputs)
+        """The program of the function itself, made once."""
+        if self._program is None:
+            self._program = build([(t._record, t._value) for t in self.outputs], self.inputs)
+        return self._program
 
     def bodiless(self) -> list[Finding]:
         """Findings for custom gradients whose bodies do not tell what they compute."""
@@ -136,8 +139,7 @@ class Recording:
         level = self.levels[(order or self.order) - 1]
         if order == 1 or self.order == 1:
             got = self.tape.gradient(level, self.inputs)
-            program = build([(t._record, t._value) for t in level], self.inputs)
-            yield (), program, [np.ones(t._layout.shape, t._layout.dtype) for t in level], [raw(g) for g in got]
+            yield (), self.program(), [np.ones(t._layout.shape, t._layout.dtype) for t in level], [raw(g) for g in got]
             return
         for i, t in enumerate(level):
             if t is None or t._record is None:

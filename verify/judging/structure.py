@@ -1,7 +1,7 @@
 """The structure of an ordinary program: what stays when its numbers change, and the sweeps over it in any world.
 
-Ordinary are programs of smooth ops on real numbers, away from kinks, without gradients of gradients and custom
-gradients. A training loop checks one structure thousands of times, so that structures are kept.
+Ordinary are programs of smooth ops on real numbers, away from kinks, with decisions away from ties, without gradients
+of gradients and custom gradients. A training loop checks one structure thousands of times, so that structures are kept.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from gtape.symbolic.program import Node, Program
 from gtape.symbolic.scalars import hashable, template
 from gtape.symbolic.straight_line import Code, WrittenBalls, WrittenJets
 from gtape.verify.bounds.local import added_terms, declares_much
+from gtape.verify.oracles.along import is_linear, multilinear
 from gtape.verify.oracles.enclosures import BALLS, jet_world
 from gtape.verify.oracles.replay import longest_sum, seed_of
 from gtape.verify.verdicts.ulp import ROUNDINGS
@@ -108,6 +109,8 @@ class Kind:
             for p, t in zip(slopes[1:], tangents[1:], strict=True):
                 total = total + p * t
             return objects(total)
+        if is_linear(self.node, self.moving):
+            return multilinear(self.balls, self.node, xs, dict(zip(self.moving, tangents, strict=True)))
         arguments = list(xs)
         for a, t in zip(self.moving, tangents, strict=True):
             arguments[a] = self.jets.jet(xs[a], t)
@@ -143,7 +146,9 @@ class Structure:
     ops : list of Op
         In the order of the program.
     given : list of int
-        The nodes that are no ops.
+        The inputs, and the ops that decide.
+    decisions : list of int
+        The ops that decide truth values or indices.
     sources, outputs : lists of int
     shapes : list of tuple of int
         Of all nodes.
@@ -164,7 +169,8 @@ class Structure:
 
     def __init__(self, ops: list[Op], program: Program, arrays: list[Any]) -> None:
         self.ops = ops
-        self.given = [n.index for n in program.nodes if n.kind != "op"]
+        self.decisions = [n.index for n in program.nodes if n.kind == "op" and arrays[n.index].dtype.kind != "f"]
+        self.given = sorted({n.index for n in program.nodes}.difference([op.number for op in ops]))
         self.sources, self.outputs = [nodes[0] for nodes in program.sources], list(program.outputs)
         self.shapes = [v.shape for v in arrays]
         self.kinked = any(op.kind.node.prim.kinks for op in ops)
@@ -282,7 +288,12 @@ def _is_ordinary(program: Program, arrays: list[Any]) -> bool:
         if n.kind in ("leaf", "const"):
             if v.dtype.kind not in "biu" and not _is_real(v):
                 return False
-        elif n.kind != "op" or n.mark is not None or not _is_smooth(n.prim) or not _is_real(v):
+        elif n.kind != "op" or n.mark is not None:
+            return False
+        elif v.dtype.kind in "biu":
+            if not _is_decision(n):
+                return False
+        elif not _is_real(v) or not (_is_smooth(n) or _is_fixed(n)):
             return False
     return True
 
@@ -291,16 +302,33 @@ def _is_real(v: Any) -> bool:
     return v.dtype.kind == "f" and v.dtype.itemsize in (4, 8)
 
 
-def _is_smooth(prim: Any) -> bool:
+def _is_smooth(n: Node) -> bool:
     """Whether an op has a derivative by one formula at each point, away from the kinks of an elementwise op."""
+    prim = n.prim
     return (
         prim.differentiable
         and prim.kind in ("elementwise", "linear", "general")
         and not (prim.rounding.eliminates or prim.missing or prim.roles & _CHOOSING)
-        and not (prim.kind == "general" and (prim.kinks or prim.selects))
+        and not (prim.kind == "general" and (prim.kinks or (prim.selects and not is_linear(n, n.active))))
         and has_mirror(prim.name)
         and (prim.kind != "elementwise" or prim.name in SCALARS)
     )
+
+
+def _is_fixed(n: Node) -> bool:
+    """Whether an op has a value without a derivative and without jumps, such as zeros of the shape of its input."""
+    prim = n.prim
+    return (
+        not (n.active or prim.differentiable or prim.kinks or prim.missing or prim.roles & _CHOOSING)
+        and prim.kind == "general"
+        and has_mirror(prim.name)
+    )
+
+
+def _is_decision(n: Node) -> bool:
+    """Whether an op decides truth values or indices, which are constants away from ties."""
+    prim = n.prim
+    return not (n.active or prim.differentiable or prim.roles - {"comparison"}) and has_mirror(prim.name)
 
 
 _CHOOSING = {"selection", "cut", "conversion", "decision", "stop", "comparison"}
@@ -311,7 +339,7 @@ def _made(program: Program, arrays: list[Any]) -> Structure:
     ops: list[Op] = []
     kinds: dict[Any, Kind] = {}
     for n, v in zip(program.nodes, arrays, strict=True):
-        if n.kind == "op":
+        if n.kind == "op" and v.dtype.kind == "f":
             moving = tuple([a for a in n.active if n.inputs[a] in varying])
             if moving:
                 varying.add(n.index)

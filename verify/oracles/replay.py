@@ -28,6 +28,7 @@ class Shared:
     def __init__(self) -> None:
         self._kept: dict[Any, Any] = {}
         self.ops: Any = None  # the checks of all ops and rules, if each was within its bound
+        self.short: Any = None  # what the short way made of the last row whose ops were checked
         self.calm = False  # whether no kink, tie or other branch is near the point, and all certificates agree
 
     def get(self, name: Any, make: Callable[[], Any]) -> Any:

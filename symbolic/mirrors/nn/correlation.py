@@ -15,14 +15,15 @@ from gtape.symbolic.windows import Sizes, met, places
 
 def _unfold(x: Any, axes: list[list[list[int | None]]], columns: Sizes) -> Any:
     """Elements x[n, axes[0][i][k], axes[1][j][l], ..., c] as a matrix [(n, i, j, ...), (k, l, ..., c)]; 0 for None."""
-    rows = tuple(len(a) for a in axes)
-    out: Any = np.full((x.shape[0], *rows, *columns, x.shape[-1]), 0, dtype=object)
-    for row in np.ndindex(*rows):
-        for column in np.ndindex(*columns):
-            at = [a[i][k] for a, i, k in zip(axes, row, column, strict=True)]
-            if None not in at:
-                out[(slice(None), *row, *column)] = x[(slice(None), *at)]
-    return out.reshape(x.shape[0] * prod(rows), prod(columns) * x.shape[-1])
+    rows, n = tuple(len(a) for a in axes), len(axes)
+    at = []
+    for a, (axis, size) in enumerate(zip(axes, x.shape[1:-1], strict=True)):
+        picked = np.array([[size if k is None else k for k in row] for row in axis], np.intp)
+        picked = picked.reshape(rows[a], columns[a])
+        at.append(np.expand_dims(picked, tuple([k for k in range(2 * n) if k not in (a, n + a)])))
+    around: Any = np.full((x.shape[0], *[size + 1 for size in x.shape[1:-1]], x.shape[-1]), 0, dtype=object)
+    around[(slice(None), *map(slice, x.shape[1:-1]))] = x
+    return around[(slice(None), *at)].reshape(x.shape[0] * prod(rows), prod(columns) * x.shape[-1])
 
 
 def _products(W: Any, a: Any, b: Any, groups: int, unfold: Callable[[Any], Any], turn: Callable[[Any], Any]) -> Any:
@@ -54,6 +55,6 @@ def _filter(W: Any, x: Any, g: Any, *, taps: Sizes, groups: int, **p: Any) -> An
     return made.reshape(*taps, x.shape[-1] // groups, g.shape[-1])
 
 
-array("correlate", _correlate)
-array("correlate_input", _input)
-array("correlate_filter", _filter)
+array("correlate", _correlate, linear=(0, 1))
+array("correlate_input", _input, linear=(0, 1))
+array("correlate_filter", _filter, linear=(0, 1))

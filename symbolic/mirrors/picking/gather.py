@@ -25,8 +25,8 @@ def _gather(W: Any, x: Any, indices: Any, *, axis: int, size: int) -> Any:
     return np.take(objects(x), np.asarray(indices).astype(int), axis=axis)
 
 
-array("gather", _gather)
-array("gather_rows", _gather)
+array("gather", _gather, linear=(0,))
+array("gather_rows", _gather, linear=(0,))
 array("scatter", _scatter)
 array(
     "scatter_rows",

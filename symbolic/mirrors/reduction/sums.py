@@ -21,11 +21,12 @@ def _spread_out(W: Any, x: Any, *, shape: tuple[int, ...], axis: tuple[int, ...]
     return np.broadcast_to(x, x.shape[: x.ndim - len(shape)] + tuple(shape))
 
 
-array("sum", lambda W, x, *, axis, keepdims: W.sum_along(x, axis, keepdims))
-array("spread_out", _spread_out)
+array("sum", lambda W, x, *, axis, keepdims: W.sum_along(x, axis, keepdims), linear=(0,))
+array("spread_out", _spread_out, linear=(0,))
 array(
     "reduce_mean",
     lambda W, x, *, axis, keepdims: W.divide(
         W.sum_along(x, axis, keepdims), W.exact(math.prod(np.shape(x)[a] for a in axis))
     ),
+    linear=(0,),
 )

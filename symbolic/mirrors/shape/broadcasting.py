@@ -18,5 +18,5 @@ def _sum_to(W: Any, g: Any, *, shape: tuple[int, ...], batch: int) -> Any:
     return objects(np.add.reduce(g, axis=tuple(axes), initial=0)).reshape(g.shape[:batch] + shape)
 
 
-array("broadcast_to", lambda W, x, *, shape: np.broadcast_to(objects(x), shape))
-array("sum_to", _sum_to)
+array("broadcast_to", lambda W, x, *, shape: np.broadcast_to(objects(x), shape), linear=(0,))
+array("sum_to", _sum_to, linear=(0,))
