@@ -458,10 +458,12 @@ class Tracer:
     ----------
     run : callable
         Runs kernels quietly.
+    outer : Session, optional
+        Of the tape that records the traced call.
     """
 
-    def __init__(self, run: Callable[..., Any]) -> None:
-        self.true_run = run
+    def __init__(self, run: Callable[..., Any], outer: Any = None) -> None:
+        self.true_run, self.outer = run, outer
         self.nodes: list[Node] = []
         self.inputs: list[Node] = []
         self.variables: list[Any] = []
@@ -546,6 +548,10 @@ class Tracer:
             self.nodes.append(item)
             parts.append(Raw(self, item))
         return tuple(parts)
+
+    def constant(self, value: Any) -> Any:
+        """A constant as a value of the program."""
+        return self.result(Node(_same_value, (value,), {}, value, None))
 
     def guard(self, check: Callable[..., None], value: Raw, expected: Any) -> None:
         """Note a decision by a value."""
@@ -685,7 +691,8 @@ class Tracer:
         active, parents, tapes, _ = connections(stack, prim, tensors, out._layout.inexact)
         if not tapes.sessions:
             return out
-        if not active:
+        recorded = [t for t in tensors if t._record is not None and t._record[TAPES] is not NO_TAPES]
+        if not active or len(active) < len(recorded):  # an operand without a gradient takes the general way
             return record_any(stack, prim, tensors, {}, out)
         made = new_record(self._step(prim, active), parents, tuple(tensors), out._value, tapes)
         attach(stack, made, tensors, out, None)
@@ -767,7 +774,7 @@ class Tracer:
             raw = value
         else:
             own = value.copy() if isinstance(value, np.ndarray) else value  # because it may be an array of the user's
-            raw = self.result(Node(_same_value, (own,), {}, value, None))
+            raw = self.constant(own)
         if variable._tensor_layout is FLOAT and raw.node.sample.__class__ is not float:
             raw = self.call(float, (raw,))
         elif isinstance(raw.node.sample, np.ndarray) and not raw.node.sample.ndim:
@@ -799,6 +806,11 @@ class Tracer:
         if _tracer_of(args) is not None:
             self.refuse(f"calls {getattr(function, '__name__', 'a kernel')} outside of an op")
         return self.true_run(function, *args, **params)
+
+    def sweep(self, session: Any, start: Any, seed: Raw, sources: list[Any], *, full: bool) -> list[Any]:
+        """The cotangents of sources by a sweep of a session around the call; those of the full sweep if asked."""
+        world, kind = (_TRACED_FULL, Sweep) if full else (_TRACED, _Sweep)
+        return full_sweep(world, session, [(start, seed)], sources, sparse=False, kind=kind)[0]
 
     def _short(self, seeds: list[Any], sources: list[Any], *, keep: bool = False, batch: int | None = None) -> Any:
         sessions = {s for r, _ in seeds for s in r[TAPES].sessions}
@@ -950,17 +962,21 @@ def _sample(a: Any) -> Any:
 
 
 @contextmanager
-def tracing() -> Iterator[Tracer]:
-    """Trace the ops of this thread during a block."""
+def tracing(outer: Any = None) -> Iterator[Tracer]:
+    """Trace the ops of this thread during a block.
+
+    Parameters
+    ----------
+    outer : Session, optional
+        Of the tape that records the traced call.
+    """
     idle = record.idle_stack()
     run = idle.run
-    tracer = Tracer(run)
-    idle.run = tracer
-    try:
-        with record.off(probe={}):
-            stack = record.get_stack()
-            stack.run = tracer
+    tracer = Tracer(run, outer)
+    with record.off(() if outer is None else (outer,), probe={}):
+        idle.run = record.get_stack().run = tracer
+        try:
             yield tracer
-    finally:
-        tracer.open = False
-        idle.run = run
+        finally:
+            tracer.open = False
+            idle.run = run  # before the end of `off`, which gives this function to the stack from before the block
