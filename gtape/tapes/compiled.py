@@ -10,7 +10,7 @@ from typing import Any
 
 from gtape.base.escaping import plain
 from gtape.base.layout import Layout
-from gtape.base.locks import Lock, lock_order
+from gtape.base.locks import Lock, lock_order, of_variable
 from gtape.base.verification import BLOCKS, PROCESS, verify_mode
 from gtape.recording.record import idle_stack, own, peek
 from gtape.tapes.forms import LATER, Results, form_of, outputs_of, traced
@@ -23,6 +23,7 @@ from gtape.tensors.tensor import Tensor
 __all__ = ["Compiler"]
 
 _MOST_PROGRAMS = 64  # programs that one function keeps
+_MOST_LOCKS = 8  # locks that one `with` statement takes
 _MOST_GUARDS = 16  # calls for which a program is not valid before it may be given up
 _MOST_FAILURES = 3  # calls that fail for their values before a kind of arguments is never traced again
 
@@ -50,16 +51,36 @@ class _Compiled(Results):
         # The values of the assigned variables come after the results.
         assigned = [(v, places[uid], self.count + k) for k, (uid, v) in enumerate(tracer.assigned.items())]
         # In the order of their locks, so that two threads never wait for each other.
-        self.assigned = sorted(assigned, key=lambda entry: lock_order(entry[0]._uid))
+        assigned.sort(key=lambda entry: lock_order(entry[0]._uid))
+        self.assign = _assigning(assigned) if assigned else None
         self.held = held  # references to the objects whose identity is in the key
         self.generation = GENERATION.number
         self.calls = self.failures = 0
 
-    def assign(self, before: Sequence[Any], raws: tuple[Any, ...], k: int = 0) -> bool:
-        """Give the variables their values; False if another thread assigned one since the program read it."""
-        variable, old, new = self.assigned[k]
-        after = None if k + 1 == len(self.assigned) else lambda: self.assign(before, raws, k + 1)
-        return bool(variable.replaced(before[old], raws[new], after))
+
+def _assigning(assigned: Sequence[tuple[Any, int, int]]) -> Callable[[Sequence[Any], Sequence[Any]], bool]:
+    """A function that gives variables their values; it returns False if one was assigned since the program read it.
+
+    Parameters
+    ----------
+    assigned : sequence of (Variable, int, int)
+        Each variable with the places of its value among those that the program read and those that it returned.
+    """
+    some, rest = assigned[:_MOST_LOCKS], assigned[_MOST_LOCKS:]
+    space: dict[str, Any] = {"rest": _assigning(rest)} if rest else {}
+    space |= {f"v{k}": v for k, (v, _, _) in enumerate(some)}
+    space |= {f"lock{k}": of_variable(v._uid) for k, (v, _, _) in enumerate(some)}
+    changed = [f"v{k}._value is not before[{old}]" for k, (_, old, _) in enumerate(some)]
+    changed += ["not rest(before, made)"] if rest else []
+    stores = "".join([f"        v{k}._value = made[{new}]\n" for k, (_, _, new) in enumerate(some)])
+    source = (
+        "def assign(before, made):\n"
+        f"    with {', '.join([f'lock{k}.now' for k in range(len(some))])}:\n"
+        f"        if {' or '.join(changed)}:\n            return False\n{stores}"
+        "    return True\n"
+    )
+    exec(compile(source, "<gtape assignments>", "exec"), space)
+    return space["assign"]  # type: ignore[no-any-return]
 
 
 class _Again(Exception):
@@ -169,14 +190,14 @@ class Compiler:
                     if v._tensor_layout is not layout:
                         raise Guard
                     raws.append(v._value)
-                made = idle_stack().run(found.program.run, *raws)
+                made = (own.idle or idle_stack()).run(found.program.run, *raws)
             except Exception as e:  # a guard, or an error that the eager call words
                 made = self._after(e, key, found, raws)
                 if made is _FAILED:
                     return made
-            if not found.assigned:
+            if found.assign is None:
                 return found.results(made)
-            if found.assign(raws[start:], made):
+            if found.assign(raws[start:] if start else raws, made):
                 return found.results(made[: found.count])
             del raws[start:]
 
