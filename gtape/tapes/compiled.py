@@ -17,7 +17,8 @@ from gtape.tapes.forms import LATER, Results, form_of, outputs_of, traced
 from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.program import GENERATION, Program, is_current
 from gtape.tapes.recorded_calls import RecordedCalls
-from gtape.tapes.tracing import Guard, Tracer, Untraceable, tracing
+from gtape.tapes.traced_values import Guard, Untraceable
+from gtape.tapes.tracing import Tracer, tracing
 from gtape.tensors.tensor import Tensor
 
 __all__ = ["Compiler"]

@@ -9,7 +9,8 @@ import numpy as np
 
 from gtape import nest
 from gtape.base.layout import make_layout
-from gtape.tapes.tracing import Traced, Tracer, Untraceable
+from gtape.tapes.traced_values import Traced, Untraceable
+from gtape.tapes.tracing import Tracer
 from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
 

@@ -1,7 +1,7 @@
 """Programs: traced calls as functions of raw values, by one of two back ends.
 
 With llvmlite a program is a `gtape.tapes.table.Table`, if that is worth it, otherwise a
-`gtape.tapes.straight_line.StraightLine`. Both give the bits of the eager call.
+`gtape.tapes.python_source.PythonSource`. Both give the bits of the eager call.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 
 from gtape.declare.primitives import CHANGED, Primitive
 from gtape.tapes import inner_loops
+from gtape.tapes.python_source import PythonSource
 from gtape.tapes.rewriting import forget_values, needed, shared
-from gtape.tapes.straight_line import StraightLine
 from gtape.tapes.table import Table
-from gtape.tapes.tracing import Node
+from gtape.tapes.traced_values import Node
 
 __all__ = ["GENERATION", "Program", "is_current"]
 
@@ -70,29 +70,29 @@ class Program:
         nodes = needed(nodes, outputs)
         self.kept = len(nodes)
         self.doubts = 0
-        self._lines: StraightLine | None = None
+        self._lines: PythonSource | None = None
         machine = inner_loops.machine()
         table = None if machine is None else Table(machine, inputs, nodes, outputs, name)
         if table is None or table.run is None:
             self._table = None
             self._given: Any = None
-            self.run: Callable[..., tuple[Any, ...]] = self._straight_line(inputs, nodes, outputs, name).run
+            self.run: Callable[..., tuple[Any, ...]] = self._python_source(inputs, nodes, outputs, name).run
             return
         self._table = table
         forget_values([*inputs, *nodes])
         self._given = (inputs, nodes, outputs, name)
         self.run = table.run
 
-    def _straight_line(self, *given: Any) -> StraightLine:
+    def _python_source(self, *given: Any) -> PythonSource:
         made = self._lines
         if made is None:
-            made = self._lines = StraightLine(*(given or self._given))
+            made = self._lines = PythonSource(*(given or self._given))
             self._given = None
         return made
 
     def again(self, raws: Sequence[Any]) -> tuple[Any, ...]:
         """The raw outputs without the table, which met a value that Python's floats treat in another way."""
-        made = self._straight_line()
+        made = self._python_source()
         self.doubts += 1
         if self.doubts == _MOST_DOUBTS:
             self.run = made.run

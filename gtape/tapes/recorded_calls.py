@@ -29,7 +29,8 @@ from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.program import GENERATION, Program, is_current
 from gtape.tapes.rewriting import forget_values
 from gtape.tapes.traced_records import Graph, SweepNodes, interned
-from gtape.tapes.tracing import Node, Raw, Traced, Tracer, Untraceable, tracing
+from gtape.tapes.traced_values import Node, Raw, Traced, Untraceable
+from gtape.tapes.tracing import Tracer, tracing
 from gtape.tensors.tensor import Tensor
 
 __all__ = ["RecordedCalls"]

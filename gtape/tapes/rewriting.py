@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.tapes.tracing import Node
+from gtape.tapes.traced_values import Node
 
 __all__ = ["constant_key", "forget_values", "needed", "reads", "reads_of", "replaced", "shared"]
 

@@ -15,7 +15,7 @@ from gtape.engine.worlds import NUMPY
 from gtape.recording import record
 from gtape.recording.record import INS, OTHER, OUT, PARENTS, SEQ, STEP, TAPES, Record, Session, parents_of, step_of
 from gtape.tapes.rewriting import reads, replaced
-from gtape.tapes.tracing import Node, Raw, Traced, Untraceable
+from gtape.tapes.traced_values import Node, Raw, Traced, Untraceable
 from gtape.tensors.tensor import Tensor
 
 __all__ = ["Graph", "SweepNodes", "interned"]
