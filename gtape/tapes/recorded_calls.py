@@ -7,6 +7,8 @@ with several results that depend on what the tape watches, with custom gradients
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
@@ -38,6 +40,9 @@ __all__ = ["RecordedCalls"]
 _MOST_KINDS = 64  # kinds of arguments that one function keeps
 _MOST_FAILURES = 3  # calls that fail for their values before a kind of arguments is never traced again
 _MOST_GUARDS = 16  # calls for which a program is not valid before it may be given up
+
+_MOST_TIMES = 8  # times that a kind of arguments is traced again for tensors that a tape watches
+_MOST_TENSORS = 10_000  # tensors that are told apart
 
 _QUIET = type(copy_context().run)  # of the function that runs kernels while nothing checks them
 _FLAGS = ("selects", "shared", "mixed", "custom")
@@ -130,8 +135,12 @@ class _Recorded(Results):
         The inputs that tapes inside of the call watch.
     flags : list of str
         What the call sets in a session.
+    seen : _Seen
+    again : int
+        How often the call was traced again, because a tape watched tensors that existed before.
     """
 
+    seen: _Seen
     program: Program
     variables: list[tuple[Any, Any, bool]]
     step: WholeCall | None = None
@@ -144,7 +153,7 @@ class _Recorded(Results):
     def __init__(self, made: Any, outputs: list[Any], held: list[Any]) -> None:
         super().__init__(made, outputs)
         self.held, self.generation = held, GENERATION.number
-        self.calls = self.failures = 0
+        self.calls = self.failures = self.again = 0
 
     def attach(self, stack: Stack, ins: tuple[Tensor, ...], out: Tensor, kept: tuple[Any, ...]) -> None:
         """Give the result its record."""
@@ -211,14 +220,14 @@ class RecordedCalls:
         except (Untraceable, TypeError, RecursionError):  # arguments that no program takes
             return NotImplemented
         active = [_is_active(stack, t) for t in tensors]
-        if None in active or not _are_arguments(session.watched, tensors):
+        if None in active or len(session.watched) > MOST_WATCHED:
             return NotImplemented
         key = (session.watch_accessed, *active, *key)
         try:
             found: Any = self._known.get(key)
         except TypeError:  # an argument cannot be a key
             return NotImplemented
-        if not is_current(found):
+        if not _holds(found, session):
             found = self._compiled(key, session, args, kwargs, active, held)
         return self._run(key, found, stack, tensors) if found.__class__ is _Recorded else NotImplemented
 
@@ -246,9 +255,12 @@ class RecordedCalls:
 
     def _compiled(self, key: Any, session: Session, args: Any, kwargs: Any, active: list[Any], held: list[Any]) -> Any:
         with self._lock:
-            found = self._known.get(key)
-            if is_current(found):
+            found: Any = self._known.get(key)
+            if _holds(found, session):
                 return found
+            again = found.again + 1 if found.__class__ is _Recorded else 0
+            if again > _MOST_TIMES:
+                return None
             made: Any
             reason = "raises an error while it is traced"
             try:
@@ -261,6 +273,8 @@ class RecordedCalls:
                 if failed < _MOST_FAILURES:
                     return None
                 made = _Refusal(reason, held)
+            if made.__class__ is _Recorded:
+                made.again = again
             self._failures.pop(key, None)
             self._known[key] = made
             self._drop_oldest()
@@ -291,7 +305,10 @@ class RecordedCalls:
             for flag in _FLAGS:
                 setattr(session, flag, False)
             with tracing(session) as tracer:
-                return self._programs(tracer, session, args, kwargs, active, held)
+                found = self._programs(tracer, session, args, kwargs, active, held)
+            if found is not None:
+                found.seen = _Seen(watched)
+            return found
         finally:
             session.watched = watched
             for flag, value in before.items():
@@ -376,6 +393,11 @@ def _swept(
     return nodes, seed.node
 
 
+def _holds(found: Any, session: Session) -> bool:
+    """Whether what is known of a kind of arguments holds for a call under a tape."""
+    return is_current(found) and (found.__class__ is _Refusal or found.seen.allows(session.watched))
+
+
 def _is_active(stack: Stack, t: Tensor) -> bool | None:
     """Whether the tape records ops on a tensor; None where that is not to be told in short."""
     r = t._record
@@ -386,12 +408,36 @@ def _is_active(stack: Stack, t: Tensor) -> bool | None:
     return None if stack.meet(r[TAPES]).sessions else False
 
 
-def _are_arguments(watched: tuple[Any, ...], tensors: list[Tensor]) -> bool:
-    """Whether the tape watches no other tensors, because a function may read those that exist without an argument."""
-    if len(watched) > MOST_WATCHED:
-        return False
-    for ref in watched:
-        t = ref()
-        if t is not None and not any([t is x for x in tensors]):  # noqa: C419
+class _Seen:
+    """The tensors that a traced call may have read as constants: those that exist since then.
+
+    If a tape watches one of them later, the function has to be traced again, to find out whether it reads it. Tensors
+    that the tape watched in the traced call are known not to be read.
+
+    Parameters
+    ----------
+    watched : tuple of weakref.ref
+        What the tape watched in the traced call.
+    """
+
+    __slots__ = ("_old", "_watched")
+
+    def __init__(self, watched: tuple[Any, ...]) -> None:
+        self._watched = watched
+        kinds = {Tensor, *Tensor.__subclasses__()}
+        # The collector does not list the objects of `gc.freeze`.
+        known = None if gc.get_freeze_count() else [o for o in gc.get_objects() if type(o) in kinds]
+        few = known is not None and len(known) < _MOST_TENSORS
+        self._old = {id(o): weakref.ref(o) for o in known} if few else None  # type: ignore[union-attr]
+
+    def allows(self, watched: tuple[Any, ...]) -> bool:
+        """Whether the traced call read none of the watched tensors."""
+        return all([self._is_new(ref()) for ref in watched])  # noqa: C419 - a list is quicker
+
+    def _is_new(self, t: Any) -> bool:
+        if t is None or any([ref() is t for ref in self._watched]):  # noqa: C419
+            return True
+        if self._old is None:
             return False
-    return True
+        ref = self._old.get(id(t))
+        return ref is None or ref() is not t

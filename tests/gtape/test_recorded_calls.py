@@ -184,19 +184,38 @@ def test_a_tensor_that_the_function_sees_keeps_its_gradient() -> None:
     seen = tf.constant([2.0, 3.0])
     f = tf.function(lambda x: tf.reduce_sum(x * tf.sin(seen)), jit_compile=True)
     x = tf.constant([0.5, 1.5])
-    for watched in ([x], [x, seen], [x], [seen], [x, seen]):
+    for given, watched in ((x, [x]), (seen, [seen]), (x, [x, seen]), (x, [x]), (x, [seen])):
         with tf.GradientTape() as tape:
             tape.watch(watched)
-            y = f(x)
+            y = f(given)
         with tf.GradientTape() as plain:
             plain.watch(watched)
-            expected = tf.reduce_sum(x * tf.sin(seen))
+            expected = tf.reduce_sum(given * tf.sin(seen))
         assert _bits(tape.gradient(y, [x, seen])) == _bits(plain.gradient(expected, [x, seen]))
     with tf.GradientTape() as tape:
         tape.watch(x)
         made = x * 2.0
         y = tf.function(lambda x: tf.reduce_sum(x * made), jit_compile=True)(x)
     assert tape.gradient(y, x).numpy().tolist() == [2.0, 6.0]
+
+
+def test_new_and_old_tensors_share_a_program() -> None:
+    f, runs = _counted(lambda x: tf.reduce_sum(tf.sin(x)))
+    old = tf.constant([0.5, 1.5])
+    for values in ([0.1, 0.2], [0.3, 0.4], [0.5, 0.6]):
+        x = tf.constant(values)
+        for others in (0, 1):
+            with tf.GradientTape() as tape:
+                tape.watch([x, *[tf.constant(1.0)] * others])
+                y = f(x)
+                assert _is_whole(y)
+            assert tape.gradient(y, x).numpy().tolist() == np.cos(x.numpy()).tolist()
+    assert runs == [1]
+    for _ in range(3):  # traced again once, to find out whether the function reads the old tensor
+        with tf.GradientTape() as tape:
+            tape.watch(old)
+            assert _is_whole(f(old))
+    assert runs == [2]
 
 
 @pytest.mark.parametrize("act", ["pause", "reset", "ask", "watch"])
