@@ -18,6 +18,7 @@ from gtape.base.layout import layout_of
 from gtape.base.quiet import quietly
 from gtape.engine.rules import PartialOutputs, PartStep, RuleStep, inputs_of, output_of, part_of, undecided
 from gtape.engine.sparse import SparseCotangent
+from gtape.engine.whole_calls import WholeCall, put_ops
 from gtape.engine.worlds import NUMPY, TAPE
 from gtape.errors import InvalidArgumentError
 from gtape.recording import record as record_module
@@ -100,9 +101,25 @@ class Sweep:
             self.visited.append(record)
             if step is None or seq in self.stops or self.session not in record[TAPES].sessions:
                 continue  # a leaf, or made while this tape was paused
+            if step.__class__ is WholeCall:
+                if self._takes_whole(step, g):
+                    self._pass_whole(record, g)
+                    continue
+                put_ops(record)
             parents = parents_of(record)
             if any(self.session in p[TAPES].sessions for p in parents):
                 self.pass_on(record, parents, g, mask)
+
+    def _takes_whole(self, step: WholeCall, g: Any) -> bool:
+        plain = self.world is NUMPY and self.batch is None and not self.masked
+        return plain and step.full and g.__class__ is not SparseCotangent
+
+    def _pass_whole(self, record: Record, g: Any) -> None:
+        """Pass a cotangent through a whole call of a compiled function."""
+        made = record[STEP].sweep(g, record[INS], record[OUT])
+        for parent, c in zip(parents_of(record), made, strict=True):
+            if self.session in parent[TAPES].sessions:
+                self.arrive(parent, c)
 
     def pass_on(self, record: Record, parents: tuple[Record, ...], g: Any, mask: Any) -> None:
         """Pass the cotangent that arrived at a record to its parents."""
@@ -274,6 +291,9 @@ def batches_as_is(session: Session, start: Record) -> bool:
         if step is None or r[SEQ] in seen:
             continue
         seen.add(r[SEQ])
+        if step.__class__ is WholeCall:
+            put_ops(r)
+            step = step_of(r)
         if step.__class__ is not RuleStep or not _is_alone(session, r[TAPES]):
             return False
         if step.layouts is not None:

@@ -45,9 +45,10 @@ from gtape.base.blocks import Leaving
 from gtape.base.locks import sharing
 
 __all__ = [
-    "ANCHOR", "COT", "INS", "LEAF", "NO_TAPES", "OTHER", "OUT", "PARENTS", "SEQ", "STEP", "TANGENTS", "TAPES", "TRACE",
-    "Session", "Stack", "TapeSet", "active", "adopt_thread", "clear_below", "close", "count", "directly", "empty",
-    "enter", "for_a_check_alone", "forget_parents", "get_stack", "idle_stack", "leaf", "leave", "off", "own",
+    "ANCHOR", "COT", "INS", "LEAF", "MOST_WATCHED", "NO_TAPES", "OTHER", "OUT", "PARENTS", "SEQ", "STEP", "TANGENTS",
+    "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread", "clear_below", "close", "count",
+    "directly", "empty", "enter", "for_a_check_alone", "forget_parents", "get_stack", "idle_stack", "leaf", "leave",
+    "off", "own",
     "parents_of", "peek", "record_of", "refuse_in_traced_calls", "restore_stack", "set_stack", "sharing",
     "should_track", "step_of",
 ]  # fmt: skip
@@ -65,6 +66,8 @@ class _Leaf:
 
 
 LEAF = _Leaf()
+# The tensors that a tape may watch if calls of compiled functions are to be recorded as one.
+MOST_WATCHED = 8
 # The OUT of the leaves that a check makes of constants.
 ANCHOR = object()
 
@@ -110,6 +113,10 @@ class Session:
     # Numbers of records that this session takes for leaves: watched results of other tapes.
     stops: frozenset[int] = frozenset()
     plain = True
+    # Whether a whole call of a compiled function was recorded, see `gtape.engine.whole_calls`.
+    calls = False
+    # The first tensors that were watched.
+    watched: tuple[Any, ...] = ()
     # Whether a custom gradient was recorded: a sweep then calls a function of the user's.
     custom = False
     limit = 1024
@@ -157,6 +164,11 @@ class Session:
         if self.beside:
             self.beside = tuple([s for s in self.beside if s.live])
         return not self.beside
+
+    def note_watched(self, tensor: Any) -> None:
+        """Refer weakly to a watched tensor, unless there are many."""
+        if len(self.watched) <= MOST_WATCHED:
+            self.watched = (*self.watched, weakref.ref(tensor))
 
     def track(self, tensor: Any) -> None:
         """Refer weakly to a result, to make it a constant when the session ends; drop dead references in batches."""
@@ -480,13 +492,19 @@ def restore_stack(stack: Stack) -> None:
         _stack.set(None)
 
 
-def refuse_in_traced_calls(reason: str) -> None:
+def refuse_in_traced_calls(reason: str, session: Session | None = None) -> None:
     """End the tracing of a compiled function, because it does something at every call that no program repeats.
 
     Call it before anything has changed.
+
+    Parameters
+    ----------
+    reason : str
+    session : Session, optional
+        Only if the call is traced inside the block of this session.
     """
     stack = _stack.get()
-    if stack is None:
+    if stack is None or (session is not None and getattr(stack.run, "outer", None) is not session):
         return
     refuse = getattr(stack.run, "refuse", None)
     if refuse is not None:

@@ -11,6 +11,7 @@ from gtape.base.diagnosis import diagnosed
 from gtape.base.escaping import place_text, plain
 from gtape.engine.full_sweep import full_sweep
 from gtape.engine.requests import one_of
+from gtape.engine.whole_calls import put_ops_behind
 from gtape.engine.worlds import NUMPY
 from gtape.recording.record import (
     INS,
@@ -67,6 +68,7 @@ def explain(tape: Any, y: Any, x: Any) -> str:
             "an op without a derivative (floor, round, a comparison, stop_gradient), which a tape with verify=True can "
             "name."
         )
+    put_ops_behind(y._record)
     path = _path(session, y._record, x._record)
     if path is None:
         return _disconnected(y._record, x._record)

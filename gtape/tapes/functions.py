@@ -328,11 +328,14 @@ def _as_tensors(result: Any) -> Any:
 def function(func: Any = None, input_signature: Any = None, **options: Any) -> Any:
     """Stand-in for ``tf.function``: transparent to tapes; `gradients` and `hessians` work inside.
 
-    With ``jit_compile=True`` a call outside of tapes runs the function once for each kind of arguments, with the tapes
+    With ``jit_compile=True`` a call runs the function once for each kind of arguments, with the tapes
     inside of it, and later calls run the calls of kernels that this made. The numbers stay the same to the last bit.
     Python's side effects happen only while the function is traced, but the variables that it assigns take their values
     at each call, at its end. A function that makes variables, changes parts of one, assigns more than 100, steps an
     optimizer, draws random numbers, or reads values into Python runs eagerly, with one warning.
+
+    A call under one tape is compiled, too, with its part of the gradient, if one result depends on what the tape
+    watches. Under several tapes and in forward mode the function runs eagerly.
 
     Parameters
     ----------

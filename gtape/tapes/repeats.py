@@ -12,7 +12,7 @@ import numpy as np
 
 from gtape.tapes.learned import PLAIN
 from gtape.tapes.rewriting import constant_key, reads
-from gtape.tapes.tracing import Node
+from gtape.tapes.traced_values import Node
 
 __all__ = ["Block", "Instance", "in_blocks"]
 

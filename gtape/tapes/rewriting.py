@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from gtape.tapes.tracing import Node
+from gtape.tapes.traced_values import Node
 
-__all__ = ["constant_key", "forget_values", "needed", "reads", "reads_of", "shared"]
+__all__ = ["constant_key", "forget_values", "needed", "reads", "reads_of", "replaced", "shared"]
 
 _SMALL = 65  # elements of constants that are compared
 
@@ -64,11 +64,12 @@ def _factor(node: Node, ones: dict[int, bool]) -> Node | None:
     return b if _is_one(a, b, node.sample, ones) else a if _is_one(b, a, node.sample, ones) else None
 
 
-def _replaced(a: Any, same: dict[Node, Node]) -> Any:
+def replaced(a: Any, same: dict[Node, Node]) -> Any:
+    """An argument with other nodes in place of some."""
     if a.__class__ is Node:
         return same.get(a, a)
     if a.__class__ in (list, tuple):
-        return a.__class__([_replaced(b, same) for b in a])
+        return a.__class__([replaced(b, same) for b in a])
     return a
 
 
@@ -109,13 +110,13 @@ def shared(nodes: list[Node], outputs: list[Node]) -> tuple[list[Node], list[Nod
             same[node] = first
             continue
         if changed:
-            node.args = _replaced(args, same)
+            node.args = replaced(args, same)
         factor = _factor(node, ones) if constant and function in _PRODUCTS else None
         if factor is not None:
             same[node] = factor
             continue
         if words and same:
-            node.words = {k: _replaced(v, same) for k, v in words.items()}
+            node.words = {k: replaced(v, same) for k, v in words.items()}
         known[place] = node
         kept.append(node)
     return kept, [same.get(o, o) for o in outputs]

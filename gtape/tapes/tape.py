@@ -221,6 +221,7 @@ class GradientTape:
             for other in r[TAPES].sessions:
                 other.shared = True
         _extend(r, (session,))
+        session.note_watched(t)
         session.track(t)
 
     def __copy__(self) -> GradientTape:
@@ -263,6 +264,7 @@ class GradientTape:
             raise RuntimeError("Trying to stop recording a tape which is not recording.")
         if session.inside is None:
             raise ValueError("Tape is not recording.")
+        record.refuse_in_traced_calls("pauses a tape around the call", session)
         statement = session.watch
         pause = self._pause = object()
         paused = False
@@ -300,6 +302,7 @@ class GradientTape:
         session = self._session
         if session is None or session.inside is None:
             raise ValueError("Tape is not recording.")
+        record.refuse_in_traced_calls("resets a tape around the call", session)
         statement = session.watch
         record.close(session)
         self._session, self._watch = None, statement
@@ -312,6 +315,8 @@ class GradientTape:
         session = self._session
         if session is None:
             raise RuntimeError(_USED)
+        if session.inside is not None:
+            record.refuse_in_traced_calls("takes gradients from a tape around the call", session)
         if self._persistent:
             if session.inside is not None:
                 _cost_warning()
@@ -454,6 +459,7 @@ class GradientTape:
                 return _NOT_USUAL
             records.append(s._record or record_of(s))
         if session.inside is not None:
+            record.refuse_in_traced_calls("takes gradients from a tape around the call", session)
             record.leave(session)
         stack = record.peek() or record.idle_stack()
         if stack.sessions:

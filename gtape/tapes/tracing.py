@@ -1,9 +1,8 @@
 """Runs a function once with traced values, and notes the calls of kernels that compute its results.
 
-A traced tensor holds a `Raw` in place of its array. A `Raw` notes every operation as a node, and computes it for the
-arguments of the traced call, too. Ops note one node each, with the kernel that eager calls take. The rules of a sweep
-run in a world of their own, so that cotangents are noted op by op. A decision that the library takes by a value becomes
-a guard: the program is valid only while the decision is the same.
+Every operation on a traced value is noted as a node, and computed for the arguments of the traced call, too. Ops note
+one node each, with the kernel that eager calls take. The rules of a sweep run in a world of their own, so that
+cotangents are noted op by op.
 """
 
 from __future__ import annotations
@@ -17,89 +16,26 @@ from typing import Any
 
 import numpy as np
 
-from gtape import errors
 from gtape.base.layout import FLOAT, Layout, layout_of
 from gtape.base.own_files import is_own
-from gtape.base.python_values import adapted
 from gtape.declare.primitives import Primitive
 from gtape.engine.call import attach, connections, new_record, record_any
 from gtape.engine.diagonal_start import diagonal_start
 from gtape.engine.full_sweep import Sweep, alive, full_sweep
 from gtape.engine.jacobians import from_identity
-from gtape.engine.rules import RuleStep, absorb_zeros, plan_for
-from gtape.engine.sparse import SparseCotangent
+from gtape.engine.rules import RuleStep, plan_for
 from gtape.engine.sweep import short_sweep
 from gtape.engine.worlds import NUMPY, NumPyWorld, off_python
 from gtape.recording import record
 from gtape.recording.record import INS, NO_TAPES, OUT, SEQ, STEP, TAPES, step_of
 from gtape.tapes.learned import Op, Rule, distinct, rule_of
+from gtape.tapes.traced_values import Node, Raw, Traced, Untraceable, same_shape
 from gtape.tensors.tensor import Tensor, wrap
 
-__all__ = ["ABSORBED", "NO_NAN", "SAME_TRUTH", "Guard", "Node", "Raw", "Traced", "Tracer", "Untraceable", "tracing"]
-
+__all__ = ["Tracer", "tracing"]
 
 # Variables take their values together, under the locks of all, each inside a call that holds the one before.
 _MOST_ASSIGNED = 100
-
-
-class Untraceable(Exception):
-    """The function, or this call of it, cannot be compiled."""
-
-
-class Guard(Exception):
-    """A compiled program met a value by which the library decides otherwise than in the traced call."""
-
-
-class Node:
-    """One operation of a traced function.
-
-    Attributes
-    ----------
-    function : callable
-    args : tuple
-        Nodes, constants, and lists and tuples of these.
-    words : dict
-        Keyword arguments.
-    text : str or None
-        The operation as source, with a place for each argument.
-    sample : raw value
-        The result in the traced call.
-    guards : bool
-        Whether it computes nothing, but raises `Guard`.
-    reads : list of Node or None
-        The nodes among the arguments, as soon as they are known.
-    place : int
-        Where in its program it stands, as soon as that is known; -1 for an input.
-    """
-
-    __slots__ = ("args", "function", "guards", "name", "place", "reads", "sample", "text", "words")
-
-    def __init__(self, function: Any, args: tuple[Any, ...], words: dict[str, Any], sample: Any, text: Any) -> None:
-        self.function, self.args, self.words, self.sample, self.text = function, args, words, sample, text
-        self.guards = False
-        self.name = ""
-        self.place = -1
-        self.reads: list[Node] | None = None
-
-
-def _same_truth(value: Any, expected: bool) -> None:
-    if bool(value) is not expected:
-        raise Guard
-
-
-def _same_number(value: Any, expected: Any) -> None:
-    if value != expected:
-        raise Guard
-
-
-def _same_array(value: Any, expected: Any) -> None:
-    if not np.array_equal(value, expected):
-        raise Guard
-
-
-def _same_shape(value: Any, expected: tuple[int, ...]) -> None:
-    if np.shape(value) != expected:
-        raise Guard
 
 
 def _assigned_by_library() -> bool:
@@ -111,278 +47,6 @@ def _assigned_by_library() -> bool:
     while frame is not None and frame.f_globals is variables:
         frame = frame.f_back
     return frame is not None and is_own(frame.f_code.co_filename)
-
-
-def _by_library(depth: int = 2) -> bool:
-    """Whether the innermost caller outside this module is a file of the library."""
-    frame: Any = sys._getframe(depth)
-    while frame is not None and frame.f_globals is globals():
-        frame = frame.f_back
-    return frame is not None and is_own(frame.f_code.co_filename)
-
-
-# The methods of arrays whose result has a shape that only shapes and dtypes decide.
-_METHODS = frozenset([method.__name__ for method in (
-    np.ndarray.all, np.ndarray.any, np.ndarray.argmax, np.ndarray.argmin, np.ndarray.astype, np.ndarray.conj,
-    np.ndarray.copy, np.ndarray.item, np.ndarray.max, np.ndarray.mean, np.ndarray.min, np.ndarray.ravel,
-    np.ndarray.reshape, np.ndarray.sum, np.ndarray.squeeze, np.ndarray.swapaxes, np.ndarray.transpose,
-)])  # fmt: skip
-# The same for functions of NumPy.
-_FUNCTIONS = frozenset({
-    np.all, np.any, np.argmax, np.array_equal, np.broadcast_to, np.concatenate, np.copy, np.dot, np.einsum,
-    np.expand_dims, np.flip, np.max, np.mean, np.min, np.moveaxis, np.ones_like, np.prod, np.ravel, np.reshape,
-    np.squeeze, np.stack, np.sum, np.swapaxes, np.take, np.take_along_axis, np.trace, np.transpose, np.where,
-    np.zeros_like,
-})  # fmt: skip
-_STATIC = frozenset({np.ndim, np.shape, np.size})
-_MOST_GUARDED = 64  # elements of an array of whole numbers that a guard compares
-
-
-def _absorbed(g: Any, c: Any) -> Any:
-    return absorb_zeros(NUMPY, g, c)
-
-
-def _no_nan(value: Any, _: Any) -> None:
-    if not (value == value if value.__class__ is float else np.equal(value, value).all()):
-        raise Guard
-
-
-# The functions that the table knows: they change no number but NaN, or none.
-ABSORBED, NO_NAN, SAME_TRUTH = _absorbed, _no_nan, _same_truth
-
-
-def _infix(function: Callable[..., Any], sign: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    text = f"{{}} {sign} {{}}"
-
-    def forward(self: Raw, other: Any) -> Any:
-        if other.__class__ is Raw:
-            return self.tracer.of_two(function, self.node, other.node, text)
-        if isinstance(other, SparseCotangent):
-            self.tracer.refuse("has a gradient of rows (IndexedSlices)")
-        return self.tracer.call(function, (self, other), text=text)
-
-    def backward(self: Raw, other: Any) -> Any:
-        return self.tracer.call(function, (other, self), text=text)
-
-    return forward, backward
-
-
-class Raw:
-    """A raw value of a traced call.
-
-    Parameters
-    ----------
-    tracer : Tracer
-    node : Node
-    """
-
-    __slots__ = ("node", "tracer")
-    __hash__ = None  # type: ignore[assignment]
-    __array_priority__ = 1000
-
-    def __init__(self, tracer: Tracer, node: Node) -> None:
-        self.tracer, self.node = tracer, node
-
-    @property
-    def shape(self) -> Any:
-        return np.shape(self.node.sample)
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        return int(np.size(self.node.sample))
-
-    @property
-    def dtype(self) -> Any:
-        sample = self.node.sample
-        return FLOAT.dtype if sample.__class__ is float else sample.dtype
-
-    __add__, __radd__ = _infix(operator.add, "+")
-    __sub__, __rsub__ = _infix(operator.sub, "-")
-    __mul__, __rmul__ = _infix(operator.mul, "*")
-    __truediv__, __rtruediv__ = _infix(operator.truediv, "/")
-    __floordiv__, __rfloordiv__ = _infix(operator.floordiv, "//")
-    __mod__, __rmod__ = _infix(operator.mod, "%")
-    __pow__, __rpow__ = _infix(operator.pow, "**")
-    __matmul__, __rmatmul__ = _infix(operator.matmul, "@")
-    __and__, __rand__ = _infix(operator.and_, "&")
-    __or__, __ror__ = _infix(operator.or_, "|")
-    __lt__, __gt__ = _infix(operator.lt, "<")[0], _infix(operator.gt, ">")[0]
-    __le__, __ge__ = _infix(operator.le, "<=")[0], _infix(operator.ge, ">=")[0]
-    __eq__ = _infix(operator.eq, "==")[0]
-    __ne__ = _infix(operator.ne, "!=")[0]
-
-    def __neg__(self) -> Any:
-        return self.tracer.call(operator.neg, (self,), text="-{}")
-
-    def __invert__(self) -> Any:
-        return self.tracer.call(operator.invert, (self,), text="~{}")
-
-    def __abs__(self) -> Any:
-        return self.tracer.call(abs, (self,))
-
-    def __getitem__(self, key: Any) -> Any:
-        if any(isinstance(k, (Raw, list, np.ndarray)) for k in (key if isinstance(key, tuple) else (key,))):
-            self.tracer.refuse("indexes an array by values")
-        return self.tracer.call(operator.getitem, (self, key))
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if name not in _METHODS:
-            if hasattr(self.node.sample, name):
-                self.tracer.refuse(f"uses .{name} of a value")
-            raise AttributeError(name)
-        method = operator.methodcaller
-        tracer = self.tracer
-
-        def call(*args: Any, **words: Any) -> Any:
-            if any(isinstance(a, Raw) for a in (*args, *words.values())):
-                tracer.refuse(f"calls .{name} with values")
-            return tracer.call(method(name, *args, **words), (self,))
-
-        return call
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **words: Any) -> Any:
-        if "out" in words or method == "at":
-            self.tracer.refuse("changes an array in place")
-        return self.tracer.call(ufunc if method == "__call__" else getattr(ufunc, method), inputs, words)
-
-    def __array_function__(self, function: Any, types: Any, args: Any, words: Any) -> Any:
-        if function in _STATIC:
-            return function(self.node.sample)
-        if function not in _FUNCTIONS or (function is np.where and len(args) < 3):
-            self.tracer.refuse(f"calls numpy.{getattr(function, '__name__', '?')} of a value")
-        return self.tracer.call(function, tuple(args), words)
-
-    def __array__(self, *_: Any, **__: Any) -> Any:
-        sample = np.asarray(self.node.sample)
-        if sample.dtype.kind not in "iub" or sample.size > _MOST_GUARDED:
-            self.tracer.refuse("needs the values of a tensor")
-        self.tracer.guard(_same_array, self, sample)
-        return sample.copy()
-
-    def __bool__(self) -> bool:
-        made = bool(self.node.sample)
-        self.tracer.guard(_same_truth, self, made)
-        return made
-
-    def __int__(self) -> int:
-        made = int(self.node.sample)
-        self.tracer.guard(_same_number, self, self.node.sample)
-        return made
-
-    __index__ = __int__
-
-    def __float__(self) -> float:
-        self.tracer.refuse("needs the value of a number")
-        return 0.0
-
-    def __len__(self) -> int:
-        return len(self.node.sample)
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self[i] for i in range(len(self)))
-
-    def absorbed(self, _: Any, g: Any) -> Any:
-        """`absorb_zeros` of a cotangent, this slope times `g`."""
-        text = "{1} if {1} == {1} or {0} else 0.0" if self.node.sample.__class__ is float else None
-        return self.tracer.call(_absorbed, (g, self), text=text)
-
-    def as_tensor(self) -> Traced:
-        """The value in a tensor."""
-        sample = self.node.sample
-        layout = layout_of(wrap(sample)._value)
-        raw = self
-        if layout.shape == () and isinstance(sample, np.ndarray):
-            raw = raw[()]
-        if layout is FLOAT and raw.node.sample.__class__ is not float:
-            raw = self.tracer.call(float, (raw,))
-        return Traced.of(raw, layout)
-
-    def adapted(self, dtype: Any) -> Traced:
-        """The value as the operand of an op of another dtype."""
-        raw = self if self.dtype == dtype else self.tracer.call(adapted, (self, dtype))
-        return raw.as_tensor()
-
-    def through(self, function: Callable[..., Any]) -> Any:
-        """The result of a function of the array."""
-        return self.tracer.call(function, (self,))
-
-
-class Traced(Tensor):
-    """A tensor of a traced call."""
-
-    __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]
-    _is_gtape_tensor = True
-
-    @classmethod
-    def of(cls, raw: Raw, layout: Layout) -> Traced:
-        made = cls()
-        made._value = raw
-        made._layout = raw.tracer.apart(layout)
-        made._record = None
-        return made
-
-    def _as_tensor(self) -> Traced:
-        return self
-
-    as_tensor = _as_tensor
-
-    def applied(self, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any]) -> Any:
-        """The result of an op of which this tensor is an operand."""
-        return self._value.tracer.op(prim, tensors, params)
-
-    def absorbed(self, _: Any, g: Any) -> Traced:
-        """`absorb_zeros`, which changes no number but NaN."""
-        if not np.all(np.equal(self._value.node.sample, self._value.node.sample)):
-            self._value.tracer.refuse("has a gradient that is NaN in the traced call")
-        self._value.tracer.guard(_no_nan, self._value, None)
-        return self
-
-    def _leaves(self, how: str) -> Any:
-        self._value.tracer.refuse(f"reads the value of a tensor by {how}")
-
-    def numpy(self) -> Any:
-        return self._leaves(".numpy()")
-
-    def __bool__(self) -> bool:
-        if self._layout.size != 1:
-            return super().__bool__()
-        if _by_library():
-            return bool(self._value)
-        raise self._value.tracer.wrong(
-            errors.OperatorNotAllowedInGraphError(
-                "a function with jit_compile=True is run once for all values of its tensors, so that Python's `if`, "
-                "`while`, `and`, `or` and `not` cannot ask for the truth of a tensor: write gtape.where(condition, a, "
-                "b), gtape.cond(condition, f, g), gtape.while_loop or gtape.logical_and, or leave jit_compile out"
-            )
-        )
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        if not _by_library():
-            self._leaves("NumPy")
-        return np.array(self._value.__array__(), dtype=dtype)
-
-    def _scalar(self, what: type, name: str) -> Any:
-        if not _by_library(3) or what not in (int, float):
-            self._leaves(what.__name__)
-        return what(self._value)
-
-    def __repr__(self) -> str:
-        return f"<gtape.Tensor of a traced call: shape={self.shape}, dtype={self.dtype.name}>"
-
-    __str__ = __repr__
-
-    def __format__(self, spec: str) -> str:
-        return repr(self)
-
-    def __reduce__(self) -> Any:
-        return self._leaves("pickle")
 
 
 class _TracedWorld(NumPyWorld):
@@ -458,10 +122,12 @@ class Tracer:
     ----------
     run : callable
         Runs kernels quietly.
+    outer : Session, optional
+        Of the tape that records the traced call.
     """
 
-    def __init__(self, run: Callable[..., Any]) -> None:
-        self.true_run = run
+    def __init__(self, run: Callable[..., Any], outer: Any = None) -> None:
+        self.true_run, self.outer = run, outer
         self.nodes: list[Node] = []
         self.inputs: list[Node] = []
         self.variables: list[Any] = []
@@ -547,6 +213,10 @@ class Tracer:
             parts.append(Raw(self, item))
         return tuple(parts)
 
+    def constant(self, value: Any) -> Any:
+        """A constant as a value of the program."""
+        return self.result(Node(_same_value, (value,), {}, value, None))
+
     def guard(self, check: Callable[..., None], value: Raw, expected: Any) -> None:
         """Note a decision by a value."""
         node = Node(check, (value.node, expected), {}, None, None)
@@ -592,10 +262,10 @@ class Tracer:
         if several:
             for r, t in zip(raws, made, strict=True):
                 if not prim.differentiable:
-                    self.guard(_same_shape, r, t._layout.shape)
+                    self.guard(same_shape, r, t._layout.shape)
             return tuple([Traced.of(r, t._layout) for r, t in zip(raws, made, strict=True)])
         if prim.partials is None and not prim.differentiable:
-            self.guard(_same_shape, raws, made._layout.shape)
+            self.guard(same_shape, raws, made._layout.shape)
         elif key is not None and prim.kind != "custom":
             node = raws.node
             if node.function is prim.scalar or node.function is prim.kernel:
@@ -685,7 +355,8 @@ class Tracer:
         active, parents, tapes, _ = connections(stack, prim, tensors, out._layout.inexact)
         if not tapes.sessions:
             return out
-        if not active:
+        recorded = [t for t in tensors if t._record is not None and t._record[TAPES] is not NO_TAPES]
+        if not active or len(active) < len(recorded):  # an operand without a gradient takes the general way
             return record_any(stack, prim, tensors, {}, out)
         made = new_record(self._step(prim, active), parents, tuple(tensors), out._value, tapes)
         attach(stack, made, tensors, out, None)
@@ -767,7 +438,7 @@ class Tracer:
             raw = value
         else:
             own = value.copy() if isinstance(value, np.ndarray) else value  # because it may be an array of the user's
-            raw = self.result(Node(_same_value, (own,), {}, value, None))
+            raw = self.constant(own)
         if variable._tensor_layout is FLOAT and raw.node.sample.__class__ is not float:
             raw = self.call(float, (raw,))
         elif isinstance(raw.node.sample, np.ndarray) and not raw.node.sample.ndim:
@@ -799,6 +470,11 @@ class Tracer:
         if _tracer_of(args) is not None:
             self.refuse(f"calls {getattr(function, '__name__', 'a kernel')} outside of an op")
         return self.true_run(function, *args, **params)
+
+    def sweep(self, session: Any, start: Any, seed: Raw, sources: list[Any], *, full: bool) -> list[Any]:
+        """The cotangents of sources by a sweep of a session around the call; those of the full sweep if asked."""
+        world, kind = (_TRACED_FULL, Sweep) if full else (_TRACED, _Sweep)
+        return full_sweep(world, session, [(start, seed)], sources, sparse=False, kind=kind)[0]
 
     def _short(self, seeds: list[Any], sources: list[Any], *, keep: bool = False, batch: int | None = None) -> Any:
         sessions = {s for r, _ in seeds for s in r[TAPES].sessions}
@@ -950,17 +626,21 @@ def _sample(a: Any) -> Any:
 
 
 @contextmanager
-def tracing() -> Iterator[Tracer]:
-    """Trace the ops of this thread during a block."""
+def tracing(outer: Any = None) -> Iterator[Tracer]:
+    """Trace the ops of this thread during a block.
+
+    Parameters
+    ----------
+    outer : Session, optional
+        Of the tape that records the traced call.
+    """
     idle = record.idle_stack()
     run = idle.run
-    tracer = Tracer(run)
-    idle.run = tracer
-    try:
-        with record.off(probe={}):
-            stack = record.get_stack()
-            stack.run = tracer
+    tracer = Tracer(run, outer)
+    with record.off(() if outer is None else (outer,), probe={}):
+        idle.run = record.get_stack().run = tracer
+        try:
             yield tracer
-    finally:
-        tracer.open = False
-        idle.run = run
+        finally:
+            tracer.open = False
+            idle.run = run  # before the end of `off`, which gives this function to the stack from before the block

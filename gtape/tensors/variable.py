@@ -385,14 +385,6 @@ class Variable(ChangesInPart, Operators):
         with locks.of_variable(self._uid):
             self._value, self._tensor_layout, self._layout = state
 
-    def replaced(self, old: Any, new: Any, after: Callable[[], bool] | None) -> bool:
-        """Take a value in the form that this variable keeps, if it has the old one still and ``after()`` is true."""
-        with locks.of_variable(self._uid).now:
-            if self._value is not old or (after is not None and not after()):
-                return False
-            self._value = new
-        return True
-
     def _kept(self, value: Any) -> Any:
         """A value in the form that this variable keeps."""
         if self._tensor_layout is FLOAT:

@@ -184,8 +184,8 @@ def _hand_over(session: Session, history: _History, now: TapeSet) -> bool:
 
 
 def takes_recorded_sweep(session: Session, stack: Stack) -> bool:
-    """Whether `recorded_sweep` may be tried: no check, no traced call, no forward mode, no selections."""
-    if session.selects or session.trace or session.stops or stack.tapes is not stack.recording:
+    """Whether `recorded_sweep` may be tried: no check, traced call, forward mode, selection or whole call."""
+    if session.calls or session.selects or session.trace or session.stops or stack.tapes is not stack.recording:
         return False
     return stack.run.__class__ is BuiltinMethodType
 

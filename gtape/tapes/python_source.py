@@ -14,10 +14,10 @@ import numpy as np
 
 from gtape.tapes.repeats import Block, Instance, in_blocks
 from gtape.tapes.rewriting import constant_key, reads, reads_of
-from gtape.tapes.tracing import Guard, Node
+from gtape.tapes.traced_values import Guard, Node
 from gtape.tapes.ufuncs import EXACT, keeps_bits_anywhere, ufunc_of
 
-__all__ = ["Names", "Part", "StraightLine", "Writer", "in_turns"]
+__all__ = ["Names", "Part", "PythonSource", "Writer", "in_turns"]
 
 _WORTH = 4096  # elements from which a fresh array costs more than the search for an old one
 _BLOCK = 8192  # elements of a block: a few blocks of float64 fit the second cache
@@ -676,7 +676,7 @@ def _python_parts(nodes: list[Node], outputs: list[Node]) -> list[Any]:
     return parts
 
 
-class StraightLine:
+class PythonSource:
     """A program as a Python function.
 
     Parameters

@@ -1,0 +1,169 @@
+"""The forms of arguments and results of compiled functions: what of them a program takes, and what decides it."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from gtape import nest
+from gtape.base.layout import make_layout
+from gtape.tapes.traced_values import Traced, Untraceable
+from gtape.tapes.tracing import Tracer
+from gtape.tensors.tensor import Tensor
+from gtape.tensors.variable import Variable
+
+__all__ = ["LATER", "Results", "form_of", "outputs_of", "traced"]
+
+# What may be otherwise at a later call: variables are made at the first, and values change.
+LATER = (
+    "makes a variable", "divides by zero or overflows in the traced call",
+    "has a gradient that is NaN in the traced call", "has a gradient that is infinite or NaN in the traced call",
+)  # fmt: skip
+
+_NUMBERS = (bool, int, float, complex, str, bytes, type(None))
+
+
+def form_of(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:
+    """What of an argument decides the program.
+
+    Parameters
+    ----------
+    x : object
+    tensors : list
+        Gains the tensors in the argument.
+    held : list
+        Gains weak references to the objects whose identity decides.
+    """
+    if x.__class__ is Tensor:
+        if x._layout.dtype.kind == "O":
+            raise Untraceable("strings")
+        tensors.append(x)
+        return x._layout
+    if isinstance(x, Variable):
+        return ("variable", x._uid, x._tensor_layout)
+    if isinstance(x, (float, complex)):
+        return (x.__class__, repr(x))
+    if isinstance(x, _NUMBERS):
+        return (x.__class__, x)
+    if isinstance(x, (list, tuple)):
+        return (x.__class__, *[form_of(y, tensors, held) for y in x])
+    if x.__class__ is dict:
+        return (dict, *[(k, form_of(y, tensors, held)) for k, y in x.items()])
+    if isinstance(x, (Tensor, np.ndarray, np.generic)) or nest.is_nested(x):
+        raise Untraceable("an unusual argument")
+    try:
+        held.append(weakref.ref(x))
+    except TypeError:
+        held.append(lambda: x)
+    return ("object", id(x))
+
+
+def traced(x: Any, tracer: Tracer, made: list[Traced]) -> Any:
+    """An argument with traced tensors, which `made` gains in the order of `form_of`."""
+    if x.__class__ is Tensor:
+        made.append(Traced.of(tracer.input(x._value), x._layout))
+        return made[-1]
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return x.__class__(*[traced(y, tracer, made) for y in x])
+    if isinstance(x, (list, tuple)):
+        return x.__class__([traced(y, tracer, made) for y in x])
+    if x.__class__ is dict:
+        return {k: traced(y, tracer, made) for k, y in x.items()}
+    return x
+
+
+class _Layout:
+    __slots__ = ("layout",)
+
+    def __init__(self, layout: Any) -> None:
+        self.layout = layout
+
+
+class _Fixed:
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def again(self) -> Any:
+        """The result; a new tensor at each call, because a tape may watch it."""
+        value = self.value
+        return _tensor(value._value, _Layout(value._layout)) if value.__class__ is Tensor else value
+
+
+def _tensor(raw: Any, place: _Layout) -> Tensor:
+    t = Tensor()
+    t._value, t._layout, t._record = raw, place.layout, None
+    return t
+
+
+def outputs_of(made: Any, tracer: Tracer) -> tuple[list[Any], list[Traced]]:
+    """What each result of a traced call is made from at later calls, and the traced tensors among the results."""
+    outputs: list[Any] = []
+    tensors = []
+    for leaf in nest.flatten(made) if nest.is_nested(made) else [made]:
+        if isinstance(leaf, Variable):
+            leaf = tracer.read(leaf)
+        if isinstance(leaf, Traced):
+            outputs.append(_Layout(make_layout(leaf._layout.dtype, leaf._layout.shape)))
+            tensors.append(leaf)
+        elif leaf.__class__ is Tensor or isinstance(leaf, (np.ndarray, np.generic, *_NUMBERS)):
+            outputs.append(_Fixed(leaf))
+        else:
+            raise Untraceable(f"it returns {type(leaf).__name__}")
+    return outputs, tensors
+
+
+class Results:
+    """The structure that a compiled function returns.
+
+    Parameters
+    ----------
+    made : object
+        The result of the traced call.
+    outputs : list
+        The first result of `outputs_of`.
+
+    Attributes
+    ----------
+    single : bool
+        Whether the result is a tensor, whose layout is `layout`.
+    places : list of int
+        Of the raw results among all, of which there are `count`.
+    """
+
+    def __init__(self, made: Any, outputs: list[Any]) -> None:
+        self.places = [i for i, o in enumerate(outputs) if o.__class__ is _Layout]
+        self.count = len(self.places)
+        nested = nest.is_nested(made)
+        # Without the traced tensors, which hold every value of the traced call.
+        self.structure = nest.map_structure(lambda _: 0, made) if nested else 0
+        self.outputs = outputs  # a layout for each result of the program, any other result as it is
+        self.single = not nested and isinstance(made, Traced)
+        self.nothing = made is None
+        self.layout = outputs[0].layout if self.single else None
+        # The class of a plain list or tuple of tensors.
+        self.flat = (
+            made.__class__ if made.__class__ in (list, tuple) and all(isinstance(x, Traced) for x in made) else None
+        )
+
+    def results(self, raws: tuple[Any, ...]) -> Any:
+        """The raw results in tensors, in the structure of the traced call."""
+        if self.nothing:
+            return None
+        if self.single:
+            return _tensor(raws[0], self.outputs[0])
+        if self.flat is not None:
+            return self.flat([_tensor(raw, o) for raw, o in zip(raws, self.outputs, strict=True)])
+        return self.packed(self.leaves(raws))
+
+    def leaves(self, raws: tuple[Any, ...]) -> list[Any]:
+        """The results without their structure."""
+        values = iter(raws)
+        return [_tensor(next(values), o) if o.__class__ is _Layout else o.again() for o in self.outputs]
+
+    def packed(self, leaves: list[Any]) -> Any:
+        """Results in their structure."""
+        return nest.pack_sequence_as(self.structure, leaves) if self.structure.__class__ is not int else leaves[0]

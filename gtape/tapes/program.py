@@ -1,0 +1,116 @@
+"""Programs: traced calls as functions of raw values, by one of two back ends.
+
+With llvmlite a program is a `gtape.tapes.table.Table`, if that is worth it, otherwise a
+`gtape.tapes.python_source.PythonSource`. Both give the bits of the eager call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gtape.declare.primitives import CHANGED, Primitive
+from gtape.tapes import inner_loops
+from gtape.tapes.python_source import PythonSource
+from gtape.tapes.rewriting import forget_values, needed, shared
+from gtape.tapes.table import Table
+from gtape.tapes.traced_values import Node
+
+__all__ = ["GENERATION", "Program", "is_current"]
+
+_MOST_DOUBTS = 64  # runs after which a program leaves the table
+
+
+class _Generation:
+    """Counts swapped kernels, because programs hold kernels."""
+
+    __slots__ = ("number",)
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def swapped(self, _: Primitive) -> None:
+        """Note that programs made before hold an outdated kernel."""
+        self.number += 1
+
+
+GENERATION = _Generation()
+CHANGED.append(GENERATION.swapped)
+
+
+def is_current(made: Any) -> bool:
+    """Whether what was compiled still holds; False for None."""
+    return made is not None and made.generation == GENERATION.number and all(ref() is not None for ref in made.held)
+
+
+class Program:
+    """One traced call as a function of raw values.
+
+    Parameters
+    ----------
+    inputs : list of Node
+    nodes : list of Node
+        Every node comes after the nodes that it reads.
+    outputs : list of Node
+    name : str
+
+    Attributes
+    ----------
+    source : str
+        The Python source.
+    run : callable
+        Takes the raw inputs, returns the tuple of raw outputs; raises `Guard` where the program does not hold.
+    traced, kept : int
+        The number of operations in the traced call and in the program.
+    """
+
+    def __init__(self, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str) -> None:
+        self.traced = len(nodes)
+        nodes, outputs = shared(nodes, outputs)
+        nodes = needed(nodes, outputs)
+        self.kept = len(nodes)
+        self.doubts = 0
+        self._lines: PythonSource | None = None
+        machine = inner_loops.machine()
+        table = None if machine is None else Table(machine, inputs, nodes, outputs, name)
+        if table is None or table.run is None:
+            self._table = None
+            self._given: Any = None
+            self.run: Callable[..., tuple[Any, ...]] = self._python_source(inputs, nodes, outputs, name).run
+            return
+        self._table = table
+        forget_values([*inputs, *nodes])
+        self._given = (inputs, nodes, outputs, name)
+        self.run = table.run
+
+    def _python_source(self, *given: Any) -> PythonSource:
+        made = self._lines
+        if made is None:
+            made = self._lines = PythonSource(*(given or self._given))
+            self._given = None
+        return made
+
+    def again(self, raws: Sequence[Any]) -> tuple[Any, ...]:
+        """The raw outputs without the table, which met a value that Python's floats treat in another way."""
+        made = self._python_source()
+        self.doubts += 1
+        if self.doubts == _MOST_DOUBTS:
+            self.run = made.run
+        return made.run(*raws)
+
+    @property
+    def source(self) -> str:
+        """The Python source."""
+        return (self._lines if self._table is None else self._table).source  # type: ignore[union-attr]
+
+    def summary(self) -> str:
+        """What one run does, and what it holds."""
+        made: Any = self._lines if self._table is None else self._table
+        text = f"{made.calls} calls, {made.buffers} buffers, {made.nbytes} bytes"
+        if self._table is None:
+            return text
+        left = sorted(self._table.left.items(), key=lambda item: (-item[1], item[0]))
+        text = f"{self._table.rows} rows in {self._table.walks} walks, {text}"
+        if left:
+            text += " (not in the table: " + ", ".join([f"{n} {word}" for word, n in left]) + ")"
+        return text + (f", {self.doubts} runs without the table" if self.doubts else "")

@@ -1,0 +1,316 @@
+"""Compiled functions under tapes: one record for a call, and the bits of the eager call in every kind of sweep."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape import nest
+from gtape.declare.primitives import REGISTRY
+from gtape.engine.whole_calls import WholeCall
+from gtape.recording.record import step_of
+from gtape.tapes import inner_loops
+from gtape.verify.programs.mutants import example
+from gtape.verify.programs.programs import generate
+from tests.campaigns import LARGE, in_turn
+from tests.gtape.test_compiled import COMPILED, TABLE, _bits, _outcome, _with_arguments
+
+
+@pytest.fixture(params=["python", TABLE])
+def back_end(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each back end in turn."""
+    if request.param == "python":
+        monkeypatch.setattr(inner_loops, "machine", lambda: None)
+    return str(request.param)
+
+
+def _floats(xs: Any) -> list[Any]:
+    return [x for x in xs if x.dtype.is_floating]
+
+
+def _alone(call: Callable[..., Any], *xs: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(_floats(xs))
+        y = call(*xs)
+    return y, tape.gradient(y, list(xs))
+
+
+def _among_ops(call: Callable[..., Any], *xs: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(_floats(xs))
+        inner = [x * 1.5 if x.dtype.is_floating else x for x in xs]
+        y = call(*inner)
+        loss = [tf.reduce_sum(tf.sin(o)) for o in nest.flatten(y) if o is not None and o.dtype.is_floating]
+        loss += [tf.reduce_sum(z * z) for z in _floats(inner)]
+    return y, tape.gradient(loss, [*xs, *inner])
+
+
+def _persistent(call: Callable[..., Any], *xs: Any) -> Any:
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(_floats(xs))
+        y = call(*xs)
+    first = nest.flatten(y)[0]
+    before = tape.gradient(y, list(xs))
+    rows = tape.jacobian(first, list(xs)) if first.dtype.is_floating else None
+    return y, before, rows, tape.gradient(y, list(xs))
+
+
+def _jacobian(call: Callable[..., Any], *xs: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(_floats(xs))
+        y = nest.flatten(call(*xs))[0]
+    return tape.jacobian(y, list(xs))
+
+
+def _by_a_later_tape(call: Callable[..., Any], *xs: Any) -> Any:
+    with tf.GradientTape() as inner:
+        inner.watch(_floats(xs))
+        y = call(*xs)
+    with tf.GradientTape() as outer:
+        outer.watch(_floats(xs))
+        slopes = [g for g in inner.gradient(y, list(xs)) if g is not None]
+    return slopes, outer.gradient(slopes, list(xs))
+
+
+def _nested(call: Callable[..., Any], *xs: Any) -> Any:
+    with tf.GradientTape() as outer:
+        outer.watch(_floats(xs))
+        slopes = [g for g in nest.flatten(_alone(call, *xs)[1]) if g is not None]
+    return slopes, outer.gradient(slopes, list(xs))
+
+
+def _behind_a_selection(call: Callable[..., Any], *xs: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(_floats(xs))
+        y = nest.flatten(call(*xs))[0]
+        y = tf.where(y > 0, tf.sqrt(y), tf.zeros_like(y)) if y.dtype.is_floating else y
+    return tape.gradient(y, list(xs))
+
+
+def _forward(call: Callable[..., Any], *xs: Any) -> Any:
+    given = _floats(xs)
+    with tf.autodiff.ForwardAccumulator(given, [tf.ones_like(x) for x in given]) as forward:
+        y = nest.flatten(call(*xs))[0]
+    return forward.jvp(y)
+
+
+FORMS = [
+    _alone, _among_ops, _persistent, _jacobian, _by_a_later_tape, _nested, _behind_a_selection, _forward,
+]  # fmt: skip
+
+
+def _check(call: Callable[..., Any], forms: Any, draws: list[list[Any]]) -> None:
+    compiled = tf.function(call, jit_compile=True)
+    for form in forms:
+        for xs in draws:  # the first call of a form is traced, the others run its programs
+            assert _outcome(lambda *a, f=form: f(compiled, *a), xs) == _outcome(lambda *a, f=form: f(call, *a), xs)
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY.keys()) if LARGE else sorted(REGISTRY.keys())[1::16])
+@pytest.mark.filterwarnings("ignore")
+def test_primitives_give_the_same_bits_under_tapes(name: str, back_end: str) -> None:
+    prim = REGISTRY[name]
+    for dtype in in_turn(["float32", "float64"], name):
+        rng = np.random.default_rng(len(name))
+        try:
+            drawn = [example(prim, np.dtype(dtype), rng) for _ in range(2)]
+        except Exception:
+            pytest.skip("no example")
+        draws = [[tf.constant(x) for x in operands] for operands, _ in (drawn[0], drawn[0], drawn[1])]
+        _check(lambda *xs, p=drawn[0][1]: prim.function(*xs, **p), in_turn(FORMS, name), draws)
+
+
+@pytest.mark.parametrize("seed", range(500) if LARGE else range(3, 200, 50))
+@pytest.mark.filterwarnings("ignore")
+def test_random_programs_give_the_same_bits_under_tapes(seed: int, back_end: str) -> None:
+    program, inputs = _with_arguments(generate(seed))
+    _check(program, FORMS if LARGE else FORMS[seed // 50 :: 4], [inputs] * 2)
+
+
+@pytest.mark.parametrize("f", COMPILED, ids=lambda f: f.__name__)
+@pytest.mark.filterwarnings("ignore")
+def test_functions_with_tapes_inside_give_the_same_bits_under_tapes(f: Any, back_end: str) -> None:
+    for form in in_turn(FORMS, f.__name__):
+        x = tf.constant([0.5, 1.5, -0.25])
+        _check(lambda x: tf.function(f)(x), [form], [[x], [x * 0.5]])
+
+
+def _is_whole(t: Any) -> bool:
+    return isinstance(t, tf.Tensor) and t._record is not None and step_of(t._record).__class__ is WholeCall
+
+
+def _counted(f: Callable[..., Any]) -> tuple[Callable[..., Any], list[int]]:
+    runs = [0]
+
+    def counting(*xs: Any) -> Any:
+        runs[0] += 1
+        return f(*xs)
+
+    return tf.function(counting, jit_compile=True), runs
+
+
+def test_a_call_under_a_tape_is_one_record_that_reads_variables_as_they_are(back_end: str) -> None:
+    w, fixed, rate = tf.Variable([1.0, 2.0]), tf.Variable([0.5, 0.5], trainable=False), tf.Variable(2)
+    unread = tf.Variable([1.0])
+
+    def loss(x: Any) -> Any:
+        return {"loss": tf.reduce_sum(tf.nn.relu(x * w) * w * fixed) * tf.cast(rate, tf.float32), "one": 1.0}
+
+    compiled, runs = _counted(loss)
+    for k in range(4):
+        w.assign_add([0.25, -0.5])
+        x = tf.constant([0.5, 1.5 - k])
+        found = []
+        for f in (loss, compiled):
+            with tf.GradientTape(persistent=k == 3) as tape:
+                y = f(x)["loss"]
+                assert f is loss or _is_whole(y)
+                y = y * tf.reduce_sum(w)
+            assert [v is u for v, u in zip(tape.watched_variables(), (w, rate), strict=True)] == [True, True]
+            w.assign_add([0.5, 0.5])  # of no effect on the recorded values
+            found.append(_bits([y, *tape.gradient(y, [w, fixed, unread, x])]))
+            w.assign_sub([0.5, 0.5])
+        assert found[0] == found[1]
+        assert found[0][2:] == [None] * 3
+    assert runs == [1]
+
+
+def test_a_tensor_that_the_function_sees_keeps_its_gradient() -> None:
+    seen = tf.constant([2.0, 3.0])
+    f = tf.function(lambda x: tf.reduce_sum(x * tf.sin(seen)), jit_compile=True)
+    x = tf.constant([0.5, 1.5])
+    for given, watched in ((x, [x]), (seen, [seen]), (x, [x, seen]), (x, [x]), (x, [seen])):
+        with tf.GradientTape() as tape:
+            tape.watch(watched)
+            y = f(given)
+        with tf.GradientTape() as plain:
+            plain.watch(watched)
+            expected = tf.reduce_sum(given * tf.sin(seen))
+        assert _bits(tape.gradient(y, [x, seen])) == _bits(plain.gradient(expected, [x, seen]))
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        made = x * 2.0
+        y = tf.function(lambda x: tf.reduce_sum(x * made), jit_compile=True)(x)
+    assert tape.gradient(y, x).numpy().tolist() == [2.0, 6.0]
+
+
+def test_new_and_old_tensors_share_a_program() -> None:
+    f, runs = _counted(lambda x: tf.reduce_sum(tf.sin(x)))
+    old = tf.constant([0.5, 1.5])
+    for values in ([0.1, 0.2], [0.3, 0.4], [0.5, 0.6]):
+        x = tf.constant(values)
+        for others in (0, 1):
+            with tf.GradientTape() as tape:
+                tape.watch([x, *[tf.constant(1.0)] * others])
+                y = f(x)
+                assert _is_whole(y)
+            assert tape.gradient(y, x).numpy().tolist() == np.cos(x.numpy()).tolist()
+    assert runs == [1]
+    for _ in range(3):  # traced again once, to find out whether the function reads the old tensor
+        with tf.GradientTape() as tape:
+            tape.watch(old)
+            assert _is_whole(f(old))
+    assert runs == [2]
+
+
+@pytest.mark.parametrize("act", ["pause", "reset", "ask", "watch"])
+def test_a_function_that_uses_the_tape_around_it_runs_eagerly(act: str) -> None:
+    x, c = tf.constant(2.0), tf.constant(3.0)
+
+    def run(how: Callable[..., Any]) -> Any:
+        with warnings.catch_warnings(), tf.GradientTape(persistent=True) as tape:
+            warnings.simplefilter("ignore")
+            tape.watch(x)
+            z = x * x
+
+            def body(x: Any) -> Any:
+                if act == "pause":
+                    with tape.stop_recording():
+                        y = x * x
+                    return y * x
+                if act == "reset":
+                    tape.reset()
+                    return x * x
+                if act == "ask":
+                    return x * tape.gradient(z, x)
+                tape.watch(c)
+                return x * c
+
+            y = how(body)(x)
+            total = y * x
+        return tape.gradient(total, [x, c, z])
+
+    assert _bits(run(lambda f: tf.function(f, jit_compile=True))) == _bits(run(lambda f: f))
+
+
+def test_what_is_no_single_recorded_program_runs_eagerly() -> None:
+    table, x = tf.Variable([[1.0], [2.0], [3.0]]), tf.constant([0.5, 1.5])
+
+    @tf.custom_gradient
+    def five(x: Any) -> Any:
+        return x * x, lambda g: 5.0 * g * x
+
+    def is_whole(f: Callable[..., Any], sources: Any) -> bool:
+        compiled = tf.function(f, jit_compile=True)
+        for _ in range(2):
+            found: list[Any] = []
+            for g in (f, compiled):
+                with tf.GradientTape() as tape:
+                    tape.watch(x)
+                    y = g(x)
+                whole = _is_whole(y)
+                found.append(_bits(tape.gradient(y, sources)))
+            assert found[0] == found[1]
+        return whole
+
+    for f, sources in (
+        (lambda x: tf.gather(table, [0, 2, 2]) * x[0], [table]),
+        (lambda x: five(x) * x, [x]),
+        (lambda x: (tf.sin(x), tf.cos(x)), [x]),
+        (lambda x: tf.linalg.eigh(tf.tensordot(x, x, 0))[0], [x]),
+        (lambda x: x, [x]),
+        (lambda x: tf.floor(x), [x]),
+        (lambda x: x * 2.0 if x[0] < 1.0 else x, [x]),
+    ):
+        assert not is_whole(f, sources)
+    assert is_whole(lambda x: (tf.sin(x) * x, tf.shape(x))[0], [x])
+
+
+def test_the_summary_tells_what_is_compiled_under_tapes() -> None:
+    x = tf.constant([0.5, 1.5])
+    summaries = []
+    for f in (lambda x: tf.sin(x) * x, lambda x: (tf.sin(x), x * x)):
+        compiled = tf.function(f, jit_compile=True)
+        _alone(compiled, x)
+        summaries.append(compiled.summary())
+    assert summaries[0].startswith("under a tape, compiled: 2 of 2 operations, 4 of 4 in the sweep")
+    assert summaries[1] == "under a tape, eager: has several results that depend on what the tape watches"
+
+
+def test_values_for_which_a_program_does_not_hold_run_eagerly(back_end: str) -> None:
+    def f(x: Any) -> Any:
+        return tf.reduce_sum(tf.sqrt(tf.maximum(x, 0.0)) / x)
+
+    for dtype in ("float32", "float64"):
+        for first in ([1.0, 2.0], [0.0, 1.0]):
+            compiled = tf.function(f, jit_compile=True)
+            for values in (first, [0.0, 1.0], [-1.0, 4.0], [np.inf, np.nan], [1e-320, 1e300]):
+                for x in (tf.constant(values, dtype), tf.constant(values[0], dtype)):
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        assert _bits(_alone(compiled, x)) == _bits(_alone(f, x))
+
+
+def test_the_ops_of_a_call_are_explained() -> None:
+    f = tf.function(lambda x: tf.sin(x) * 0.0, jit_compile=True)
+    x = tf.constant(2.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    assert _is_whole(y)
+    assert "sin" in tape.explain(y, x) or "multiply" in tape.explain(y, x)
