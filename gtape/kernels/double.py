@@ -1,4 +1,4 @@
-"""Rules of factorisations in double precision, because their many roundings show in single precision."""
+"""Rules of factorisations in double precision, because their many roundings show in narrower dtypes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
-_DOUBLE: dict[Any, Any] = {np.dtype(np.float32): np.dtype(np.float64), np.dtype(np.complex64): np.dtype(np.complex128)}
+_DOUBLE: dict[str, Any] = {
+    **dict.fromkeys(("float32", "float16", "bfloat16"), np.dtype(np.float64)),
+    "complex64": np.dtype(np.complex128),
+}
 
 
 def doubled(xp: Any, *values: Any) -> tuple[list[Any], Callable[[Any], Any]]:
@@ -37,7 +40,7 @@ def _wide(xp: Any, x: Any, narrow: list[Any]) -> Any:
     if isinstance(x, tuple):
         return tuple([_wide(xp, v, narrow) for v in x])
     layout = getattr(x, "_layout", x)
-    to = _DOUBLE.get(getattr(layout, "dtype", None))
+    to = _DOUBLE.get(getattr(getattr(layout, "dtype", None), "name", ""))
     if to is None:
         return x
     narrow.append(layout.dtype)

@@ -48,9 +48,9 @@ def bits_of(x: Any) -> int:
 
 
 def _near(w: Array, bits: int, wide: bool = False) -> Array:
-    """For each pair of different eigenvalues, whether they are in one cluster."""
+    """For each pair of different eigenvalues, whether they are in one cluster; what is not finite is in none."""
     n = w.shape[-1]
-    size = np.abs(w).max(axis=-1, initial=0.0)[..., None, None]
+    size = np.abs(w).max(axis=-1, initial=0.0, where=np.isfinite(w))[..., None, None]
     least = 2.0 ** ((1 - bits) / 2) if wide else least_gap(n, bits)
     with np.errstate(all="ignore"):
         close = np.abs(w[..., None, :] - w[..., :, None]) <= least * size
@@ -253,15 +253,23 @@ def _determined(x: Array, like: Array, size: Array, m: Array) -> bool:
         return bool((np.diff(low, axis=-1) > 1e-3 * w.max(axis=-1, keepdims=True, initial=0.0)).all())
 
 
-def _pull_matrix(xp: Any, g: Any, y: Any, like: Any, size: Any, m: Any, **params: Any) -> Any:
-    (g, y, like, size, m), home = doubled(xp, g, y, like, size, m)
+def _again(xp: Any, y: Any, x: Any, like: Any, size: Any, m: Any, **params: Any) -> Any:
+    """The quotient in double precision: made again if `y` is rounded, because the systems magnify roundings."""
+    (wide,), _ = doubled(xp, y)
+    return y if wide is y else xp.spectral_quotient(x, like, size, m, **params)
+
+
+def _pull_matrix(xp: Any, g: Any, y: Any, x: Any, like: Any, size: Any, m: Any, **params: Any) -> Any:
+    (g, x, like, size, m), home = doubled(xp, g, x, like, size, m)
+    y = _again(xp, y, x, like, size, m, **params)
     h = xp.spectral_quotient(g, like, size, xp.swap_last(m), **params)
     made = -xp.matmul(xp.swap_last(y), h)
     return home(made if params["sign"] == 0 else made + params["sign"] * xp.matmul(h, xp.swap_last(y)))
 
 
-def _push_matrix(xp: Any, t: Any, y: Any, like: Any, size: Any, m: Any, **params: Any) -> Any:
-    (t, y, like, size, m), home = doubled(xp, t, y, like, size, m)
+def _push_matrix(xp: Any, t: Any, y: Any, x: Any, like: Any, size: Any, m: Any, **params: Any) -> Any:
+    (t, x, like, size, m), home = doubled(xp, t, x, like, size, m)
+    y = _again(xp, y, x, like, size, m, **params)
     made = -xp.matmul(y, t)
     made = made if params["sign"] == 0 else made + params["sign"] * xp.matmul(t, y)
     return home(xp.spectral_quotient(made, like, size, m, **params))
@@ -273,16 +281,16 @@ _spectral_quotient = primitive(
         lambda xp, g, y, x, like, size, m, **p: xp.spectral_quotient(g, like, size, xp.swap_last(m), **p),
         None,
         None,
-        lambda xp, g, y, x, like, size, m, **p: _pull_matrix(xp, g, y, like, size, m, **p),
+        lambda xp, g, y, x, like, size, m, **p: _pull_matrix(xp, g, y, x, like, size, m, **p),
     ),
     jvp=(
         lambda xp, t, y, x, like, size, m, **p: xp.spectral_quotient(t, like, size, m, **p),
         None,
         None,
-        lambda xp, t, y, x, like, size, m, **p: _push_matrix(xp, t, y, like, size, m, **p),
+        lambda xp, t, y, x, like, size, m, **p: _push_matrix(xp, t, y, x, like, size, m, **p),
     ),
     domain=Domain(ANY_REAL, ANY_REAL, ANY_REAL, ANY_REAL, where=_determined),
-    reads=((1, 2, 3), (), (), (1, 2, 3, "y")), params=("sign", "bits", "wide"),
+    reads=((1, 2, 3), (), (), (0, 1, 2, 3, "y")), params=("sign", "bits", "wide"),
     rounding=stable(1.51, noise=_room, wide=True),
     samples=(
         (((2, 2), (2, 2), (2, 2), (2, 2)), {"sign": 1, "bits": 53, "wide": False}),
@@ -293,6 +301,10 @@ _spectral_quotient = primitive(
     conventions=(
         RATIOS,
         OfArrays("zero", "value", "a zero of the other sign", "zero is divided by nothing, and is +0"),
+        *[
+            OfArrays("zeros", "both", gives, "equal values: a number divided by their difference, infinite or NaN")
+            for gives in ("a number for no limit", "an infinity of another sign", "NaN")
+        ],
     ),
 )  # fmt: skip
 
