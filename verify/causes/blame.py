@@ -261,17 +261,26 @@ def _shown(oracle: Oracle, got: list[Any]) -> dict[str, Any]:
         return {}
     found: list[tuple[float, int]] = []
     for s in _likely_first(oracle, got):
-        off = _off(oracle, replayed, s, np.arange(_count(oracle, s)))
+        off = _off(oracle, replayed, s, _suspected(oracle, replayed, s))
         if off > 0:
             found.append((off, s))
     if not found:
         return {}
     s = max(found)[1]
-    places = np.arange(_count(oracle, s))
+    places = _suspected(oracle, replayed, s)
     while len(places) > 1:
         halves = np.array_split(places, 2)
         places = max(halves, key=lambda half: _off(oracle, replayed, s, half))
     return _compared(oracle, got, s, tuple(int(i) for i in np.unravel_index(int(places[0]), _shape(oracle, s))))
+
+
+def _suspected(oracle: Oracle, replayed: list[Any], s: int) -> Any:
+    """The places of a source to search: all, or, if they hide them, those where the replayed gradient is 0."""
+    every = np.arange(_count(oracle, s))
+    if replayed[s] is None or _off(oracle, replayed, s, every) > 0:
+        return every
+    zeros = every[np.equal(objects(replayed[s]).ravel(), 0).astype(bool)]
+    return zeros if zeros.size else every
 
 
 def _likely_first(oracle: Oracle, got: list[Any]) -> list[int]:
