@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from flint import arb
 
 from gtape.base.quiet import quietly
 from gtape.engine.rules import PartialOutputs
@@ -78,6 +79,9 @@ class Gradient(Judgement):
     def beside(self, oracle: Oracle) -> list[Any]:
         # The backward ops of an inner gradient hold the masks of the recorded point, so jets of its primal serve.
         return oracle.replay() if self.order == 1 else oracle.by_jets()
+
+    def beside_along(self) -> Callable[[Oracle, list[Any]], arb]:
+        return Oracle.slope_of_all
 
     def certified(self, oracle: Oracle, report: Report) -> tuple[list[Any], list[Failure]]:
         exact = oracle.replay()
