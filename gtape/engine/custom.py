@@ -23,7 +23,7 @@ from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
 
-__all__ = ["CustomGradient", "custom_gradient"]
+__all__ = ["CustomGradient", "custom_gradient", "keep_records"]
 
 CUSTOMS = True  # read by `gtape.recording.trace`: functions of users that this module calls are custom gradients
 
@@ -265,6 +265,8 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any) -> Any:
     y, grad_fn = _pair(f, returned)
     if before.probe is not None:
         before.probe.update(probe)
+    if grad_fn is keep_records:
+        return y
     known = {id(t) for t in [*tensors, *nest.flatten(list(kwargs.values()))]}
     variables = [v for _, v in sorted(probe.items()) if id(v) not in known]
     if variables and not _takes_variables(grad_fn):
@@ -282,6 +284,11 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any) -> Any:
         # No input gets a gradient: tensors from elsewhere (a keyword argument) keep their plain derivatives.
         outs = [REGISTRY["identity"](x) for x in inner]
     return nest.pack_sequence_as(y, outs) if several else outs[0]
+
+
+def keep_records(*upstream: Any) -> Any:
+    """In the place of a gradient function: the results keep their records, and their plain derivatives."""
+    raise NotImplementedError
 
 
 def _pair(f: Any, returned: Any) -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gtape import nest
 from gtape.declare.primitives import REGISTRY, elementwise
-from gtape.engine.custom import custom_gradient
+from gtape.engine.custom import custom_gradient, keep_records
 from gtape.recording import record
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, convert_to_tensor
@@ -100,8 +100,31 @@ def grad_pass_through(f: Any) -> Any:
     return functools.wraps(f)(lambda *args, **kwargs: pass_through(*args, **kwargs))
 
 
+def _captures(y: Any, args: Any, start: int) -> bool:
+    """Whether results depend on a tensor from before `start` that is neither an argument nor a variable read since."""
+    stack = record.get_stack()
+    inputs = [x for x in nest.flatten(list(args)) if isinstance(x, (Tensor, Variable))]
+    known = {id(x._record) for x in [*inputs, *(stack.probe or {}).values()]}
+    pending = [x._record for x in nest.flatten(y) if isinstance(x, (Tensor, Variable))]
+    while pending:
+        r = pending.pop()
+        if r is None or id(r) in known:
+            continue
+        known.add(id(r))
+        if r[record.SEQ] < start:  # made since, because the numbers count down
+            if r[record.STEP] is None and r[record.TANGENTS]:  # forward mode alone forgets what an op depends on
+                return True
+            pending.extend(record.parents_of(r))
+        elif stack.meet(r[record.TAPES]).sessions and not record.for_a_check_alone(r):
+            return True
+    return False
+
+
 def recompute_grad(f: Any) -> Any:
-    """Make a function whose ops are not recorded; it runs again in the backward pass.
+    """Make a function whose ops are not kept until the backward pass, because it runs again there.
+
+    A function that reads watched tensors which are not its arguments is recorded like any other, because their
+    gradients would get lost otherwise. Pass them as arguments to save the memory. Variables need no arguments.
 
     Parameters
     ----------
@@ -128,15 +151,10 @@ def recompute_grad(f: Any) -> Any:
         @custom_gradient
         @functools.wraps(f)
         def inner(*inner_args: Any, **inner_kwargs: Any) -> Any:
-            before = record.get_stack()
-            probe: dict[int, Any] = {}
-            if before.trace:
-                y = f(*inner_args, **inner_kwargs)  # a check needs the body's ops
-            else:
-                with record.off(probe=probe):
-                    y = f(*inner_args, **inner_kwargs)
-            if before.probe is not None:
-                before.probe.update(probe)
+            start = next(record.count)
+            y = f(*inner_args, **inner_kwargs)
+            if _captures(y, inner_args, start):
+                return y, keep_records
 
             def grad(*gs: Any, variables: Any = None) -> Any:
                 from gtape.tapes.tape import GradientTape

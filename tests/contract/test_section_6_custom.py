@@ -568,3 +568,20 @@ def test_what_is_no_input_keeps_its_plain_derivative_unless_an_input_is_watched(
         tape.watch(w)
         y = f(w, k=x)
     assert [g if g is None else g.numpy() for g in tape.gradient(y, [w, x])] == [100.0, None]
+
+
+@pytest.mark.parametrize("mode", ["reverse", "forward", "checked"])
+def test_recompute_grad_keeps_the_gradients_of_tensors_that_are_no_arguments(mode: str) -> None:
+    # None, or a part of the gradient, in TensorFlow.
+    def f(x: Any) -> Any:
+        w = tf.sin(x)
+        inner = tf.recompute_grad(lambda s, t=None: s * w * t)
+        return tf.recompute_grad(lambda s: inner(s, t=x) * w)(2.0 * x) + tf.recompute_grad(lambda: w * w)()
+
+    x = tf.constant(0.7, tf.float64)
+    with tf.GradientTape(verify=mode == "checked") as tape, tf.autodiff.ForwardAccumulator(x, 1.0) as acc:
+        tape.watch(x)
+        y = f(x)
+    s, c = np.sin(0.7), np.cos(0.7)
+    slope = tape.gradient(y, x) if mode != "forward" else acc.jvp(y)
+    np.testing.assert_allclose(slope, 4 * 0.7 * s**2 + 4 * 0.7**2 * s * c + 2 * s * c, rtol=1e-15)

@@ -23,15 +23,35 @@ def _far_left(xp: Any, value: Any, rule: Any, args: Any, argument: int) -> Any:
     return xp.where(xp.less(args[1], -100), v * 3 / 2, v)
 
 
+def _nothing_far_left(xp: Any, value: Any, rule: Any, args: Any, argument: int) -> Any:
+    v = value()
+    return xp.where(xp.less(args[1], -100), 0 * v, v)
+
+
+@pytest.mark.parametrize("fault", [_far_left, _nothing_far_left])
 @pytest.mark.parametrize("tail", [-220.0, -650.0])
-def test_a_fault_in_a_tail_shows_beside_ordinary_numbers(tail: float) -> None:
+def test_a_fault_in_a_tail_shows_beside_ordinary_numbers(tail: float, fault: Any) -> None:
     x = np.array([tail, 0.3, 1.0])
     assert check(lambda x: tf.reduce_sum(tf.sigmoid(x)), x).ok
-    with planted("sigmoid", 0, _far_left):
+    with planted("sigmoid", 0, fault):
         together = check(lambda x: tf.reduce_sum(tf.sigmoid(x)), x)
         apart = check(lambda x, y: tf.sigmoid(x) + tf.reduce_sum(tf.sigmoid(y)), x[0], x[1:])
     assert together.verdict == apart.verdict == "rule"
     assert together.findings[0].op == apart.findings[0].op == "sigmoid"
+
+
+def test_a_custom_gradient_of_0_in_a_tail_is_named_with_its_element() -> None:
+    @tf.custom_gradient
+    def cut(x: Any) -> Any:
+        return tf.sigmoid(x), lambda g: g * tf.where(x < -100.0, tf.zeros_like(x), tf.sigmoid(x) * tf.sigmoid(-x))
+
+    @tf.custom_gradient
+    def lost(x: Any) -> Any:
+        return tf.exp(x), lambda g: None
+
+    found = check(cut, np.array([0.3, -220.0, 1.0])).findings
+    assert [(f.verdict, f.op, f.element, f.got) for f in found] == [("rule", "cut", (0, (1,)), 0.0)]
+    assert not check(lambda x, y: tf.sigmoid(x) + lost(y), 0.3, -220.0).ok
 
 
 def test_a_fault_shows_beside_a_derivative_that_is_exactly_0() -> None:

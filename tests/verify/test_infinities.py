@@ -221,3 +221,38 @@ def test_one_infinite_term_of_a_logsumexp_has_the_whole_gradient() -> None:
         y = tf.reduce_logsumexp(x, axis=1)
     expected = [[0.0, 1.0, 0.0], [np.nan, 0.0, np.nan], [0.5, 0.5, 0.0]]
     np.testing.assert_array_equal(tape.gradient(y, x).numpy(), expected)
+
+
+IMPOSSIBLE: dict[str, Callable[..., Any]] = {  # functions of two terms that are -inf, and of one that is not
+    "logsumexp": lambda x: tf.reduce_logsumexp(tf.stack([tf.reduce_logsumexp(x[:2]), x[2]])),
+    "exp": lambda x: tf.exp(tf.reduce_logsumexp(x[:2])) + x[2],
+    "log_softmax": lambda x: tf.nn.log_softmax(tf.stack([tf.reduce_logsumexp(x[:2]), x[2]]))[1] + x[2],
+    "maximum": lambda x: tf.maximum(tf.reduce_logsumexp(x[:2]), x[2]),
+    "running": lambda x: tf.reduce_logsumexp(tf.math.cumulative_logsumexp(x)),
+}
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_an_impossible_state_without_weight_adds_nothing_in_any_mode(name: str) -> None:
+    f, x = IMPOSSIBLE[name], tf.constant([-INF, -INF, 0.3], tf.float64)
+    along = [tf.constant(row, tf.float64) for row in np.eye(3)]
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = f(x)
+        slopes = inner.gradient(y, x)
+    assert slopes.numpy().tolist() == [0.0, 0.0, 1.0]
+    assert not outer.jacobian(slopes, x).numpy().any()
+    for k, direction in enumerate(along):
+        with tf.autodiff.ForwardAccumulator(x, direction) as first:
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = f(x)
+            slopes = tape.gradient(y, x)
+        assert first.jvp(y).numpy() == (k == 2) and not first.jvp(slopes).numpy().any()
+        with tf.autodiff.ForwardAccumulator(x, direction) as second:
+            with tf.autodiff.ForwardAccumulator(x, along[0]) as first:
+                y = f(x)
+            tangent = first.jvp(y)
+        assert tangent.numpy() == 0.0 and second.jvp(tangent).numpy() == 0.0

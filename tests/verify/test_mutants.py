@@ -138,3 +138,9 @@ def test_a_rule_of_wrong_shape_is_named() -> None:
             with tf.GradientTape(verify=True) as tape:
                 y = tf.transpose(v) * np.ones((3, 2))
             tape.gradient(y, v)
+
+
+def test_a_point_that_leaves_the_range_does_not_hide_a_fault_at_the_others() -> None:
+    # Among the points are subnormal numbers, whose slope overflows with the declared rule, too.
+    found = try_all("log2_slope", tries=1, operators=["m17 state kept from the call before"])
+    assert found and all(t.kills["check"].found and t.kills["check"].named for t in found if t.state == "applicable")

@@ -12,6 +12,7 @@ import pytest
 
 import gtape as tf
 from gtape.declare.primitives import REGISTRY
+from gtape.engine.worlds import NUMPY
 from gtape.verify import check
 from gtape.verify.programs.mutants import TRANSFORMS, planted, planted_kernel, planted_rule, scaled
 from gtape.verify.verdicts.collect import collecting
@@ -423,3 +424,36 @@ def test_the_line_is_that_of_the_call() -> None:
         line = here.f_lineno - 1
         tape.gradient(y, x)
     assert report.findings[0].line[1] == line
+
+
+def divided(xp: Any, value: Any, rule: Any, args: Any, argument: int) -> Any:
+    """The rule of a product in floats by division, which is NaN at a zero."""
+    g, y, x = args[:3]
+    return g * y / x if xp is NUMPY else value()
+
+
+def complex_for_real(xp: Any, value: Any, rule: Any, args: Any, argument: int) -> Any:
+    return args[0]
+
+
+def turned(xp: Any, value: Any, rule: Any, args: Any, argument: int) -> Any:
+    """A cotangent of another shape where the first argument was broadcast."""
+    v = value()
+    return v if len(v.shape) < 3 or v.shape[0] > 1 else xp.broadcast_to(v, shape=(2, *v.shape[1:]))
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "fault", "f", "args", "order"),
+    [
+        ("prod", 0, divided, tf.reduce_prod, ([0.0, 3.0, 2.0],), 1),
+        ("complex", 0, complex_for_real, lambda x, y: tf.complex(x, y) ** 2, (0.5, 0.3), 1),
+        ("matmul", 1, turned, tf.matmul, (np.ones((2, 1, 2)), np.ones((1, 2, 1))), 2),
+    ],
+    ids=["NaN of finite numbers", "complex for real", "another shape at second order"],
+)
+def test_a_rule_whose_numbers_are_of_another_kind_is_named(
+    name: str, argument: int, fault: Any, f: Any, args: Any, order: int
+) -> None:
+    with planted(name, argument, fault):
+        report = check(f, *map(np.asarray, args), order=order)
+    assert not report.ok and {finding.op for finding in report.findings} == {name}

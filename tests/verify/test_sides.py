@@ -10,6 +10,7 @@ import pytest
 
 import gtape as tf
 from gtape.verify import check, exact, judge
+from gtape.verify.oracles.oracle import Oracle
 
 F = Callable[[Any], Any]
 ZERO, ZEROS, PAIR = 0.0, [0.0, 0.0], [1.0, 1.0]
@@ -247,3 +248,19 @@ def test_an_op_that_is_constant_around_the_point_keeps_kinks_from_counting(f: F,
 def test_zeros_that_move_still_meet_the_kink() -> None:
     assert check(lambda x: tf.nn.relu(x * x * x), 0.0, order=2).verdict == "convention"
     assert check(lambda x: tf.abs(tf.nn.relu(x[0]) + x[1]), [-1.0, 0.0]).verdict == "convention"
+
+
+def test_a_hessian_beside_a_kink_costs_its_rows_not_their_squares(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = []
+    jets = Oracle.jets
+    monkeypatch.setattr(Oracle, "jets", lambda *args, **params: runs.append(1) or jets(*args, **params))
+
+    def cost(n: int) -> int:
+        x = np.linspace(-1.0, 1.0, n)
+        x[0] = 0.0
+        runs.clear()
+        report = check(lambda x: tf.reduce_sum(tf.nn.relu(x) ** 3) + tf.reduce_sum(x) ** 2, x, order=2)
+        assert report.ok
+        return len(runs)
+
+    assert cost(12) < 3 * cost(4)

@@ -11,6 +11,7 @@ import pytest
 
 import gtape as tf
 from gtape.verify import check, exact, judge
+from gtape.verify.programs.mutants import TRANSFORMS, planted
 
 F = Callable[..., Any]
 
@@ -108,3 +109,38 @@ def test_a_declared_gradient_through_numpy_has_an_undecided_derivative() -> None
     assert check(declared_through_numpy, 1.3, order=2).verdict == "undecided"
     with pytest.raises(ArithmeticError, match="leaves the tape"):
         exact(declared_through_numpy, 1.3, order=2)
+
+
+@tf.custom_gradient
+def square(z: Any) -> Any:
+    """A square whose gradient leaves the tape, of real or complex numbers."""
+    slope = np.conj(2 * z.numpy())
+    return z * z, lambda g: g * tf.constant(slope)
+
+
+COMPLEX: dict[str, tuple[F, Any]] = {
+    "a complex argument": (square, 1.3 + 0.4j),
+    "a complex result": (lambda x: square(tf.complex(x, 2.0 * x)), 1.3),
+    "the real part": (lambda x: tf.math.real(square(tf.complex(x, 2.0 * x))), 1.3),
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+@pytest.mark.parametrize("order", [2, 3])
+def test_a_second_derivative_without_a_path_is_told_of_complex_numbers(name: str, order: int) -> None:
+    f, at = COMPLEX[name]
+    assert check(f, at).ok and check(lambda z: (2 + 1j) * tf.cast(z, "complex128"), at, order=order).ok
+    assert not check(f, at, order=order).ok
+
+
+def test_a_third_order_check_tells_what_the_second_order_lost() -> None:
+    # Where the third derivative is 0, only the second one shows the loss.
+    found = check(square, 1.3, order=3).findings
+    assert [(f.verdict, f.order, f.exact[:2]) for f in found] == [("unconnected", 2, "2.")]
+
+
+def test_an_op_with_several_results_is_named_for_a_derivative_that_it_hides() -> None:
+    a = np.array([[3.0, 1.0], [1.0, 2.0]])
+    with planted("svd", 0, TRANSFORMS["constant residual"]):
+        report = check(lambda x: tf.linalg.svd(x, compute_uv=False) ** 2, a, order=2)
+    assert {(f.verdict, f.op) for f in report.findings} == {("rule", "svd")}

@@ -138,8 +138,7 @@ def _wrong_when_differentiated(program: Program, targets: list[int]) -> list[tup
         found: dict[str, tuple[Node, int]] = {}
         for i in inside:
             node = program.nodes[i]
-            usable = node.kind == "custom" or (node.kind == "op" and not isinstance(node.output, tuple))
-            if not usable or not node.active or node.name in found:
+            if node.kind not in ("op", "custom") or not node.active or node.name in found:
                 continue
             lost = times == 1 and node.kind == "op" and _loses_its_cotangent(program, node)
             if lost or any(_wrong_alone(program, node, times, forward=forward) for forward in ways):
@@ -195,18 +194,19 @@ def _loses_its_cotangent(program: Program, node: Node) -> bool:
     """True if an op's rule is certainly wrong when it is differentiated by the cotangent that arrives, too."""
     inputs = [wrap(np.asarray(program.nodes[j].output)) for j in node.inputs]
     sources = [inputs[a] for a in node.active]
-    weight = wrap(np.ones_like(np.asarray(node.output)))
+    outputs = node.output if isinstance(node.output, tuple) else (node.output,)
+    weights = [wrap(np.ones_like(y)) for y in map(np.asarray, outputs) if y.dtype.kind in "fc"]
     with GradientTape(verify=True) as outer:
-        outer.watch([*sources, weight])
+        outer.watch([*sources, *weights])
         with GradientTape(verify=False) as inner_tape:
             inner_tape.watch(sources)
-            y = node.prim(*inputs, **node.params)
+            y = _floating(node.prim(*inputs, **node.params))
         # A lookup's gradient comes as slices.
-        made = inner_tape.gradient(y, sources, output_gradients=weight)
+        made = inner_tape.gradient(y, sources, output_gradients=weights)
         first = [convert_to_tensor(g) for g in made if g is not None]
     if any(g._record is None for g in first):  # a rule that hides even what arrives
         return True
-    alone = build([(g._record, g._value) for g in first], [*sources, weight])
+    alone = build([(g._record, g._value) for g in first], [*sources, *weights])
     if not any(n.mark is not None for n in alone.nodes):
         return False
     oracle = Oracle(alone, [np.ones_like(np.asarray(g._value)) for g in first])
@@ -237,17 +237,20 @@ def _alone(program: Program, node: Node) -> tuple[list[Any], Callable[[], list[A
     """Fresh tensors for the inputs by which an op is differentiated, and a function that runs the op on them."""
     if node.kind == "op":
         inputs = [wrap(np.asarray(program.nodes[j].output)) for j in node.inputs]
-        return [inputs[a] for a in node.active], lambda: [node.prim(*inputs, **node.params)]
+        return [inputs[a] for a in node.active], lambda: _floating(node.prim(*inputs, **node.params))
     function, args, kwargs = node.call
     flat = [wrap(x._value) if isinstance(x, (Tensor, Variable)) else x for x in nest.flatten(list(args))]
     fresh = nest.pack_sequence_as(list(args), flat)
     sources = [x for x in flat if isinstance(x, Tensor) and x._layout.inexact]
 
     def run() -> list[Any]:
-        made = nest.flatten(custom_gradient(function, declared=node.prim.declared)(*fresh, **kwargs))
-        return [t for t in made if t._layout.inexact]
+        return _floating(custom_gradient(function, declared=node.prim.declared)(*fresh, **kwargs))
 
     return sources, run
+
+
+def _floating(outputs: Any) -> list[Any]:
+    return [t for t in nest.flatten(outputs) if t._layout.inexact]
 
 
 def _shown(oracle: Oracle, got: list[Any]) -> dict[str, Any]:
@@ -258,17 +261,26 @@ def _shown(oracle: Oracle, got: list[Any]) -> dict[str, Any]:
         return {}
     found: list[tuple[float, int]] = []
     for s in _likely_first(oracle, got):
-        off = _off(oracle, replayed, s, np.arange(_count(oracle, s)))
+        off = _off(oracle, replayed, s, _suspected(oracle, replayed, s))
         if off > 0:
             found.append((off, s))
     if not found:
         return {}
     s = max(found)[1]
-    places = np.arange(_count(oracle, s))
+    places = _suspected(oracle, replayed, s)
     while len(places) > 1:
         halves = np.array_split(places, 2)
         places = max(halves, key=lambda half: _off(oracle, replayed, s, half))
     return _compared(oracle, got, s, tuple(int(i) for i in np.unravel_index(int(places[0]), _shape(oracle, s))))
+
+
+def _suspected(oracle: Oracle, replayed: list[Any], s: int) -> Any:
+    """The places of a source to search: all, or, if they hide them, those where the replayed gradient is 0."""
+    every = np.arange(_count(oracle, s))
+    if replayed[s] is None or _off(oracle, replayed, s, every) > 0:
+        return every
+    zeros = every[np.equal(objects(replayed[s]).ravel(), 0).astype(bool)]
+    return zeros if zeros.size else every
 
 
 def _likely_first(oracle: Oracle, got: list[Any]) -> list[int]:

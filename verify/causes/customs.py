@@ -15,6 +15,8 @@ from gtape.verify.bounds.local import Floats
 from gtape.verify.oracles.backward import by_user, gradient
 from gtape.verify.oracles.certificates import Failure, certify, certify_rule, directions_of, faulty_rules
 from gtape.verify.oracles.enclosures import (
+    at_zeros,
+    certainly_not_0,
     disagreement,
     inner,
     is_complex,
@@ -47,21 +49,36 @@ def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failu
     made : list
         The gradient that the user's function returned for each active input.
     """
-    world = jet_world(1)
+    slopes: dict[int, Any] = {}
+    for a, c in zip(node.active, made, strict=True):
+        if c is not None:
+            j = node.inputs[a]
+            slopes[j] = objects(slopes[j] + c) if j in slopes else c
     directions = _directions(oracle, node)
+    ways, by = list(directions.values()), [slopes.get(j) for j in directions]
+    got, size = arb(0), arb(0)
+    for u, c in zip(ways, by, strict=True):
+        if c is not None:
+            got, size = got + inner(u, c), size + magnitude(u, c)
+    expected, scale = _through_body(oracle, node, g, directions)
+    error = disagreement(got, expected, scale + size)
+    still = None if error else at_zeros(ways, by)
+    if still is not None:
+        error = certainly_not_0(_through_body(oracle, node, g, dict(zip(directions, still, strict=True)))[0])
+    return Failure("custom gradient", node, error) if error else None
+
+
+def _through_body(oracle: Oracle, node: Node, g: Any, directions: dict[int, Any]) -> tuple[arb, arb]:
+    """The derivative of a custom gradient's body, weighted with a cotangent, along a direction, and the terms' size."""
+    world = jet_world(1)
     given = {j: world.jet(oracle.env[j], u) for j, u in directions.items()}
     body = oracle.jets(1, {}, oracle.program.ancestors(node.body), given)
-    got, expected, scale = arb(0), arb(0), arb(0)
-    for a, c in zip(node.active, made, strict=True):
-        u = directions[node.inputs[a]]
-        if c is not None:
-            got, scale = got + inner(u, c), scale + magnitude(u, c)
+    expected, scale = arb(0), arb(0)
     for k, c in PartialOutputs.of(g).items():
         along = world.component(body[node.body[k]], 1)
         c = np.broadcast_to(objects(c), np.shape(along))
         expected, scale = expected + inner(c, along), scale + magnitude(c, along)
-    error = disagreement(got, expected, scale)
-    return Failure("custom gradient", node, error) if error else None
+    return expected, scale
 
 
 def _certify_slope(oracle: Oracle, node: Node, g: Any) -> Failure | None:

@@ -6,17 +6,20 @@ from typing import Any
 
 import numpy as np
 
+from gtape.engine.rules import PartialOutputs
 from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.balls import digits, finite_ball, objects
 from gtape.symbolic.program import Node, Program
+from gtape.verify.bounds.local import Floats, finite
 from gtape.verify.causes.conventions import exact_partials
 from gtape.verify.causes.outside import called
+from gtape.verify.oracles.backward import gradient
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_world
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.ulp import widest
 from gtape.verify.verdicts.verdict import Cause
 
-__all__ = ["left_the_range", "without_slope"]
+__all__ = ["left_the_range", "lost_by_a_rule", "without_slope"]
 
 _SUSPECTS = 16  # elements tried per op
 _LOST = 2.0**-40
@@ -105,6 +108,28 @@ def _slope_beyond(node: Node, inputs: list[Any], value: Any, a: int) -> tuple[tu
         return _beyond(slope, exact_at) if slope.dtype.kind == "f" else None
     except ArithmeticError:
         return None
+
+
+def lost_by_a_rule(program: Program, seeds: list[Any]) -> Cause | None:
+    """The first op whose rule makes infinity or NaN of finite numbers, in a sweep of floats."""
+    floats = Floats(program)
+    with np.errstate(all="ignore"):
+        gradient(program, seeds, floats)
+    for index, (g, made) in floats.kept.items():
+        node = program.nodes[index]
+        if node.kind != "op" or not finite(*_parts(g), *_parts(floats.values[index])):
+            continue
+        if not finite(*[floats.values[j] for j in node.inputs if not isinstance(floats.values[j], tuple)]):
+            continue
+        for a, c in zip(node.active, made, strict=True):
+            if c is not None and not finite(*_parts(c)):
+                reason = f"the rule of {node.name} gives infinity or NaN for its argument {a}, from finite numbers"
+                return "unstable", reason, node.name, node.line
+    return None
+
+
+def _parts(v: Any) -> list[Any]:
+    return [p for p in PartialOutputs.of(v).values() if p is not None]
 
 
 def without_slope(program: Program, oracle: Oracle) -> tuple[str, Node] | None:

@@ -71,6 +71,8 @@ def _faults(program: Program, node: Node) -> Iterator[str]:
                     f"the rule of {node.name} gives a cotangent of shape {list(shape[len(lead) :])} for argument {i}, "
                     f"whose shape is {list(layouts[i].shape)}"
                 )
+            elif getattr(made, "dtype", layouts[i].dtype).kind == "c" and not layouts[i].complex:
+                yield f"the rule of {node.name} gives a complex cotangent for argument {i}, which is real"
     why = _raised_exactly(node, xs)
     if why is not None:
         yield f"in exact arithmetic, the rule of {node.name} raises {why}"
@@ -78,10 +80,11 @@ def _faults(program: Program, node: Node) -> Iterator[str]:
 
 def _raised_exactly(node: Node, xs: tuple[Any, ...]) -> str | None:
     """The error of a rule that floats can run, and balls cannot: an order that has no mirror, a function of NumPy's."""
-    y: Any = BALLS.lift(node.output)
+    several = isinstance(node.output, tuple)
+    y: Any = tuple([BALLS.lift(o) for o in node.output]) if several else BALLS.lift(node.output)
     ones = [objects(BALLS.lift(np.ones_like(v))) for v in PartialOutputs.of(node.output).values()]
     try:
-        by_rule(BALLS, node, tuple(ones) if isinstance(y, tuple) else ones[0], y, [BALLS.lift(x) for x in xs], xs)
+        by_rule(BALLS, node, tuple(ones) if several else ones[0], y, [BALLS.lift(x) for x in xs], xs)
     except ArithmeticError:  # another precision may decide
         return None
     except Exception as e:  # any error, because the rule may be anything

@@ -17,9 +17,9 @@ from flint import acb, arb
 
 from gtape.symbolic.balls import Undecided, digits, objects, precision, ties_assumed
 from gtape.symbolic.program import Node, Program
-from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_world
+from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, jet_world
 from gtape.verify.oracles.oracle import Oracle, TooDeep
-from gtape.verify.oracles.replay import decided_anew
+from gtape.verify.oracles.replay import Shared, decided_anew
 from gtape.verify.verdicts.ulp import ROUNDINGS, spacing
 from gtape.verify.verdicts.verdict import Finding, merged
 
@@ -110,12 +110,23 @@ class Sides:
         Returns a new oracle without values.
     derivative : callable
         Oracle with the values of all nodes -> the derivative, as a list of object arrays or None.
+    along : callable, optional
+        Oracle with these values, and a direction of each source -> the derivative along it, for a program whose
+        derivative costs a run for each element.
+    shared : Shared, optional
+        What the rows of this program have in common, such as the values at the points.
     """
 
     def __init__(
-        self, program: Program, oracle: Callable[[], Oracle], derivative: Callable[[Oracle], list[Any]]
+        self,
+        program: Program,
+        oracle: Callable[[], Oracle],
+        derivative: Callable[[Oracle], list[Any]],
+        along: Callable[[Oracle, list[Any]], arb] | None = None,
+        shared: Shared | None = None,
     ) -> None:
-        self.program, self.oracle, self.derivative = program, oracle, derivative
+        self.program, self.oracle, self.derivative, self.along = program, oracle, derivative, along
+        self.shared = shared or Shared()
         self.here: dict[int, Any] = {}
         self.values_here: list[Any] | None = None  # the elements of the outputs
         self.over_jumps = False
@@ -150,8 +161,10 @@ class Sides:
         return None
 
     def _outside(self, numbers: list[Any], pairs: int) -> list[dict[tuple[int, ...], Interval]] | None:
-        drawn = [self._drawn() for _ in range(pairs)]
-        near = [list(self._at(moves, _STEPS[0])) for moves in drawn]
+        drawn: list[dict[int, Any]] = self.shared.get(("sides", pairs), lambda: [self._drawn() for _ in range(pairs)])
+        if self._agree(numbers, drawn):
+            return [{} for _ in numbers]
+        near = [list(self._at(moves, _STEPS[0], number=k)) for k, moves in enumerate(drawn)]
         if (self.jumps and not self.over_jumps) or not any(near):
             return None
         found: list[dict[tuple[int, ...], Interval]] = []
@@ -168,7 +181,7 @@ class Sides:
                 if first is None or not _apart(number[index], first) > 0:
                     continue
                 if nearer is None:
-                    nearer = [list(self._at(moves, _STEPS[1])) for moves in drawn]
+                    nearer = [list(self._at(moves, _STEPS[1], number=k)) for k, moves in enumerate(drawn)]
                 points = [[d for ps in near for d in ps], [d for ps in nearer for d in ps]]
                 if budget > 0:
                     budget -= 1
@@ -184,6 +197,36 @@ class Sides:
                 agree = not width > 0 or _shrinks(first[1] - first[0], width)
                 out[index] = Interval(*second, agree)
         return found
+
+    def _agree(self, numbers: list[Any], drawn: list[dict[int, Any]]) -> bool:
+        """Whether the derivatives on all sides converge to `numbers`, along one random direction of the sources."""
+        along = self.along
+        if along is None:
+            return False
+        rng = np.random.default_rng(41)
+        ways = [
+            directions(self.program.nodes[nodes[0]].shape, rng, like=number) if nodes else None
+            for nodes, number in zip(self.program.sources, numbers, strict=True)
+        ]
+        here = arb(0)
+        for u, number in zip(ways, numbers, strict=True):
+            if u is not None and number is not None:
+                here = here + inner(u, objects(number))
+
+        def apart(step: int) -> list[arb]:
+            made = [
+                e
+                for k, moves in enumerate(drawn)
+                for e in self._at(moves, step, lambda oracle: [along(oracle, ways)], number=k)
+            ]
+            gaps = [objects(e[0]).item() - here for e in made]
+            return [arb(0) if gap.contains(0) else arb(abs(gap).mid()) for gap in gaps]
+
+        first = apart(_STEPS[0])
+        if self.jumps or not first:
+            return False
+        second = apart(_STEPS[1])
+        return len(first) == len(second) and all(map(_shrinks, first, second))
 
     def _drawn(self, axis: tuple[int, tuple[int, ...]] | None = None) -> dict[int, Any]:
         """A direction that breaks all ties, as moves of the sources' nodes; almost along one element for an `axis`."""
@@ -202,17 +245,35 @@ class Sides:
                 moves[i] = drawn[shape]
         return moves
 
-    def _at(self, moves: dict[int, Any], exponent: int) -> Iterator[list[Any]]:
-        """The derivative before and behind the point; a side where the function is not defined is left out."""
+    def _at(
+        self,
+        moves: dict[int, Any],
+        exponent: int,
+        derivative: Callable[[Oracle], list[Any]] | None = None,
+        *,
+        number: int | None = None,
+    ) -> Iterator[list[Any]]:
+        """The derivative before and behind the point; a side where the function is not defined is left out.
+
+        Parameters
+        ----------
+        number : int, optional
+            That of the direction among those of all rows.
+        """
         for sign in (-1, 1):
-            step = sign * arb(2) ** exponent
-            env = beside(self.program, self.here, {i: objects(move * step) for i, move in moves.items()})
+
+            def point(sign: int = sign) -> tuple[dict[int, Any] | None, bool]:
+                step = sign * arb(2) ** exponent
+                env = beside(self.program, self.here, {i: objects(move * step) for i, move in moves.items()})
+                return env, env is not None and self._jump(env, moves, step)
+
+            env, jump = point() if number is None else self.shared.get(("beside", number, exponent, sign), point)
             if env is None:
                 continue
-            self.jumps = self.jumps or self._jump(env, moves, step)
+            self.jumps = self.jumps or jump
             if self.over_jumps or not self.jumps:
                 with contextlib.suppress(ArithmeticError, ValueError, TypeError, IndexError):
-                    made = self._derived(env)
+                    made = self._derived(env, derivative or self.derivative)
                     if all(_finite(a) for a in made):
                         yield made
 
@@ -254,12 +315,12 @@ class Sides:
         flat = [objects(jet_world(1).component(values[i], 0)) for i in self.program.outputs]
         return [e for a in flat for e in a.ravel().tolist()]
 
-    def _derived(self, env: dict[int, Any]) -> list[Any]:
+    def _derived(self, env: dict[int, Any], derivative: Callable[[Oracle], list[Any]]) -> list[Any]:
         """The derivative, from exact values."""
         again = self.oracle()
         again.env = env
         with self._decided(env):
-            return self.derivative(again)
+            return derivative(again)
 
     @contextlib.contextmanager
     def _decided(self, env: dict[int, Any]) -> Iterator[None]:

@@ -127,6 +127,11 @@ def _misfits(f: Callable[..., Any], args: tuple[Any, ...], order: int) -> list[F
         found = misfits(Recording(f, args, 1).program())
         if found or order == 1:
             return found
+        recording = Recording(f, args, order)
+        for k, level in enumerate(recording.levels[1:], 2):
+            found = misfits(recording.of_level(level), k)
+            if found:
+                return found
         # What a wrong rule computes may have no derivative at all.
         return [v for v in check(f, *args, order=order - 1).findings if not v.ok and v.verdict != "undecided"]
     except Exception:

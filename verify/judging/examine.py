@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from flint import arb
 
 from gtape.base.quiet import quietly
 from gtape.engine.rules import PartialOutputs
@@ -20,7 +21,7 @@ from gtape.verify.bounds.noise import global_bounds, noisy_gradient
 from gtape.verify.causes.advice import explain
 from gtape.verify.causes.blame import blame
 from gtape.verify.causes.customs import faulty_customs, least_stable, not_finite, only_rounded, roundings_of
-from gtape.verify.causes.float_range import left_the_range
+from gtape.verify.causes.float_range import left_the_range, lost_by_a_rule
 from gtape.verify.causes.misfits import misfits
 from gtape.verify.judging import ordinary
 from gtape.verify.judging.chunks import Chunks, chunks_of
@@ -78,6 +79,9 @@ class Gradient(Judgement):
     def beside(self, oracle: Oracle) -> list[Any]:
         # The backward ops of an inner gradient hold the masks of the recorded point, so jets of its primal serve.
         return oracle.replay() if self.order == 1 else oracle.by_jets()
+
+    def beside_along(self) -> Callable[[Oracle, list[Any]], arb]:
+        return Oracle.slope_of_all
 
     def certified(self, oracle: Oracle, report: Report) -> tuple[list[Any], list[Failure]]:
         exact = oracle.replay()
@@ -209,6 +213,11 @@ class Gradient(Judgement):
         beyond = left_the_range(self.program, oracle)
         if beyond is not None:
             found.append((beyond, nodes_of(self.program, beyond), None))
+        if not found:
+            found = [to_blame(self.program, f) for f in misfits(self.program, self.order)]
+        lost = None if found else lost_by_a_rule(self.program, self.seeds)
+        if lost is not None:
+            found.append((lost, nodes_of(self.program, lost), None))
         # The ops are within their bounds, so that a custom gradient may be unstable.
         custom = least_stable(oracle) if any(n.kind == "custom" for n in self.program.nodes) else None
         if custom is not None:

@@ -7,6 +7,7 @@ within the two bounds; for numbers out of bounds, search the op to blame.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -105,6 +106,10 @@ class Judgement(Causes):
     def nudged(self, world: Any) -> list[Any]:
         """The derivative in a noisy world."""
         raise NotImplementedError
+
+    def beside_along(self) -> Callable[[Oracle, list[Any]], arb] | None:
+        """As `beside`, along a direction of all sources; None if `beside` is as cheap."""
+        return None
 
     def suspects(self, oracle: Oracle) -> list[tuple[Cause, list[Node], Any]]:
         """What may put numbers beyond their bounds: the cause, its nodes, and the element of the worst of them."""
@@ -296,7 +301,8 @@ class Judgement(Causes):
             self.shared.calm = not (met or others or decides_at_ties(program, oracle))
         got = self.got
         if met:
-            sides = Sides(program, self.oracle, self.beside)
+            along = self.beside_along() if order > 1 else None
+            sides = Sides(program, self.oracle, self.beside, along, self.shared)
             near = [e if e is None or not oracle.broken else _blurred(objects(e)) for e in exact]
             met, near, got = as_a_whole(sides, near, got, met, order, claimed=self.claimed)
             exact = near if self.claimed or not oracle.broken else exact

@@ -28,7 +28,15 @@ from gtape.verify.judging.comparison import Distances, distances
 from gtape.verify.judging.straight import Place, Straight, straight_of
 from gtape.verify.judging.structure import JETS, Apart, Structure, cut, shaped, structure_of
 from gtape.verify.oracles.backward import gradient
-from gtape.verify.oracles.enclosures import BALLS, directions, disagreement, inner, magnitude
+from gtape.verify.oracles.enclosures import (
+    BALLS,
+    at_zeros,
+    certainly_not_0,
+    directions,
+    disagreement,
+    inner,
+    magnitude,
+)
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.oracles.replay import decided_anew
 from gtape.verify.verdicts.verdict import Report
@@ -215,17 +223,24 @@ class Checked:
 
     def certify(self) -> None:
         """Compare the gradient with the jets of the mirrors in a random direction."""
-        exact, gradients = self.exact, self.gradient
-        flat = np.concatenate([g.ravel() for g in gradients])
+        flat = np.concatenate([g.ravel() for g in self.gradient])
         way = mapped(arb, directions(flat.shape, self.structure.rng, like=flat))
-        tangents = dict(zip(self.structure.sources, cut(way, [g.shape for g in gradients]), strict=True))
-        self.structure.push(exact, tangents)
-        total, scale, along = inner(way, flat), magnitude(way, flat), arb(0)
+        along, scale = self._along(way)
+        if disagreement(inner(way, flat), along, scale + magnitude(way, flat)):
+            raise Apart
+        still = at_zeros([way], [flat])
+        if still is not None and certainly_not_0(self._along(mapped(arb, still[0]))[0]):
+            raise Apart
+
+    def _along(self, way: Any) -> tuple[arb, arb]:
+        """The derivative along a direction by the mirrors, and the sum of the magnitudes of its terms."""
+        tangents = dict(zip(self.structure.sources, cut(way, [g.shape for g in self.gradient]), strict=True))
+        self.structure.push(self.exact, tangents)
+        along, scale = arb(0), arb(0)
         for i, c in zip(self.program.outputs, self.cotangents, strict=True):
             if i in tangents:
                 along, scale = along + inner(c, tangents[i]), scale + magnitude(c, tangents[i])
-        if disagreement(total, along, scale):
-            raise Apart
+        return along, scale
 
     def locally(self) -> None:
         """Compare the value and the rule of each op at its recorded inputs."""
@@ -337,9 +352,16 @@ class Straightly(Checked):
 
     def certify(self) -> None:
         flat = filled(self._flat, (len(self._flat),))
-        way = list(map(arb, directions(flat.shape, self.structure.rng, like=flat).tolist()))
-        if disagreement(*self.straight.certify([*self._given, *self._seeds, *self._values, *self._flat, *way])):
+        way = mapped(arb, directions(flat.shape, self.structure.rng, like=flat))
+        if disagreement(*self._certificate(way)):
             raise Apart
+        still = at_zeros([way], [flat])
+        if still is not None and certainly_not_0(self._certificate(mapped(arb, still[0]))[1]):
+            raise Apart
+
+    def _certificate(self, way: Any) -> list[Any]:
+        """The derivatives along a direction by the gradient and by the mirrors, and the size of their terms."""
+        return self.straight.certify([*self._given, *self._seeds, *self._values, *self._flat, *way.tolist()])
 
     def locally(self) -> None:
         sweep, straight = self._swept(), self.straight

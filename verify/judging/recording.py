@@ -11,7 +11,7 @@ from gtape import nest
 from gtape.base.shown import shown
 from gtape.errors import UnimplementedError
 from gtape.ops.random.draws import streams
-from gtape.recording.record import Session, off
+from gtape.recording.record import STEP, Session, off
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Program
 from gtape.symbolic.tracing import as_input
@@ -119,6 +119,16 @@ class Recording:
             self._program = build([(t._record, t._value) for t in self.outputs], self.inputs)
         return self._program
 
+    def of_level(self, level: list[Any]) -> Program:
+        """The program of a level: the function's outputs, or a derivative."""
+        kept = [t for t in level if self.has_record(t)]
+        return build([(t._record, t._value) for t in kept], self.inputs)
+
+    def has_record(self, t: Any) -> bool:
+        """Whether a tensor of a level below may depend on the inputs; a Jacobian gives its target a leaf."""
+        r = None if t is None else t._record
+        return r is not None and (r[STEP] is not None or any(r is x._record for x in self.inputs))
+
     def bodiless(self) -> list[Finding]:
         """Findings for custom gradients whose bodies do not tell what they compute."""
         return bodiless(self.program(), self.order)
@@ -126,8 +136,7 @@ class Recording:
     def undecided(self, *, last: bool = False) -> list[Finding]:
         """Findings for derivatives that gtape does not implement, below the last derivative or including it."""
         for level in self.levels if last else self.levels[:-1]:
-            kept = [t for t in level if t is not None and t._record is not None]
-            found = unimplemented(build([(t._record, t._value) for t in kept], self.inputs))
+            found = unimplemented(self.of_level(level))
             if found:
                 for finding in found.values():
                     finding.order, finding.element = self.order, None
@@ -142,7 +151,7 @@ class Recording:
             yield (), self.program(), [np.ones(t._layout.shape, t._layout.dtype) for t in level], [raw(g) for g in got]
             return
         for i, t in enumerate(level):
-            if t is None or t._record is None:
+            if not self.has_record(t):
                 continue
             program = build([(t._record, t._value)], self.inputs)
             if t._layout.complex or any(x._layout.complex for x in self.inputs):

@@ -19,7 +19,7 @@ from gtape.verify.causes.blame import lost_derivatives
 from gtape.verify.judging.connected import undecidable
 from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.recording import Recording
-from gtape.verify.oracles.enclosures import directions, inner, is_complex, is_floating, jet_world
+from gtape.verify.oracles.enclosures import directions, inner, is_floating, jet_world
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.verdicts.verdict import Finding
 
@@ -96,11 +96,10 @@ def unrecorded(
     if order == 1:
         return Unrecorded([], {}, None)
     level = recording.levels[order - 1]
-    numbers = [i for i, t in enumerate(level) if t is None or t._record is None]
+    numbers = [i for i, t in enumerate(level) if not recording.has_record(t)]
     places = [(i, index) for i in numbers for index in np.ndindex(*recording.shape_of_level(i, order))]
     program = recording.program()
-    nodes = [program.nodes[i] for i in (*program.outputs, *[i for found in program.sources for i in found])]
-    if not places or not any(program.sources) or any(is_complex(n.output) for n in nodes):
+    if not places or not any(program.sources):
         return Unrecorded(places, {}, None)
     unknown = _unknown(recording, program, order)
     if unknown is not None:
@@ -115,6 +114,8 @@ def unrecorded(
         wrong = [i for i in numbers if not jets.is_zero(jets.along(_random(recording, i, order, jets.oracle.rng)))]
         some = [(i, index) for i, index in places if i in wrong]
         size = sum(int(np.prod(t._layout.shape)) for t in recording.inputs)
+        if some and any(t._layout.complex for t in recording.inputs):
+            raise TooDeep(f"{_NO_PATH}, and elements by complex numbers are not evaluated one by one")
         if len(some) * size > _MOST:
             raise TooDeep(f"{_NO_PATH}, and {len(some) * size} elements are not evaluated one by one")
         for place in some:
@@ -227,7 +228,7 @@ def _arguments(recording: Recording, i: int, index: tuple[int, ...], order: int)
 
 def _random(recording: Recording, i: int, order: int, rng: Any) -> Iterator[dict[int, Any]]:
     """Random directions for all rows of a tensor."""
-    shapes = [t._layout.shape for t in recording.inputs]
+    layouts = [t._layout for t in recording.inputs]
     for s in _chain(recording, i, order):
-        yield {s: directions(shapes[s], rng)}
-    yield {s: directions(shape, rng) for s, shape in enumerate(shapes)}
+        yield {s: directions(layouts[s].shape, rng, complex=layouts[s].complex)}
+    yield {s: directions(layout.shape, rng, complex=layout.complex) for s, layout in enumerate(layouts)}

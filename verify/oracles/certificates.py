@@ -14,7 +14,9 @@ from gtape.symbolic.program import GradMark, Node
 from gtape.symbolic.worlds import JetWorld
 from gtape.verify.oracles.enclosures import (
     BALLS,
+    at_zeros,
     bands,
+    certainly_not_0,
     directions,
     disagreement,
     inner,
@@ -55,6 +57,9 @@ def certify(oracle: Oracle, gradients: list[Any]) -> list[Failure]:
         ("certificate", sizes if any(sizes) else b""), lambda: _Certificate(oracle, gradients)
     )
     failure = along.compared(oracle, gradients)
+    if failure is None and all(n.mark is None for n in oracle.program.nodes):
+        ways = at_zeros(along.ways, gradients)
+        failure = None if ways is None else _Certificate(oracle, gradients, ways).compared_with_0(oracle)
     return ([failure] if failure else []) + along.failures + certify_behind_declared(oracle)
 
 
@@ -90,23 +95,29 @@ def certify_rows(oracle: Oracle, seeds: Any, gradients: list[Any]) -> bool:
 class _Certificate:
     """The jets of a program in one random direction, and the certificates of its inner gradients.
 
+    Parameters
+    ----------
+    ways : list of arrays or None, optional
+        The direction by each source, random by default.
+
     Attributes
     ----------
     failures : list of Failure
         Those of inner gradients.
     """
 
-    def __init__(self, oracle: Oracle, gradients: list[Any]) -> None:
+    def __init__(self, oracle: Oracle, gradients: list[Any], ways: list[Any] | None = None) -> None:
         program = oracle.program
-        self.ways: list[Any] = []
+        # Unconnected sources move, too, because the mirrors must find no derivative by them, either.
+        self.ways = ways or [
+            None
+            if not nodes or not is_floating(program.nodes[nodes[0]].output)
+            else directions_of(program.nodes[nodes[0]], oracle.rng, g)
+            for nodes, g in zip(program.sources, gradients, strict=True)
+        ]
         tangents: dict[int, list[Any]] = {}
-        for nodes, g in zip(program.sources, gradients, strict=True):
-            self.ways.append(None)
-            if not nodes or not is_floating(program.nodes[nodes[0]].output):
-                continue
-            # Unconnected sources move, too, because the mirrors must find no derivative by them, either.
-            u = self.ways[-1] = directions_of(program.nodes[nodes[0]], oracle.rng, g)
-            for i in nodes:  # a source given twice moves along the sum of both directions
+        for nodes, u in zip(program.sources, self.ways, strict=True):
+            for i in nodes if u is not None else ():  # a source given twice moves along the sum of both directions
                 tangents[i] = [u if i not in tangents else objects(tangents[i][0] + u)]
         self.only = program.ancestors(program.outputs)
         self.env = oracle.jets(1, tangents, self.only, None, (program.session,))
@@ -115,21 +126,29 @@ class _Certificate:
 
     def compared(self, oracle: Oracle, gradients: list[Any]) -> Failure | None:
         """The failure of one gradient, if any."""
-        program = oracle.program
         total, scale = arb(0), arb(0)
         for u, g in zip(self.ways, gradients, strict=True):
             if u is not None and g is not None:
                 total, scale = total + inner(u, g), scale + magnitude(u, g)
-        world = jet_world(1)
-        along, through = oracle.through_declared(self.env, self.only)
-        scale = scale + through
+        along, size = self._by_mirrors(oracle)
+        error = disagreement(total, along, scale + size)
+        return Failure("replay", None, error) if error else None
+
+    def compared_with_0(self, oracle: Oracle) -> Failure | None:
+        """The failure if the derivative along the direction is certainly not 0."""
+        error = certainly_not_0(self._by_mirrors(oracle)[0])
+        return Failure("replay", None, error) if error else None
+
+    def _by_mirrors(self, oracle: Oracle) -> tuple[arb, arb]:
+        """The derivative along the direction, and the sum of the magnitudes of its terms."""
+        program, world = oracle.program, jet_world(1)
+        along, scale = oracle.through_declared(self.env, self.only)
         for i, c in zip(program.outputs, oracle.seeds, strict=True):
             if c is not None:
                 c = np.broadcast_to(objects(BALLS.lift(np.asarray(c))), program.nodes[i].shape)
                 along = along + inner(c, world.component(self.env[i], 1))
                 scale = scale + magnitude(c, world.component(self.env[i], 1))
-        error = disagreement(total, along, scale)
-        return Failure("replay", None, error) if error else None
+        return along, scale
 
 
 def certify_behind_declared(oracle: Oracle) -> list[Failure]:
@@ -368,30 +387,38 @@ def certify_rule(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure
     """Compare one op's vjp, as replayed, with the jets of its mirror."""
     if node.kind != "op":
         return None
-    world = jet_world(1)
-    arguments = []
-    total, scale = arb(0), arb(0)
     by_argument = dict(zip(node.active, made, strict=True))
-    for a, j in enumerate(node.inputs):
-        x = oracle.env[j]
-        c = by_argument.get(a)
-        if c is None or not node.prim.connected(a):
-            arguments.append(x)
-            continue
-        u = directions_of(oracle.program.nodes[j], oracle.rng, c)
-        total = total + inner(u, c)
-        scale = scale + magnitude(u, c)
-        arguments.append(world.jet(x, u))
+    slopes = [by_argument.get(a) if node.prim.connected(a) else None for a in range(len(node.inputs))]
+    ways = [
+        None if c is None else directions_of(oracle.program.nodes[j], oracle.rng, c)
+        for j, c in zip(node.inputs, slopes, strict=True)
+    ]
+    total, scale = arb(0), arb(0)
+    for u, c in zip(ways, slopes, strict=True):
+        if u is not None:
+            total, scale = total + inner(u, c), scale + magnitude(u, c)
+    expected, size = _through_mirror(oracle, node, g, ways)
+    error = disagreement(total, expected, scale + size)
+    still = None if error else at_zeros(ways, slopes)
+    error = error if still is None else certainly_not_0(_through_mirror(oracle, node, g, still)[0])
+    return Failure("rule", node, error) if error else None
+
+
+def _through_mirror(oracle: Oracle, node: Node, g: Any, ways: list[Any]) -> tuple[arb, arb]:
+    """The derivative of one op's mirror, weighted with a cotangent, along a direction, and the size of its terms."""
+    world = jet_world(1)
+    arguments = [
+        oracle.env[j] if u is None else world.jet(oracle.env[j], u) for j, u in zip(node.inputs, ways, strict=True)
+    ]
     value = node.apply(world, arguments)
-    expected = arb(0)
+    expected, scale = arb(0), arb(0)
     for k, c in PartialOutputs.of(g).items():
         v = value[k] if isinstance(value, tuple) else value
         c = np.broadcast_to(objects(c), np.shape(v))
         along = world.component(v, 1)
         expected = expected + inner(c, along)
         scale = scale + magnitude(c, along)
-    error = disagreement(total, expected, scale)
-    return Failure("rule", node, error) if error else None
+    return expected, scale
 
 
 def faulty_rules(oracle: Oracle) -> list[Failure]:

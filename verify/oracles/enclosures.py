@@ -15,8 +15,8 @@ from gtape.symbolic.balls import objects, to_float
 from gtape.symbolic.worlds import BallWorld, JetWorld
 
 __all__ = [
-    "BALLS", "bands", "directions", "disagreement", "inner", "is_complex", "is_floating", "jet_world", "magnitude",
-    "magnitudes", "plus", "random_cotangents", "turned", "zeros",
+    "BALLS", "at_zeros", "bands", "certainly_not_0", "directions", "disagreement", "inner", "is_complex", "is_floating",
+    "jet_world", "magnitude", "magnitudes", "plus", "random_cotangents", "turned", "zeros",
 ]  # fmt: skip
 
 BALLS = BallWorld()
@@ -115,6 +115,30 @@ def bands(x: Any) -> Any:
             return np.zeros(size.shape, np.int64)
         found = np.where(np.isfinite(size) & (size != 0), np.rint(np.frexp(size)[1] / _BAND), 0).astype(np.int64)
     return np.where(np.asarray(_MAY_BE_ZERO(x), dtype=bool), 0, found) if found.any() else found
+
+
+def certainly_not_0(along: arb) -> float:
+    """The disagreement of a derivative along zeros with 0; 0.0 if the enclosure does not decide."""
+    return disagreement(arb(0), along, abs(along)) if along.is_finite() and not along.contains(0) else 0.0
+
+
+def at_zeros(ways: list[Any], gradients: list[Any]) -> list[Any] | None:
+    """Directions along the elements alone whose derivative is exactly 0; None unless others are not.
+
+    Beside numbers of ordinary size, a sum at 200 bits would hide what such an element should be.
+
+    Parameters
+    ----------
+    ways : list of arrays or None
+        A direction for each source.
+    gradients : list of arrays or None
+        The derivative by each source; None for zeros.
+    """
+    zeros = [np.True_ if g is None else np.equal(objects(g), 0).astype(bool) for g in gradients]
+    moving = [z for z, u in zip(zeros, ways, strict=True) if u is not None]
+    if not any(np.any(z) for z in moving) or all(np.all(z) for z in moving):
+        return None
+    return [None if u is None else objects(np.where(z, u, 0)) for z, u in zip(zeros, ways, strict=True)]
 
 
 _BAND = 64  # binary orders of magnitude that may share one scale

@@ -254,10 +254,23 @@ class Oracle(Replay):
 
     def slope(self, source: int, direction: Any) -> arb:
         """The derivative along a direction of one source, by jets alone."""
+        return self.slope_of_all([direction if s == source else None for s in range(len(self.program.sources))])
+
+    def slope_of_all(self, ways: list[Any]) -> arb:
+        """The derivative along a direction of all sources, by jets alone.
+
+        Parameters
+        ----------
+        ways : list of arrays or None
+            The direction of each source; None for one that does not move.
+        """
         program = self.program
-        tangents = {i: [direction] for i in program.sources[source]}
+        tangents: dict[int, list[Any]] = {}
+        for nodes, u in zip(program.sources, ways, strict=True):
+            for i in nodes if u is not None else ():
+                tangents[i] = [u if i not in tangents else objects(tangents[i][0] + u)]
         only = program.ancestors(program.outputs)
-        given = self.exact_marks(tangents, only)
+        given = self.exact_marks(tangents, only, weighted=True)
         env = self.jets(1, tangents, only, given, (program.session,))
         world = jet_world(1)
         total, _ = self.through_declared(env, only)
@@ -281,6 +294,7 @@ class Oracle(Replay):
         *,
         sessions: tuple[Any, ...] | None = None,
         around: tuple[GradMark, ...] = (),
+        weighted: bool = False,
     ) -> dict[int, Any]:
         """Jets of the gradient nodes among `only`, element by element from jets of their primals.
 
@@ -294,6 +308,8 @@ class Oracle(Replay):
             As for `jets`; by default one direction, along which the program's own tape takes the derivative.
         around : tuple of GradMark, optional
             As for `followed`.
+        weighted : bool
+            Whether only the sum of the outputs, weighted with their cotangents, is needed.
 
         Returns
         -------
@@ -306,16 +322,33 @@ class Oracle(Replay):
             mark = self.followed(self.program.nodes[i], around)
             if mark is None:
                 continue
-            made = self._element_by_element(self.program.nodes[i], tangents, limit, sessions, around)
+            counts = self._counting(i) if weighted else None
+            made = self._element_by_element(self.program.nodes[i], tangents, limit, sessions, around, counts)
             own = tangents.get(i)  # a gradient node may be a source itself
             given[i] = made if own is None else _Jets(self, len(sessions), sessions).add(made, own)
         return given
 
+    def _counting(self, i: int) -> Any:
+        """The elements with a cotangent, of an output that no other node reads; None for another node."""
+        program = self.program
+        if i not in program.outputs or any(
+            i in n.inputs or i in n.body or (n.mark is not None and i in n.mark.reads) for n in program.nodes
+        ):
+            return None
+        counts = np.zeros(program.nodes[i].shape, np.bool_)
+        for j, c in zip(program.outputs, self.seeds, strict=True):
+            if j == i and c is not None:
+                counts |= np.asarray(c) != 0
+        return counts
+
     def _element_by_element(
         self, node: Node, tangents: dict[int, list[Any]], limit: int, sessions: tuple[Any, ...],
-        around: tuple[GradMark, ...],
+        around: tuple[GradMark, ...], counts: Any = None,
     ) -> Any:  # fmt: skip
-        """The jets of one gradient node, from jets of its primal in one direction more for each source element."""
+        """The jets of one gradient node, from jets of its primal in one direction more for each source element.
+
+        Elements of a gradient outside `counts`, which no result needs, are 0.
+        """
         mark, k = node.mark, len(sessions)
         assert mark is not None
         targets = sum(int(np.prod(self.program.nodes[t].shape)) for t in mark.targets)
@@ -349,6 +382,9 @@ class Oracle(Replay):
         elif mark.form == "batch_jacobian":
             shape = (node.shape[0], *node.shape[rank:])
         for index in np.ndindex(*shape):
+            if counts is not None and mark.form == "gradient" and not counts[index]:
+                out[index] = arb(0)
+                continue
             u = np.zeros(shape, dtype=object)
             u[...] = 0
             u[index] = 1

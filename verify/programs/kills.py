@@ -109,6 +109,15 @@ class _Call:
         """The arguments of the function."""
         return [self.arrays[i] for i in self.moving]
 
+    def halves(self) -> list[_Call]:
+        """Both halves of the points of an elementwise op; empty for one point and for other ops."""
+        shapes = {a.shape for a in self.arrays}
+        n = self.arrays[0].size
+        if self.prim.kind != "elementwise" or shapes != {(n,)} or n < 2:
+            return []
+        parts = (slice(None, n // 2), slice(n // 2, None))
+        return [_Call(self.prim, [a[part] for a in self.arrays], self.params) for part in parts]
+
     def function(self, squares: bool) -> Callable[..., Any]:
         def f(*xs: Any) -> Any:
             values: list[Any] = [wrap(a) for a in self.arrays]
@@ -404,6 +413,8 @@ class _Channel:
     def __init__(self, op: str, judge: Callable[[_Call], tuple[bool, set[Any]]]) -> None:
         self.op, self.judge = op, judge
         self._fails: dict[int, bool] = {}
+        self._parts: dict[int, list[_Call]] = {}
+        self._alive: list[_Call] = []  # because a number stands for each call
 
     def passes(self, call: _Call) -> bool:
         """Whether the declared rules pass; otherwise a finding would tell nothing about a mutant."""
@@ -412,13 +423,34 @@ class _Channel:
             known = self._fails[id(call)] = self.judge(call)[0]
         return not known
 
+    def parts(self, call: _Call) -> list[_Call]:
+        """The largest parts of a call at which the declared rules pass."""
+        known = self._parts.get(id(call))
+        if known is None:
+            halves = call.halves()
+            known = [p for half in halves for p in ([half] if self.passes(half) else self.parts(half))]
+            self._parts[id(call)] = known
+            self._alive += halves
+        return known
+
+    def _in_parts(self, mutant: Mutant, call: _Call) -> tuple[bool, set[Any]]:
+        """What is found at the points of a call at which the declared rules pass."""
+        for part in self.parts(call):
+            with mutant.plant():
+                found, named = self.judge(part)
+            if found:
+                return True, named
+        return False, set()
+
     def kill(self, mutant: Mutant, calls: Sequence[_Call]) -> Kill:
         """Judge the calls until a finding names the op."""
         began, tries, seconds = time.perf_counter(), 0, 0.0
         for k, call in enumerate(calls, 1):
             with mutant.plant():
                 found, named = self.judge(call)
-            if not found or not self.passes(call):
+            if found and not self.passes(call):
+                found, named = self._in_parts(mutant, call)
+            if not found:
                 continue
             if not tries:
                 tries, seconds = k, time.perf_counter() - began

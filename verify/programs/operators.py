@@ -116,7 +116,11 @@ def _later_rule(name: str, i: int, wrong: Callable[[Any], Any], direction: str =
 
 
 def _doubled(rule: Any) -> Any:
-    return lambda *args, **params: rule(*args, **params) * 2
+    def doubled(*args: Any, **params: Any) -> Any:
+        made = rule(*args, **params)
+        return tuple([m * 2 for m in made]) if isinstance(made, tuple) else made * 2
+
+    return doubled
 
 
 def _of_source(prim: Primitive, i: int) -> list[Mutant]:

@@ -148,6 +148,9 @@ def _center(x: Any, g: Any, *, axis: int) -> Any:
         # Nothing arrives at an impossible state, whose elements are all -inf, so that its p = NaN adds nothing.
         none = np.isnan(parts.total) & ~np.any(w, axis=axis, keepdims=True)
         out = np.where(none, 0, out)
+        # For tangents, which go on to ops that give the state no weight; those of logsumexp share in the same way.
+        impossible = np.all(x == -np.inf, axis=axis, keepdims=True)
+        out = np.where(impossible, w - np.mean(w, axis=axis, keepdims=True), out)
     return out.astype(g.dtype, order="C", copy=False)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
-from gtape.declare.conventions import EXPONENTIALS, ITS_SLOPE_IS_SOFTMAX
+from gtape.declare.conventions import EXPONENTIALS, ITS_SLOPE_IS_SOFTMAX, TIED
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import growing, stable
 from gtape.kernels.double import doubled
@@ -57,6 +57,9 @@ def _shares(x: Any) -> tuple[Any, Any]:
     before = np.zeros_like(w)
     before[..., 1:] = keep[..., 1:] * total[..., :-1]
     p, q = new / total, before / total
+    if np.any(total == 0):  # terms that are all -inf have equal shares, as in `reduce_logsumexp`
+        equal = 1.0 / np.arange(1, w.shape[-1] + 1)
+        p, q = np.where(total == 0, equal, p), np.where(total == 0, 1.0 - equal, q)
     p[..., :1], q[..., :1] = 1.0, 0.0  # even if the first element is infinite or NaN
     return p.astype(x.dtype), q.astype(x.dtype)
 
@@ -82,7 +85,12 @@ def _pull_kernel(x: Any, g: Any) -> Any:
     decay = np.zeros(g.shape)
     decay[..., :-1] = q[..., 1:]
     back = recurrence_kernel(decay, g.astype(np.float64, copy=False), axis=-1, reverse=True)
-    return (p * back).astype(g.dtype, copy=False)
+    out = p * back
+    impossible = np.logical_and.accumulate(x == -np.inf, axis=-1) & (back != 0)
+    if np.any(impossible[..., 1:]):  # no derivative: NaN, as in `reduce_logsumexp`, also for the terms before
+        impossible[..., 0] = False
+        out[np.logical_or.accumulate(impossible[..., ::-1], axis=-1)[..., ::-1]] = np.nan
+    return out.astype(g.dtype, copy=False)
 
 
 def _push_kernel(x: Any, t: Any) -> Any:
@@ -151,7 +159,7 @@ _rest = primitive(
     (lambda xp, g, y, x: -_share_pull(xp, g, x),), (lambda xp, t, y, x: -_share_push(xp, t, x),),
     reads=((0,),), batched=True, rounding=growing(2, wide=True),
     samples=_SAMPLES,
-    conventions=EXPONENTIALS,
+    conventions=(EXPONENTIALS, TIED),
 )  # fmt: skip
 _PAIRS: tuple[Any, ...] = tuple(((s[0], s[0]), {}) for s, _ in _SAMPLES)
 _pull = primitive(

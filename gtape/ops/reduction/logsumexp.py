@@ -51,11 +51,13 @@ def _terms(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
     return 1.0 + np.max(np.abs(x), axis=axis, keepdims=keepdims, initial=0.0)
 
 
-def _logsumexp_slope_kernel(x: Any, *, axis: tuple[int, ...]) -> Any:
+def _logsumexp_slope_kernel(x: Any, *, axis: tuple[int, ...], shared: bool) -> Any:
     if count_of(x.shape, axis) == 1:  # the logarithm of one exponential is x, infinities included
         return np.where(np.isnan(x), x, x.dtype.type(1))
     top, _, _, e = _shifted_exp(x, axis)
     w = e / np.add.reduce(e, axis=axis, keepdims=True)
+    if shared:
+        w = np.where(top == -np.inf, 1.0 / max(count_of(x.shape, axis), 1), w)
     if np.any(top == np.inf):  # one infinite element has the whole share, and the limit of several is undefined
         endless = x == np.inf
         alone = np.where(np.add.reduce(endless, axis=axis, keepdims=True) > 1, np.nan, 1.0)
@@ -63,7 +65,7 @@ def _logsumexp_slope_kernel(x: Any, *, axis: tuple[int, ...]) -> Any:
     return w.astype(x.dtype)
 
 
-def _slope_rule(xp: Any, g: Any, y: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
+def _slope_rule(xp: Any, g: Any, y: Any, x: Any, *, axis: tuple[int, ...], shared: bool) -> Any:
     if count_of(shape_of(y), axis) == 1:
         return xp.zeros_like(g)
     if len(axis) == 1:
@@ -73,10 +75,16 @@ def _slope_rule(xp: Any, g: Any, y: Any, x: Any, *, axis: tuple[int, ...]) -> An
     return y * (g - xp.sum(g * y, axis=from_end(axis, len(shape_of(y))), keepdims=True))
 
 
+def _slope_tangent(xp: Any, t: Any, y: Any, x: Any, *, axis: tuple[int, ...], shared: bool) -> Any:
+    return _slope_rule(xp, t, xp.logsumexp_slope(x, axis=axis, shared=True), x, axis=axis, shared=shared)
+
+
+# With `shared`, elements that are all -inf have equal slopes. Forward mode takes them, because a tangent goes on to ops
+# that give an impossible state no weight, and 0 times NaN would be NaN there.
 _logsumexp_slope = primitive(
-    "logsumexp_slope", _logsumexp_slope_kernel, (_slope_rule,), (_slope_rule,),
-    params=("axis",), batched=True, rounding=stable(6, wide=True),
-    samples=KEPT_AXIS_SAMPLES,
+    "logsumexp_slope", _logsumexp_slope_kernel, (_slope_rule,), (_slope_tangent,),
+    params=("axis", "shared"), batched=True, rounding=stable(6, wide=True),
+    samples=tuple([(shapes, {**params, "shared": k % 2 == 1}) for k, (shapes, params) in enumerate(KEPT_AXIS_SAMPLES)]),
     conventions=EXPONENTIALS,
 )  # fmt: skip
 # Products that are 0 where the cotangent is 0, because the slope is NaN where all elements are -inf, as in a model with
@@ -85,12 +93,12 @@ _logsumexp = primitive(
     "logsumexp", _logsumexp_kernel,
     (
         lambda xp, g, y, x, *, axis, keepdims: xp.multiply_no_nan(
-            xp.logsumexp_slope(x, axis=axis), spread(xp, g, shape_of(x), axis, keepdims)
+            xp.logsumexp_slope(x, axis=axis, shared=False), spread(xp, g, shape_of(x), axis, keepdims)
         ),
     ),
     (
         lambda xp, t, y, x, *, axis, keepdims: xp.sum(
-            xp.multiply_no_nan(xp.logsumexp_slope(x, axis=axis), t), axis=axis, keepdims=keepdims
+            xp.multiply_no_nan(xp.logsumexp_slope(x, axis=axis, shared=True), t), axis=axis, keepdims=keepdims
         ),
     ),
     reads=((0,),), params=("axis", "keepdims"), batched=True, rounding=stable(2, 2, by=_terms, wide=True),
@@ -115,7 +123,8 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
     -------
     Tensor
         Minus infinity where all elements are minus infinity. The gradient of several such elements is NaN, and 0 where
-        the upstream gradient is 0. A single plus infinity has the whole gradient; that of several is NaN.
+        the upstream gradient is 0; the tangent of forward mode is the mean of theirs. A single plus infinity has the
+        whole gradient; that of several is NaN.
 
     Raises
     ------

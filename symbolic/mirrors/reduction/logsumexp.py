@@ -7,7 +7,7 @@ from typing import Any
 from gtape.symbolic.mirrors.registry import array
 
 
-def _slope(W: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
+def _slope(W: Any, x: Any, *, axis: tuple[int, ...], shared: bool) -> Any:
     e = W.exp(x)
     return W.divide(e, W.sum_along(e, axis, True))
 
