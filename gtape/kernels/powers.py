@@ -1,15 +1,17 @@
-"""Kernels of pow and of all its derivatives."""
+"""Kernels of pow, of roots of any degree, and of all their derivatives."""
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from gtape.errors import InvalidArgumentError
 from gtape.kernels.arithmetic import divide_power
-from gtape.kernels.pair_functions import exact, horner_pair, power_pair, sum_pair
+from gtape.kernels.elementary import in_float64
+from gtape.kernels.pair_functions import exact, horner_pair, power_pair, ratio, sum_pair
 from gtape.kernels.pairs import Pair, add_pairs, log_pair, multiply_pairs, scalar_first, two_sum, wide
 
 
@@ -95,6 +97,24 @@ def _factor(y: Any, log: Pair, n: int, m: int) -> Pair:
     return out
 
 
+def _times_power(factor: Pair, ax: Any, e: Any, p: Any, tail: Any, inner: Any, n: int, tiny: Any) -> Any:
+    """factor * ax**e (1 + tail), where p is ax**e; e is about -n where `tiny`."""
+    k, k_low = factor
+    out = k * p
+    out = out + np.where(np.isfinite(out), k_low * p + out * tail, 0.0)
+    extreme = inner & ~((p > 1e-200) & (p < 1e200))
+    if np.any(extreme):
+        # ax**e leaves the range, but the product may not: multiply by the root twice. A root of 0 gives 0.
+        half = np.power(ax, 0.5 * e)
+        far = (k * half) * half
+        # only where `tiny` can the root be infinite and the product finite; the power is then ax**-n
+        far = np.where(np.isinf(half) & tiny, divide_power(k, ax, n=n), far)
+        rest = np.where(np.isfinite(half), (k_low * half) * half, 0.0)
+        far = far + np.where(np.isfinite(far), rest + far * tail, 0.0)
+        out = np.where(extreme, np.where(half == 0, 0.0, far), out)
+    return out
+
+
 def _pow_derivative(x: Any, y: Any, *, n: int, m: int) -> Any:
     ax = np.abs(x)
     e, low = two_sum(y, -float(n))
@@ -106,18 +126,7 @@ def _pow_derivative(x: Any, y: Any, *, n: int, m: int) -> Any:
     # x**(e + low) = x**e (1 + low log x)
     tail = np.where(inner, low * log[0], 0.0)
     p = np.power(ax, e)
-    out = k * p
-    out = out + np.where(np.isfinite(out), k_low * p + out * tail, 0.0)
-    extreme = inner & ~((p > 1e-200) & (p < 1e200))
-    if np.any(extreme):
-        # x**e leaves the range, but the product may not: multiply by the root twice. A root of 0 gives 0.
-        half = np.power(ax, 0.5 * e)
-        far = (k * half) * half
-        # only for y near 0 can the root be infinite and the product finite; the power is then x**-n
-        far = np.where(np.isinf(half) & (np.abs(y) < 1e-17), divide_power(k, ax, n=n), far)
-        rest = np.where(np.isfinite(half), (k_low * half) * half, 0.0)
-        far = far + np.where(np.isfinite(far), rest + far * tail, 0.0)
-        out = np.where(extreme, np.where(half == 0, 0.0, far), out)
+    out = _times_power((k, k_low), ax, e, p, tail, inner, n, np.abs(y) < 1e-17)
     if m and n < 2 and not np.all(inner):
         size = np.log(ax)  # infinities use the textbook formula
         plain = (size**m if n == 0 else (m + y * size) * size ** (m - 1)) * p
@@ -193,3 +202,36 @@ def pow_derivative(x: Any, y: Any, *, n: int, m: int) -> Any:
         if quick is not None:
             return quick
     return _pow_derivative_kernel(x, y, n=n, m=m)
+
+
+def _fraction(n: int, d: int) -> Pair:
+    """n / d as a pair; infinite beyond the floats."""
+    return (math.copysign(math.inf, n), 0.0) if abs(n) >> 1000 > abs(d) else ratio(n, d)
+
+
+@lru_cache(maxsize=64)
+def _root_parts(p: float, n: int) -> tuple[Pair, Pair]:
+    """The factor and the exponent of the n-th derivative of x**(1/p)."""
+    below, above = p.as_integer_ratio()
+    factor = math.prod([above - j * below for j in range(n)])
+    return _fraction(factor, below**n), _fraction(above - n * below, below)
+
+
+@in_float64
+def root_derivative(x: Any, *, p: float, n: int) -> Any:
+    """n-th derivative of x**(1/p) for x >= 0, with 1/p as a pair; NaN below."""
+    factor, (e, low) = _root_parts(p, n)
+    power = np.power(x, e)
+    if np.all((x > 1e-200) & (x < 1e200) & (power > 1e-200) & (power < 1e200)):
+        out = factor[0] * power
+        return out + (factor[1] * power + out * (low * np.log(x)))
+    inner = (x > 0) & np.isfinite(x)
+    tail = low * np.log(np.where(inner, x, 1.0))
+    ax = np.abs(x)
+    out = _times_power(factor, ax, e, np.power(ax, e), tail, inner, n, p > 1e17)
+    return np.where(x < 0, np.nan, np.where(np.isnan(x) | (factor[0] != 0), out, 0.0))
+
+
+def root(x: Any, *, p: float = 3.0) -> Any:
+    """x**(1/p) for x >= 0."""
+    return root_derivative(x, p=p, n=0)

@@ -117,8 +117,16 @@ def _p_norm(t: Tensor, p: float, axes: tuple[int, ...], keep: bool) -> Tensor:
     )
     zero = REGISTRY["equal"](total, 0)
     safe = REGISTRY["where"](zero, wrap(value.dtype.type(1)), total)
-    root = REGISTRY["where"](zero, wrap(value.dtype.type(0)), REGISTRY["pow"](safe, 1.0 / p)) * wrap(scale)
-    return root if keep else _dropped(root, axes)
+    root = REGISTRY["pth_root"](safe, p=_held(p, value.dtype))
+    length = REGISTRY["where"](zero, wrap(value.dtype.type(0)), root) * wrap(scale)
+    return length if keep else _dropped(length, axes)
+
+
+def _held(p: float, dtype: Any) -> float:
+    """An exponent as the powers take it: in the dtype of their base, unless this is 0 or infinite."""
+    with np.errstate(all="ignore"):
+        held = float(dtype.type(p))
+    return held if 0 < held < math.inf else p
 
 
 def _dropped(t: Tensor, axes: tuple[int, ...]) -> Tensor:
