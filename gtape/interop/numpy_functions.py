@@ -13,8 +13,11 @@ import numpy as np
 
 from gtape.base.scalars import float_of
 from gtape.base.shown import shown
+from gtape.declare.primitives import REGISTRY
 from gtape.interop.numpy_arrays import ARRAYS, T, axis_of, op_named, rank_of, ravel
-from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tensor
+from gtape.ops.reduction.moments import standard_deviation
+from gtape.tensors.axes import axes_of
+from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tensor, wrap
 
 __all__ = ["FUNCTIONS", "VALUES_ONLY"]
 
@@ -70,14 +73,12 @@ def _var(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdi
     t = _floats(a, dtype)
     v = T.reduce_variance(t, axis=axis, keepdims=keepdims)
     n = _count(t._layout.shape, axis)
-    return v * (n / (n - ddof)) if ddof else v
+    return REGISTRY["times_fraction"](v, wrap(np.asarray(n)), n=max(n - ddof, 0)) if ddof else v
 
 
 def _std(a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False) -> Any:
     t = _floats(a, dtype)
-    s = T.reduce_std(t, axis=axis, keepdims=keepdims)
-    n = _count(t._layout.shape, axis)
-    return s * math.sqrt(n / (n - ddof)) if ddof else s
+    return standard_deviation(t, axes_of(axis, t.ndim), keepdims, max(_count(t._layout.shape, axis) - ddof, 0))
 
 
 def _average(a: Any, axis: Any = None, weights: Any = None, *, keepdims: bool = False) -> Any:

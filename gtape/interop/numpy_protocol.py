@@ -17,7 +17,9 @@ from gtape import nest
 from gtape.base.diagnosis import diagnosis
 from gtape.base.escaping import plain
 from gtape.base.shown import shown
+from gtape.declare.primitives import REGISTRY
 from gtape.namespaces.catalogue import resolve
+from gtape.tensors.operands import float_operand
 from gtape.tensors.tensor import is_tensor
 
 __all__ = ["apply_function", "apply_ufunc"]
@@ -88,14 +90,18 @@ def _by_operator(operator: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, *y: operator(x, *y) if is_tensor(x) else operator(*y, x)
 
 
+def _scaled(name: str, op: str) -> Callable[..., Any]:
+    return lambda x: REGISTRY[op](float_operand(x, f"np.{name}"))
+
+
 _MADE: dict[str, Callable[..., Any]] = {
     "bitwise_and": _by_operator(and_), "bitwise_or": _by_operator(or_), "bitwise_xor": _by_operator(xor),
     "invert": _by_operator(invert),
     "fmax": lambda x, y: _without_nan("maximum", x, y), "fmin": lambda x, y: _without_nan("minimum", x, y),
     "trunc": _trunc, "copysign": _copysign, "heaviside": _heaviside, "matmul": _matmul,
     "fmod": lambda x, y: resolve("truncatemod")(x, y),
-    "deg2rad": lambda x: resolve("multiply")(x, np.pi / 180), "radians": lambda x: resolve("multiply")(x, np.pi / 180),
-    "rad2deg": lambda x: resolve("multiply")(x, 180 / np.pi), "degrees": lambda x: resolve("multiply")(x, 180 / np.pi),
+    "deg2rad": _scaled("deg2rad", "to_radians"), "radians": _scaled("radians", "to_radians"),
+    "rad2deg": _scaled("rad2deg", "to_degrees"), "degrees": _scaled("degrees", "to_degrees"),
     "logaddexp2": lambda x, y: resolve("divide")(
         resolve("logaddexp")(resolve("multiply")(x, np.log(2)), resolve("multiply")(y, np.log(2))), np.log(2)
     ),

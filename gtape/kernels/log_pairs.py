@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.kernels.elementary import in_float64
 from gtape.kernels.pair_functions import exact, horner_pair, over, ratio, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
 
@@ -39,3 +40,18 @@ def log_exact(x: Any) -> Pair:
     p, q = _LN2
     head, error = two_product(e, p)
     return sum_pair(sum_pair((head, error + e * q), (high[i], low[i])), rest)
+
+
+# A power of 2 that moves the ends of the range into it, because exact products need room; minus its logarithm.
+_SCALE, _LESS = 2.0**-100, 69.31471805599453
+_TURN = (6.283185307179586, 2.4492935982947064e-16)
+
+
+@in_float64
+def log_turns(x: Any) -> Any:
+    """log(2 pi x), near 1/(2 pi), too, where the sum of two logarithms would cancel."""
+    shift = np.where(x > 1e290, 1.0, np.where(x < 1e-290, -1.0, 0.0))
+    s = np.where(shift == 1.0, x * _SCALE, np.where(shift == -1.0, x / _SCALE, x))
+    high, low = two_product(s, _TURN[0])
+    rest = (low + s * _TURN[1]) / high
+    return np.log(high) + np.where(np.isfinite(rest), rest, 0.0) + shift * _LESS

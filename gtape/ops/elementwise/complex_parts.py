@@ -11,13 +11,15 @@ K. Kreutz-Delgado, The complex gradient operator and the CR-calculus, 2009.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
-from gtape.declare.primitives import REGISTRY, linear, primitive
+from gtape.declare.conventions import AtPoints
+from gtape.declare.primitives import REGISTRY, elementwise, linear, primitive
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError, OperandTypeError
 from gtape.kernels.broadcasting import broadcast_shapes
@@ -185,6 +187,15 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     return _complex(a, b)
 
 
+# A primitive, because exact derivatives of what is computed from it need all digits of pi.
+real_angle = elementwise(
+    "real_angle", lambda x: np.where(np.less(x, 0), np.pi, 0.0).astype(x.dtype)[()], None,
+    kinks=(0.0,), ulps=0.5,
+    conventions=AtPoints("NaN", "0", "TensorFlow: NaN is not less than 0", lambda p, by: math.isnan(p[0])),
+    summary="The angle of a real number: pi where it is negative, otherwise 0.",
+)  # fmt: skip
+
+
 @diagnosed
 @documented_like(real)
 def angle(input: Any, name: str | None = None) -> Tensor:
@@ -214,8 +225,7 @@ def angle(input: Any, name: str | None = None) -> Tensor:
         return REGISTRY["atan2"](_imag(t), _real(t))
     if not t._layout.inexact:
         raise OperandTypeError(f"angle needs complex or floating-point numbers, not {t.dtype.name}")
-    value = np.where(np.less(t._value, 0), np.pi, 0.0).astype(t._layout.dtype)
-    return wrap(value)
+    return REGISTRY["real_angle"](t)
 
 
 def magnitude(z: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from gtape.declare.domains import POSITIVE, Interval
 from gtape.declare.primitives import elementwise
 from gtape.kernels import complex_functions as complex_kernels
 from gtape.kernels import elementary as k
+from gtape.kernels import log_pairs
 from gtape.kernels import roots as roots
 from gtape.kernels.derivative_orders import FROM_ONE, FROM_TWO
 
@@ -72,6 +73,11 @@ log_slope = elementwise(
     "log_slope", k.log_slope, lambda xp, y, x: -(y * y),
     scalar=_log_slope_float, domain=POSITIVE, ulps=0.5, special=(0.0,),
     summary="Derivative of log: 1 / x for positive x, NaN for negative.", complex=complex_kernels.log_slope,
+)  # fmt: skip
+log_turns = elementwise(
+    "log_turns", log_pairs.log_turns, lambda xp, y, x: xp.log_slope(x),
+    domain=POSITIVE, ulps=3.0, special=(0.0, 1.0, 0.15915494309189535),
+    summary="Logarithm of 2 pi x, with all digits of pi.",
 )  # fmt: skip
 log2 = elementwise(
     "log2", k.single_by_double(np.log2), lambda xp, y, x: xp.log2_slope(x),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,11 +10,10 @@ import numpy as np
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.half_precision import spacing_at_one
-from gtape.base.quiet import quietly
 from gtape.declare.conventions import EQUAL_EIGENVALUES, FACTORS, NOT_SMOOTH
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import REGISTRY, implicit, primitive
-from gtape.declare.rounding import elimination
+from gtape.declare.rounding import elimination, ulps
 from gtape.kernels import decompositions as k
 from gtape.kernels.double import doubled
 from gtape.ops.linalg.diagonal import diag_embed_op, diag_part_op
@@ -21,7 +21,7 @@ from gtape.ops.linalg.equations import triangular_solve
 from gtape.ops.linalg.matmul import adjoint_of, matmul_op
 from gtape.ops.linalg.spectral import completed
 from gtape.ops.shape.shape import reshape_op
-from gtape.tensors.axes import axes_of
+from gtape.tensors.axes import axes_of, shape_of
 from gtape.tensors.operands import float_operand, matrix_operand, operands
 from gtape.tensors.tensor import Tensor, convert_to_tensor
 
@@ -236,6 +236,33 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
     return _pinv(x, rcond=rcond)
 
 
+def _with_ridge_kernel(a: Any, *, weight: float) -> Any:
+    n = a.shape[-1]
+    root = np.broadcast_to(math.sqrt(weight) * np.eye(n), (*a.shape[:-2], n, n))
+    return np.concatenate([a, root.astype(a.dtype)], axis=-2)
+
+
+def _above_ridge(xp: Any, g: Any, y: Any, a: Any, *, weight: float) -> Any:
+    return xp.strided_slice(g, key=((0, tuple(a.shape)[-2], 1), (None, None, 1)))
+
+
+def _with_zeros(xp: Any, t: Any, y: Any, a: Any, *, weight: float) -> Any:
+    shape = shape_of(t)
+    return xp.pad(t, paddings=((0, 0),) * (len(shape) - 2) + ((0, shape[-1]), (0, 0)), value=0)
+
+
+# A primitive, because exact derivatives need all digits of the root.
+_with_ridge = primitive(
+    "with_ridge", _with_ridge_kernel, (_above_ridge,), (_with_zeros,),
+    reads=((),), params=("weight",), batched=True, complex=True, rounding=ulps(1.0),
+    samples=(
+        (((2, 2),), {"weight": 2.0}),
+        (((1, 3),), {"weight": 0.3}),
+        (((2, 3, 1),), {"weight": 2.0}),
+    ),
+)  # fmt: skip
+
+
 @diagnosed
 def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True, name: str | None = None) -> Tensor:
     """Least squares: the x that minimises ``|matrix @ x - rhs|^2 + l2_regularizer * |x|^2``, of least norm.
@@ -281,11 +308,8 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
     if not fast:
         return matmul_op(pinv(a, rcond=max(m, n) * spacing_at_one(a._layout.dtype)), b)
     if weight > 0:  # more rows of the matrix have the same effect
-        dtype = a._layout.dtype
-        with quietly():  # the weight may be beyond the dtype
-            root = np.broadcast_to(np.sqrt(weight) * np.eye(n), (*a._layout.shape[:-2], n, n)).astype(dtype)
-        a = concat([a, convert_to_tensor(np.ascontiguousarray(root))], axis=-2)
-        b = concat([b, convert_to_tensor(np.zeros((*sb[:-2], n, sb[-1]), dtype))], axis=-2)
+        a = _with_ridge(a, weight=weight)
+        b = concat([b, convert_to_tensor(np.zeros((*sb[:-2], n, sb[-1]), a._layout.dtype))], axis=-2)
     try:
         if m >= n or weight > 0:
             q, r = _orthogonal(a)

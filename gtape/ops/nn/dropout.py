@@ -34,7 +34,7 @@ def dropped(x: Tensor, rate: float, noise_shape: Any, generator: np.random.Gener
         raise errors.InvalidArgumentError(
             f"dropout: noise_shape {list(noise)} does not broadcast to the shape {list(shape)} of x"
         ) from None
-    return where(keep, REGISTRY["divide"](x, 1.0 - rate), np.zeros((), x._layout.dtype))
+    return where(keep, REGISTRY["over_rest"](x, rate=rate), np.zeros((), x._layout.dtype))
 
 
 @diagnosed

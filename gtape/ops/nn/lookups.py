@@ -139,7 +139,9 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
     long = np.broadcast_to(~(np.asarray(length._value) < least), t._layout.shape)  # NaN counts as long: it stays
     if long.all():
         return REGISTRY["unit_vector"](t, axis=axes)
-    return REGISTRY["where"](wrap(long), REGISTRY["unit_vector"](t, axis=axes), t / least)
+    return REGISTRY["where"](
+        wrap(long), REGISTRY["unit_vector"](t, axis=axes), REGISTRY["over_root"](t, n=float(epsilon))
+    )
 
 
 @diagnosed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from gtape import errors
@@ -57,8 +56,7 @@ def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = Fal
     loss: Tensor = REGISTRY["exp"](c) - c * z
     if not compute_full_loss:
         return loss
-    log = REGISTRY["log"](z)
-    stirling = z * log - z + (log + math.log(2 * math.pi)) / 2
+    stirling = z * REGISTRY["log"](z) - z + REGISTRY["log_turns"](z) / 2
     small = REGISTRY["logical_and"](REGISTRY["greater_equal"](z, 0.0), REGISTRY["less_equal"](z, 1.0))
     return loss + where(small, REGISTRY["zeros_like"](z), stirling)
 

@@ -167,9 +167,9 @@ def unsorted_rows(data: Any, segment_ids: Any, num_segments: Any, op: str) -> tu
     return t, flat, n
 
 
-def _column(values: Any, t: Tensor) -> Tensor:
-    """One number for each segment, in the rows' dtype, to broadcast against them."""
-    return wrap(values.astype(t._layout.dtype).reshape(-1, *[1] * (t.ndim - 1)))
+def _column(values: Any, t: Tensor) -> Any:
+    """One number for each segment, to broadcast against the rows."""
+    return values.reshape(-1, *[1] * (t.ndim - 1))
 
 
 def sums(t: Tensor, ids: Any, n: int) -> Tensor:
@@ -180,7 +180,9 @@ def sums(t: Tensor, ids: Any, n: int) -> Tensor:
 def divided(t: Tensor, ids: Any, n: int, root: bool = False) -> Tensor:
     """Sums divided by the number of rows, or by its root."""
     counts = np.maximum(np.bincount(ids, minlength=n), 1)
-    return REGISTRY["divide"](sums(t, ids, n), _column(np.sqrt(counts) if root else counts, t))
+    if root:
+        return REGISTRY["over_roots"](sums(t, ids, n), wrap(_column(counts, t)))
+    return REGISTRY["divide"](sums(t, ids, n), wrap(_column(counts, t).astype(t._layout.dtype)))
 
 
 def whole_mean(t: Tensor, ids: Any, n: int) -> Tensor:

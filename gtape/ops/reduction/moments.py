@@ -96,9 +96,13 @@ def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     """
     t = _inexact(input_tensor, "reduce_std")
     axes = axes_of(axis, t.ndim)
-    n = count_of(t._layout.shape, axes)
+    return standard_deviation(t, axes, keepdims, count_of(t._layout.shape, axes))
+
+
+def standard_deviation(t: Tensor, axes: tuple[int, ...], keepdims: Any, n: float) -> Tensor:
+    """The root of the sum of squared deviations over n."""
     length: Any = reduce_euclidean_norm(_magnitude(_center(t, axis=axes)), axes, keepdims)
-    return length / float(np.sqrt(n))  # type: ignore[no-any-return]
+    return REGISTRY["over_root"](length, n=n)
 
 
 def _magnitude(t: Tensor) -> Tensor:

@@ -386,12 +386,13 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
     whole = broadcast_shapes(a._layout.shape, b._layout.shape)
     at = one_axis(axis, len(whole) + 1, "result")
     shape = (*whole[:at], 1, *whole[at:])
+    full = (*whole[:at], n, *whole[at:])
     a, b = [REGISTRY["reshape"](REGISTRY["broadcast_to"](t, shape=whole), shape=shape) for t in (a, b)]
+    a, b = [REGISTRY["broadcast_to"](t, shape=full) for t in (a, b)]
     # A weighted sum of both ends, so that the first and last values, and their derivatives, are exact.
     i = np.arange(n).reshape([n if k == at else 1 for k in np.arange(len(shape))])
-    up = wrap((i / max(n - 1, 1)).astype(a._layout.dtype))
-    down = wrap(((max(n - 1, 1) - i) / max(n - 1, 1)).astype(a._layout.dtype))
-    return announce(a * down + b * up)
+    steps = max(n - 1, 1)
+    return announce(REGISTRY["between"](a, b, wrap(steps - i), wrap(i), n=steps))
 
 
 @diagnosed

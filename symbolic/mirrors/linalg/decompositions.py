@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import sympy as sp
 from flint import arb
 
 from gtape.symbolic.balls import to_float
@@ -64,3 +65,15 @@ def _pinv(W: Any, a: Any, rcond: float) -> Any:
 
 
 array("pinv", lambda W, a, *, rcond: each(lambda m: _pinv(W, m, rcond), 2, a))
+
+
+def _with_ridge(W: Any, a: Any, *, weight: float) -> Any:
+    """The matrix, and below it the root of the weight times the identity."""
+    inside = sp.Rational(weight)
+    root = W.divide(W.sqrt(int(inside.p)), W.sqrt(int(inside.q)))
+    n = np.shape(a)[-1]
+    ridge = np.broadcast_to(W.multiply(np.eye(n, dtype=int).astype(object), root), (*np.shape(a)[:-2], n, n))
+    return np.concatenate([W.objects(a), ridge], axis=-2)
+
+
+array("with_ridge", _with_ridge)
