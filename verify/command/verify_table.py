@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -179,20 +179,30 @@ def _public_names(version: int) -> dict[str, str]:
 def owners() -> dict[str, str]:
     """For each internal primitive the public one whose rules lead to it, by the fewest steps.
 
+    Where no public one does, as for the derivatives of a root inside `norm`, the internal one that no rule leads to.
+
     Examples
     --------
-    >>> owners()["erfinv_derivative"], owners()["sech2"]
-    ('erfinv', 'tanh')
+    >>> owners()["erfinv_derivative"], owners()["sech2"], owners()["pth_root_derivative"]
+    ('erfinv', 'tanh', 'pth_root')
     """
     catalogue.load()
     called, public = _called(REGISTRY.version), _public_names(REGISTRY.version)
+    found = _led_to(called, [p for p in called if p in public], set(public))
+    rest = [p for p in called if p not in public and p not in found]
+    reached = {name for p in rest for name in called[p]}
+    return found | _led_to(called, [p for p in rest if p not in reached], {*public, *found})
+
+
+def _led_to(called: dict[str, list[str]], starts: Iterable[str], others: set[str]) -> dict[str, str]:
+    """For each primitive, except `others`, the start whose rules lead to it by the fewest steps."""
     found: dict[str, str] = {}
-    front = [(p, p) for p in called if p in public]
+    front = [(p, p) for p in starts]
     while front:
         following = []
         for owner, name in front:
             for next_name in called[name]:
-                if next_name not in public and next_name not in found:
+                if next_name not in others and next_name not in found:
                     found[next_name] = owner
                     following.append((owner, next_name))
         front = following
@@ -205,15 +215,14 @@ def folded(lines: Sequence[Line]) -> list[Group]:
     public = _public_names(REGISTRY.version)
     names = {x.name for x in lines if x.kind != "program"}
     by_owner: dict[str, list[Line]] = {}
-    inner: list[Group] = []
     programs: list[Group] = []
     for x in lines:
         if x.kind == "program":
             programs.append(Group(x.name, [x]))
-        elif x.name in public:
-            by_owner.setdefault(x.name, []).insert(0, x)
         elif owner.get(x.name) in names:
             by_owner.setdefault(owner[x.name], []).append(x)
         else:
-            inner.append(Group(x.name, [x]))
-    return [*[Group(public[name], group) for name, group in by_owner.items()], *inner, *programs]
+            by_owner.setdefault(x.name, []).insert(0, x)
+    groups = [Group(public.get(name, name), group) for name, group in by_owner.items()]
+    inner = [g for g in groups if g.lines[0].name not in public]
+    return [*[g for g in groups if g.lines[0].name in public], *inner, *programs]
