@@ -90,7 +90,10 @@ def _points(prim: Primitive) -> list[tuple[list[Any], dict[str, Any]]]:
     for inputs, params in prim.samples or ():
         xs = [x if isinstance(x, np.ndarray) else rng.uniform(0.5, 2.0, x) for x in inputs]
         if all(np.size(x) for x in xs):
-            points.append(([np.asarray(x) for x in (prim.domain.fit(*xs) if prim.domain.fit else xs)], dict(params)))
+            fitted = [np.asarray(x) for x in (prim.domain.fit(*xs) if prim.domain.fit else xs)]
+            points.append((fitted, dict(params)))
+            # Rules of single precision may read more, because they compute rounded results again in double precision.
+            points.append(([x.astype(np.float32) if x.dtype == np.float64 else x for x in fitted], dict(params)))
     return points
 
 

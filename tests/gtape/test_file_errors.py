@@ -6,6 +6,7 @@ import errno
 import os
 import resource
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,13 @@ from gtape.storage import files
 from gtape.verify.command.files import refusal
 
 errors = tf.errors
+
+
+@pytest.fixture(autouse=True)
+def no_deep_folders(tmp_path: Path) -> Iterator[None]:
+    """Removes folders a thousand deep, because pytest cannot on Python 3.11: `shutil.rmtree` recurses too deeply."""
+    yield
+    subprocess.run(["rm", "-rf", "--", tmp_path / "y"], check=True)
 
 
 def checkpoint(size: int = 2) -> Any:
