@@ -594,12 +594,25 @@ class _Care:
     Tracking doubles the cost of recording, so it is off until a tensor is found to outlive its tape: the session's own
     TapeSet then outlives the session, because a record holds it. The records that hold it are searched for and emptied,
     and the next 64 sessions track.
+
+    Most results that outlive a tape which nobody asked for a gradient die with the same function, a moment later. The
+    search, which takes as long as a collection, waits until the next tape begins or ends.
     """
 
-    __slots__ = ("sessions_left",)
+    __slots__ = ("sessions_left", "waiting")
 
     def __init__(self) -> None:
         self.sessions_left = 0
+        # Weak references: to the TapeSets of dead tapes, and to results that such tapes had tracked.
+        self.waiting: tuple[Any, ...] = ()
+
+    def search(self) -> None:
+        """Empty the records that hold the TapeSets of dead tapes."""
+        waiting, self.waiting = self.waiting, ()
+        for ref in waiting:
+            found = ref()
+            if found is not None and (found.__class__ is not TapeSet or _empty_holders(found)):
+                self.sessions_left = 64
 
 
 _care = _Care()
@@ -607,6 +620,8 @@ _care = _Care()
 
 def should_track() -> bool:
     """Whether a session that starts now tracks all results, because results outlived recent sessions."""
+    if _care.waiting:
+        _care.search()
     if _care.sessions_left:
         _care.sessions_left -= 1
         return True
@@ -620,9 +635,9 @@ def _forget(variables: dict[int, Any], alone: TapeSet) -> None:
             v._record[TAPES] = NO_TAPES
 
 
-def _disconnect(tracked: Any) -> bool:
-    """Turn results that no open session holds into constants; True if an op had made any of them."""
-    outlived = False
+def _disconnect(tracked: Any) -> Any:
+    """Turn results that no open session holds into constants; a weak reference to one that an op made, or None."""
+    outlived = None
     whole = None  # a set of open sessions
     for ref in tracked:
         tensor = ref()
@@ -643,7 +658,7 @@ def _disconnect(tracked: Any) -> bool:
         else:
             empty(record)
             tensor._record = None
-            outlived = True
+            outlived = ref
     return outlived
 
 
@@ -657,11 +672,18 @@ def _empty_holders(alone: TapeSet | None) -> bool:
     return found
 
 
-def close(session: Session) -> None:
+def close(session: Session, *, unused: bool = False) -> None:
     """End a session: empty every record that no other open session holds.
 
     A loss kept for a log is then a number without a graph. Records inside the graph are freed with the records of the
     results that are still alive.
+
+    Parameters
+    ----------
+    session : Session
+    unused : bool
+        Whether the tape dies and nobody asked for a gradient. A record that no list knows may then be emptied later,
+        when the next tape begins or ends.
     """
     if session.inside is not None:
         leave(session)
@@ -674,16 +696,21 @@ def close(session: Session) -> None:
     variables, session.variables = session.variables, {}
     tracked, session.tracked = session.tracked, ()
     session.beside = ()
-    outlived = False
+    outlived = None
     if variables or tracked:
         with sharing.now:
             _forget(variables, alone)
-            outlived = bool(tracked) and _disconnect(tracked)
+            outlived = _disconnect(tracked) if tracked else None
     if session.plain:
         # By a weak reference, because reference counts differ between interpreters.
-        left = weakref.ref(alone)
-        del alone
         # Tracked results alone, from a time with several tapes, are no reason to track more.
-        outlived = left() is not None and _empty_holders(left())
-    if outlived and (session.plain or session.tracks_for_now):
-        _care.sessions_left = 64
+        outlived = weakref.ref(alone)
+        del alone
+    elif not session.tracks_for_now:
+        outlived = None
+    if _care.waiting:
+        _care.search()
+    if outlived is not None and outlived() is not None:
+        _care.waiting = (*_care.waiting, outlived)
+        if not unused:
+            _care.search()

@@ -164,7 +164,7 @@ class GradientTape:
     def __del__(self) -> None:
         session = getattr(self, "_session", None)
         if session is not None and record is not None:  # the names of a module are gone when the interpreter ends
-            record.close(session)
+            record.close(session, unused=not self._persistent)
 
     def watch(self, tensor: Any) -> None:
         """Make gradients with respect to a tensor possible from now on.
