@@ -24,7 +24,7 @@ from gtape.engine.fast.source import Writer
 from gtape.engine.rules import RuleStep, by_slope
 from gtape.recording import record
 from gtape.tensors.operands import check_dtypes, operands
-from gtape.tensors.tensor import Tensor, as_operand
+from gtape.tensors.tensor import Tensor, as_operand, float_beside
 
 __all__ = ["fields", "make_function", "make_general", "on_floats"]
 
@@ -135,6 +135,8 @@ def {name}(x, name=None):
 
 _BINARY = """
 def {name}(x, y, name=None):
+    if y.__class__ is float and x.__class__ is Tensor:  # before the attempt below, because its failure costs more
+        y = float_beside(y, x._layout)
     try:
         av = x._layout
         if av is not y._layout:
@@ -148,9 +150,9 @@ def {name}(x, y, name=None):
     b = y._value
     if av is FLOAT:  # tensors, because variables have a Layout of their own
         try:
-            v = t._value = {scalar}
+            t._value = {scalar}
         except Failed:
-            v = t._value = s.run(kernel, float64(a), float64(b)).item()
+            t._value = s.run(kernel, float64(a), float64(b)).item()
         except RuntimeError as e:
             adopt_thread(e)
             return {name}(x, y)
@@ -159,7 +161,7 @@ def {name}(x, y, name=None):
         if x.__class__ is not Tensor:
             return mixed(x, y)
 {choice}        try:
-            v = t._value = s.run({kernel}, a, b)
+            t._value = s.run({kernel}, a, b)
         except TypeError:  # no such loop, as for the difference of bools
             return refuse(prim, [x, y])
         except RuntimeError as e:
@@ -205,6 +207,7 @@ def _base_names(prim: Primitive) -> dict[str, Any]:
         "refuse_bool": _refuse_bool,
         "count": record.count,
         "float64": np.float64,
+        "float_beside": float_beside,
         "general": record_one,
         "idle": record.idle_stack,
         "kernel": prim.kernel,
