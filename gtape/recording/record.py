@@ -94,8 +94,8 @@ class Session:
     A tape that is reset or used up starts another session; the results of the old one are constants afterwards.
     """
 
-    # Defaults are class attributes, because a tape makes a session in every training step.
-    live = True
+    # Defaults of what few sessions change are class attributes, because a tape makes a session in every training step.
+    # What every session changes is set when it is made: a first assignment later takes ten times as long.
     trace = False
     forward: Any = None
     # Whether every result is tracked, so that the end of the session frees the graph of each.
@@ -109,7 +109,7 @@ class Session:
     selects = False
     mixed = False
     # The sessions that recorded together with this one.
-    beside: tuple[Session, ...] = ()
+    beside: tuple[Session, ...]
     # Numbers of records that this session takes for leaves: watched results of other tapes.
     stops: frozenset[int] = frozenset()
     plain = True
@@ -121,14 +121,14 @@ class Session:
     custom = False
     limit = 1024
     watch_accessed = True
-    tracked: Any = ()
+    tracked: Any
     # While the session is active: the stack made when it was entered; the stack before; and, if other sessions were
     # entered inside, a weak reference to the newest stack that holds this session.
-    inside: Stack | None = None
-    before: Stack | None = None
-    top: Any = None
+    inside: Stack | None
+    before: Stack | None
+    top: Any
     # Tells when the `with` statement of the session ends; see `gtape.base.blocks`.
-    watch: Any = None
+    watch: Any
     # For a check: the tensors whose truth value Python took, and those that became a number or an array. They refer
     # back to the session, until it is closed.
     branches: Any = ()
@@ -148,6 +148,9 @@ class Session:
             self.exact = exact or tracks_for_now
             self.tracks_for_now = tracks_for_now
             self.plain = False
+        self.live = True
+        self.inside = self.before = self.top = self.watch = None
+        self.tracked = self.beside = ()
         self.alone = TapeSet((self,))
         self.variables: dict[int, Any] = {}
         # Popped by the one call that may use the recording up. A list, because its pop is atomic among threads.

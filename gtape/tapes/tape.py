@@ -110,10 +110,11 @@ class GradientTape:
         self._persistent, self._watch_accessed = persistent, watch_accessed_variables
         self._verify = verify
         self._watched: dict[int, Variable] = {}
+        self._session: Session | None = None
+        # Stands for the `with` statement that is entering this tape, or in which it is paused.
+        self._watch: Any = None
 
-    # Defaults are class attributes, because a tape is made in every training step.
-    _session: Session | None = None
-    _watch: Any = None  # stands for the `with` statement that is entering this tape, or in which it is paused
+    # A class attribute, because most tapes never change it.
     _pause: Any = None  # the `stop_recording` block in which it is paused
 
     # ------------------------------------------------------------------------------------------ recording
