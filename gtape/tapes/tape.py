@@ -702,7 +702,9 @@ class GradientTape:
 def _extend(r: record.Record, sessions: tuple[Session, ...]) -> None:
     """Let more sessions hold a record, and drop ended sessions from it."""
     stack = record.get_stack()
-    if sessions == stack.sessions and not r[TAPES].sessions:  # the usual case: a leaf that no tape has watched
+    held, wanted = r[TAPES].sessions, stack.recording.sessions
+    # The usual cases: a leaf that no tape has watched, and one that the outer tapes watch.
+    if len(held) + len(sessions) == len(wanted) and held | set(sessions) == wanted:
         r[TAPES] = stack.recording
         return
     have = {s for s in r[TAPES].sessions if s.live} | set(sessions)
