@@ -207,6 +207,7 @@ class Stack:
         "note",
         "probe",
         "push",
+        "quick",
         "recording",
         "run",
         "sessions",
@@ -226,6 +227,9 @@ class Stack:
         # The fast path records an op if the sets of its inputs *are* `tapes`; all other ops go the general way, as do
         # all ops in a check and in forward mode.
         self.tapes = _NEVER
+        # The same, if nobody has to be told of the results; otherwise a set that no record has. Generated functions
+        # compare it first, which saves them a test of `note`.
+        self.quick = _NEVER
         self.tracker: Any = None
         # Called with each result, if a session tracks all results or there are several sessions.
         self.note: Any = None
@@ -243,6 +247,8 @@ class Stack:
                 self.tracker = session
                 if session.exact:
                     self.note = session.track
+                else:
+                    self.quick = session.alone
             elif not session.trace:
                 self.push = session.forward.push
         else:
@@ -276,11 +282,12 @@ class Stack:
             return
         made = Stack(rest, self.run, self.probe)
         self.tapes, self.tracker, self.note, self.push = made.tapes, made.tracker, made.note, made.push
+        self.quick = made.quick
         self.trace, self.sessions, self.meets, self.recording = made.trace, rest, {}, made.recording
 
     def clear(self) -> None:
         """Forget the only session."""
-        self.tapes = _NEVER
+        self.tapes = self.quick = _NEVER
         self.tracker = self.note = self.push = None
         self.trace, self.sessions, self.recording = False, (), NO_TAPES
         if self.meets:
@@ -289,6 +296,7 @@ class Stack:
     def become(self, other: Stack) -> None:
         """Forget the session that this stack has in addition to `other`."""
         self.tapes, self.tracker, self.note, self.push = other.tapes, other.tracker, other.note, other.push
+        self.quick = other.quick
         self.trace, self.sessions, self.meets, self.recording = other.trace, other.sessions, {}, other.recording
 
     def meet(self, tapes: TapeSet) -> TapeSet:
