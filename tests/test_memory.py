@@ -168,6 +168,44 @@ def test_list_of_losses_keeps_numbers_and_no_graphs(dtype: str, target: str) -> 
     assert growth(step) < 300.0
 
 
+@pytest.mark.parametrize("next_event", ["a tape begins", "a gradient is taken"])
+def test_result_of_a_tape_without_a_gradient_is_a_number_when_tapes_are_used_again(next_event: str) -> None:
+    x = tf.Variable(np.ones(8))
+    other = tf.GradientTape()
+    with other:
+        z = x * x
+    with tf.GradientTape() as tape:
+        h = tf.exp(x)
+        y = h * h
+    alive = weakref.ref(h)
+    del h, tape
+    if next_event == "a tape begins":
+        with tf.GradientTape():
+            pass
+    else:
+        other.gradient(z, x)
+    assert alive() is None
+    assert y.shape == (8,)
+
+
+def test_results_that_die_right_after_their_tape_let_later_tapes_record_at_full_speed() -> None:
+    x = tf.Variable(np.ones(8))
+    record._care.sessions_left = 0
+
+    def loss() -> Any:
+        with tf.GradientTape() as tape:
+            y = x * x
+        del tape  # before the result, as when a function returns it
+        return y
+
+    for _ in range(3):
+        loss()
+        assert not record._care.sessions_left
+    kept = [loss() for _ in range(3)]
+    assert record._care.sessions_left
+    assert len(kept) == 3
+
+
 def test_list_of_losses_of_a_persistent_tape_keeps_numbers() -> None:
     w, b, x = model("float32")
     losses = []

@@ -46,11 +46,14 @@ class UnconnectedGradients(enum.Enum):
     ZERO = "zero"
 
 
+_NONE = UnconnectedGradients.NONE
 _OPTIONS = frozenset([*UnconnectedGradients, *[option.value for option in UnconnectedGradients]])
 
 
 def wants_zeros(option: Any) -> bool:
     """Whether the option is ZERO; raises ValueError for an unknown option."""
+    if option is _NONE:  # the usual case first, because an enum's hash is a Python function
+        return False
     if isinstance(option, (UnconnectedGradients, str)) and option in _OPTIONS:
         return UnconnectedGradients(option) is UnconnectedGradients.ZERO
     raise ValueError(f"Unknown value for unconnected_gradients: {shown(option)}")

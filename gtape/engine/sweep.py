@@ -136,7 +136,6 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                 if step_of(record).__class__ is not RuleStep:
                     raise  # from a function of the user's, not from Python floats
                 made = _step_in_numpy(record, g)
-            record[1] = None
             if not keep:
                 record[2] = record[4] = record[5] = None
                 record[3] = _NOTHING

@@ -94,8 +94,8 @@ class Session:
     A tape that is reset or used up starts another session; the results of the old one are constants afterwards.
     """
 
-    # Defaults are class attributes, because a tape makes a session in every training step.
-    live = True
+    # Defaults of what few sessions change are class attributes, because a tape makes a session in every training step.
+    # What every session changes is set when it is made: a first assignment later takes ten times as long.
     trace = False
     forward: Any = None
     # Whether every result is tracked, so that the end of the session frees the graph of each.
@@ -109,7 +109,7 @@ class Session:
     selects = False
     mixed = False
     # The sessions that recorded together with this one.
-    beside: tuple[Session, ...] = ()
+    beside: tuple[Session, ...]
     # Numbers of records that this session takes for leaves: watched results of other tapes.
     stops: frozenset[int] = frozenset()
     plain = True
@@ -121,14 +121,14 @@ class Session:
     custom = False
     limit = 1024
     watch_accessed = True
-    tracked: Any = ()
+    tracked: Any
     # While the session is active: the stack made when it was entered; the stack before; and, if other sessions were
     # entered inside, a weak reference to the newest stack that holds this session.
-    inside: Stack | None = None
-    before: Stack | None = None
-    top: Any = None
+    inside: Stack | None
+    before: Stack | None
+    top: Any
     # Tells when the `with` statement of the session ends; see `gtape.base.blocks`.
-    watch: Any = None
+    watch: Any
     # For a check: the tensors whose truth value Python took, and those that became a number or an array. They refer
     # back to the session, until it is closed.
     branches: Any = ()
@@ -148,6 +148,9 @@ class Session:
             self.exact = exact or tracks_for_now
             self.tracks_for_now = tracks_for_now
             self.plain = False
+        self.live = True
+        self.inside = self.before = self.top = self.watch = None
+        self.tracked = self.beside = ()
         self.alone = TapeSet((self,))
         self.variables: dict[int, Any] = {}
         # Popped by the one call that may use the recording up. A list, because its pop is atomic among threads.
@@ -204,6 +207,7 @@ class Stack:
         "note",
         "probe",
         "push",
+        "quick",
         "recording",
         "run",
         "sessions",
@@ -223,6 +227,9 @@ class Stack:
         # The fast path records an op if the sets of its inputs *are* `tapes`; all other ops go the general way, as do
         # all ops in a check and in forward mode.
         self.tapes = _NEVER
+        # The same, if nobody has to be told of the results; otherwise a set that no record has. Generated functions
+        # compare it first, which saves them a test of `note`.
+        self.quick = _NEVER
         self.tracker: Any = None
         # Called with each result, if a session tracks all results or there are several sessions.
         self.note: Any = None
@@ -240,6 +247,8 @@ class Stack:
                 self.tracker = session
                 if session.exact:
                     self.note = session.track
+                else:
+                    self.quick = session.alone
             elif not session.trace:
                 self.push = session.forward.push
         else:
@@ -273,11 +282,12 @@ class Stack:
             return
         made = Stack(rest, self.run, self.probe)
         self.tapes, self.tracker, self.note, self.push = made.tapes, made.tracker, made.note, made.push
+        self.quick = made.quick
         self.trace, self.sessions, self.meets, self.recording = made.trace, rest, {}, made.recording
 
     def clear(self) -> None:
         """Forget the only session."""
-        self.tapes = _NEVER
+        self.tapes = self.quick = _NEVER
         self.tracker = self.note = self.push = None
         self.trace, self.sessions, self.recording = False, (), NO_TAPES
         if self.meets:
@@ -286,6 +296,7 @@ class Stack:
     def become(self, other: Stack) -> None:
         """Forget the session that this stack has in addition to `other`."""
         self.tapes, self.tracker, self.note, self.push = other.tapes, other.tracker, other.note, other.push
+        self.quick = other.quick
         self.trace, self.sessions, self.meets, self.recording = other.trace, other.sessions, {}, other.recording
 
     def meet(self, tapes: TapeSet) -> TapeSet:
@@ -594,12 +605,25 @@ class _Care:
     Tracking doubles the cost of recording, so it is off until a tensor is found to outlive its tape: the session's own
     TapeSet then outlives the session, because a record holds it. The records that hold it are searched for and emptied,
     and the next 64 sessions track.
+
+    Most results that outlive a tape which nobody asked for a gradient die with the same function, a moment later. The
+    search, which takes as long as a collection, waits until the next tape begins or ends.
     """
 
-    __slots__ = ("sessions_left",)
+    __slots__ = ("sessions_left", "waiting")
 
     def __init__(self) -> None:
         self.sessions_left = 0
+        # Weak references: to the TapeSets of dead tapes, and to results that such tapes had tracked.
+        self.waiting: tuple[Any, ...] = ()
+
+    def search(self) -> None:
+        """Empty the records that hold the TapeSets of dead tapes."""
+        waiting, self.waiting = self.waiting, ()
+        for ref in waiting:
+            found = ref()
+            if found is not None and (found.__class__ is not TapeSet or _empty_holders(found)):
+                self.sessions_left = 64
 
 
 _care = _Care()
@@ -607,6 +631,8 @@ _care = _Care()
 
 def should_track() -> bool:
     """Whether a session that starts now tracks all results, because results outlived recent sessions."""
+    if _care.waiting:
+        _care.search()
     if _care.sessions_left:
         _care.sessions_left -= 1
         return True
@@ -620,9 +646,9 @@ def _forget(variables: dict[int, Any], alone: TapeSet) -> None:
             v._record[TAPES] = NO_TAPES
 
 
-def _disconnect(tracked: Any) -> bool:
-    """Turn results that no open session holds into constants; True if an op had made any of them."""
-    outlived = False
+def _disconnect(tracked: Any) -> Any:
+    """Turn results that no open session holds into constants; a weak reference to one that an op made, or None."""
+    outlived = None
     whole = None  # a set of open sessions
     for ref in tracked:
         tensor = ref()
@@ -643,7 +669,7 @@ def _disconnect(tracked: Any) -> bool:
         else:
             empty(record)
             tensor._record = None
-            outlived = True
+            outlived = ref
     return outlived
 
 
@@ -657,11 +683,18 @@ def _empty_holders(alone: TapeSet | None) -> bool:
     return found
 
 
-def close(session: Session) -> None:
+def close(session: Session, *, unused: bool = False) -> None:
     """End a session: empty every record that no other open session holds.
 
     A loss kept for a log is then a number without a graph. Records inside the graph are freed with the records of the
     results that are still alive.
+
+    Parameters
+    ----------
+    session : Session
+    unused : bool
+        Whether the tape dies and nobody asked for a gradient. A record that no list knows may then be emptied later,
+        when the next tape begins or ends.
     """
     if session.inside is not None:
         leave(session)
@@ -674,16 +707,21 @@ def close(session: Session) -> None:
     variables, session.variables = session.variables, {}
     tracked, session.tracked = session.tracked, ()
     session.beside = ()
-    outlived = False
+    outlived = None
     if variables or tracked:
         with sharing.now:
             _forget(variables, alone)
-            outlived = bool(tracked) and _disconnect(tracked)
+            outlived = _disconnect(tracked) if tracked else None
     if session.plain:
         # By a weak reference, because reference counts differ between interpreters.
-        left = weakref.ref(alone)
-        del alone
         # Tracked results alone, from a time with several tapes, are no reason to track more.
-        outlived = left() is not None and _empty_holders(left())
-    if outlived and (session.plain or session.tracks_for_now):
-        _care.sessions_left = 64
+        outlived = weakref.ref(alone)
+        del alone
+    elif not session.tracks_for_now:
+        outlived = None
+    if _care.waiting:
+        _care.search()
+    if outlived is not None and outlived() is not None:
+        _care.waiting = (*_care.waiting, outlived)
+        if not unused:
+            _care.search()

@@ -143,12 +143,12 @@ class _Push:
         for t in tensors:
             key.append(t._layout)
             r = t._record
-            if r is None or len(r) <= TANGENTS or r[TANGENTS] is None:
-                tangents.append(None)
-            else:
-                tangents.append(r[TANGENTS].get(session))
-                if tangents[-1] is not None:
+            found: Any = None
+            if r is not None and len(r) > TANGENTS and r[TANGENTS] is not None:
+                found = r[TANGENTS].get(session)
+                if found is not None:
                     pushes |= bit
+            tangents.append(found)
             bit += bit
         if not pushes or stack.run.__class__ is not BuiltinMethodType:
             return False

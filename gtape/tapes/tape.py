@@ -110,10 +110,11 @@ class GradientTape:
         self._persistent, self._watch_accessed = persistent, watch_accessed_variables
         self._verify = verify
         self._watched: dict[int, Variable] = {}
+        self._session: Session | None = None
+        # Stands for the `with` statement that is entering this tape, or in which it is paused.
+        self._watch: Any = None
 
-    # Defaults are class attributes, because a tape is made in every training step.
-    _session: Session | None = None
-    _watch: Any = None  # stands for the `with` statement that is entering this tape, or in which it is paused
+    # A class attribute, because most tapes never change it.
     _pause: Any = None  # the `stop_recording` block in which it is paused
 
     # ------------------------------------------------------------------------------------------ recording
@@ -164,7 +165,7 @@ class GradientTape:
     def __del__(self) -> None:
         session = getattr(self, "_session", None)
         if session is not None and record is not None:  # the names of a module are gone when the interpreter ends
-            record.close(session)
+            record.close(session, unused=not self._persistent)
 
     def watch(self, tensor: Any) -> None:
         """Make gradients with respect to a tensor possible from now on.
@@ -701,7 +702,9 @@ class GradientTape:
 def _extend(r: record.Record, sessions: tuple[Session, ...]) -> None:
     """Let more sessions hold a record, and drop ended sessions from it."""
     stack = record.get_stack()
-    if sessions == stack.sessions and not r[TAPES].sessions:  # the usual case: a leaf that no tape has watched
+    held, wanted = r[TAPES].sessions, stack.recording.sessions
+    # The usual cases: a leaf that no tape has watched, and one that the outer tapes watch.
+    if len(held) + len(sessions) == len(wanted) and held | set(sessions) == wanted:
         r[TAPES] = stack.recording
         return
     have = {s for s in r[TAPES].sessions if s.live} | set(sessions)

@@ -23,8 +23,8 @@ from gtape.recording.trace import note_branch, note_conversion, note_reading, no
 from gtape.tensors.axes import static_ints
 
 __all__ = [
-    "PYTHON_NUMBERS", "PublicTensor", "Tensor", "announce", "as_operand", "constant", "convert_to_tensor", "is_tensor",
-    "listener", "number", "number_read", "wrap",
+    "PYTHON_NUMBERS", "PublicTensor", "Tensor", "announce", "as_operand", "constant", "convert_to_tensor",
+    "float_beside", "is_tensor", "listener", "number", "number_read", "wrap",
 ]  # fmt: skip
 
 
@@ -523,6 +523,22 @@ def as_operand(x: Any, like: Any = None) -> Tensor:
 
 # The most common operands that are no tensors.
 PYTHON_NUMBERS = frozenset({float, int})
+
+
+def float_beside(x: float, layout: Layout) -> Tensor:
+    """`number` for a Python float and the dtype of a tensor: the usual case in fewer steps."""
+    own = layout.family.get(()) if layout.real else None
+    if own is FLOAT:
+        value: Any = x
+    elif own is not None and -65504.0 <= x <= 65504.0:
+        value = own.dtype.type(x)
+    else:
+        return number(x, layout.dtype)
+    t = Tensor()
+    t._value = value
+    t._layout = own
+    t._record = None
+    return t
 
 
 def number(x: Any, dtype: np.dtype[Any]) -> Tensor:

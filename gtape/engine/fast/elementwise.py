@@ -24,7 +24,7 @@ from gtape.engine.fast.source import Writer
 from gtape.engine.rules import RuleStep, by_slope
 from gtape.recording import record
 from gtape.tensors.operands import check_dtypes, operands
-from gtape.tensors.tensor import Tensor, as_operand
+from gtape.tensors.tensor import Tensor, as_operand, float_beside
 
 __all__ = ["fields", "make_function", "make_general", "on_floats"]
 
@@ -45,44 +45,46 @@ def _make_step(prim: Primitive, active: tuple[int, ...], scalars: bool) -> tuple
 # The one place where quick functions make a record.
 _RECORD = "t._record = [next(count), None, {step}, {parent}, {ins}, {out}, tapes, {other}]{mark}"
 
-# The part after the computation, for Python floats and for arrays.
+# The part after the computation, for Python floats and for arrays, in the quick function and in `noted`.
 _UNARY_END = """\
         r = x._record
         if r is None:
             t._record = None
             return {unrecorded}
-        tapes = s.tapes
+        tapes = s.{tapes}
         if r[{TAPES}] is tapes{smooth}:
             {record0}
-            if s.note is not None:
-                s.note(t)
             return t
 """
 
 _BINARY_END = """\
         ra = x._record
         rb = y._record
-        tapes = s.tapes
+        tapes = s.{tapes}
         if rb is None:
             if ra is None:
                 t._record = None
                 return {unrecorded}
             if ra[{TAPES}] is tapes{smooth}{unless0}:
                 {record0}
-                if s.note is not None:
-                    s.note(t)
                 return t
         elif ra is None:
             if rb[{TAPES}] is tapes{smooth}{unless1}:
                 {record1}
-                if s.note is not None:
-                    s.note(t)
                 return t
         elif ra[{TAPES}] is tapes and rb[{TAPES}] is tapes{smooth}{unless2}:
             {record2}
-            if s.note is not None:
-                s.note(t)
             return t
+"""
+
+# Records a result for tapes that are told of each, after the quick function has passed over them.
+_NOTED = """
+def noted(s, t, {operands}):
+    av = t._layout
+    if av is FLOAT:
+{scalar_noted}    else:
+{array_noted}    t._record = None
+    return general(s, prim, ({operands},), {{}}, t)
 """
 
 # The test of the operands of an array's kernel, and the choice of the kernel where an operator is quicker for scalars.
@@ -129,12 +131,16 @@ def {name}(x, name=None):
         except RuntimeError as e:
             adopt_thread(e)
             return {name}(x)
-{array_end}    t._record = None
+{array_end}    if s.note is not None:
+        return noted(s, t, x)
+    t._record = None
     return general(s, prim, (x,), {{}}, t)
 """
 
 _BINARY = """
 def {name}(x, y, name=None):
+    if y.__class__ is float and x.__class__ is Tensor:  # before the attempt below, because its failure costs more
+        y = float_beside(y, x._layout)
     try:
         av = x._layout
         if av is not y._layout:
@@ -148,9 +154,9 @@ def {name}(x, y, name=None):
     b = y._value
     if av is FLOAT:  # tensors, because variables have a Layout of their own
         try:
-            v = t._value = {scalar}
+            t._value = {scalar}
         except Failed:
-            v = t._value = s.run(kernel, float64(a), float64(b)).item()
+            t._value = s.run(kernel, float64(a), float64(b)).item()
         except RuntimeError as e:
             adopt_thread(e)
             return {name}(x, y)
@@ -159,14 +165,16 @@ def {name}(x, y, name=None):
         if x.__class__ is not Tensor:
             return mixed(x, y)
 {choice}        try:
-            v = t._value = s.run({kernel}, a, b)
+            t._value = s.run({kernel}, a, b)
         except TypeError:  # no such loop, as for the difference of bools
             return refuse(prim, [x, y])
         except RuntimeError as e:
             adopt_thread(e)
             return {name}(x, y)
         t._layout = av
-{array_end}    t._record = None
+{array_end}    if s.note is not None:
+        return noted(s, t, x, y)
+    t._record = None
     return general(s, prim, (x, y), {{}}, t)
 """
 
@@ -205,6 +213,7 @@ def _base_names(prim: Primitive) -> dict[str, Any]:
         "refuse_bool": _refuse_bool,
         "count": record.count,
         "float64": np.float64,
+        "float_beside": float_beside,
         "general": record_one,
         "idle": record.idle_stack,
         "kernel": prim.kernel,
@@ -245,8 +254,8 @@ def fields(reads: frozenset[Any], arguments: Sequence[str], value: str) -> tuple
     return (f"({', '.join(kept)})", out) if "y" in reads else (kept[0], kept[1])
 
 
-def _end_of(prim: Primitive, space: dict[str, Any], scalars: bool) -> str:
-    """The end of a quick function, for Python floats or for arrays; adds its steps to the names in `space`."""
+def _ends_of(prim: Primitive, space: dict[str, Any], scalars: bool) -> tuple[str, str]:
+    """The ends of a quick function and of `noted`, for Python floats or for arrays; adds steps to the names."""
     n = len(prim.rules)
     cases = (((0,), "r", "None"),) if n == 1 else (((0,), "ra", "None"), ((1,), "rb", "None"), ((0, 1), "ra", "rb"))
     operands = "[x]" if n == 1 else "[x, y]"
@@ -267,7 +276,10 @@ def _end_of(prim: Primitive, space: dict[str, Any], scalars: bool) -> str:
             step=step, parent=parent, ins=ins, out=out, other=other,
             mark="; s.selects()" if prim.selects else "",
         )  # fmt: skip
-    return (_UNARY_END if n == 1 else _BINARY_END).format(**words)
+    end = _UNARY_END if n == 1 else _BINARY_END
+    quick = end.format(**words, tapes="quick")
+    words.update({name: f"{line}; s.note(t)" for name, line in words.items() if name.startswith("record")})
+    return quick, end.format(**words, tapes="tapes")
 
 
 def on_floats(prim: Primitive, words: list[str], scalar: str) -> str:
@@ -296,14 +308,15 @@ def _source(prim: Primitive) -> tuple[str, dict[str, Any]] | None:
     if not any(prim.connected(i) for i in range(n)):
         return None
     space = _base_names(prim)
-    ends = {"scalar_end": _end_of(prim, space, True), "array_end": _end_of(prim, space, False)}
+    (scalar_end, scalar_noted), (array_end, array_noted) = [_ends_of(prim, space, scalars) for scalars in (True, False)]
+    operands = "x" if n == 1 else "x, y"
     operator = quickest(prim.kernel) is not prim.kernel
-    choice = (_CHOICE_WITH_OPERATOR if operator else _CHOICE).format(
-        accepts=_accepts(prim), operands="[x]" if n == 1 else "[x, y]"
-    )
+    choice = (_CHOICE_WITH_OPERATOR if operator else _CHOICE).format(accepts=_accepts(prim), operands=f"[{operands}]")
     source = (_UNARY if n == 1 else _BINARY).format(
-        name=prim.name, scalar=_scalar_source(prim), choice=choice, kernel="chosen" if operator else "kernel", **ends
-    )
+        name=prim.name, scalar=_scalar_source(prim), choice=choice, kernel="chosen" if operator else "kernel",
+        scalar_end=scalar_end, array_end=array_end,
+    )  # fmt: skip
+    source += _NOTED.format(operands=operands, scalar_noted=scalar_noted, array_noted=array_noted)
     return _named(source, prim), space
 
 

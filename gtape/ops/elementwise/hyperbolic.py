@@ -23,7 +23,7 @@ _exp = math.exp
 
 
 def _sech2_float(x: float) -> float:
-    e = _exp(-2.0 * abs(x))
+    e = _exp(-2.0 * x) if x > 0.0 else _exp(2.0 * x)
     if e < 1e-290:  # 4e would come from a subnormal e; the denominator is 1 here
         h = _exp(-abs(x))
         return 4.0 * h * h
