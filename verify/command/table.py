@@ -249,12 +249,11 @@ def _check(function: Any, point: tuple[float, ...], argument: int, dtype: Any) -
 
 
 def _parameters(function: Any, inputs: Sequence[Any]) -> Collection[str]:
-    """The names of the parameters that take the inputs; none for a function without names of parameters."""
+    """The names of the parameters that take the inputs; none if a call says itself that they do not fit."""
     try:
-        signature = inspect.signature(function)
-    except ValueError:
+        return inspect.signature(function).bind(*inputs).arguments
+    except (TypeError, ValueError):
         return ()
-    return signature.bind(*inputs).arguments
 
 
 def _shown(point: tuple[float, ...]) -> str:
