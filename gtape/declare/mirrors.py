@@ -71,9 +71,7 @@ def mirror(
         raise ValueError(f"there is no primitive {name!r} to give a mirror: declare it first")
     prim, here = REGISTRY[name], Place.of_caller()
     if here.module != prim.module:
-        raise ValueError(
-            f"{here} gives {name!r} a mirror, but {prim.place} declares this op: give the mirror there"
-        )
+        raise ValueError(f"{here} gives {name!r} a mirror, but {prim.place} declares this op: give the mirror there")
     if (solved is not None or shapes is not None) and prim.kind == "elementwise":
         raise ValueError(f"the mirror of {name!r} is that of an elementwise op: it takes no `solved` and no `shapes`")
     if complex is not None and prim.kind != "elementwise":

@@ -93,8 +93,8 @@ _logsumexp_slope = primitive(
     samples=tuple([(shapes, {**params, "shared": k % 2 == 1}) for k, (shapes, params) in enumerate(KEPT_AXIS_SAMPLES)]),
     conventions=(EXPONENTIALS, EQUAL_SHARES),
 )  # fmt: skip
-# Products that are 0 where the cotangent is 0, because the slope is NaN where all elements are -inf, as in a model with
-# impossible states, of which the whole function does not depend.
+# Products are 0 where the cotangent is 0. The slope is NaN where all elements are -inf, as in a model with impossible
+# states, and the cotangent is 0 there if the whole function does not depend on these states.
 _logsumexp = primitive(
     "logsumexp", _logsumexp_kernel,
     (
