@@ -69,6 +69,8 @@ def mirror(
     name = op.name if isinstance(op, Primitive) else op
     if not isinstance(name, str) or name not in REGISTRY:
         raise ValueError(f"there is no primitive {name!r} to give a mirror: declare it first")
+    if not callable(function):
+        raise ValueError(f"the mirror of {name!r} has to be a function, not {function!r}")
     prim, here = REGISTRY[name], Place.of_caller()
     if here.module != prim.module:
         raise ValueError(f"{here} gives {name!r} a mirror, but {prim.place} declares this op: give the mirror there")
