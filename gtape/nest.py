@@ -174,7 +174,8 @@ def _rebuild(like: Any, kind: int, children: list[Any]) -> Any:
     if kind == _MAPPING:
         by_key = dict(zip(_sorted_keys(like), children, strict=True))
         items = [(k, by_key[k]) for k in like]
-        return defaultdict(like.default_factory, items) if cls is defaultdict else cls(items)
+        # From a dict, because the classes of chained and read-only mappings take no pairs.
+        return defaultdict(like.default_factory, items) if cls is defaultdict else cls(dict(items))
     if kind == _COMPOSITE:
         return cls(*children)
     if kind == _ATTRS:

@@ -398,7 +398,7 @@ def _radius(x: Any) -> float:
     if x.__class__ is arb:
         if x.is_exact():
             return 0.0
-        # 30 bits, which a float holds unless it is next to the smallest ones; of NaN it is infinite.
+        # A radius has 30 bits, so a float holds it, except next to the smallest floats. The radius of NaN is infinite.
         f = float(x.rad())
         return f if f > 1e-290 else math.nextafter(f, _INFINITY)
     if isinstance(x, acb):

@@ -223,9 +223,9 @@ def test_a_name_is_taken_by_whoever_was_first(tmp_path: Path, monkeypatch: pytes
 
 def test_a_mirror_belongs_to_the_module_of_its_op() -> None:
     cell(CELL.format(k=3), "first.py", "first")
-    with pytest.raises(ValueError, match="that is for its own module"):
+    with pytest.raises(ValueError, match="give the mirror there"):
         declare.mirror("scaled_of_cells", lambda x: x)
-    with pytest.raises(ValueError, match="that is for its own module"):
+    with pytest.raises(ValueError, match="give the mirror there"):
         declare.mirror("sin", lambda x: x)
     with pytest.raises(ValueError, match=r"no primitive 'no_such_op'.*declare it first"):
         declare.mirror("no_such_op", lambda x: x)
@@ -274,7 +274,8 @@ def total(**words: Any) -> Any:
 
 def flip(**words: Any) -> Any:
     given = {"kernel": lambda x: x[::-1], "rounding": declare.EXACT, "samples": ((((3,),), {}),), **words}
-    return declare.linear("flip_of_tests", given.pop("kernel"), lambda xp, g, x: xp.reverse(g, axis=(0,)), **given)
+    transpose = given.pop("transpose", lambda xp, g, x: xp.reverse(g, axis=(0,)))
+    return declare.linear("flip_of_tests", given.pop("kernel"), transpose, **given)
 
 
 WRONG: list[tuple[Callable[[], Any], str]] = [
@@ -318,6 +319,15 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: total(jvp=(lambda xp, t, y, x: t,)), r"the jvp of argument 0 gives the shape \(3,\), not \(\)"),
     (lambda: total(outputs=2), "the kernel returns 1 arrays; say outputs=1, or return 2"),
     (lambda: total(reads=((0,), (1,))), r"reads=.*one tuple for each of its 1 arguments"),
+    (lambda: total(vjp=(lambda xp, g, y, x: g * x,), reads=((),)), r"reads a value that reads=\(\(\),\) does not name"),
+    (lambda: total(samples=[3]), "a sample is a pair"),
+    (lambda: square(partials=lambda xp, y, x: 2 * np.sinh(x)), "calls NumPy's sinh, .*: write xp.sinh"),
+    (lambda: square(partials=lambda xp, y, x: 2 * np.sum(x) + x), "calls NumPy's sum, .*: write xp.sum"),
+    (lambda: square(partials=lambda xp, y, x: 2 * np.fix(x)), "calls NumPy's fix, .*: write it by primitives"),
+    (lambda: square(domain=(0.0, 1.0)), "give an Interval or a Domain"),
+    (lambda: flip(kernel=lambda x: x * x), r"the kernel is not linear: kernel\(-2 \* x\)"),
+    (lambda: flip(transpose=lambda xp, g, x: g), "the transpose is not that of the kernel"),
+    (lambda: declare.elementwise("lambda", np.sin, 0), "is not a valid name for a primitive"),
     (lambda: flip(rounding=None), "does not say how the kernel rounds"),
     (lambda: flip(kernel=lambda x: x[1:]), r"the transpose gives the shape \(2,\), not \(3,\)"),
     (lambda: flip(kernel=lambda x: x - x[::-1], rounding=declare.SUM), "this kernel subtracts some"),
@@ -342,6 +352,17 @@ def test_the_same_without_its_fault_is_taken(make: Callable[[], Any]) -> None:
 
 def test_exact_numbers_are_fine_in_rules() -> None:
     square(partials=lambda xp, y, x: (0.5 * x + x * 1.5) + 0 * xp.pi / 2 * (1.0 - xp.ln2))
+
+
+@pytest.mark.parametrize(("lo", "hi"), [(2.0, 1.0), (float("nan"), 1.0)])
+def test_an_interval_has_its_ends_in_order(lo: float, hi: float) -> None:
+    with pytest.raises(ValueError, match="ends in order"):
+        declare.Interval(lo, hi)
+
+
+def test_a_mirror_is_a_function() -> None:
+    with pytest.raises(ValueError, match="has to be a function, not 3"):
+        declare.mirror(square(), 3)  # type: ignore[arg-type]
 
 
 def test_a_refused_declaration_leaves_the_one_before() -> None:

@@ -194,3 +194,52 @@ def test_arguments_nested_hundreds_deep_have_no_signature() -> None:
 def test_a_class_is_no_matrix() -> None:
     with pytest.raises(TypeError, match="is no matrix"):
         np.matmul(tf.constant([[1.0]]), np.generic)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        tf.sin,
+        tf.constant,
+        lambda x: tf.constant(1.0) + x,
+        lambda x: tf.math.xlogy(x, 1.0),
+        lambda x: tf.assert_greater(tf.constant([1.0, 2.0]), x),
+        lambda x: tf.math.confusion_matrix(x, [0, 1]),
+        lambda x: tf.keras.initializers.TruncatedNormal(stddev=x),
+    ],
+)
+def test_a_mock_of_the_class_of_arrays_is_no_array(call: Callable[[Any], Any]) -> None:
+    with pytest.raises((TypeError, ValueError), match="Mock"):
+        call(Mock(spec=np.ndarray))
+
+
+class Long:
+    """A sequence of a thousand million million items."""
+
+    def __len__(self) -> int:
+        return 10**15
+
+    def __getitem__(self, i: int) -> float:
+        return 1.0
+
+
+@pytest.mark.parametrize("n", [10**30, 2**70])
+def test_ranges_longer_than_any_list_are_refused_at_once(n: int) -> None:
+    with pytest.raises(ValueError, match="input_shape"):
+        tf.keras.layers.Flatten().compute_output_shape(range(n))
+    with pytest.raises((TypeError, ValueError), match="t_list"):
+        tf.clip_by_global_norm(range(n), 1.0)
+    with pytest.raises(TypeError, match="`weights` must be"):
+        tf.keras.layers.Dense(1).set_weights(range(n))
+
+
+def test_items_without_room_in_the_memory_are_resource_exhausted() -> None:
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="`weights`"):
+        tf.keras.layers.Dense(1).set_weights(Long())
+
+
+def test_a_list_whose_first_number_is_a_half_holds_halves() -> None:
+    assert tf.constant([np.float16(1), 2]).dtype == tf.float16
+    with pytest.raises(ValueError, match="float16 cannot hold"):
+        tf.constant([np.float16(1), np.int64(2**62)])
+    assert tf.constant([np.float16(1), np.inf]).numpy()[1] == np.inf

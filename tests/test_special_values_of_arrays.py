@@ -744,7 +744,8 @@ def test_every_convention_of_arrays_is_needed() -> None:
         c for own in FUNCTIONS.values() for c in own
     ]
     rows = {*COMPLEX_NUMBERS, *[c for c in stated if isinstance(c, OfArrays)]}
-    assert not rows - counted["kept"]
+    unneeded = rows - counted["kept"]
+    assert not unneeded, "\n".join(map(str, unneeded))
     for reason, count in reasons.most_common():
         print(f"{count} x {reason}")
     print(f"{len(counted['cases'])} cases, {len(OTHERS)} ops, {len(COMPOSED)} functions")

@@ -102,7 +102,8 @@ def _no_flag(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ex
 
 def _described(x: Any) -> str:
     """An argument in a message: dtype and shape of tensors and arrays."""
-    layout = x if isinstance(x, np.ndarray) else getattr(x, "_layout", None)
+    # The type, because a mock with a `spec` says by its `__class__` that it is an array.
+    layout = x if issubclass(type(x), np.ndarray) else getattr(x, "_layout", None)
     if isinstance(layout, Layout | np.ndarray) and not isinstance(x, type):
         return f"{type(x).__name__} of {layout.dtype} and shape {list(layout.shape)}"
     return shown(x)

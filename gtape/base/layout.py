@@ -39,7 +39,7 @@ class Layout:
         self._tensor_shape: TensorShape | None = None
 
     def apart(self) -> Layout:
-        """An equal layout that is another object, for tensors that fast paths must not take for their own."""
+        """A copy, for tensors that fast paths must not take, because fast paths compare layouts by identity."""
         made = Layout.__new__(Layout)
         made.dtype, made.shape, made.family, made.one = self.dtype, self.shape, self.family, None
         made.real, made.plain, made.complex, made.no_kernel = self.real, self.plain, self.complex, self.no_kernel

@@ -52,14 +52,13 @@ def array_from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any
             return np.array(array, dtype=own_dtype(array.dtype))
         # NumPy's numbers keep their dtype inside a list as well; the first one decides for all.
         own = getattr(_first(value), "dtype", None)
-        if own is not None and own.kind == "f" and own.itemsize <= 8:
-            return array.astype(own_dtype(own))
+        kept = own_dtype(own) if own is not None and own.kind == "f" and own.itemsize <= 8 else np.dtype(np.float32)
         with np.errstate(all="ignore"):
-            made = array.astype(np.float32)
+            made = array.astype(kept)
         if np.isinf(made).any() and not np.array_equal(np.isinf(made), np.isinf(array)):
             raise ValueError(
-                "Can't convert a Python number that float32 cannot hold: say which dtype the tensor is to have, such "
-                "as dtype=gtape.float64"
+                f"Can't convert a number that {kept.name} cannot hold: say which dtype the tensor is to have, such as "
+                "dtype=gtape.float64"
             )
         return made
     wanted = dtype.kind
@@ -151,7 +150,7 @@ def adapted(x: Any, dtype: np.dtype[Any]) -> Any:
 
     OperandTypeError when the dtype would cut off fractions or imaginary parts, or the operand holds no numbers.
     """
-    if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind not in "biufcV":
+    if issubclass(type(x), (np.ndarray, np.generic)) and x.dtype.kind not in "biufcV":
         raise errors.OperandTypeError(
             f"cannot combine a {dtypes.as_dtype(dtype).name} tensor with an array of {x.dtype}: numbers are needed"
         )

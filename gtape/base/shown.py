@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from typing import Any
 
-__all__ = ["shown"]
+__all__ = ["brief", "shown"]
 
 _LONGEST = 300
 _MOST_AXES = 8  # of an array shown by its elements, because NumPy does not shorten many axes of size 2
@@ -38,4 +38,13 @@ def shown(x: Any) -> str:
             text = _brief.repr(x)
         except Exception:
             text = f"<{type(x).__name__}>"
+    return brief(text)
+
+
+def brief(text: str) -> str:
+    """A text without its middle part, if it is long.
+
+    >>> len(brief("a" * 10_000))
+    293
+    """
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 40]}...{text[-30:]}"

@@ -112,6 +112,9 @@ RATIOS = _nan("infinity", "infinity is divided by an infinite norm, or by itself
 NORMS = _nan("infinity", "the derivative is x / norm(x), as in TensorFlow", "derivative")
 _TIE = "a tie as that of equal numbers, although no limit decides it"
 TIED = OfArrays("equal infinities", "both", "a number", _TIE)
+_EQUAL_SHARES = "elements that are all -inf have equal shares, in forward mode too, although no limit decides it"
+EQUAL_SHARES = OfArrays("equal infinities", "both", "a number", _EQUAL_SHARES)
+ITS_SLOPE_HAS_EQUAL_SHARES = OfArrays("equal infinities", "derivative", "a number", _EQUAL_SHARES)
 ZERO_AT_ZERO = OfArrays("zero", "both", "a number", "0, what the ops are for, of complex numbers, too")
 
 _ELIMINATED = _nan("infinity", "an elimination or iteration subtracts and divides infinities")

@@ -22,6 +22,11 @@ class Interval:
         Interior points where the op is not defined (poles).
     whole : bool
         Whether only whole numbers are allowed (orders, degrees).
+
+    Raises
+    ------
+    ValueError
+        If `lo` is greater than `hi`, or one of them is NaN.
     """
 
     __slots__ = ("hi", "holes", "lo", "open_hi", "open_lo", "whole")
@@ -30,6 +35,8 @@ class Interval:
         self, lo: float = -inf, hi: float = inf, *, open_lo: bool = False, open_hi: bool = False,
         holes: tuple[float, ...] = (), whole: bool = False,
     ) -> None:  # fmt: skip
+        if not lo <= hi:
+            raise ValueError(f"an interval needs ends in order, not lo={lo!r} and hi={hi!r}")
         self.lo, self.hi = lo, hi
         self.open_lo, self.open_hi = open_lo, open_hi
         self.holes = holes

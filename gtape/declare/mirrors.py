@@ -64,16 +64,16 @@ def mirror(
     >>> from gtape import declare
     >>> declare.mirror("sin", lambda x: x)
     Traceback (most recent call last):
-    ValueError: ... gives 'sin' a mirror; that is for its own module, because ... declares it
+    ValueError: ... gives 'sin' a mirror, but ... declares this op: give the mirror there
     """
     name = op.name if isinstance(op, Primitive) else op
     if not isinstance(name, str) or name not in REGISTRY:
         raise ValueError(f"there is no primitive {name!r} to give a mirror: declare it first")
+    if not callable(function):
+        raise ValueError(f"the mirror of {name!r} has to be a function, not {function!r}")
     prim, here = REGISTRY[name], Place.of_caller()
     if here.module != prim.module:
-        raise ValueError(
-            f"{here} gives {name!r} a mirror; that is for its own module, because {prim.place} declares it"
-        )
+        raise ValueError(f"{here} gives {name!r} a mirror, but {prim.place} declares this op: give the mirror there")
     if (solved is not None or shapes is not None) and prim.kind == "elementwise":
         raise ValueError(f"the mirror of {name!r} is that of an elementwise op: it takes no `solved` and no `shapes`")
     if complex is not None and prim.kind != "elementwise":

@@ -10,6 +10,7 @@ a rule are Python integers and the constants of `CONSTANTS`, because every world
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
 from gtape.base import late
@@ -146,7 +147,7 @@ class Primitive:
 
     def __init__(self, name: str, kind: str, kernel: Callable[..., Any], **data: Any) -> None:
         self.place = Place.of_caller()
-        if not name.isidentifier():  # because it becomes a name in generated source
+        if not name.isidentifier() or iskeyword(name):  # because it becomes a name in generated source
             raise ValueError(
                 f"{name!r} ({self.place}) is not a valid name for a primitive: it has to be a Python identifier"
             )
@@ -231,6 +232,8 @@ class Primitive:
                 f"{self.declaration} does not say where the op is defined: give domain=..., such as ANY_REAL, "
                 "POSITIVE, Interval(lo, hi) or Domain(interval, interval), from gtape.declare"
             )
+        if not isinstance(given, Domain | None):
+            raise ValueError(f"{self.declaration} says domain={given!r}: give an Interval or a Domain of gtape.declare")
         return _domain(ANY_REAL, len(self.partials or ())) if given is None else given
 
     @property

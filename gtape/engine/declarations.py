@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.layout import layout_of
 from gtape.declare.domains import BOOLEAN, Interval
 from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
 from gtape.engine.worlds import NUMPY
@@ -90,7 +91,7 @@ def _check_words(prim: Primitive) -> None:
             "it has no samples, so nobody knows how it is called; give samples=(((shape, ...), {parameters}), ...)",
         )
     for sample in prim.samples or ():
-        if len(sample) != 2 or not isinstance(sample[1], dict):
+        if not isinstance(sample, tuple | list) or len(sample) != 2 or not isinstance(sample[1], dict):
             raise _wrong(prim, f"a sample is a pair of shapes and parameters, not {sample!r}")
 
 
@@ -322,16 +323,35 @@ for _name in (
     setattr(_Exact, _name, _closed(_name))
 
 
+# The ufuncs that Python's operators call; x**2, x**-1 and x**0.5 call functions of their own.
+_OPERATORS = frozenset({
+    np.add, np.subtract, np.multiply, np.true_divide, np.floor_divide, np.remainder, np.power, np.square, np.reciprocal,
+    np.sqrt, np.negative, np.positive, np.absolute, np.matmul, np.equal, np.not_equal, np.less, np.less_equal,
+    np.greater, np.greater_equal, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert,
+})  # fmt: skip
+
+
 class _Watched(np.ndarray):
-    """An array that refuses operations with inexact numbers, such as 0.1."""
+    """An array that refuses operations with inexact numbers, such as 0.1, and NumPy's functions."""
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        raise _Refused(_instead_of(func.__name__))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **words: Any) -> Any:
+        if ufunc not in _OPERATORS or method != "__call__":
+            raise _Refused(_instead_of(ufunc.__name__))
         for v in inputs:
             _refuse_inexact(v)
         return _watched(getattr(ufunc, method)(*map(_bare, inputs), **{k: _bare(v) for k, v in words.items()}))
 
     def __getitem__(self, key: Any) -> Any:
         return _watched(_bare(self)[key])
+
+
+def _instead_of(name: str) -> str:
+    return f"calls NumPy's {name}, which only one world has: " + (
+        f"write xp.{name}" if name in REGISTRY else "write it by primitives, as xp.exp(x)"
+    )
 
 
 def _watched(v: Any) -> Any:
@@ -397,11 +417,13 @@ def _check_rules(prim: Primitive, arrays: list[Any], params: dict[str, Any], y: 
         for i, (c, a) in enumerate(zip(made, arrays, strict=False)):
             _check_shape(prim, f"the transpose, for argument {i},", c, a.shape)
         return
+    if prim.kind == "linear" and not several:
+        _check_linear(prim, arrays[0], params, outputs[0])
     for what, i, rule in _rules(prim):
         name = _named(prim, what, i)
         if what == "partial":
             made = run(name, rule, out, *xs)
-            if broadcast_shapes(np.shape(made), outputs[0].shape) != outputs[0].shape:
+            if broadcast_shapes(_shape_of(made), outputs[0].shape) != outputs[0].shape:
                 _check_shape(prim, name, made, outputs[0].shape)
         elif what == "jvp":
             made = run(name, rule, np.ones_like(arrays[i]).view(_Watched), out, *xs)
@@ -411,8 +433,44 @@ def _check_rules(prim: Primitive, arrays: list[Any], params: dict[str, Any], y: 
             _check_shape(
                 prim, name, run(name, rule, g, *([] if prim.kind == "linear" else [out]), *xs), arrays[i].shape
             )
+        if what != "jvp":
+            _check_reads(prim, name, i, lambda *args, name=name, rule=rule: run(name, rule, *args), g, out, xs)
+
+
+def _check_reads(prim: Primitive, name: str, i: int, run: Any, g: Any, out: Any, xs: list[Any]) -> None:
+    """Run a rule with layouts in place of the values that it does not read by its declaration, as records keep them."""
+    if prim.kind == "linear" or isinstance(out, tuple):
+        return
+    reads = prim.reads[i]
+    kept = [x if j in reads else layout_of(_bare(x)) for j, x in enumerate(xs)]
+    y = out if "y" in reads else layout_of(_bare(out))
+    if all(a is b for a, b in zip([y, *kept], [out, *xs], strict=True)):
+        return
+    try:
+        run(*([] if prim.kind == "elementwise" else [g]), y, *kept)
+    except ValueError as e:
+        raise _wrong(prim, f"{name} reads a value that reads={tuple(map(tuple, prim.reads))!r} does not name") from e
+
+
+def _check_linear(prim: Primitive, x: Any, params: dict[str, Any], y: Any) -> None:
+    """Compare the kernel at -2 x, and the inner products of the transpose, with those of a linear op."""
+    if x.dtype.kind != "f" or y.dtype.kind != "f":
+        return
+    if not np.array_equal(prim.kernel(x * -2, **params), y * -2, equal_nan=True):
+        raise _wrong(prim, "the kernel is not linear: kernel(-2 * x) is not -2 * kernel(x)")
+    g = np.random.default_rng(2).integers(1, 9, y.shape).astype(y.dtype)
+    back = np.asarray(prim.vjp[0](NUMPY, g, x, **params))
+    if back.shape != x.shape:
+        return  # `_check_shape` says so
+    there, here, size = (float(np.sum(v, dtype=np.float64)) for v in (g * y, back * x, np.abs(g * y)))
+    if not abs(there - here) <= 1e-3 * size:
+        raise _wrong(prim, "the transpose is not that of the kernel: sum(g * kernel(x)) is not sum(transpose(g) * x)")
 
 
 def _check_shape(prim: Primitive, what: str, made: Any, shape: tuple[int, ...]) -> None:
-    if made is not None and np.shape(made) != shape:
-        raise _wrong(prim, f"{what} gives the shape {np.shape(made)}, not {shape}")
+    if made is not None and _shape_of(made) != shape:
+        raise _wrong(prim, f"{what} gives the shape {_shape_of(made)}, not {shape}")
+
+
+def _shape_of(made: Any) -> tuple[int, ...]:
+    return np.shape(_bare(made))

@@ -150,7 +150,7 @@ def _origins(r: Any, limit: int) -> list[tuple[tuple[Any, ...], int]]:
         groups = [(trace.origins, limit)]
         if trace.body_origins:
             groups.append((trace.body_origins, min((p[record.SEQ] for p in trace.origins if p is not None), default=0)))
-        if isinstance(trace.body, GradNode):  # its backward ops need not read what its targets were made of
+        if isinstance(trace.body, GradNode):  # because its backward ops may not read the inputs of its targets
             body = trace.body
             groups.append(((*body.targets, *[r for r, _ in (*body.given, *body.sources)]), limit))
         return groups

@@ -51,7 +51,7 @@ class _Function(Loss):
     ) -> None:
         super().__init__(type(self).function.__name__ if name is None else name, reduction, dtype)
 
-    def __post_init__(self) -> None:  # of the losses with settings, which are dataclasses
+    def __post_init__(self) -> None:  # runs for losses with settings, because these are dataclasses
         _Function.__init__(self, self.reduction, self.name, self.dtype)
         vars(self).update(functions.checked(self, **self._settings()))
 

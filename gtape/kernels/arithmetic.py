@@ -26,7 +26,7 @@ def divide_power(x: Any, y: Any, *, n: int) -> Any:
     return _divisions(x, y, n)
 
 
-_PLAIN = 3  # so many divisions may each round
+_PLAIN = 3  # at most this many plain divisions, each of which rounds; more are done in pairs of floats
 
 
 def _divisions(x: Any, y: Any, n: int) -> Any:

@@ -39,7 +39,7 @@ def _factored(f: Callable[[Array], tuple[Array, ...]], a: Array, values: int) ->
     return tuple([p.astype(a.dtype, copy=False) for p in parts])
 
 
-_APART = 1e-7  # in units of the largest value: domains take closer ones for equal
+_APART = 1e-7  # relative to the largest value: values closer than this count as equal in domains
 
 
 def eigenvalues_differ(a: Array) -> bool:

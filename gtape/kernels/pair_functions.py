@@ -70,7 +70,7 @@ def horner_pair(coefficients: Sequence[Pair], x: Pair) -> Pair:
     return value
 
 
-_FEW = 16  # up to so many numbers, arithmetic of Python's floats is quicker than NumPy's calls
+_FEW = 16  # up to this many numbers, arithmetic of Python's floats is quicker than NumPy's calls
 
 
 def _horner_of_few(coefficients: Sequence[Pair], x: Pair) -> Pair:

@@ -504,7 +504,7 @@ def restore_stack(stack: Stack) -> None:
 
 
 def refuse_in_traced_calls(reason: str, session: Session | None = None) -> None:
-    """End the tracing of a compiled function, because it does something at every call that no program repeats.
+    """End the tracing of a compiled function that does something which a program cannot repeat at later calls.
 
     Call it before anything has changed.
 

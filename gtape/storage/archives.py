@@ -22,7 +22,7 @@ import numpy as np
 
 from gtape.base.escaping import plain
 from gtape.base.file_errors import file_error, path_shown, translated
-from gtape.base.shown import shown
+from gtape.base.shown import brief, shown
 from gtape.dtypes import as_dtype
 from gtape.errors import DataLossError, InvalidArgumentError, NotFoundError, OpError
 from gtape.storage.files import new_file, open_regular
@@ -206,8 +206,8 @@ def _blaming(path: str) -> Iterator[None]:
         yield
     except (*_DAMAGE, OSError) as e:
         raise DataLossError(
-            f"'{plain(path)}' is no checkpoint that gtape can read ({plain(e) or type(e).__name__}): it is damaged, "
-            "unfinished or of another program. Restore another checkpoint, or save this one again"
+            f"'{plain(path)}' is no checkpoint that gtape can read ({brief(plain(e)) or type(e).__name__}): it is "
+            "damaged, unfinished or of another program. Restore another checkpoint, or save this one again"
         ) from None
 
 

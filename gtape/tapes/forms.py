@@ -16,7 +16,7 @@ from gtape.tensors.variable import Variable
 
 __all__ = ["LATER", "Results", "form_of", "outputs_of", "traced"]
 
-# What may be otherwise at a later call: variables are made at the first, and values change.
+# Reasons that may not hold at a later call, because variables are made at the first call, and values change.
 LATER = (
     "makes a variable", "divides by zero or overflows in the traced call",
     "has a gradient that is NaN in the traced call", "has a gradient that is infinite or NaN in the traced call",
@@ -131,7 +131,7 @@ class Results:
     single : bool
         Whether the result is a tensor, whose layout is `layout`.
     places : list of int
-        Of the raw results among all, of which there are `count`.
+        The indices of the `count` raw results among all outputs.
     """
 
     def __init__(self, made: Any, outputs: list[Any]) -> None:

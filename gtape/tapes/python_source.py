@@ -533,9 +533,9 @@ class Writer:
     # ------------------------------------------------------------------------------------------ the whole
 
     def checks(self, inputs: list[Node]) -> list[str]:
-        """The lines that leave a program whose arguments lie in memory in another order than those of the traced call.
+        """The lines that leave the program if the elements of an argument have another order in memory than traced.
 
-        The order decides that of NumPy's results, and a line that says where a result goes holds the traced one.
+        NumPy gives its results the order of the arguments, and the program has buffers of the traced order.
         """
         if not self.places_results:
             return []

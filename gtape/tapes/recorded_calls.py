@@ -394,12 +394,12 @@ def _swept(
 
 
 def _holds(found: Any, session: Session) -> bool:
-    """Whether what is known of a kind of arguments holds for a call under a tape."""
+    """Whether the program, or the refusal, for a kind of arguments holds for a call under a tape."""
     return is_current(found) and (found.__class__ is _Refusal or found.seen.allows(session.watched))
 
 
 def _is_active(stack: Stack, t: Tensor) -> bool | None:
-    """Whether the tape records ops on a tensor; None where that is not to be told in short."""
+    """Whether the tape records ops on a tensor; None where a longer search has to decide."""
     r = t._record
     if r is None or r[TAPES] is NO_TAPES:
         return False

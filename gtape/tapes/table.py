@@ -530,7 +530,7 @@ def _taken(value: Any, expected: bool) -> None:
 
 
 def _template(machine: Any, node: Node) -> tuple[list[Node], list[Node], Node] | None:
-    """The inputs, nodes and result of a kernel that is a straight line of what the table holds; None for another.
+    """The inputs, nodes and result of a kernel that is a straight line of ops of the table; None for other kernels.
 
     A branch that the kernel takes by its values becomes a check.
     """
@@ -588,7 +588,7 @@ def expanded(machine: Any, nodes: list[Node], changed: list[tuple[Node, tuple[An
                 if len(_templates) > _MOST_TEMPLATES:
                     _templates.popitem(last=False)
             template = _templates[key]
-        except (TypeError, KeyError):  # a parameter without a hash, another thread
+        except (TypeError, KeyError):  # a parameter has no hash, or another thread has dropped the template
             template = None
         if template is None:
             made.append(node)

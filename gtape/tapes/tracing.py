@@ -86,7 +86,7 @@ def _tracer_of(args: Any) -> Any:
 
 
 def _in_numpy_world(prim: Primitive, samples: list[Any], params: dict[str, Any]) -> Callable[..., Any]:
-    """What the function of the NumPy world calls in the end."""
+    """The kernel that the function of the NumPy world calls for such samples, or else that function."""
     if "selection" not in prim.roles:
         if not any(s.__class__ in (float, list, tuple) for s in samples):
             return prim.kernel
@@ -565,7 +565,7 @@ class _Sweep(Sweep):
                 self.arrive(parent, c)
 
     def _learned(self, key: Any, step: Any, record: Any, g: Any) -> list[Any]:
-        """The cotangents by the rule, whose calls the tracer then knows."""
+        """The cotangents by the rule; the tracer keeps the calls of the rule, to repeat them."""
         tracer = g.tracer
         y, xs = record[OUT], step.layouts
         given = [

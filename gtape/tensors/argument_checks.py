@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from gtape import dtypes
+from gtape.base.python_values import exhausted
 from gtape.base.shown import shown
 from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor
 
@@ -48,8 +50,9 @@ def whole(owner: Any, name: str, value: Any, *, least: int | None = None, most: 
 
 def _real(value: Any) -> float | None:
     """A real number as a float; None for anything else."""
-    if is_tensor(value) or isinstance(value, (np.ndarray, np.generic)):
-        kind = value.dtype.kind if isinstance(value, (np.ndarray, np.generic)) else value.dtype.dtype.kind
+    is_array = issubclass(type(value), (np.ndarray, np.generic))
+    if is_tensor(value) or is_array:
+        kind = value.dtype.kind if is_array else value.dtype.dtype.kind
         if tuple(value.shape) or kind not in "biufV" or np.any(getattr(value, "mask", False)):
             return None
     elif isinstance(value, (str, bytes, bytearray)) or not hasattr(type(value), "__float__"):
@@ -121,8 +124,10 @@ def each(owner: Any, name: str, value: Any, wanted: str = "a list") -> list[Any]
     if not isinstance(value, (str, bytes, bytearray, Mapping, type)):
         try:
             return list(value)
-        except (TypeError, ValueError, NotImplementedError):
-            # A number, a scalar array, a shape of unknown rank, a memoryview of several axes.
+        except MemoryError as e:
+            raise exhausted(f"{owner_of(owner)}: the items of `{name}`", e) from None
+        except (TypeError, ValueError, NotImplementedError, OverflowError):
+            # A number, a scalar array, a shape of unknown rank, a memoryview of several axes, a range of 2**70 numbers.
             pass
     raise TypeError(f"{owner_of(owner)}: `{name}` must be {wanted}. Received: {name}={shown(value)}")
 
@@ -150,7 +155,8 @@ def shape(owner: Any, name: str, value: Any, *, whole: bool = False, least: int 
         return value
     if isinstance(value, (tuple, list, range, np.ndarray, Tensor)) or getattr(type(value), "_is_gtape_tensor", False):
         try:
-            found = tuple([None if d is None else operator.index(d) for d in value])
+            # No more than needed to find a shape too long, because a range may have 2**70 numbers.
+            found = tuple([None if d is None else operator.index(d) for d in islice(value, _MOST_AXES + 1)])
         except (TypeError, ValueError):  # a size that is not an integer, or a shape of unknown rank
             found = None
     if (

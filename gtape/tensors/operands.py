@@ -96,7 +96,7 @@ def operands(*args: Any) -> list[Tensor]:
             if a._layout.dtype.kind != "b":  # other operands do not adopt the dtype of a condition
                 break
     if like is None or (like._layout.dtype.kind == "b" and len(args) > 2):
-        arrays = [a for a in args if isinstance(a, (np.ndarray, np.generic)) and a.dtype.kind != "b"]
+        arrays = [a for a in args if issubclass(type(a), (np.ndarray, np.generic)) and a.dtype.kind != "b"]
         like = arrays[0] if arrays else None
     if like is None and len(args) > 1:
         numbers = [as_operand(a) for a in args]

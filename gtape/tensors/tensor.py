@@ -374,7 +374,8 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     if getattr(type(value), "_is_gtape_tensor", False):
         # A separate op for a variable, because each read is another source, as in TensorFlow.
         return convert_to_tensor(value.value() if hasattr(value, "value") else value._as_tensor(), dtype)
-    if isinstance(value, (np.ndarray, np.generic)):
+    # The type, because a mock with a `spec` says by its `__class__` that it is an array.
+    if issubclass(type(value), (np.ndarray, np.generic)):
         if value.dtype.kind in "OUS":
             if not value.size and wanted is None:  # an empty list would lose the shape and the dtype
                 return announce(wrap(np.empty(value.shape, object)))
@@ -505,7 +506,7 @@ def as_operand(x: Any, like: Any = None) -> Tensor:
     if dtype is not None:
         if isinstance(x, _NUMBERS):
             return number(x, dtype)
-        if isinstance(x, (np.ndarray, np.generic)):
+        if issubclass(type(x), (np.ndarray, np.generic)):
             if x.dtype != dtype:
                 return wrap(adapted(x, dtype))
         elif isinstance(x, (list, tuple, range)):

@@ -376,6 +376,7 @@ REFUSED = {
     "records": {"v.npy": member(np.zeros(2, "f4,f4"))},
     "dates": {"v.npy": member(np.zeros(2, "M8[s]"))},
     "raw bytes": {"v.npy": member(np.zeros(2, "V7"))},
+    "a size of five thousand digits": {"v.npy": member().replace(b"(2,)", b"9" * 5000).replace(b"v\0", b"\xfa\x13", 1)},
     "a header that is no literal": {"v.npy": member().replace(b"(2,)", b"f(2)")},
     "a header of Python 2": {"v.npy": member().replace(b"(2,)} ", b"(2L,)}")},
     "a header without an end": {"v.npy": member()[:20]},
@@ -391,8 +392,9 @@ REFUSED = {
 def test_an_array_that_is_not_as_declared_is_refused(tmp_path: Path, members: dict[str, bytes]) -> None:
     path = archive(tmp_path / "x.npz", members)
     for door in all_doors(path)[:4]:
-        with pytest.raises(tf.errors.DataLossError, match=r"x\.npz"):
+        with pytest.raises(tf.errors.DataLossError, match=r"x\.npz") as e:
             door()
+        assert len(str(e.value)) < 1000
 
 
 @pytest.mark.parametrize("name", ["readme.txt", "v", "a/../../v"])

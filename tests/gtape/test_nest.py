@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict, namedtuple
+from collections import ChainMap, OrderedDict, defaultdict, namedtuple
 from types import MappingProxyType
 from typing import Any
 
@@ -91,6 +91,10 @@ def test_rebuilding_keeps_classes_and_the_order_of_keys() -> None:
     assert list(nest.pack_sequence_as(mapping, [1, 2]).items()) == [("b", 2), ("a", 1)]
     ordered = nest.pack_sequence_as(OrderedDict([("b", 0), ("a", 0)]), [1, 2])
     assert type(ordered) is OrderedDict and list(ordered.items()) == [("b", 2), ("a", 1)]
+    chained = nest.map_structure(lambda x: x + 1, ChainMap({"a": 1}, {"b": 2}))
+    assert type(chained) is ChainMap and chained == {"a": 2, "b": 3}
+    fixed = nest.map_structure(lambda x: x + 1, MappingProxyType({"a": 1}))
+    assert type(fixed) is MappingProxyType and fixed == {"a": 2}
     default = nest.map_structure(lambda x: x + 1, defaultdict(list, a=1))
     assert type(default) is defaultdict and default["new"] == []
     assert nest.map_structure(lambda x: x + 1, Point(1, 2)) == Point(2, 3)

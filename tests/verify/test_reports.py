@@ -321,7 +321,7 @@ def test_the_report_of_a_pytest_run(tmp_path: Path) -> None:
         ("", "holds no result"),
         ("hello", "holds no result"),
         ("{", "is broken"),
-        ('{"a": 1}', "no result of gtape that has a report"),
+        ('{"a": 1}', "no result that has a report"),
         ("[" * 100_000, "holds no result"),
         ('{"a": ' * 100_000, "is broken"),
         ('{"lines": [{}]}', "is broken"),
@@ -370,3 +370,12 @@ def test_a_report_is_written_whole_or_not_at_all(
     with pytest.raises(ResultError):
         write(result_of(read(journal_path), journal_path), str(target))
     assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("fine", [True, False])
+def test_bars_beyond_the_limit_are_red_only_if_there_are_findings(fine: bool) -> None:
+    result = Result("gtape verify")
+    result.ok, result.largest = fine, {"ULP of matmul, order 2": 15.85, "ULP of tanh, order 1": 2.0}
+    text = FORMATS[".html"](result)
+    assert ('class="bad"' in text) is not fine
+    assert ">matmul, order 2<" in text and ">tanh, order 1<" in text

@@ -171,6 +171,8 @@ def test_a_number_beyond_the_floats_has_a_radius_all_the_same(tmp_path: Path) ->
         (["floor", "--points", "1"], 2, "not differentiable"),
         (["cholesky", "--points", "1"], 2, "square matrices"),
         (["atan2", "--points", "1"], 2, "missing 1 required"),
+        (["tanh", "--points", "1,2"], 2, "2 arguments, one more than the function takes"),
+        (["tanh", "--points", "1,2,3"], 2, "takes from 1 to 2 positional arguments"),
         (["tanh", "--points", "1", "--argument", "1"], 2, "the points have 1 argument"),
         (["tanh", "--points", "1", "--order", "9"], 2, "at most 8"),
         (["log", "--points", "1", "-1"], 1, "log at -1.0: the value is NaN"),

@@ -639,7 +639,7 @@ class _Waiting(NamedTuple):
     bound: Callable[[], Any]
 
 
-# Elementwise ops with at most so many numbers are checked together, and comparisons wait until so many are there.
+# Elementwise ops with at most this many numbers are checked together; a comparison waits for this many numbers.
 _SMALL, _ENOUGH = 64, 4096
 _TINIEST = float(np.finfo(np.float64).smallest_subnormal)
 _BEYOND = 2.0**1000

@@ -175,7 +175,7 @@ def through(
                 except CancelledError:  # the scheduler has gone, perhaps not for ever
                     again.append((number, shard))
                     continue
-                except Exception as e:  # what an executor raises for a dead worker differs
+                except Exception as e:  # because each executor raises another error for a dead worker
                     attempts[number] += 1
                     if attempts[number] < ATTEMPTS:
                         again.append((number, shard))

@@ -74,7 +74,7 @@ class Outcome:
         self.findings.append(plain_data(found))
 
     def find_all(self, findings: list[Finding], prefix: str, example: Shard) -> None:
-        """Add findings of a check, in the words of `prefix` and their own."""
+        """Add the findings of a check; each cause and text begins with `prefix`."""
         for f in findings:
             data = {k: v for k, v in f.as_dict().items() if v is not None and k not in ("verdict", "ok")}
             cause = f"{prefix}: {f.verdict}, order {f.order}" + (f", op {f.op}" if f.op else "")

@@ -33,7 +33,7 @@ _SHRINKS = 50
 _PAIRS = 4
 _FEW = 2000  # programs with more numbers get one pair of points
 _MANY = 20_000  # programs with more numbers get none
-_AXES = 32  # elements that get points of their own
+_AXES = 32  # at most this many elements get points of their own
 
 
 class Interval(NamedTuple):

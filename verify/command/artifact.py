@@ -78,7 +78,7 @@ def commands(names: Sequence[str], elementwise: Sequence[str], points: int, load
 
 
 def without_times(data: Any) -> Any:
-    """The data of a table without what differs from run to run.
+    """The data of a table without the times, which differ from run to run.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """The command line: ``gtape verify``, ``prove``, ``census``, ``doctor``, ``mutants``, ``conventions``, ``table``,
 ``write``, ``campaign``, ``report``, ``replay``, ``peers``.
 
-Exit status: 0 fine, 1 findings, 2 wrong usage, 3 not completed (a worker process died, a job failed, or the output was
-lost), 129, 130, 143 interrupted by SIGHUP, SIGINT, SIGTERM, 141 if the reader ended before the output.
+Exit status: 0 fine, 1 findings, 2 wrong usage, 3 not completed (a worker process died, a job failed, or standard output
+was lost), 129, 130, 143 interrupted by SIGHUP, SIGINT, SIGTERM, 141 if the reader ended before the output.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="gtape",
         description="Checks gtape's derivatives against the exact ones.",
         epilog="Exit status: 0 fine, 1 findings, 2 wrong usage, 3 not completed: a worker process died and died again, "
-        "a job failed, or the output could not be written. 129, 130, 143: interrupted by SIGHUP, Ctrl-C, SIGTERM; what "
-        "was done until then is printed and said to be partial. 141: nobody read the output to its end.",
+        "a job failed, or standard output could not be written. 129, 130, 143: interrupted by SIGHUP, Ctrl-C, SIGTERM; "
+        "what was done until then is printed and said to be partial. 141: nobody read the output to its end.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show versions and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -223,7 +223,8 @@ def _parser() -> argparse.ArgumentParser:
     c = command("report", _report, "Write a report of a result: JSON Lines, JUnit, SARIF, Markdown or HTML.")
     c.add_argument(
         "result", metavar="RESULT",
-        help="the journal of a campaign, the file of --json or of pytest --gtape-report, or another report",
+        help="the journal of a campaign, the file of --json of verify, prove, census or doctor, that of pytest "
+        "--gtape-report, or another report",
     )  # fmt: skip
     c.add_argument(
         "--to", nargs="+", action="extend", required=True, metavar="FILE",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import io
 import itertools
 import json
 import math
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -232,6 +233,8 @@ def made(
 def _check(function: Any, point: tuple[float, ...], argument: int, dtype: Any) -> None:
     """Raise for what is no differentiable function of numbers, or not defined at a point."""
     inputs = [constant(np.asarray(x, dtype)) for x in point]
+    if "name" in _parameters(function, inputs):
+        raise ValueError(f"the point has {len(point)} arguments, one more than the function takes")
     with np.errstate(all="ignore"), GradientTape() as tape:
         tape.watch(inputs[argument])
         y = function(*inputs)
@@ -243,6 +246,14 @@ def _check(function: Any, point: tuple[float, ...], argument: int, dtype: Any) -
         raise ValueError(f"there is no derivative by argument {argument}")
     if np.isnan(y.numpy()):
         raise ArithmeticError("the value is NaN, because the point is outside of the domain")
+
+
+def _parameters(function: Any, inputs: Sequence[Any]) -> Collection[str]:
+    """The names of the parameters that take the inputs; none if a call says itself that they do not fit."""
+    try:
+        return inspect.signature(function).bind(*inputs).arguments
+    except (TypeError, ValueError):
+        return ()
 
 
 def _shown(point: tuple[float, ...]) -> str:

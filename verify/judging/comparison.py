@@ -85,8 +85,10 @@ class Causes:
         raise NotImplementedError
 
     def followed(self, s: int) -> tuple[Any, float] | None:
-        """The numbers of array `s` by a run whose every op is within its own bound, and their error in ULP if all
-        roundings are independent and none is magnified; None without such a run."""
+        """The numbers of array `s` by a run in which every op is within its own bound; None without such a run.
+
+        The second result is the error of these numbers in ULP if all roundings are independent and none is magnified.
+        """
         return None
 
     def declared(self) -> float:
@@ -145,7 +147,7 @@ def distances(e: Any, g: Any) -> Distances:
 
 
 class _Explained(NamedTuple):
-    """What is told of the harmless numbers of one array, the others, and the bound of the problem.
+    """The harmless numbers of one array with their explanations, the other numbers, and the bound of the problem.
 
     Attributes
     ----------

@@ -110,7 +110,7 @@ def _is_sum(weights: Any, rows: Any, expected: Any) -> bool:
     return not (apart & np.isfinite(along) & np.isfinite(expected)).any()
 
 
-# Jacobians of at most so many rows and columns, and the part of all terms that rounding may move.
+# Jacobians of at most this many rows and columns, and the part of all terms that rounding may move.
 _FEW_ROWS, _FEW_COLUMNS, _ROUNDED = 64, 4096, 2.0**10
 
 

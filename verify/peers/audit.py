@@ -317,7 +317,7 @@ class _Work:
         if at is None:
             return
         if self.refusal(reply):
-            # Where the derivative is 0 everywhere, no derivative says the same.
+            # A library may refuse a derivative that is 0 everywhere.
             if grid.exact[key].high[grid.exact[key].known].any():
                 self.refuse(expression, mode)
             return

@@ -186,4 +186,4 @@ def programs(
     return one()
 
 
-_LAST = 16  # one step of so many is the last
+_LAST = 16  # one step in this many is the last

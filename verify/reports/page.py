@@ -31,6 +31,7 @@ summary { cursor: pointer; overflow-wrap: anywhere; }
 figure { margin: 1rem 0; } figcaption { font-weight: 600; } svg { max-width: 100%; height: auto; }
 svg text { font: 12px system-ui, sans-serif; fill: currentColor; } svg .label { text-anchor: end; }
 svg .bar { fill: var(--bar); } svg .bad { fill: var(--bad); }
+svg text { paint-order: stroke; stroke: Canvas; stroke-width: 3px; }
 svg line.mark { stroke: currentColor; stroke-dasharray: 4 3; } svg text.mark { text-anchor: middle; }
 math { margin: .4rem 0; } mtd { text-align: left; padding: .1rem .6rem; }
 """
@@ -75,7 +76,7 @@ def page(result: Result, said: str, data: str) -> str:
         made += ["<h2>Counts</h2>", _table(Table("", ["", ">number"], rows, [True] * len(rows)))]
     made += [counted(group, counts) for group, counts in grouped.items()]
     if result.largest:
-        made += ["<h2>Largest errors</h2>", largest("ULP, logarithmic", result.largest)]
+        made += ["<h2>Largest errors</h2>", largest(result.largest, result.ok)]
     for table in result.tables:
         made += [f"<h2>{_text(table.title)}</h2>", _table(table)]
     rows = [[k, str(v)] for k, v in facts if v]

@@ -42,8 +42,11 @@ def counted(title: str, counts: Mapping[str, int]) -> str:
     return _chart(title, rows)
 
 
-def largest(title: str, values: Mapping[str, float], limit: float = 4.0) -> str:
-    """A chart of errors in ULP, on a logarithmic scale from 0.1 with a line at the promised limit."""
+def largest(values: Mapping[str, float], fine: bool, limit: float = 4.0) -> str:
+    """A chart of errors in ULP, on a logarithmic scale from 0.1 with a line at the limit for elementwise ops.
+
+    Bars beyond the limit are red, unless all errors are `fine`.
+    """
     rows = []
     finite = [v for v in values.values() if math.isfinite(v)]
     top = max([math.log10(max(v, 1.0)) for v in finite] + [1.0]) + 1.0
@@ -53,7 +56,9 @@ def largest(title: str, values: Mapping[str, float], limit: float = 4.0) -> str:
 
     for name, v in sorted(values.items(), key=lambda kv: -kv[1] if not math.isnan(kv[1]) else -math.inf):
         shown = "∞" if not math.isfinite(v) else f"{v:.2f}" if v < 1000 else f"{v:.1e}"
-        rows.append((name, place(v), shown, "bar" if v <= limit else "bad"))
+        # The caption gives the unit, so that the end of a long label is not cut.
+        rows.append((name.removeprefix("ULP of "), place(v), shown, "bar" if fine or v <= limit else "bad"))
+    title = f"ULP, logarithmic; elementwise ops promise {limit:g} ULP"
     return _chart(title, rows, (place(limit), f"{limit:g} ULP"))
 
 
@@ -66,6 +71,12 @@ def _chart(title: str, rows: list[tuple[str, float, str, str]], mark: tuple[floa
         f"<figure><figcaption>{said}</figcaption>",
         f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{said}" width="{_WIDTH}" height="{height}">',
     ]
+    if mark is not None:
+        x = _LABEL + mark[0] * room
+        made.append(
+            f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="2" y2="{height - _ROW}"/>'
+            f'<text class="mark" x="{x:.1f}" y="{height - 6}">{_text(mark[1])}</text>'
+        )
     for i, (name, share, value, kind) in enumerate(rows):
         y = 4 + i * _ROW
         label = name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"
@@ -75,12 +86,6 @@ def _chart(title: str, rows: list[tuple[str, float, str, str]], mark: tuple[floa
             f'<text class="label" x="{_LABEL - 8}" y="{y + 15}">{_text(label)}</text>'
             f'<rect class="{kind}" x="{_LABEL}" y="{y + 3}" width="{width:.1f}" height="{_ROW - 6}" rx="2"/>'
             f'<text x="{_LABEL + width + 6:.1f}" y="{y + 15}">{_text(value)}</text></g>'
-        )
-    if mark is not None:
-        x = _LABEL + mark[0] * room
-        made.append(
-            f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="2" y2="{height - _ROW}"/>'
-            f'<text class="mark" x="{x:.1f}" y="{height - 6}">{_text(mark[1])}</text>'
         )
     more = f"<p>and {left_out} more</p>" if left_out > 0 else ""
     return "".join([*made, f"</svg>{more}</figure>"])

@@ -108,7 +108,10 @@ def of_data(data: Any) -> Result:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as e:
         raise ResultError(f"it is broken: {type(e).__name__}: {e}") from None
-    raise ResultError("it is no result of gtape that has a report")
+    raise ResultError(
+        "it is no result that has a report: gtape verify, prove, census, doctor and campaign make one, and pytest with "
+        "--gtape-report"
+    )
 
 
 def _number(x: Any) -> float | None:

@@ -202,7 +202,7 @@ class Writer:
                     raise Untraceable(f"a rule passes {shown(a)} to {name}")
             prim.users.add(self._user)
             values = [a.value if a.__class__ is Expression else a for a in args]
-            # Kernels of arrays take Python floats as NumPy's; only the world's functions find that out by failing.
+            # As NumPy's floats, because kernels of arrays do not refuse Python's, and the world's functions do.
             lifts = prim.kind != "elementwise" and "selection" not in prim.roles
             lifts = lifts and all(a.__class__ is Expression and a.value is not None for a in args)
             kernel, made = self._called(prim, [off_python(v) for v in values] if lifts else values, params)

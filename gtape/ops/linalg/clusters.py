@@ -310,23 +310,24 @@ _spectral_quotient = primitive(
 
 
 def pairs(xp: Any, *columns: Any) -> Any:
-    """For each pair of columns, how large they are together."""
+    """For each pair of columns, the sum of their magnitudes."""
     rows = [xp.magnitude(g, axis=(-2,)) for g in columns]
     row = sum(rows[1:], rows[0])
     return row + xp.swap_last(row)
 
 
 def over_gaps(xp: Any, x: Any, size: Any, m: Any, bits: int, *, wide: bool) -> Any:
-    """Z of Z M - M Z = X, for an `x` that is 0 for functions of the span of each cluster.
+    """Solve Z M - M Z = X for Z, where `x` is 0 in each cluster for functions that depend on its span alone.
 
-    Numbers of `x` that are no more than its rounding, against `size`, count as 0 in clusters; if `wide`, in clusters
-    of values so close that rounding, divided by their differences twice, leaves no digit of second derivatives.
+    In clusters, elements of `x` that are no larger than its rounding errors (measured against `size`) count as 0. If
+    `wide`, clusters hold more values: all so close that rounding errors, divided twice by their differences, would
+    spoil every digit of a second derivative.
     """
     return xp.spectral_quotient(x, x, size, m, sign=1, bits=bits, wide=wide)
 
 
 def over_known_gaps(xp: Any, x: Any, m: Any, bits: int) -> Any:
-    """Z of Z M - M Z = X, and 0 in clusters."""
+    """Solve Z M - M Z = X for Z, which is 0 in clusters."""
     return xp.spectral_quotient(x, xp.zeros_like(x), xp.ones_like(x), m, sign=1, bits=bits, wide=False)
 
 

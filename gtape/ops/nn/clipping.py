@@ -12,6 +12,7 @@ from gtape.declare.conventions import RATIOS, Noted, conventional
 from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.ops.reduction.norms import reduce_euclidean_norm
+from gtape.tensors.argument_checks import each
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.operands import float_operand
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tensor, wrap
@@ -109,7 +110,7 @@ def _values(t_list: Any, op: str) -> list[Any]:
     if is_tensor(t_list) or isinstance(t_list, (str, np.ndarray)) or not isinstance(t_list, Sequence):
         raise TypeError(f"{op}: `t_list` should be a sequence of tensors, not {type(t_list).__name__}: write [t]")
     found = []
-    for t in t_list:
+    for t in each(op, "t_list", t_list):
         found.append(None if t is None else t.values if isinstance(t, IndexedSlices) else convert_to_tensor(t))
     return found
 

@@ -56,8 +56,8 @@ def _convolve(
         seen, made = 1, seen * made
     if not seen or channels % seen or made % (channels // seen or 1):
         raise errors.InvalidArgumentError(
-            f"{op}: the input has {channels} channels, but the filter of shape {w._layout.tensor_shape} is for {seen} "
-            f"(in so many groups as divide its {made} output channels)"
+            f"{op}: the input has {channels} channels, but the filter of shape {w._layout.tensor_shape} takes "
+            f"{seen} for each group, and the number of groups must divide its {made} output channels"
         )
     every, apart = steps(strides, n, first, "strides", op), steps(dilations, n, first, "dilations", op)
     around = paddings(padding, size, taps, every, apart, first, op)

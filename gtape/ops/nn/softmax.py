@@ -18,7 +18,7 @@ from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.base.scalars import int_of
-from gtape.declare.conventions import ENTROPIES, EXPONENTIALS, SUMMED
+from gtape.declare.conventions import ENTROPIES, EQUAL_SHARES, EXPONENTIALS, ITS_SLOPE_HAS_EQUAL_SHARES, SUMMED
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import stable
 from gtape.tensors.axes import shape_of
@@ -223,7 +223,7 @@ log_softmax_op = primitive(
     jvp=(lambda xp, t, y, x, *, axis: xp.softmax_center(x, t, axis=axis),),
     reads=((0,),), params=("axis",), batched=True, rounding=stable(4, wide=True),
     samples=_ONE,
-    conventions=EXPONENTIALS,
+    conventions=(EXPONENTIALS, ITS_SLOPE_HAS_EQUAL_SHARES),
 )  # fmt: skip
 
 _softmax_center = primitive(
@@ -240,7 +240,7 @@ _softmax_center = primitive(
     ),
     reads=((0, 1), (0,)), params=("axis",), batched=True, rounding=stable(4, 4, by=_center_terms, feeds=1, wide=True),
     samples=_TWO,
-    conventions=(EXPONENTIALS, SUMMED),
+    conventions=(EXPONENTIALS, EQUAL_SHARES, SUMMED),
 )  # fmt: skip
 
 _softmax_spread = primitive(
@@ -255,7 +255,7 @@ _softmax_spread = primitive(
     ),
     reads=((0, 1), (0,)), params=("axis",), batched=True, rounding=stable(4, 4, by=_spread_terms, feeds=1, wide=True),
     samples=_TWO,
-    conventions=(EXPONENTIALS, SUMMED),
+    conventions=(EXPONENTIALS, ITS_SLOPE_HAS_EQUAL_SHARES, SUMMED),
 )  # fmt: skip
 
 cross_entropy_op = primitive(

@@ -18,7 +18,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
-from gtape.declare.conventions import EXPONENTIALS, ITS_SLOPE_IS_SOFTMAX, TIED
+from gtape.declare.conventions import EQUAL_SHARES, EXPONENTIALS, ITS_SLOPE_HAS_EQUAL_SHARES, ITS_SLOPE_IS_SOFTMAX
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import growing, stable
 from gtape.kernels.double import doubled
@@ -152,14 +152,14 @@ _share = primitive(
     (lambda xp, g, y, x: _share_pull(xp, g, x),), (lambda xp, t, y, x: _share_push(xp, t, x),),
     reads=((0,),), batched=True, rounding=growing(2, wide=True),
     samples=_SAMPLES,
-    conventions=EXPONENTIALS,
+    conventions=(EXPONENTIALS, EQUAL_SHARES),
 )  # fmt: skip
 _rest = primitive(
     "cumulative_rest", _rest_kernel,
     (lambda xp, g, y, x: -_share_pull(xp, g, x),), (lambda xp, t, y, x: -_share_push(xp, t, x),),
     reads=((0,),), batched=True, rounding=growing(2, wide=True),
     samples=_SAMPLES,
-    conventions=(EXPONENTIALS, TIED),
+    conventions=(EXPONENTIALS, EQUAL_SHARES),
 )  # fmt: skip
 _PAIRS: tuple[Any, ...] = tuple(((s[0], s[0]), {}) for s, _ in _SAMPLES)
 _pull = primitive(
@@ -175,7 +175,7 @@ _pull = primitive(
     reads=((0, 1), (0,)), batched=True,
     rounding=stable(0.5, 4.5, by=lambda x, g: _pull_kernel(x, abs(g)), feeds=1, wide=True),
     samples=_PAIRS,
-    conventions=EXPONENTIALS,
+    conventions=(EXPONENTIALS, ITS_SLOPE_HAS_EQUAL_SHARES),
 )  # fmt: skip
 _push = primitive(
     "cumulative_push", _push_kernel,
@@ -190,14 +190,14 @@ _push = primitive(
     reads=((0, 1), (0,)), batched=True,
     rounding=stable(0.5, 4.5, by=lambda x, t: _push_kernel(x, abs(t)), feeds=1, wide=True),
     samples=_PAIRS,
-    conventions=EXPONENTIALS,
+    conventions=(EXPONENTIALS, EQUAL_SHARES),
 )  # fmt: skip
 _cumulative_logsumexp = primitive(
     "cumulative_logsumexp", _logsumexp_kernel,
     (lambda xp, g, y, x: xp.cumulative_pull(x, g),), (lambda xp, t, y, x: xp.cumulative_push(x, t),),
     reads=((0,),), batched=True, rounding=stable(3, 3),
     samples=_SAMPLES,
-    conventions=ITS_SLOPE_IS_SOFTMAX,
+    conventions=(ITS_SLOPE_IS_SOFTMAX, ITS_SLOPE_HAS_EQUAL_SHARES),
 )  # fmt: skip
 
 

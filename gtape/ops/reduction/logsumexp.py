@@ -9,7 +9,13 @@ import numpy as np
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
 from gtape.base.scalars import truth_of
-from gtape.declare.conventions import EXPONENTIALS, ITS_SLOPE_IS_SOFTMAX, Noted
+from gtape.declare.conventions import (
+    EQUAL_SHARES,
+    EXPONENTIALS,
+    ITS_SLOPE_HAS_EQUAL_SHARES,
+    ITS_SLOPE_IS_SOFTMAX,
+    Noted,
+)
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import stable
 from gtape.ops.reduction.common import AXIS_SAMPLES, KEPT_AXIS_SAMPLES
@@ -85,10 +91,10 @@ _logsumexp_slope = primitive(
     "logsumexp_slope", _logsumexp_slope_kernel, (_slope_rule,), (_slope_tangent,),
     params=("axis", "shared"), batched=True, rounding=stable(6, wide=True),
     samples=tuple([(shapes, {**params, "shared": k % 2 == 1}) for k, (shapes, params) in enumerate(KEPT_AXIS_SAMPLES)]),
-    conventions=EXPONENTIALS,
+    conventions=(EXPONENTIALS, EQUAL_SHARES),
 )  # fmt: skip
-# Products that are 0 where the cotangent is 0, because the slope is NaN where all elements are -inf, as in a model with
-# impossible states, of which the whole function does not depend.
+# Products are 0 where the cotangent is 0. The slope is NaN where all elements are -inf, as in a model with impossible
+# states, and the cotangent is 0 there if the whole function does not depend on these states.
 _logsumexp = primitive(
     "logsumexp", _logsumexp_kernel,
     (
@@ -105,6 +111,7 @@ _logsumexp = primitive(
     samples=AXIS_SAMPLES,
     conventions=(
         ITS_SLOPE_IS_SOFTMAX,
+        ITS_SLOPE_HAS_EQUAL_SHARES,
         Noted("one infinite term has the derivative 1, which exists; TensorFlow gives NaN"),
     ),
 )  # fmt: skip
