@@ -113,8 +113,9 @@ class Session:
     # Numbers of records that this session takes for leaves: watched results of other tapes.
     stops: frozenset[int] = frozenset()
     plain = True
-    # Whether a whole call of a compiled function was recorded, see `gtape.engine.whole_calls`.
-    calls = False
+    # Whether a whole call of a compiled function was recorded, see `gtape.engine.whole_calls`; whether one had several
+    # results; and whether ops took the place of such a call.
+    calls = several = split = False
     # The first tensors that were watched.
     watched: tuple[Any, ...] = ()
     # Whether a custom gradient was recorded: a sweep then calls a function of the user's.

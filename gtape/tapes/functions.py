@@ -334,8 +334,8 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     at each call, at its end. A function that makes variables, changes parts of one, assigns more than 100, steps an
     optimizer, draws random numbers, or reads values into Python runs eagerly, with one warning.
 
-    A call under one tape is compiled, too, with its part of the gradient, if one result depends on what the tape
-    watches. Under several tapes and in forward mode the function runs eagerly.
+    A call under one tape is compiled, too, with its part of the gradient, and traced once more for results that have a
+    cotangent together for the first time. Under several tapes and in forward mode the function runs eagerly.
 
     Parameters
     ----------

@@ -471,10 +471,10 @@ class Tracer:
             self.refuse(f"calls {getattr(function, '__name__', 'a kernel')} outside of an op")
         return self.true_run(function, *args, **params)
 
-    def sweep(self, session: Any, start: Any, seed: Raw, sources: list[Any], *, full: bool) -> list[Any]:
+    def sweep(self, session: Any, seeds: list[tuple[Any, Raw]], sources: list[Any], *, full: bool) -> list[Any]:
         """The cotangents of sources by a sweep of a session around the call; those of the full sweep if asked."""
         world, kind = (_TRACED_FULL, Sweep) if full else (_TRACED, _Sweep)
-        return full_sweep(world, session, [(start, seed)], sources, sparse=False, kind=kind)[0]
+        return full_sweep(world, session, seeds, sources, sparse=False, kind=kind)[0]
 
     def _short(self, seeds: list[Any], sources: list[Any], *, keep: bool = False, batch: int | None = None) -> Any:
         sessions = {s for r, _ in seeds for s in r[TAPES].sessions}
