@@ -129,7 +129,7 @@ class Sweep:
     def pass_on(self, record: Record, parents: tuple[Record, ...], g: Any, mask: Any) -> None:
         """Pass the cotangent that arrived at a record to its parents."""
         step = step_of(record)
-        if step.__class__ is PartStep:
+        if isinstance(step, PartStep):
             if isinstance(g, SparseCotangent):  # from a lookup in one output, which is a source itself
                 g = g.dense(self.world)
             self.arrive(parents[0], PartialOutputs({step.index: g}))  # without its mask, which is for one output

@@ -320,9 +320,9 @@ class PartialOutputs:
 
 
 class PartStep:
-    """The backward step of one output of a multi-output op, or of a whole call, whose own record is the parent.
+    """The backward step of one output of a multi-output op, whose own record is the parent.
 
-    Sweeps add the cotangent to that record as `PartialOutputs`. The short sweep meets outputs of whole calls only.
+    Only the full sweep meets this class; it adds the cotangent to that record as `PartialOutputs`.
     """
 
     __slots__ = ("index",)
@@ -331,10 +331,6 @@ class PartStep:
 
     def __init__(self, index: int) -> None:
         self.index = index
-
-    def __call__(self, g: Any, ins: Any, out: Any) -> PartialOutputs:
-        """The cotangent of the whole."""
-        return PartialOutputs({self.index: g})
 
 
 def part_of(made: Any, i: int) -> Any:

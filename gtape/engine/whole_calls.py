@@ -3,7 +3,7 @@
 One record stands for all ops of a call. Its step is a compiled sweep, for one cotangent in the NumPy world. For every
 other sweep the records of the ops take its place, made from the inputs of the call.
 
-Each of several results has a record of its own, with a `PartStep`, whose parent is the record of the call. It has the
+Each of several results has a record of its own, with a `PartOfCall`, whose parent is the record of the call. It has the
 number that the record of the op would have, so that it can become that record. The record of the call does not hold
 those of the results, because they hold it and a cycle would delay freeing the graph.
 """
@@ -14,12 +14,22 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from gtape.engine.call import new_record
-from gtape.engine.rules import PartStep
+from gtape.engine.rules import PartialOutputs, PartStep
 from gtape.recording import record
 from gtape.recording.record import INS, NO_TAPES, OTHER, SEQ, STEP, TAPES, Record, TapeSet, parents_of, step_of
 from gtape.tensors.tensor import Tensor, wrap
 
-__all__ = ["Between", "OneOp", "Ops", "WholeCall", "is_part_of_call", "put_ops", "put_ops_behind", "split_calls"]
+__all__ = [
+    "Between",
+    "OneOp",
+    "Ops",
+    "PartOfCall",
+    "WholeCall",
+    "is_part_of_call",
+    "put_ops",
+    "put_ops_behind",
+    "split_calls",
+]
 
 _MOST_NUMBERS = 2**50  # of which floats tell the parts between two apart
 
@@ -81,9 +91,10 @@ class Ops:
     ) -> None:
         self._ops, self._values, self.results = ops, values, results
 
-    def number(self, i: int, call: Any) -> Any:
-        """The number of the record of result `i`, between that of the call and the next."""
-        return call - (self.results[i] + 1) / (len(self._ops) + 1)
+    @property
+    def offsets(self) -> list[float]:
+        """How far below the number of the call those of the results lie: above the number of the next record."""
+        return [(k + 1) / (len(self._ops) + 1) for k in self.results]
 
     def has_numbers(self, call: int) -> bool:
         """Whether floats tell the records of the ops apart."""
@@ -181,6 +192,28 @@ class WholeCall:
         return made[0] if len(made) == 1 and not self.several else made
 
 
+class PartOfCall(PartStep):
+    """The backward step of one of several results of a whole call.
+
+    Parameters
+    ----------
+    index : int
+        The number of the result.
+    offset : float
+        How far below the number of the call its own lies.
+    """
+
+    __slots__ = ("offset",)
+
+    def __init__(self, index: int, offset: float) -> None:
+        super().__init__(index)
+        self.offset = offset
+
+    def __call__(self, g: Any, ins: Any, out: Any) -> PartialOutputs:
+        """The cotangent of the call."""
+        return PartialOutputs({self.index: g})
+
+
 class _Split:
     """The step in the record of a call with several results after ops took its place; holds their records."""
 
@@ -194,7 +227,7 @@ class _Split:
 
 def is_part_of_call(r: Record) -> bool:
     """Whether a record is that of one of several results of a whole call."""
-    return step_of(r).__class__ is PartStep and step_of(parents_of(r)[0]).__class__ in (WholeCall, _Split)
+    return step_of(r).__class__ is PartOfCall
 
 
 def split_calls(starts: Iterable[Record]) -> None:

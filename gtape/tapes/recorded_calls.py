@@ -24,9 +24,8 @@ from gtape.base.locks import Lock
 from gtape.engine.call import new_record
 from gtape.engine.full_sweep import full_sweep
 from gtape.engine.requests import one_of
-from gtape.engine.rules import PartStep
 from gtape.engine.sweep import short_sweep
-from gtape.engine.whole_calls import Ops, WholeCall
+from gtape.engine.whole_calls import Ops, PartOfCall, WholeCall
 from gtape.engine.worlds import NUMPY
 from gtape.recording import record
 from gtape.recording.record import (
@@ -248,7 +247,7 @@ class _Recorded(Results):
         The backward step; None if no result depends on what the tape watches.
     sweeps : list of Program
         Of the backward step.
-    parts : list of PartStep
+    parts : list of PartOfCall
         The steps of the results' own records; empty for one result.
     records : list of (int, int)
         The places of results that get a record, with the number of the record.
@@ -270,7 +269,7 @@ class _Recorded(Results):
     variables: list[tuple[Any, Any, bool]]
     step: WholeCall | None = None
     sweeps: Sequence[Program] = ()
-    parts: Sequence[PartStep] = ()
+    parts: Sequence[PartOfCall] = ()
     records: Sequence[tuple[int, int]] = ()
     given: Sequence[tuple[int, int]] = ()
     edges: Sequence[int] = ()
@@ -302,8 +301,8 @@ class _Recorded(Results):
         if self.parts:
             session.several = True
             whole[PARENTS], whole[OTHER] = tuple(parents), None  # one form, because some may get no cotangent
-            number, seq = self.step.ops.number, whole[SEQ]  # type: ignore[union-attr]
-            made = [[number(p.index, seq), None, p, whole, None, None, recording, None] for p in self.parts]
+            seq = whole[SEQ]
+            made = [[seq - p.offset, None, p, whole, None, None, recording, None] for p in self.parts]
         for place, k in self.records:
             leaves[place]._record = made[k]
             if stack.note is not None:
@@ -481,6 +480,8 @@ class RecordedCalls:
             if tracer.error is None and (tracer.reason is None or tracer.reason in LATER):
                 return None
             made = None
+        if tracer.error is not None:
+            raise tracer.error from None
         _go_on(tracer, session)
         if session.watched is not watched:
             raise Untraceable("watches a tensor with a tape around the call")
@@ -528,7 +529,7 @@ class RecordedCalls:
         whole = Ops(ops, _Values(inputs, nodes, values, name), [graph.number(t._record) for t in results])
         compiled: Any
         if several:
-            found.parts = [PartStep(i) for i in range(len(results))]
+            found.parts = [PartOfCall(i, offset) for i, offset in enumerate(whole.offsets)]
             known = {pattern: s.as_pattern(places) for pattern, s in sweeps.items()}
             compiled = _Patterns(known, whole, len(graph.edges), full)
         else:
@@ -554,7 +555,7 @@ def _likely(results: list[Traced]) -> list[tuple[int, ...]]:
 
 def _go_on(tracer: Tracer, session: Session) -> None:
     """Raise Untraceable if a traced call cannot be repeated by programs."""
-    if tracer.error is not None or tracer.reason is not None or tracer.assigned or session.custom:
+    if tracer.reason is not None or tracer.assigned or session.custom:
         raise Untraceable(tracer.reason or "does what no recorded program repeats")
 
 

@@ -278,7 +278,6 @@ def test_what_is_no_single_recorded_program_runs_eagerly() -> None:
         (lambda x: tf.linalg.eigh(tf.tensordot(x, x, 0))[0], [x]),
         (lambda x: x, [x]),
         (lambda x: tf.floor(x), [x]),
-        (lambda x: x * 2.0 if x[0] < 1.0 else x, [x]),
     ):
         assert not is_whole(f, sources)
     assert is_whole(lambda x: (tf.sin(x) * x, tf.shape(x))[0], [x])
@@ -477,6 +476,21 @@ def test_values_for_which_a_program_does_not_hold_run_eagerly(back_end: str) -> 
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")
                         assert _bits(_alone(compiled, x)) == _bits(_alone(f, x))
+
+
+def test_the_truth_of_a_tensor_is_an_error_under_a_tape_too() -> None:
+    def f(x: Any) -> Any:
+        return x * 2.0 if x[0] < 1.0 else x
+
+    compiled = tf.function(f, jit_compile=True)
+    x = tf.constant([0.5, 1.5])
+    for _ in range(2):
+        with (
+            tf.GradientTape() as tape,
+            pytest.raises(tf.errors.OperatorNotAllowedInGraphError, match="Python.s `if`"),
+        ):
+            tape.watch(x)
+            compiled(x)
 
 
 def test_the_ops_of_a_call_are_explained() -> None:
