@@ -13,7 +13,7 @@ from gtape.base.layout import Layout
 from gtape.base.locks import Lock, lock_order, of_variable
 from gtape.base.verification import BLOCKS, PROCESS, verify_mode
 from gtape.recording.record import idle_stack, own, peek
-from gtape.tapes.forms import LATER, Results, form_of, outputs_of, traced
+from gtape.tapes.forms import LATER, Later, Results, form_of, outputs_of, taken_later, traced
 from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.program import GENERATION, Program, is_current
 from gtape.tapes.recorded_calls import RecordedCalls
@@ -54,6 +54,8 @@ class _Compiled(Results):
         # In the order of their locks, so that two threads never wait for each other.
         assigned.sort(key=lambda entry: lock_order(entry[0]._uid))
         self.assign = _assigning(assigned) if assigned else None
+        self.later = Later(tracer.later_calls, self.count + len(assigned)) if tracer.later_calls else None
+        self.alone = not (self.variables or self.later)  # whether a call only runs the program
         self.held = held  # references to the objects whose identity is in the key
         self.generation = GENERATION.number
         self.calls = self.failures = 0
@@ -164,7 +166,7 @@ class Compiler:
         run = (own.idle or idle_stack()).run
         if run.__class__ is not _QUIET:  # every kernel is to be checked
             return NotImplemented
-        if found.variables:
+        if not found.alone:
             made = self._run(key, found, [x._value for x in args])
             return self.function(*args) if made is _FAILED else made
         found.calls += 1
@@ -196,9 +198,9 @@ class Compiler:
                 made = self._after(e, key, found, raws)
                 if made is _FAILED:
                     return made
-            if found.assign is None:
-                return found.results(made)
-            if found.assign(raws[start:] if start else raws, made):
+            if found.assign is None or found.assign(raws[start:] if start else raws, made):
+                if found.later is not None:
+                    found.later(made)
                 return found.results(made[: found.count])
             del raws[start:]
 
@@ -270,7 +272,9 @@ class Compiler:
                 raise Untraceable(f"it {tracer.reason}")
             outputs, tensors = outputs_of(made, tracer)
         nodes = [t._value.node for t in tensors]
-        program = Program(tracer.inputs, tracer.nodes, nodes + tracer.values, plain(self.name))
+        nodes += tracer.values
+        nodes += [t._value.node for t in taken_later(tracer.later_calls)]
+        program = Program(tracer.inputs, tracer.nodes, nodes, plain(self.name))
         return _Compiled(program, tracer, made, outputs, held)
 
     def warn(self, reason: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from gtape.tapes.tracing import Tracer
 from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
 
-__all__ = ["LATER", "Results", "form_of", "outputs_of", "traced"]
+__all__ = ["LATER", "Later", "Results", "form_of", "outputs_of", "taken_later", "traced"]
 
 # What may be otherwise at a later call: variables are made at the first, and values change.
 LATER = (
@@ -93,6 +94,11 @@ class _Fixed:
         return _tensor(value._value, _Layout(value._layout)) if value.__class__ is Tensor else value
 
 
+def interned(t: Traced) -> Any:
+    """The layout of the tensors that stand for a traced one."""
+    return make_layout(t._layout.dtype, t._layout.shape)
+
+
 def _tensor(raw: Any, place: _Layout) -> Tensor:
     t = Tensor()
     t._value, t._layout, t._record = raw, place.layout, None
@@ -107,7 +113,7 @@ def outputs_of(made: Any, tracer: Tracer) -> tuple[list[Any], list[Traced]]:
         if isinstance(leaf, Variable):
             leaf = tracer.read(leaf)
         if isinstance(leaf, Traced):
-            outputs.append(_Layout(make_layout(leaf._layout.dtype, leaf._layout.shape)))
+            outputs.append(_Layout(interned(leaf)))
             tensors.append(leaf)
         elif leaf.__class__ is Tensor or isinstance(leaf, (np.ndarray, np.generic, *_NUMBERS)):
             outputs.append(_Fixed(leaf))
@@ -167,3 +173,37 @@ class Results:
     def packed(self, leaves: list[Any]) -> Any:
         """Results in their structure."""
         return nest.pack_sequence_as(self.structure, leaves) if self.structure.__class__ is not int else leaves[0]
+
+
+# ---------------------------------------------------------------------------------------------- what is done later
+
+
+def taken_later(calls: list[tuple[Any, list[Any]]]) -> list[Traced]:
+    """The traced tensors that functions take at the end of a call."""
+    return [t for _, tensors in calls for t in tensors if isinstance(t, Traced)]
+
+
+class Later:
+    """The functions that each run of a program calls at its end.
+
+    Parameters
+    ----------
+    calls : list of (callable, list)
+        As of the tracer.
+    start : int
+        The place of the first value for them among the raw values that the program returns.
+    """
+
+    __slots__ = ("_calls", "_start")
+
+    def __init__(self, calls: list[tuple[Any, list[Any]]], start: int) -> None:
+        self._start = start
+        self._calls: list[tuple[Any, list[Any]]] = [
+            (f, [_Layout(interned(t)) if isinstance(t, Traced) else _Fixed(t) for t in tensors]) for f, tensors in calls
+        ]
+
+    def __call__(self, made: Sequence[Any]) -> None:
+        """Call the functions on the values that a run of the program returned."""
+        values = iter(made[self._start :])
+        for f, places in self._calls:
+            f([_tensor(next(values), p) if p.__class__ is _Layout else p.again() for p in places])

@@ -555,7 +555,7 @@ def _likely(results: list[Traced]) -> list[tuple[int, ...]]:
 
 def _go_on(tracer: Tracer, session: Session) -> None:
     """Raise Untraceable if a traced call cannot be repeated by programs."""
-    if tracer.reason is not None or tracer.assigned or session.custom:
+    if tracer.reason is not None or tracer.assigned or tracer.later_calls or session.custom:
         raise Untraceable(tracer.reason or "does what no recorded program repeats")
 
 

@@ -30,6 +30,7 @@ from gtape.recording import record
 from gtape.recording.record import INS, NO_TAPES, OUT, SEQ, STEP, TAPES, step_of
 from gtape.tapes.learned import Op, Rule, distinct, rule_of
 from gtape.tapes.traced_values import Node, Raw, Traced, Untraceable, same_shape
+from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["Tracer", "tracing"]
@@ -132,6 +133,9 @@ class Tracer:
         self.inputs: list[Node] = []
         self.variables: list[Any] = []
         self.assigned: dict[int, Any] = {}  # the variables that take a value, by number
+        # What is called at the end of each call: functions with their lists of tensors and other objects.
+        self.later_calls: list[tuple[Callable[..., None], list[Any]]] = []
+        self._changed: set[int] = set()  # the numbers of the variables that these functions may change
         self._reads: dict[int, Raw] = {}
         self._apart: dict[Layout, Layout] = {}
         self._ops: dict[Any, Op] = {}
@@ -411,8 +415,19 @@ class Tracer:
             stack.note(out)
         return out
 
+    def later(self, function: Callable[..., None], tensors: list[Any], changed: list[Any]) -> None:
+        """Note a function that each call of the program calls at its end, see `gtape.recording.record.done_later`."""
+        if self.outer is not None:
+            self.refuse("changes variables under a tape")
+        if any([isinstance(t, IndexedSlices) for t in tensors]):  # noqa: C419 - a list is quicker
+            self.refuse("has a gradient of rows (IndexedSlices)")
+        self.later_calls.append((function, tensors))
+        self._changed.update([v._uid for v in changed])
+
     def read(self, variable: Any) -> Traced:
         """The value of a variable."""
+        if variable._uid in self._changed:
+            self.refuse("reads a variable after an optimizer changed it")
         raw = self._reads.get(variable._uid)
         if raw is None:
             if variable._layout.dtype.kind == "O":
@@ -426,7 +441,12 @@ class Tracer:
 
         Only for assignments of the user's, because the library's own depend on values that no program reads.
         """
-        if _assigned_by_library() or variable._layout.dtype.kind == "O" or t._layout.shape != variable._layout.shape:
+        if (
+            self.later_calls
+            or _assigned_by_library()
+            or variable._layout.dtype.kind == "O"
+            or t._layout.shape != variable._layout.shape
+        ):
             self.refuse("assigns a variable")
         if len(self.assigned) >= _MOST_ASSIGNED and variable._uid not in self.assigned:
             self.refuse(f"assigns more than {_MOST_ASSIGNED} variables")
