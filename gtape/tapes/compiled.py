@@ -28,7 +28,10 @@ _MOST_LOCKS = 8  # locks that one `with` statement takes
 _MOST_GUARDS = 16  # calls for which a program is not valid before it may be given up
 _MOST_FAILURES = 3  # calls that fail for their values before a kind of arguments is never traced again
 
+_MOST_WAYS = 4  # programs for one kind of arguments, which differ in decisions by values
+
 _FAILED: Any = object()
+_GUARDED: Any = object()  # a decision by a value was another than in the traced call
 _QUIET = type(copy_context().run)  # of the function that runs kernels while nothing checks them
 _new: Callable[[type], Any] = object.__new__
 
@@ -140,9 +143,28 @@ class Compiler:
         if found is None:
             found = self._compile(key, args, kwargs, held)
         if found.__class__ is _Compiled:
-            made = self._run(key, found, [t._value for t in tensors])
-            if made is not _FAILED:
-                return made
+            made = self._run(found, [t._value for t in tensors])
+            return self._otherwise(made, key, found, tensors, args, kwargs, held)
+        return self.function(*args, **kwargs)
+
+    def _otherwise(
+        self, made: Any, key: Any, found: Any, tensors: Sequence[Tensor], args: Any, kwargs: Any, held: list[Any]
+    ) -> Any:
+        """The result of a program if it was valid, or of a program for other decisions by values, or of Python."""
+        if made is _GUARDED:
+            for k in range(1, _MOST_WAYS):
+                way = (_GUARDED, k, key)
+                other = self._known.get(way)
+                if not is_current(other):
+                    other = self._compile(way, args, kwargs, held)
+                if other.__class__ is not _Compiled:
+                    break
+                made = self._run(other, [t._value for t in tensors])
+                if made is not _GUARDED:
+                    break
+        if made is not _GUARDED and made is not _FAILED:
+            return made
+        self._count_failure(key, found)
         return self.function(*args, **kwargs)
 
     def quick(self, args: tuple[Any, ...]) -> Any:
@@ -167,24 +189,24 @@ class Compiler:
         if run.__class__ is not _QUIET:  # every kernel is to be checked
             return NotImplemented
         if not found.alone:
-            made = self._run(key, found, [x._value for x in args])
-            return self.function(*args) if made is _FAILED else made
+            made = self._run(found, [x._value for x in args])
+            return self._otherwise(made, key, found, args, args, {}, [])
         found.calls += 1
         program = found.program.run
         try:
             made = run(program, x._value) if alone else run(program, *[x._value for x in args])
         except Exception as e:
-            made = self._after(e, key, found, [x._value for x in args])
-            if made is _FAILED:
-                return self.function(*args)
+            made = self._after(e, found, [x._value for x in args])
+            if made is _FAILED or made is _GUARDED:
+                return self._otherwise(made, key, found, args, args, {}, [])
         if found.single:
             t = _new(Tensor)
             t._value, t._layout, t._record = made[0], found.layout, None
             return t
         return found.results(made)
 
-    def _run(self, key: Any, found: Any, raws: list[Any]) -> Any:
-        """The result of a program for raw values; _FAILED where it is not valid."""
+    def _run(self, found: Any, raws: list[Any]) -> Any:
+        """The result of a program for raw values; _GUARDED or _FAILED where it is not valid."""
         found.calls += 1
         start = len(raws)
         while True:
@@ -195,8 +217,8 @@ class Compiler:
                     raws.append(v._value)
                 made = (own.idle or idle_stack()).run(found.program.run, *raws)
             except Exception as e:  # a guard, or an error that the eager call words
-                made = self._after(e, key, found, raws)
-                if made is _FAILED:
+                made = self._after(e, found, raws)
+                if made is _FAILED or made is _GUARDED:
                     return made
             if found.assign is None or found.assign(raws[start:] if start else raws, made):
                 if found.later is not None:
@@ -204,16 +226,14 @@ class Compiler:
                 return found.results(made[: found.count])
             del raws[start:]
 
-    def _after(self, error: Exception, key: Any, found: Any, raws: Sequence[Any]) -> Any:
-        """The raw results after a program raised an error; _FAILED where it is not valid."""
+    def _after(self, error: Exception, found: Any, raws: Sequence[Any]) -> Any:
+        """The raw results after a program raised an error; _GUARDED or _FAILED where it is not valid."""
         if error.__class__ is Doubt:
             try:
                 return idle_stack().run(found.program.again, raws)
-            except Exception:  # a guard, or an error that the eager call words
-                self._count_failure(key, found)
-                return _FAILED
-        self._count_failure(key, found)
-        return _FAILED
+            except Exception as e:  # a guard, or an error that the eager call words
+                error = e
+        return _GUARDED if error.__class__ is Guard else _FAILED
 
     def _count_failure(self, key: Any, found: Any) -> None:
         """Note a call that the program was not valid for; give the program up if most calls are so."""

@@ -45,7 +45,7 @@ from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.program import GENERATION, Program, is_current
 from gtape.tapes.rewriting import forget_values
 from gtape.tapes.traced_records import Graph, SweepNodes, interned
-from gtape.tapes.traced_values import Node, Raw, Traced, Untraceable
+from gtape.tapes.traced_values import Guard, Node, Raw, Traced, Untraceable
 from gtape.tapes.tracing import Tracer, tracing
 from gtape.tensors.tensor import Tensor
 
@@ -58,6 +58,10 @@ _MOST_GUARDS = 16  # calls for which a program is not valid before it may be giv
 _MOST_TIMES = 8  # times that a kind of arguments is traced again for tensors that a tape watches
 _MOST_TENSORS = 10_000  # tensors that are told apart
 _MOST_PATTERNS = 4  # of results with a cotangent for which a call has a sweep
+
+_MOST_WAYS = 4  # programs for one kind of arguments, which differ in decisions by values
+_GUARDED: Any = object()  # a decision by a value was another than in the traced call
+_FAILED: Any = object()
 
 _QUIET = type(copy_context().run)  # of the function that runs kernels while nothing checks them
 _FLAGS = ("selects", "shared", "mixed", "custom")
@@ -369,9 +373,28 @@ class RecordedCalls:
             return NotImplemented
         if not _holds(found, session):
             found = self._compiled(key, session, args, kwargs, active, held)
-        return self._run(key, found, stack, tensors) if found.__class__ is _Recorded else NotImplemented
+        if found.__class__ is not _Recorded:
+            return NotImplemented
+        made = self._run(found, stack, tensors)
+        k = 1
+        while made is _GUARDED and k < _MOST_WAYS:
+            way = (_GUARDED, k, key)
+            other: Any = self._known.get(way)
+            if not _holds(other, session):
+                other = self._compiled(way, session, args, kwargs, active, held)
+            if other.__class__ is not _Recorded:
+                break
+            made = self._run(other, stack, tensors)
+            k += 1
+        if made is not _GUARDED and made is not _FAILED:
+            return made
+        found.failures += 1
+        if found.failures > _MOST_GUARDS and 2 * found.failures > found.calls:
+            self._known[key] = _Refusal("does what depends on the values of tensors", found.held)
+        return NotImplemented
 
-    def _run(self, key: Any, found: _Recorded, stack: Stack, tensors: list[Tensor]) -> Any:
+    def _run(self, found: _Recorded, stack: Stack, tensors: list[Tensor]) -> Any:
+        """The result of a call; NotImplemented where it runs eagerly, _GUARDED or _FAILED for its values."""
         ins = [*tensors]
         found.calls += 1
         for v, layout, active in found.variables:
@@ -385,11 +408,10 @@ class RecordedCalls:
             return NotImplemented
         try:
             made = stack.run(_outcome, found.program, [t._value for t in ins])
-        except Exception:  # a guard, or an error that the eager call words
-            found.failures += 1
-            if found.failures > _MOST_GUARDS and 2 * found.failures > found.calls:
-                self._known[key] = _Refusal("does what depends on the values of tensors", found.held)
-            return NotImplemented
+        except Guard:
+            return _GUARDED
+        except Exception:  # an error that the eager call words
+            return _FAILED
         leaves = found.leaves(made[: found.count])
         for place, k in found.given:
             leaves[place]._record = ins[k]._record
