@@ -12,6 +12,7 @@ from gtape import nest
 from gtape.base.layout import make_layout
 from gtape.tapes.traced_values import Traced, Untraceable
 from gtape.tapes.tracing import Tracer
+from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
 
@@ -178,9 +179,14 @@ class Results:
 # ---------------------------------------------------------------------------------------------- what is done later
 
 
+def _parts(x: Any) -> list[Any]:
+    """What an object that a function takes later is made from: the parts of IndexedSlices, or the object."""
+    return [x.values, x.indices, x.dense_shape] if isinstance(x, IndexedSlices) else [x]
+
+
 def taken_later(calls: list[tuple[Any, list[Any]]]) -> list[Traced]:
     """The traced tensors that functions take at the end of a call."""
-    return [t for _, tensors in calls for t in tensors if isinstance(t, Traced)]
+    return [t for _, given in calls for x in given for t in _parts(x) if isinstance(t, Traced)]
 
 
 class Later:
@@ -198,12 +204,14 @@ class Later:
 
     def __init__(self, calls: list[tuple[Any, list[Any]]], start: int) -> None:
         self._start = start
-        self._calls: list[tuple[Any, list[Any]]] = [
-            (f, [_Layout(interned(t)) if isinstance(t, Traced) else _Fixed(t) for t in tensors]) for f, tensors in calls
+        self._calls: list[tuple[Any, list[list[Any]]]] = [
+            (f, [[_Layout(interned(t)) if isinstance(t, Traced) else _Fixed(t) for t in _parts(x)] for x in given])
+            for f, given in calls
         ]
 
     def __call__(self, made: Sequence[Any]) -> None:
         """Call the functions on the values that a run of the program returned."""
         values = iter(made[self._start :])
-        for f, places in self._calls:
-            f([_tensor(next(values), p) if p.__class__ is _Layout else p.again() for p in places])
+        for f, given in self._calls:
+            parts = [[_tensor(next(values), p) if p.__class__ is _Layout else p.again() for p in x] for x in given]
+            f([x[0] if len(x) == 1 else IndexedSlices(*x) for x in parts])

@@ -30,7 +30,6 @@ from gtape.recording import record
 from gtape.recording.record import INS, NO_TAPES, OUT, SEQ, STEP, TAPES, step_of
 from gtape.tapes.learned import Op, Rule, distinct, rule_of
 from gtape.tapes.traced_values import Node, Raw, Traced, Untraceable, same_shape
-from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["Tracer", "tracing"]
@@ -419,8 +418,6 @@ class Tracer:
         """Note a function that each call of the program calls at its end, see `gtape.recording.record.done_later`."""
         if self.outer is not None:
             self.refuse("changes variables under a tape")
-        if any([isinstance(t, IndexedSlices) for t in tensors]):  # noqa: C419 - a list is quicker
-            self.refuse("has a gradient of rows (IndexedSlices)")
         self.later_calls.append((function, tensors))
         self._changed.update([v._uid for v in changed])
 

@@ -516,6 +516,24 @@ def test_steps_of_optimizers_are_compiled(make: Callable[[], Any], minimize: boo
     assert summary.startswith("compiled")
 
 
+def test_rows_of_gradients_go_to_optimizers(back_end: str) -> None:
+    def train(jit: bool) -> Any:
+        table, optimizer = tf.Variable(np.arange(12.0).reshape(4, 3)), tf.keras.optimizers.Adam(0.1)
+
+        @tf.function(jit_compile=jit)
+        def step(i: Any) -> Any:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(tf.gather(table, i) ** 2)
+            optimizer.apply_gradients([(tape.gradient(loss, table), table)])
+            return loss
+
+        made = [step(tf.constant(i)) for i in ([0, 1], [3, 3], [0, 1], [2, 0])]
+        assert not jit or step.summary().startswith("compiled")
+        return _bits([made, table.value()])
+
+    assert train(True) == train(False)
+
+
 def test_two_optimizers_step_in_their_order() -> None:
     def train(jit: bool) -> Any:
         v, w = tf.Variable([1.0, 2.0]), tf.Variable([0.5, -0.5])
