@@ -143,6 +143,9 @@ class Tracer:
         self.reason: str | None = None
         self.error: BaseException | None = None
         self.open = True
+        # Whether a ufunc may write over a traced value. Views of the value keep what they were, so whoever allows this
+        # has to compare the result of the traced call with that of a plain call.
+        self.writes_over = False
 
     def apart(self, layout: Layout) -> Layout:
         """The layout of traced tensors.

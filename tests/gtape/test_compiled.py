@@ -744,6 +744,25 @@ def test_small_values_are_computed_in_the_table(table: None, dtype: str, shape: 
     assert "without the table" not in compiled.summary()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_kernels_that_write_over_their_own_values_are_in_the_table(table: None, dtype: str) -> None:
+    def f(x: Any) -> Any:
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = tf.reduce_sum(tf.tanh(x) * x)
+            slope = tape.gradient(y, x)
+        return slope, outer.gradient(slope, x)
+
+    compiled = tf.function(f, jit_compile=True)
+    far = [0.5, -1.25, 30.0, np.nan], [39.9, 0.0, -40.1, 1.0], [349.0, -350.5, np.inf, -0.0], [0.5, 1.0, -2.0, 3.0]
+    for values in ([0.5, -1.25, 2.0, 3.0], *far):
+        x = tf.constant(values, dtype)
+        assert _bits(compiled(x)) == _bits(f(x))
+    assert "0 calls" in compiled.summary() and "doubt" in compiled.source
+
+
 def test_values_in_memory_do_not_touch() -> None:
     # Some of NumPy's loops take neighbours for overlapping arrays, and give other bits.
     space = _Space()
