@@ -284,14 +284,14 @@ def full_sweep(
     return [sweep.found.get(s[SEQ]) for s in sources], sweep.visited
 
 
-def batches_as_is(session: Session, start: Record, sources: list[Record]) -> bool:
+def batches_as_is(session: Session, start: Record) -> bool:
     """Whether every backward step from a record on accepts cotangents with one more leading axis.
 
     Steps of generated functions do, because they broadcast nothing, and so do elementwise steps and rules declared as
     `batched`. Ops take the place of whole calls.
     """
     if session.calls:
-        put_ops_behind([start, *sources])
+        put_ops_behind([start])
         if session.shared:
             return False
     seen = set()

@@ -103,7 +103,7 @@ def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any])
     # A persistent tape keeps its records, which these sweeps use up.
     alone = session.plain or (session.tracks_for_now and not session.trace)
     usual = alone and not stack.sessions and session.is_simple()
-    if usual and batches_as_is(session, start, source_records):
+    if usual and batches_as_is(session, start):
         if seed is None:
             return run(from_identity, start, target._layout, source_records)  # type: ignore[no-any-return]
         short: list[Any] = run(short_sweep, [(start, seed)], source_records)
