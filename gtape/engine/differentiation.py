@@ -10,6 +10,7 @@ from gtape.engine.fast.recorded import recorded_sweep, takes_recorded_sweep
 from gtape.engine.full_sweep import full_sweep, runner_for
 from gtape.engine.requests import is_finite, result_of
 from gtape.engine.sweep import keeping, short_sweep
+from gtape.engine.whole_calls import is_part_of_call, split_calls
 from gtape.engine.worlds import NUMPY, TAPE
 from gtape.errors import InvalidArgumentError
 from gtape.recording import record
@@ -52,6 +53,8 @@ def differentiate(
     start = [(record_of(t), g) for t, g in zip(targets, seeds, strict=True)]
     source_records = [record_of(s) for s in sources]
     start = [(r, g) for r, g in start if g is not None]
+    if session.several and (session.split or stops or any([is_part_of_call(r) for r in source_records])):  # noqa: C419
+        split_calls([*[r for r, _ in start], *source_records])
     stack = record.get_stack()
     foreign = any([session not in r[TAPES].sessions and r[STEP] is not None for r, _ in start])  # noqa: C419
     if not (stack.sessions or session.trace or foreign or stops or session.stops) and session.is_simple():

@@ -18,7 +18,7 @@ from gtape.base.layout import layout_of
 from gtape.base.quiet import quietly
 from gtape.engine.rules import PartialOutputs, PartStep, RuleStep, inputs_of, output_of, part_of, undecided
 from gtape.engine.sparse import SparseCotangent
-from gtape.engine.whole_calls import WholeCall, put_ops
+from gtape.engine.whole_calls import WholeCall, put_ops, put_ops_behind, split_calls
 from gtape.engine.worlds import NUMPY, TAPE
 from gtape.errors import InvalidArgumentError
 from gtape.recording import record as record_module
@@ -102,7 +102,7 @@ class Sweep:
             if step is None or seq in self.stops or self.session not in record[TAPES].sessions:
                 continue  # a leaf, or made while this tape was paused
             if step.__class__ is WholeCall:
-                if self._takes_whole(step, g):
+                if step.several or self._takes_whole(step, g):
                     self._pass_whole(record, g)
                     continue
                 put_ops(record)
@@ -110,21 +110,26 @@ class Sweep:
             if any(self.session in p[TAPES].sessions for p in parents):
                 self.pass_on(record, parents, g, mask)
 
+    @property
+    def meets_whole_calls(self) -> bool:
+        """Whether the sweep takes the compiled steps of whole calls."""
+        return self.world is NUMPY and self.batch is None and not self.masked
+
     def _takes_whole(self, step: WholeCall, g: Any) -> bool:
-        plain = self.world is NUMPY and self.batch is None and not self.masked
-        return plain and step.full and g.__class__ is not SparseCotangent
+        return self.meets_whole_calls and step.full and g.__class__ is not SparseCotangent
 
     def _pass_whole(self, record: Record, g: Any) -> None:
         """Pass a cotangent through a whole call of a compiled function."""
-        made = record[STEP].sweep(g, record[INS], record[OUT])
-        for parent, c in zip(parents_of(record), made, strict=True):
-            if self.session in parent[TAPES].sessions:
+        step = record[STEP]
+        sweep = step.sweep if step.full else step.sweep.fully
+        for parent, c in zip(parents_of(record), sweep(g, record[INS], record[OUT]), strict=True):
+            if c is not None and self.session in parent[TAPES].sessions:
                 self.arrive(parent, c)
 
     def pass_on(self, record: Record, parents: tuple[Record, ...], g: Any, mask: Any) -> None:
         """Pass the cotangent that arrived at a record to its parents."""
         step = step_of(record)
-        if step.__class__ is PartStep:
+        if isinstance(step, PartStep):
             if isinstance(g, SparseCotangent):  # from a lookup in one output, which is a source itself
                 g = g.dense(self.world)
             self.arrive(parents[0], PartialOutputs({step.index: g}))  # without its mask, which is for one output
@@ -269,6 +274,8 @@ def full_sweep(
     visited : list of records
     """
     sweep = kind(world, session, sources, batch=batch, masked=masked, sparse=sparse, stops=stops)
+    if session.several and not sweep.meets_whole_calls:
+        split_calls([*[r for r, _ in seeds], *sources])
     for r, g in seeds:
         sweep.arrive(r, g)
     sweep.run()
@@ -281,8 +288,12 @@ def batches_as_is(session: Session, start: Record) -> bool:
     """Whether every backward step from a record on accepts cotangents with one more leading axis.
 
     Steps of generated functions do, because they broadcast nothing, and so do elementwise steps and rules declared as
-    `batched`.
+    `batched`. Ops take the place of whole calls.
     """
+    if session.calls:
+        put_ops_behind([start])
+        if session.shared:
+            return False
     seen = set()
     pending = [start]
     while pending:
@@ -291,9 +302,6 @@ def batches_as_is(session: Session, start: Record) -> bool:
         if step is None or r[SEQ] in seen:
             continue
         seen.add(r[SEQ])
-        if step.__class__ is WholeCall:
-            put_ops(r)
-            step = step_of(r)
         if step.__class__ is not RuleStep or not _is_alone(session, r[TAPES]):
             return False
         if step.layouts is not None:

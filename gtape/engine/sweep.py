@@ -173,6 +173,8 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                     parents[1] = old + made
             else:
                 for parent, cotangent in zip(parents, made, strict=True):
+                    if cotangent is None:  # of a whole call, some of whose results have no cotangent
+                        continue
                     old = parent[1]
                     if old is None:
                         parent[1] = cotangent

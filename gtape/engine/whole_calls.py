@@ -2,19 +2,36 @@
 
 One record stands for all ops of a call. Its step is a compiled sweep, for one cotangent in the NumPy world. For every
 other sweep the records of the ops take its place, made from the inputs of the call.
+
+Each of several results has a record of its own, with a `PartOfCall`, whose parent is the record of the call. It has the
+number that the record of the op would have, so that it can become that record. The record of the call does not hold
+those of the results, because they hold it and a cycle would delay freeing the graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from gtape.engine.call import new_record
+from gtape.engine.rules import PartialOutputs, PartStep
 from gtape.recording import record
 from gtape.recording.record import INS, NO_TAPES, OTHER, SEQ, STEP, TAPES, Record, TapeSet, parents_of, step_of
 from gtape.tensors.tensor import Tensor, wrap
 
-__all__ = ["Between", "OneOp", "Ops", "WholeCall", "put_ops", "put_ops_behind"]
+__all__ = [
+    "Between",
+    "OneOp",
+    "Ops",
+    "PartOfCall",
+    "WholeCall",
+    "is_part_of_call",
+    "put_ops",
+    "put_ops_behind",
+    "split_calls",
+]
+
+_MOST_NUMBERS = 2**50  # of which floats tell the parts between two apart
 
 
 class Between(NamedTuple):
@@ -63,15 +80,43 @@ class Ops:
     ops : list of OneOp
     values : callable
         Takes the raw inputs of the call, returns the values between its ops.
+    results : sequence of int
+        The numbers of the ops whose results the call returns.
     """
 
-    __slots__ = ("_ops", "_values")
+    __slots__ = ("_ops", "_values", "results")
 
-    def __init__(self, ops: list[OneOp], values: Callable[[Sequence[Any]], tuple[Any, ...]]) -> None:
-        self._ops, self._values = ops, values
+    def __init__(
+        self, ops: list[OneOp], values: Callable[[Sequence[Any]], tuple[Any, ...]], results: Sequence[int]
+    ) -> None:
+        self._ops, self._values, self.results = ops, values, results
 
-    def records(self, ins: Sequence[Tensor], parents: Sequence[Record], tapes: TapeSet) -> Record:
-        """New records of all ops; returns that of the last."""
+    @property
+    def offsets(self) -> list[float]:
+        """How far below the number of the call those of the results lie: above the number of the next record."""
+        return [(k + 1) / (len(self._ops) + 1) for k in self.results]
+
+    def has_numbers(self, call: int) -> bool:
+        """Whether floats tell the records of the ops apart."""
+        return call * (len(self._ops) + 1) > -_MOST_NUMBERS
+
+    def records(
+        self, ins: Sequence[Tensor], parents: Sequence[Record], tapes: TapeSet, parts: Any = None, call: Any = 0
+    ) -> list[Record]:
+        """Records of all ops; returns those of the results.
+
+        Parameters
+        ----------
+        ins : sequence of Tensor
+            The inputs of the call.
+        parents : sequence of Record
+            Of the call.
+        tapes : TapeSet
+        parts : dict of int to Record, optional
+            The records of results that become the records of the ops that made them.
+        call : int, optional
+            With `parts`, the number of the call.
+        """
         values = self._values([t._value for t in ins])
         made: list[Record] = []
 
@@ -89,11 +134,20 @@ class Ops:
             between._record = None if t.source is None else found(t.source)
             return between
 
-        for op in self._ops:
+        own = {} if parts is None else {self.results[i]: r for i, r in parts.items()}
+        steps = len(self._ops) + 1
+        for k, op in enumerate(self._ops):
             xs = tuple([kept(t) for t in op.ins]) if op.ins.__class__ is tuple else kept(op.ins)
             y = kept(op.second) if op.out is None else values[op.out]
-            made.append(new_record(op.step, [found(p) for p in op.parents], xs, y, tapes))
-        return made[-1]
+            new = new_record(op.step, [found(p) for p in op.parents], xs, y, tapes)
+            if parts is not None:
+                new[SEQ] = call - (k + 1) / steps
+            part = own.get(k)
+            if part is not None:
+                part[STEP : OTHER + 1] = new[STEP : OTHER + 1]  # in one store, because sweeps may read it
+                new = part
+            made.append(new)
+        return [made[k] for k in self.results]
 
 
 class WholeCall:
@@ -109,20 +163,23 @@ class WholeCall:
         Of the function.
     ops : Ops
     sweep : callable
-        ``sweep(g, ins, out)`` returns a raw cotangent for each parent.
+        ``sweep(g, ins, out)`` returns a raw cotangent for each parent. With several results, `g` is a `PartialOutputs`,
+        and the cotangent of a parent that no result with a cotangent depends on is None.
     full : bool
         Whether `sweep` gives the bits of the full sweep; it always gives those of the short one, if that is taken.
+    several : bool
+        Whether the call has several results. PARENTS is a tuple then.
     """
 
-    __slots__ = ("full", "name", "ops", "sweep")
+    __slots__ = ("full", "name", "ops", "several", "sweep")
 
     kind = "call"
     roles: frozenset[str] = frozenset()
     batched = selects = False
     sparse = partials = None
 
-    def __init__(self, name: str, ops: Ops, sweep: Callable[..., Sequence[Any]], *, full: bool) -> None:
-        self.name, self.ops, self.sweep, self.full = name, ops, sweep, full
+    def __init__(self, name: str, ops: Ops, sweep: Any, *, full: bool, several: bool) -> None:
+        self.name, self.ops, self.sweep, self.full, self.several = name, ops, sweep, full, several
 
     @property
     def prim(self) -> WholeCall:
@@ -132,19 +189,90 @@ class WholeCall:
     def __call__(self, g: Any, ins: Any, out: Any) -> Any:
         """The cotangents in the NumPy world: one value for one parent, otherwise a sequence."""
         made = self.sweep(g, ins, out)
-        return made[0] if len(made) == 1 else made
+        return made[0] if len(made) == 1 and not self.several else made
+
+
+class PartOfCall(PartStep):
+    """The backward step of one of several results of a whole call.
+
+    Parameters
+    ----------
+    index : int
+        The number of the result.
+    offset : float
+        How far below the number of the call its own lies.
+    """
+
+    __slots__ = ("offset",)
+
+    def __init__(self, index: int, offset: float) -> None:
+        super().__init__(index)
+        self.offset = offset
+
+    def __call__(self, g: Any, ins: Any, out: Any) -> PartialOutputs:
+        """The cotangent of the call."""
+        return PartialOutputs({self.index: g})
+
+
+class _Split:
+    """The step in the record of a call with several results after ops took its place; holds their records."""
+
+    __slots__ = ("results",)
+    prim: Any = None
+    active = ()
+
+    def __init__(self, results: list[Record]) -> None:
+        self.results = results
+
+
+def is_part_of_call(r: Record) -> bool:
+    """Whether a record is that of one of several results of a whole call."""
+    return step_of(r).__class__ is PartOfCall
+
+
+def split_calls(starts: Iterable[Record]) -> None:
+    """Let the records of the ops take the place of whole calls with several results, behind and among some records."""
+    calls: dict[int, tuple[Record, dict[int, Record]]] = {}
+    seen = set()
+    pending = list(starts)
+    while pending:
+        r = pending.pop()
+        if id(r) in seen:
+            continue
+        seen.add(id(r))
+        above = parents_of(r)
+        if is_part_of_call(r):
+            (call,), i = above, step_of(r).index
+            calls.setdefault(id(call), (call, {}))[1][i] = r
+            if call[STEP].__class__ is _Split:
+                above = (call[STEP].results[i],)
+        pending.extend(above)
+    for call, parts in calls.values():
+        step, sessions = call[STEP], call[TAPES].sessions
+        for session in sessions:
+            session.split = True
+        if step.__class__ is _Split:
+            # There are two records of one op now, which only the full sweep takes for one, by their number.
+            for session in sessions:
+                session.shared = True
+            for i, r in parts.items():
+                r[STEP : OTHER + 1] = step.results[i][STEP : OTHER + 1]
+            continue
+        results = step.ops.records(call[INS], parents_of(call), call[TAPES], parts, call[SEQ])
+        call[STEP : OTHER + 1] = [_Split(results), (), None, None, call[TAPES], None]
 
 
 def put_ops(made: Record) -> None:
-    """Let the records of the ops take the place of the record of a whole call."""
-    ops = made[STEP].ops.records(made[INS], parents_of(made), made[TAPES])
+    """Let the records of the ops take the place of the record of a whole call with one result."""
+    (ops,) = made[STEP].ops.records(made[INS], parents_of(made), made[TAPES])
     made[STEP : OTHER + 1] = [*ops[STEP:TAPES], made[TAPES], ops[OTHER]]  # in one store, because sweeps may read it
 
 
-def put_ops_behind(start: Record) -> None:
-    """`put_ops` for a record and all its ancestors."""
+def put_ops_behind(starts: Sequence[Record]) -> None:
+    """Let the records of the ops take the place of all whole calls behind and among some records."""
+    split_calls(starts)
     seen = set()
-    pending = [start]
+    pending = list(starts)
     while pending:
         r = pending.pop()
         if r[SEQ] in seen:

@@ -47,10 +47,9 @@ from gtape.base.locks import sharing
 __all__ = [
     "ANCHOR", "COT", "INS", "LEAF", "MOST_WATCHED", "NO_TAPES", "OTHER", "OUT", "PARENTS", "SEQ", "STEP", "TANGENTS",
     "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread", "clear_below", "close", "count",
-    "directly", "empty", "enter", "for_a_check_alone", "forget_parents", "get_stack", "idle_stack", "leaf", "leave",
-    "off", "own",
-    "parents_of", "peek", "record_of", "refuse_in_traced_calls", "restore_stack", "set_stack", "sharing",
-    "should_track", "step_of",
+    "directly", "done_later", "empty", "enter", "for_a_check_alone", "forget_parents", "get_stack", "idle_stack",
+    "leaf", "leave", "off", "own", "parents_of", "peek", "record_of", "refuse_in_traced_calls", "restore_stack",
+    "set_stack", "sharing", "should_track", "step_of",
 ]  # fmt: skip
 
 SEQ, COT, STEP, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
@@ -113,8 +112,9 @@ class Session:
     # Numbers of records that this session takes for leaves: watched results of other tapes.
     stops: frozenset[int] = frozenset()
     plain = True
-    # Whether a whole call of a compiled function was recorded, see `gtape.engine.whole_calls`.
-    calls = False
+    # Whether a whole call of a compiled function was recorded, see `gtape.engine.whole_calls`; whether one had several
+    # results; and whether ops took the place of such a call.
+    calls = several = split = False
     # The first tensors that were watched.
     watched: tuple[Any, ...] = ()
     # Whether a custom gradient was recorded: a sweep then calls a function of the user's.
@@ -520,6 +520,26 @@ def refuse_in_traced_calls(reason: str, session: Session | None = None) -> None:
     refuse = getattr(stack.run, "refuse", None)
     if refuse is not None:
         refuse(reason)
+
+
+def done_later(function: Callable[..., None], tensors: list[Any], changed: Callable[[], list[Any]]) -> bool:
+    """Let each call of a function that is being compiled call another function at its end; False outside of tracing.
+
+    Parameters
+    ----------
+    function : callable
+        Takes a list like `tensors`.
+    tensors : list
+        Tensors, and other objects, which stay the same.
+    changed : callable
+        Returns the variables that the function may change.
+    """
+    stack = _stack.get()
+    later = None if stack is None else getattr(stack.run, "later", None)
+    if later is None:
+        return False
+    later(function, tensors, changed())
+    return True
 
 
 def active() -> Stack | None:

@@ -13,7 +13,7 @@ from gtape.base.layout import Layout
 from gtape.base.locks import Lock, lock_order, of_variable
 from gtape.base.verification import BLOCKS, PROCESS, verify_mode
 from gtape.recording.record import idle_stack, own, peek
-from gtape.tapes.forms import LATER, Results, form_of, outputs_of, traced
+from gtape.tapes.forms import LATER, Later, Results, form_of, outputs_of, taken_later, traced
 from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.program import GENERATION, Program, is_current
 from gtape.tapes.recorded_calls import RecordedCalls
@@ -28,7 +28,10 @@ _MOST_LOCKS = 8  # locks that one `with` statement takes
 _MOST_GUARDS = 16  # calls for which a program is not valid before it may be given up
 _MOST_FAILURES = 3  # calls that fail for their values before a kind of arguments is never traced again
 
+_MOST_WAYS = 4  # programs for one kind of arguments, which differ in decisions by values
+
 _FAILED: Any = object()
+_GUARDED: Any = object()  # a decision by a value was another than in the traced call
 _QUIET = type(copy_context().run)  # of the function that runs kernels while nothing checks them
 _new: Callable[[type], Any] = object.__new__
 
@@ -47,35 +50,81 @@ class _Compiled(Results):
     def __init__(self, program: Program, tracer: Tracer, made: Any, outputs: list[Any], held: Any) -> None:
         super().__init__(made, outputs)
         self.program = program
-        self.variables = [(v, v._tensor_layout) for v in tracer.variables]
+        self.variables = tracer.variables
         places = {v._uid: k for k, v in enumerate(tracer.variables)}
         # The values of the assigned variables come after the results.
         assigned = [(v, places[uid], self.count + k) for k, (uid, v) in enumerate(tracer.assigned.items())]
         # In the order of their locks, so that two threads never wait for each other.
         assigned.sort(key=lambda entry: lock_order(entry[0]._uid))
-        self.assign = _assigning(assigned) if assigned else None
+        self.later = Later(tracer.later_calls, self.count + len(assigned)) if tracer.later_calls else None
+        self.call = _caller(program, len(tracer.inputs) - len(self.variables), self.variables, assigned)
+        self.more = bool(assigned or self.later)  # whether a run returns more than the results
+        self.alone = not (self.variables or self.more)  # whether a call only runs the program
         self.held = held  # references to the objects whose identity is in the key
         self.generation = GENERATION.number
         self.calls = self.failures = 0
 
+    def finished(self, made: tuple[Any, ...]) -> Any:
+        """The results of a run, after what is done later."""
+        if self.later is not None:
+            self.later(made)
+        if self.nothing:
+            return None
+        return self.results(made[: self.count] if self.more else made)
 
-def _assigning(assigned: Sequence[tuple[Any, int, int]]) -> Callable[[Sequence[Any], Sequence[Any]], bool]:
-    """A function that gives variables their values; it returns False if one was assigned since the program read it.
+
+def _caller(
+    program: Program, count: int, variables: Sequence[Any], assigned: Sequence[tuple[Any, int, int]]
+) -> Callable[..., tuple[Any, ...]]:
+    """A function of a runner and raw arguments that runs a program with the values of variables, and assigns variables.
 
     Parameters
     ----------
+    program : Program
+    count : int
+        The number of arguments.
+    variables : sequence of Variable
+        Those that the program reads.
     assigned : sequence of (Variable, int, int)
-        Each variable with the places of its value among those that the program read and those that it returned.
+        Each variable that takes a value, with the places of its value among those that the program read and returned.
+    """
+    xs = "".join([f"x{k}, " for k in range(count)])
+    values = "".join([f"r{k}, " for k in range(len(variables))])
+    space: dict[str, Any] = {"program": program, "Guard": Guard, "Doubt": Doubt}
+    for k, v in enumerate(variables):
+        space |= {f"v{k}": v, f"layout{k}": v._tensor_layout}
+    others = " or ".join([f"v{k}._tensor_layout is not layout{k}" for k in range(len(variables))])
+    reads = "".join([f"        r{k} = v{k}._value\n" for k in range(len(variables))])
+    if assigned:
+        space["assign"] = _assigning(assigned)
+        before = ", ".join([f"r{old}" for _, old, _ in assigned])
+        reads_again = f"        if assign(made, {before}):\n            return made\n"
+    else:
+        reads_again = "        return made\n"
+    source = (
+        f"def call(run, {xs}):\n    while True:\n"
+        + (f"        if {others}:\n            raise Guard\n{reads}" if variables else "")
+        + f"        try:\n            made = run(program.run, {xs}{values})\n"
+        + f"        except Doubt:\n            made = run(program.again, ({xs}{values}))\n{reads_again}"
+    )
+    exec(compile(source, "<gtape call>", "exec"), space)
+    return space["call"]  # type: ignore[no-any-return]
+
+
+def _assigning(assigned: Sequence[tuple[Any, int, int]]) -> Callable[..., bool]:
+    """A function that gives variables their values; it returns False if one was assigned since the program read it.
+
+    It takes what the program returned, and the value of each variable that the program read.
     """
     some, rest = assigned[:_MOST_LOCKS], assigned[_MOST_LOCKS:]
     space: dict[str, Any] = {"rest": _assigning(rest)} if rest else {}
     space |= {f"v{k}": v for k, (v, _, _) in enumerate(some)}
     space |= {f"lock{k}": of_variable(v._uid) for k, (v, _, _) in enumerate(some)}
-    changed = [f"v{k}._value is not before[{old}]" for k, (_, old, _) in enumerate(some)]
-    changed += ["not rest(before, made)"] if rest else []
+    changed = [f"v{k}._value is not r{k}" for k in range(len(some))]
+    changed += ["not rest(made, *others)"] if rest else []
     stores = "".join([f"        v{k}._value = made[{new}]\n" for k, (_, _, new) in enumerate(some)])
     source = (
-        "def assign(before, made):\n"
+        f"def assign(made, {', '.join([f'r{k}' for k in range(len(some))])}{', *others' if rest else ''}):\n"
         f"    with {', '.join([f'lock{k}.now' for k in range(len(some))])}:\n"
         f"        if {' or '.join(changed)}:\n            return False\n{stores}"
         "    return True\n"
@@ -138,9 +187,30 @@ class Compiler:
         if found is None:
             found = self._compile(key, args, kwargs, held)
         if found.__class__ is _Compiled:
-            made = self._run(key, found, [t._value for t in tensors])
-            if made is not _FAILED:
-                return made
+            found.calls += 1
+            made = self._run(found, tensors)
+            return self._otherwise(made, key, found, tensors, args, kwargs, held)
+        return self.function(*args, **kwargs)
+
+    def _otherwise(
+        self, made: Any, key: Any, found: Any, tensors: Sequence[Tensor], args: Any, kwargs: Any, held: list[Any]
+    ) -> Any:
+        """The result of a program if it was valid, or of a program for other decisions by values, or of Python."""
+        if made is _GUARDED:
+            for k in range(1, _MOST_WAYS):
+                way = (_GUARDED, k, key)
+                other = self._known.get(way)
+                if not is_current(other):
+                    other = self._compile(way, args, kwargs, held)
+                if other.__class__ is not _Compiled:
+                    break
+                other.calls += 1
+                made = self._run(other, tensors)
+                if made is not _GUARDED:
+                    break
+        if made is not _GUARDED and made is not _FAILED:
+            return made
+        self._count_failure(key, found)
         return self.function(*args, **kwargs)
 
     def quick(self, args: tuple[Any, ...]) -> Any:
@@ -164,54 +234,33 @@ class Compiler:
         run = (own.idle or idle_stack()).run
         if run.__class__ is not _QUIET:  # every kernel is to be checked
             return NotImplemented
-        if found.variables:
-            made = self._run(key, found, [x._value for x in args])
-            return self.function(*args) if made is _FAILED else made
         found.calls += 1
-        program = found.program.run
         try:
-            made = run(program, x._value) if alone else run(program, *[x._value for x in args])
-        except Exception as e:
-            made = self._after(e, key, found, [x._value for x in args])
-            if made is _FAILED:
-                return self.function(*args)
+            if not found.alone:
+                made = found.call(run, *[x._value for x in args])
+            elif alone:
+                made = run(found.program.run, x._value)
+            else:
+                made = run(found.program.run, *[x._value for x in args])
+        except Exception:  # a doubt, a guard, or an error that the eager call words
+            return self._otherwise(self._run(found, args), key, found, args, args, {}, [])
         if found.single:
+            if found.later is not None:
+                found.later(made)
             t = _new(Tensor)
             t._value, t._layout, t._record = made[0], found.layout, None
             return t
-        return found.results(made)
+        return found.finished(made)
 
-    def _run(self, key: Any, found: Any, raws: list[Any]) -> Any:
-        """The result of a program for raw values; _FAILED where it is not valid."""
-        found.calls += 1
-        start = len(raws)
-        while True:
-            try:
-                for v, layout in found.variables:
-                    if v._tensor_layout is not layout:
-                        raise Guard
-                    raws.append(v._value)
-                made = (own.idle or idle_stack()).run(found.program.run, *raws)
-            except Exception as e:  # a guard, or an error that the eager call words
-                made = self._after(e, key, found, raws)
-                if made is _FAILED:
-                    return made
-            if found.assign is None:
-                return found.results(made)
-            if found.assign(raws[start:] if start else raws, made):
-                return found.results(made[: found.count])
-            del raws[start:]
-
-    def _after(self, error: Exception, key: Any, found: Any, raws: Sequence[Any]) -> Any:
-        """The raw results after a program raised an error; _FAILED where it is not valid."""
-        if error.__class__ is Doubt:
-            try:
-                return idle_stack().run(found.program.again, raws)
-            except Exception:  # a guard, or an error that the eager call words
-                self._count_failure(key, found)
-                return _FAILED
-        self._count_failure(key, found)
-        return _FAILED
+    def _run(self, found: Any, tensors: Sequence[Tensor]) -> Any:
+        """The result of a program; _GUARDED or _FAILED where it is not valid."""
+        try:
+            made = found.call((own.idle or idle_stack()).run, *[t._value for t in tensors])
+        except Guard:
+            return _GUARDED
+        except Exception:  # an error that the eager call words
+            return _FAILED
+        return found.finished(made)
 
     def _count_failure(self, key: Any, found: Any) -> None:
         """Note a call that the program was not valid for; give the program up if most calls are so."""
@@ -270,7 +319,9 @@ class Compiler:
                 raise Untraceable(f"it {tracer.reason}")
             outputs, tensors = outputs_of(made, tracer)
         nodes = [t._value.node for t in tensors]
-        program = Program(tracer.inputs, tracer.nodes, nodes + tracer.values, plain(self.name))
+        nodes += tracer.values
+        nodes += [t._value.node for t in taken_later(tracer.later_calls)]
+        program = Program(tracer.inputs, tracer.nodes, nodes, plain(self.name))
         return _Compiled(program, tracer, made, outputs, held)
 
     def warn(self, reason: str) -> None:

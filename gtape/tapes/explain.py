@@ -68,7 +68,7 @@ def explain(tape: Any, y: Any, x: Any) -> str:
             "an op without a derivative (floor, round, a comparison, stop_gradient), which a tape with verify=True can "
             "name."
         )
-    put_ops_behind(y._record)
+    put_ops_behind([y._record, x._record])
     path = _path(session, y._record, x._record)
     if path is None:
         return _disconnected(y._record, x._record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ from gtape import nest
 from gtape.base.layout import make_layout
 from gtape.tapes.traced_values import Traced, Untraceable
 from gtape.tapes.tracing import Tracer
+from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
 
-__all__ = ["LATER", "Results", "form_of", "outputs_of", "traced"]
+__all__ = ["LATER", "Later", "Results", "form_of", "outputs_of", "taken_later", "traced"]
 
 # Reasons that may not hold at a later call, because variables are made at the first call, and values change.
 LATER = (
@@ -93,6 +95,11 @@ class _Fixed:
         return _tensor(value._value, _Layout(value._layout)) if value.__class__ is Tensor else value
 
 
+def interned(t: Traced) -> Any:
+    """The layout of the tensors that stand for a traced one."""
+    return make_layout(t._layout.dtype, t._layout.shape)
+
+
 def _tensor(raw: Any, place: _Layout) -> Tensor:
     t = Tensor()
     t._value, t._layout, t._record = raw, place.layout, None
@@ -107,7 +114,7 @@ def outputs_of(made: Any, tracer: Tracer) -> tuple[list[Any], list[Traced]]:
         if isinstance(leaf, Variable):
             leaf = tracer.read(leaf)
         if isinstance(leaf, Traced):
-            outputs.append(_Layout(make_layout(leaf._layout.dtype, leaf._layout.shape)))
+            outputs.append(_Layout(interned(leaf)))
             tensors.append(leaf)
         elif leaf.__class__ is Tensor or isinstance(leaf, (np.ndarray, np.generic, *_NUMBERS)):
             outputs.append(_Fixed(leaf))
@@ -167,3 +174,44 @@ class Results:
     def packed(self, leaves: list[Any]) -> Any:
         """Results in their structure."""
         return nest.pack_sequence_as(self.structure, leaves) if self.structure.__class__ is not int else leaves[0]
+
+
+# ---------------------------------------------------------------------------------------------- what is done later
+
+
+def _parts(x: Any) -> list[Any]:
+    """What an object that a function takes later is made from: the parts of IndexedSlices, or the object."""
+    return [x.values, x.indices, x.dense_shape] if isinstance(x, IndexedSlices) else [x]
+
+
+def taken_later(calls: list[tuple[Any, list[Any]]]) -> list[Traced]:
+    """The traced tensors that functions take at the end of a call."""
+    return [t for _, given in calls for x in given for t in _parts(x) if isinstance(t, Traced)]
+
+
+class Later:
+    """The functions that each run of a program calls at its end.
+
+    Parameters
+    ----------
+    calls : list of (callable, list)
+        As of the tracer.
+    start : int
+        The place of the first value for them among the raw values that the program returns.
+    """
+
+    __slots__ = ("_calls", "_start")
+
+    def __init__(self, calls: list[tuple[Any, list[Any]]], start: int) -> None:
+        self._start = start
+        self._calls: list[tuple[Any, list[list[Any]]]] = [
+            (f, [[_Layout(interned(t)) if isinstance(t, Traced) else _Fixed(t) for t in _parts(x)] for x in given])
+            for f, given in calls
+        ]
+
+    def __call__(self, made: Sequence[Any]) -> None:
+        """Call the functions on the values that a run of the program returned."""
+        values = iter(made[self._start :])
+        for f, given in self._calls:
+            parts = [[_tensor(next(values), p) if p.__class__ is _Layout else p.again() for p in x] for x in given]
+            f([x[0] if len(x) == 1 else IndexedSlices(*x) for x in parts])

@@ -331,11 +331,12 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     With ``jit_compile=True`` a call runs the function once for each kind of arguments, with the tapes
     inside of it, and later calls run the calls of kernels that this made. The numbers stay the same to the last bit.
     Python's side effects happen only while the function is traced, but the variables that it assigns take their values
-    at each call, at its end. A function that makes variables, changes parts of one, assigns more than 100, steps an
-    optimizer, draws random numbers, or reads values into Python runs eagerly, with one warning.
+    at each call, at its end, and its optimizers step then. A function that makes variables, changes parts of one,
+    assigns more than 100, reads a variable after an optimizer's step, draws random numbers, or reads values into Python
+    runs eagerly, with one warning.
 
-    A call under one tape is compiled, too, with its part of the gradient, if one result depends on what the tape
-    watches. Under several tapes and in forward mode the function runs eagerly.
+    A call under one tape is compiled, too, with its part of the gradient, and traced once more for results that have a
+    cotangent together for the first time. Under several tapes and in forward mode the function runs eagerly.
 
     Parameters
     ----------

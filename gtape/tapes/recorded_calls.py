@@ -1,8 +1,11 @@
 """Calls of compiled functions under a tape: one record for the whole call, whose backward step is compiled, too.
 
 The call is traced under the tape itself, so that the traced ops make the records of eager ones. A sweep over these
-records is traced then. A call under several tapes, in forward mode or in a check runs eagerly, and so does a function
-with several results that depend on what the tape watches, with custom gradients, or with lookups.
+records is traced then. Of several results, some have a cotangent and others none. Each such pattern has a sweep of its
+own: the likely one from the beginning, others as soon as they are met, for which the call is traced again.
+
+A call under several tapes, in forward mode or in a check runs eagerly, and so does a function with custom gradients or
+with lookups.
 """
 
 from __future__ import annotations
@@ -22,16 +25,27 @@ from gtape.engine.call import new_record
 from gtape.engine.full_sweep import full_sweep
 from gtape.engine.requests import one_of
 from gtape.engine.sweep import short_sweep
-from gtape.engine.whole_calls import Ops, WholeCall
+from gtape.engine.whole_calls import Ops, PartOfCall, WholeCall
 from gtape.engine.worlds import NUMPY
 from gtape.recording import record
-from gtape.recording.record import MOST_WATCHED, NO_TAPES, STEP, TAPES, Record, Session, Stack
+from gtape.recording.record import (
+    MOST_WATCHED,
+    NO_TAPES,
+    OTHER,
+    PARENTS,
+    SEQ,
+    STEP,
+    TAPES,
+    Record,
+    Session,
+    Stack,
+)
 from gtape.tapes.forms import LATER, Results, form_of, outputs_of, traced
 from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.program import GENERATION, Program, is_current
 from gtape.tapes.rewriting import forget_values
 from gtape.tapes.traced_records import Graph, SweepNodes, interned
-from gtape.tapes.traced_values import Node, Raw, Traced, Untraceable
+from gtape.tapes.traced_values import Guard, Node, Raw, Traced, Untraceable
 from gtape.tapes.tracing import Tracer, tracing
 from gtape.tensors.tensor import Tensor
 
@@ -43,6 +57,11 @@ _MOST_GUARDS = 16  # calls for which a program is not valid before it may be giv
 
 _MOST_TIMES = 8  # times that a kind of arguments is traced again for tensors that a tape watches
 _MOST_TENSORS = 10_000  # tensors that are told apart
+_MOST_PATTERNS = 4  # of results with a cotangent for which a call has a sweep
+
+_MOST_WAYS = 4  # programs for one kind of arguments, which differ in decisions by values
+_GUARDED: Any = object()  # a decision by a value was another than in the traced call
+_FAILED: Any = object()
 
 _QUIET = type(copy_context().run)  # of the function that runs kernels while nothing checks them
 _FLAGS = ("selects", "shared", "mixed", "custom")
@@ -59,8 +78,54 @@ def _outcome(program: Program, raws: Sequence[Any]) -> tuple[Any, ...]:
 # ---------------------------------------------------------------------------------------------- sweeps
 
 
+class _Seed:
+    """The form of a cotangent that a program takes.
+
+    Parameters
+    ----------
+    like : raw value
+        Such a cotangent.
+    """
+
+    __slots__ = ("_form",)
+
+    def __init__(self, like: Any) -> None:
+        self._form = None if like.__class__ is float else (like.__class__, like.dtype, like.shape)
+
+    def taken(self, g: Any) -> Any:
+        """The cotangent as the program takes it; None if it does not."""
+        if self._form is None:
+            if g.__class__ is np.float64:  # of a sweep that computes with NumPy's numbers
+                return float(g)
+            return g if g.__class__ is float else None
+        fits = isinstance(g, (np.ndarray, np.generic)) and (g.__class__, g.dtype, g.shape) == self._form
+        return g if fits else None
+
+
+def _by_ops(ops: Ops, parents: int, ins: Any, gs: Sequence[tuple[int, Any]], *, full: bool) -> Sequence[Any]:
+    """The cotangents of the parents by an eager sweep over the ops.
+
+    Parameters
+    ----------
+    ops : Ops
+    parents : int
+        Their number.
+    ins : tuple of Tensor
+        The inputs of the call.
+    gs : sequence of (int, raw value)
+        The results that have a cotangent, with it.
+    full : bool
+        Whether the sweep is the full one.
+    """
+    session = Session()
+    leaves = [record.leaf(session.alone) for _ in range(parents)]
+    results = ops.records(ins, leaves, session.alone)
+    seeds = [(results[i], g) for i, g in gs]
+    return full_sweep(NUMPY, session, seeds, leaves)[0] if full else short_sweep(seeds, leaves)
+
+
 class _CompiledSweep:
-    """The sweep over the ops of a call.
+    """The sweep over the ops of a call with one result.
 
     Parameters
     ----------
@@ -76,34 +141,91 @@ class _CompiledSweep:
         Whether the program has the bits of the full sweep alone.
     """
 
-    __slots__ = ("_form", "_full", "_ops", "_parents", "_program")
+    __slots__ = ("_full", "_ops", "_parents", "_program", "_seed")
 
     def __init__(self, program: Program, seed: Any, ops: Ops, parents: int, full: bool) -> None:
         self._program, self._ops, self._parents, self._full = program, ops, parents, full
-        self._form = None if seed.__class__ is float else (seed.__class__, seed.dtype, seed.shape)
+        self._seed = _Seed(seed)
 
     def __call__(self, g: Any, ins: Any, out: Any) -> Sequence[Any]:
-        if self._form is None:
-            if g.__class__ is np.float64:  # of a sweep that computes with NumPy's numbers
-                g = float(g)
-            fits = g.__class__ is float
-        else:
-            fits = isinstance(g, (np.ndarray, np.generic)) and (g.__class__, g.dtype, g.shape) == self._form
-        if fits:
+        taken = self._seed.taken(g)
+        if taken is not None:
             try:
-                return _outcome(self._program, (g, *out))
+                return _outcome(self._program, (taken, *out))
             except Exception:  # a guard, or an error that the eager sweep words
                 pass
-        return self._by_ops(g, ins)
+        return _by_ops(self._ops, self._parents, ins, [(0, g)], full=self._full)
 
-    def _by_ops(self, g: Any, ins: Any) -> Sequence[Any]:
-        """The cotangents by an eager sweep over the ops."""
-        session = Session()
-        leaves = [record.leaf(session.alone) for _ in range(self._parents)]
-        start = self._ops.records(ins, leaves, session.alone)
-        if self._full:
-            return full_sweep(NUMPY, session, [(start, g)], leaves)[0]
-        return short_sweep([(start, g)], leaves)
+
+class _OnePattern:
+    """The sweep of a call with several results for those cotangents that arrive together.
+
+    Parameters
+    ----------
+    program : Program
+        Takes the cotangents and the values that the sweep reads, returns the cotangents of some parents.
+    seeds : list of _Seed
+    reads : list of int
+        The places of the values that the program takes among those that the record holds.
+    places : list of int
+        The parents that get a cotangent.
+    """
+
+    __slots__ = ("_places", "_reads", "_seeds", "program")
+
+    def __init__(self, program: Program, seeds: list[_Seed], reads: list[int], places: list[int]) -> None:
+        self.program, self._seeds, self._reads, self._places = program, seeds, reads, places
+
+    def found(self, gs: list[Any], out: Any, made: list[Any]) -> bool:
+        """Put the cotangents of the parents into `made`; returns False where the program does not hold."""
+        taken = [seed.taken(g) for seed, g in zip(self._seeds, gs, strict=True)]
+        if any([g is None for g in taken]):  # noqa: C419 - a list is quicker
+            return False
+        try:
+            cotangents = _outcome(self.program, (*taken, *[out[k] for k in self._reads]))
+        except Exception:  # a guard, or an error that the eager sweep words
+            return False
+        for k, c in zip(self._places, cotangents, strict=True):
+            made[k] = c
+        return True
+
+
+class _Patterns:
+    """The sweeps over the ops of a call with several results.
+
+    Parameters
+    ----------
+    known : dict of tuple of int to _OnePattern
+        By the results that have a cotangent.
+    ops, parents, full
+        As of `_CompiledSweep`.
+
+    Attributes
+    ----------
+    missing : set of tuple of int
+        The patterns that were met without a sweep.
+    """
+
+    __slots__ = ("_full", "_ops", "_parents", "known", "missing")
+
+    def __init__(self, known: dict[Any, _OnePattern], ops: Ops, parents: int, full: bool) -> None:
+        self.known, self._ops, self._parents, self._full = known, ops, parents, full
+        self.missing: set[Any] = set()
+
+    def __call__(self, g: Any, ins: Any, out: Any) -> Sequence[Any]:
+        results = sorted(g.parts)
+        pattern = self.known.get(tuple(results))
+        made: list[Any] = [None] * self._parents
+        if pattern is None:
+            if len(self.known) + len(self.missing) < _MOST_PATTERNS:
+                self.missing.add(tuple(results))
+        elif pattern.found([g.parts[i] for i in results], out, made):
+            return made
+        return _by_ops(self._ops, self._parents, ins, [(i, g.parts[i]) for i in results], full=self._full)
+
+    def fully(self, g: Any, ins: Any, out: Any) -> Sequence[Any]:
+        """The cotangents of the full sweep, which the programs do not give."""
+        return _by_ops(self._ops, self._parents, ins, sorted(g.parts.items()), full=True)
 
 
 # ---------------------------------------------------------------------------------------------- traced calls
@@ -125,10 +247,16 @@ class _Recorded(Results):
         Returns the results, and the values that the sweep reads.
     variables : list of (Variable, Layout, bool)
         The variables that the call reads, and whether the tape watches each.
-    step, sweep : WholeCall and Program, or None
-        The backward step, and its program; None if no result depends on what the tape watches.
-    place : int
-        Of the tensor among the results that gets the record.
+    step : WholeCall or None
+        The backward step; None if no result depends on what the tape watches.
+    sweeps : list of Program
+        Of the backward step.
+    parts : list of PartOfCall
+        The steps of the results' own records; empty for one result.
+    records : list of (int, int)
+        The places of results that get a record, with the number of the record.
+    given : list of (int, int)
+        The places of results that are arguments, with the number of the input.
     edges : list of int
         For each parent of the record the number of the input.
     watched : list of int
@@ -144,8 +272,10 @@ class _Recorded(Results):
     program: Program
     variables: list[tuple[Any, Any, bool]]
     step: WholeCall | None = None
-    sweep: Program | None = None
-    place = 0
+    sweeps: Sequence[Program] = ()
+    parts: Sequence[PartOfCall] = ()
+    records: Sequence[tuple[int, int]] = ()
+    given: Sequence[tuple[int, int]] = ()
     edges: Sequence[int] = ()
     watched: Sequence[int] = ()
     flags: Sequence[str] = ()
@@ -155,8 +285,13 @@ class _Recorded(Results):
         self.held, self.generation = held, GENERATION.number
         self.calls = self.failures = self.again = 0
 
-    def attach(self, stack: Stack, ins: tuple[Tensor, ...], out: Tensor, kept: tuple[Any, ...]) -> None:
-        """Give the result its record."""
+    @property
+    def missing(self) -> Any:
+        """The patterns of cotangents that were met without a sweep."""
+        return self.step.sweep.missing if self.parts else ()  # type: ignore[union-attr]
+
+    def attach(self, stack: Stack, ins: tuple[Tensor, ...], leaves: list[Tensor], kept: tuple[Any, ...]) -> None:
+        """Give the results their records."""
         session = stack.tracker
         for flag in self.flags:
             setattr(session, flag, True)
@@ -164,9 +299,18 @@ class _Recorded(Results):
             session.shared = True
         session.calls = True
         parents: list[Any] = [ins[k]._record for k in self.edges]
-        out._record = new_record(self.step, parents, ins, kept, stack.recording)
-        if stack.note is not None:
-            stack.note(out)
+        recording = stack.recording
+        whole = new_record(self.step, parents, ins, kept, recording)
+        made = [whole]
+        if self.parts:
+            session.several = True
+            whole[PARENTS], whole[OTHER] = tuple(parents), None  # one form, because some may get no cotangent
+            seq = whole[SEQ]
+            made = [[seq - p.offset, None, p, whole, None, None, recording, None] for p in self.parts]
+        for place, k in self.records:
+            leaves[place]._record = made[k]
+            if stack.note is not None:
+                stack.note(leaves[place])
 
 
 class _Values:
@@ -229,9 +373,28 @@ class RecordedCalls:
             return NotImplemented
         if not _holds(found, session):
             found = self._compiled(key, session, args, kwargs, active, held)
-        return self._run(key, found, stack, tensors) if found.__class__ is _Recorded else NotImplemented
+        if found.__class__ is not _Recorded:
+            return NotImplemented
+        made = self._run(found, stack, tensors)
+        k = 1
+        while made is _GUARDED and k < _MOST_WAYS:
+            way = (_GUARDED, k, key)
+            other: Any = self._known.get(way)
+            if not _holds(other, session):
+                other = self._compiled(way, session, args, kwargs, active, held)
+            if other.__class__ is not _Recorded:
+                break
+            made = self._run(other, stack, tensors)
+            k += 1
+        if made is not _GUARDED and made is not _FAILED:
+            return made
+        found.failures += 1
+        if found.failures > _MOST_GUARDS and 2 * found.failures > found.calls:
+            self._known[key] = _Refusal("does what depends on the values of tensors", found.held)
+        return NotImplemented
 
-    def _run(self, key: Any, found: _Recorded, stack: Stack, tensors: list[Tensor]) -> Any:
+    def _run(self, found: _Recorded, stack: Stack, tensors: list[Tensor]) -> Any:
+        """The result of a call; NotImplemented where it runs eagerly, _GUARDED or _FAILED for its values."""
         ins = [*tensors]
         found.calls += 1
         for v, layout, active in found.variables:
@@ -241,16 +404,19 @@ class RecordedCalls:
             if _is_active(stack, t) is not active:
                 return NotImplemented
             ins.append(t)
+        if found.parts and not found.step.ops.has_numbers(next(record.count)):  # type: ignore[union-attr]
+            return NotImplemented
         try:
             made = stack.run(_outcome, found.program, [t._value for t in ins])
-        except Exception:  # a guard, or an error that the eager call words
-            found.failures += 1
-            if found.failures > _MOST_GUARDS and 2 * found.failures > found.calls:
-                self._known[key] = _Refusal("does what depends on the values of tensors", found.held)
-            return NotImplemented
+        except Guard:
+            return _GUARDED
+        except Exception:  # an error that the eager call words
+            return _FAILED
         leaves = found.leaves(made[: found.count])
+        for place, k in found.given:
+            leaves[place]._record = ins[k]._record
         if found.step is not None:
-            found.attach(stack, tuple(ins), leaves[found.place], made[found.count :])
+            found.attach(stack, tuple(ins), leaves, made[found.count :])
         return found.packed(leaves)
 
     def _compiled(self, key: Any, session: Session, args: Any, kwargs: Any, active: list[Any], held: list[Any]) -> Any:
@@ -258,13 +424,17 @@ class RecordedCalls:
             found: Any = self._known.get(key)
             if _holds(found, session):
                 return found
-            again = found.again + 1 if found.__class__ is _Recorded else 0
+            again = 0
+            asked: list[Any] = []
+            if found.__class__ is _Recorded:
+                again = found.again + 1
+                asked = [*found.step.sweep.known, *found.missing] if found.step and found.parts else []
             if again > _MOST_TIMES:
                 return None
             made: Any
             reason = "raises an error while it is traced"
             try:
-                made = self._traced(session, args, kwargs, active, held)
+                made = self._traced(session, args, kwargs, active, held, asked)
             except Untraceable as e:
                 reason = str(e)
                 made = None if reason in LATER else _Refusal(reason, held)
@@ -287,8 +457,8 @@ class RecordedCalls:
             if made.__class__ is _Refusal:
                 found.append(f"under a tape, eager: {made.reason}")
                 continue
-            p, sweep = made.program, made.sweep  # type: ignore[union-attr]
-            swept = "" if sweep is None else f", {sweep.kept} of {sweep.traced} in the sweep"
+            p = made.program  # type: ignore[union-attr]
+            swept = "".join([f", {s.kept} of {s.traced} in the sweep" for s in made.sweeps])  # type: ignore[union-attr]
             found.append(f"under a tape, compiled: {p.kept} of {p.traced} operations{swept}; {p.summary()}")
         return found
 
@@ -297,15 +467,17 @@ class RecordedCalls:
         while len(self._known) > _MOST_KINDS:
             self._known.popitem(last=False)
 
-    def _traced(self, session: Session, args: Any, kwargs: Any, active: list[Any], held: list[Any]) -> Any:
-        """The call as programs; None if its values prevent the tracing."""
+    def _traced(
+        self, session: Session, args: Any, kwargs: Any, active: list[Any], held: list[Any], asked: list[Any]
+    ) -> Any:
+        """The call as programs, with sweeps for some patterns; None if its values prevent the tracing."""
         before = {flag: getattr(session, flag) for flag in _FLAGS}
         watched = session.watched
         try:
             for flag in _FLAGS:
                 setattr(session, flag, False)
             with tracing(session) as tracer:
-                found = self._programs(tracer, session, args, kwargs, active, held)
+                found = self._programs(tracer, session, args, kwargs, active, held, asked)
             if found is not None:
                 found.seen = _Seen(watched)
             return found
@@ -315,8 +487,9 @@ class RecordedCalls:
                 setattr(session, flag, value)
 
     def _programs(
-        self, tracer: Tracer, session: Session, args: Any, kwargs: Any, active: list[Any], held: list[Any]
-    ) -> _Recorded | None:
+        self, tracer: Tracer, session: Session, args: Any, kwargs: Any, active: list[Any], held: list[Any],
+        asked: list[Any],
+    ) -> _Recorded | None:  # fmt: skip
         since, watched = next(record.count), session.watched
         given: list[Traced] = []
         args, kwargs = traced(args, tracer, given), {k: traced(kwargs[k], tracer, given) for k in sorted(kwargs)}
@@ -329,6 +502,8 @@ class RecordedCalls:
             if tracer.error is None and (tracer.reason is None or tracer.reason in LATER):
                 return None
             made = None
+        if tracer.error is not None:
+            raise tracer.error from None
         _go_on(tracer, session)
         if session.watched is not watched:
             raise Untraceable("watches a tensor with a tape around the call")
@@ -342,60 +517,136 @@ class RecordedCalls:
         outs = [t._value.node for t in tensors]
         name = plain(self._name)
         recorded = [k for k, t in enumerate(tensors) if t._record is not None and session in t._record[TAPES].sessions]
-        if not recorded:
-            found.program = Program(inputs, nodes, outs, name)
-            return found
-        if len(recorded) > 1:
-            raise Untraceable("has several results that depend on what the tape watches")
-        result = tensors[recorded[0]]
-        found.place = found.places[recorded[0]]
         variables = {len(given) + k: v for k, (v, _, on) in enumerate(found.variables) if on}
         graph = Graph(session, since, given, variables)
-        graph.gather(result._record)
+        starts: dict[int, Traced] = {}  # the results of ops, by the identities of their records
+        found.given, found.records = [], []
+        for k in recorded:
+            t = tensors[k]
+            place = graph.input_of(t._record)
+            if place is not None:
+                found.given.append((found.places[k], place))
+                continue
+            starts.setdefault(id(t._record), t)
+            found.records.append((found.places[k], list(starts).index(id(t._record))))
+        if not starts:
+            found.program = Program(inputs, nodes, outs, name)
+            return found
+        results = list(starts.values())
+        graph.gather([t._record for t in results])
         found.edges = graph.edges
         found.watched = [k for k, t in enumerate(given) if active[k] and t._record[TAPES] is not session.alone]
         ops, values = graph.ops()
-        cotangents, seed = _swept(tracer, session, result, graph.leaves, bool(found.flags))
+        full = bool(found.flags)
+        several = len(results) > 1
+        sweeps: dict[Any, _Swept] = {}
+        for pattern in (asked or _likely(results)) if several else [(0,)]:
+            chosen = [results[i] for i in pattern]
+            sweeps[pattern] = _Swept(tracer, session, chosen, graph.leaves, f"{name}_backward", full=full)
         _go_on(tracer, session)
-        parts = SweepNodes(tracer.nodes[len(nodes) :], seed)
-        wanted = [parts.stand_in(c) for c in cotangents]
-        read = list(parts.read)
-        sweep = found.sweep = Program([seed, *parts.read.values()], parts.nodes, wanted, f"{name}_backward")
-        forget_values([*parts.nodes, *parts.read.values()])
+        read = list(dict.fromkeys([n for s in sweeps.values() for n in s.read]))
         found.program = Program(inputs, nodes, outs + read, name)
-        floats = any(n.sample.__class__ is float for n in (seed, *parts.nodes, *read))
+        floats = any([s.floats for s in sweeps.values()]) or any([n.sample.__class__ is float for n in read])  # noqa: C419
+        places = {n: k for k, n in enumerate(read)}
+        whole = Ops(ops, _Values(inputs, nodes, values, name), [graph.number(t._record) for t in results])
+        compiled: Any
+        if several:
+            found.parts = [PartOfCall(i, offset) for i, offset in enumerate(whole.offsets)]
+            known = {pattern: s.as_pattern(places) for pattern, s in sweeps.items()}
+            compiled = _Patterns(known, whole, len(graph.edges), full)
+        else:
+            (swept,) = sweeps.values()
+            if len(swept.places) < len(graph.edges):
+                raise Untraceable("has an input without a gradient")
+            compiled = _CompiledSweep(swept.program, swept.seeds[0], whole, len(graph.edges), full)
         forget_values([*inputs, *nodes])
-        whole = Ops(ops, _Values(inputs, nodes, values, name))
-        compiled = _CompiledSweep(sweep, seed.sample, whole, len(graph.edges), bool(found.flags))
-        found.step = WholeCall(self._name, whole, compiled, full=bool(found.flags) or not floats)
+        found.sweeps = [s.program for s in sweeps.values()]
+        found.step = WholeCall(self._name, whole, compiled, full=full or not floats, several=several)
         return found
+
+
+def _likely(results: list[Traced]) -> list[tuple[int, ...]]:
+    """The patterns of results with a cotangent that are likely: a number beside arrays is a loss, other results belong
+    together.
+    """
+    numbers = [i for i, t in enumerate(results) if not t._layout.shape]
+    if 0 < len(numbers) < len(results):
+        return [(i,) for i in numbers[:_MOST_PATTERNS]]
+    return [tuple(range(len(results)))]
 
 
 def _go_on(tracer: Tracer, session: Session) -> None:
     """Raise Untraceable if a traced call cannot be repeated by programs."""
-    if tracer.error is not None or tracer.reason is not None or tracer.assigned or session.custom:
+    if tracer.reason is not None or tracer.assigned or tracer.later_calls or session.custom:
         raise Untraceable(tracer.reason or "does what no recorded program repeats")
 
 
-def _swept(
-    tracer: Tracer, session: Session, result: Traced, sources: list[Record], full: bool
-) -> tuple[list[Node], Node]:
-    """The cotangents of a sweep, and the cotangent at its start."""
-    layout = interned(result._layout)
-    seed = tracer.input(one_of(layout)._value)  # type: ignore[union-attr]
-    with record.off(probe={}):
-        made = tracer.sweep(session, result._record, seed, sources, full=full)
-    nodes = []
-    for c in made:
-        if c is None or not isinstance(c, (Raw, float, np.ndarray, np.generic)):
-            raise Untraceable("has a gradient that is no array")
-        nodes.append((c if c.__class__ is Raw else tracer.constant(c)).node)
-    return nodes, seed.node
+class _Swept:
+    """The program of a traced sweep over a traced call.
+
+    Parameters
+    ----------
+    tracer : Tracer
+    session : Session
+    results : list of Traced
+        Where the sweep starts.
+    sources : list of Record
+    name : str
+    full : bool
+        Whether the program has the bits of the full sweep.
+
+    Attributes
+    ----------
+    program : Program
+        Takes a cotangent for each result, and the values of `read`; returns the cotangents of the sources that have
+        any.
+    seeds : list of raw values
+        Cotangents of the layouts that the program takes.
+    places : list of int
+        The sources that have a cotangent.
+    read : list of Node
+        The nodes of the call whose values the sweep reads.
+    floats : bool
+        Whether the sweep computes with Python's floats.
+    """
+
+    def __init__(
+        self, tracer: Tracer, session: Session, results: list[Traced], sources: list[Record], name: str, *, full: bool
+    ) -> None:
+        start = len(tracer.nodes)
+        seeds = [tracer.input(one_of(interned(t._layout))._value) for t in results]  # type: ignore[union-attr]
+        with record.off(probe={}):
+            pairs = [(t._record, seed) for t, seed in zip(results, seeds, strict=True)]
+            made = tracer.sweep(session, pairs, sources, full=full)
+        nodes = []
+        self.places = [k for k, c in enumerate(made) if c is not None]
+        for k in self.places:
+            c = made[k]
+            if not isinstance(c, (Raw, float, np.ndarray, np.generic)):
+                raise Untraceable("has a gradient that is no array")
+            nodes.append((c if c.__class__ is Raw else tracer.constant(c)).node)
+        if not nodes:
+            raise Untraceable("has a result without a gradient")
+        given = [seed.node for seed in seeds]
+        self.seeds = [node.sample for node in given]
+        parts = SweepNodes(tracer.nodes[start:], given)
+        wanted = [parts.stand_in(c) for c in nodes]
+        self.read = list(parts.read)
+        self.floats = any([n.sample.__class__ is float for n in (*given, *parts.nodes)])  # noqa: C419
+        self.program = Program([*given, *parts.read.values()], parts.nodes, wanted, name)
+        forget_values([*parts.nodes, *parts.read.values()])
+
+    def as_pattern(self, places: dict[Node, int]) -> _OnePattern:
+        """The sweep of a call with several results, whose record holds values at some places."""
+        seeds = [_Seed(seed) for seed in self.seeds]
+        return _OnePattern(self.program, seeds, [places[n] for n in self.read], self.places)
 
 
 def _holds(found: Any, session: Session) -> bool:
     """Whether the program, or the refusal, for a kind of arguments holds for a call under a tape."""
-    return is_current(found) and (found.__class__ is _Refusal or found.seen.allows(session.watched))
+    if not is_current(found) or found.__class__ is _Refusal:
+        return is_current(found)
+    return not found.missing and bool(found.seen.allows(session.watched))
 
 
 def _is_active(stack: Stack, t: Tensor) -> bool | None:

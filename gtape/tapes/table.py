@@ -19,7 +19,7 @@ from gtape.tapes import inner_loops
 from gtape.tapes.inner_loops import FROM_ARRAY, FROM_FLOAT, FROM_NARROW, FROM_TRUTH, Doubt
 from gtape.tapes.python_source import Part, Writer, block_of, framed, in_turns
 from gtape.tapes.repeats import Block, Instance, in_blocks
-from gtape.tapes.rewriting import constant_key, forget_values, reads_of
+from gtape.tapes.rewriting import constant_key, forget_values, reads_of, shared
 from gtape.tapes.traced_values import ABSORBED, NO_NAN, SAME_TRUTH, Node
 from gtape.tapes.tracing import Tracer
 from gtape.tapes.ufuncs import EXACT, same_bits, ufunc_of
@@ -535,6 +535,7 @@ def _template(machine: Any, node: Node) -> tuple[list[Node], list[Node], Node] |
     A branch that the kernel takes by its values becomes a check.
     """
     tracer = Tracer(_quietly)
+    tracer.writes_over = True  # the result is compared below
     given = [tracer.input(a.sample) if a.__class__ is Node else a for a in node.args]
     try:
         made = node.function(*given, **node.words)
@@ -875,7 +876,10 @@ class Table:
         self._walks: dict[int, _Walk] = {}
         self._known: dict[Any, Any] = {}
         changed: list[tuple[Node, tuple[Any, ...]]] = []
+        before = [(node, node.args, node.words) for node in nodes]
         nodes = expanded(machine, nodes, changed)
+        if changed:  # kernels may share calls, as derivatives of several orders do
+            nodes, outputs = shared(nodes, outputs)
         parts = self._of_blocks(in_blocks(nodes, outputs), outputs)
         if parts is None:
             lowering = Lowering(machine)
@@ -888,9 +892,10 @@ class Table:
         if self._walks:
             self._write(inputs, parts, outputs, name)
         del self.steps
-        for node, before in changed:
-            node.function, node.args, node.words, node.text = before
-            node.reads = None
+        for node, function, text in [(node, was[0], was[3]) for node, was in changed]:
+            node.function, node.text = function, text
+        for node, args, words in before if changed else ():
+            node.args, node.words, node.reads = args, words, None
 
     @property
     def source(self) -> str:

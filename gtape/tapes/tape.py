@@ -26,6 +26,7 @@ from gtape.engine.requests import (
     zeros_for,
 )  # fmt: skip
 from gtape.engine.sweep import short_sweep
+from gtape.engine.whole_calls import is_part_of_call
 from gtape.recording import record
 from gtape.recording.record import COT, LEAF, SEQ, STEP, TAPES, Session, TapeSet, for_a_check_alone, record_of
 from gtape.tensors.indexed_slices import IndexedSlices
@@ -459,6 +460,8 @@ class GradientTape:
             if not (s.__class__ is Tensor or s.__class__ is Variable) or not s._layout.real:
                 return _NOT_USUAL
             records.append(s._record or record_of(s))
+        if session.several and (session.split or any([is_part_of_call(s) for s in records])):  # noqa: C419
+            return _NOT_USUAL
         if session.inside is not None:
             record.refuse_in_traced_calls("takes gradients from a tape around the call", session)
             record.leave(session)

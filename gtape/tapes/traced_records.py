@@ -49,12 +49,19 @@ class Graph:
     def _is_op(self, r: Record) -> bool:
         return r[STEP] is not None and r[SEQ] < self._since
 
-    def gather(self, start: Record) -> None:
-        """Find the ops behind a result, and give each its own leaf in place of each input that it reads."""
-        if id(start) in self._inputs or not self._is_op(start):
-            raise Untraceable("returns what it is given")
-        found = {id(start): start}
-        pending = [start]
+    def input_of(self, start: Record) -> int | None:
+        """The number of the argument whose record a result has; None for the result of an op."""
+        k = self._inputs.get(id(start))
+        if k is not None and k >= len(self._arguments):
+            raise Untraceable("returns a variable that the tape watches")
+        return k
+
+    def gather(self, starts: list[Record]) -> None:
+        """Find the ops behind results, and give each its own leaf in place of each input that it reads."""
+        if not all([self._is_op(start) for start in starts]):  # noqa: C419 - a list is quicker
+            raise Untraceable("returns a tensor of the tape that is no argument")
+        found = {id(start): start for start in starts}
+        pending = list(starts)
         while pending:
             r = pending.pop()
             step = step_of(r)
@@ -86,6 +93,10 @@ class Graph:
             r[PARENTS], r[OTHER] = again[PARENTS], again[OTHER]
         if not self.edges:
             raise Untraceable("has a result without a gradient")
+
+    def number(self, r: Record) -> int:
+        """The number of an op among `ops`."""
+        return len(self.records) - 1 - [id(other) for other in self.records].index(id(r))
 
     def ops(self) -> tuple[list[OneOp], list[Any]]:
         """What the records are made from at a later call, and the values that they hold."""
@@ -151,12 +162,12 @@ class SweepNodes:
     ----------
     nodes : list of Node
         Of the sweep.
-    given : Node
-        The cotangent.
+    given : list of Node
+        The cotangents.
     """
 
-    def __init__(self, nodes: list[Node], given: Node) -> None:
-        self._own = {*nodes, given}
+    def __init__(self, nodes: list[Node], given: list[Node]) -> None:
+        self._own = {*nodes, *given}
         self.nodes = nodes
         self.read: dict[Node, Node] = {}  # nodes of the call, with the inputs of the sweep that stand for them
         for node in nodes:

@@ -5,6 +5,7 @@ A decision that the library takes by a value becomes a guard: the program is val
 
 from __future__ import annotations
 
+import functools
 import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -124,6 +125,12 @@ def _no_nan(value: Any, _: Any) -> None:
 ABSORBED, NO_NAN, SAME_TRUTH = _absorbed, _no_nan, _same_truth
 
 
+@functools.cache
+def _method(name: str) -> Any:
+    """The call of a method without arguments; one object for each, so that equal calls are known to be equal."""
+    return operator.methodcaller(name)
+
+
 def _infix(function: Callable[..., Any], sign: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     text = f"{{}} {sign} {{}}"
 
@@ -209,18 +216,22 @@ class Raw:
             if hasattr(self.node.sample, name):
                 self.tracer.refuse(f"uses .{name} of a value")
             raise AttributeError(name)
-        method = operator.methodcaller
         tracer = self.tracer
 
         def call(*args: Any, **words: Any) -> Any:
             if any(isinstance(a, Raw) for a in (*args, *words.values())):
                 tracer.refuse(f"calls .{name} with values")
-            return tracer.call(method(name, *args, **words), (self,))
+            plain = not args and not words
+            return tracer.call(_method(name) if plain else operator.methodcaller(name, *args, **words), (self,))
 
         return call
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **words: Any) -> Any:
-        if "out" in words or method == "at":
+        out = words.pop("out", None)
+        if out is not None and self.tracer.writes_over and method == "__call__" and out[0].__class__ is Raw:
+            out[0].node = self.tracer.call(ufunc, inputs, words).node
+            return out[0]
+        if out is not None or method == "at":
             self.tracer.refuse("changes an array in place")
         return self.tracer.call(ufunc if method == "__call__" else getattr(ufunc, method), inputs, words)
 

@@ -132,6 +132,9 @@ class Tracer:
         self.inputs: list[Node] = []
         self.variables: list[Any] = []
         self.assigned: dict[int, Any] = {}  # the variables that take a value, by number
+        # What is called at the end of each call: functions with their lists of tensors and other objects.
+        self.later_calls: list[tuple[Callable[..., None], list[Any]]] = []
+        self._changed: set[int] = set()  # the numbers of the variables that these functions may change
         self._reads: dict[int, Raw] = {}
         self._apart: dict[Layout, Layout] = {}
         self._ops: dict[Any, Op] = {}
@@ -140,6 +143,9 @@ class Tracer:
         self.reason: str | None = None
         self.error: BaseException | None = None
         self.open = True
+        # Whether a ufunc may write over a traced value. Views of the value keep what they were, so whoever allows this
+        # has to compare the result of the traced call with that of a plain call.
+        self.writes_over = False
 
     def apart(self, layout: Layout) -> Layout:
         """The layout of traced tensors.
@@ -411,8 +417,17 @@ class Tracer:
             stack.note(out)
         return out
 
+    def later(self, function: Callable[..., None], tensors: list[Any], changed: list[Any]) -> None:
+        """Note a function that each call of the program calls at its end, see `gtape.recording.record.done_later`."""
+        if self.outer is not None:
+            self.refuse("changes variables under a tape")
+        self.later_calls.append((function, tensors))
+        self._changed.update([v._uid for v in changed])
+
     def read(self, variable: Any) -> Traced:
         """The value of a variable."""
+        if variable._uid in self._changed:
+            self.refuse("reads a variable after an optimizer changed it")
         raw = self._reads.get(variable._uid)
         if raw is None:
             if variable._layout.dtype.kind == "O":
@@ -426,7 +441,12 @@ class Tracer:
 
         Only for assignments of the user's, because the library's own depend on values that no program reads.
         """
-        if _assigned_by_library() or variable._layout.dtype.kind == "O" or t._layout.shape != variable._layout.shape:
+        if (
+            self.later_calls
+            or _assigned_by_library()
+            or variable._layout.dtype.kind == "O"
+            or t._layout.shape != variable._layout.shape
+        ):
             self.refuse("assigns a variable")
         if len(self.assigned) >= _MOST_ASSIGNED and variable._uid not in self.assigned:
             self.refuse(f"assigns more than {_MOST_ASSIGNED} variables")
@@ -471,10 +491,10 @@ class Tracer:
             self.refuse(f"calls {getattr(function, '__name__', 'a kernel')} outside of an op")
         return self.true_run(function, *args, **params)
 
-    def sweep(self, session: Any, start: Any, seed: Raw, sources: list[Any], *, full: bool) -> list[Any]:
+    def sweep(self, session: Any, seeds: list[tuple[Any, Raw]], sources: list[Any], *, full: bool) -> list[Any]:
         """The cotangents of sources by a sweep of a session around the call; those of the full sweep if asked."""
         world, kind = (_TRACED_FULL, Sweep) if full else (_TRACED, _Sweep)
-        return full_sweep(world, session, [(start, seed)], sources, sparse=False, kind=kind)[0]
+        return full_sweep(world, session, seeds, sources, sparse=False, kind=kind)[0]
 
     def _short(self, seeds: list[Any], sources: list[Any], *, keep: bool = False, batch: int | None = None) -> Any:
         sessions = {s for r, _ in seeds for s in r[TAPES].sessions}

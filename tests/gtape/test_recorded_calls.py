@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +14,8 @@ import pytest
 import gtape as tf
 from gtape import nest
 from gtape.declare.primitives import REGISTRY
-from gtape.engine.whole_calls import WholeCall
-from gtape.recording.record import step_of
+from gtape.engine.whole_calls import WholeCall, is_part_of_call
+from gtape.recording.record import PARENTS, step_of
 from gtape.tapes import inner_loops
 from gtape.verify.programs.mutants import example
 from gtape.verify.programs.programs import generate
@@ -141,7 +143,9 @@ def test_functions_with_tapes_inside_give_the_same_bits_under_tapes(f: Any, back
 
 
 def _is_whole(t: Any) -> bool:
-    return isinstance(t, tf.Tensor) and t._record is not None and step_of(t._record).__class__ is WholeCall
+    if not isinstance(t, tf.Tensor) or t._record is None:
+        return False
+    return step_of(t._record).__class__ is WholeCall or is_part_of_call(t._record)
 
 
 def _counted(f: Callable[..., Any]) -> tuple[Callable[..., Any], list[int]]:
@@ -271,25 +275,193 @@ def test_what_is_no_single_recorded_program_runs_eagerly() -> None:
     for f, sources in (
         (lambda x: tf.gather(table, [0, 2, 2]) * x[0], [table]),
         (lambda x: five(x) * x, [x]),
-        (lambda x: (tf.sin(x), tf.cos(x)), [x]),
         (lambda x: tf.linalg.eigh(tf.tensordot(x, x, 0))[0], [x]),
         (lambda x: x, [x]),
         (lambda x: tf.floor(x), [x]),
-        (lambda x: x * 2.0 if x[0] < 1.0 else x, [x]),
     ):
         assert not is_whole(f, sources)
     assert is_whole(lambda x: (tf.sin(x) * x, tf.shape(x))[0], [x])
 
 
+# ---------------------------------------------------------------------------------------------- several results
+
+
+def _two(x: Any) -> Any:
+    return tf.sin(x), x * x
+
+
+def _loss_and_logits(x: Any) -> Any:
+    logits = tf.tanh(x * 2.0)
+    return tf.reduce_sum(logits * logits), logits
+
+
+def _chain_of_results(x: Any) -> Any:
+    a = tf.exp(x * 0.3)
+    b = tf.sin(a)
+    return {"a": a, "b": [b, a * b + b, tf.pow(a, 1.7)]}
+
+
+def _one_twice(x: Any) -> Any:
+    y = x * x
+    return y, y, tf.exp(y)
+
+
+def _with_others(x: Any) -> Any:
+    return x * x, tf.shape(x), tf.constant(3.0), tf.stop_gradient(x) * 2.0, tf.nn.relu(x), None, tf.cos(x)
+
+
+def _selecting(x: Any) -> Any:
+    return tf.nn.relu(x - 1.0), tf.where(x > 1.0, x, 1.0 / x), tf.reduce_max(x)
+
+
+def _of_one_op(x: Any) -> Any:
+    a, b = tf.split(tf.concat([tf.reshape(x, [-1]), tf.reshape(x * x, [-1])], 0), 2)
+    return a * b, tf.math.divide_no_nan(b, a)
+
+
+def _with_argument(x: Any) -> Any:
+    return x, tf.tanh(x), x + 1.0
+
+
+SEVERAL = [
+    _two, _loss_and_logits, _chain_of_results, _one_twice, _with_others, _selecting, _of_one_op, _with_argument,
+]  # fmt: skip
+
+
+def _results(call: Callable[..., Any], x: Any) -> list[Any]:
+    return [y for y in nest.flatten(call(x)) if y is not None and y.dtype.is_floating]
+
+
+def _every_pattern(call: Callable[..., Any], x: Any) -> Any:
+    made = []
+    for k in range(1, 16):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            ys = _results(call, x * 1.5)
+            loss = [tf.reduce_sum(tf.sin(y)) for i, y in enumerate(ys) if k & 1 << i]
+        made.append(tape.gradient(loss, x) if loss else None)
+    return made
+
+
+def _by_results(call: Callable[..., Any], x: Any) -> Any:
+    made = []
+    for persistent in (False, True):
+        for last in (False, True):
+            with tf.GradientTape(persistent=persistent) as tape:
+                tape.watch(x)
+                z = x * 1.25
+                ys = _results(call, z)
+                total = tf.add_n([tf.reduce_sum(y * tf.cos(y)) for y in ys])
+            target = ys[-1] if last else total
+            made.append([target, tape.gradient(target, [x, *ys, z])])
+            if persistent:
+                made.append([tape.gradient(y, [*ys, x], unconnected_gradients="zero") for y in ys])
+                made.append([tape.gradient([total, *ys], [ys[0], x, ys[-1]]) for _ in range(2)])
+    return made
+
+
+def _every_jacobian(call: Callable[..., Any], x: Any) -> Any:
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        ys = _results(call, x * 0.75)
+        z = ys[0] * ys[-1]
+    first = tape.gradient(ys[0], x)
+    return first, [tape.jacobian(y, [x, ys[0]]) for y in [*ys, z]], tape.gradient(z, [x, *ys])
+
+
+def _second(call: Callable[..., Any], x: Any) -> Any:
+    with tf.GradientTape(persistent=True) as inner:
+        inner.watch(x)
+        ys = _results(call, x)
+        loss = tf.reduce_sum(ys[0] * ys[-1])
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        slope = inner.gradient(loss, x)
+    return slope, outer.gradient(slope, x), inner.gradient(loss, [x, ys[0]])
+
+
+def _chained(call: Callable[..., Any], x: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        h, ys = x, []
+        for _ in range(3):
+            ys = _results(call, h)
+            h = ys[-1] * 0.5 + ys[0]
+    return h, tape.gradient(h, [x, *ys])
+
+
+def _scaled(call: Callable[..., Any], x: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        ys = _results(call, x)
+    return tape.gradient(ys, x, output_gradients=[tf.ones_like(y) * (k - 0.5) for k, y in enumerate(ys)])
+
+
+@pytest.mark.parametrize("form", [_every_pattern, _by_results, _every_jacobian, _second, _chained, _scaled])
+@pytest.mark.parametrize("f", SEVERAL, ids=lambda f: f.__name__)
+@pytest.mark.filterwarnings("ignore")
+def test_several_results_give_the_same_bits(f: Any, form: Any, back_end: str) -> None:
+    for dtype in ("float64", "float32"):
+        for values in ([0.5, 1.5, -0.25], 1.75, [[0.0, np.inf], [-1.0, 1e-3]]):
+            x = tf.constant(values, dtype)
+            _check(f, [form], [[x], [x * 0.5], [x * -2.0], [x]])
+
+
+def test_each_result_of_a_call_depends_on_the_one_record(back_end: str) -> None:
+    w = tf.Variable([0.5, 1.5])
+    compiled, runs = _counted(lambda x: _loss_and_logits(x * w))
+    for k in range(4):
+        with tf.GradientTape() as tape:
+            loss, logits = compiled(tf.constant([1.0, k + 2.0]))
+            assert _is_whole(loss)
+            assert _is_whole(logits)
+            assert loss._record[PARENTS] is logits._record[PARENTS]
+        assert tape.gradient(loss, w) is not None
+    assert runs == [1]
+    for _ in range(3):  # traced again once, for results that have a cotangent together
+        with tf.GradientTape() as tape:
+            loss, logits = compiled(tf.constant([1.0, 2.0]))
+        assert tape.gradient([loss, logits], w) is not None
+    assert runs == [2]
+
+
+def test_results_that_nobody_holds_are_freed_without_the_collector() -> None:
+    f = tf.function(_loss_and_logits, jit_compile=True)
+    x = tf.constant([0.5, 1.5])
+    gc.collect()
+    gc.disable()
+    try:
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            for _ in range(3):
+                loss, logits = f(x)
+                freed = weakref.ref(logits)
+                loss = tape.gradient(loss, x)
+                del logits
+                assert freed() is None
+        with tape:
+            f(x)
+            records = sum(type(o) is list for o in gc.get_objects())
+            for _ in range(20):
+                f(x)
+            assert sum(type(o) is list for o in gc.get_objects()) - records < 5
+    finally:
+        gc.enable()
+
+
+# ---------------------------------------------------------------------------------------------- reports
+
+
 def test_the_summary_tells_what_is_compiled_under_tapes() -> None:
     x = tf.constant([0.5, 1.5])
     summaries = []
-    for f in (lambda x: tf.sin(x) * x, lambda x: (tf.sin(x), x * x)):
+    for f in (lambda x: tf.sin(x) * x, lambda x: (tf.sin(x), x * x), lambda x: x):
         compiled = tf.function(f, jit_compile=True)
         _alone(compiled, x)
         summaries.append(compiled.summary())
     assert summaries[0].startswith("under a tape, compiled: 2 of 2 operations, 4 of 4 in the sweep")
-    assert summaries[1] == "under a tape, eager: has several results that depend on what the tape watches"
+    assert summaries[1].startswith("under a tape, compiled: 2 of 2 operations, 3 of 4 in the sweep")
+    assert summaries[2] == "under a tape, compiled: 0 of 0 operations; 0 calls, 0 buffers, 0 bytes"
 
 
 def test_values_for_which_a_program_does_not_hold_run_eagerly(back_end: str) -> None:
@@ -304,6 +476,21 @@ def test_values_for_which_a_program_does_not_hold_run_eagerly(back_end: str) -> 
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")
                         assert _bits(_alone(compiled, x)) == _bits(_alone(f, x))
+
+
+def test_the_truth_of_a_tensor_is_an_error_under_a_tape_too() -> None:
+    def f(x: Any) -> Any:
+        return x * 2.0 if x[0] < 1.0 else x
+
+    compiled = tf.function(f, jit_compile=True)
+    x = tf.constant([0.5, 1.5])
+    for _ in range(2):
+        with (
+            tf.GradientTape() as tape,
+            pytest.raises(tf.errors.OperatorNotAllowedInGraphError, match="ask for the truth"),
+        ):
+            tape.watch(x)
+            compiled(x)
 
 
 def test_the_ops_of_a_call_are_explained() -> None:

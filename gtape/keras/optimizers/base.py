@@ -23,6 +23,7 @@ from gtape.errors import InvalidArgumentError
 from gtape.keras.optimizers.clipping import clip, dense, divided, is_sparse
 from gtape.keras.optimizers.settings import Settings
 from gtape.keras.optimizers.state import check_variable
+from gtape.recording.record import done_later, refuse_in_traced_calls
 from gtape.tapes.tape import GradientTape
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import is_tensor, wrap
@@ -141,6 +142,7 @@ class Optimizer(Settings):
         for v in variables:
             check_variable(v)
         if not self.built and type(self)._formula is Optimizer._formula:
+            refuse_in_traced_calls("makes a variable")
             self.build(variables)
         self._step(tape.gradient(loss, variables, grad_loss), variables)  # of any variables, unlike `apply`
         return self.iterations
@@ -230,6 +232,7 @@ class Optimizer(Settings):
         for v in variables:
             check_variable(v)
         if not self.built:
+            refuse_in_traced_calls("makes a variable")
             self.build(variables)
             return
         known = self._known()
@@ -252,6 +255,11 @@ class Optimizer(Settings):
             raise ValueError(f"there are {len(gradients)} gradients for {len(variables)} variables; pass one for each")
         if not gradients:
             return
+        if done_later(lambda again: self._step_now(again, variables), gradients, lambda: [*self.variables, *variables]):
+            return
+        self._step_now(gradients, variables)
+
+    def _step_now(self, gradients: list[Any], variables: list[Any]) -> None:
         pairs = self._pairs_with_gradient(gradients, variables)
         with of_optimizer(self):  # slots, variables and the number of steps change together
             self._step_alone(pairs)
@@ -345,7 +353,7 @@ class Optimizer(Settings):
             warnings.warn(
                 f"Gradients do not exist for variables {missing} when minimizing the loss, so these stay as they are.",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
         return pairs
 

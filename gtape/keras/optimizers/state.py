@@ -11,6 +11,7 @@ import numpy as np
 
 from gtape import nest
 from gtape.base.shown import shown
+from gtape.recording.record import refuse_in_traced_calls
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import wrap
 from gtape.tensors.variable import Variable
@@ -114,6 +115,7 @@ class State:
         entry = self._state.get(key)
         if entry is None:
             check_variable(v)
+            refuse_in_traced_calls("makes a variable")
             name = _plain(v)
             made = {s: Variable(self._initial(v, s), trainable=False, name=f"{name}_{s}") for s in self._all_slots()}
             self._remember(v, made, int(self.iterations.numpy()))
