@@ -28,6 +28,7 @@ __all__ = ["Interval", "Sides", "as_a_whole", "beside", "scale_of", "with_limits
 # Below the smallest subnormal number, because a float may lie that close to another kink.
 _BITS = 4000
 _STEPS = (-1200, -1300)
+_NEAREST = -1400  # stands for the limit on one side
 # Powers of two by which a distance shrinks from the first step to the second if its limit is 0.
 _SHRINKS = 50
 _PAIRS = 4
@@ -278,9 +279,10 @@ class Sides:
                         yield made
 
     def _jump(self, env: dict[int, Any], moves: dict[int, Any], step: arb) -> bool:
-        """True if an output does not come back to its value at the point as the step goes to 0."""
+        """True if an output does not come back to its value at the point as the step goes to 0; for the gradient of a
+        function, if its limits on two sides differ."""
         if self.values_here is None:
-            self.values_here = self._outputs(self.here)
+            self.values_here = self._outputs(self._reference(moves) or self.here)
         try:
             distances = self._distances(env)
         except (ValueError, IndexError, TypeError):  # a decision gives other shapes there
@@ -293,6 +295,16 @@ class Sides:
             return False
         nearer = self._distances(closer)
         return len(nearer) != len(distances) or not all(map(_shrinks, distances, nearer))
+
+    def _reference(self, moves: dict[int, Any]) -> dict[int, Any] | None:
+        """The values with which those on all sides are compared, if not those at the point.
+
+        An inner gradient follows the conventions of its ops at the point. If its limits on all sides agree, the function
+        as a whole is differentiable there, whatever the conventions give.
+        """
+        if not any(n.mark is not None for n in self.program.nodes):
+            return None
+        return beside(self.program, self.here, {i: objects(m * arb(2) ** _NEAREST) for i, m in moves.items()})
 
     def _distances(self, env: dict[int, Any]) -> list[arb]:
         """How far each element of the outputs is from its value at the point; infinite if their shapes differ."""
