@@ -295,16 +295,17 @@ class Judgement(Causes):
             return
         known = oracle.shared or Shared()  # kinks depend on no cotangent
         met = [copy(f) for f in known.get("kinks", lambda: kinks_met(program, oracle, order))]
-        met += choices_met(program, oracle, order, self.derivative)
+        choices, guards = choices_met(program, oracle, order, self.derivative)
+        met += choices
         if self.shared is not None:
             others = degenerate or oracle.flips or oracle.read or oracle.broken or not agreed
-            self.shared.calm = not (met or others or decides_at_ties(program, oracle))
+            self.shared.calm = not (met or guards or others or decides_at_ties(program, oracle))
         got = self.got
-        if met:
+        if met or guards:
             along = self.beside_along() if order > 1 else None
             sides = Sides(program, self.oracle, self.beside, along, self.shared)
             near = [e if e is None or not oracle.broken else _blurred(objects(e)) for e in exact]
-            met, near, got = as_a_whole(sides, near, got, met, order, claimed=self.claimed)
+            met, near, got = as_a_whole(sides, near, got, met, order, guards=guards, claimed=self.claimed)
             exact = near if self.claimed or not oracle.broken else exact
         local = self.local(oracle.env) if self.locally else ()
         compared = Comparison(order, self)
