@@ -32,6 +32,7 @@ _STEPS = (-1200, -1300)
 _NEAREST = -1400  # stands for the limit on one side
 # Powers of two by which a distance shrinks from the first step to the second if its limit is 0.
 _SHRINKS = 50
+_BEYOND = 1 << 14  # the exponent of a number beyond all derivatives
 _PAIRS = 4
 _FEW = 2000  # programs with more numbers get one pair of points
 _MANY = 20_000  # programs with more numbers get none
@@ -44,6 +45,12 @@ class Interval(NamedTuple):
     low: arb
     high: arb
     agree: bool
+
+    def limit(self) -> arb:
+        """An enclosure of the limit of all sides, if these agree."""
+        # The limits of points at the second step are as far from the true limit as from one another.
+        apart = abs(self.high - self.low) + abs(self.low) * arb(2) ** (_STEPS[1] + _SHRINKS)
+        return self.low + arb(0, apart.upper())
 
     def __str__(self) -> str:
         return f"[{float(self.low.mid()):.6g}, {float(self.high.mid()):.6g}]"
@@ -131,6 +138,7 @@ class Sides:
         self.shared = shared or Shared()
         self.here: dict[int, Any] = {}
         self.values_here: list[Any] | None = None  # what the values of the sides should return to
+        self.anywhere = False  # whether the program need not be defined at the point
         self.over_jumps = False
         self.jumps = False  # whether the function is not continuous at the point, so that it has no derivative there
         self.rng = np.random.default_rng(37)
@@ -156,11 +164,50 @@ class Sides:
         self.over_jumps, self.jumps = jumps, False
         for assume in (contextlib.nullcontext, ties_assumed):
             with precision(_BITS), assume(), contextlib.suppress(ArithmeticError, TooDeep):
-                here = self.oracle()
-                here.evaluate()
-                self.here, self.values_here = here.env, None
+                self.here, self.values_here = self._evaluated(), None
                 return self._outside(numbers, _PAIRS if size <= _FEW else 1)
         return None
+
+    def _evaluated(self) -> dict[int, Any]:
+        """The exact values of all nodes at the point; None for a slope that is not finite there."""
+        here = self.oracle()
+        if not self.anywhere:
+            here.evaluate()
+            return here.env
+        for node in self.program.nodes:
+            try:
+                here.evaluate([node.index])
+            except (Undecided, ArithmeticError, TypeError):
+                here.env[node.index] = None
+        return here.env
+
+    def agreed(self, shapes: list[tuple[int, ...] | None]) -> list[Any] | None:
+        """The derivative as the limit of all sides, for a point at which it cannot be evaluated itself.
+
+        Parameters
+        ----------
+        shapes : list of tuple or None
+            Of the arrays of the derivative; None for an array that is not needed.
+
+        Returns
+        -------
+        list of object arrays or None
+            None if the limits of some element differ, or if there are none.
+        """
+        numbers = [None if s is None else np.broadcast_to(objects(arb(2) ** _BEYOND), s) for s in shapes]
+        self.anywhere = True
+        intervals = None if _complex(self.program) else self.limits(numbers)
+        if intervals is None:
+            return None
+        made: list[Any] = []
+        for shape, out in zip(shapes, intervals, strict=True):
+            if shape is not None and not all(index in out and out[index].agree for index in np.ndindex(*shape)):
+                return None
+            limits = None if shape is None else np.empty(shape, dtype=object)
+            for index, interval in out.items() if limits is not None else ():
+                limits[index] = interval.limit()
+            made.append(limits)
+        return made
 
     def _outside(self, numbers: list[Any], pairs: int) -> list[dict[tuple[int, ...], Interval]] | None:
         drawn: list[dict[int, Any]] = self.shared.get(("sides", pairs), lambda: [self._drawn() for _ in range(pairs)])
@@ -300,8 +347,8 @@ class Sides:
     def _reference(self, moves: dict[int, Any]) -> dict[int, Any]:
         """The values with which inner gradients on all sides are compared: those on one side.
 
-        An inner gradient follows the conventions of its ops at the point. If its limits on all sides agree, the function
-        as a whole is differentiable there, whatever the conventions give.
+        An inner gradient follows the conventions of its ops at the point. If its limits on all sides agree, the
+        function as a whole is differentiable there, whatever the conventions give.
         """
         if not self.differentiates:
             return self.here
@@ -394,15 +441,15 @@ def _apart(x: Any, hull: tuple[arb, arb]) -> arb:
 
 
 def _shrinks(first: arb, second: arb) -> bool:
-    """True if a distance converges to 0 with the step."""
-    return bool(second.mid() <= first.mid() * arb(2) ** -_SHRINKS)
+    """True if a distance converges to 0 with the step, or is not told from 0 at either step."""
+    return (first.contains(0) and second.contains(0)) or bool(second.mid() <= first.mid() * arb(2) ** -_SHRINKS)
 
 
 def _diverges(first: tuple[arb, arb], second: tuple[arb, arb]) -> bool:
     """True if an end of an interval does not converge with the step, as next to a pole."""
     size = max(abs(p.mid()) for p in second)
     return any(
-        abs(p - q).mid() > size * arb(2) ** -20 and not _shrinks(abs(p), abs(q))
+        not (p - q).contains(0) and abs(p - q).mid() > size * arb(2) ** -20 and not _shrinks(abs(p), abs(q))
         for p, q in zip(first, second, strict=True)
     )
 
@@ -501,9 +548,7 @@ def with_limits(sides: Sides, exact: list[Any]) -> list[Any]:
         if smooth:
             made[s] = objects(exact[s]).copy()
         for index, interval in smooth.items():
-            # The limits of points at the second step are as far from the true limit as from one another.
-            apart = abs(interval.high - interval.low) + abs(interval.low) * arb(2) ** (_STEPS[1] + _SHRINKS)
-            made[s][index] = interval.low + arb(0, apart.upper())
+            made[s][index] = interval.limit()
     return made
 
 
