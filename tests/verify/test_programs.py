@@ -12,6 +12,7 @@ from campaigns import LARGE
 from hypothesis import HealthCheck, given, settings
 
 from gtape.verify.programs.false_alarms import campaign, run_one
+from gtape.verify.programs.mutants import planted, scaled
 from gtape.verify.programs.programs import generate, programs
 
 COUNT = 2000 if LARGE else 24
@@ -59,6 +60,16 @@ def test_depth_and_shapes_are_spread() -> None:
     assert {p.order for p in drawn} == {1, 2}
     assert any(p.persistent for p in drawn)
     assert any(p.seeds for p in drawn)
+
+
+def test_a_program_that_loses_its_digits_is_no_false_alarm() -> None:
+    lossy = generate(7008891)
+    told = run_one(lossy)
+    assert told.alarm is None and not told.report.ok
+    assert {f.verdict for f in told.report.findings} == {"cancellation"}
+    with planted("cos", 0, scaled(1.5)):
+        wrong = run_one(lossy)
+    assert wrong.alarm is not None and "cos" in wrong.alarm
 
 
 @settings(max_examples=1 + settings.default.max_examples // 3, suppress_health_check=list(HealthCheck))

@@ -2,6 +2,9 @@
 
 ``python -m gtape.verify.programs.false_alarms --count 2000 --seed 0 --plant --special``
 
+A check that fails a correct program is a false alarm, unless its only verdict is `cancellation`: such a finding tells
+how many digits of a number are right, which the exact number shows, and the program itself lost the others.
+
 With `--special`, inputs hold zeros of either sign, subnormal numbers and ties, and masks infinities. Some of these
 programs have no derivative, lose digits, or return another number than the derivative by an op's convention at a kink:
 a check that says so is no false alarm. Verdicts about correct rules (`rule`, `unstable`, `unconnected`) are.
@@ -62,7 +65,10 @@ _ALIKE = 0.25
 
 
 def run_one(program: RandomProgram, *, special: bool = False) -> Outcome:
-    """Run a correct program under the flag; among special ones, only verdicts about rules are false alarms."""
+    """Run a correct program under the flag.
+
+    Among special programs only verdicts about rules are false alarms, among the others all but `cancellation`.
+    """
     with warnings.catch_warnings(), collecting() as report:
         warnings.simplefilter("ignore")
         try:
@@ -70,7 +76,7 @@ def run_one(program: RandomProgram, *, special: bool = False) -> Outcome:
             alarm = None
         except VerificationError as e:
             wrong = {f.verdict for f in report.findings if not f.ok}
-            alarm = str(e) if not special or wrong & _ABOUT_RULES else None
+            alarm = str(e) if (wrong & _ABOUT_RULES if special else wrong - {"cancellation"}) else None
     return Outcome(program, report, alarm)
 
 
