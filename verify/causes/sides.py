@@ -201,10 +201,13 @@ class Sides:
             return None
         made: list[Any] = []
         for shape, out in zip(shapes, intervals, strict=True):
-            if shape is not None and not all(index in out and out[index].agree for index in np.ndindex(*shape)):
+            if shape is None:
+                made.append(None)
+                continue
+            if not all(index in out and out[index].agree for index in np.ndindex(*shape)):
                 return None
-            limits = None if shape is None else np.empty(shape, dtype=object)
-            for index, interval in out.items() if limits is not None else ():
+            limits = np.empty(shape, dtype=object)
+            for index, interval in out.items():
                 limits[index] = interval.limit()
             made.append(limits)
         return made
