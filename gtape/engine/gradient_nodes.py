@@ -8,6 +8,7 @@ from gtape.declare.primitives import REGISTRY
 from gtape.engine.call import record_one
 from gtape.recording import record
 from gtape.recording.trace import GradNode
+from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["note_gradients"]
@@ -42,6 +43,9 @@ def note_gradients(
         The results, with other tensors of the same values in place of those that an outer tape recorded.
     """
     stack = record.get_stack()
+    slices = {i: g for i, g in enumerate(results) if isinstance(g, IndexedSlices)}
+    # The places of the rows may depend on the point, so that the oracle follows the dense gradient.
+    results = [g._as_tensor() if i in slices else g for i, g in enumerate(results)]
     values = [*given, *[g for g in results if isinstance(g, Tensor)]]
     since = min((r[record.SEQ] for r in targets), default=0) if since is None else since
     checkers = {s for s in stack.sessions if s.trace and s is not session}
@@ -57,13 +61,20 @@ def note_gradients(
     marked = []
     for i, g in enumerate(results):
         if not isinstance(g, Tensor) or g._record is None or not stack.meet(g._record[record.TAPES]).sessions:
-            marked.append(g)
+            marked.append(slices.get(i, g))
             continue
         t = record_one(stack, REGISTRY["identity"], (g,), {}, wrap(g._value))
         if t._record is not None and len(t._record) > record.TRACE and t._record[record.TRACE] is not None:
             t._record[record.TRACE].body = GradNode(targets, along, of, i, session, form)
-        marked.append(t)
+        marked.append(_with_whole(slices[i], t) if i in slices else t)
     return marked
+
+
+def _with_whole(slices: IndexedSlices, whole: Tensor) -> IndexedSlices:
+    """The same slices, with a tensor that stands for all of them."""
+    made = IndexedSlices(slices.values, slices.indices, slices.dense_shape)
+    made._whole_gradient = whole
+    return made
 
 
 def _origin(x: Any, kept: dict[int, Any]) -> tuple[Any, Any]:

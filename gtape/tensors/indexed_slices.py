@@ -37,6 +37,7 @@ class IndexedSlices:
     _is_gtape_tensor = True
     _is_gtape_composite = True  # gtape.nest flattens it to its parts
     _value: Any = None  # because ops read it before they check the class
+    _whole_gradient: Tensor | None = None  # the dense gradient that a check under an outer tape follows
 
     def __init__(self, values: Any, indices: Any, dense_shape: Any = None) -> None:
         from gtape.tensors.tensor import convert_to_tensor
@@ -68,6 +69,8 @@ class IndexedSlices:
         return tuple(self.dense_shape.numpy().tolist())
 
     def _as_tensor(self) -> Tensor:
+        if self._whole_gradient is not None:
+            return self._whole_gradient
         dense: Tensor = REGISTRY["scatter_rows"].function(self.values, self.indices, size=self._whole()[0])
         return dense
 

@@ -190,6 +190,101 @@ def test_a_function_that_jumps_at_the_point_follows_its_convention() -> None:
     assert check(lambda x: tf.where(tf.equal(x, 2.0), x, x * x), 2.0, order=2).ok
 
 
+# Not differentiable by the ops, but as a whole: (function, point, the first and the second derivative).
+THROUGH_POLES: dict[str, tuple[F, Any, Any, Any]] = {
+    "square of a root of a square": (lambda x: tf.sqrt(x * x) ** 2, ZERO, 0.0, 2.0),
+    "root of the fourth power": (lambda x: tf.sqrt(x**4), ZERO, 0.0, 2.0),
+    "cosine of a root": (lambda x: tf.cos(tf.sqrt(x * x)), ZERO, 0.0, -1.0),
+    "cube of a cube root": (lambda x: tf.math.cbrt(x) ** 3, ZERO, 1.0, 0.0),
+    "cube root of a cube": (lambda x: tf.math.cbrt(x**3), ZERO, 1.0, 0.0),
+    "square of an angle": (lambda x: tf.acos(tf.cos(x)) ** 2, ZERO, 0.0, 2.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", THROUGH_POLES)
+def test_a_derivative_counts_where_no_op_has_one_but_the_function_has(name: str, order: int) -> None:
+    f, at, *derivatives = THROUGH_POLES[name]
+    x, right = tf.constant(at, tf.float64), derivatives[order - 1]
+    assert judge(f, x, right, order=order).ok
+    for wrong in (right + 1e-7, right - 1.0, np.nan):
+        report = judge(f, x, wrong, order=order)
+        assert not report.ok and report.verdict in ("convention", "domain")
+        assert np.isclose(float(report.findings[0].exact), right, rtol=1e-12, atol=1e-300)
+    report = check(f, x, order=order)
+    got = [found.got for found in report.findings if found.got is not None]
+    assert report.ok or got, "a check that does not pass shows the number and the derivative"
+
+
+def test_a_point_without_derivative_stays_one() -> None:
+    for f in (tf.sqrt, lambda x: tf.sqrt(x * x), lambda x: tf.math.log(x * x), tf.math.cbrt):
+        assert check(f, 0.0).verdict == judge(f, tf.constant(0.0, tf.float64), 0.0).verdict == "domain"
+
+
+def _safe_ratio(x: Any, of: F) -> Any:
+    zero = tf.equal(x, 0.0)
+    return tf.where(zero, tf.ones_like(x), of(x) / tf.where(zero, tf.ones_like(x), x))
+
+
+@pytest.mark.parametrize(
+    ("of", "derivatives"), [(tf.sin, (0.0, -1 / 3)), (tf.math.expm1, (0.5, 1 / 3)), (tf.math.log1p, (-0.5, 2 / 3))]
+)
+def test_a_value_filled_in_at_one_point_does_not_fill_in_the_derivative(of: F, derivatives: tuple[float, ...]) -> None:
+    x = tf.constant(0.0, tf.float64)
+    for order, right in enumerate(derivatives, 1):
+        assert judge(lambda x: _safe_ratio(x, of), x, right, order=order).ok
+        assert judge(lambda x: _safe_ratio(x, of), x, 0.0, order=order).ok == (right == 0.0)
+        assert not judge(lambda x: _safe_ratio(x, of), x, right + 1e-7, order=order).ok
+    report = check(lambda x: _safe_ratio(x, of), x, order=2)
+    assert (report.ok, report.verdict) == (False, "convention")
+
+
+@pytest.mark.parametrize(
+    ("f", "at", "right"),
+    [
+        (lambda x: tf.maximum(x, 0.0) - x * 0.3 + tf.math.log1p(tf.exp(-tf.abs(x))), ZERO, 0.25),
+        (lambda x: tf.nn.relu(x) + tf.math.log1p(tf.exp(-tf.abs(x))), ZERO, 0.25),
+        (
+            lambda x: tf.maximum(x[0], x[1]) + tf.math.log1p(tf.exp(-tf.abs(x[0] - x[1]))), PAIR,
+            [[0.25, -0.25], [-0.25, 0.25]],
+        ),
+    ],
+)  # fmt: skip
+def test_a_convention_of_the_gradient_does_not_hide_the_curvature(f: F, at: Any, right: Any) -> None:
+    x, right = tf.constant(at, tf.float64), np.asarray(right)
+    assert judge(f, x, right, order=2).ok
+    for wrong in (0.0 * right, 2.0 * right, right + 1e-7):
+        assert not judge(f, x, wrong, order=2).ok
+
+
+def test_a_lookup_whose_places_depend_on_the_point_has_the_curvature_of_its_sum() -> None:
+    def f(x: Any) -> Any:
+        return tf.reduce_sum(tf.gather(x, tf.argsort(x)) ** 2)
+
+    x, right = tf.constant(PAIR, tf.float64), 2.0 * np.eye(2)
+    assert judge(f, x, right, order=2).ok
+    for wrong in (0.0 * right, right - [[0.0, 0.0], [0.0, 1e-7]], right[::-1]):
+        assert not judge(f, x, wrong, order=2).ok
+
+
+def test_kinks_of_what_only_decides_are_no_kinks_of_the_function() -> None:
+    for point in ([0.0, 0.0], [0.0, 1e-9]):
+        assert check(lambda x: tf.reduce_sum(tf.nn.l2_normalize(x)), point).verdict == "correct"
+        assert check(lambda x: tf.reduce_sum(tf.nn.l2_normalize(x)), point, order=2).ok
+
+
+def test_a_root_of_a_partial_excuses_no_claim() -> None:
+    one = tf.constant(1.0, tf.float64)
+    for order, right in ((1, 1.0), (2, 2.0)):
+        assert judge(lambda x: x**x, one, right, order=order).ok
+        for wrong in (0.0, -right, 2.0 * right, right + 1e-7):
+            assert not judge(lambda x: x**x, one, wrong, order=order).ok
+
+
+def test_what_no_tape_recorded_is_undecided_where_no_op_has_a_derivative() -> None:
+    assert judge(lambda x: tf.sqrt(x) ** 4, tf.constant(0.0, tf.float64), 0.0, order=2).verdict == "undecided"
+
+
 @pytest.mark.parametrize(
     ("f", "at", "claim", "verdict"),
     [

@@ -18,7 +18,10 @@ from gtape.engine.worlds import NUMPY
 from gtape.tapes.forward import jvp_of
 from gtape.verify.verdicts.ulp import spacing, underflow, widest
 
-__all__ = ["COMPLEX_ULPS", "at_least_tiniest", "both", "carried_errors", "holds_complex", "holds_floats", "local_error"]
+__all__ = [
+    "COMPLEX_ULPS", "at_least_tiniest", "both", "carried_errors", "declared_ulps", "holds_complex", "holds_floats",
+    "local_error",
+]  # fmt: skip
 
 COMPLEX_ULPS = 2.0
 
@@ -69,18 +72,42 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
     return own if noise is None else own + noise(*values, **params)
 
 
+def declared_ulps(prim: Primitive, values: list[Any], y: Any, params: dict[str, Any], dtype: Any) -> Any:
+    """The error that an elementwise op declares for its results, in ULP.
+
+    Without the room beside roots: an error that is large against a result beside its root is small against the
+    derivative to which this result is added. Noise counts up to the relative accuracy of special functions.
+    """
+    noise = _noise(prim, values, params, dtype) / spacing(y, dtype)
+    return _own(prim, y, dtype) / spacing(y, dtype) + np.minimum(noise, _SPECIAL / float(np.finfo(dtype).eps))
+
+
+_SPECIAL = 1e-12  # relative accuracy of the special functions that promise no ULPs
+
+
 def _of_elements(prim: Primitive, values: list[Any], y: Any, params: dict[str, Any], dtype: Any) -> Any:
     """`local_error` of an elementwise op."""
+    own = _own(prim, y, dtype) + _noise(prim, values, params, dtype)
+    plain = holds_complex(y) or prim.public or prim.ulps <= 0.5
+    return own if plain else np.maximum(own, _beside_roots(prim, values, y, params, dtype))
+
+
+def _own(prim: Primitive, y: Any, dtype: Any) -> Any:
+    """The declared ULPs of an elementwise op, as an error of each result."""
     if holds_complex(y):  # relative to the modulus; a complex product commits up to 2.3 roundings
         return max(prim.ulps, COMPLEX_ULPS) * spacing(y, dtype)
     narrow = prim.rounding.wide and np.dtype(dtype).itemsize < 8
     own = at_least_tiniest((0.51 if narrow else prim.ulps) * spacing(y, dtype), prim.ulps)
-    if narrow:  # computed in float64, rounded once
-        own = own + prim.ulps * spacing(y, np.dtype(np.float64))
-    if prim.rounding.noise is not None:
-        wide = 1.0 if np.dtype(dtype).itemsize == 8 else 2.0**10  # long doubles for doubles, doubles for the rest
-        own = own + wide * prim.rounding.noise(*values, **params)
-    return own if prim.public or prim.ulps <= 0.5 else np.maximum(own, _beside_roots(prim, values, y, params, dtype))
+    # Computed in float64, rounded once.
+    return own + prim.ulps * spacing(y, np.dtype(np.float64)) if narrow else own
+
+
+def _noise(prim: Primitive, values: list[Any], params: dict[str, Any], dtype: Any) -> Any:
+    """The error of an elementwise op by cancellation inside its kernel."""
+    if prim.rounding.noise is None or any(holds_complex(v) for v in values):
+        return 0.0
+    wide = 1.0 if np.dtype(dtype).itemsize == 8 else 2.0**10  # long doubles for doubles, doubles for the rest
+    return wide * prim.rounding.noise(*values, **params)
 
 
 def _of_arrays(prim: Primitive, values: list[Any], y: Any, params: dict[str, Any], dtype: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
 from gtape.engine.worlds import COMPLEX, NUMPY
-from gtape.verify.bounds.bounds import at_least_tiniest, holds_complex, holds_floats, local_error
+from gtape.verify.bounds.bounds import at_least_tiniest, declared_ulps, holds_complex, holds_floats, local_error
 from gtape.verify.verdicts.ulp import spacing, widest
 
 __all__ = ["MovedWorld", "NoiseWorld", "spread_of"]
@@ -101,7 +101,7 @@ class NoiseWorld:
         def bound() -> Any:
             error = local_error(prim, values, y, params, self._dtype)
             if prim.kind == "elementwise":
-                ulps = error / spacing(y, self._dtype)
+                ulps = declared_ulps(prim, values, y, params, self._dtype)
                 self.declared = max(self.declared, float(np.max(ulps, initial=0.0, where=np.isfinite(ulps))))
             return _sided(prim, values, y, params, error)
 

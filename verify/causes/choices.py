@@ -35,7 +35,9 @@ _NEAR = arb(2) ** -200
 Derivative = Callable[[Oracle], list[Any]]
 
 
-def choices_met(program: Program, oracle: Oracle, order: int, derivative: Derivative) -> list[Finding]:
+def choices_met(
+    program: Program, oracle: Oracle, order: int, derivative: Derivative
+) -> tuple[list[Finding], list[Finding]]:
     """A `convention` finding for each decision at a tie whose other outcome gives another value or derivative.
 
     Parameters
@@ -47,22 +49,27 @@ def choices_met(program: Program, oracle: Oracle, order: int, derivative: Deriva
 
     Returns
     -------
-    list of Finding
-        Empty if the other side is not finite, because such a decision guards the end of a domain.
+    findings : list of Finding
+    guards : list of Finding
+        Instead, for a decision that keeps the program off a point where a value or derivative is not defined, as
+        ``where(x == 0, 1, sin(x) / x)`` does. It matters only if the function as a whole has limits there.
     """
     suspects = _suspects(program, oracle)
     if not suspects:
-        return []
+        return [], []
     targets = [t for n in program.nodes if n.mark is not None for t in n.mark.targets]
     reached, moving = set(program.ancestors([*program.outputs, *targets])), varying(program)
     suspects = [n for n in suspects if n.index in reached and n.index in moving and n not in oracle.flips]
     tied = _tied(program, oracle, suspects)
     if not tied:
-        return []
+        return [], []
     here = _Outcome(program, oracle, derivative(oracle))
     said = _what_it_changes(program, oracle, derivative, tied, here)
     if said is None:
-        return []  # all ties together change nothing
+        return [], []  # all ties together change nothing
+    if said is _GUARD:
+        node = tied[0][0]
+        return [], [Finding("convention", order=order, at=node, inside=True, reason=f"{_words(node)}: {said}")]
     alone = [t for t in tied[:_MANY] if _what_it_changes(program, oracle, derivative, [t], here) is not None]
     blamed = [*(alone or tied[:1]), *(tied[_MANY:] if alone else [])] if len(tied) > 1 else tied
     findings: dict[Any, Finding] = {}
@@ -70,7 +77,7 @@ def choices_met(program: Program, oracle: Oracle, order: int, derivative: Deriva
         reason = f"{_words(node)}: {said}"
         found = Finding("convention", order=order, at=node, inside=True, reason=reason)
         findings.setdefault((node.name, node.line), found)
-    return list(findings.values())
+    return list(findings.values()), []
 
 
 def decides_at_ties(program: Program, oracle: Oracle) -> bool:
@@ -268,6 +275,8 @@ def _what_it_changes(
             return "with the other outcome it has other shapes; the derivative is that of the outcome taken"
     for what, of in (("derivative", "slopes"), ("value", "values"), ("inner gradient", "inner")):
         at = _apart(getattr(here, of), [getattr(s, of) for s in sides if s is not None])
+        if at is _NOWHERE:
+            return _GUARD
         if at is not None:
             if of == "inner":
                 return "the inner gradient, or how it changes, is another one before or behind"
@@ -276,7 +285,11 @@ def _what_it_changes(
             shown = ["not defined" if s is None else _number(getattr(s, of)[k], index) for s in sides]
             now = _number(getattr(here, of)[k], index)
             return f"the {what} ({where}) is {shown[0]} with what it gives before, {shown[1]} behind, here {now}"
-    return None
+    return _GUARD if None in sides else None
+
+
+_GUARD = "with the other outcome, a value or derivative is not defined here"
+_NOWHERE: tuple[int, tuple[int, ...]] = -1, ()
 
 
 def _number(x: Any, index: tuple[int, ...]) -> str:
@@ -321,7 +334,7 @@ def _with(program: Program, oracle: Oracle, derivative: Derivative, outcomes: di
 
 
 def _apart(here: list[Any], others: list[list[Any]]) -> tuple[int, tuple[int, ...]] | None:
-    """The first certainly different element as (array, index); None if a difference is not finite."""
+    """The first certainly different element as (array, index); `_NOWHERE` if a difference is not finite."""
     found = None
     for other in others:
         for k, (p, q) in enumerate(zip(here, other, strict=True)):
@@ -337,7 +350,7 @@ def _apart(here: list[Any], others: list[list[Any]]) -> tuple[int, tuple[int, ..
                 if gap == 0:
                     continue
                 if not gap.is_finite():
-                    return None
+                    return _NOWHERE
                 if found is None and not gap.contains(0) and radius(gap).item() < 1e300:
                     found = k, index
     return found

@@ -14,7 +14,7 @@ from gtape.declare.primitives import REGISTRY
 from gtape.engine.worlds import NUMPY
 from gtape.symbolic.balls import Undecided, objects, only_integer, to_float
 from gtape.symbolic.program import Node, Program
-from gtape.verify.causes.still import still
+from gtape.verify.causes.still import still, with_slopes
 from gtape.verify.causes.ties import ties_met
 from gtape.verify.oracles.enclosures import BALLS, is_complex, jet_world
 from gtape.verify.oracles.oracle import Oracle
@@ -69,8 +69,11 @@ def kinks_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
     """A `convention` finding for every op evaluated exactly at a kink, jump or tie."""
     findings = []
     known: dict[int, Any] = {}
+    sloped = with_slopes(program)
     for node in program.nodes:
         if node.kind != "op" or node.prim.kind != "elementwise" or not node.prim.kinks or not node.active:
+            continue
+        if node.index not in sloped:
             continue
         if is_complex(node.output):
             continue  # on a branch cut the convention of the value decides

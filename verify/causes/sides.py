@@ -9,7 +9,8 @@ interval is the generalised derivative (Clarke, "Optimization and Nonsmooth Anal
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,10 +27,12 @@ from gtape.verify.verdicts.verdict import Finding, merged
 __all__ = ["Interval", "Sides", "as_a_whole", "beside", "scale_of", "with_limits"]
 
 # Below the smallest subnormal number, because a float may lie that close to another kink.
-_BITS = 4000
+_BITS = 6000  # enclosures of x − sin(x) and the like keep digits at the smallest step
 _STEPS = (-1200, -1300)
+_NEAREST = -1400  # stands for the limit on one side
 # Powers of two by which a distance shrinks from the first step to the second if its limit is 0.
 _SHRINKS = 50
+_BEYOND = 1 << 14  # the exponent of a number beyond all derivatives
 _PAIRS = 4
 _FEW = 2000  # programs with more numbers get one pair of points
 _MANY = 20_000  # programs with more numbers get none
@@ -42,6 +45,12 @@ class Interval(NamedTuple):
     low: arb
     high: arb
     agree: bool
+
+    def limit(self) -> arb:
+        """An enclosure of the limit of all sides, if these agree."""
+        # The limits of points at the second step are as far from the true limit as from one another.
+        apart = abs(self.high - self.low) + abs(self.low) * arb(2) ** (_STEPS[1] + _SHRINKS)
+        return self.low + arb(0, apart.upper())
 
     def __str__(self) -> str:
         return f"[{float(self.low.mid()):.6g}, {float(self.high.mid()):.6g}]"
@@ -128,7 +137,8 @@ class Sides:
         self.program, self.oracle, self.derivative, self.along = program, oracle, derivative, along
         self.shared = shared or Shared()
         self.here: dict[int, Any] = {}
-        self.values_here: list[Any] | None = None  # the elements of the outputs
+        self.values_here: list[Any] | None = None  # what the values of the sides should return to
+        self.anywhere = False  # whether the program need not be defined at the point
         self.over_jumps = False
         self.jumps = False  # whether the function is not continuous at the point, so that it has no derivative there
         self.rng = np.random.default_rng(37)
@@ -154,11 +164,53 @@ class Sides:
         self.over_jumps, self.jumps = jumps, False
         for assume in (contextlib.nullcontext, ties_assumed):
             with precision(_BITS), assume(), contextlib.suppress(ArithmeticError, TooDeep):
-                here = self.oracle()
-                here.evaluate()
-                self.here, self.values_here = here.env, None
+                self.here, self.values_here = self._evaluated(), None
                 return self._outside(numbers, _PAIRS if size <= _FEW else 1)
         return None
+
+    def _evaluated(self) -> dict[int, Any]:
+        """The exact values of all nodes at the point; None for a slope that is not finite there."""
+        here = self.oracle()
+        if not self.anywhere:
+            here.evaluate()
+            return here.env
+        for node in self.program.nodes:
+            try:
+                here.evaluate([node.index])
+            except (Undecided, ArithmeticError, TypeError):
+                here.env[node.index] = None
+        return here.env
+
+    def agreed(self, shapes: list[tuple[int, ...] | None]) -> list[Any] | None:
+        """The derivative as the limit of all sides, for a point at which it cannot be evaluated itself.
+
+        Parameters
+        ----------
+        shapes : list of tuple or None
+            Of the arrays of the derivative; None for an array that is not needed.
+
+        Returns
+        -------
+        list of object arrays or None
+            None if the limits of some element differ, or if there are none.
+        """
+        numbers = [None if s is None else np.broadcast_to(objects(arb(2) ** _BEYOND), s) for s in shapes]
+        self.anywhere = True
+        intervals = None if _complex(self.program) else self.limits(numbers)
+        if intervals is None:
+            return None
+        made: list[Any] = []
+        for shape, out in zip(shapes, intervals, strict=True):
+            if shape is None:
+                made.append(None)
+                continue
+            if not all(index in out and out[index].agree for index in np.ndindex(*shape)):
+                return None
+            limits = np.empty(shape, dtype=object)
+            for index, interval in out.items():
+                limits[index] = interval.limit()
+            made.append(limits)
+        return made
 
     def _outside(self, numbers: list[Any], pairs: int) -> list[dict[tuple[int, ...], Interval]] | None:
         drawn: list[dict[int, Any]] = self.shared.get(("sides", pairs), lambda: [self._drawn() for _ in range(pairs)])
@@ -278,10 +330,11 @@ class Sides:
                         yield made
 
     def _jump(self, env: dict[int, Any], moves: dict[int, Any], step: arb) -> bool:
-        """True if an output does not come back to its value at the point as the step goes to 0."""
-        if self.values_here is None:
-            self.values_here = self._outputs(self.here)
+        """True if a value of the function does not come back to that at the point as the step goes to 0, or if the
+        limits of an inner gradient on two sides differ."""
         try:
+            if self.values_here is None:
+                self.values_here = self._values(self.here, self._reference(moves))
             distances = self._distances(env)
         except (ValueError, IndexError, TypeError):  # a decision gives other shapes there
             return True
@@ -294,19 +347,47 @@ class Sides:
         nearer = self._distances(closer)
         return len(nearer) != len(distances) or not all(map(_shrinks, distances, nearer))
 
+    def _reference(self, moves: dict[int, Any]) -> dict[int, Any]:
+        """The values with which inner gradients on all sides are compared: those on one side.
+
+        An inner gradient follows the conventions of its ops at the point. If its limits on all sides agree, the
+        function as a whole is differentiable there, whatever the conventions give.
+        """
+        if not self.differentiates:
+            return self.here
+        nearest = {i: objects(m * arb(2) ** _NEAREST) for i, m in moves.items()}
+        return beside(self.program, self.here, nearest) or self.here
+
+    @cached_property
+    def differentiates(self) -> bool:
+        """Whether the outputs depend on inner gradients."""
+        return any(n.mark is not None for n in self.program.nodes)
+
+    @cached_property
+    def primals(self) -> list[int]:
+        """The nodes whose inner gradients are taken, without gradients among them."""
+        nodes = self.program.nodes
+        targets = dict.fromkeys(t for n in nodes if n.mark is not None for t in n.mark.targets)
+        return [t for t in targets if all(nodes[i].mark is None for i in self.program.ancestors([t]))]
+
     def _distances(self, env: dict[int, Any]) -> list[arb]:
-        """How far each element of the outputs is from its value at the point; infinite if their shapes differ."""
-        there, here = self._outputs(env), self.values_here or []
+        """How far each element of the values is from where it should return; infinite if their shapes differ."""
+        there, here = self._values(env, env), self.values_here or []
         return (
             [arb("inf")]
             if len(there) != len(here)
             else [abs(arb(p) - arb(q)) for p, q in zip(there, here, strict=True)]
         )
 
+    def _values(self, env: dict[int, Any], of_gradients: dict[int, Any]) -> list[Any]:
+        """All elements of the primals, from `env`, and of the outputs, from `of_gradients`."""
+        primals = [objects(env[i]) for i in self.primals]
+        return [e for a in primals for e in a.ravel().tolist()] + self._outputs(of_gradients)
+
     def _outputs(self, env: dict[int, Any]) -> list[Any]:
         """All elements of the outputs; those of inner gradients by jets, because their backward ops keep old masks."""
         values = env
-        if any(n.mark is not None for n in self.program.nodes):
+        if self.differentiates:
             oracle = self.oracle()
             oracle.env = env
             only = self.program.ancestors(self.program.outputs)
@@ -363,21 +444,28 @@ def _apart(x: Any, hull: tuple[arb, arb]) -> arb:
 
 
 def _shrinks(first: arb, second: arb) -> bool:
-    """True if a distance converges to 0 with the step."""
-    return bool(second.mid() <= first.mid() * arb(2) ** -_SHRINKS)
+    """True if a distance converges to 0 with the step, or is not told from 0 at either step."""
+    return (first.contains(0) and second.contains(0)) or bool(second.mid() <= first.mid() * arb(2) ** -_SHRINKS)
 
 
 def _diverges(first: tuple[arb, arb], second: tuple[arb, arb]) -> bool:
     """True if an end of an interval does not converge with the step, as next to a pole."""
     size = max(abs(p.mid()) for p in second)
     return any(
-        abs(p - q).mid() > size * arb(2) ** -20 and not _shrinks(abs(p), abs(q))
+        not (p - q).contains(0) and abs(p - q).mid() > size * arb(2) ** -20 and not _shrinks(abs(p), abs(q))
         for p, q in zip(first, second, strict=True)
     )
 
 
 def as_a_whole(
-    sides: Sides, exact: list[Any], got: list[Any], findings: list[Finding], order: int, *, claimed: bool = False
+    sides: Sides,
+    exact: list[Any],
+    got: list[Any],
+    findings: list[Finding],
+    order: int,
+    *,
+    guards: Sequence[Finding] = (),
+    claimed: bool = False,
 ) -> tuple[list[Finding], list[Any], list[Any]]:
     """The findings of ops at kinks, judged by the one-sided derivatives of the whole function.
 
@@ -391,6 +479,9 @@ def as_a_whole(
     findings : list of Finding
         The conventions met; `inside` and `ok` are set for the whole function.
     order : int
+    guards : sequence of Finding
+        The decisions that keep the program off a point where it is not defined. They are told of only if the function
+        as a whole has another derivative there.
     claimed : bool
         Whether `got` are claims, which may follow conventions of their own.
 
@@ -406,6 +497,8 @@ def as_a_whole(
     if _complex(sides.program):
         return findings, exact, got
     outside = sides.limits(exact)
+    if outside is None and not findings:
+        return findings, exact, got
     if outside is not None:
         for f in findings:
             f.inside = f.ok = True
@@ -413,7 +506,8 @@ def as_a_whole(
         outside = [{} for _ in exact]
     else:
         return findings, exact, got
-    who = next((f for f in findings if f.op is not None), findings[0])
+    known = [*findings, *guards]
+    who = next((f for f in known if f.op is not None), known[0])
     wrong: list[tuple[float, Finding]] = []
     if claimed:
         exact, outside = _with_claims(sides, exact, got, outside)
@@ -457,9 +551,7 @@ def with_limits(sides: Sides, exact: list[Any]) -> list[Any]:
         if smooth:
             made[s] = objects(exact[s]).copy()
         for index, interval in smooth.items():
-            # The limits of points at the second step are as far from the true limit as from one another.
-            apart = abs(interval.high - interval.low) + abs(interval.low) * arb(2) ** (_STEPS[1] + _SHRINKS)
-            made[s][index] = interval.low + arb(0, apart.upper())
+            made[s][index] = interval.limit()
     return made
 
 

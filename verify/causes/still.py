@@ -15,7 +15,7 @@ from gtape.symbolic.mirrors.registry import SCALARS
 from gtape.symbolic.program import Node, Program
 from gtape.verify.oracles.enclosures import BALLS, is_complex
 
-__all__ = ["still"]
+__all__ = ["still", "with_slopes"]
 
 _NEAR = arb(2) ** -64
 
@@ -84,3 +84,14 @@ def _wider(x: Any, still: bool) -> Any:
 
 
 _WIDER = np.frompyfunc(_wider, 2, 1)
+
+
+def with_slopes(program: Program) -> set[int]:
+    """The nodes whose slopes may reach an output, as those that only decide something do not."""
+    found = set(program.outputs)
+    for node in reversed(program.nodes):
+        if node.index in found:
+            found.update((*[node.inputs[a] for a in node.active], *node.body))
+            if node.mark is not None:
+                found.update(program.ancestors(node.mark.reads))
+    return found

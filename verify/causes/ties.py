@@ -14,6 +14,7 @@ from flint import arb
 from gtape.symbolic.balls import Undecided, objects, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.sides import scale_of
+from gtape.verify.causes.still import with_slopes
 from gtape.verify.oracles.enclosures import BALLS, is_complex, jet_world
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.verdict import Finding
@@ -35,10 +36,11 @@ def ties_met(program: Program, oracle: Oracle, order: int) -> list[Finding]:
         With the exact values of all nodes.
     """
     findings = []
+    sloped = with_slopes(program)
     for node in program.nodes:
         if node.kind != "op" or node.prim.kind == "elementwise" or not node.prim.kinks or is_complex(node.output):
             continue
-        if not node.active or _size(program, node) > _MANY:
+        if not node.active or node.index not in sloped or _size(program, node) > _MANY:
             continue
         try:
             reason = _two_slopes(node, oracle)

@@ -153,6 +153,8 @@ def _checked(recording: Recording) -> Report:
             report.extend(one)
         known = {(f.verdict, f.op, f.reason) for f in report.findings}
         rest = [f for f in unrecorded(recording, k).findings(k) if (f.verdict, f.op, f.reason) not in known]
+        if report.verdict == "domain":  # which says why other derivatives are not known
+            rest = [f for f in rest if f.verdict != "undecided"]
         report.extend(Report(findings=named_by_rules(recording, rest)))
     if report.ok:  # otherwise the same op may be named twice
         report.findings += _forwards(recording.program())

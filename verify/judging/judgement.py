@@ -7,6 +7,7 @@ within the two bounds; for numbers out of bounds, search the op to blame.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable
 from copy import copy
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import Undecided, infinities_as_limits, objects, precision, ties_assumed, to_float
+from gtape.symbolic.balls import Undecided, digits, infinities_as_limits, objects, precision, ties_assumed, to_float
 from gtape.symbolic.implicit import bases_turned, degenerate_noted
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import MOVES, farthest, moves, moves_in_floats
@@ -28,7 +29,7 @@ from gtape.verify.causes.flips import crossing, other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import masked_by_infinities, outside, shown_by
 from gtape.verify.causes.sides import Sides, as_a_whole
-from gtape.verify.judging.comparison import Causes, Comparison, Told, Wrong
+from gtape.verify.judging.comparison import Causes, Comparison, Told, Wrong, distances
 from gtape.verify.judging.connected import order_of, undecidable, unimplemented
 from gtape.verify.judging.ladder import PRECISIONS, TIES, climb, no_derivative
 from gtape.verify.oracles.certificates import Failure
@@ -38,6 +39,7 @@ from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
 __all__ = ["Judgement", "largest", "nodes_of", "size_of", "to_blame"]
 
+_FEW = 2_000  # programs with more numbers than this are not evaluated beside a point without a derivative
 _SOME = 200  # programs with more numbers than this move their inputs in floats first
 _MANY = 2_000  # programs with more numbers than this move their inputs in floats
 _TRACE = 2.0**-90  # relative disagreements below it come from the traces by which broken ties lie apart
@@ -190,6 +192,56 @@ class Judgement(Causes):
 
     def examine(self) -> Report:
         """Compare the numbers with the exact ones, or say why no exact ones exist."""
+        report = self.at_the_point()
+        self.by_sides(report)
+        return report
+
+    def by_sides(self, report: Report) -> None:
+        """Compare with the limits on all sides, where an op has no finite derivative but the function as a whole has.
+
+        So sqrt(x * x)² has the derivative of x² at 0. The findings of the report change.
+        """
+        # Equal eigenvalues, which no op is to blame for, would take too long beside the point.
+        nowhere = next((f for f in report.findings if f.verdict == "domain" and f.op is not None), None)
+        known = [g for g in self.got if g is not None]
+        others = [f for f in report.findings if f is not nowhere and not f.ok]
+        if nowhere is None or others or not known or size_of(self.program) > _FEW:
+            return
+        sides = Sides(self.program, self.oracle, self.beside, None, self.shared)
+        limits = sides.agreed([None if g is None else np.shape(g) for g in self.got])
+        if limits is None:
+            return
+        report.checked = sum(map(np.size, known))
+        words = "the function as a whole has a derivative here: all one-sided derivatives agree"
+        many = math.sqrt(max(1, self.roundings()))
+        for s, (e, g) in enumerate(zip(limits, self.got, strict=True)):
+            if e is None:
+                continue
+            far = distances(e, np.asarray(g))
+            wrong, ulps = np.asarray(~(far.off + far.radius <= many * far.tight)), np.asarray(far.ulps)
+            report.max_ulp = max(report.max_ulp, float(np.max(ulps, initial=0.0)))
+            if wrong.any():
+                at = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
+                number = np.asarray(g)[at].item()
+                verdict = "convention" if self.claimed and np.isfinite(number) else "domain"
+                which = "the claim is" if self.claimed else f"{nowhere.reason}, which gives"
+                report.findings.remove(nowhere)
+                report.findings.append(
+                    Finding(
+                        verdict, order=self.order, op=nowhere.op, line=nowhere.line, element=(s, at), got=number,
+                        exact=digits(e[at]), ulps=float(ulps[at]), count=int(wrong.sum()), ok=False,
+                        inside=False if verdict == "convention" else None,
+                        reason=f"{words}, but {which} another number",
+                    )
+                )  # fmt: skip
+                return
+        passed = f"{nowhere.reason}; but {words}"
+        report.findings[report.findings.index(nowhere)] = Finding(
+            "convention", order=self.order, op=nowhere.op, line=nowhere.line, inside=True, reason=passed
+        )
+
+    def at_the_point(self) -> Report:
+        """The report of the comparison with derivatives at the point itself."""
         report = self.report()
         report.findings += undecidable(self.program, self.order)
         if self.open and not report.findings:
@@ -295,16 +347,17 @@ class Judgement(Causes):
             return
         known = oracle.shared or Shared()  # kinks depend on no cotangent
         met = [copy(f) for f in known.get("kinks", lambda: kinks_met(program, oracle, order))]
-        met += choices_met(program, oracle, order, self.derivative)
+        choices, guards = choices_met(program, oracle, order, self.derivative)
+        met += choices
         if self.shared is not None:
             others = degenerate or oracle.flips or oracle.read or oracle.broken or not agreed
-            self.shared.calm = not (met or others or decides_at_ties(program, oracle))
+            self.shared.calm = not (met or guards or others or decides_at_ties(program, oracle))
         got = self.got
-        if met:
+        if met or guards:
             along = self.beside_along() if order > 1 else None
             sides = Sides(program, self.oracle, self.beside, along, self.shared)
             near = [e if e is None or not oracle.broken else _blurred(objects(e)) for e in exact]
-            met, near, got = as_a_whole(sides, near, got, met, order, claimed=self.claimed)
+            met, near, got = as_a_whole(sides, near, got, met, order, guards=guards, claimed=self.claimed)
             exact = near if self.claimed or not oracle.broken else exact
         local = self.local(oracle.env) if self.locally else ()
         compared = Comparison(order, self)

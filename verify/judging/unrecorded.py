@@ -126,8 +126,11 @@ def unrecorded(
 
     with np.errstate(all="ignore"):
         _, finding = climb(program, order, attempt, precisions)
-    if finding is not None and finding.verdict != "undecided":
-        finding = None  # a tie, or a point without a derivative: the orders below tell it
+    if finding is not None and finding.verdict == "domain":
+        reason = f"the derivatives that no tape recorded are not known: {finding.reason}"
+        finding = Finding("undecided", order=order, op=finding.op, line=finding.line, reason=reason)
+    elif finding is not None and finding.verdict != "undecided":
+        finding = None  # a tie: the orders below tell it
     return Unrecorded(places, rows if finding is None else {}, finding)
 
 

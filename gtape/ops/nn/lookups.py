@@ -135,13 +135,11 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
         return t * REGISTRY["cast"](scale, dtype=t._layout.dtype)
     axes = axes_of(along, len(t._layout.shape))
     least = math.sqrt(epsilon)
-    length = REGISTRY["norm"](wrap(t._value), axis=axes, keepdims=True)
-    long = np.broadcast_to(~(np.asarray(length._value) < least), t._layout.shape)  # NaN counts as long: it stays
-    if long.all():
+    if not (REGISTRY["norm"](wrap(t._value), axis=axes, keepdims=True)._value < least).any():  # NaN is not short
         return REGISTRY["unit_vector"](t, axis=axes)
-    return REGISTRY["where"](
-        wrap(long), REGISTRY["unit_vector"](t, axis=axes), REGISTRY["over_root"](t, n=float(epsilon))
-    )
+    # Recorded, so that the program decides anew at other points.
+    short = REGISTRY["less"](REGISTRY["norm"](t, axis=axes, keepdims=True), least)
+    return REGISTRY["where"](short, REGISTRY["over_root"](t, n=float(epsilon)), REGISTRY["unit_vector"](t, axis=axes))
 
 
 @diagnosed
