@@ -144,6 +144,11 @@ greater = _relation(">", operator.gt, operator.le, False)
 greater_equal = _relation(">=", operator.ge, operator.lt, True)
 equal = _relation("==", operator.eq, operator.ne, True)
 not_equal = _relation("!=", operator.ne, operator.eq, False)
+# For two arrays, the masks of the pairs for which a relation certainly holds and certainly fails.
+CERTAIN: dict[str, tuple[np.ufunc, np.ufunc]] = {
+    "<": (np.less, np.greater_equal), "<=": (np.less_equal, np.greater), ">": (np.greater, np.less_equal),
+    ">=": (np.greater_equal, np.less), "==": (np.equal, np.not_equal), "!=": (np.not_equal, np.equal),
+}  # fmt: skip
 RELATIONS = {"<": less, "<=": less_equal, ">": greater, ">=": greater_equal, "==": equal, "!=": not_equal}
 
 
@@ -305,9 +310,7 @@ def mapped(f: Callable[..., Any], *xs: Any) -> np.ndarray:
 
 def filled(entries: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray:
     """Scalars in row-major order as an object ndarray."""
-    out = np.empty(len(entries), dtype=object)
-    out[:] = entries
-    return out.reshape(shape)
+    return np.fromiter(entries, dtype=object, count=len(entries)).reshape(shape)
 
 
 def rowwise(f: Callable[..., Sequence[Any]], axis: int, *xs: Any) -> np.ndarray:

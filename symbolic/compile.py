@@ -177,6 +177,9 @@ _CONSTANTS = {
 # The names of comparisons of balls in compiled functions.
 _RELATIONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 
+# The comparisons that hold for balls only if these certainly fail, and the other way round.
+_AGAINST = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+
 _PARTS: dict[Any, str] = {sp.re: ".real", sp.im: ".imag", sp.conjugate: ".conjugate()"}
 
 _NAMESPACE: dict[str, Any] = {
@@ -266,7 +269,7 @@ class _Writer:
 
     def condition(self, c: Any) -> str:
         if isinstance(c, Relational):
-            return f"{_RELATIONS[c.rel_op]}({self.write(c.args[0])}, {self.write(c.args[1])})"
+            return self.relation(c)
         if isinstance(c, (sp.And, sp.Or)):
             word = " and " if isinstance(c, sp.And) else " or "
             return "(" + word.join(self.condition(a) for a in c.args) + ")"
@@ -277,6 +280,23 @@ class _Writer:
         raise NotImplementedError(
             f"no translation of the condition {c} ({type(c).__name__}); write it with relations, And, Or, Not"
         )
+
+    def relation(self, c: Any) -> str:
+        """A comparison; balls compare in place first, because most of them decide, and a call takes as long again."""
+        left, right = [self.write(a) for a in c.args]
+        called = f"{_RELATIONS[c.rel_op]}({left}, {right})"
+        if not all(a.is_Integer or code.isidentifier() for a, code in zip(c.args, (left, right), strict=True)):
+            return called
+        if c.rel_op not in _AGAINST or self.kind != "arb":
+            return called
+        x, y = [self.whole(a) if a.is_Integer else code for a, code in zip(c.args, (left, right), strict=True)]
+        return f"({x} {c.rel_op} {y} or (not {x} {_AGAINST[c.rel_op]} {y} and {called}))"
+
+    def whole(self, n: Any) -> str:
+        """A name for an integer as a ball, which compares with balls more quickly."""
+        name = f"whole_{int(n)}".replace("-", "minus_")
+        self.namespace[name] = arb(int(n))
+        return name
 
     # -- expressions
 

@@ -34,6 +34,12 @@ _ON_INTEGERS = {
 _SIGNS = {"<": (-1,), "<=": (-1, 0), ">": (1,), ">=": (0, 1), "==": (0,), "!=": (-1, 1)}
 
 
+def _of_scalars(function: Callable[..., Any], arrays: list[np.ndarray], boolean: bool) -> np.ndarray:
+    """A function of scalars of 0-d arrays, without NumPy, which takes longer than most functions."""
+    out = function(*[a.item() for a in arrays])
+    return np.array(out != 0, dtype=bool) if boolean else box(out)
+
+
 class ObjectWorld:
     """The base class of the worlds of object arrays, which differ in their scalars.
 
@@ -68,6 +74,8 @@ class ObjectWorld:
             arrays = [self.objects(a) for a in args]
             function, boolean = self.scalar_function(mirror, len(arrays), params)
             try:
+                if not any(a.ndim for a in arrays):
+                    return _of_scalars(function, arrays, boolean)
                 with np.errstate(all="ignore"):  # ignore the floating-point flags that flint leaves behind
                     out = mapped(function, *arrays)
             except TypeError:  # functions of real balls refuse complex ones
@@ -205,7 +213,10 @@ class ObjectWorld:
     def _compare(self, a: Any, b: Any, relation: str) -> np.ndarray:
         if not any(isinstance(v, (arb, acb, Jet, sp.Basic)) or np.asarray(v).dtype.kind in "fO" for v in (a, b)):
             return np.asarray(_ON_INTEGERS[relation](np.asarray(a), np.asarray(b)))
-        return mapped(lambda x, y: self.holds(x, y, relation), self.objects(a), self.objects(b)).astype(bool)
+        return self._holds_in(self.objects(a), self.objects(b), relation)
+
+    def _holds_in(self, a: np.ndarray, b: np.ndarray, relation: str) -> np.ndarray:
+        return mapped(lambda x, y: self.holds(x, y, relation), a, b).astype(bool)
 
     def holds(self, a: Any, b: Any, relation: str) -> bool:
         """True if a relation such as "<=" holds between two scalars; may raise `Undecided`."""

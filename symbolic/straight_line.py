@@ -203,6 +203,9 @@ class _World(BallWorld):
     def sign_of(self, a: Any, b: Any, relation: str) -> int:
         raise NotStraight("a comparison")
 
+    def _holds_in(self, a: np.ndarray, b: np.ndarray, relation: str) -> np.ndarray:
+        raise NotStraight("a comparison")
+
     def holds(self, a: Any, b: Any, relation: str) -> bool:
         raise NotStraight("a comparison")
 

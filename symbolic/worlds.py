@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import RELATIONS, Undecided, equal, filled, lift_balls, lift_complex, objects
+from gtape.symbolic.balls import CERTAIN, RELATIONS, Undecided, equal, filled, lift_balls, lift_complex, mapped, objects
 from gtape.symbolic.expressions import SymPyWorld
 from gtape.symbolic.jets import ZERO, Jet, jet_class, value_of
 from gtape.symbolic.matrices import matmul_components
@@ -60,6 +60,15 @@ class BallWorld(ObjectWorld):
     def holds(self, a: Any, b: Any, relation: str) -> bool:
         """True if a relation holds for all numbers in the balls; raises `Undecided` if only for some."""
         return RELATIONS[relation](value_of(a), value_of(b))
+
+    def _holds_in(self, a: np.ndarray, b: np.ndarray, relation: str) -> np.ndarray:
+        certain, against = CERTAIN[relation]
+        made = objects(certain(a, b)).astype(bool)
+        open_ = ~(made | objects(against(a, b)).astype(bool))
+        if open_.any():
+            a, b = np.broadcast_arrays(a, b)
+            made[open_] = super()._holds_in(a[open_], b[open_], relation)
+        return made
 
     def _matmul(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return self.from_components(matmul_components(self.components_of(a), self.components_of(b)))
@@ -175,6 +184,9 @@ class JetWorld(BallWorld):
         if made.boolean:
             return (lambda *xs: made.balls(*map(value_of, xs))), True
         return jet_function(made, self.k), False
+
+    def _holds_in(self, a: np.ndarray, b: np.ndarray, relation: str) -> np.ndarray:
+        return super()._holds_in(mapped(value_of, a), mapped(value_of, b), relation)
 
     def sign_of(self, a: Any, b: Any, relation: str) -> int:
         """The sign of the difference of the values, or `Undecided`."""

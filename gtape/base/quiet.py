@@ -18,8 +18,14 @@ def quietly() -> Iterator[None]:
     ``np.errstate`` alone would remain in force after an interrupt at the end of its `__enter__`.
     """
     before = np.geterr()
+    if before == _QUIET:  # as in a block inside another one
+        yield
+        return
     try:
         with np.errstate(all="ignore"):
             yield
     finally:
         np.seterr(**before)
+
+
+_QUIET = dict.fromkeys(np.geterr(), "ignore")

@@ -126,6 +126,19 @@ def test_extrema(W: Any) -> None:
         np.testing.assert_array_equal(to_float(np.array([getattr(e, "components", (e,))[0] for e in made])), expected)
 
 
+@pytest.mark.parametrize("W", [BallWorld(), JetWorld(1)], ids=lambda w: type(w).__name__)
+@pytest.mark.parametrize("name", ["less", "less_equal", "greater", "greater_equal", "equal", "not_equal"])
+def test_arrays_compare_as_their_elements(W: Any, name: str) -> None:
+    third = arb(1) / 3
+    a = np.array([arb(1), third, arb(2), 4, arb("-inf"), W.jet(2.0, 1.0).item() if W.k else arb(2)], dtype=object)
+    b = np.array([arb(1), third, 3, arb(3), arb(0), arb(2)], dtype=object)
+    compare = getattr(W, name)
+    assert compare(a, b).tolist() == [compare(x, y).item() for x, y in zip(a, b, strict=True)]
+    assert compare(a[:, None], b[:1]).shape == (6, 1)
+    with pytest.raises(Undecided):
+        compare(a, np.array([arb(1), arb(1) / 3, *b[2:]], dtype=object))
+
+
 def test_ties_are_shared() -> None:
     W = JetWorld(1)
     a = W.jet(np.array([2.0, 5.0, 5.0, 5.0]), np.array([7.0, 1.0, 2.0, 6.0]))

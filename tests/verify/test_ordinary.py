@@ -11,7 +11,7 @@ import gtape as tf
 from gtape.base.quiet import quietly
 from gtape.declare.primitives import REGISTRY
 from gtape.engine.rules import RuleStep
-from gtape.engine.worlds import COMPLEX
+from gtape.engine.worlds import COMPLEX, NUMPY
 from gtape.recording.record import off
 from gtape.symbolic.balls import precision, to_float
 from gtape.symbolic.program import Program
@@ -19,6 +19,7 @@ from gtape.verify import check
 from gtape.verify.bounds import inputs
 from gtape.verify.bounds.inputs import moved_gradient
 from gtape.verify.bounds.noise import noisy_gradient
+from gtape.verify.bounds.noise_world import MovedWorld
 from gtape.verify.judging import ordinary, straight, structure
 from gtape.verify.judging.examine import Gradient, Rows
 from gtape.verify.judging.plain import Plain
@@ -44,6 +45,11 @@ def used_twice(x: Any) -> Any:
     return tf.reduce_sum(y * y * y + y / (1.5 + x * x))
 
 
+def with_zeros(x: Any) -> Any:
+    """Exact zeros in the gradient: of elements that are switched off, and by terms that cancel."""
+    return tf.reduce_sum(tf.nn.relu(x) * 0.3) + tf.reduce_sum(tf.exp(x[0]) * x[1] - x[1] * tf.exp(x[0]))
+
+
 def pooled(x: Any) -> Any:
     """A window with numbers of a relu that is off, which are equal but never move."""
     return tf.nn.max_pool1d(tf.nn.relu(tf.reshape(x, (1, 6, 1)) - 1.0), 3, 3, "VALID") ** 2
@@ -53,6 +59,7 @@ PROGRAMS = [
     (network, X), (network, X.astype(np.float32)), (cancelling, X.astype(np.float32)), (used_twice, X),
     (lambda x: tf.nn.softmax(tf.nn.relu(x)), X), (lambda x: x**3, 0.0), (lambda x: 1 - tf.cos(x), 1e-5),
     (lambda x: tf.sqrt(x), 2.0), (lambda x: tf.sort(tf.zeros_like(x) + x * x), X), (pooled, X),
+    (with_zeros, X), (lambda x: tf.reduce_sum(tf.nn.relu(x) * 0.3), X),
 ]  # fmt: skip
 
 
@@ -162,8 +169,17 @@ def pendulum(q: Any, k: Any) -> Any:
     return q
 
 
-def test_all_moves_of_a_program_of_scalars_are_those_of_single_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = Recording(pendulum, (0.7, 1.3), 1).program()
+def pendulum_alone(q: Any) -> Any:
+    return pendulum(q, 1.3)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_all_moves_of_a_program_of_scalars_are_those_of_single_runs(
+    order: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = Recording(pendulum, (0.7, 1.3), order)
+    program = recording.of_level(recording.levels[-1][:1])
+    assert inputs._is_scalar(program)
 
     def bounds() -> list[Any]:
         return inputs.moves_in_floats(program, lambda world: noisy_gradient(program, [np.ones(())], world))
@@ -172,6 +188,18 @@ def test_all_moves_of_a_program_of_scalars_are_those_of_single_runs(monkeypatch:
     monkeypatch.setattr(inputs, "_is_scalar", lambda _: False)
     assert np.all(np.array(together) > 0)
     np.testing.assert_array_equal(together, bounds())
+
+
+@pytest.mark.parametrize(("f", "x"), [(network, X), (cancelling, X), (used_twice, X), (pendulum_alone, 0.7)])
+def test_the_structure_moves_inputs_in_floats_as_a_noisy_world_without_noise(f: Any, x: Any) -> None:
+    program, arrays, seeds = arguments(f, x)
+    made = structure.structure_of(program, arrays)
+    assert made is not None
+    source = made.sources[0]
+    steps = {source: 2.0**-20 * np.ones_like(arrays[source])}
+    with quietly():
+        expected = noisy_gradient(program, seeds, MovedWorld(steps))
+        np.testing.assert_array_equal(made.moved_in_floats(arrays, seeds, steps), expected)
 
 
 @pytest.mark.parametrize("f", [lambda q: tf.reduce_sum(tf.stack([q, q])), lambda q: tf.sin(q)[None]])
@@ -188,6 +216,34 @@ def test_the_numbers_of_a_plain_tape_need_no_full_check(monkeypatch: pytest.Monk
         rows = Rows()
         assert rows.examine(program, seeds, got, locally=True).ok
         assert rows._apart(seeds, [np.nextafter(g, 9.0) for g in got], got) == []
+
+
+def test_other_numbers_of_a_second_derivative_are_compared_with_the_exact_ones_at_hand(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, program, seeds, got = next(Recording(pendulum, (0.7, 1.3), 2).programs())
+    rows = Rows()
+    with quietly():
+        assert rows.examine(program, seeds, got, locally=True).ok
+        assert [f.verdict for f in rows._apart(seeds, [g * (1 + 1e-9) for g in got], got)] == ["rule"]
+        without_the_full_check(monkeypatch)
+        assert rows._apart(seeds, [np.nextafter(g, 9.0) for g in got], got) == []
+
+
+@pytest.mark.parametrize("gone", [0.3, 0.0])
+def test_a_wrong_zero_is_left_to_the_full_check(gone: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum at 200 bits would hide what is 1e-300 of the largest number."""
+    program, seeds = program_of(lambda x: tf.reduce_sum(x * np.array([1.0, 1e-300 * gone, 2.0])), np.ones(3))
+    with off(), quietly(), precision(200):
+        assert ordinary.checked(program, seeds) is not None
+        right = structure.cotangents
+
+        def wrong(world: Any, *args: Any, **params: Any) -> Any:
+            made = right(world, *args, **params)
+            return [np.where([True, False, True], c, 0 * c) if np.size(c) == 3 else c for c in made]
+
+        monkeypatch.setattr(structure, "cotangents", wrong)
+        assert (ordinary.checked(program, seeds) is None) == (gone > 0)
 
 
 def test_wrong_numbers_of_a_plain_tape_are_found() -> None:
@@ -240,7 +296,7 @@ def test_one_wrong_unit_in_the_last_place_is_left_to_the_full_check(where: str, 
 
                 def wrong(world: Any, *args: Any, right: Any = right, **params: Any) -> Any:
                     made = right(world, *args, **params)
-                    return [np.nextafter(c, 0) for c in made] if world is COMPLEX else made
+                    return [np.nextafter(c, 0) for c in made] if world in (COMPLEX, NUMPY) else made
 
                 monkeypatch.setattr(module, "cotangents", wrong)
         assert ordinary.checked(program, seeds) is None

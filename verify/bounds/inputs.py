@@ -20,6 +20,7 @@ from flint import acb, arb
 
 from gtape.base.deadline import tick
 from gtape.engine.rules import PartialOutputs
+from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.balls import objects, to_float
 from gtape.symbolic.jets import Jet
 from gtape.symbolic.program import Node, Program
@@ -65,20 +66,24 @@ def moves(program: Program, run: Callable[[dict[int, Any], int], list[Any]], cou
     alone = sum(np.count_nonzero(u) for _, u in units) <= _FEW
     if alone and count > MOVES[1]:
         return []  # all that there is was known before
-    found: list[Any] = []
+    runs: list[list[Any]] = []
     for number, start in enumerate(_one_by_one(units) if alone else _at_random(units, count)):
         try:
-            made = [None if t is None else np.abs(to_float(objects(t))) for t in run(start, number)]
+            runs.append(run(start, number))
         except (ArithmeticError, TooDeep):
             continue
         except NO_JETS:
             return None
-        if not found:
-            found = made
-        else:
-            join = np.add if alone else np.fmax
-            found = [b if a is None else a if b is None else join(a, b) for a, b in zip(found, made, strict=True)]
-    return [None if t is None else SPREADS * np.nan_to_num(t, nan=0.0) for t in found]
+    found: list[Any] = []
+    for made in zip(*runs, strict=True):
+        parts = [objects(t) for t in made if t is not None]
+        if not parts:
+            found.append(None)
+            continue
+        sizes = np.abs(to_float(np.stack(parts)))
+        joined = np.add.reduce(sizes) if alone else np.fmax.reduce(sizes)
+        found.append(SPREADS * np.nan_to_num(joined, nan=0.0))
+    return found
 
 
 def moved_element(oracle: Oracle, source: int, place: tuple[int, ...]) -> float:
@@ -198,16 +203,29 @@ def _runs_at_once(run: Callable[[NoiseWorld], list[Any]], moves: list[dict[int, 
 def _is_scalar(program: Program) -> bool:
     """Whether all nodes of a program are real scalars, and all ops work on each element alone."""
     for n in program.nodes:
-        if n.kind not in ("leaf", "const", "op") or n.mark is not None or isinstance(n.output, tuple):
+        if n.kind not in ("leaf", "const", "op") or isinstance(n.output, tuple):
             return False
         y = np.asarray(n.output)
         if y.ndim or y.dtype.kind != "f":
             return False
-        if n.prim is not None and n.prim.kind != "elementwise":
-            twice = [np.repeat(program.nodes[j].output, 2) for j in n.inputs]
-            if n.active or not np.array_equal(n.prim.kernel(*twice, **n.params), np.repeat(y, 2)):
-                return False
+        if n.prim is not None and n.prim.kind != "elementwise" and not _is_elementwise(n, program):
+            return False
     return True
+
+
+def _is_elementwise(n: Node, program: Program) -> bool:
+    """Whether an op of scalars, and its rule, work on each element of arrays alone, too, such as a copy."""
+    xs = [np.repeat(program.nodes[j].output, 2) for j in n.inputs]
+    y = np.repeat(n.output, 2)
+    try:
+        if not np.array_equal(n.prim.kernel(*xs, **n.params), y):
+            return False
+        alone = by_rule(COMPLEX, n, y[0], y[0], [x[0] for x in xs], [x[0] for x in xs])
+        made = by_rule(COMPLEX, n, y, y, xs, xs)
+    except Exception:  # an op that takes no arrays of this shape
+        return False
+    pairs = zip(made, alone, strict=True)
+    return all(d is None if c is None else np.array_equal(c, np.repeat(d, 2)) for c, d in pairs)
 
 
 _FLOAT_MOVES = dict(zip(MOVES, (2, 4, 16), strict=True))

@@ -182,6 +182,8 @@ class Local:
     ----------
     exact : dict
         As for `check_locally`.
+    arrays : list, optional
+        The recorded values of the program, if they are known as arrays.
 
     Attributes
     ----------
@@ -189,9 +191,9 @@ class Local:
         The gradient by the sweep in floats, after `run`.
     """
 
-    def __init__(self, program: Program, exact: dict[int, Any]) -> None:
+    def __init__(self, program: Program, exact: dict[int, Any], arrays: list[Any] | None = None) -> None:
         self.program = program
-        self.arrays = _arrays(program)
+        self.arrays = _arrays(program) if arrays is None else arrays
         self.gradient: list[Any] = []
         given = {n.index for n in program.nodes if n.kind in ("leaf", "const")}
         self.lifted = {i: exact[i] for i in given if i in exact}
@@ -206,9 +208,10 @@ class Local:
         self._count = 0
         self._tasks: dict[int, _Task] = {}
 
-    def run(self, seeds: list[Any]) -> list[Finding]:
-        sweeps = [Floats(self.program, self.arrays)]
-        self.gradient = gradient(self.program, seeds, sweeps[0])
+    def run(self, seeds: list[Any], swept: Floats | None = None) -> list[Finding]:
+        """Check every op and every rule; `swept` is the sweep with these cotangents, if it ran before."""
+        sweeps = [Floats(self.program, self.arrays) if swept is None else swept]
+        self.gradient = gradient(self.program, seeds, sweeps[0]) if swept is None else self.gradient
         dense = _dense(self.program, seeds)
         if dense is not None:
             sweeps.append(Floats(self.program, self.arrays))
@@ -783,4 +786,12 @@ def outside_its_domain(prim: Any, arrays: list[Any]) -> bool:
 
 
 def finite(*arrays: Any) -> bool:
-    return all(np.isfinite(a).all() for a in arrays if np.asarray(a).dtype.kind in "fc")
+    """Whether all floats and complex numbers are finite."""
+    for a in arrays:
+        kind = (a if isinstance(a, (np.ndarray, np.generic)) else np.asarray(a)).dtype.kind
+        if kind == "f" and not np.ndim(a):
+            if not math.isfinite(a):
+                return False
+        elif kind in "fc" and not np.isfinite(a).all():
+            return False
+    return True

@@ -142,13 +142,21 @@ class MovedWorld(NoiseWorld):
 
     def __init__(self, steps: dict[int, Any]) -> None:
         super().__init__(None, np.float64)
-        self._steps = steps
+        self.steps = steps
 
     def nudge(self, node: int, y: Any) -> Any:
-        return y + self._steps[node] if node in self._steps else y
+        return y + self.steps[node] if node in self.steps else y
 
     def rounded(self, c: Any) -> Any:
         return widest(c)
+
+    def _run(self, prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if "conversion" in prim.roles:
+            return super()._run(prim, args, params)
+        y = getattr(COMPLEX, prim.name)(*args, **params)
+        if isinstance(y, tuple):
+            return tuple(map(widest, y))
+        return widest(y) if prim.differentiable and holds_floats(np.asarray(y)) else y
 
     def _moved(self, y: Any, bound: Callable[[], Any]) -> Any:
         return y

@@ -164,7 +164,7 @@ def _changes_apart(program: Program, node: Node, oracle: Oracle, values: list[An
 def _equal(node: Node, oracle: Oracle) -> Any:
     """The mask of the certainly equal pairs in a comparison; None without any."""
     x, y = [objects(oracle.env[j]) for j in node.inputs]
-    mask = np.broadcast_to(np.asarray(np.frompyfunc(lambda p, q: bool(p == q), 2, 1)(x, y), dtype=bool), node.shape)
+    mask = np.broadcast_to(np.asarray(np.equal(x, y), dtype=bool), node.shape)
     return mask if mask.any() else None
 
 

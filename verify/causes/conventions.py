@@ -157,10 +157,10 @@ def _suspects(program: Program, values: dict[int, Any], node: Node, known: dict[
     numbers = {k for k in node.prim.kinks if isinstance(k, (int, float))}
     words = " ".join(k for k in node.prim.kinks if isinstance(k, str))
     numbers |= {float(n) for n in re.findall(r"-?\d+", words)}
-    masks = [np.frompyfunc(lambda e: any(e == p for p in numbers), 1, 1)(x) for x in xs] if numbers else []
+    masks = [np.logical_or.reduce([np.equal(x, arb(p)).astype(bool) for p in numbers]) for x in xs if numbers]
     if re.search(r"[a-z] == [a-z]", words):
         for x, y in itertools.combinations(xs, 2):
-            masks.append(np.frompyfunc(lambda p, q: bool(p == q), 2, 1)(x, y))
+            masks.append(np.equal(x, y))
     if "whole" in words:
         masks.append(
             np.frompyfunc(_divides, 2, 1)(xs[1], xs[0]) if len(xs) > 1 else np.frompyfunc(_is_whole, 1, 1)(xs[0])

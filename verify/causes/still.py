@@ -65,25 +65,28 @@ def _of_op(node: Node, xs: list[Any], masks: list[Any]) -> Any:
 
     def constant(*at: Any) -> bool:
         try:
-            made = function(*at)
+            return bool(_IS_EXACT(function(*at)))
         except ArithmeticError:  # an open comparison: a kink lies nearby
             return False
-        return isinstance(made, int) or bool(made.is_exact())
 
     around = [_around(x, mask) for x, mask in zip(xs, masks, strict=True)]
-    return found | np.asarray(np.frompyfunc(constant, len(xs), 1)(*around), np.bool_)
+    try:
+        made = np.frompyfunc(function, len(xs), 1)(*around)
+    except ArithmeticError:  # one of many; each tells by itself
+        return found | np.asarray(np.frompyfunc(constant, len(xs), 1)(*around), np.bool_)
+    return found | np.asarray(_IS_EXACT(made), np.bool_)
 
 
 def _around(x: Any, still: Any) -> Any:
     """Enclosures of the neighbourhoods of the numbers that may move."""
-    return _WIDER(objects(x), still) if np.asarray(x).dtype == object else objects(x)
+    if np.asarray(x).dtype != object or np.all(still):
+        return objects(x)
+    return objects(np.where(still, x, np.where(np.equal(x, _NOTHING).astype(bool), _NEAR_0, x * _NEAR_1)))
 
 
-def _wider(x: Any, still: bool) -> Any:
-    return x if still else x + arb(0, (1 if x == 0 else abs(x)) * _NEAR)
-
-
-_WIDER = np.frompyfunc(_wider, 2, 1)
+_IS_EXACT = np.frompyfunc(lambda e: isinstance(e, int) or bool(e.is_exact()), 1, 1)
+_NOTHING = arb(0)
+_NEAR_0, _NEAR_1 = arb(0, _NEAR), arb(1, _NEAR)
 
 
 def with_slopes(program: Program) -> set[int]:

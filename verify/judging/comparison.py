@@ -174,9 +174,13 @@ class Comparison:
     Parameters
     ----------
     causes : Causes
+    answers : dict, optional
+        The answers to an earlier comparison with the same exact numbers.
 
     Attributes
     ----------
+    answers : dict
+        What the causes answered.
     findings : list of Finding
     checked : int
         Number of compared numbers.
@@ -186,14 +190,14 @@ class Comparison:
         The largest distance in ULP among all numbers; infinite if one is infinite or NaN and should not be.
     """
 
-    def __init__(self, order: int, causes: Causes) -> None:
+    def __init__(self, order: int, causes: Causes, answers: dict[Any, Any] | None = None) -> None:
         self.order = order
         self.findings: list[Finding] = []
         self.checked = 0
         self.undecided = 0
         self.worst = 0.0
         self._causes = causes
-        self._known: dict[Any, Any] = {}
+        self.answers: dict[Any, Any] = {} if answers is None else answers
 
     def numbers(self, exact: list[Any], got: list[Any], known: list[Distances] | None = None) -> None:
         """Compare array by array.
@@ -222,9 +226,9 @@ class Comparison:
 
     def _ask(self, what: str, *args: Any) -> Any:
         """An answer of the causes, kept for the other arrays."""
-        if (what, *args) not in self._known:
-            self._known[what, *args] = getattr(self._causes, what)(*args)
-        return self._known[what, *args]
+        if (what, *args) not in self.answers:
+            self.answers[what, *args] = getattr(self._causes, what)(*args)
+        return self.answers[what, *args]
 
     def _many(self) -> float:
         """The growth of independent roundings of all ops: each counts as much as a rounding of the inputs."""

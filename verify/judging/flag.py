@@ -197,6 +197,8 @@ def _add_returns(
     options: Options,
 ) -> None:
     """Add what is known about values that left the tape before the targets; None as cotangent stands for all rows."""
+    if not left:
+        return
     seeds = [r if c is None else c for r, c in zip(any_seeds(program), cotangents, strict=True)]
     findings, open_ = left.findings(program, seeds, widened, strict=options.strict)
     report.findings += findings

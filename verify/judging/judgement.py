@@ -48,10 +48,11 @@ _BIG = 20_000  # programs with more numbers than this are tried up to 800 bits o
 
 def size_of(program: Program) -> int:
     """The number of numbers along a program."""
-    return sum(
-        int(np.size(n.output)) if not isinstance(n.output, tuple) else sum(map(np.size, n.output))
-        for n in program.nodes
-    )
+    found = 0
+    for n in program.nodes:
+        v = n.output
+        found += v.size if isinstance(v, np.ndarray) else sum(map(np.size, v)) if isinstance(v, tuple) else 1
+    return found
 
 
 class Judgement(Causes):
@@ -128,14 +129,18 @@ class Judgement(Causes):
     # -- what a comparison asks
 
     def moved(self, count: int) -> list[Any]:
-        oracle, made, size = self._oracle(), None, size_of(self.program)
+        made, size = None, size_of(self.program)
         if count == MOVES[0] and size <= _SOME:
             return []
         if count > MOVES[0] and size <= _MANY:
-            made = moves(self.program, lambda start, number: self.moving(oracle, start, number), count)
+            made = moves(self.program, self.moved_along, count)
         if made is not None:
             return made
         return moves_in_floats(self.program, self.nudged, count)
+
+    def moved_along(self, start: dict[int, Any], number: int) -> list[Any]:
+        """As `moving`, from the exact values that the comparison knows."""
+        return self.moving(self._oracle(), start, number)
 
     def farthest(self, count: int) -> list[Any]:
         return farthest(self._oracle(), self.derivative, count)
@@ -364,6 +369,8 @@ class Judgement(Causes):
         compared.numbers([None if s in self.left_out else e for s, e in enumerate(exact)], got)
         if compared.undecided:
             raise ArithmeticError(f"{compared.undecided} elements are not enclosed tightly enough")
+        if not local:
+            self.keep(exact, compared)
         findings = compared.findings
         report.checked, report.max_ulp = compared.checked, compared.worst
         if self.excuses_bases and degenerate and not all(f.ok for f in findings):
@@ -378,6 +385,9 @@ class Judgement(Causes):
             f.order = order
             findings.append(f)
         report.findings = findings
+
+    def keep(self, exact: list[Any], compared: Comparison) -> None:
+        """Keep exact numbers, if other numbers may be compared with them."""
 
     def with_broken_ties(
         self, report: Report, oracle: Oracle, exact: list[Any], failures: list[Failure]

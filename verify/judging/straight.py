@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -65,8 +64,6 @@ class Straight:
         results of the rules at these numbers.
     compared : list of Place
         What `local` returns.
-    crowded : bool
-        Whether more than two cotangents arrive at a node.
     """
 
     def __init__(self, structure: Structure) -> None:
@@ -81,30 +78,20 @@ class Straight:
         self.exact = self._written_exact()
         self.certify = self._written_certificate()
         self.local = self._written_local()
-        self.crowded = max(Counter(self._arrivals()).values()) > 2
-
-    def _arrivals(self) -> Iterable[int]:
-        """The node of each cotangent that arrives."""
-        yield from self._structure.outputs
-        ops = {op.number: op for op in self._structure.ops}
-        for place in self.compared:
-            if place.k is not None:
-                op = ops[place.number]
-                yield op.inputs[op.kind.node.active[place.k]]
 
     def _written_exact(self) -> _Function:
         with Code() as code:
             s = self._structure.written(code)
             given, seeds = _inputs(code, self._given, self._seeds)
             values = dict(zip(s.given, given, strict=True))
-            made: dict[int, tuple[Any, list[Any]]] = {}
+            made: dict[int, list[Any]] = {}
             s.evaluate(values)
-            gradient = s.replay(WrittenBalls(code), values, seeds, made)
+            gradient = s.replay(WrittenBalls(code), values, seeds, lambda op, _, cs: made.update({op.number: cs}))
             found = _scalars([*[values[op.number] for op in s.ops], *gradient])
             for op in s.ops:
                 if op.number in made:
                     self.reached.append(op.number)
-                    for used, c in zip(op.kind.used, made[op.number][1], strict=True):
+                    for used, c in zip(op.kind.used, made[op.number], strict=True):
                         if c is not None:
                             self.used.append((used, len(found), len(found) + objects(c).size))
                             found += _scalars([c])
@@ -160,7 +147,7 @@ class Straight:
                 s.evaluate(values)
                 values.update({i: jets.jet(x, t) for i, x, t in zip(s.given, given, moves, strict=True)})
                 s.move(values, set(s.given))
-                made = s.replay(jets, values, seeds, {})
+                made = s.replay(jets, values, seeds)
             except NotStraight:
                 return None
             return code.function(_scalars([jets.component(g, 1) for g in made]))

@@ -19,17 +19,18 @@ from gtape.base.deadline import tick
 from gtape.base.layout import make_layout
 from gtape.declare.primitives import CHANGED
 from gtape.engine.rules import RuleStep, cotangents
+from gtape.engine.worlds import NUMPY
 from gtape.symbolic.balls import objects
 from gtape.symbolic.mirrors import has_mirror
 from gtape.symbolic.mirrors.registry import SCALARS
 from gtape.symbolic.program import Node, Program
 from gtape.symbolic.scalars import hashable, template
 from gtape.symbolic.straight_line import Code, WrittenBalls, WrittenJets
-from gtape.verify.bounds.local import added_terms, declares_much
+from gtape.verify.bounds.local import Floats, added_terms, declares_much
 from gtape.verify.oracles.along import is_linear, multilinear
 from gtape.verify.oracles.enclosures import BALLS, jet_world
 from gtape.verify.oracles.replay import longest_sum, seed_of
-from gtape.verify.verdicts.ulp import ROUNDINGS
+from gtape.verify.verdicts.ulp import ROUNDINGS, widest
 
 __all__ = ["JETS", "Apart", "Kind", "Op", "Structure", "cut", "shaped", "structure_of"]
 
@@ -196,16 +197,17 @@ class Structure:
             values[op.number] = shaped(op.kind.exact([values[j] for j in op.inputs]), op.kind.shape)
 
     def replay(
-        self, world: Any, values: dict[int, Any], seeds: list[Any], made: dict[int, tuple[Any, list[Any]]]
-    ) -> list[Any]:
+        self, world: Any, values: dict[int, Any], seeds: list[Any],
+        told: Callable[[Op, Any, list[Any]], None] | None = None,
+    ) -> list[Any]:  # fmt: skip
         """The gradient by the tape's own rules in a world, from the values of all nodes there.
 
         Parameters
         ----------
         seeds : list of arrays
             Cotangent of each output.
-        made : dict
-            Receives node -> (the cotangent that arrived, the cotangents of its active inputs).
+        told : callable, optional
+            Called for each rule that runs: op, the cotangent that arrived, the cotangents of its active inputs.
         """
         arrived: dict[int, Any] = {}
 
@@ -220,11 +222,69 @@ class Structure:
             if g is not None and op.kind.node.active:
                 tick()
                 cs = op.kind.pulled(world, g, values[op.number], [values[j] for j in op.inputs])
-                made[op.number] = g, cs
+                if told is not None:
+                    told(op, g, cs)
                 for a, c in zip(op.kind.node.active, cs, strict=True):
                     if c is not None:
                         arrive(op.inputs[a], c)
         return [arrived[i] for i in self.sources]
+
+    def in_floats(self, values: Any, seeds: list[Any], kept: Floats | None = None) -> list[Any]:
+        """The gradient by the tape's own rules in floats, from the values of all nodes as NumPy's scalars or arrays.
+
+        Parameters
+        ----------
+        values : list or dict
+        seeds : list
+            Cotangent of each output, as a scalar or an array.
+        kept : Floats, optional
+            Receives what a sweep leaves there.
+        """
+        arrived: dict[int, Any] = {}
+        terms: dict[int, list[Any]] | None = None if kept is None else kept.terms
+
+        def arrive(j: int, c: Any) -> None:
+            if terms is not None:
+                terms.setdefault(j, []).append(c)
+            arrived[j] = arrived[j] + c if j in arrived else c
+
+        def all_arrived(j: int, g: Any) -> None:
+            if kept is None:
+                return
+            if len(kept.terms[j]) > 2:
+                kept.totals[j] = np.asarray(g)
+            else:
+                del kept.terms[j]  # nobody asks for a sum of two, and there are many
+
+        for i, c in zip(self.outputs, seeds, strict=True):
+            arrive(i, c)
+        for op in reversed(self.ops):
+            g = arrived.pop(op.number, None)
+            if g is None:
+                continue
+            all_arrived(op.number, g)
+            kind, inputs = op.kind, op.inputs
+            if not kind.node.active:
+                continue
+            tick()
+            cs = kind.pulled(NUMPY, g, values[op.number], [values[j] for j in inputs])
+            if kept is not None:
+                kept.kept[op.number] = g, cs
+            for a, c in zip(kind.node.active, cs, strict=True):
+                if c is not None:
+                    arrive(inputs[a], c)
+        for j, g in arrived.items():
+            all_arrived(j, g)
+        return [arrived[i] for i in self.sources]
+
+    def moved_in_floats(self, arrays: list[Any], seeds: list[Any], steps: dict[int, Any]) -> list[Any]:
+        """The gradient in float64 when inputs move by some steps, which may have an axis of their own for scalars."""
+        values: dict[int, Any] = {i: (widest(v) if (v := arrays[i]).dtype.kind == "f" else v)[()] for i in self.given}
+        values.update({i: values[i] + step for i, step in steps.items()})
+        for op in self.ops:
+            tick()
+            values[op.number] = widest(op.kind.node.apply(NUMPY, [values[j] for j in op.inputs]))[()]
+        return [widest(g) for g in self.in_floats(values, [widest(c)[()] for c in seeds])]
 
     def push(self, values: dict[int, Any], tangents: dict[int, Any]) -> None:
         """Add the tangent of each op that moves to those of the sources, by the mirrors."""

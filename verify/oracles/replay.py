@@ -30,6 +30,8 @@ class Shared:
         self.ops: Any = None  # the checks of all ops and rules, if each was within its bound
         self.short: Any = None  # what the short way made of the last row whose ops were checked
         self.calm = False  # whether no kink, tie or other branch is near the point, and all certificates agree
+        # Cotangents, the exact numbers of their row, and what a comparison with them asked; see `Gradient.shortly`.
+        self.compared: tuple[list[Any], list[Any], dict[Any, Any]] | None = None
 
     def get(self, name: Any, make: Callable[[], Any]) -> Any:
         """The result of `make`, which is called once for each precision, and again wherever it takes notes."""

@@ -87,6 +87,8 @@ def spacing(x: Any, dtype: Any) -> Any:
 def widest(x: Any) -> Any:
     """Floats as float64, complex numbers as complex128."""
     x = np.asarray(x)
+    if x.dtype.char in "dD":
+        return x
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64, copy=False)
 
 
