@@ -88,6 +88,21 @@ def test_what_draws_random_numbers_is_undecided_if_a_value_leaves() -> None:
     assert check(lambda x: x * x * rng.uniform(), 1.25).verdict == "correct"
 
 
+def test_numbers_of_another_call_are_undecided() -> None:
+    """`check` looks at the numbers of one call; digits and claims belong to a function that has one derivative."""
+    rng, calls = np.random.default_rng(0), iter(range(1, 100))
+    for f in (lambda x: x * x * rng.uniform(), lambda x: x * next(calls)):
+        report = judge(f, 1.25, 1.0)
+        assert report.verdict == "undecided" and "called again at the same point" in str(report)
+        with pytest.raises(ArithmeticError, match="called again at the same point"):
+            exact(f, 1.25)
+    drawn = lambda x: x * tf.random.normal([], dtype=x.dtype)  # its stream starts again where it was
+    tf.random.set_seed(3)
+    number = exact(drawn, 1.25)
+    tf.random.set_seed(3)
+    assert judge(drawn, 1.25, number).verdict == "correct"
+
+
 def _held(x: Any) -> Any:
     v = tf.Variable(0.0, dtype=x.dtype)
     v.assign(tf.sin(x))

@@ -26,7 +26,7 @@ from gtape.verify.judging.cost import bits_within_reach, checked_digits
 from gtape.verify.judging.examine import Rows
 from gtape.verify.judging.forward import check_forward_rules
 from gtape.verify.judging.ladder import PRECISIONS, climb
-from gtape.verify.judging.left import values_left
+from gtape.verify.judging.left import other_numbers, values_left
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
 from gtape.verify.judging.unrecorded import named_by_rules, unrecorded
 from gtape.verify.oracles.certificates import certify
@@ -214,7 +214,7 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
     ValueError
         For any other order or number of digits.
     ArithmeticError
-        If the derivative does not exist, or stays undecided at the highest precision.
+        If the derivative does not exist, stays undecided at the highest precision, or is another one in each call.
 
     Examples
     --------
@@ -225,7 +225,7 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
     digits = checked_digits(digits)
     recording = Recording(f, args, checked_order(order))
     refuse_complex_jacobian(recording, order)
-    for left in values_left(recording, order):
+    for left in values_left(recording, order) or other_numbers(recording, order):
         place = "" if left.line is None else f" ({place_text(left.line)})"
         raise ArithmeticError(f"the exact derivative is not decided: {left.reason}{place}")
     for finding in recording.undecided(last=True) or recording.bodiless():

@@ -15,7 +15,7 @@ from gtape.tensors.tensor import Tensor
 from gtape.verify.bounds.noise import coarsest
 from gtape.verify.judging.comparison import Told, Wrong
 from gtape.verify.judging.examine import Gradient, Rows
-from gtape.verify.judging.left import values_left
+from gtape.verify.judging.left import other_numbers, values_left
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
 from gtape.verify.judging.unrecorded import unrecorded
 from gtape.verify.verdicts.ulp import ROUNDINGS, ulps_between, widest
@@ -56,7 +56,7 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
     refuse_complex_jacobian(recording, order)
     shapes = [t._layout.shape for t in recording.inputs]
     blocks = _blocks(claimed, shapes, order, "claimed")
-    report = Report(findings=recording.undecided())
+    report = Report(findings=recording.undecided() or other_numbers(recording, order))
     if report.findings:
         return report
     seen: set[Any] = set()

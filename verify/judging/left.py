@@ -40,7 +40,7 @@ from gtape.verify.judging.returns import Returns
 from gtape.verify.oracles.enclosures import is_floating
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["Left", "any_seeds", "values_left"]
+__all__ = ["Left", "any_seeds", "other_numbers", "values_left"]
 
 _UNSEEN = (
     "such as a new variable that starts with a value of theirs, a number that an op reads from them, or a branch that "
@@ -104,6 +104,21 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
     return told(
         "unconnected", f"the function depends on its arguments in a way that no tape records, {where}; {_ADVICE}"
     )
+
+
+def other_numbers(recording: Recording, order: int) -> list[Finding]:
+    """The finding about a function that is another one in each call; empty if a second call returns the same numbers.
+
+    `check` looks at the recorded call alone. Numbers from elsewhere belong to another call, and digits to any.
+    """
+    with off(), quietly():
+        if Comparison(Again(recording), recording.program(), order, anew=False).is_deterministic():
+            return []
+    reason = (
+        "the function returns other numbers, or raises, when it is called again at the same point, so that its calls "
+        "have different derivatives; draw its random numbers from a fixed seed, and let it change nothing outside"
+    )
+    return [Finding("undecided", order=order, reason=reason)]
 
 
 def _with_stopped(recording: Recording) -> Program:
