@@ -6,7 +6,6 @@ import json
 import shlex
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +25,10 @@ from gtape.verify.peers.findings import _apart, markdown
 from gtape.verify.peers.numbers import _mechanisms, exact_digits, grid_of, jumps
 from gtape.verify.peers.programs import translated
 from gtape.verify.peers.tensors import _with_mechanisms, truth
-from gtape.verify.search.loading import imported
 
 
 @pytest.fixture(scope="module", autouse=True)
 def registered() -> None:
-    imported(str(Path(__file__).with_name("fake_library.py")))  # as `--load` does
     libraries.register(FAKE)
 
 
@@ -252,19 +249,6 @@ def test_a_baseline_shows_what_is_new(tmp_path: Path, capsys: pytest.CaptureFixt
     assert status == 0 and not any(c["new"] for c in again["causes"])
     status, more = command(tmp_path, "fake", "--ops", "tanh", "abs", "--baseline", str(known))
     assert status == 1 and [c["function"] for c in more["causes"] if c["new"]] == ["abs"]
-
-
-def test_workers_know_a_library_that_was_loaded_though_they_are_not_forked(tmp_path: Path) -> None:
-    description = str(Path(__file__).with_name("fake_library.py"))
-    done = threading.Event()
-    other = threading.Thread(target=done.wait)  # with a second thread, workers are spawned
-    other.start()
-    try:
-        status, found = command(tmp_path, "fake", "--load", description, "--ops", "tanh", "--processes", "2")
-    finally:
-        done.set()
-        other.join()
-    assert status == 1 and [c["function"] for c in found["causes"]] == ["tanh"]
 
 
 def test_the_folder_holds_a_page_and_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

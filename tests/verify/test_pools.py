@@ -149,7 +149,7 @@ def test_a_result_that_cannot_be_sent_is_a_failure_of_its_job_only() -> None:
 
 def test_workers_that_die_before_they_begin_are_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "start_method", lambda: "spawn")
-    monkeypatch.setattr(pools, "_needed_modules", lambda: ["no_such_module_at_all"])
+    monkeypatch.setattr(pools, "_declaring_modules", lambda: ["no_such_module_at_all"])
     harvest = run_all(abs, [(i,) for i in range(50)], [str(i) for i in range(50)], processes=2)
     assert not harvest.values and harvest.incomplete
     assert len(harvest.deaths) < 10

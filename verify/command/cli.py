@@ -812,7 +812,7 @@ def _peers(options: argparse.Namespace, interrupts: Interrupts) -> int:
         outcome = peers.run(
             options.names, ops=options.ops, modes=options.modes, dtypes=list(dict.fromkeys(options.dtypes)),
             seconds=options.seconds, programs=options.programs, points=options.points, patience=options.patience,
-            seed=options.seed, known=known, processes=options.processes, progress=progress,
+            seed=options.seed, known=known, load=options.load, processes=options.processes, progress=progress,
             interrupts=interrupts,
         )  # fmt: skip
     if options.output:

@@ -16,6 +16,7 @@ from gtape.verify.peers.conversation import Unusable
 from gtape.verify.peers.findings import Cause, known_causes, markdown
 from gtape.verify.peers.libraries import KNOWN
 from gtape.verify.search.interrupts import Interrupts
+from gtape.verify.search.loading import imported
 from gtape.verify.search.pools import Harvest, run_all
 
 __all__ = ["Outcome", "baseline_of", "run", "short", "texts"]
@@ -93,7 +94,7 @@ def baseline_of(path: str | None) -> set[str] | None:
 
 def run(
     names: Sequence[str], *, ops: Sequence[str], modes: Sequence[str], dtypes: Sequence[str], seconds: float,
-    programs: int, points: int, patience: float, seed: int, known: set[str] | None,
+    programs: int, points: int, patience: float, seed: int, known: set[str] | None, load: Sequence[str] = (),
     processes: int = 1, progress: Callable[[int, int, str], None] | None = None, interrupts: Interrupts | None = None,
 ) -> Outcome:  # fmt: skip
     """Judge libraries one after the other, by the pieces of which shards of campaigns consist.
@@ -109,7 +110,7 @@ def run(
     libraries = list(dict.fromkeys(piece["library"] for piece in todo))
     began = time.time()
     until = {name: began + seconds * k / len(libraries) for k, name in enumerate(libraries, 1)}
-    jobs = [(piece, until[piece["library"]]) for piece in todo]
+    jobs = [(piece, until[piece["library"]], tuple(load)) for piece in todo]
     try:
         harvest = run_all(
             _in_time, jobs, [_label(piece) for piece in todo],
@@ -131,8 +132,10 @@ def run(
     return Outcome(audits, new, missing, harvest)
 
 
-def _in_time(piece: dict[str, Any], until: float) -> Audit | None:
+def _in_time(piece: dict[str, Any], until: float, load: Sequence[str]) -> Audit | None:
     """The result of a piece; None if the time is over."""
+    for module in load:
+        imported(module)
     return judged(piece) if time.time() < until else None
 
 

@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["NotLoaded", "imported", "imported_names", "module_name"]
-
-_NAMES: dict[str, None] = {}
+__all__ = ["NotLoaded", "imported", "module_name"]
 
 
 class NotLoaded(ValueError):
@@ -51,10 +49,4 @@ def imported(module: str) -> ModuleType:
     file = getattr(found, "__file__", None)
     if path.suffix == ".py" and (file is None or Path(file).resolve() != path.resolve()):
         raise NotLoaded(f"another module is named {name} ({file or 'built in'}): rename the file")
-    _NAMES[name] = None
     return found
-
-
-def imported_names() -> list[str]:
-    """The modules that `imported` has imported, in order; workers that are not forked import them, too."""
-    return list(_NAMES)

@@ -21,7 +21,6 @@ from gtape.base.shown import shown
 from gtape.declare.primitives import REGISTRY
 from gtape.tensors.argument_checks import whole
 from gtape.verify.search.interrupts import Interrupted, Interrupts, signal_name
-from gtape.verify.search.loading import imported_names
 from gtape.verify.search.workers import HELD_BACK, serve
 
 __all__ = ["ATTEMPTS", "TOO_LONG", "Fate", "Harvest", "WorkerDied", "run_all", "run_stream", "start_method"]
@@ -296,14 +295,10 @@ def start_method() -> str:
     return "fork" if sys.platform.startswith("linux") and threading.active_count() == 1 else "spawn"
 
 
-def _needed_modules() -> list[str]:
-    """The modules that the user loaded, and all others outside gtape that declare primitives.
-
-    A spawned worker has to import them.
-    """
-    named = imported_names()
-    found = {p.module for p in REGISTRY.values()} - set(named)
-    return named + sorted(m for m in found if m and m != "__main__" and m.split(".")[0] != "gtape" and m in sys.modules)
+def _declaring_modules() -> list[str]:
+    """The modules outside gtape that declare primitives; a spawned worker has to import them."""
+    found = {p.module for p in REGISTRY.values()}
+    return sorted(m for m in found if m and m != "__main__" and m.split(".")[0] != "gtape" and m in sys.modules)
 
 
 @contextlib.contextmanager
@@ -417,7 +412,7 @@ class _Pool:
         mine, theirs = multiprocessing.Pipe()
         forked = method == "fork"
         close = [self.held, mine, *(w.connection for w in self.workers)] if forked else []
-        modules = [] if forked else _needed_modules()
+        modules = [] if forked else _declaring_modules()
         process = context.Process(
             target=serve, args=(theirs, self.lifeline, close, os.getpid(), modules, self.function), daemon=True
         )
