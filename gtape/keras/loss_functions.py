@@ -350,11 +350,10 @@ def binary_crossentropy(
     return _mean(-(y_true * gtape.math.log(p) + (1.0 - y_true) * gtape.math.log1p(-p)), axis)
 
 
-_NO_SUM = "0 / 0, the share of a probability in a sum of 0, is NaN, whose clipping has the derivative 0"
 _NO_SHARE = Noted("beside a NaN prediction the loss is NaN; its derivatives by predictions are 0, as of clip_by_value")
 
 
-@conventional(ENTROPIES, OfArrays("zeros", "derivative", "0", _NO_SUM), _NO_SHARE)
+@conventional(ENTROPIES, _NO_SHARE)
 def categorical_crossentropy(
     y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1
 ) -> Tensor:

@@ -166,7 +166,7 @@ def test_a_foreign_command_is_not_run(
 def test_files_that_say_not_how_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for data, says in (
         (tf.verify.judge(tf.square, [3.0], 5.0).as_dict(), "its witnesses are programs that run by themselves"),
-        ({"a": 1}, "no result of gtape"),
+        ({"a": 1}, "no result that has a report"),
         ({"gtape": "campaign examples", "format": 1, "examples": []}, "holds nothing to run again"),
         ({"cause": "x", "text": "x", "verdict": "rule", "example": {"kind": "nothing"}}, "no kind of campaign"),
     ):

@@ -210,7 +210,7 @@ class Judgement(Causes):
         nowhere = next((f for f in report.findings if f.verdict == "domain" and f.op is not None), None)
         known = [g for g in self.got if g is not None]
         others = [f for f in report.findings if f is not nowhere and not f.ok]
-        if nowhere is None or others or not known or size_of(self.program) > _FEW:
+        if nowhere is None or others or not known or size_of(self.program) > _FEW or not self._has_values():
             return
         sides = Sides(self.program, self.oracle, self.beside, None, self.shared)
         limits = sides.agreed([None if g is None else np.shape(g) for g in self.got])
@@ -243,6 +243,17 @@ class Judgement(Causes):
         passed = f"{nowhere.reason}; but {words}"
         report.findings[report.findings.index(nowhere)] = Finding(
             "convention", order=self.order, op=nowhere.op, line=nowhere.line, inside=True, reason=passed
+        )
+
+    def _has_values(self) -> bool:
+        """Whether the function itself has finite values at the point; log(-1) has none, though 1 / x is finite."""
+        nodes = self.program.nodes
+        marked = {n.index for n in nodes if n.mark is not None}
+        targets = [t for n in nodes if n.mark is not None for t in n.mark.targets] or self.program.outputs
+        return all(
+            np.isfinite(np.asarray(nodes[t].output)).all()
+            for t in set(targets)
+            if not marked.intersection(self.program.ancestors([t]))
         )
 
     def at_the_point(self) -> Report:
