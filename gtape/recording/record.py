@@ -45,11 +45,11 @@ from gtape.base.blocks import Leaving
 from gtape.base.locks import sharing
 
 __all__ = [
-    "ANCHOR", "COT", "INS", "LEAF", "MOST_WATCHED", "NO_TAPES", "OTHER", "OUT", "PARENTS", "SEQ", "STEP", "TANGENTS",
-    "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread", "clear_below", "close", "count",
-    "directly", "done_later", "empty", "enter", "for_a_check_alone", "forget_parents", "get_stack", "idle_stack",
-    "leaf", "leave", "off", "own", "parents_of", "peek", "record_of", "refuse_in_traced_calls", "restore_stack",
-    "set_stack", "sharing", "should_track", "step_of",
+    "ANCHOR", "COT", "FROZEN_BEFORE", "INS", "LEAF", "MOST_WATCHED", "NO_TAPES", "OTHER", "OUT", "PARENTS", "SEQ",
+    "STEP", "TANGENTS", "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread", "clear_below",
+    "close", "count", "directly", "done_later", "empty", "enter", "for_a_check_alone", "forget_parents", "get_stack",
+    "idle_stack", "leaf", "leave", "off", "own", "parents_of", "peek", "record_of", "refuse_in_traced_calls",
+    "restore_stack", "set_stack", "sharing", "should_track", "step_of",
 ]  # fmt: skip
 
 SEQ, COT, STEP, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
@@ -67,6 +67,8 @@ class _Leaf:
 LEAF = _Leaf()
 # The tensors that a tape may watch if calls of compiled functions are to be recorded as one.
 MOST_WATCHED = 8
+# The objects that `gc.freeze` hid from the collector before there was a tensor; Python 3.12 hides some when it starts.
+FROZEN_BEFORE = gc.get_freeze_count()
 # The OUT of the leaves that a check makes of constants.
 ANCHOR = object()
 

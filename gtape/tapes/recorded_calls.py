@@ -29,6 +29,7 @@ from gtape.engine.whole_calls import Ops, PartOfCall, WholeCall
 from gtape.engine.worlds import NUMPY
 from gtape.recording import record
 from gtape.recording.record import (
+    FROZEN_BEFORE,
     MOST_WATCHED,
     NO_TAPES,
     OTHER,
@@ -676,8 +677,9 @@ class _Seen:
     def __init__(self, watched: tuple[Any, ...]) -> None:
         self._watched = watched
         kinds = {Tensor, *Tensor.__subclasses__()}
-        # The collector does not list the objects of `gc.freeze`.
-        known = None if gc.get_freeze_count() else [o for o in gc.get_objects() if type(o) in kinds]
+        # The collector does not list the objects of `gc.freeze`, among which may be tensors.
+        hidden = gc.get_freeze_count() > FROZEN_BEFORE
+        known = None if hidden else [o for o in gc.get_objects() if type(o) in kinds]
         few = known is not None and len(known) < _MOST_TENSORS
         self._old = {id(o): weakref.ref(o) for o in known} if few else None  # type: ignore[union-attr]
 

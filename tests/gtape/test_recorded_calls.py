@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import warnings
 import weakref
 from collections.abc import Callable
@@ -201,6 +203,29 @@ def test_a_tensor_that_the_function_sees_keeps_its_gradient() -> None:
         made = x * 2.0
         y = tf.function(lambda x: tf.reduce_sum(x * made), jit_compile=True)(x)
     assert tape.gradient(y, x).numpy().tolist() == [2.0, 6.0]
+
+
+@pytest.mark.parametrize(("frozen", "traces"), [("before there is a tensor", 1), ("with a tensor", 3)])
+def test_what_the_collector_cannot_list_counts_only_if_it_may_hold_tensors(frozen: str, traces: int) -> None:
+    """Python 3.12 starts with objects that the collector does not list, and servers freeze what they have imported."""
+    first, second = ("gc.freeze()", "") if traces == 1 else ("", "old = tf.constant(1.0); gc.freeze()")
+    code = f"""if True:
+        import gc
+        {first}
+        import gtape as tf
+        {second}
+        runs = []
+        f = tf.function(lambda x: (runs.append(1), tf.reduce_sum(tf.sin(x)))[1], jit_compile=True)
+        for k in range(3):
+            x = tf.constant([0.5 * k, 1.5])
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = f(x)
+            tape.gradient(y, x)
+        print(len(runs))
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) == traces
 
 
 def test_new_and_old_tensors_share_a_program() -> None:
