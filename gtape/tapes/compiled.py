@@ -15,7 +15,16 @@ from gtape.base.verification import BLOCKS, PROCESS, verify_mode
 from gtape.recording.record import idle_stack, own, peek
 from gtape.tapes.forms import LATER, Later, Results, form_of, outputs_of, taken_later, traced
 from gtape.tapes.inner_loops import Doubt
-from gtape.tapes.program import GENERATION, Program, is_current
+from gtape.tapes.program import (
+    FAILED,
+    GENERATION,
+    GUARDED,
+    MOST_FAILURES,
+    Program,
+    by_other_ways,
+    is_current,
+    note_invalid,
+)
 from gtape.tapes.recorded_calls import RecordedCalls
 from gtape.tapes.traced_values import Guard, Untraceable
 from gtape.tapes.tracing import Tracer, tracing
@@ -25,13 +34,6 @@ __all__ = ["Compiler"]
 
 _MOST_PROGRAMS = 64  # programs that one function keeps
 _MOST_LOCKS = 8  # locks that one `with` statement takes
-_MOST_GUARDS = 16  # calls for which a program is not valid before it may be given up
-_MOST_FAILURES = 3  # calls that fail for their values before a kind of arguments is never traced again
-
-_MOST_WAYS = 4  # programs for one kind of arguments, which differ in decisions by values
-
-_FAILED: Any = object()
-_GUARDED: Any = object()  # a decision by a value was another than in the traced call
 _QUIET = type(copy_context().run)  # of the function that runs kernels while nothing checks them
 _new: Callable[[type], Any] = object.__new__
 
@@ -180,37 +182,33 @@ class Compiler:
         except (Untraceable, TypeError, RecursionError):  # arguments that no program takes
             self.warn("an argument is no tensor, number, text or structure of these")
             return self.function(*args, **kwargs)
-        if not is_current(found):
-            found = None
         if hasattr(idle_stack().run, "unchecked") or verify_mode():  # every kernel or gradient is to be checked
             return self.function(*args, **kwargs)
-        if found is None:
+        if not is_current(found):
             found = self._compile(key, args, kwargs, held)
-        if found.__class__ is _Compiled:
-            found.calls += 1
-            made = self._run(found, tensors)
-            return self._otherwise(made, key, found, tensors, args, kwargs, held)
-        return self.function(*args, **kwargs)
+        if found.__class__ is not _Compiled:
+            return self.function(*args, **kwargs)
+        return self._otherwise(self._run(found, tensors), key, found, tensors, args, kwargs, held)
 
     def _otherwise(
         self, made: Any, key: Any, found: Any, tensors: Sequence[Tensor], args: Any, kwargs: Any, held: list[Any]
     ) -> Any:
         """The result of a program if it was valid, or of a program for other decisions by values, or of Python."""
-        if made is _GUARDED:
-            for k in range(1, _MOST_WAYS):
-                way = (_GUARDED, k, key)
-                other = self._known.get(way)
-                if not is_current(other):
-                    other = self._compile(way, args, kwargs, held)
-                if other.__class__ is not _Compiled:
-                    break
-                other.calls += 1
-                made = self._run(other, tensors)
-                if made is not _GUARDED:
-                    break
-        if made is not _GUARDED and made is not _FAILED:
+        if made is GUARDED:
+
+            def find(way: Any) -> Any:
+                other: Any = self._known.get(way)
+                other = other if is_current(other) else self._compile(way, args, kwargs, held)
+                return other if other.__class__ is _Compiled else None
+
+            made = by_other_ways(key, find, lambda other: self._run(other, tensors))
+        if made is not GUARDED and made is not FAILED:
             return made
-        self._count_failure(key, found)
+        if note_invalid(found):
+            reason = "what it does depends on the values of tensors"
+            with self._lock:
+                self._known[key] = _Refusal(reason, found.held)
+            self.warn(reason)
         return self.function(*args, **kwargs)
 
     def quick(self, args: tuple[Any, ...]) -> Any:
@@ -234,7 +232,6 @@ class Compiler:
         run = (own.idle or idle_stack()).run
         if run.__class__ is not _QUIET:  # every kernel is to be checked
             return NotImplemented
-        found.calls += 1
         try:
             if not found.alone:
                 made = found.call(run, *[x._value for x in args])
@@ -244,6 +241,7 @@ class Compiler:
                 made = run(found.program.run, *[x._value for x in args])
         except Exception:  # a doubt, a guard, or an error that the eager call words
             return self._otherwise(self._run(found, args), key, found, args, args, {}, [])
+        found.calls += 1
         if found.single:
             if found.later is not None:
                 found.later(made)
@@ -253,32 +251,20 @@ class Compiler:
         return found.finished(made)
 
     def _run(self, found: Any, tensors: Sequence[Tensor]) -> Any:
-        """The result of a program; _GUARDED or _FAILED where it is not valid."""
+        """The result of a program; GUARDED or FAILED where it is not valid."""
+        found.calls += 1
         try:
             made = found.call((own.idle or idle_stack()).run, *[t._value for t in tensors])
         except Guard:
-            return _GUARDED
+            return GUARDED
         except Exception:  # an error that the eager call words
-            return _FAILED
+            return FAILED
         return found.finished(made)
-
-    def _count_failure(self, key: Any, found: Any) -> None:
-        """Note a call that the program was not valid for; give the program up if most calls are so."""
-        found.failures += 1
-        if found.failures > _MOST_GUARDS and 2 * found.failures > found.calls:
-            reason = "what it does depends on the values of tensors"
-            with self._lock:
-                self._known[key] = _Refusal(reason, found.held)
-            self.warn(reason)
 
     def _compile(self, key: Any, args: Any, kwargs: Any, held: list[Any]) -> Any:
         with self._lock:
             found = self._known.get(key)
-            if (
-                found is not None
-                and found.generation == GENERATION.number
-                and all(ref() is not None for ref in found.held)
-            ):
+            if is_current(found):
                 return found
             try:
                 made: Any = self._traced(args, kwargs, held)
@@ -287,7 +273,7 @@ class Compiler:
                 self.warn(str(e))
             except _Again as e:
                 self._failures[key] = failed = self._failures.get(key, 0) + 1
-                if failed < _MOST_FAILURES:
+                if failed < MOST_FAILURES:
                     return None
                 made = _Refusal(str(e), held)
                 self.warn(str(e))

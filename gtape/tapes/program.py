@@ -16,9 +16,16 @@ from gtape.tapes.rewriting import forget_values, needed, shared
 from gtape.tapes.table import Table
 from gtape.tapes.traced_values import Node
 
-__all__ = ["GENERATION", "Program", "is_current"]
+__all__ = ["FAILED", "GENERATION", "GUARDED", "MOST_FAILURES", "Program", "by_other_ways", "is_current", "note_invalid"]
 
+MOST_FAILURES = 3  # calls that fail for their values before a kind of arguments is never traced again
 _MOST_DOUBTS = 64  # runs after which a program leaves the table
+_MOST_GUARDS = 16  # calls for which a program is not valid before it may be given up
+_MOST_WAYS = 4  # programs for one kind of arguments, which differ in decisions by values
+
+# In place of a result: a decision by a value was another than in the traced call; the program raised an error.
+GUARDED: Any = object()
+FAILED: Any = object()
 
 
 class _Generation:
@@ -41,6 +48,32 @@ CHANGED.append(GENERATION.swapped)
 def is_current(made: Any) -> bool:
     """Whether what was compiled still holds; False for None."""
     return made is not None and made.generation == GENERATION.number and all(ref() is not None for ref in made.held)
+
+
+def by_other_ways(key: Any, find: Callable[[Any], Any], run: Callable[[Any], Any]) -> Any:
+    """The result of a call for which a program was GUARDED, by the first program whose decisions by values it shares.
+
+    Parameters
+    ----------
+    key : hashable
+        Of the program that was not valid.
+    find : callable
+        Returns the program for a key, compiled if need be; None without one.
+    run : callable
+        Runs a program; returns GUARDED if it is not valid, either.
+    """
+    for k in range(1, _MOST_WAYS):
+        other = find((GUARDED, k, key))
+        made = GUARDED if other is None else run(other)
+        if other is None or made is not GUARDED:
+            return made
+    return GUARDED
+
+
+def note_invalid(found: Any) -> bool:
+    """Note a call for which a program was not valid; returns whether most calls are so, and the program is given up."""
+    found.failures += 1
+    return bool(found.failures > _MOST_GUARDS and 2 * found.failures > found.calls)
 
 
 class Program:

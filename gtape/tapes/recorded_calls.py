@@ -43,7 +43,16 @@ from gtape.recording.record import (
 )
 from gtape.tapes.forms import LATER, Results, form_of, outputs_of, traced
 from gtape.tapes.inner_loops import Doubt
-from gtape.tapes.program import GENERATION, Program, is_current
+from gtape.tapes.program import (
+    FAILED,
+    GENERATION,
+    GUARDED,
+    MOST_FAILURES,
+    Program,
+    by_other_ways,
+    is_current,
+    note_invalid,
+)
 from gtape.tapes.rewriting import forget_values
 from gtape.tapes.traced_records import Graph, SweepNodes, interned
 from gtape.tapes.traced_values import Guard, Node, Raw, Traced, Untraceable
@@ -53,16 +62,10 @@ from gtape.tensors.tensor import Tensor
 __all__ = ["RecordedCalls"]
 
 _MOST_KINDS = 64  # kinds of arguments that one function keeps
-_MOST_FAILURES = 3  # calls that fail for their values before a kind of arguments is never traced again
-_MOST_GUARDS = 16  # calls for which a program is not valid before it may be given up
 
 _MOST_TIMES = 8  # times that a kind of arguments is traced again for tensors that a tape watches
 _MOST_TENSORS = 10_000  # tensors that are told apart
 _MOST_PATTERNS = 4  # of results with a cotangent for which a call has a sweep
-
-_MOST_WAYS = 4  # programs for one kind of arguments, which differ in decisions by values
-_GUARDED: Any = object()  # a decision by a value was another than in the traced call
-_FAILED: Any = object()
 
 _QUIET = type(copy_context().run)  # of the function that runs kernels while nothing checks them
 _FLAGS = ("selects", "shared", "mixed", "custom")
@@ -377,25 +380,24 @@ class RecordedCalls:
         if found.__class__ is not _Recorded:
             return NotImplemented
         made = self._run(found, stack, tensors)
-        k = 1
-        while made is _GUARDED and k < _MOST_WAYS:
-            way = (_GUARDED, k, key)
-            other: Any = self._known.get(way)
-            if not _holds(other, session):
-                other = self._compiled(way, session, args, kwargs, active, held)
-            if other.__class__ is not _Recorded:
-                break
-            made = self._run(other, stack, tensors)
-            k += 1
-        if made is not _GUARDED and made is not _FAILED:
+        if made is GUARDED:
+
+            def find(way: Any) -> Any:
+                other: Any = self._known.get(way)
+                if not _holds(other, session):
+                    other = self._compiled(way, session, args, kwargs, active, held)
+                return other if other.__class__ is _Recorded else None
+
+            made = by_other_ways(key, find, lambda other: self._run(other, stack, tensors))
+        if made is not GUARDED and made is not FAILED:
             return made
-        found.failures += 1
-        if found.failures > _MOST_GUARDS and 2 * found.failures > found.calls:
-            self._known[key] = _Refusal("does what depends on the values of tensors", found.held)
+        if note_invalid(found):
+            with self._lock:
+                self._known[key] = _Refusal("does what depends on the values of tensors", found.held)
         return NotImplemented
 
     def _run(self, found: _Recorded, stack: Stack, tensors: list[Tensor]) -> Any:
-        """The result of a call; NotImplemented where it runs eagerly, _GUARDED or _FAILED for its values."""
+        """The result of a call; NotImplemented where it runs eagerly, GUARDED or FAILED for its values."""
         ins = [*tensors]
         found.calls += 1
         for v, layout, active in found.variables:
@@ -410,9 +412,9 @@ class RecordedCalls:
         try:
             made = stack.run(_outcome, found.program, [t._value for t in ins])
         except Guard:
-            return _GUARDED
+            return GUARDED
         except Exception:  # an error that the eager call words
-            return _FAILED
+            return FAILED
         leaves = found.leaves(made[: found.count])
         for place, k in found.given:
             leaves[place]._record = ins[k]._record
@@ -441,7 +443,7 @@ class RecordedCalls:
                 made = None if reason in LATER else _Refusal(reason, held)
             if made is None:
                 failed = self._failures[key] = self._failures.get(key, 0) + 1
-                if failed < _MOST_FAILURES:
+                if failed < MOST_FAILURES:
                     return None
                 made = _Refusal(reason, held)
             if made.__class__ is _Recorded:
