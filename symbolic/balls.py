@@ -23,10 +23,10 @@ from gtape.base.shown import shown
 from gtape.tensors import argument_checks as checks
 
 __all__ = [
-    "LARGEST_WHOLE", "RELATIONS", "Undecided", "assume", "assumed", "box", "digits", "equal", "filled", "greater",
-    "greater_equal", "has_complex", "infinities_as_limits", "integer_power", "less", "less_equal", "lift_balls",
-    "lift_complex", "mapped", "not_equal", "objects", "only_integer", "precision", "radius", "rowwise", "sided",
-    "sides_of_zeros", "tied", "ties_assumed", "to_double_double", "to_float", "whole_number",
+    "AGAINST", "LARGEST_WHOLE", "RELATIONS", "Undecided", "assume", "assumed", "box", "digits", "equal", "filled",
+    "greater", "greater_equal", "has_complex", "infinities_as_limits", "integer_power", "less", "less_equal",
+    "lift_balls", "lift_complex", "mapped", "not_equal", "objects", "only_integer", "precision", "radius", "rowwise",
+    "sided", "sides_of_zeros", "tied", "ties_assumed", "to_double_double", "to_float", "whole_number",
 ]  # fmt: skip
 
 
@@ -144,11 +144,8 @@ greater = _relation(">", operator.gt, operator.le, False)
 greater_equal = _relation(">=", operator.ge, operator.lt, True)
 equal = _relation("==", operator.eq, operator.ne, True)
 not_equal = _relation("!=", operator.ne, operator.eq, False)
-# For two arrays, the masks of the pairs for which a relation certainly holds and certainly fails.
-CERTAIN: dict[str, tuple[np.ufunc, np.ufunc]] = {
-    "<": (np.less, np.greater_equal), "<=": (np.less_equal, np.greater), ">": (np.greater, np.less_equal),
-    ">=": (np.greater_equal, np.less), "==": (np.equal, np.not_equal), "!=": (np.not_equal, np.equal),
-}  # fmt: skip
+# For each comparison of balls the other one: it fails for all numbers in the balls only if the other certainly holds.
+AGAINST = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 RELATIONS = {"<": less, "<=": less_equal, ">": greater, ">=": greater_equal, "==": equal, "!=": not_equal}
 
 

@@ -16,7 +16,7 @@ from flint import acb, arb, ctx, fmpq
 from sympy.core.relational import Relational
 
 from gtape.symbolic import balls
-from gtape.symbolic.balls import integer_power, whole_number
+from gtape.symbolic.balls import AGAINST, integer_power, whole_number
 from gtape.symbolic.functions import Removable, outermost
 from gtape.symbolic.remembered import remembered
 from gtape.symbolic.special_functions import HurwitzZeta, ScaledBesselK, far_erfc
@@ -177,9 +177,6 @@ _CONSTANTS = {
 # The names of comparisons of balls in compiled functions.
 _RELATIONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 
-# The comparisons that hold for balls only if these certainly fail, and the other way round.
-_AGAINST = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
-
 _PARTS: dict[Any, str] = {sp.re: ".real", sp.im: ".imag", sp.conjugate: ".conjugate()"}
 
 _NAMESPACE: dict[str, Any] = {
@@ -287,10 +284,10 @@ class _Writer:
         called = f"{_RELATIONS[c.rel_op]}({left}, {right})"
         if not all(a.is_Integer or code.isidentifier() for a, code in zip(c.args, (left, right), strict=True)):
             return called
-        if c.rel_op not in _AGAINST or self.kind != "arb":
+        if c.rel_op not in AGAINST or self.kind != "arb":
             return called
         x, y = [self.whole(a) if a.is_Integer else code for a, code in zip(c.args, (left, right), strict=True)]
-        return f"({x} {c.rel_op} {y} or (not {x} {_AGAINST[c.rel_op]} {y} and {called}))"
+        return f"({x} {c.rel_op} {y} or (not {x} {AGAINST[c.rel_op]} {y} and {called}))"
 
     def whole(self, n: Any) -> str:
         """A name for an integer as a ball, which compares with balls more quickly."""

@@ -20,9 +20,10 @@ from gtape.symbolic.jets import Jet
 from gtape.symbolic.mirrors import has_mirror
 from gtape.symbolic.mirrors.registry import ARRAYS, COMPLEX, SCALARS
 
-__all__ = ["ObjectWorld"]
+__all__ = ["COMPARISONS", "ObjectWorld"]
 
-_ON_INTEGERS = {
+# Relations of integers; of arrays of balls, the masks of the pairs for which a relation certainly holds.
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -212,7 +213,7 @@ class ObjectWorld:
 
     def _compare(self, a: Any, b: Any, relation: str) -> np.ndarray:
         if not any(isinstance(v, (arb, acb, Jet, sp.Basic)) or np.asarray(v).dtype.kind in "fO" for v in (a, b)):
-            return np.asarray(_ON_INTEGERS[relation](np.asarray(a), np.asarray(b)))
+            return np.asarray(COMPARISONS[relation](np.asarray(a), np.asarray(b)))
         return self._holds_in(self.objects(a), self.objects(b), relation)
 
     def _holds_in(self, a: np.ndarray, b: np.ndarray, relation: str) -> np.ndarray:

@@ -192,6 +192,26 @@ class Program:
                     found[node.index] = frozenset(inputs)
         return found
 
+    @property
+    def size(self) -> int:
+        """The number of numbers along the program."""
+        found = 0
+        for n in self.nodes:
+            v = n.output
+            found += v.size if isinstance(v, np.ndarray) else sum(map(np.size, v)) if isinstance(v, tuple) else 1
+        return found
+
+    @property
+    def differentiated(self) -> list[int]:
+        """The nodes of which the program itself takes derivatives, which are inner gradients in turn at order 3."""
+        return list(dict.fromkeys(t for n in self.nodes if n.mark is not None for t in n.mark.targets))
+
+    @property
+    def primals(self) -> list[int]:
+        """The nodes that hold the values of the differentiated function, without gradients among them."""
+        marked = {n.index for n in self.nodes if n.mark is not None}
+        return [t for t in self.differentiated or self.outputs if not marked.intersection(self.ancestors([t]))]
+
     def ancestors(self, targets: Iterable[int]) -> list[int]:
         """The nodes that the targets depend on, themselves included, in order."""
         seen: set[int] = set()

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import CERTAIN, RELATIONS, Undecided, equal, filled, lift_balls, lift_complex, mapped, objects
+from gtape.symbolic.balls import AGAINST, RELATIONS, Undecided, equal, filled, lift_balls, lift_complex, mapped, objects
 from gtape.symbolic.expressions import SymPyWorld
 from gtape.symbolic.jets import ZERO, Jet, jet_class, value_of
 from gtape.symbolic.matrices import matmul_components
-from gtape.symbolic.objects import ObjectWorld
+from gtape.symbolic.objects import COMPARISONS, ObjectWorld
 from gtape.symbolic.scalars import jet_function, template
 from gtape.tensors.argument_checks import whole
 
@@ -62,9 +62,8 @@ class BallWorld(ObjectWorld):
         return RELATIONS[relation](value_of(a), value_of(b))
 
     def _holds_in(self, a: np.ndarray, b: np.ndarray, relation: str) -> np.ndarray:
-        certain, against = CERTAIN[relation]
-        made = objects(certain(a, b)).astype(bool)
-        open_ = ~(made | objects(against(a, b)).astype(bool))
+        made = objects(COMPARISONS[relation](a, b)).astype(bool)
+        open_ = ~(made | objects(COMPARISONS[AGAINST[relation]](a, b)).astype(bool))
         if open_.any():
             a, b = np.broadcast_arrays(a, b)
             made[open_] = super()._holds_in(a[open_], b[open_], relation)

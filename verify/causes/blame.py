@@ -84,7 +84,7 @@ def culprits(program: Program, oracle: Oracle, failures: list[Failure]) -> list[
             assert f.node is not None
             reason = f"the gradient that {f.node.name} returns is right in value, but its own derivative is not that of"
             found.append((f.node, f"{reason} its body ({_by(f)})"))
-        for node, times in [] if found else _wrong_when_differentiated(program, _differentiated(program)):
+        for node, times in [] if found else _wrong_when_differentiated(program, sorted(program.differentiated)):
             which = "its own derivative" if times == 1 else f"its own derivative of order {times}"
             what = f"the rule of {node.name}" if node.kind == "op" else f"the gradient that {node.name} returns"
             found.append((node, f"{what} is right in value, but {which} is wrong"))
@@ -116,11 +116,6 @@ _RIGHT_IN_VALUE = "the rule of {} is right in value, but its own derivative is w
 def lost_derivatives(program: Program) -> list[tuple[Node, str]]:
     """The ops of a program whose rules have a wrong derivative, each with the reason."""
     return [(n, _RIGHT_IN_VALUE.format(n.name)) for n, _ in _wrong_when_differentiated(program, program.outputs)]
-
-
-def _differentiated(program: Program) -> list[int]:
-    """The targets of all gradients inside a program."""
-    return sorted({t for n in program.nodes if n.mark is not None for t in n.mark.targets})
 
 
 def _wrong_when_differentiated(program: Program, targets: list[int]) -> list[tuple[Node, int]]:

@@ -57,8 +57,7 @@ def choices_met(
     suspects = _suspects(program, oracle)
     if not suspects:
         return [], []
-    targets = [t for n in program.nodes if n.mark is not None for t in n.mark.targets]
-    reached, moving = set(program.ancestors([*program.outputs, *targets])), varying(program)
+    reached, moving = set(program.ancestors([*program.outputs, *program.differentiated])), varying(program)
     suspects = [n for n in suspects if n.index in reached and n.index in moving and n not in oracle.flips]
     tied = _tied(program, oracle, suspects)
     if not tied:

@@ -142,7 +142,7 @@ def without_slope(program: Program, oracle: Oracle) -> tuple[str, Node] | None:
     oracle : Oracle
         With the exact values of all nodes, at high precision.
     """
-    inner = program.ancestors([t for n in program.nodes if n.mark is not None for t in n.mark.targets])
+    inner = program.ancestors(program.differentiated)
     for k, places in ((1, range(len(program.nodes))), (2, inner)):
         for node in [program.nodes[i] for i in places]:
             if node.kind != "op" or node.prim.kind != "elementwise" or not node.active or is_complex(node.output):

@@ -36,6 +36,7 @@ _BEYOND = 1 << 14  # the exponent of a number beyond all derivatives
 _PAIRS = 4
 _FEW = 2000  # programs with more numbers get one pair of points
 _MANY = 20_000  # programs with more numbers get none
+_SMALL = 200  # programs with more numbers keep no points for other rows, because an axis has points of its own
 _AXES = 32  # at most this many elements get points of their own
 
 
@@ -158,14 +159,13 @@ class Sides:
             For each array: index -> interval, for the elements outside their interval. None if the sides of the point
             cannot be evaluated.
         """
-        size = sum(int(np.prod(n.shape)) if not isinstance(n.output, tuple) else 1 for n in self.program.nodes)
-        if size > _MANY:
+        if self.program.size > _MANY:
             return None
         self.over_jumps, self.jumps = jumps, False
         for assume in (contextlib.nullcontext, ties_assumed):
             with precision(_BITS), assume(), contextlib.suppress(ArithmeticError, TooDeep):
                 self.here, self.values_here = self._evaluated(), None
-                return self._outside(numbers, _PAIRS if size <= _FEW else 1)
+                return self._outside(numbers, _PAIRS if self.program.size <= _FEW else 1)
         return None
 
     def _evaluated(self) -> dict[int, Any]:
@@ -237,9 +237,9 @@ class Sides:
                 points = [[d for ps in near for d in ps], [d for ps in nearer for d in ps]]
                 if budget > 0:
                     budget -= 1
-                    axis = self._drawn((s, index))
+                    name, axis = self._axis(s, index)
                     for k in (0, 1):
-                        points[k] = points[k] + list(self._at(axis, _STEPS[k]))
+                        points[k] = points[k] + list(self._at(axis, _STEPS[k], number=name))
                 first, second = (_hull(p, s, index) for p in points)
                 if first is None or second is None or _diverges(first, second):
                     return None
@@ -249,6 +249,13 @@ class Sides:
                 agree = not width > 0 or _shrinks(first[1] - first[0], width)
                 out[index] = Interval(*second, agree)
         return found
+
+    def _axis(self, s: int, index: tuple[int, ...]) -> tuple[Any, dict[int, Any]]:
+        """The name and the moves of a direction along one element; without a name if the program is large."""
+        if self.program.size > _SMALL:
+            return None, self._drawn((s, index))
+        name = "axis", s, index
+        return name, self.shared.get(name, lambda: self._drawn((s, index)))
 
     def _agree(self, numbers: list[Any], drawn: list[dict[int, Any]]) -> bool:
         """Whether the derivatives on all sides converge to `numbers`, along one random direction of the sources."""
@@ -303,14 +310,14 @@ class Sides:
         exponent: int,
         derivative: Callable[[Oracle], list[Any]] | None = None,
         *,
-        number: int | None = None,
+        number: Any = None,
     ) -> Iterator[list[Any]]:
         """The derivative before and behind the point; a side where the function is not defined is left out.
 
         Parameters
         ----------
-        number : int, optional
-            That of the direction among those of all rows.
+        number : hashable, optional
+            The name of the direction in all rows, for points that are kept for other rows.
         """
         for sign in (-1, 1):
 
@@ -363,13 +370,6 @@ class Sides:
         """Whether the outputs depend on inner gradients."""
         return any(n.mark is not None for n in self.program.nodes)
 
-    @cached_property
-    def primals(self) -> list[int]:
-        """The nodes whose inner gradients are taken, without gradients among them."""
-        nodes = self.program.nodes
-        targets = dict.fromkeys(t for n in nodes if n.mark is not None for t in n.mark.targets)
-        return [t for t in targets if all(nodes[i].mark is None for i in self.program.ancestors([t]))]
-
     def _distances(self, env: dict[int, Any]) -> list[arb]:
         """How far each element of the values is from where it should return; infinite if their shapes differ."""
         there, here = self._values(env, env), self.values_here or []
@@ -381,7 +381,7 @@ class Sides:
 
     def _values(self, env: dict[int, Any], of_gradients: dict[int, Any]) -> list[Any]:
         """All elements of the primals, from `env`, and of the outputs, from `of_gradients`."""
-        primals = [objects(env[i]) for i in self.primals]
+        primals = [objects(env[i]) for i in self.program.primals] if self.differentiates else []
         return [e for a in primals for e in a.ravel().tolist()] + self._outputs(of_gradients)
 
     def _outputs(self, env: dict[int, Any]) -> list[Any]:

@@ -23,7 +23,6 @@ from gtape.verify.bounds.noise import noisy_values
 from gtape.verify.causes.advice import explain
 from gtape.verify.judging.comparison import Comparison
 from gtape.verify.judging.examine import Gradient, Rows
-from gtape.verify.judging.judgement import size_of
 from gtape.verify.judging.ladder import PRECISIONS
 from gtape.verify.oracles.backward import Algebra, backward, by_rule
 from gtape.verify.oracles.certificates import certify_rows
@@ -57,7 +56,7 @@ def examined(rows: Rows, program: Program, some: list[Row], *, locally: bool) ->
     (place, seeds, got), *rest = some
     first = rows.examine(program, seeds, got, locally=locally)
     yield place, first
-    step = max(2, _MOST // max(1, size_of(program)))
+    step = max(2, _MOST // max(1, program.size))
     together = len(rest) > 1 and first.ok and rows.shared.calm and _is_plain(program, got)
     while together and rest:
         part, rest = rest[:step], rest[step:]

@@ -204,8 +204,8 @@ class Claim(Gradient):
 
     def _single(self) -> Node | None:
         """The op that computes the whole function; None if several round."""
-        targets = [t for n in self.program.nodes if n.mark is not None for t in n.mark.targets]
-        inside = [self.program.nodes[i] for i in self.program.ancestors(targets or self.program.outputs)]
+        program = self.program
+        inside = [program.nodes[i] for i in program.ancestors(program.differentiated or program.outputs)]
         found = [n for n in inside if n.kind == "custom" or (n.kind == "op" and n.prim.rounding.kind != "exact")]
         return found[0] if len(found) == 1 else None
 

@@ -37,22 +37,13 @@ from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
-__all__ = ["Judgement", "largest", "nodes_of", "size_of", "to_blame"]
+__all__ = ["Judgement", "largest", "nodes_of", "to_blame"]
 
 _FEW = 2_000  # programs with more numbers than this are not evaluated beside a point without a derivative
 _SOME = 200  # programs with more numbers than this move their inputs in floats first
 _MANY = 2_000  # programs with more numbers than this move their inputs in floats
 _TRACE = 2.0**-90  # relative disagreements below it come from the traces by which broken ties lie apart
 _BIG = 20_000  # programs with more numbers than this are tried up to 800 bits only
-
-
-def size_of(program: Program) -> int:
-    """The number of numbers along a program."""
-    found = 0
-    for n in program.nodes:
-        v = n.output
-        found += v.size if isinstance(v, np.ndarray) else sum(map(np.size, v)) if isinstance(v, tuple) else 1
-    return found
 
 
 class Judgement(Causes):
@@ -129,7 +120,7 @@ class Judgement(Causes):
     # -- what a comparison asks
 
     def moved(self, count: int) -> list[Any]:
-        made, size = None, size_of(self.program)
+        made, size = None, self.program.size
         if count == MOVES[0] and size <= _SOME:
             return []
         if count > MOVES[0] and size <= _MANY:
@@ -210,7 +201,11 @@ class Judgement(Causes):
         nowhere = next((f for f in report.findings if f.verdict == "domain" and f.op is not None), None)
         known = [g for g in self.got if g is not None]
         others = [f for f in report.findings if f is not nowhere and not f.ok]
-        if nowhere is None or others or not known or size_of(self.program) > _FEW or not self._has_values():
+        if nowhere is None or others or not known or not self._has_values():
+            return
+        # At higher orders there are as many rows as arguments, and each is evaluated beside the point.
+        rows = 1 if self.order == 1 else sum(map(np.size, known))
+        if self.program.size * rows > _FEW:
             return
         sides = Sides(self.program, self.oracle, self.beside, None, self.shared)
         limits = sides.agreed([None if g is None else np.shape(g) for g in self.got])
@@ -219,42 +214,38 @@ class Judgement(Causes):
         report.checked = sum(map(np.size, known))
         words = "the function as a whole has a derivative here: all one-sided derivatives agree"
         many = math.sqrt(max(1, self.roundings()))
+        wrong: list[tuple[float, int, tuple[int, ...], int]] = []  # of the worst element of each array, and their count
         for s, (e, g) in enumerate(zip(limits, self.got, strict=True)):
             if e is None:
                 continue
             far = distances(e, np.asarray(g))
-            wrong, ulps = np.asarray(~(far.off + far.radius <= many * far.tight)), np.asarray(far.ulps)
-            report.max_ulp = max(report.max_ulp, float(np.max(ulps, initial=0.0)))
-            if wrong.any():
-                at = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
-                number = np.asarray(g)[at].item()
-                verdict = "convention" if self.claimed and np.isfinite(number) else "domain"
-                which = "the claim is" if self.claimed else f"{nowhere.reason}, which gives"
-                report.findings.remove(nowhere)
-                report.findings.append(
-                    Finding(
-                        verdict, order=self.order, op=nowhere.op, line=nowhere.line, element=(s, at), got=number,
-                        exact=digits(e[at]), ulps=float(ulps[at]), count=int(wrong.sum()), ok=False,
-                        inside=False if verdict == "convention" else None,
-                        reason=f"{words}, but {which} another number",
-                    )
-                )  # fmt: skip
-                return
+            report.max_ulp = max(report.max_ulp, float(np.max(far.ulps, initial=0.0)))
+            beyond = np.asarray(~(far.off + far.radius <= many * far.tight))
+            if beyond.any():
+                ulps = np.where(beyond, np.nan_to_num(far.ulps, nan=np.inf), -1.0)
+                at = tuple(int(i) for i in np.unravel_index(int(np.argmax(ulps)), ulps.shape))
+                wrong.append((float(ulps[at]), s, at, int(beyond.sum())))
+        index = report.findings.index(nowhere)
+        if wrong:
+            ulps_off, s, at, _ = max(wrong, key=lambda w: w[0])
+            number = np.asarray(self.got[s])[at].item()
+            verdict = "convention" if self.claimed and np.isfinite(number) else "domain"
+            which = "the claim is" if self.claimed else f"{nowhere.reason}, which gives"
+            report.findings[index] = Finding(
+                verdict, order=self.order, op=nowhere.op, line=nowhere.line, element=(s, at), got=number,
+                exact=digits(limits[s][at]), ulps=ulps_off, count=sum(w[3] for w in wrong), ok=False,
+                inside=False if verdict == "convention" else None,
+                reason=f"{words}, but {which} another number",
+            )  # fmt: skip
+            return
         passed = f"{nowhere.reason}; but {words}"
-        report.findings[report.findings.index(nowhere)] = Finding(
+        report.findings[index] = Finding(
             "convention", order=self.order, op=nowhere.op, line=nowhere.line, inside=True, reason=passed
         )
 
     def _has_values(self) -> bool:
         """Whether the function itself has finite values at the point; log(-1) has none, though 1 / x is finite."""
-        nodes = self.program.nodes
-        marked = {n.index for n in nodes if n.mark is not None}
-        targets = [t for n in nodes if n.mark is not None for t in n.mark.targets] or self.program.outputs
-        return all(
-            np.isfinite(np.asarray(nodes[t].output)).all()
-            for t in set(targets)
-            if not marked.intersection(self.program.ancestors([t]))
-        )
+        return all(np.isfinite(np.asarray(self.program.nodes[i].output)).all() for i in self.program.primals)
 
     def at_the_point(self) -> Report:
         """The report of the comparison with derivatives at the point itself."""
@@ -320,7 +311,7 @@ class Judgement(Causes):
     def compared(self) -> Report:
         """The report of the comparison at rising precision."""
         report = self.report()
-        precisions = PRECISIONS[:2] if size_of(self.program) > _BIG else PRECISIONS
+        precisions = PRECISIONS[:2] if self.program.size > _BIG else PRECISIONS
 
         def attempt(bits: int, degenerate: list[str]) -> bool:
             report.coverage["bits"] = bits
@@ -444,7 +435,7 @@ class Judgement(Causes):
     def without_slope(self) -> Finding | None:
         """The finding for an op without a finite derivative at its exact inputs; None if exact values are unknown."""
         oracle = self.last
-        if oracle is None or len(oracle.env) < len(self.program.nodes) or size_of(self.program) > _BIG:
+        if oracle is None or len(oracle.env) < len(self.program.nodes) or self.program.size > _BIG:
             return None
         with precision(TIES), ties_assumed(), contextlib.suppress(ArithmeticError):
             found = without_slope(self.program, oracle)

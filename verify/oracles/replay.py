@@ -227,7 +227,7 @@ class Replay:
                         continue  # nothing new
                     if any(e != 0 for e in objects(c).ravel().tolist()):
                         add(node, a)
-        marked = {t for n in nodes if n.mark is not None for t in n.mark.targets}
+        marked = set(self.program.differentiated)
         for i in self.program.ancestors(marked):
             if nodes[i].kind == "op":
                 for a in nodes[i].active:
