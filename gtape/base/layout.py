@@ -15,7 +15,8 @@ class Layout:
     """Shape and dtype of a tensor. Interned, but two objects may be equal (of strings, of variables)."""
 
     __slots__ = (
-        "_tensor_shape", "complex", "dtype", "family", "inexact", "narrow", "no_kernel", "one", "plain", "real", "shape",
+        "_tensor_shape", "complex", "dtype", "family", "inexact", "narrow", "no_kernel", "one", "plain", "real",
+        "shape",
     )  # fmt: skip
 
     def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:

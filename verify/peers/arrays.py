@@ -147,7 +147,8 @@ CASES: dict[str, Case] = {
         Case("masked_logsumexp", f"tf.reduce_logsumexp({_KEPT})", _THREE),
         Case("masked_softmax", f"(lambda p: tf.stack([p[0], 0.0 * p[0], p[1]]))(tf.nn.softmax({_KEPT}))", _THREE),
         Case("where_log", "tf.where(x > 1.0, tf.math.log(x), x - 1.0)", [*_SIDES, (_a(0.0, 0.5, 3.0),)]),
-        Case("where_exp", "tf.where(x > 0.0, 1.0 + x, tf.exp(tf.minimum(x, 0.0)))", [*_SIDES, (_a(1000.0, -2.0, 0.5),)]),
+        Case("where_exp", "tf.where(x > 0.0, 1.0 + x, tf.exp(tf.minimum(x, 0.0)))",
+             [*_SIDES, (_a(1000.0, -2.0, 0.5),)]),
         Case("where_sqrt", "tf.where(x > 1.0, tf.sqrt(x - 1.0), x)", _SIDES),
         Case("where_divide", "tf.where(x == 0.0, x, 1.0 / x)", _SIDES),
         Case("unused_quotient", "1.0 * x[0]", [(_PLAIN,)]),  # of a quotient by (1, 0, 2)

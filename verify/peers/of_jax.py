@@ -280,7 +280,9 @@ LIBRARY = Library(
     calls=_CALLS,
     tensor="jnp.array({values}, dtype=jnp.{dtype})",
     versions={"jax": "jax.__version__", "jaxlib": "__import__('jaxlib').__version__"},
-    refusals=("not implemented", "Differentiation rule", "not differentiable", "not supported", "to a custom_vjp function"),
+    refusals=(
+        "not implemented", "Differentiation rule", "not differentiable", "not supported", "to a custom_vjp function"
+    ),
     short={
         "reverse": "jax.grad",
         "forward": "jax.jacfwd",

@@ -80,9 +80,7 @@ _DEFINITIONS = {
 
 _HELPERS = {
     "fourth_power": (
-        "@tf.custom_gradient\n"
-        "def fourth_power(x):\n"
-        "    return x * x * x * x, lambda g: g * 4 * x * x * x\n"
+        "@tf.custom_gradient\ndef fourth_power(x):\n    return x * x * x * x, lambda g: g * 4 * x * x * x\n"
     ),
 }
 
