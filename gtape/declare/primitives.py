@@ -34,6 +34,7 @@ CHANGED: list[Callable[[Any], None]] = []
 
 # Properties of an op that its numbers do not show.
 ROLES = {
+    "accumulate": "adds the rows of its first argument that have one index",
     "broadcasts": "takes operands with different numbers of leading axes, and so do its rules",
     "commutative": "gives the same for exchanged arguments",
     "comparison": "compares its two arguments",
@@ -44,8 +45,10 @@ ROLES = {
     "decision": "is what a user's own code decided by values",
     "flat": "keeps the order of its elements in another shape",
     "move": "moves values or chooses among them, so that a NaN in its result is the fault of the op before",
+    "narrow": "sums its elements until they have the shape of its parameter `shape`",
     "part": "takes a real part of complex numbers",
     "pointwise": "treats each element by itself, like an elementwise op, but is declared linear",
+    "product": "multiplies its two arguments, or the elements along its last axis",
     "read": "passes its argument on as it is",
     "selection": "takes its second or third argument, as its first one says",
     "spread": "repeats its elements to fill its parameter `shape`",
