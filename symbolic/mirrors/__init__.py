@@ -9,7 +9,7 @@ from importlib import import_module
 from gtape.declare.registry import REGISTRY
 from gtape.symbolic.mirrors.registry import ARRAYS, SCALARS
 
-__all__ = ["has_mirror", "load", "place"]
+__all__ = ["has_mirror", "load", "place", "without_mirror"]
 
 
 def place(module: str) -> str:
@@ -27,6 +27,11 @@ def has_mirror(name: str) -> bool:
             if not f"{home}.".startswith(f"{error.name}."):
                 raise
     return name in SCALARS or name in ARRAYS
+
+
+def without_mirror(name: str) -> str:
+    """What is wrong with an op without a mirror, and what to do."""
+    return f"{name} has no mirror (declare one with gtape.declare.mirror({name!r}, f))"
 
 
 @cache  # because each walk lists all folders, and every exact partial asks for the tables

@@ -462,6 +462,8 @@ def _lifted(value: Any, k: int) -> Any:
         return tuple([_lifted(v, k) for v in value])
     if not isinstance(value, np.ndarray):
         return one(value)
+    if value.dtype != object:  # indices and conditions
+        return value
     made = np.empty(value.shape, object)
     for index in np.ndindex(*value.shape):
         made[index] = one(value[index])

@@ -18,6 +18,7 @@ from gtape.base import late
 from gtape.base.layout import FLOAT
 from gtape.declare.primitives import Primitive
 from gtape.declare.quickest import quickest
+from gtape.declare.signatures import defaults_of
 from gtape.engine.call import apply, record_one, refuse
 from gtape.engine.fast.layouts import one_operand, two_operands
 from gtape.engine.fast.source import Writer
@@ -415,9 +416,42 @@ def make_general(prim: Primitive) -> Callable[..., Any]:
     return made  # type: ignore[no-any-return]
 
 
+def _holds_integers(shape: Any) -> bool:
+    return isinstance(shape, np.ndarray) and shape.dtype.kind in "biu"
+
+
+def _for_users(prim: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of an op from outside gtape, which has no public function that completes and converts arguments.
+
+    A parameter that the call leaves out gets the default of the kernel, because rules have no defaults. An operand
+    keeps its integers where all samples have integers, because operands adopt the dtype of the first tensor otherwise.
+    """
+    defaults = defaults_of(prim)
+    params, n = prim.params, prim.arity
+    samples = [] if prim.kind == "elementwise" or prim.variadic else [shapes for shapes, _ in prim.samples or ()]
+    whole = {i for i in range(n) if samples and all(_holds_integers(shapes[i]) for shapes in samples)}
+    if not whole and (not params or prim.variadic):
+        return function
+
+    def call(*args: Any, **words: Any) -> Any:
+        if len(args) > n + len(params):
+            raise TypeError(f"{prim.name}() takes {n + len(params)} arguments, got {len(args)}")
+        words = {**defaults, **dict(zip(params, args[n:], strict=False)), **words}
+        missing = [p for p in params if p not in words]
+        if missing:
+            raise TypeError(f"{prim.name}() misses {', '.join(missing)}")
+        return function(*[as_operand(a) if i in whole else a for i, a in enumerate(args[:n])], **words)
+
+    made: Any = call
+    made.renew = function.renew  # type: ignore[attr-defined]
+    return made  # type: ignore[no-any-return]
+
+
 def make_function(prim: Primitive) -> Callable[..., Any]:
     """Generate the function of tensors for a primitive, with its public docstring."""
     written = _source(prim)
     made = make_general(prim) if written is None else _make_quick(prim, *written)
+    if prim.place.outside:
+        made = _for_users(prim, made)
     late.describe(made, prim)
     return made
