@@ -212,7 +212,7 @@ class Sweep:
 
 
 def _misshapen(step: Any, i: int, made: Any, leading: int) -> str | None:
-    """What is wrong with the shape of a custom gradient for input `i`, in words."""
+    """Describe the fault of the shape of a custom gradient for input `i`; None without a fault."""
     shape, wanted = shape_of(made)[leading:], step.layouts[i].shape
     if shape == wanted:
         return None

@@ -183,7 +183,7 @@ class RuleStep:
         self.out_layout = out_layout
         self.world = world
         self.keeps = keeps
-        # What `gtape.engine.fast.recorded` keeps for the step.
+        # The data that `gtape.engine.fast.recorded` keeps for the step.
         self.met: Any = None
 
     def on(self, layout: Layout) -> RuleStep:
@@ -251,7 +251,7 @@ def world_for(prim: Primitive, layouts: Iterable[Layout]) -> Any:
 
 
 class _Plan:
-    """What records of a primitive keep for given active arguments; made once for each combination."""
+    """The values that records of a primitive keep for given active arguments; made once for each combination."""
 
     __slots__ = ("active", "keep", "known", "reads_y")
 

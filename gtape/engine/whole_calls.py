@@ -50,7 +50,7 @@ class Between(NamedTuple):
 
 
 class OneOp(NamedTuple):
-    """What the record of one op of a call is made from.
+    """The parts of the record of one op of a call.
 
     Attributes
     ----------

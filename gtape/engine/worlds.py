@@ -105,7 +105,7 @@ class _World:
 class NumPyWorld(_World):
     """Rules on raw NumPy values and Python floats: the first-order backward pass."""
 
-    # What a full sweep makes of the raw values of a record.
+    # Converts the raw values of a record for a full sweep.
     lift = staticmethod(off_python)
 
     def _function(self, prim: Primitive) -> Callable[..., Any]:

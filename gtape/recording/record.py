@@ -96,7 +96,7 @@ class Session:
     """
 
     # Defaults of what few sessions change are class attributes, because a tape makes a session in every training step.
-    # What every session changes is set when it is made: a first assignment later takes ten times as long.
+    # Attributes that all sessions change are set when one is made: a first assignment later takes ten times as long.
     trace = False
     forward: Any = None
     # Whether every result is tracked, so that the end of the session frees the graph of each.
@@ -229,7 +229,7 @@ class Stack:
         # The fast path records an op if the sets of its inputs *are* `tapes`; all other ops go the general way, as do
         # all ops in a check and in forward mode.
         self.tapes = _NEVER
-        # The same, if nobody has to be told of the results; otherwise a set that no record has. Generated functions
+        # The same, if no listener waits for results; otherwise a set that no record has. Generated functions
         # compare it first, which saves them a test of `note`.
         self.quick = _NEVER
         self.tracker: Any = None
@@ -628,7 +628,7 @@ class _Care:
     TapeSet then outlives the session, because a record holds it. The records that hold it are searched for and emptied,
     and the next 64 sessions track.
 
-    Most results that outlive a tape which nobody asked for a gradient die with the same function, a moment later. The
+    Most results that outlive a tape without a call of gradient() die with the same function, a moment later. The
     search, which takes as long as a collection, waits until the next tape begins or ends.
     """
 
@@ -715,7 +715,7 @@ def close(session: Session, *, unused: bool = False) -> None:
     ----------
     session : Session
     unused : bool
-        Whether the tape dies and nobody asked for a gradient. A record that no list knows may then be emptied later,
+        Whether the tape dies before any call of gradient(). A record that no list knows may then be emptied later,
         when the next tape begins or ends.
     """
     if session.inside is not None:

@@ -86,7 +86,7 @@ def _caller(
     count : int
         The number of arguments.
     variables : sequence of Variable
-        Those that the program reads.
+        The variables that the program reads.
     assigned : sequence of (Variable, int, int)
         Each variable that takes a value, with the places of its value among those that the program read and returned.
     """

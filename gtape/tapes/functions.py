@@ -294,7 +294,7 @@ class Function:
         return "" if self._compiler is None else str(self._compiler.source)
 
     def summary(self) -> str:
-        """What is compiled and what runs eagerly, with the reason: a line for each kind of arguments.
+        """The compiled calls and the eager ones, with the reason: a line for each kind of arguments.
 
         Returns
         -------
@@ -359,7 +359,7 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     TypeError
         For an unknown option, or for a call with arguments that do not fit `input_signature`.
     gtape.errors.OperatorNotAllowedInGraphError
-        When a compiled function asks for the truth of a tensor, as Python's ``if`` does.
+        When a compiled function needs the truth of a tensor, as Python's ``if`` does.
 
     Examples
     --------

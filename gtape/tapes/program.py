@@ -46,7 +46,7 @@ CHANGED.append(GENERATION.swapped)
 
 
 def is_current(made: Any) -> bool:
-    """Whether what was compiled still holds; False for None."""
+    """Whether compiled code is still valid; False for None."""
     return made is not None and made.generation == GENERATION.number and all(ref() is not None for ref in made.held)
 
 
@@ -137,7 +137,7 @@ class Program:
         return (self._lines if self._table is None else self._table).source  # type: ignore[union-attr]
 
     def summary(self) -> str:
-        """What one run does, and what it holds."""
+        """The number of calls of one run, and the memory that it holds."""
         made: Any = self._lines if self._table is None else self._table
         text = f"{made.calls} calls, {made.buffers} buffers, {made.nbytes} bytes"
         if self._table is None:

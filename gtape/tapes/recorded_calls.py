@@ -88,7 +88,7 @@ class _Seed:
     Parameters
     ----------
     like : raw value
-        Such a cotangent.
+        A cotangent of this layout.
     """
 
     __slots__ = ("_form",)
@@ -266,7 +266,7 @@ class _Recorded(Results):
     watched : list of int
         The inputs that tapes inside of the call watch.
     flags : list of str
-        What the call sets in a session.
+        The attributes of a session that the call sets.
     seen : _Seen
     again : int
         How often the call was traced again, because a tape watched tensors that existed before.
@@ -671,7 +671,7 @@ class _Seen:
     Parameters
     ----------
     watched : tuple of weakref.ref
-        What the tape watched in the traced call.
+        The variables that the tape watched in the traced call.
     """
 
     __slots__ = ("_old", "_watched")

@@ -69,7 +69,7 @@ class Instance:
 
 
 def _form(value: Any) -> Any:
-    """What of a result or of a constant decides how it is called; None for one that no block holds."""
+    """The properties of a result or constant that decide the call; None for one that no block holds."""
     kind = value.__class__
     if kind is float or kind is bool:
         return kind

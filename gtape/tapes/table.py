@@ -97,7 +97,7 @@ def _known(sample: Any) -> Form:
 
 
 class _Step:
-    """What a node becomes: rows, or another name of an operand's memory.
+    """The form of a node in the table: rows, or another name of an operand's memory.
 
     Attributes
     ----------
@@ -257,7 +257,7 @@ class Lowering:
         return None
 
     def _kind(self, a: Any) -> Any:
-        """What decides the loop: the character of a dtype, or a Python type."""
+        """The key of the loop: the character of a dtype, or a Python type."""
         if a.__class__ is Node:
             form = self.form(a)
             return None if form is None else form.kind if form.kind is float else form.char

@@ -55,7 +55,7 @@ class _TracedWorld(NumPyWorld):
     Parameters
     ----------
     lift : callable
-        What a sweep makes of raw values: the full sweep makes NumPy scalars of Python floats.
+        Converts raw values for a sweep: the full sweep makes NumPy scalars of Python floats.
     """
 
     def __init__(self, lift: Callable[[Any], Any]) -> None:
@@ -132,7 +132,7 @@ class Tracer:
         self.inputs: list[Node] = []
         self.variables: list[Any] = []
         self.assigned: dict[int, Any] = {}  # the variables that take a value, by number
-        # What is called at the end of each call: functions with their lists of tensors and other objects.
+        # The calls at the end of each call: functions with their lists of tensors and other objects.
         self.later_calls: list[tuple[Callable[..., None], list[Any]]] = []
         self._changed: set[int] = set()  # the numbers of the variables that these functions may change
         self._reads: dict[int, Raw] = {}

@@ -1,4 +1,4 @@
-"""What compiled functions know of NumPy's ufuncs."""
+"""Facts about NumPy's ufuncs for compiled functions."""
 
 from __future__ import annotations
 

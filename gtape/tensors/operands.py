@@ -24,7 +24,7 @@ FAILURES = (
     NotImplementedError, RecursionError, np.linalg.LinAlgError,
 )  # fmt: skip
 
-# Errors are raised `from None`, because the error before only told that an operand was not a tensor.
+# Errors are raised `from None`, because the error before only said that an operand was not a tensor.
 
 
 def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:

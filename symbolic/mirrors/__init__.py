@@ -30,11 +30,11 @@ def has_mirror(name: str) -> bool:
 
 
 def without_mirror(name: str) -> str:
-    """What is wrong with an op without a mirror, and what to do."""
+    """The error of an op without a mirror, with the remedy."""
     return f"{name} has no mirror (declare one with gtape.declare.mirror({name!r}, f))"
 
 
-@cache  # because each walk lists all folders, and every exact partial asks for the tables
+@cache  # because each walk lists all folders, and every exact partial needs the tables
 def load() -> None:
     """Import every file of mirrors, which completes the tables."""
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):

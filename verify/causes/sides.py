@@ -27,7 +27,7 @@ from gtape.verify.verdicts.verdict import Finding, merged
 __all__ = ["Interval", "Sides", "as_a_whole", "beside", "scale_of", "with_limits"]
 
 # Below the smallest subnormal number, because a float may lie that close to another kink.
-_BITS = 6000  # enclosures of x − sin(x) and the like keep digits at the smallest step
+_BITS = 6000  # enclosures of differences such as x − sin(x) keep digits at the smallest step
 _STEPS = (-1200, -1300)
 _NEAREST = -1400  # stands for the limit on one side
 # Powers of two by which a distance shrinks from the first step to the second if its limit is 0.
@@ -124,7 +124,7 @@ class Sides:
         Oracle with these values, and a direction of each source -> the derivative along it, for a program whose
         derivative costs a run for each element.
     shared : Shared, optional
-        What the rows of this program have in common, such as the values at the points.
+        The data that the rows of this program share, such as the values at the points.
     """
 
     def __init__(
@@ -444,7 +444,7 @@ def _apart(x: Any, hull: tuple[arb, arb]) -> arb:
 
 
 def _shrinks(first: arb, second: arb) -> bool:
-    """True if a distance converges to 0 with the step, or is not told from 0 at either step."""
+    """True if a distance converges to 0 with the step, or both steps leave open whether it is 0."""
     return (first.contains(0) and second.contains(0)) or bool(second.mid() <= first.mid() * arb(2) ** -_SHRINKS)
 
 
@@ -480,7 +480,7 @@ def as_a_whole(
         The conventions met; `inside` and `ok` are set for the whole function.
     order : int
     guards : sequence of Finding
-        The decisions that keep the program off a point where it is not defined. They are told of only if the function
+        The decisions that keep the program off a point where it is not defined. They are reported only if the function
         as a whole has another derivative there.
     claimed : bool
         Whether `got` are claims, which may follow conventions of their own.
@@ -593,7 +593,7 @@ def _with_claims(
                 continue
             elif index in outside[s] or not interval.agree:
                 out[index] = interval
-                e[index] = g[index]  # told by a finding of its own
+                e[index] = g[index]  # has a finding of its own
         left.append(out)
     return full, left
 

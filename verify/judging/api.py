@@ -132,7 +132,7 @@ def _misfits(f: Callable[..., Any], args: tuple[Any, ...], order: int) -> list[F
             found = misfits(recording.of_level(level), k)
             if found:
                 return found
-        # What a wrong rule computes may have no derivative at all.
+        # The function that a wrong rule computes may have no derivative.
         return [v for v in check(f, *args, order=order - 1).findings if not v.ok and v.verdict != "undecided"]
     except Exception:
         return []

@@ -1,4 +1,4 @@
-"""What a check can follow: targets with a recorded path to a source, and ops with exact values."""
+"""Tests whether a check can follow a program: recorded paths from targets to sources, and ops with exact values."""
 
 from __future__ import annotations
 

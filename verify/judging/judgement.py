@@ -106,7 +106,7 @@ class Judgement(Causes):
         return None
 
     def suspects(self, oracle: Oracle) -> list[tuple[Cause, list[Node], Any]]:
-        """What may put numbers beyond their bounds: the cause, its nodes, and the element of the worst of them."""
+        """The possible reasons for numbers beyond their bounds: the cause, its nodes, and the worst element."""
         raise NotImplementedError
 
     def otherwise(self) -> Cause:
@@ -394,7 +394,7 @@ class Judgement(Causes):
     def with_broken_ties(
         self, report: Report, oracle: Oracle, exact: list[Any], failures: list[Failure]
     ) -> tuple[Oracle, list[Any], list[Failure]]:
-        """What certifies the inner gradients if ties are broken as rounding broke them; the given if nothing does."""
+        """Certify the inner gradients with ties broken as rounding broke them; returns the arguments if that fails."""
         again = self.oracle()
         again.broken = True
         try:
@@ -410,7 +410,7 @@ class Judgement(Causes):
     def with_crossed_kinks(
         self, report: Report, oracle: Oracle, exact: list[Any], failures: list[Failure]
     ) -> tuple[Oracle, list[Any], list[Failure]]:
-        """What certifies the inner gradients on the branches that rounding chose; the given if nothing does.
+        """Certify the inner gradients on the branches that rounding chose; returns the arguments if that fails.
 
         The backward ops of an inner gradient hold masks. If rounding moved the input of an op to the other side of its
         kink, these are masks of that side, and the exact op is on its own. The exact derivative is then that of the

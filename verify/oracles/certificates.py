@@ -103,7 +103,7 @@ class _Certificate:
     Attributes
     ----------
     failures : list of Failure
-        Those of inner gradients.
+        The failures of inner gradients.
     """
 
     def __init__(self, oracle: Oracle, gradients: list[Any], ways: list[Any] | None = None) -> None:

@@ -53,7 +53,7 @@ class Call(NamedTuple):
 class Calls:
     """The world in which a rule of `user` is written down as calls of functions of tensors."""
 
-    # What a line adds to an input to load its value.
+    # The source that loads the value of an input, behind the name of the input.
     load = ""
 
     def __init__(self, user: Primitive) -> None:

@@ -78,7 +78,7 @@ _BINARY_END = """\
             return t
 """
 
-# Records a result for tapes that are told of each, after the quick function has passed over them.
+# Records a result for tapes that listen to each record, after the quick function has passed over them.
 _NOTED = """
 def noted(s, t, {operands}):
     av = t._layout
@@ -242,7 +242,7 @@ def fields(reads: frozenset[Any], arguments: Sequence[str], value: str) -> tuple
     Parameters
     ----------
     reads : frozenset
-        What the rules of the active arguments read.
+        The values that the rules of the active arguments read.
     arguments : sequence of str
         Source of the operands.
     value : str

@@ -120,7 +120,7 @@ class _History:
     ops : list of int
         The numbers of the records of ops.
     sets : set of TapeSet
-        Those of the records.
+        The sets of tapes of these records.
     """
 
     __slots__ = ("ops", "records", "sets")
