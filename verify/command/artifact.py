@@ -1,6 +1,6 @@
 """``gtape doctor --artifact DIR``: a folder with what a reviewer needs to repeat a result.
 
-The folder appears whole or not at all: it is made in the same folder under another name, and renamed when it is complete.
+The folder appears whole or not at all: it is made next to its place under another name, and renamed when complete.
 """
 
 from __future__ import annotations
