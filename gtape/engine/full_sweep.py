@@ -73,7 +73,7 @@ class Sweep:
         self._masks: dict[int, Any] = {}
         self._waiting: dict[int, Record] = {}
         self._heap: list[int] = []
-        self.misshapen: str | None = None  # what is wrong with the first custom gradient of another shape
+        self.misshapen: str | None = None  # the fault of the first custom gradient of another shape
 
     def arrive(self, record: Record, g: Any, mask: Any = None) -> None:
         """Add a cotangent to that of a record; `mask` is True for live elements, None if all are live."""

@@ -127,7 +127,7 @@ def undecided(prim: Primitive, xs: Iterable[Any]) -> Any:
 
     No argument counts as passed over there, because the comparisons of a NaN say nothing.
     """
-    if prim.partials is None or not prim.selects or "selection" in prim.roles:  # a selection is told what to take
+    if prim.partials is None or not prim.selects or "selection" in prim.roles:  # a selection gets the places to take
         return None
     found: Any = None
     for x in xs:

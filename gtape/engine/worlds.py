@@ -115,7 +115,7 @@ class NumPyWorld(_World):
             return (_unary if len(prim.rules) == 1 else _binary)(prim.kernel, prim.scalar)
         samples = () if prim.kind == "elementwise" else prim.samples
         if samples and all(isinstance(x, tuple) and x for inputs, _ in samples for x in inputs):
-            return prim.kernel  # takes matrices and the like, so it never gets a Python float
+            return prim.kernel  # takes arrays, such as matrices, so it never gets a Python float
         return _general(prim.kernel)
 
 

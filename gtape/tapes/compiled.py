@@ -67,7 +67,7 @@ class _Compiled(Results):
         self.calls = self.failures = 0
 
     def finished(self, made: tuple[Any, ...]) -> Any:
-        """The results of a run, after what is done later."""
+        """The results of a run, after the later calls."""
         if self.later is not None:
             self.later(made)
         if self.nothing:
@@ -136,11 +136,11 @@ def _assigning(assigned: Sequence[tuple[Any, int, int]]) -> Callable[..., bool]:
 
 
 class _Again(Exception):
-    """The values of this call, or what it does the first time, prevent the tracing; a later call may succeed."""
+    """The values of this call, or its work of a first call, prevent the tracing; a later call may succeed."""
 
 
 class Compiler:
-    """Compiles one function, once for each kind of arguments, and runs what it compiled.
+    """Compiles one function, once for each kind of arguments, and runs the programs.
 
     Parameters
     ----------

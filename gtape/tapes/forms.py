@@ -176,7 +176,7 @@ class Results:
         return nest.pack_sequence_as(self.structure, leaves) if self.structure.__class__ is not int else leaves[0]
 
 
-# ---------------------------------------------------------------------------------------------- what is done later
+# ---------------------------------------------------------------------------------------------- later calls
 
 
 def _parts(x: Any) -> list[Any]:

@@ -39,7 +39,7 @@ _OPTIONS = frozenset({
 _graphs: ContextVar[tuple[GradientTape, ...]] = ContextVar("gtape_graphs", default=())
 
 
-# ---------------------------------------------------------------------------------------------- what a body can see
+# ---------------------------------------------------------------------------------------------- names that a body reads
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -114,7 +114,7 @@ class Function:
     traces : Traces, optional
         Counts the kinds of arguments.
     compiled : bool or Compiler
-        Whether calls are compiled; for a method, what compiles those of all instances.
+        Whether calls are compiled; for a method, the compiler of the calls of all instances.
 
     Attributes
     ----------

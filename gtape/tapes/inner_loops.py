@@ -477,7 +477,7 @@ class Machine:
         return int(self.llvm.address_of_symbol(name) or 0)
 
 
-# Every machine stays, because what is known of functions holds addresses in its code.
+# Every machine stays, because the known facts about functions hold addresses in its code.
 _machines: list[Machine] = []
 
 

@@ -52,7 +52,7 @@ class Op:
 
 
 class Rule:
-    """The calls that a rule makes, with numbers for operands: first what the rule is given, then earlier results.
+    """The calls that a rule makes, with numbers for operands: first the arguments of the rule, then earlier results.
 
     Attributes
     ----------

@@ -142,7 +142,7 @@ class Part:
     Attributes
     ----------
     kind : hashable
-        "call", or what the pieces of a back end are called.
+        "call", or the back end's word for its pieces.
     nodes : list of Node
     """
 
@@ -242,7 +242,7 @@ class Writer:
         self.given: dict[int, str] = {}
 
     def _note(self, part: Instance, place: int, viewed: set[int]) -> None:
-        """Note what a copy of a block reads and computes."""
+        """Note the values that a copy of a block reads and computes."""
         written = part.block.written
         if written is None:
             written = part.block.written = _Written(part.block, self.names.space)

@@ -64,7 +64,7 @@ __all__ = ["RecordedCalls"]
 _MOST_KINDS = 64  # kinds of arguments that one function keeps
 
 _MOST_TIMES = 8  # times that a kind of arguments is traced again for tensors that a tape watches
-_MOST_TENSORS = 10_000  # tensors that are told apart
+_MOST_TENSORS = 10_000  # tensors that are distinguished
 _MOST_PATTERNS = 4  # of results with a cotangent for which a call has a sweep
 
 _QUIET = type(copy_context().run)  # of the function that runs kernels while nothing checks them
@@ -72,7 +72,7 @@ _FLAGS = ("selects", "shared", "mixed", "custom")
 
 
 def _outcome(program: Program, raws: Sequence[Any]) -> tuple[Any, ...]:
-    """The raw results of a program; raises what the eager call words."""
+    """The raw results of a program; raises the error of the eager call."""
     try:
         return program.run(*raws)
     except Doubt:
@@ -252,7 +252,7 @@ class _Recorded(Results):
     variables : list of (Variable, Layout, bool)
         The variables that the call reads, and whether the tape watches each.
     step : WholeCall or None
-        The backward step; None if no result depends on what the tape watches.
+        The backward step; None if no result depends on a watched tensor.
     sweeps : list of Program
         Of the backward step.
     parts : list of PartOfCall
@@ -318,7 +318,7 @@ class _Recorded(Results):
 
 
 class _Values:
-    """Computes the values between the ops of a call; made only when a sweep asks for the ops."""
+    """Computes the values between the ops of a call; made only when a sweep needs the ops."""
 
     __slots__ = ("_inputs", "_name", "_nodes", "_program", "_values")
 

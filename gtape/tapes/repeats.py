@@ -30,7 +30,7 @@ class Block:
     Attributes
     ----------
     inputs : list of Node
-        Stand for what the copies read from outside, and for constants that differ between copies.
+        Stand for the values that the copies read from outside, and for constants that differ between copies.
     nodes : list of Node
     outputs : list of int
         The positions of nodes that something outside reads in some copy.
@@ -40,7 +40,7 @@ class Block:
 
     def __init__(self, inputs: list[Node], nodes: list[Node], outputs: list[int]) -> None:
         self.inputs, self.nodes, self.outputs = inputs, nodes, outputs
-        self.written: Any = None  # what a back end made of it
+        self.written: Any = None  # the code of a back end
 
 
 class Instance:

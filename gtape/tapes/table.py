@@ -26,7 +26,7 @@ from gtape.tapes.ufuncs import EXACT, same_bits, ufunc_of
 
 __all__ = ["Table"]
 
-_MOST_ELEMENTS = 2048  # of an array in the table, because NumPy's own call costs little beside a longer loop
+_MOST_ELEMENTS = 2048  # of an array in the table, because NumPy's own call costs little compared with a longer loop
 _WORTH = 300  # nanoseconds that a walk has to save
 _LINE = 64  # bytes to which arrays are aligned
 _WORDS = 8  # of a row: code, data, lengths, strides, operands
@@ -571,7 +571,7 @@ def _key_of(node: Node, lowering: Lowering) -> Any:
 
 
 def expanded(machine: Any, nodes: list[Node], changed: list[tuple[Node, tuple[Any, ...]]]) -> list[Node]:
-    """The nodes, with the ufuncs of kernels in place of the kernels; notes what the changed nodes were."""
+    """The nodes, with the ufuncs of kernels in place of the kernels; notes the nodes as they were."""
     kernels = {id(p.kernel) for p in REGISTRY.values() if p.kernel.__class__ is not np.ufunc}
     lowering = Lowering(machine)
     made: list[Node] = []

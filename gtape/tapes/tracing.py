@@ -492,7 +492,7 @@ class Tracer:
         return self.true_run(function, *args, **params)
 
     def sweep(self, session: Any, seeds: list[tuple[Any, Raw]], sources: list[Any], *, full: bool) -> list[Any]:
-        """The cotangents of sources by a sweep of a session around the call; those of the full sweep if asked."""
+        """The cotangents of sources by a sweep of a session around the call, by the full sweep if requested."""
         world, kind = (_TRACED_FULL, Sweep) if full else (_TRACED, _Sweep)
         return full_sweep(world, session, seeds, sources, sparse=False, kind=kind)[0]
 

@@ -57,7 +57,7 @@ def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
                         "gtape.int32), or gtape.logical_and, logical_or, logical_not"
                     ) from None
         elif not layout.inexact and not prim.connected(i):
-            continue  # indices and the like
+            continue  # integers, such as indices
         checked.append(t)
     check_same(prim, checked)
 

@@ -21,7 +21,7 @@ from gtape.tensors.tensor import Tensor, as_operand, wrap
 
 __all__ = ["Call", "Calls", "bound"]
 
-# Each operator in the source of a rule: its primitive, and what it does to values.
+# Each operator in the source of a rule: its primitive, and its function of values.
 _SIGNS: dict[str, tuple[Callable[[], Primitive], Callable[[Any, Any], Any]]] = {
     "+": (lambda: REGISTRY["add"], operator.add),
     "-": (lambda: REGISTRY["subtract"], operator.sub),

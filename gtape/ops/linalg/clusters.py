@@ -23,7 +23,7 @@ __all__: list[str] = []
 
 Array = Any
 
-# A bound that excludes no number, but is finite, because infinity times zero is no bound.
+# A bound above all numbers, but finite, because infinity times zero is no bound.
 _UNKNOWN = 2.0**500
 
 
