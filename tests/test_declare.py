@@ -140,7 +140,7 @@ def test_what_cannot_be_loaded_is_wrong_usage(tmp_path: Path) -> None:
     for module, words in {
         "no_such_module": "No module named 'no_such_module'",
         "no_such_file.py": "there is no such file",
-        "wrong": "asks for xp.signum, which is no primitive and no constant; did you mean",
+        "wrong": "uses xp.signum, which is neither a primitive nor a constant; did you mean",
     }.items():
         done = command(tmp_path, "prove", "sin", "--load", module)
         assert done.returncode == 2 and words in done.stderr, done.stderr
@@ -289,8 +289,8 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: square(partials=lambda xp, y, x: 0.1 * x), r"number 0\.1, which is not exact: write a quotient"),
     (lambda: square(partials=lambda xp, y, x: xp.multiply(x, np.pi)), r"number 3\.14159.*a constant of xp \(pi"),
     (lambda: square(partials=lambda xp, y, x: x * (1 / 3)), r"number 0\.333"),
-    (lambda: square(partials=lambda xp, y, x: xp.twice(x)), r"asks for xp\.twice, which is no primitive"),
-    (lambda: square(partials=lambda xp, y, x: xp.sinn(x)), r"asks for xp\.sinn.*did you mean sin"),
+    (lambda: square(partials=lambda xp, y, x: xp.twice(x)), r"uses xp\.twice, which is neither a primitive"),
+    (lambda: square(partials=lambda xp, y, x: xp.sinn(x)), r"uses xp\.sinn.*did you mean sin"),
     (lambda: square(partials=lambda xp, x: 2 * x), r"the partial of argument 0 has to take \(xp, y, x\)"),
     (lambda: square(partials=lambda xp, y, x: xp.no_axes(x)), r"xp\.no_axes"),
     (lambda: square(partials=lambda xp, y, x: 1 + None), "the partial of argument 0 raises TypeError for float64"),

@@ -90,7 +90,7 @@ def _check_words(prim: Primitive) -> None:
     if prim.differentiable and not prim.samples:
         raise wrong(
             prim,
-            "it has no samples, so nobody knows how it is called; give samples=(((shape, ...), {parameters}), ...)",
+            "it has no samples, which say how to call it; give samples=(((shape, ...), {parameters}), ...)",
         )
     for sample in prim.samples or ():
         if not isinstance(sample, tuple | list) or len(sample) != 2 or not isinstance(sample[1], dict):
@@ -373,7 +373,7 @@ class _WatchingWorld:
         if name not in REGISTRY:
             near = difflib.get_close_matches(name, [*REGISTRY, *CONSTANTS], 2, 0.6)
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise _Refused(f"asks for xp.{name}, which is no primitive and no constant{hint}")
+            raise _Refused(f"uses xp.{name}, which is neither a primitive nor a constant{hint}")
         function = getattr(NUMPY, name)
 
         def call(*args: Any, **params: Any) -> Any:

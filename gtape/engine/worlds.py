@@ -84,7 +84,7 @@ def named(name: str) -> float | Primitive:
     # Python itself looks up names with underscores, for which REGISTRY would load all ops.
     prim: Primitive | None = None if name.startswith("_") else REGISTRY.get(name)
     if prim is None:
-        raise AttributeError(f"a rule asks for {name!r}, which is no primitive and no constant")
+        raise AttributeError(f"a rule uses {name!r}, which is neither a primitive nor a constant")
     return prim
 
 

@@ -199,7 +199,7 @@ def tensor(owner: Any, name: str, value: Any) -> Tensor:
         found: Tensor = convert_to_tensor(value)
     except (TypeError, ValueError) as e:
         raise ValueError(
-            f"{owner_of(owner)}: `{name}` must be a tensor or what becomes one. Received: {name}={shown(value)} "
+            f"{owner_of(owner)}: `{name}` must be a tensor, or numbers for one. Received: {name}={shown(value)} "
             f"({str(e)[:200]})"
         ) from None
     return found

@@ -244,7 +244,7 @@ def campaign(
         what = Campaign.of(before.head)
         _same_version(path, before)
     if what is None:
-        raise ValueError("say what the campaign is, or resume one")
+        raise ValueError("give a campaign to begin, or resume one")
     if shards is not None:
         what.shards = shards
     total = what.total(endless=seconds is not None)
