@@ -178,6 +178,12 @@ def test_a_write_protected_file_is_not_replaced(tmp_path: Path) -> None:
     assert files.refusal(str(target)) == "it is write-protected"
 
 
+@unix
+def test_a_report_goes_into_a_pipe_that_a_shell_names() -> None:
+    made = shell("$GTAPE conventions --json /dev/stderr 2> >(cat) >/dev/null")
+    assert made.returncode == 0 and json.loads(made.stdout)["conventions"], made.stderr
+
+
 def test_files_are_whole_where_the_system_has_none_without_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

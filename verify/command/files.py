@@ -52,7 +52,9 @@ def refusal(path: str) -> str | None:
     """
     if not path:
         return "the name is empty"
-    target = os.path.realpath(path)
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        return None if os.access(path, os.W_OK) else "it is write-protected"  # only writing shows if a device takes text
+    target = os.path.realpath(path)  # of /dev/stdout before a pipe, a name that no folder holds
     folder = os.path.dirname(target)
     try:
         os.lstat(target)
@@ -68,8 +70,6 @@ def refusal(path: str) -> str | None:
         return "its folder does not exist"
     if os.path.exists(target) and not os.access(target, os.W_OK):
         return "it is write-protected"
-    if os.path.exists(target) and not os.path.isfile(target):
-        return None  # only writing shows if a device takes text
     try:
         with tempfile.TemporaryFile(dir=folder):
             return None
