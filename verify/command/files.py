@@ -53,8 +53,9 @@ def refusal(path: str) -> str | None:
     if not path:
         return "the name is empty"
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-        return None if os.access(path, os.W_OK) else "it is write-protected"  # only writing shows if a device takes text
-    target = os.path.realpath(path)  # of /dev/stdout before a pipe, a name that no folder holds
+        # Only writing shows if a device takes text. The real path of a pipe, behind /dev/stdout, is in no folder.
+        return None if os.access(path, os.W_OK) else "it is write-protected"
+    target = os.path.realpath(path)
     folder = os.path.dirname(target)
     try:
         os.lstat(target)
