@@ -10,10 +10,15 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from gtape.verify.search.interrupts import ignore_at_exit
-from gtape.verify.search.workers import killed_with
-
 __all__ = ["table_of"]
+
+_PROGRAM = """
+import sys
+from gtape.verify.search.workers import killed_with
+killed_with(int(sys.argv.pop(1)))
+from gtape.verify.command.cli import main
+sys.exit(main())
+"""
 
 
 def table_of(arguments: Sequence[str], processes: int) -> tuple[int, Any, str]:
@@ -28,7 +33,7 @@ def table_of(arguments: Sequence[str], processes: int) -> tuple[int, Any, str]:
         path = os.path.join(folder, "table.json")
         words = [*arguments, "--json", path, "--processes", str(processes), "--no-progress"]
         done = subprocess.run(
-            [sys.executable, "-m", __name__, str(os.getpid()), *words],
+            [sys.executable, "-c", _PROGRAM, str(os.getpid()), *words],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
         )  # fmt: skip
@@ -37,15 +42,3 @@ def table_of(arguments: Sequence[str], processes: int) -> tuple[int, Any, str]:
             with open(path, encoding="utf-8") as f:
                 table = json.load(f)
     return done.returncode, table, done.stderr.decode("utf-8", "replace").strip()
-
-
-def _main() -> int:
-    killed_with(int(sys.argv[1]))
-    from gtape.verify.command import cli
-
-    ignore_at_exit()
-    return cli.main(sys.argv[2:])
-
-
-if __name__ == "__main__":
-    sys.exit(_main())
