@@ -73,6 +73,8 @@ def bases(folder: Path) -> dict[str, list[list[str]]]:
         "replay": [[files[name], *load] for name in FILES if name != "baseline.json"],
         "mutants": [["sinh", "--tries", "1", "--operators", "m16"]],
         "write": [[f"{files['model.py']}:loss", "-o", f"{new}.py"], [f"{files['model.py']}:loss"]],
+        "verify": [["negative", "--points", "50"], ["add", "--quick", "--unfolded"]],
+        "conventions": [[], [f"{new}.md"], ["--json", new]],
         "prove": [["negative"], ["add", "--latex"]],
         "doctor": [["negative", "--points", "100"]],
         "census": [["negative", "--points", "100"], ["negative", "--points", "100", "--dtypes", "float32"]],

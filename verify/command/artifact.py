@@ -11,7 +11,6 @@ import platform
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from importlib import metadata
@@ -22,6 +21,7 @@ import numpy as np
 
 from gtape.base.escaping import json_data, plain
 from gtape.verify.command.output import Usage, versions
+from gtape.verify.command.own_process import table_of
 
 __all__ = ["Command", "check_folder", "commands", "environment", "expected", "without_times", "write_folder"]
 
@@ -142,30 +142,11 @@ def expected(command: Command, processes: int) -> dict[str, Any]:
     Usage
         If the command does not end well.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "table.json")
-        words = [*command.arguments, "--json", path, "--processes", str(processes), "--no-progress"]
-        here = str(Path(__file__).resolve().parents[2])
-        paths = [here, *filter(None, [os.environ.get("PYTHONPATH")])] if _is_checkout(here) else None
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)} if paths else None
-        done = subprocess.run(
-            [sys.executable, "-m", "gtape.verify.command.cli", *words],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=env,
-        )
-        if done.returncode not in (0, 1):
-            raise Usage(
-                f"gtape {shlex.join(command.arguments)} ended with {done.returncode}: {done.stderr.strip()[-500:]}"
-            )
-        with open(path, encoding="utf-8") as f:
-            found: dict[str, Any] = json.load(f)
+    status, table, complaint = table_of(command.arguments, processes)
+    if status not in (0, 1):
+        raise Usage(f"gtape {shlex.join(command.arguments)} ended with {status}: {complaint[-500:]}")
+    found: dict[str, Any] = table
     return found
-
-
-def _is_checkout(folder: str) -> bool:
-    return os.path.isdir(os.path.join(folder, "gtape")) and os.path.isdir(os.path.join(folder, "verify"))
 
 
 # ------------------------------------------------------------------------------------------------ the folder
