@@ -556,7 +556,9 @@ def with_limits(sides: Sides, exact: list[Any]) -> list[Any]:
 
 
 def _complex(program: Program) -> bool:
-    return any(is_complex(n.output) for n in program.nodes if not isinstance(n.output, tuple))
+    """Whether sources or outputs are complex; complex numbers between real ones are moved as any others."""
+    ends = {i for found in program.sources for i in found}.union(program.outputs, program.primals)
+    return any(is_complex(program.nodes[i].output) for i in ends)
 
 
 def _far(claims: Any) -> Any:
