@@ -209,6 +209,11 @@ class RuleStep:
             return self.world is NUMPY
         return self.adds_nothing and bool(self.prim.batched)
 
+    @property
+    def computes_again(self) -> bool:
+        """Whether the step computes the output again in float32, because a rounded output spoils slopes."""
+        return self.world is NARROW and self.prim.partials is not None
+
     def __call__(self, g: Any, ins: Any, out: Any) -> Any:
         """The cotangents in the NumPy world: one value for one active argument, otherwise a list."""
         xs: Any = self.layouts
@@ -235,12 +240,14 @@ class RuleStep:
             world = NUMPY
             g, y = [tuple(widened(v)) if v.__class__ is tuple else widened([v])[0] for v in (g, y)]
             xs = tuple(widened(xs))
+            if y is not None and self.computes_again:
+                y = self.prim.kernel(*xs, **self.params)
         shape = getattr(self.out_layout, "shape", ())
         made = cotangents(world, self, g, y, xs, layouts=layouts, out_shape=shape, batch=batch, mask=mask)
         if narrow:
             made = [
                 c.astype(layouts[i].dtype)
-                if c is not None and layouts[i].slow_path and c.dtype != layouts[i].dtype
+                if c is not None and layouts[i].no_kernel and c.dtype != layouts[i].dtype
                 else c
                 for i, c in zip(self.active, made, strict=True)
             ]
@@ -249,7 +256,7 @@ class RuleStep:
 
 def world_for(prim: Primitive, layouts: Iterable[Layout]) -> Any:
     """The arithmetic of an op on operands of these layouts."""
-    if not any([a.slow_path for a in layouts]):  # noqa: C419 - a list is quicker
+    if not any([a.no_kernel for a in layouts]):  # noqa: C419 - a list is quicker
         return NUMPY
     if not any(a.complex for a in layouts):
         return NARROW

@@ -242,7 +242,7 @@ class Tracer:
             forward = stack.tapes is not stack.recording and any([s.forward is not None for s in stack.sessions])  # noqa: C419
             if forward and (prim.selects or prim.kind == "custom"):
                 self.refuse("pushes tangents through a selection or a custom gradient")
-            if any([t._layout.slow_path for t in tensors]):  # noqa: C419 - a list is quicker
+            if any([t._layout.no_kernel for t in tensors]):  # noqa: C419 - a list is quicker
                 self.refuse("differentiates complex numbers or half precision")
         key = (prim, *[t._layout for t in tensors]) if not params else None
         known = self._ops.get(key)

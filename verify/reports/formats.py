@@ -208,7 +208,9 @@ def _uri(path: str) -> str:
 
 def _md(text: Any) -> str:
     """Text without a meaning in Markdown, HTML included."""
-    return re.sub(r"([\\`*_{}\[\]()#+.!|<>~$&-])", r"\\\1", plain(text))
+    special = r"[\\`*_{}\[\]#|<>~$&]"
+    begins_list, begins_link = r"^[+-]|(?<=[0-9])[.)](?=\s|$)", r"(?<=www)\."
+    return re.sub(f"({special}|{begins_list}|{begins_link})", r"\\\1", plain(text))
 
 
 def _fenced(text: str) -> str:

@@ -18,7 +18,7 @@ from gtape.base.verification import Options
 from gtape.errors import VerificationError
 from gtape.tensors.argument_checks import each, flag, number, settings, whole
 
-__all__ = ["GRAVITY", "Cause", "Finding", "Report", "merged"]
+__all__ = ["GRAVITY", "Cause", "Finding", "Report", "gravity", "merged"]
 
 # Why numbers lie beyond their bounds: (verdict, reason, op, line of the user's code).
 Cause = tuple[str, str, str | None, Any]
@@ -40,6 +40,17 @@ GRAVITY = (
     "range",
     "correct",
 )
+
+
+def gravity(verdict: str) -> int:
+    """The position of a verdict in `GRAVITY`; unknown words come last.
+
+    Examples
+    --------
+    >>> sorted(["undecided", "rule", "other"], key=gravity)
+    ['rule', 'undecided', 'other']
+    """
+    return GRAVITY.index(verdict) if verdict in GRAVITY else len(GRAVITY)
 
 
 def _plain(x: Any) -> Any:
