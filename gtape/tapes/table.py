@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from gtape.declare.primitives import CHANGED, REGISTRY
+from gtape.declare.primitives import CHANGED
 from gtape.tapes import inner_loops
 from gtape.tapes.inner_loops import FROM_ARRAY, FROM_FLOAT, FROM_NARROW, FROM_TRUTH, Doubt
 from gtape.tapes.python_source import Part, Writer, block_of, framed, in_turns
@@ -22,6 +22,7 @@ from gtape.tapes.repeats import Block, Instance, in_blocks
 from gtape.tapes.rewriting import constant_key, forget_values, reads_of, shared
 from gtape.tapes.traced_values import ABSORBED, NO_NAN, SAME_TRUTH, Node
 from gtape.tapes.tracing import Tracer
+from gtape.tapes.known_kernels import known_kernels
 from gtape.tapes.ufuncs import EXACT, same_bits, ufunc_of
 
 __all__ = ["Table"]
@@ -138,10 +139,6 @@ _FLAG = _Flag()
 _NOTHING: Any = ()
 
 
-def _scalars() -> frozenset[Any]:
-    return frozenset([p.scalar for p in REGISTRY.values() if p.scalar is not None])
-
-
 # ---------------------------------------------------------------------------------------------- from nodes to rows
 
 _resolved: dict[Any, str | None] = {}
@@ -172,8 +169,8 @@ class Lowering:
         self.steps: dict[int, _Step] = {}
         self.forms: dict[int, Form | None] = {}
         self._lines: dict[Any, Any] = {}
-        self.scalars = _scalars()
-        self.linear = {id(p.kernel): p for p in REGISTRY.values() if p.roles & {"spread", "flat", "read", "stop"}}
+        kernels = known_kernels()
+        self.scalars, self.linear = kernels.scalars, kernels.linear
 
     def form(self, node: Node) -> Form | None:
         """The form of a node's value."""
@@ -572,7 +569,7 @@ def _key_of(node: Node, lowering: Lowering) -> Any:
 
 def expanded(machine: Any, nodes: list[Node], changed: list[tuple[Node, tuple[Any, ...]]]) -> list[Node]:
     """The nodes, with the ufuncs of kernels in place of the kernels; notes what the changed nodes were."""
-    kernels = {id(p.kernel) for p in REGISTRY.values() if p.kernel.__class__ is not np.ufunc}
+    kernels = known_kernels().others
     lowering = Lowering(machine)
     made: list[Node] = []
     for node in nodes:

@@ -892,6 +892,25 @@ def test_long_arrays_run_in_blocks(back_end: str) -> None:
             assert "block_0(" in compiled.source
 
 
+def test_kernels_and_constant_arrays_run_in_the_same_blocks(back_end: str) -> None:
+    rng = np.random.default_rng(5)
+    for dtype in ("float32", "float64"):
+        weights = tf.constant(rng.normal(size=40_001), dtype)
+
+        def f(x: Any, w: Any = weights) -> Any:
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = tf.reduce_sum(tf.tanh(x * w) * w + tf.math.erf(w - tf.nn.softplus(x)))
+            return tape.gradient(y, x)
+
+        compiled = tf.function(f, jit_compile=True)
+        for _ in range(2):
+            x = rng.normal(size=40_001)
+            x[[5, 20_000, 40_000]] = 500.0, np.nan, -np.inf  # kernels take another way in the blocks of these
+            assert _bits(compiled(tf.constant(x, dtype))) == _bits(f(tf.constant(x, dtype)))
+        assert compiled.source.count("def block_") == 1 and compiled.summary().startswith("compiled")
+
+
 def test_an_error_in_a_call_between_walks_is_that_of_the_eager_call(back_end: str) -> None:
     def f(x: Any) -> Any:
         y = tf.sin(x) * tf.cos(x) + x * x - 2.0 * x
