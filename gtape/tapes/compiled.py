@@ -11,6 +11,7 @@ from typing import Any
 from gtape.base.escaping import plain
 from gtape.base.layout import Layout
 from gtape.base.locks import Lock, lock_order, of_variable
+from gtape.base.own_files import raised_by_user
 from gtape.base.verification import BLOCKS, PROCESS, verify_mode
 from gtape.recording.record import idle_stack, own, peek
 from gtape.tapes.forms import LATER, Later, Results, form_of, outputs_of, taken_later, traced
@@ -295,6 +296,8 @@ class Compiler:
                 if tracer.error is not None:
                     raise tracer.error from None
                 if tracer.reason is None:
+                    if raised_by_user(e):
+                        raise
                     raise _Again(f"{type(e).__name__}: {e}") from None
                 made = None
             if tracer.error is not None:

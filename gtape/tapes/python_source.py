@@ -485,9 +485,7 @@ class Writer:
         lines = []
         for n in part.nodes:
             ufunc = _array_ufunc(n)
-            words = [
-                inner[id(a)] if a.__class__ is Node or _is_long(a) else names.constant(_number(a)) for a in n.args
-            ]
+            words = [inner[id(a)] if a.__class__ is Node or _is_long(a) else names.constant(_number(a)) for a in n.args]
             gone = [a for a in self.dying(n) if id(a) in chars]
             self.place += 1
             if ufunc in EXACT:

@@ -21,6 +21,7 @@ import numpy as np
 
 from gtape.base.escaping import plain
 from gtape.base.locks import Lock
+from gtape.base.own_files import raised_by_user
 from gtape.engine.call import new_record
 from gtape.engine.full_sweep import full_sweep
 from gtape.engine.requests import one_of
@@ -501,7 +502,9 @@ class RecordedCalls:
                 t._record = record.leaf(session.alone)
         try:
             made = self._function(*args, **kwargs)
-        except Exception:
+        except Exception as e:
+            if tracer.error is None and tracer.reason is None and raised_by_user(e):
+                raise
             if tracer.error is None and (tracer.reason is None or tracer.reason in LATER):
                 return None
             made = None

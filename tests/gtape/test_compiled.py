@@ -606,6 +606,27 @@ def test_errors_are_those_of_the_eager_call() -> None:
     assert f(tf.constant([1.0, 2.0, 3.0, 4.0])).shape == (2, 2)
 
 
+@pytest.mark.parametrize("under", [False, True])
+def test_an_error_of_the_users_is_raised_once_by_the_traced_call(under: bool) -> None:
+    runs: list[int] = []
+
+    @tf.function(jit_compile=True)
+    def f(x: Any) -> Any:
+        runs.append(1)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x * x
+            if len(runs) == 1:
+                raise ValueError("not ready")
+        return tape.gradient(y, x)
+
+    x = tf.constant(3.0)
+    with tf.GradientTape() if under else contextlib.nullcontext():
+        with pytest.raises(ValueError, match="not ready"):
+            f(x)
+        assert [f(x).numpy() for _ in range(3)] == [6.0] * 3 and len(runs) == 2
+
+
 def test_infinite_and_undefined_gradients_are_those_of_the_eager_call(back_end: str) -> None:
     def f(x: Any) -> Any:
         with tf.GradientTape() as tape:
