@@ -17,12 +17,12 @@ import numpy as np
 from gtape.declare.primitives import CHANGED
 from gtape.tapes import inner_loops
 from gtape.tapes.inner_loops import FROM_ARRAY, FROM_FLOAT, FROM_NARROW, FROM_TRUTH, Doubt
+from gtape.tapes.known_kernels import known_kernels
 from gtape.tapes.python_source import Part, Writer, block_of, framed, in_turns
 from gtape.tapes.repeats import Block, Instance, in_blocks
 from gtape.tapes.rewriting import constant_key, forget_values, reads_of, shared
 from gtape.tapes.traced_values import ABSORBED, NO_NAN, SAME_TRUTH, Node
 from gtape.tapes.tracing import Tracer
-from gtape.tapes.known_kernels import known_kernels
 from gtape.tapes.ufuncs import EXACT, same_bits, ufunc_of
 
 __all__ = ["Table"]

@@ -229,6 +229,16 @@ class Tracer:
         node.guards = True
         self.nodes.append(node)
 
+    def check(self, check: Callable[..., None], tensors: Sequence[Tensor]) -> None:
+        """Note a check of values, see `gtape.recording.record.checked_later`."""
+        if not self.open:
+            self.refuse("")
+        values = [t._value for t in tensors]
+        self.true_run(check, *[_sample(v) for v in values])
+        node = Node(check, tuple([_noted(v) for v in values]), {}, None, None)
+        node.guards = True
+        self.nodes.append(node)
+
     # ------------------------------------------------------------------------------------------ ops
 
     def op(self, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any]) -> Any:

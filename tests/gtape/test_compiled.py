@@ -627,6 +627,41 @@ def test_an_error_of_the_users_is_raised_once_by_the_traced_call(under: bool) ->
         assert [f(x).numpy() for _ in range(3)] == [6.0] * 3 and len(runs) == 2
 
 
+@pytest.mark.parametrize(
+    "check",
+    [
+        lambda x: tf.debugging.assert_positive(x),
+        lambda x: tf.debugging.assert_less(x, [9.0, 9.0], message="small"),
+        lambda x: tf.debugging.assert_near(x, x + 1e-9),
+        lambda x: tf.Assert(tf.reduce_all(x > 0.0), [x]),
+        lambda x: tf.debugging.check_numerics(tf.math.log(x), "logarithm"),
+    ],
+)
+def test_assertions_are_compiled(check: Callable[[Any], Any], back_end: str) -> None:
+    v = tf.Variable(0.0)
+
+    def f(x: Any) -> Any:
+        v.assign_add(1.0)
+        check(x)
+        v.assign_add(1.0)
+        return 2.0 * x
+
+    def outcome(f: Any, x: Any, *, under: bool) -> Any:
+        v.assign(0.0)
+        try:
+            with tf.GradientTape() if under else contextlib.nullcontext():
+                return _bits([f(x), v.value()])
+        except tf.errors.InvalidArgumentError as e:
+            return str(e), v.numpy()
+
+    compiled = tf.function(f, jit_compile=True)
+    for under in (False, True):
+        for values in ([1.0, 2.0], [3.0, 4.0], [-1.0, 10.0], [-1.0, np.nan], [5.0, 6.0]):
+            x = tf.constant(values)
+            assert outcome(compiled, x, under=under) == outcome(f, x, under=under)
+    assert compiled.summary().partition("\n")[0].startswith("compiled")
+
+
 def test_infinite_and_undefined_gradients_are_those_of_the_eager_call(back_end: str) -> None:
     def f(x: Any) -> Any:
         with tf.GradientTape() as tape:
