@@ -14,6 +14,7 @@ from gtape.base.locks import Lock, lock_order, of_variable
 from gtape.base.own_files import raised_by_user
 from gtape.base.verification import BLOCKS, PROCESS, verify_mode
 from gtape.recording.record import idle_stack, own, peek
+from gtape.tapes.drawn import Draw, go_back, sources_of, states
 from gtape.tapes.forms import LATER, Later, Results, form_of, outputs_of, taken_later, traced
 from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.program import (
@@ -67,6 +68,10 @@ class _Compiled(Results):
         self.generation = GENERATION.number
         self.calls = self.failures = 0
 
+    def run(self, *raws: Any) -> tuple[Any, ...]:
+        """Run the program on raw arguments with the values of variables."""
+        return self.call((own.idle or idle_stack()).run, *raws)
+
     def finished(self, made: tuple[Any, ...]) -> Any:
         """The results of a run, after what is done later."""
         if self.later is not None:
@@ -74,6 +79,23 @@ class _Compiled(Results):
         if self.nothing:
             return None
         return self.results(made[: self.count] if self.more else made)
+
+
+class _Drawing(_Compiled):
+    """A program that draws random numbers."""
+
+    def __init__(self, program: Program, tracer: Tracer, made: Any, outputs: list[Any], held: Any) -> None:
+        super().__init__(program, tracer, made, outputs, held)
+        self._sources = sources_of(tracer.variables)
+
+    def run(self, *raws: Any) -> tuple[Any, ...]:
+        """Run the program on raw arguments; a run that fails leaves the random numbers to the call in its place."""
+        before = states(self._sources)
+        try:
+            return super().run(*raws)
+        except Exception:
+            go_back(self._sources, before)
+            raise
 
 
 def _caller(
@@ -187,7 +209,7 @@ class Compiler:
             return self.function(*args, **kwargs)
         if not is_current(found):
             found = self._compile(key, args, kwargs, held)
-        if found.__class__ is not _Compiled:
+        if not isinstance(found, _Compiled):
             return self.function(*args, **kwargs)
         return self._otherwise(self._run(found, tensors), key, found, tensors, args, kwargs, held)
 
@@ -200,7 +222,7 @@ class Compiler:
             def find(way: Any) -> Any:
                 other: Any = self._known.get(way)
                 other = other if is_current(other) else self._compile(way, args, kwargs, held)
-                return other if other.__class__ is _Compiled else None
+                return other if isinstance(other, _Compiled) else None
 
             made = by_other_ways(key, find, lambda other: self._run(other, tensors))
         if made is not GUARDED and made is not FAILED:
@@ -255,7 +277,7 @@ class Compiler:
         """The result of a program; GUARDED or FAILED where it is not valid."""
         found.calls += 1
         try:
-            made = found.call((own.idle or idle_stack()).run, *[t._value for t in tensors])
+            made = found.run(*[t._value for t in tensors])
         except Guard:
             return GUARDED
         except Exception:  # an error that the eager call words
@@ -311,7 +333,8 @@ class Compiler:
         nodes += tracer.values
         nodes += [t._value.node for t in taken_later(tracer.later_calls)]
         program = Program(tracer.inputs, tracer.nodes, nodes, plain(self.name))
-        return _Compiled(program, tracer, made, outputs, held)
+        draws = any([v.__class__ is Draw for v in tracer.variables])  # noqa: C419 - a list is quicker
+        return (_Drawing if draws else _Compiled)(program, tracer, made, outputs, held)
 
     def warn(self, reason: str) -> None:
         """Say once that the function runs eagerly."""
@@ -339,9 +362,11 @@ class Compiler:
                 lines.append(f"eager: {made.reason}")
             else:
                 p = made.program
+                draws = sum([v.__class__ is Draw for v in made.variables])
                 lines.append(
-                    f"compiled: {p.kept} of {p.traced} operations, {len(made.variables)} variables, "
-                    f"{len(made.outputs)} results; {p.summary()}"
+                    f"compiled: {p.kept} of {p.traced} operations, {len(made.variables) - draws} variables, "
+                    + (f"{draws} random draws, " if draws else "")
+                    + f"{len(made.outputs)} results; {p.summary()}"
                     + (f", eager for {made.failures} calls" if made.failures else "")
                 )
         return "\n".join(lines + self._recorded.lines()) or "not called yet"

@@ -437,9 +437,8 @@ def test_both_branches_and_some_counts_of_loops_are_compiled(back_end: str) -> N
     [
         (lambda x, v: (tf.keras.optimizers.SGD(0.1).apply_gradients([(x, v)]), x)[1], "makes a variable"),
         (lambda x, v: v.scatter_nd_add([[0]], x[:1]) * 1.0, "assigns a variable"),
-        (lambda x, v: x + tf.random.uniform([2], seed=3) * 0.0, "draws random numbers"),
-        (lambda x, v: tf.nn.dropout(x, 0.5) * 0.0, "draws random numbers"),
-        (lambda x, v: tf.keras.layers.Dropout(0.5, seed=1)(x, training=True) * 0.0, "draws random numbers"),
+        (lambda x, v: tf.random.shuffle(x, seed=3) * 0.0, "draws random numbers"),
+        (lambda x, v: tf.keras.layers.Dropout(0.5, seed=1)(x, training=True) * 0.0, "makes a variable"),
         (lambda x, v: tf.py_function(lambda t: t * t, [x], tf.float32), "py_function"),
         (lambda x, v: tf.numpy_function(np.cumsum, [x], tf.float32), "numpy_function"),
         (lambda x, v: x * float(x[0]), "float"),
@@ -458,6 +457,56 @@ def test_what_cannot_be_compiled_runs_eagerly_after_one_warning(f: Any, reason: 
     assert len(noted) == 1
     assert made == [_bits(plain(x)) for _ in range(3)]
     assert mine.numpy().tolist() == theirs.numpy().tolist()
+
+
+class _Noisy:
+    """Random numbers of every kind that is compiled."""
+
+    def __init__(self, *, assigns: bool) -> None:
+        tf.random.set_seed(3)
+        self.assigns = assigns
+        self.generator = tf.random.Generator.from_seed(5)
+        self.layers = [tf.keras.layers.Dropout(0.5, (2, 1), seed=1), tf.keras.layers.GaussianNoise(0.5, seed=2)]
+        self.v = tf.Variable(1.0)
+
+    def __call__(self, x: Any) -> Any:
+        if self.assigns:
+            self.v.assign_add(1.0)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.nn.dropout(x, 0.25) * tf.random.normal([2, 3], self.v, 0.5) + tf.random.truncated_normal([3])
+            y += tf.random.uniform([], seed=3) * tf.random.uniform([3], -1.0, 2.0, seed=3)
+            y *= tf.random.gamma([3], 0.7) + tf.cast(tf.random.uniform([3], 0, 9, tf.int32), tf.float32)
+            for layer in self.layers:
+                y = layer(y, training=True)
+            y -= self.generator.normal([2, 3]) + self.generator.uniform([3], dtype=tf.float32)
+            y = tf.reduce_sum(tf.cond(tf.random.normal([]) > 0.0, lambda: y, lambda: y * tf.random.normal([3])))
+        tf.debugging.assert_positive(x)
+        return y, tape.gradient(y, [x, self.v])
+
+
+@pytest.mark.parametrize("under", [False, True])
+def test_random_numbers_are_drawn_at_every_call_as_eagerly(under: bool, back_end: str) -> None:
+    made = []
+    for jit in (True, False):
+        noisy = _Noisy(assigns=not under)  # no program assigns variables under a tape
+        f = tf.function(noisy if not under else lambda x, noisy=noisy: noisy(x)[0], jit_compile=jit)
+        found: list[Any] = []
+        for scale in (1.0, 2.0, -1.0, 3.0, 4.0, -1.0, 5.0, 6.0, 7.0):  # an assertion fails for negative numbers
+            x = tf.constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]) * scale
+            try:
+                with tf.GradientTape() if under else contextlib.nullcontext() as tape:
+                    if tape is not None:
+                        tape.watch(x)
+                    y = f(x)
+                found += [y, [] if tape is None else tape.gradient(y, x)]
+            except tf.errors.InvalidArgumentError:
+                found.append(0.0)
+        made.append(_bits([found, noisy.generator.state, noisy.v.value(), tf.random.normal([2])]))
+        assert not jit or all(
+            line.startswith(("compiled", "under a tape, compiled")) for line in f.summary().split("\n")
+        )
+    assert made[0] == made[1]
 
 
 class _Signs(tf.keras.optimizers.Optimizer):
