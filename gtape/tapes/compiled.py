@@ -120,20 +120,47 @@ def _caller(
         space |= {f"v{k}": v, f"layout{k}": v._tensor_layout}
     others = " or ".join([f"v{k}._tensor_layout is not layout{k}" for k in range(len(variables))])
     reads = "".join([f"        r{k} = v{k}._value\n" for k in range(len(variables))])
-    if assigned:
+    if not assigned:
+        end = "        return made\n"
+    elif len(assigned) <= _MOST_LOCKS:
+        end = _stored(assigned, [f"r{old}" for _, old, _ in assigned], space, "        ", "return made")
+    else:
         space["assign"] = _assigning(assigned)
         before = ", ".join([f"r{old}" for _, old, _ in assigned])
-        reads_again = f"        if assign(made, {before}):\n            return made\n"
-    else:
-        reads_again = "        return made\n"
+        end = f"        if assign(made, {before}):\n            return made\n"
     source = (
         f"def call(run, {xs}):\n    while True:\n"
         + (f"        if {others}:\n            raise Guard\n{reads}" if variables else "")
         + f"        try:\n            made = run(program.run, {xs}{values})\n"
-        + f"        except Doubt:\n            made = run(program.again, ({xs}{values}))\n{reads_again}"
+        + f"        except Doubt:\n            made = run(program.again, ({xs}{values}))\n{end}"
     )
     exec(compile(source, "<gtape call>", "exec"), space)
     return space["call"]  # type: ignore[no-any-return]
+
+
+def _stored(
+    assigned: Sequence[tuple[Any, int, int]], before: Sequence[str], space: dict[str, Any], indent: str, end: str
+) -> str:
+    """The lines that give variables their values and end, if none was assigned since the program read it.
+
+    Parameters
+    ----------
+    assigned : sequence of (Variable, int, int)
+        As of `_caller`.
+    before : sequence of str
+        The name of the value that the program read, for each.
+    space : dict
+        Gains what the lines name.
+    indent, end : str
+    """
+    space |= {f"a{k}": v for k, (v, _, _) in enumerate(assigned)}
+    space |= {f"lock{k}": of_variable(v._uid) for k, (v, _, _) in enumerate(assigned)}
+    same = [f"a{k}._value is {old}" for k, old in enumerate(before)] + (
+        ["rest(made, *others)"] if "rest" in space else []
+    )
+    stores = "".join([f"{indent}        a{k}._value = made[{new}]\n" for k, (_, _, new) in enumerate(assigned)])
+    locks = ", ".join([f"lock{k}.now" for k in range(len(assigned))])
+    return f"{indent}with {locks}:\n{indent}    if {' and '.join(same)}:\n{stores}{indent}        {end}\n"
 
 
 def _assigning(assigned: Sequence[tuple[Any, int, int]]) -> Callable[..., bool]:
@@ -143,16 +170,11 @@ def _assigning(assigned: Sequence[tuple[Any, int, int]]) -> Callable[..., bool]:
     """
     some, rest = assigned[:_MOST_LOCKS], assigned[_MOST_LOCKS:]
     space: dict[str, Any] = {"rest": _assigning(rest)} if rest else {}
-    space |= {f"v{k}": v for k, (v, _, _) in enumerate(some)}
-    space |= {f"lock{k}": of_variable(v._uid) for k, (v, _, _) in enumerate(some)}
-    changed = [f"v{k}._value is not r{k}" for k in range(len(some))]
-    changed += ["not rest(made, *others)"] if rest else []
-    stores = "".join([f"        v{k}._value = made[{new}]\n" for k, (_, _, new) in enumerate(some)])
+    before = [f"r{k}" for k in range(len(some))]
     source = (
-        f"def assign(made, {', '.join([f'r{k}' for k in range(len(some))])}{', *others' if rest else ''}):\n"
-        f"    with {', '.join([f'lock{k}.now' for k in range(len(some))])}:\n"
-        f"        if {' or '.join(changed)}:\n            return False\n{stores}"
-        "    return True\n"
+        f"def assign(made, {', '.join(before)}{', *others' if rest else ''}):\n"
+        f"{_stored(some, before, space, '    ', 'return True')}"
+        "    return False\n"
     )
     exec(compile(source, "<gtape assignments>", "exec"), space)
     return space["assign"]  # type: ignore[no-any-return]
@@ -244,6 +266,8 @@ class Compiler:
             if x.__class__ is not Tensor:
                 return NotImplemented
             key: Any = x._layout
+        elif not args:
+            key = args
         else:
             for x in args:
                 if x.__class__ is not Tensor:
@@ -257,7 +281,7 @@ class Compiler:
             return NotImplemented
         try:
             if not found.alone:
-                made = found.call(run, *[x._value for x in args])
+                made = found.call(run, *[x._value for x in args]) if args else found.call(run)
             elif alone:
                 made = run(found.program.run, x._value)
             else:
@@ -271,7 +295,7 @@ class Compiler:
             t = _new(Tensor)
             t._value, t._layout, t._record = made[0], found.layout, None
             return t
-        return found.finished(made)
+        return None if found.nothing and found.later is None else found.finished(made)
 
     def _run(self, found: Any, tensors: Sequence[Tensor]) -> Any:
         """The result of a program; GUARDED or FAILED where it is not valid."""

@@ -206,9 +206,22 @@ class Doubt(Exception):
     """The table met a value for which Python floats raise an error, or an array in another form."""
 
 
-# Kinds of values that enter and leave a walk: Python floats, NumPy's narrow floats, truths, and arrays.
+# Kinds of values that enter a walk: floats, NumPy's narrow floats, truths, and arrays.
 FROM_FLOAT, FROM_NARROW, FROM_TRUTH, FROM_ARRAY = range(4)
+# Kinds of values that leave it: Python's floats and truths, and NumPy's numbers.
+TO_FLOAT, TO_TRUTH, TO_WIDE, TO_NARROW, TO_NUMPY_TRUTH = range(5)
+_SCALARS = {TO_WIDE: np.float64, TO_NARROW: np.float32, TO_NUMPY_TRUTH: np.bool_}
 WORDS_OF_SEGMENT, WORDS_OF_INPUT, WORDS_OF_OUTPUT, WORDS_OF_ROW = 8, 8, 2, 8
+
+
+def _scalar_maker() -> int:
+    """The address of PyArray_Scalar, which makes a number of NumPy's: the 60th function of NumPy's C API."""
+    api = np._core._multiarray_umath._ARRAY_API  # type: ignore[attr-defined]
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    found = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ctypes.cast(pointer, ctypes.c_void_p).value or 0
+    )(api, None)
+    return _pointer((found or 0) + 8 * 60)
 
 
 def _entry() -> str:
@@ -228,6 +241,12 @@ def _entry() -> str:
     data, ndim, shape, descr, flags = [
         _HEAD + FIELDS[f"array.{n}"] for n in ("data", "ndim", "shape", "descr", "flags")
     ]
+    scalar = f"inttoptr (i64 {_scalar_maker()} to ptr)"
+    numbers = "".join(
+        f"scalar{k}:\n  %r{k} = call ptr {scalar}(ptr %a, ptr {known(np.dtype(t))}, ptr null)\n  ret ptr %r{k}\n"
+        for k, t in _SCALARS.items()
+    )
+    cases = "\n    ".join(f"i64 {k}, label %scalar{k}" for k in _SCALARS)
     loads = "".join(
         f"  %a{i} = getelementptr i64, ptr %segment, i64 {i}\n  %h{i} = load {'i64' if i in (0, 2, 4) else 'ptr'}, "
         f"ptr %a{i}\n"
@@ -351,18 +370,13 @@ define ptr @number(ptr %out) {{
   %kind = load i64, ptr %out
   %pa = getelementptr i64, ptr %out, i64 1
   %a = load ptr, ptr %pa
-  switch i64 %kind, label %float [i64 {FROM_NARROW}, label %narrow
-    i64 {FROM_TRUTH}, label %truth]
+  switch i64 %kind, label %float [{cases}
+    i64 {TO_TRUTH}, label %truth]
 float:
   %d = load double, ptr %a
   %rd = call ptr {at("PyFloat_FromDouble")}(double %d)
   ret ptr %rd
-narrow:
-  %f = load float, ptr %a
-  %fd = fpext float %f to double
-  %rf = call ptr {at("PyFloat_FromDouble")}(double %fd)
-  ret ptr %rf
-truth:
+{numbers}truth:
   %t = load i8, ptr %a
   %t64 = zext i8 %t to i64
   %rt = call ptr {at("PyBool_FromLong")}(i64 %t64)
@@ -509,18 +523,18 @@ def _walks(made: Machine) -> bool:
     base = space.ctypes.data
     keep = [
         np.array([*found, _dims(3), _steps((4, 0, 4)), base, base + 12, base + 16, 0], np.int64),
-        np.array([3], np.int64),
-        np.array([FROM_NARROW, base + 40], np.int64), np.zeros(1, np.int64),
+        np.array([3], np.int64), np.array([[kind, base + 40] for kind in range(5)], np.int64), np.zeros(1, np.int64),
     ]  # fmt: skip
     rows, shape, outs, flag = [k.ctypes.data for k in keep]
     ins = np.array([
         [FROM_ARRAY, base, 12, 1, shape, id(np.dtype(np.float32)), 0, 0], [FROM_NARROW, base + 12, 0, 0, 0, 0, 0, 0]
     ])  # fmt: skip
-    segment = np.array([1, rows, 2, ins.ctypes.data, 1, outs, flag, 0], np.int64)
+    segment = np.array([1, rows, 2, ins.ctypes.data, 5, outs, flag, 0], np.int64)
     walk = made.entry(segment.ctypes.data)
-    space[10] = 0.25
+    space[10:12].view(np.int64)[0] = 0x3FD0000000000001  # a float64 whose half is a narrow float, too
     first = np.array([1, 2, 3], np.float32)
-    if walk(first, np.float32(1.5)) != 0.25 or space[4:7].tolist() != [1.5, 3.0, 4.5]:
+    expected = (space[10:12].view(np.float64)[0].item(), True, space[10:12].view(np.float64)[0], space[10], np.True_)
+    if not _are_alike(walk(first, np.float32(1.5)), expected) or space[4:7].tolist() != [1.5, 3.0, 4.5]:
         return False
     for wrong in ((first, 1.5), (first[::-1], np.float32(1)), (first[:2], np.float32(1)), (first.astype(int),) * 2, ()):
         try:
@@ -529,6 +543,10 @@ def _walks(made: Machine) -> bool:
         except Doubt:
             continue
     return True
+
+
+def _are_alike(found: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
+    return all([a.__class__ is b.__class__ and same_bits(a, b) for a, b in zip(found, expected, strict=True)])  # noqa: C419
 
 
 # ---------------------------------------------------------------------------------------------- loops

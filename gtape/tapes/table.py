@@ -8,6 +8,7 @@ end, between two walks. A kernel that is a straight line of ufuncs becomes sever
 from __future__ import annotations
 
 import operator
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any, cast
@@ -16,7 +17,18 @@ import numpy as np
 
 from gtape.declare.primitives import CHANGED
 from gtape.tapes import inner_loops
-from gtape.tapes.inner_loops import FROM_ARRAY, FROM_FLOAT, FROM_NARROW, FROM_TRUTH, Doubt
+from gtape.tapes.inner_loops import (
+    FROM_ARRAY,
+    FROM_FLOAT,
+    FROM_NARROW,
+    FROM_TRUTH,
+    TO_FLOAT,
+    TO_NARROW,
+    TO_NUMPY_TRUTH,
+    TO_TRUTH,
+    TO_WIDE,
+    Doubt,
+)
 from gtape.tapes.known_kernels import known_kernels
 from gtape.tapes.python_source import Part, Writer, block_of, framed, in_turns
 from gtape.tapes.repeats import Block, Instance, in_blocks
@@ -39,7 +51,11 @@ _TRUTHS: dict[Any, np.ufunc] = {
 _SINGLE = frozenset({np.add, np.subtract, np.multiply, np.divide, np.negative})
 _FLAT = frozenset({np.reshape, np.ravel, np.squeeze, np.expand_dims})
 _SIZES = {"d": 8, "f": 4, "?": 1}
-_KINDS = {"d": FROM_FLOAT, "f": FROM_NARROW, "?": FROM_TRUTH}
+_TAKEN = {"d": FROM_FLOAT, "f": FROM_NARROW, "?": FROM_TRUTH}
+_GIVEN = {
+    ("d", float): TO_FLOAT, ("?", bool): TO_TRUTH, ("d", np.generic): TO_WIDE, ("f", np.generic): TO_NARROW,
+    ("?", np.generic): TO_NUMPY_TRUTH,
+}  # fmt: skip
 
 
 class Form:
@@ -129,6 +145,10 @@ class _Constant:
 
     def __init__(self, value: Any) -> None:
         self.value = value
+
+
+# Whether the collector may run, and with it code of the user's, while a walk makes a tuple of its results.
+_COLLECTS = sys.version_info < (3, 12)
 
 
 class _Flag:
@@ -1122,8 +1142,9 @@ class Table:
         self.rows = sum([len(w.rows) for w in self._walks.values()])
         self.buffers = len(writer.buffers) + len(views)
         self.nbytes += writer.nbytes
-        if len(walks) == len(parts) == len(outputs) == 1 and not views and len(writer.lines) == 1:
-            # A single walk that gives a single number is not interrupted by another thread.
+        several = len(self._walks[0].gives) > 1 if 0 in self._walks else True
+        if len(walks) == len(parts) == 1 and not views and not (several and _COLLECTS):
+            # A single walk that gives numbers is not interrupted by another thread.
             space["w0"] = space["free"][0][1]
             space["memory"] = space["free"][0][0]
             held = []
@@ -1140,10 +1161,6 @@ class Table:
         writer.release([a for a in walk.takes if writer.is_over(a)])
         given = [writer.define(a) for a in walk.gives]
         writer.lines.append(f"{', '.join(given)} = {name}({taken})" if given else f"{name}({taken})")
-        for a in walk.gives:
-            if self.steps[id(a)].form.kind is np.generic:
-                kind = writer.names.constant(a.sample.__class__)
-                writer.lines.append(f"{a.name} = {kind}({a.name})")
 
     def _segment(self, walk: _Walk, fields: _Fields) -> int:
         """Append the words of a walk; returns where its segment starts."""
@@ -1158,11 +1175,12 @@ class Table:
                 descr = id(np.dtype(form.char))
                 taken.append(([FROM_ARRAY, place, form.nbytes, len(form.shape), shape, descr, 0, 0], (4,), (1,)))
             else:
-                taken.append(([_KINDS[form.char], place, 0, 0, 0, 0, 0, 0], (), (1,)))
+                taken.append(([_TAKEN[form.char], place, 0, 0, 0, 0, 0, 0], (), (1,)))
         ins = [fields.put(*words) for words in taken]
+        forms = [self.steps[id(a)].form for a in walk.gives]
         outs = [
-            fields.put((_KINDS[self.steps[id(a)].form.char], self._places[id(self.root(a))]), (), (1,))
-            for a in walk.gives
+            fields.put((_GIVEN[form.char, form.kind], self._places[id(self.root(a))]), (), (1,))
+            for a, form in zip(walk.gives, forms, strict=True)
         ]
         words = [len(walk.rows), start, len(ins), ins[0] if ins else 0, len(outs), outs[0] if outs else 0]
         return fields.put([*words, self.flag, 0], (1, 3, 5), (6,))
