@@ -7,6 +7,7 @@ end, between two walks. A kernel that is a straight line of ufuncs becomes sever
 
 from __future__ import annotations
 
+import math
 import operator
 import sys
 from collections import OrderedDict
@@ -35,11 +36,13 @@ from gtape.tapes.repeats import Block, Instance, in_blocks
 from gtape.tapes.rewriting import constant_key, forget_values, reads_of, shared
 from gtape.tapes.traced_values import ABSORBED, NO_NAN, SAME_TRUTH, Node
 from gtape.tapes.tracing import Tracer
-from gtape.tapes.ufuncs import EXACT, same_bits, ufunc_of
+from gtape.tapes.ufuncs import EXACT, keeps_bits_anywhere, same_bits, ufunc_of
 
 __all__ = ["Table"]
 
 _MOST_ELEMENTS = 2048  # of an array in the table, because NumPy's own call costs little beside a longer loop
+_MOST_WIDE = 16384  # of an array that calls read, but the table computes from constants and small values
+_MOST_TURNS = 128  # rows of one op whose operands are spread over the result
 _WORTH = 300  # nanoseconds that a walk has to save
 _LINE = 64  # bytes to which arrays are aligned
 _WORDS = 8  # of a row: code, data, lengths, strides, operands
@@ -69,12 +72,14 @@ class Form:
     size : int
     kind : type
         float, bool, np.generic or np.ndarray.
+    strides : tuple of int or None
+        Of an array in any order of its elements; None in the usual order.
     """
 
-    __slots__ = ("char", "kind", "nbytes", "shape", "size")
+    __slots__ = ("char", "kind", "nbytes", "shape", "size", "strides")
 
-    def __init__(self, char: str, shape: tuple[int, ...], size: int, kind: type) -> None:
-        self.char, self.shape, self.size, self.kind = char, shape, size, kind
+    def __init__(self, char: str, shape: tuple[int, ...], size: int, kind: type, strides: Any = None) -> None:
+        self.char, self.shape, self.size, self.kind, self.strides = char, shape, size, kind, strides
         self.nbytes = size * _SIZES[char]
 
 
@@ -102,6 +107,23 @@ def _form(sample: Any) -> Form | None:
     return found
 
 
+def _wide_form(sample: Any) -> Form | None:
+    """The form of an array that is too large to enter or leave the table; None for other values."""
+    if sample.__class__ is not np.ndarray or not _MOST_ELEMENTS < sample.size <= _MOST_WIDE:
+        return None
+    char = _NATIVE.get(sample.dtype)
+    # The stride of an axis of one element says nothing.
+    strides = tuple([step if n > 1 else sample.itemsize for n, step in zip(sample.shape, sample.strides, strict=True)])
+    if char is None or not sample.transpose(_order(strides)).flags.c_contiguous:
+        return None
+    return Form(char, sample.shape, sample.size, np.ndarray, strides)
+
+
+def _order(strides: tuple[int, ...]) -> list[int]:
+    """The axes of an array as its memory goes through them."""
+    return sorted(range(len(strides)), key=lambda k: -strides[k])
+
+
 _arrays: dict[Any, Form] = {}
 _MOST_FORMS = 4096
 
@@ -119,7 +141,7 @@ class _Step:
     Attributes
     ----------
     rows : list of (loop, data, address of the length, address of the steps, operands, name)
-        An operand is a node, a constant of the table, or None for the result.
+        An operand is a node, a constant of the table, a part of these, or None for the result.
     of : Node or None
         The node whose memory this is.
     form : Form
@@ -145,6 +167,15 @@ class _Constant:
 
     def __init__(self, value: Any) -> None:
         self.value = value
+
+
+class _At:
+    """A part of an operand, or of the result for None, that starts some bytes behind it."""
+
+    __slots__ = ("of", "offset")
+
+    def __init__(self, of: Any, offset: int) -> None:
+        self.of, self.offset = of, offset
 
 
 # Whether the collector may run, and with it code of the user's, while a walk makes a tuple of its results.
@@ -189,6 +220,7 @@ class Lowering:
         self.steps: dict[int, _Step] = {}
         self.forms: dict[int, Form | None] = {}
         self._lines: dict[Any, Any] = {}
+        self._constants: dict[Any, _Constant] = {}
         kernels = known_kernels()
         self.scalars, self.linear = kernels.scalars, kernels.linear
 
@@ -216,9 +248,10 @@ class Lowering:
         prim = self.linear.get(id(f))
         if prim is not None and len(args) == 1 and args[0].__class__ is Node:
             return self._renamed(node, form, args[0], "spread" in prim.roles)
-        if form is None:
-            return None
         ufunc = ufunc_of(f)
+        if form is None:
+            form = None if ufunc is None or node.words else _wide_form(node.sample)
+            return None if form is None else self._ufunc(node, ufunc, form)
         if form.char == "?" and f in _TRUTHS:
             ufunc = _TRUTHS[f]
         if ufunc is not None:
@@ -269,7 +302,7 @@ class Lowering:
                 return _Constant(np.dtype(char).type(value))
             except (OverflowError, ValueError):
                 return None
-        if isinstance(value, (np.generic, np.ndarray)) and value.dtype.char == char and value.size <= _MOST_ELEMENTS:
+        if isinstance(value, (np.generic, np.ndarray)) and value.dtype.char == char and value.size <= _MOST_WIDE:
             return _Constant(value)
         return None
 
@@ -300,19 +333,91 @@ class Lowering:
             return a, (_SIZES[char] if shape else 0)
         return (a, 0) if shape == () or (size == 1 and exact and len(shape) <= len(form.shape)) else None
 
-    def _rows(self, found: Any, operands: Any, signature: str, form: Form, name: str, *, exact: bool) -> _Step | None:
-        """A step of one row of a loop of NumPy's signature."""
+    def _rows(
+        self, found: Any, operands: Any, signature: str, form: Form, name: str, *, exact: bool, spreads: bool = False
+    ) -> _Step | None:
+        """A step of a loop of NumPy's signature: of one row, or of several if `spreads` allows it."""
+        if signature[-1] != form.char:
+            return None
+        if form.strides is not None:
+            return self._spread(found, operands, signature, form, name, exact=exact) if spreads else None
         given, strides = [], []
         for a, char in zip(operands, signature, strict=False):
             operand = self._operand(a, char, form, exact)
             if operand is None:
-                return None
+                return self._spread(found, operands, signature, form, name, exact=exact) if spreads else None
             given.append(operand[0])
             strides.append(operand[1])
-        if signature[-1] != form.char:
-            return None
         steps = inner_loops.steps((*strides, _SIZES[form.char]))
         return _Step(form, [(*found, inner_loops.dims(form.size), steps, [*given, None], name)], exact=exact)
+
+    def _arranged(self, value: Any, char: str, order: list[int]) -> tuple[_Constant, tuple[int, ...]] | None:
+        """A constant whose memory goes through its axes in an order, and its shape with an axis for each of these."""
+        if isinstance(value, np.ndarray) and value.ndim and not any(value.strides):
+            value = value.reshape(-1)[0]
+        known = self._constant(value, char)
+        if known is None:
+            return None
+        shape = np.shape(known.value)
+        own = (1,) * (len(order) - len(shape)) + shape
+        if sum([n > 1 for n in own]) < 2 or order == sorted(order):
+            return known, own
+        key = (id(value), tuple(order))  # the nodes hold the value
+        made = self._constants.get(key)
+        if made is None:
+            made = self._constants[key] = _Constant(np.ascontiguousarray(known.value.reshape(own).transpose(order)))
+        return made, own
+
+    def _spread(self, found: Any, operands: Any, signature: str, form: Form, name: str, *, exact: bool) -> _Step | None:
+        """A step of a row for each place on the first axes in memory, along which operands are spread."""
+        order = list(range(len(form.shape))) if form.strides is None else _order(form.strides)
+        shape = tuple([form.shape[k] for k in order])
+        given: list[Any] = []
+        shapes: list[tuple[int, ...]] = []
+        for a, char in zip(operands, signature, strict=False):
+            if a.__class__ is Node:
+                have = self.form(a)
+                if have is None or have.char != char or self._repeats(a):
+                    return None
+                own = (1,) * (len(order) - len(have.shape)) + have.shape
+                if have.strides is not None:
+                    if have.strides != form.strides:
+                        return None
+                elif order != sorted(order) and sum([n > 1 for n in own]) > 1:  # one long axis lies so in any order
+                    return None
+                given.append(a)
+            else:
+                found_constant = self._arranged(a, char, order)
+                if found_constant is None:
+                    return None
+                a, own = found_constant
+                given.append(a)
+            shapes.append(tuple([own[k] for k in order]))
+        for k in range(len(shape)):
+            if all([s[k:] == shape[k:] or math.prod(s[k:]) == 1 for s in shapes]):  # noqa: C419
+                break
+        else:
+            return None
+        turns = math.prod(shape[:k])
+        if turns > _MOST_TURNS:
+            return None
+        n = form.size // turns
+        offsets, strides = [], []
+        for s, char in zip(shapes, signature, strict=False):
+            size = _SIZES[char]
+            starts = np.arange(math.prod(s[:k])).reshape(s[:k]) * (math.prod(s[k:]) * size)
+            offsets.append(np.broadcast_to(starts, shape[:k]).ravel().tolist())
+            strides.append(size if s[k:] == shape[k:] else 0)
+        out = _SIZES[form.char]
+        dims, steps = inner_loops.dims(n), inner_loops.steps((*strides, out))
+        rows = [
+            (
+                *found, dims, steps,
+                [*[_At(a, o[r]) for a, o in zip(given, offsets, strict=True)], _At(None, r * n * out)], name,
+            )
+            for r in range(turns)
+        ]  # fmt: skip
+        return _Step(form, rows, exact=exact)
 
     # ------------------------------------------------------------------------------------------ kinds of nodes
 
@@ -335,6 +440,8 @@ class Lowering:
                 self._lines[place] = _NOTHING
                 return None
             row = made.rows[0]
+            if row[4][-1].__class__ is _At:
+                return made
             chars = [np.dtype(a.value.dtype).char if a.__class__ is _Constant else "" for a in row[4]]
             self._lines[place] = (row, chars, made.exact, made.saves)
             return made
@@ -376,9 +483,11 @@ class Lowering:
         found = inner_loops.loop(ufunc, signature)
         if found is None:
             return None
-        step = self._rows(found, args, signature, form, ufunc.__name__, exact=ufunc in EXACT)
+        exact = ufunc in EXACT
+        spreads = form.kind is np.ndarray and (exact or keeps_bits_anywhere(ufunc, signature.partition("->")[0]))
+        step = self._rows(found, args, signature, form, ufunc.__name__, exact=exact, spreads=spreads)
         if step is not None:
-            step.saves = 40 if form.kind in (float, bool) else 250
+            step.saves = 40 if form.kind in (float, bool) else 220 + 30 * len(step.rows)
         return step
 
     def _alone(self, node: Node, form: Form) -> _Step | None:
@@ -505,6 +614,8 @@ class Lowering:
         have = self.form(node.args[0])
         axis, dtype = words.pop("axis", 0), words.pop("dtype", None)
         if have is None or have.kind is not np.ndarray or self._repeats(node.args[0]) or have.char not in "df":
+            return None
+        if have.strides is not None:
             return None
         if words.pop("out", None) is not None or words.pop("keepdims", False) not in (True, False) or words:
             return None
@@ -658,6 +769,9 @@ def _holds(node: Node, step: _Step, steps: dict[int, _Step]) -> bool:
 def _settle(nodes: list[Node], outputs: list[Node], steps: dict[int, _Step]) -> None:
     """Leave to Python what calls read of values that only Python has, and the steps whose operands are gone."""
     called = {id(o) for o in outputs}
+    for o in outputs:
+        if id(o) in steps and steps[id(o)].form.size > _MOST_ELEMENTS:  # a copy would cost more than the walk saves
+            del steps[id(o)]
     for node in reversed(nodes):
         step = steps.get(id(node))
         if step is not None and step.of is not None and id(node) in called and id(step.of) not in steps:
@@ -793,8 +907,8 @@ class _Rows:
     ----------
     heads : array
         For each row its code, data, lengths and strides.
-    operands : array
-        For each row the numbers of places.
+    operands, offsets : array
+        For each row the numbers of places, and the bytes behind them.
     fixed : list of int
         The fixed places: of constants and of temporary values.
     sizes : list of int
@@ -802,7 +916,7 @@ class _Rows:
     labels : list of (name, number of operands)
     """
 
-    __slots__ = ("fixed", "heads", "labels", "operands", "sizes")
+    __slots__ = ("fixed", "heads", "labels", "offsets", "operands", "sizes")
 
     def __init__(self, table: Table, block: Block) -> None:
         steps, root, space = table.steps, table.root, table.space
@@ -817,6 +931,7 @@ class _Rows:
         last = {id(root(a)): t for t, node in enumerate(block.nodes) for a in reads_of(node)}
         heads: list[Any] = []
         operands: list[list[int]] = []
+        offsets: list[list[int]] = []
         self.labels = []
 
         def number(place: Any) -> int:
@@ -835,13 +950,16 @@ class _Rows:
                 numbers[id(node)] = number(("temporary", held[id(node)]))
             for code, data, dims, strides, given, name in step.rows:
                 heads.append((code, data, dims, strides))
+                whole = [a.of if a.__class__ is _At else a for a in given]
                 row = [
                     numbers[id(node)] if a is None
                     else numbers[id(root(a))] if a.__class__ is Node
                     else number(("constant", table.flag if a is _FLAG else space.constant(a.value)))
-                    for a in given
+                    for a in whole
                 ]  # fmt: skip
                 operands.append(row + [rest] * (4 - len(row)))
+                behind = [a.offset if a.__class__ is _At else 0 for a in given]
+                offsets.append(behind + [0] * (4 - len(row)))
                 self.labels.append(table.label(name, len(given)))
             for k, r in dying.items():
                 local.give_back(held[k], table.form(r).nbytes)
@@ -850,13 +968,14 @@ class _Rows:
         start = space.take(max(local.size, 1))
         self.fixed = [place + start if kind == "temporary" else place for kind, place in fixed]
         self.heads, self.operands = np.array(heads, np.int64), np.array(operands)
+        self.offsets = np.array(offsets, np.int64)
 
     def words(self, places: list[list[int]]) -> list[int]:
         """The words of copies of the block, by the places of the inputs and results of each."""
         known = np.array([p + self.fixed for p in places], np.int64)
         made = np.empty((len(places), *self.heads.shape[:1], _WORDS), np.int64)
         made[:, :, :4] = self.heads
-        made[:, :, 4:] = known[:, self.operands]
+        made[:, :, 4:] = known[:, self.operands] + self.offsets
         return made.ravel().tolist()
 
 
@@ -1002,6 +1121,10 @@ class Table:
                     words.append(place)
                 elif a.__class__ is Node:
                     words.append(places[id(self.root(a))])
+                elif a.__class__ is _At:
+                    of = a.of
+                    start = place if of is None else places[id(self.root(of))] if of.__class__ is Node else None
+                    words.append(a.offset + (space.constant(of.value) if start is None else start))
                 else:
                     words.append(self.flag if a is _FLAG else space.constant(a.value))
             words += _REST[len(operands)]
@@ -1018,7 +1141,7 @@ class Table:
     def is_alike(self, root: Node, form: Form) -> bool:
         """Whether a value takes the memory of another form."""
         own = self.form(root)
-        return own.nbytes == form.nbytes and own.char == form.char
+        return own.nbytes == form.nbytes and own.char == form.char and own.strides == form.strides
 
     def label(self, name: str, count: int) -> Any:
         """The name of a row with the number of its operands, as one object for all such rows."""
@@ -1047,6 +1170,8 @@ class Table:
             elif not all([lowering.step(node) is not None for node in item]):  # noqa: C419 - a list is quicker
                 return None
         if any([id(o) in steps and id(self.root(o)) not in steps for o in outputs]):  # noqa: C419
+            return None
+        if any([id(o) in steps and steps[id(o)].form.size > _MOST_ELEMENTS for o in outputs]):  # noqa: C419
             return None
         self._lay_out_blocks(items, [o for o in outputs if id(o) in steps])
         return [Part("walk")]
@@ -1200,7 +1325,7 @@ class Table:
         contents = [(head + place, array.tobytes()) for place, array in self.space.contents]
         shown = [(head + self._places[id(self.root(a))], self.steps[id(a)]) for a in views]
         arrays = [
-            (s.form.shape, np.dtype(s.form.char), place, (0,) * len(s.form.shape) if s.repeats else None)
+            (s.form.shape, np.dtype(s.form.char), place, (0,) * len(s.form.shape) if s.repeats else s.form.strides)
             for place, s in shown
         ]
         entry = self.machine.entry

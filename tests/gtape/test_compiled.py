@@ -849,6 +849,56 @@ def test_small_values_are_computed_in_the_table(table: None, dtype: str, shape: 
     assert "without the table" not in compiled.summary()
 
 
+SPREAD = [
+    ([8, 16], [16]), ([1, 16], [8, 16]), ([64, 10], [64, 1]), ([4, 1, 5], [3, 1]), ([2, 3, 1], [2, 1, 5]),
+    ([1, 7], [7, 1]),
+    ([100, 100], [100]), ([100, 100], [100, 1]), ([100, 60, 1], [60, 1]), ([3, 30, 100], [30, 1]), ([129, 2], [2]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("wide", "small"), SPREAD)
+def test_operands_that_are_spread_are_in_the_table(table: None, wide: list[int], small: list[int], dtype: str) -> None:
+    rng = np.random.default_rng(4)
+    c = rng.normal(size=wide).astype(dtype)
+    turned = np.ascontiguousarray(c.T).T  # the same numbers in another order in memory
+    constants = [tf.constant(c), tf.broadcast_to(tf.constant(c), [2, *wide]), tf.transpose(tf.constant(turned.T))]
+    for k, kept in enumerate(constants):
+
+        def f(x: Any, kept: Any = kept) -> Any:
+            y = kept * x + x / (kept * kept + 2.0)
+            y = tf.where(y > x, y - x, kept * tf.exp(x)) * y
+            # Products go through memory in the order of their operands.
+            return tf.reduce_sum(y), tf.linalg.matmul(y, y, transpose_b=True), tf.reduce_sum(y, axis=-1), y[..., :1]
+
+        compiled = tf.function(f, jit_compile=True)
+        for _ in range(3):
+            x = tf.constant(rng.normal(size=small), dtype)
+            assert _bits(compiled(x)) == _bits(f(x))
+        if wide != [129, 2] and k == 0:
+            assert " rows in " in compiled.summary()
+
+
+def test_a_hessian_is_computed_from_spread_operands_in_the_table(table: None) -> None:
+    a = tf.constant(np.random.default_rng(0).normal(size=(60, 60)))
+
+    def f(x: Any) -> Any:
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = tf.reduce_sum(tf.square(tf.tanh(tf.matmul(a, x)))) + tf.reduce_sum(tf.exp(tf.sin(x)) * x)
+            g = inner.gradient(y, x)
+        return outer.jacobian(g, x)
+
+    compiled = tf.function(f, jit_compile=True)
+    for scale in (1.0, 2.0, 300.0):
+        x = tf.linspace(-1.0, 1.0, 60)[:, None] * scale
+        x = tf.cast(x, tf.float64)
+        assert _bits(compiled(x)) == _bits(f(x))
+    assert "mul" not in compiled.summary()
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_kernels_that_write_over_their_own_values_are_in_the_table(table: None, dtype: str) -> None:
     def f(x: Any) -> Any:
