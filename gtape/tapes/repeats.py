@@ -245,7 +245,9 @@ def _read_outside(nodes: list[Node], owner: np.ndarray[Any, Any]) -> np.ndarray[
                 places.append(b.place)
     at = np.array(places, np.int64)
     out = (at >= 0) & (owner[at] >= 0) & (owner[at] != owner[np.array(readers, np.int64)])
-    return np.unique(at[out])
+    read = np.zeros(len(owner), bool)
+    read[at[out]] = True
+    return np.flatnonzero(read)
 
 
 def in_blocks(nodes: list[Node], outputs: list[Node]) -> list[Any]:
@@ -274,7 +276,7 @@ def in_blocks(nodes: list[Node], outputs: list[Node]) -> list[Any]:
     for starts, length in places:
         mine = read[(read >= starts[0]) & (read < starts[-1] + length)]
         mine = mine[owner[mine] >= 0]
-        instances = _block(nodes, starts, length, np.unique((mine - starts[0]) % length).tolist())
+        instances = _block(nodes, starts, length, sorted(set(((mine - starts[0]) % length).tolist())))
         for s, instance in zip(starts, instances, strict=True):
             if s > end:
                 parts.append(nodes[end:s])
