@@ -832,25 +832,33 @@ class _Fields:
     """The words of a plan. An address counts from the start of the plan or of the values, which lie behind it."""
 
     def __init__(self) -> None:
-        self.words: list[int] = []
+        self._words: list[int] = []  # the newest
+        self._known: list[Any] = []  # arrays of those before
+        self._count = 0
         self.of_plan: list[int] = []
         self.of_values: list[int] = []
         self.rows: list[tuple[int, int]] = []
 
     def put(self, words: Iterable[int], of_plan: Iterable[int] = (), of_values: Iterable[int] = ()) -> int:
         """Append words, with the places of addresses among them; returns where they start, in bytes."""
-        start = len(self.words)
-        self.words.extend(words)
+        start = self._count + len(self._words)
+        self._words.extend(words)
         self.of_plan.extend([start + k for k in of_plan])
         self.of_values.extend([start + k for k in of_values])
         return 8 * start
 
-    def put_rows(self, words: list[int]) -> int:
-        """Append rows, all of whose operands are addresses of values."""
-        start = len(self.words)
-        self.words += words
+    def put_rows(self, words: Any) -> int:
+        """Append rows, an array of words all of whose operands are addresses of values."""
+        start = self._count + len(self._words)
+        self._known += [np.array(self._words, np.int64), words]
+        self._count, self._words = start + len(words), []
         self.rows.append((start, len(words)))
         return 8 * start
+
+    @property
+    def words(self) -> Any:
+        """All words, as an array."""
+        return np.concatenate([*self._known, np.array(self._words, np.int64)])
 
     def addresses(self) -> tuple[Any, Any]:
         """The places of the addresses of the plan and of values."""
@@ -866,14 +874,24 @@ _REST: tuple[tuple[int, ...], ...] = ((0,) * 4, (0,) * 3, (0,) * 2, (0,), ())  #
 class _Walk:
     """One walk: the values that it takes and gives, and its rows: names with numbers of operands, and words."""
 
-    __slots__ = ("gives", "rows", "start", "takes", "words")
+    __slots__ = ("_known", "gives", "rows", "start", "takes", "words")
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
-        self.words: list[int] = []
+        self.words: list[int] = []  # of the newest rows
+        self._known: list[Any] = []  # of the rows before
         self.start = 0  # of its rows, in words
         self.takes: list[Node] = []
         self.gives: list[Node] = []
+
+    def add(self, words: Any) -> None:
+        """Append the words of many rows, an array."""
+        self._known += [np.array(self.words, np.int64), words]
+        self.words = []
+
+    def all_words(self) -> Any:
+        """The words of all rows."""
+        return np.concatenate([*self._known, np.array(self.words, np.int64)])
 
 
 def _enters(item: Instance, lowering: Lowering) -> bool:
@@ -970,13 +988,13 @@ class _Rows:
         self.heads, self.operands = np.array(heads, np.int64), np.array(operands)
         self.offsets = np.array(offsets, np.int64)
 
-    def words(self, places: list[list[int]]) -> list[int]:
+    def words(self, places: list[list[int]]) -> Any:
         """The words of copies of the block, by the places of the inputs and results of each."""
         known = np.array([p + self.fixed for p in places], np.int64)
         made = np.empty((len(places), *self.heads.shape[:1], _WORDS), np.int64)
         made[:, :, :4] = self.heads
         made[:, :, 4:] = known[:, self.operands] + self.offsets
-        return made.ravel().tolist()
+        return made.ravel()
 
 
 class Table:
@@ -1012,8 +1030,8 @@ class Table:
         self._walks: dict[int, _Walk] = {}
         self._known: dict[Any, Any] = {}
         changed: list[tuple[Node, tuple[Any, ...]]] = []
-        before = [(node, node.args, node.words) for node in nodes]
         nodes = expanded(machine, nodes, changed)
+        before = [(node, node.args, node.words) for node in nodes] if changed else []
         if changed:  # kernels may share calls, as derivatives of several orders do
             nodes, outputs = shared(nodes, outputs)
         parts = self._of_blocks(in_blocks(nodes, outputs), outputs)
@@ -1028,10 +1046,10 @@ class Table:
         if self._walks:
             self._write(inputs, parts, outputs, name)
         del self.steps
-        for node, function, text in [(node, was[0], was[3]) for node, was in changed]:
-            node.function, node.text = function, text
-        for node, args, words in before if changed else ():
+        for node, args, words in before:
             node.args, node.words, node.reads = args, words, None
+        for node, was in changed:
+            node.function, node.args, node.words, node.text = was
 
     @property
     def source(self) -> str:
@@ -1218,7 +1236,7 @@ class Table:
             }.values()))  # fmt: skip
             after = items[k + 1] if k + 1 < len(items) else None
             if after.__class__ is not Instance or after.block is not item.block:
-                walk.words += rows.words(copies)
+                walk.add(rows.words(copies))
                 walk.rows += rows.labels * len(copies)
                 copies = []
         for o in outputs:
@@ -1289,7 +1307,7 @@ class Table:
 
     def _segment(self, walk: _Walk, fields: _Fields) -> int:
         """Append the words of a walk; returns where its segment starts."""
-        start = fields.put_rows(walk.words)
+        start = fields.put_rows(walk.all_words())
         walk.start = start // 8
         taken: list[tuple[Any, ...]] = []
         for node in walk.takes:
@@ -1312,7 +1330,7 @@ class Table:
 
     def _instances(self, fields: _Fields, starts: list[int], views: list[Node], buffers: list[Any]) -> Any:
         """A function that makes the memory of one run, with the walks and arrays in it."""
-        words = np.array(fields.words, np.int64)
+        words = fields.words
         head = -(-words.nbytes // _LINE) * _LINE
         shift = np.zeros(len(words), np.int64)
         of_plan, of_values = fields.addresses()
