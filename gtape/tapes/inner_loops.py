@@ -22,7 +22,7 @@ from gtape.base.imports import import_module
 from gtape.base.locks import Lock
 from gtape.tapes.ufuncs import operands, same_bits
 
-__all__ = ["FIELDS", "Doubt", "Machine", "alone", "dims", "loop", "machine", "steps", "sum_starts_at"]
+__all__ = ["FIELDS", "Doubt", "Machine", "alone", "dims", "loop", "machine", "steps", "sum_starts_at", "sums_in_turns"]
 
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 
@@ -678,6 +678,44 @@ def _sums(found: tuple[int, int], char: str, start: float) -> bool:
             if not same_bits(out[0], np.add.reduce(x.reshape(shape), axes, x.dtype, None, False)):  # type: ignore[call-overload]
                 return False
     return True
+
+
+_MOST_TURNS = 128  # rows of one sum
+
+
+@functools.lru_cache(maxsize=512)
+def sums_in_turns(char: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
+    """Whether sums along the first axes are those of one row after the other, or along the last of each row alone."""
+    n = len(axes)
+    first = axes == tuple(range(n))
+    if not first and axes != tuple(range(len(shape) - n, len(shape))):
+        return False
+    summed = math.prod([shape[k] for k in axes])
+    results = math.prod(shape) // summed
+    start, found = sum_starts_at(char), loop(np.add, f"{char}{char}->{char}")
+    if (summed if first else results) > _MOST_TURNS or start is None or found is None:
+        return False
+    with _lock:
+        return all([_sums_in_turns(found, x, axes, start, first, results) for x in _summands(char, shape)])  # noqa: C419
+
+
+def _summands(char: str, shape: tuple[int, ...]) -> Iterator[np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(2)
+    yield np.full(shape, -0.0, char)
+    for _ in range(3):
+        yield (rng.normal(size=shape) * 10.0 ** rng.integers(-3, 3, shape)).astype(char)
+
+
+def _sums_in_turns(
+    found: tuple[int, int], x: np.ndarray[Any, Any], axes: tuple[int, ...], start: float, first: bool, results: int
+) -> bool:
+    call, size = _Loop(found[0]), x.itemsize
+    out = np.full(results, start, x.dtype)
+    for row in x.reshape(-1, results) if first else ():
+        call(*_pointers([out, row, out], results, [size, size, size]), found[1])
+    for k, row in enumerate(() if first else x.reshape(results, -1)):
+        call(*_pointers([out[k:], row, out[k:]], row.size, [0, size, 0]), found[1])
+    return same_bits(out, np.add.reduce(x, axes, x.dtype, None, False).reshape(-1))  # type: ignore[call-overload]
 
 
 # ---------------------------------------------------------------------------------------------- functions of one number

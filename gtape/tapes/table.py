@@ -607,36 +607,52 @@ class Lowering:
         return self._renamed(node, form, a, False) if a.__class__ is Node else None
 
     def _sum(self, node: Node, form: Form) -> _Step | None:
-        """The sum of all elements."""
+        """The sum of all elements, or along the first or the last axes."""
         if len(node.args) != 1 or node.args[0].__class__ is not Node:
             return None
         words = dict(node.words)
-        have = self.form(node.args[0])
+        a = node.args[0]
+        have = self.form(a)
         axis, dtype = words.pop("axis", 0), words.pop("dtype", None)
-        if have is None or have.kind is not np.ndarray or self._repeats(node.args[0]) or have.char not in "df":
+        if have is None or have.kind is not np.ndarray or self._repeats(a) or have.char not in "df":
             return None
-        if have.strides is not None:
+        if have.strides is not None or dtype not in (None, np.dtype(have.char)) or form.char != have.char:
             return None
         if words.pop("out", None) is not None or words.pop("keepdims", False) not in (True, False) or words:
             return None
         n = len(have.shape)
         axes = range(n) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-        if sorted([k % max(n, 1) for k in axes]) != list(range(n)) or dtype not in (None, np.dtype(have.char)):
-            return None
+        summed = tuple(sorted([k % max(n, 1) for k in axes]))
         start = inner_loops.sum_starts_at(have.char)
         found = inner_loops.loop(np.add, have.char * 2 + "->" + have.char)
-        if start is None or found is None or form.char != have.char or form.size != 1:
+        if start is None or found is None or not summed:
             return None
         size = _SIZES[have.char]
         first = (
-            self.machine.address(f"copy_{have.char}"), 0, inner_loops.dims(1), inner_loops.steps((0, size)),
+            self.machine.address(f"copy_{have.char}"), 0, inner_loops.dims(form.size), inner_loops.steps((0, size)),
             [_Constant(np.dtype(have.char).type(start)), None], "start",
         )  # fmt: skip
-        steps = inner_loops.steps((0, size, 0))
-        row = (*found, inner_loops.dims(have.size), steps, [None, node.args[0], None], "add.reduce")
-        step = _Step(form, [first, row])
-        step.saves = 600
+        if len(summed) == n:
+            turns = [(None, a, None)]
+        else:
+            if form.kind is not np.ndarray or not inner_loops.sums_in_turns(have.char, have.shape, summed):
+                return None
+            turns = self._turns(a, have, summed, form.size)
+        across = len(summed) < n and summed[0] == 0
+        length = form.size if across else have.size // form.size
+        steps = inner_loops.steps((size, size, size) if across else (0, size, 0))
+        dims = inner_loops.dims(length)
+        step = _Step(form, [first, *[(*found, dims, steps, [*turn], "add.reduce") for turn in turns]])
+        step.saves = 600 + 30 * len(turns)
         return step
+
+    def _turns(self, a: Node, have: Form, summed: tuple[int, ...], n: int) -> list[tuple[Any, Any, Any]]:
+        """The operands of each row of a sum along the first or the last axes with `n` results."""
+        size = _SIZES[have.char]
+        rest = have.size // n
+        if summed[0] == 0:
+            return [(None, _At(a, k * n * size), None) for k in range(rest)]
+        return [(_At(None, k * size), _At(a, k * rest * size), _At(None, k * size)) for k in range(n)]
 
 
 # ---------------------------------------------------------------------------------------------- lines of ufuncs

@@ -879,6 +879,27 @@ def test_operands_that_are_spread_are_in_the_table(table: None, wide: list[int],
             assert " rows in " in compiled.summary()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "shape", [[8, 16], [16, 3], [7, 1], [1, 7], [4, 5, 6], [100, 20], [130, 2], [2, 130], [9, 200]]
+)
+def test_sums_along_axes_are_in_the_table(table: None, shape: list[int], dtype: str) -> None:
+    rng = np.random.default_rng(6)
+
+    def f(x: Any) -> Any:
+        y = x * x - 1.0
+        sums = [tf.reduce_sum(y, axis=k, keepdims=k == 0) for k in (0, -1, list(range(1, len(shape))), [0, 1])]
+        return [tf.exp(-s) * s for s in sums], tf.reduce_mean(-tf.abs(y) * 0.0, axis=0)
+
+    compiled = tf.function(f, jit_compile=True)
+    for scale in (1.0, 1e3, 0.0):
+        x = tf.constant(rng.normal(size=shape) * scale, dtype)
+        assert _bits(compiled(x)) == _bits(f(x))
+    assert "add.reduce" in compiled.source
+    if shape == [8, 16]:
+        assert "not in the table" not in compiled.summary()
+
+
 def test_a_hessian_is_computed_from_spread_operands_in_the_table(table: None) -> None:
     a = tf.constant(np.random.default_rng(0).normal(size=(60, 60)))
 
