@@ -250,8 +250,8 @@ class Lowering:
             return self._renamed(node, form, args[0], "spread" in prim.roles)
         ufunc = ufunc_of(f)
         if form is None:
-            form = None if ufunc is None or node.words else _wide_form(node.sample)
-            return None if form is None else self._ufunc(node, ufunc, form)
+            wide = None if ufunc is None or node.words else _wide_form(node.sample)
+            return None if wide is None or ufunc is None else self._ufunc(node, ufunc, wide)
         if form.char == "?" and f in _TRUTHS:
             ufunc = _TRUTHS[f]
         if ufunc is not None:
