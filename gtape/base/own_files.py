@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any
 
-__all__ = ["OWN_FOLDERS", "hide_own_frames", "is_own"]
+__all__ = ["OWN_FOLDERS", "hide_own_frames", "is_own", "raised_by_user"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # In a checkout symbolic/ and verify/ lie next to the package, in an installation inside it.
@@ -24,6 +24,23 @@ def is_own(filename: str) -> bool:
     The name is as in code objects: absolute, or ``<gtape ...>`` for generated source.
     """
     return filename.startswith(_STARTS)
+
+
+def raised_by_user(error: BaseException) -> bool:
+    """Whether an error comes from a `raise` or `assert` in the user's code, and not from a library that it calls."""
+    import opcode
+    import sysconfig
+
+    traceback: Any = error.__traceback__
+    if traceback is None:
+        return False
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    code = traceback.tb_frame.f_code
+    if is_own(code.co_filename) or code.co_code[traceback.tb_lasti] != opcode.opmap["RAISE_VARARGS"]:
+        return False
+    libraries = tuple([sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")])
+    return not code.co_filename.startswith(libraries)
 
 
 def hide_own_frames() -> None:

@@ -47,10 +47,10 @@ from gtape.base.locks import sharing
 
 __all__ = [
     "ANCHOR", "COT", "FROZEN_BEFORE", "INS", "LEAF", "MOST_WATCHED", "NO_TAPES", "OTHER", "OUT", "PARENTS", "SEQ",
-    "STEP", "TANGENTS", "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread", "clear_below",
-    "close", "count", "directly", "done_later", "empty", "enter", "for_a_check_alone", "forget_parents", "get_stack",
-    "idle_stack", "leaf", "leave", "off", "own", "parents_of", "peek", "record_of", "refuse_in_traced_calls",
-    "restore_stack", "set_stack", "sharing", "should_track", "step_of",
+    "STEP", "TANGENTS", "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread", "checked_later",
+    "clear_below", "close", "count", "directly", "done_later", "drawn_later", "empty", "enter", "for_a_check_alone",
+    "forget_parents", "get_stack", "idle_stack", "is_traced", "leaf", "leave", "off", "own", "parents_of", "peek",
+    "record_of", "refuse_in_traced_calls", "restore_stack", "set_stack", "sharing", "should_track", "step_of",
 ]  # fmt: skip
 
 SEQ, COT, STEP, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
@@ -523,6 +523,51 @@ def refuse_in_traced_calls(reason: str, session: Session | None = None) -> None:
     refuse = getattr(stack.run, "refuse", None)
     if refuse is not None:
         refuse(reason)
+
+
+def is_traced() -> bool:
+    """Whether a function is being compiled."""
+    stack = _stack.get()
+    return stack is not None and hasattr(stack.run, "draw")
+
+
+def checked_later(check: Callable[..., None], tensors: list[Any]) -> bool:
+    """Let each call of a function that is being compiled check values; False outside of tracing.
+
+    Parameters
+    ----------
+    check : callable
+        Takes the raw values of the tensors, and raises an error for wrong ones. It holds no tensor.
+    tensors : list of Tensor
+    """
+    stack = _stack.get()
+    noted = None if stack is None else getattr(stack.run, "check", None)
+    if noted is None:
+        return False
+    noted(check, tensors)
+    return True
+
+
+def drawn_later(source: Any, draw: Callable[[Any], Any], changed: Any = ()) -> Any:
+    """Let each call of a function that is being compiled draw random numbers at its start; None outside of tracing.
+
+    Parameters
+    ----------
+    source : object
+        Where the numbers come from. It has the methods `copy`, `state` and `restore`, and is the same object for the
+        draws that follow each other.
+    draw : callable
+        Returns an array from the source or a copy of it.
+    changed : sequence of Variable
+        What holds the state of the source.
+
+    Returns
+    -------
+    raw value or None
+    """
+    stack = _stack.get()
+    noted = None if stack is None else getattr(stack.run, "draw", None)
+    return None if noted is None else noted(source, draw, changed)
 
 
 def done_later(function: Callable[..., None], tensors: list[Any], changed: Callable[[], list[Any]]) -> bool:

@@ -331,9 +331,10 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     With ``jit_compile=True`` a call runs the function once for each kind of arguments, with the tapes
     inside of it, and later calls run the calls of kernels that this made. The numbers stay the same to the last bit.
     Python's side effects happen only while the function is traced, but the variables that it assigns take their values
-    at each call, at its end, and its optimizers step then. A function that makes variables, changes parts of one,
-    assigns more than 100, reads a variable after an optimizer's step, draws random numbers, or reads values into Python
-    runs eagerly, with one warning.
+    at each call, at its end, and its optimizers step then. Its random numbers are drawn at the start of each call, as
+    an eager call would draw them. A function that makes variables, changes parts of one, assigns more than 100, reads a
+    variable after an optimizer's step, shuffles, draws whole numbers from a distribution, or reads values into Python
+    runs eagerly, with one warning. An error that the function raises itself is raised by the traced call.
 
     A call under one tape is compiled, too, with its part of the gradient, and traced once more for results that have a
     cotangent together for the first time. Under several tapes and in forward mode the function runs eagerly.

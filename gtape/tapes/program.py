@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gtape.base.collector import collector_paused
 from gtape.declare.primitives import CHANGED, Primitive
 from gtape.tapes import inner_loops
 from gtape.tapes.python_source import PythonSource
@@ -98,6 +99,10 @@ class Program:
     """
 
     def __init__(self, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str) -> None:
+        with collector_paused():
+            self._make(inputs, nodes, outputs, name)
+
+    def _make(self, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str) -> None:
         self.traced = len(nodes)
         nodes, outputs = shared(nodes, outputs)
         nodes = needed(nodes, outputs)

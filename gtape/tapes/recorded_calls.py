@@ -21,6 +21,7 @@ import numpy as np
 
 from gtape.base.escaping import plain
 from gtape.base.locks import Lock
+from gtape.base.own_files import raised_by_user
 from gtape.engine.call import new_record
 from gtape.engine.full_sweep import full_sweep
 from gtape.engine.requests import one_of
@@ -41,6 +42,7 @@ from gtape.recording.record import (
     Session,
     Stack,
 )
+from gtape.tapes.drawn import Draw, go_back, sources_of, states
 from gtape.tapes.forms import LATER, Results, form_of, outputs_of, traced
 from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.program import (
@@ -267,6 +269,8 @@ class _Recorded(Results):
         The inputs that tapes inside of the call watch.
     flags : list of str
         The attributes of a session that the call sets.
+    sources : list
+        The places where the call draws random numbers.
     seen : _Seen
     again : int
         How often the call was traced again, because a tape watched tensors that existed before.
@@ -283,6 +287,7 @@ class _Recorded(Results):
     edges: Sequence[int] = ()
     watched: Sequence[int] = ()
     flags: Sequence[str] = ()
+    sources: Sequence[Any] = ()
 
     def __init__(self, made: Any, outputs: list[Any], held: list[Any]) -> None:
         super().__init__(made, outputs)
@@ -398,6 +403,13 @@ class RecordedCalls:
 
     def _run(self, found: _Recorded, stack: Stack, tensors: list[Tensor]) -> Any:
         """The result of a call; NotImplemented where it runs eagerly, GUARDED or FAILED for its values."""
+        before = states(found.sources) if found.sources else ()
+        made = self._outcome(found, stack, tensors)
+        if before and (made is NotImplemented or made is GUARDED or made is FAILED):
+            go_back(found.sources, before)
+        return made
+
+    def _outcome(self, found: _Recorded, stack: Stack, tensors: list[Tensor]) -> Any:
         ins = [*tensors]
         found.calls += 1
         for v, layout, active in found.variables:
@@ -501,7 +513,9 @@ class RecordedCalls:
                 t._record = record.leaf(session.alone)
         try:
             made = self._function(*args, **kwargs)
-        except Exception:
+        except Exception as e:
+            if tracer.error is None and tracer.reason is None and raised_by_user(e):
+                raise
             if tracer.error is None and (tracer.reason is None or tracer.reason in LATER):
                 return None
             made = None
@@ -514,8 +528,14 @@ class RecordedCalls:
         found = _Recorded(made, outputs, held)
         found.flags = [flag for flag in _FLAGS if getattr(session, flag)]
         found.variables = [
-            (v, v._tensor_layout, v._layout.inexact and session in v._record[TAPES].sessions) for v in tracer.variables
+            (
+                v,
+                v._tensor_layout,
+                v._layout.inexact and v.__class__ is not Draw and session in v._record[TAPES].sessions,
+            )
+            for v in tracer.variables
         ]
+        found.sources = sources_of(tracer.variables)
         inputs, nodes = list(tracer.inputs), list(tracer.nodes)
         outs = [t._value.node for t in tensors]
         name = plain(self._name)
@@ -547,6 +567,8 @@ class RecordedCalls:
             chosen = [results[i] for i in pattern]
             sweeps[pattern] = _Swept(tracer, session, chosen, graph.leaves, f"{name}_backward", full=full)
         _go_on(tracer, session)
+        if len(tracer.variables) > len(found.variables):
+            raise Untraceable("reads a variable or draws random numbers in its gradient alone")
         read = list(dict.fromkeys([n for s in sweeps.values() for n in s.read]))
         found.program = Program(inputs, nodes, outs + read, name)
         floats = any([s.floats for s in sweeps.values()]) or any([n.sample.__class__ is float for n in read])  # noqa: C419
@@ -650,6 +672,10 @@ def _holds(found: Any, session: Session) -> bool:
     if not is_current(found) or found.__class__ is _Refusal:
         return is_current(found)
     return not found.missing and bool(found.seen.allows(session.watched))
+
+
+def _is_watched(session: Session, variable: Any) -> bool:
+    return session in variable._record[TAPES].sessions
 
 
 def _is_active(stack: Stack, t: Tensor) -> bool | None:

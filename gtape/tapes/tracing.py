@@ -28,6 +28,7 @@ from gtape.engine.sweep import short_sweep
 from gtape.engine.worlds import NUMPY, NumPyWorld, off_python
 from gtape.recording import record
 from gtape.recording.record import INS, NO_TAPES, OUT, SEQ, STEP, TAPES, step_of
+from gtape.tapes.drawn import Draw
 from gtape.tapes.learned import Op, Rule, distinct, rule_of
 from gtape.tapes.traced_values import Node, Raw, Traced, Untraceable, same_shape
 from gtape.tensors.tensor import Tensor, wrap
@@ -136,6 +137,7 @@ class Tracer:
         self.later_calls: list[tuple[Callable[..., None], list[Any]]] = []
         self._changed: set[int] = set()  # the numbers of the variables that these functions may change
         self._reads: dict[int, Raw] = {}
+        self._copies: dict[Any, Any] = {}  # of the sources of random numbers
         self._apart: dict[Layout, Layout] = {}
         self._ops: dict[Any, Op] = {}
         self._steps: dict[Any, Any] = {}
@@ -226,6 +228,28 @@ class Tracer:
     def guard(self, check: Callable[..., None], value: Raw, expected: Any) -> None:
         """Note a decision by a value."""
         node = Node(check, (value.node, expected), {}, None, None)
+        node.guards = True
+        self.nodes.append(node)
+
+    def draw(self, source: Any, draw: Callable[[Any], Any], changed: Sequence[Any]) -> Raw:
+        """Note random numbers, see `gtape.recording.record.drawn_later`; those of the traced call are from a copy."""
+        if not self.open:
+            self.refuse("")
+        copied = self._copies.get(source)
+        if copied is None:
+            copied = self._copies[source] = source.copy()
+        raw = self.input(draw(copied))
+        self.variables.append(Draw(source, draw, raw.node.sample))
+        self._changed.update([v._uid for v in changed])
+        return raw
+
+    def check(self, check: Callable[..., None], tensors: Sequence[Tensor]) -> None:
+        """Note a check of values, see `gtape.recording.record.checked_later`."""
+        if not self.open:
+            self.refuse("")
+        values = [t._value for t in tensors]
+        self.true_run(check, *[_sample(v) for v in values])
+        node = Node(check, tuple([_noted(v) for v in values]), {}, None, None)
         node.guards = True
         self.nodes.append(node)
 
@@ -427,7 +451,7 @@ class Tracer:
     def read(self, variable: Any) -> Traced:
         """The value of a variable."""
         if variable._uid in self._changed:
-            self.refuse("reads a variable after an optimizer changed it")
+            self.refuse("reads a variable after an optimizer or a draw of random numbers changed it")
         raw = self._reads.get(variable._uid)
         if raw is None:
             if variable._layout.dtype.kind == "O":

@@ -64,4 +64,4 @@ _gamma_draw_slope = elementwise(
 
 def reparametrised(alpha: Tensor, noise: Any) -> Tensor:
     """The gamma draws at the same quantiles as the standard normal numbers `noise`; `alpha` broadcasts to its shape."""
-    return REGISTRY["gamma_draw"](alpha, wrap(np.asarray(noise)))
+    return REGISTRY["gamma_draw"](alpha, wrap(noise))
