@@ -16,7 +16,15 @@ from gtape.verify.command.commands import INTERRUPTED, NOT_COMPLETED, READER_GON
 from gtape.verify.command.loading import load
 from gtape.verify.command.output import Usage
 from gtape.verify.command.parser import NUMBERS, make_parser
-from gtape.verify.command.streams import OutputLost, ReaderGone, flush, open_descriptors, settle, tell
+from gtape.verify.command.streams import (
+    OutputLost,
+    ReaderGone,
+    flush,
+    open_descriptors,
+    settle,
+    tell,
+    without_closed_streams,
+)
 from gtape.verify.search.interrupts import Interrupts, ignore_at_exit
 
 __all__ = ["main"]
@@ -39,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     open_descriptors()
     if argv is None:  # run as the program, not called by another one
         ignore_at_exit()
-    with Interrupts() as interrupts:
+    with Interrupts() as interrupts, without_closed_streams():
         status = _guarded(_joined(sys.argv[1:] if argv is None else argv), interrupts)
         interrupts.reporting()
         settle()
