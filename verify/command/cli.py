@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     open_descriptors()
     if argv is None:  # run as the program, not called by another one
         ignore_at_exit()
-    with Interrupts() as interrupts, without_closed_streams():
+    with Interrupts() as interrupts:
         status = _guarded(_joined(sys.argv[1:] if argv is None else argv), interrupts)
         interrupts.reporting()
         settle()
@@ -58,7 +58,8 @@ def _guarded(argv: Sequence[str], interrupts: Interrupts) -> int:
     command = "gtape"
     try:
         try:
-            options = make_parser().parse_args(argv)
+            with without_closed_streams():
+                options = make_parser().parse_args(argv)
         except SystemExit as e:  # argparse has printed the error or the help
             flush()
             return int(e.code or 0)

@@ -39,7 +39,7 @@ def open_descriptors() -> None:
 
 @contextlib.contextmanager
 def without_closed_streams() -> Iterator[None]:
-    """Treat closed standard streams as missing inside a block, because argparse asks them whether they are terminals."""
+    """Treat closed standard streams as missing inside a block, because argparse asks whether they are terminals."""
     with contextlib.ExitStack() as stack:
         if getattr(sys.stdout, "closed", False):
             stack.enter_context(contextlib.redirect_stdout(None))
