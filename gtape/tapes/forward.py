@@ -369,7 +369,7 @@ class ForwardAccumulator:
         made = note_gradients(self._session, [record.record_of(x)], tangents, primals, [found], "jvp", self._since)
         return made[0]  # type: ignore[no-any-return]
 
-    # A tangent may be None or IndexedSlices, so that `Any` stands beside `Tensor`.
+    # A tangent may be None or IndexedSlices, so the type is `Any` or `Tensor`.
     @overload
     def jvp(self, primals: Tensor | Variable, unconnected_gradients: Any = ...) -> Tensor | Any: ...
     @overload

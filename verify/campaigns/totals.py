@@ -12,7 +12,7 @@ __all__ = ["Totals", "totals_of"]
 
 
 class Totals:
-    """What the finished shards found.
+    """The results of the finished shards.
 
     Attributes
     ----------
