@@ -90,6 +90,39 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=keeping.forked)
 
 
+# From this number of bytes on, page faults of new memory cost more than the arithmetic.
+_LONG = 1 << 17
+
+
+def _sum_of_leaf(short: dict[int, bool], seq: int, old: Any, c: Any, step: Any, place: int) -> Any:
+    """The sum of the cotangents of a leaf and of one more, in the memory of either if both are long.
+
+    Parameters
+    ----------
+    short : dict of {int: bool}
+        By the numbers of leaves that have a sum: whether it is short. Only the sweep holds such a sum.
+    seq : int
+        The number of the leaf.
+    old : value
+    c : value
+        The result of `step` at `place`.
+    step : step
+    place : int
+    """
+    is_sum = seq in short
+    if old.__class__ is not np.ndarray or c.__class__ is not np.ndarray or old.nbytes < _LONG:
+        short[seq] = True
+        return old + c
+    short[seq] = False
+    if old.dtype is c.dtype and old.shape == c.shape:
+        if is_sum:
+            return np.add(old, c, old)
+        fresh = getattr(step, "fresh", None)
+        if fresh is not None and fresh[place] and c.strides == old.strides:
+            return np.add(old, c, c)
+    return old + c
+
+
 def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep: bool = False) -> list[Any]:
     """Cotangents of `sources`, in the NumPy world; uses the records up.
 
@@ -109,6 +142,7 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
     """
     # Cotangents by number: of leaves, and of other sources, noted by `_noting`.
     leaves: dict[int, Any] = {}
+    short: dict[int, bool] = {}
     noting: dict[int, tuple[Record, Any, Any]] = {}
     for s in sources:
         if s[STEP] is not None and id(s) not in noting:
@@ -151,7 +185,12 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                         heappush(heap, parents)
                     elif old is LEAF:
                         seq = parents[0]
-                        leaves[seq] = leaves[seq] + first if seq in leaves else first
+                        if seq not in leaves:
+                            leaves[seq] = first
+                        elif short.get(seq):
+                            leaves[seq] = leaves[seq] + first
+                        else:
+                            leaves[seq] = _sum_of_leaf(short, seq, leaves[seq], first, step, 0)
                     else:
                         parents[1] = old + first
                     parents = other
@@ -168,7 +207,12 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                     continue
                 if old is LEAF:
                     seq = parents[0]
-                    leaves[seq] = leaves[seq] + made if seq in leaves else made
+                    if seq not in leaves:
+                        leaves[seq] = made
+                    elif short.get(seq):
+                        leaves[seq] = leaves[seq] + made
+                    else:
+                        leaves[seq] = _sum_of_leaf(short, seq, leaves[seq], made, step, -1)
                 else:
                     parents[1] = old + made
             else:
