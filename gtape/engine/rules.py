@@ -127,7 +127,7 @@ def undecided(prim: Primitive, xs: Iterable[Any]) -> Any:
 
     No argument counts as passed over there, because the comparisons of a NaN say nothing.
     """
-    if prim.partials is None or not prim.selects or "selection" in prim.roles:  # a selection is told what to take
+    if prim.partials is None or not prim.selects or "selection" in prim.roles:  # a selection gets the places to take
         return None
     found: Any = None
     for x in xs:
@@ -187,15 +187,13 @@ class RuleStep:
         self.world = world
         self.keeps = keeps
         self.numbers = numbers
-        # What `gtape.engine.fast.recorded` keeps for the step.
+        # The data that `gtape.engine.fast.recorded` keeps for the step.
         self.met: Any = None
 
     def on(self, layout: Layout) -> RuleStep:
         """The step of a generated function, for operands of one layout."""
         layouts = (layout,) * len(self.prim.rules)
-        return RuleStep(
-            self.prim, self.active, self.params, layouts, layout, keeps=self.keeps, numbers=self.numbers
-        )
+        return RuleStep(self.prim, self.active, self.params, layouts, layout, keeps=self.keeps, numbers=self.numbers)
 
     @property
     def adds_nothing(self) -> bool:
@@ -208,6 +206,11 @@ class RuleStep:
         if self.prim.partials is not None:
             return self.world is NUMPY
         return self.adds_nothing and bool(self.prim.batched)
+
+    @property
+    def computes_again(self) -> bool:
+        """Whether the step computes the output again in float32, because a rounded output spoils slopes."""
+        return self.world is NARROW and self.prim.partials is not None
 
     def __call__(self, g: Any, ins: Any, out: Any) -> Any:
         """The cotangents in the NumPy world: one value for one active argument, otherwise a list."""
@@ -235,12 +238,14 @@ class RuleStep:
             world = NUMPY
             g, y = [tuple(widened(v)) if v.__class__ is tuple else widened([v])[0] for v in (g, y)]
             xs = tuple(widened(xs))
+            if y is not None and self.computes_again:
+                y = self.prim.kernel(*xs, **self.params)
         shape = getattr(self.out_layout, "shape", ())
         made = cotangents(world, self, g, y, xs, layouts=layouts, out_shape=shape, batch=batch, mask=mask)
         if narrow:
             made = [
                 c.astype(layouts[i].dtype)
-                if c is not None and layouts[i].slow_path and c.dtype != layouts[i].dtype
+                if c is not None and layouts[i].no_kernel and c.dtype != layouts[i].dtype
                 else c
                 for i, c in zip(self.active, made, strict=True)
             ]
@@ -249,7 +254,7 @@ class RuleStep:
 
 def world_for(prim: Primitive, layouts: Iterable[Layout]) -> Any:
     """The arithmetic of an op on operands of these layouts."""
-    if not any([a.slow_path for a in layouts]):  # noqa: C419 - a list is quicker
+    if not any([a.no_kernel for a in layouts]):  # noqa: C419 - a list is quicker
         return NUMPY
     if not any(a.complex for a in layouts):
         return NARROW
@@ -257,7 +262,7 @@ def world_for(prim: Primitive, layouts: Iterable[Layout]) -> Any:
 
 
 class _Plan:
-    """What records of a primitive keep for given active arguments; made once for each combination."""
+    """The values that records of a primitive keep for given active arguments; made once for each combination."""
 
     __slots__ = ("active", "keep", "known", "reads_y")
 

@@ -51,7 +51,7 @@ class Between(NamedTuple):
 
 
 class OneOp(NamedTuple):
-    """What the record of one op of a call is made from.
+    """The parts of the record of one op of a call.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class WholeCall:
         ``sweep(g, ins, out)`` returns a raw cotangent for each parent. With several results, `g` is a `PartialOutputs`,
         and the cotangent of a parent that no result with a cotangent depends on is None.
     full : bool
-        Whether `sweep` gives the bits of the full sweep; it always gives those of the short one, if that is taken.
+        Whether `sweep` gives the bits of the full sweep; it always gives the bits of the short one, if that runs.
     several : bool
         Whether the call has several results. PARENTS is a tuple then.
     """

@@ -18,6 +18,7 @@ from gtape.base import late
 from gtape.base.layout import FLOAT
 from gtape.declare.primitives import Primitive
 from gtape.declare.quickest import quickest
+from gtape.declare.signatures import defaults_of
 from gtape.engine.call import apply, record_one, refuse
 from gtape.engine.fast.layouts import one_operand, two_operands
 from gtape.engine.fast.source import Writer
@@ -81,7 +82,7 @@ _BINARY_END = """\
             return t
 """
 
-# Records a result for tapes that are told of each, after the quick function has passed over them.
+# Records a result for tapes that listen to each record, after the quick function has passed over them.
 _NOTED = """
 def noted(s, t, {operands}):
     av = t._layout
@@ -93,14 +94,14 @@ def noted(s, t, {operands}):
 
 # The test of the operands of an array's kernel, and the choice of the kernel where an operator is quicker for scalars.
 _CHOICE = """\
-        if not {accepts}:
+        if not ({accepts}):
             return refuse(prim, {operands})
 """
 
 _CHOICE_WITH_OPERATOR = """\
         chosen = kernel
         if not av.plain:
-            if not {accepts}:
+            if not ({accepts}):
                 return refuse(prim, {operands})
             if av.real:
                 chosen = quick_kernel
@@ -186,7 +187,7 @@ def {name}(x, y, name=None):
 def _accepts(prim: Primitive) -> str:
     """Source of the test for operands that the kernel takes unchanged; `refuse` handles the others."""
     if prim.complex is True:
-        return "True" if prim.ints else "av.inexact"
+        return "not av.narrow" if prim.ints else "av.real or av.complex"
     return "not av.no_kernel" if prim.ints else "av.real"
 
 
@@ -253,7 +254,7 @@ def fields(reads: frozenset[Any], arguments: Sequence[str], value: str) -> tuple
     Parameters
     ----------
     reads : frozenset
-        What the rules of the active arguments read.
+        The values that the rules of the active arguments read.
     arguments : sequence of str
         Source of the operands.
     value : str
@@ -433,9 +434,42 @@ def make_general(prim: Primitive) -> Callable[..., Any]:
     return made  # type: ignore[no-any-return]
 
 
+def _holds_integers(shape: Any) -> bool:
+    return isinstance(shape, np.ndarray) and shape.dtype.kind in "biu"
+
+
+def _for_users(prim: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of an op from outside gtape, which has no public function that completes and converts arguments.
+
+    A parameter that the call leaves out gets the default of the kernel, because rules have no defaults. An operand
+    keeps its integers where all samples have integers, because operands adopt the dtype of the first tensor otherwise.
+    """
+    defaults = defaults_of(prim)
+    params, n = prim.params, prim.arity
+    samples = [] if prim.kind == "elementwise" or prim.variadic else [shapes for shapes, _ in prim.samples or ()]
+    whole = {i for i in range(n) if samples and all(_holds_integers(shapes[i]) for shapes in samples)}
+    if not whole and (not params or prim.variadic):
+        return function
+
+    def call(*args: Any, **words: Any) -> Any:
+        if len(args) > n + len(params):
+            raise TypeError(f"{prim.name}() takes {n + len(params)} arguments, got {len(args)}")
+        words = {**defaults, **dict(zip(params, args[n:], strict=False)), **words}
+        missing = [p for p in params if p not in words]
+        if missing:
+            raise TypeError(f"{prim.name}() misses {', '.join(missing)}")
+        return function(*[as_operand(a) if i in whole else a for i, a in enumerate(args[:n])], **words)
+
+    made: Any = call
+    made.renew = function.renew  # type: ignore[attr-defined]
+    return made  # type: ignore[no-any-return]
+
+
 def make_function(prim: Primitive) -> Callable[..., Any]:
     """Generate the function of tensors for a primitive, with its public docstring."""
     written = _source(prim)
     made = make_general(prim) if written is None else _make_quick(prim, *written)
+    if prim.place.outside:
+        made = _for_users(prim, made)
     late.describe(made, prim)
     return made

@@ -187,7 +187,7 @@ class _Lines:
             return False
         out = self._layouts[call.name]
         for a in (out, *map(self._layout, operands)):
-            if a.dtype != out.dtype or not a.real or a.slow_path:
+            if a.dtype != out.dtype or not a.real:
                 return False
         if not out.shape and out is not FLOAT and isinstance(self._rule.notes.samples[call.name], np.ndarray):
             return False

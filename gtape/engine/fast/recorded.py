@@ -96,7 +96,7 @@ class _Met:
         step = self.on or step
         if self.calls_left:
             self.calls_left -= 1
-            if not self.calls_left and not any([a.slow_path for a in step.layouts or ()]):  # noqa: C419 - a list is quicker
+            if not self.calls_left and not any([a.no_kernel for a in step.layouts or ()]):  # noqa: C419 - a list is quicker
                 self.function = get_stack().run(_recording, step)
         return step.cotangents(TAPE, g, output_in(TAPE, record), values_in(TAPE, record, step))
 
@@ -128,7 +128,7 @@ class _History:
     ops : list of int
         The numbers of the records of ops.
     sets : set of TapeSet
-        Those of the records.
+        The sets of tapes of these records.
     """
 
     __slots__ = ("ops", "records", "sets")
