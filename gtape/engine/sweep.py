@@ -21,8 +21,6 @@ from gtape.recording.record import COT, LEAF, NO_TAPES, SEQ, STEP, Record, step_
 
 __all__ = ["keeping", "short_sweep"]
 
-_NOTHING = ()
-
 
 def _noting(record: Record, found: dict[int, Any]) -> Any:
     """The step of a source that is not a leaf, as a function that also notes its cotangent in `found`."""
@@ -94,13 +92,13 @@ if hasattr(os, "register_at_fork"):
 _LONG = 1 << 17
 
 
-def _sum_of_leaf(short: dict[int, bool], seq: int, old: Any, c: Any, step: Any, place: int) -> Any:
+def _sum_of_leaf(short: set[int], long: set[int], seq: int, old: Any, c: Any, step: Any, place: int) -> Any:
     """The sum of the cotangents of a leaf and of one more, in the memory of either if both are long.
 
     Parameters
     ----------
-    short : dict of {int: bool}
-        By the numbers of leaves that have a sum: whether it is short. Only the sweep holds such a sum.
+    short, long : set of int
+        The numbers of leaves whose cotangents are sums, by the length of the sum. Only the sweep holds such a sum.
     seq : int
         The number of the leaf.
     old : value
@@ -109,11 +107,11 @@ def _sum_of_leaf(short: dict[int, bool], seq: int, old: Any, c: Any, step: Any, 
     step : step
     place : int
     """
-    is_sum = seq in short
     if old.__class__ is not np.ndarray or c.__class__ is not np.ndarray or old.nbytes < _LONG:
-        short[seq] = True
+        short.add(seq)
         return old + c
-    short[seq] = False
+    is_sum = seq in long
+    long.add(seq)
     if old.dtype is c.dtype and old.shape == c.shape:
         if is_sum:
             return np.add(old, c, old)
@@ -142,7 +140,10 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
     """
     # Cotangents by number: of leaves, and of other sources, noted by `_noting`.
     leaves: dict[int, Any] = {}
-    short: dict[int, bool] = {}
+    # The numbers of leaves whose cotangents are sums.
+    short: set[int] = set()
+    long: set[int] = set()
+    nobody = NO_TAPES
     noting: dict[int, tuple[Record, Any, Any]] = {}
     for s in sources:
         if s[STEP] is not None and id(s) not in noting:
@@ -172,8 +173,8 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                 made = _step_in_numpy(record, g)
             if not keep:
                 record[2] = record[4] = record[5] = None
-                record[3] = _NOTHING
-                record[6] = NO_TAPES
+                record[3] = ()
+                record[6] = nobody
             if parents.__class__ is list:
                 if other is not None:
                     if not keep:
@@ -185,12 +186,12 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                         heappush(heap, parents)
                     elif old is LEAF:
                         seq = parents[0]
-                        if seq not in leaves:
-                            leaves[seq] = first
-                        elif short.get(seq):
+                        if seq in short:
                             leaves[seq] = leaves[seq] + first
+                        elif seq in leaves:
+                            leaves[seq] = _sum_of_leaf(short, long, seq, leaves[seq], first, step, 0)
                         else:
-                            leaves[seq] = _sum_of_leaf(short, seq, leaves[seq], first, step, 0)
+                            leaves[seq] = first
                     else:
                         parents[1] = old + first
                     parents = other
@@ -207,12 +208,12 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                     continue
                 if old is LEAF:
                     seq = parents[0]
-                    if seq not in leaves:
-                        leaves[seq] = made
-                    elif short.get(seq):
+                    if seq in short:
                         leaves[seq] = leaves[seq] + made
+                    elif seq in leaves:
+                        leaves[seq] = _sum_of_leaf(short, long, seq, leaves[seq], made, step, -1)
                     else:
-                        leaves[seq] = _sum_of_leaf(short, seq, leaves[seq], made, step, -1)
+                        leaves[seq] = made
                 else:
                     parents[1] = old + made
             else:
