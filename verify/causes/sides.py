@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import Undecided, digits, objects, precision, ties_assumed
+from gtape.symbolic.balls import Undecided, assumed, digits, objects, precision, ties_assumed
 from gtape.symbolic.program import Node, Program
 from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, jet_world
 from gtape.verify.oracles.oracle import Oracle, TooDeep
@@ -28,6 +28,10 @@ __all__ = ["Interval", "Sides", "as_a_whole", "beside", "scale_of", "with_limits
 
 # Below the smallest subnormal number, because a float may lie that close to another kink.
 _BITS = 6000  # enclosures of x − sin(x) and the like keep digits at the smallest step
+_FEWER = 2400  # bits that suffice where little cancels; special functions take a tenth of the time
+# With fewer bits, enclosures of derivatives and of values may be this wide, relative to the number. The second is less
+# than the smallest float, divided by the largest one.
+_SHARP, _SAME = arb(2) ** -500, arb(2) ** -2100
 _STEPS = (-1200, -1300)
 _NEAREST = -1400  # stands for the limit on one side
 # Powers of two by which a distance shrinks from the first step to the second if its limit is 0.
@@ -110,6 +114,10 @@ def _value_beside(node: Node, env: dict[int, Any], here: dict[int, Any], closed:
     return decided_anew(node, arguments) if not is_floating(node.output) else node.apply(BALLS, arguments)
 
 
+class _Blurred(Exception):
+    """An enclosure with fewer bits is too wide to decide, or there is none."""
+
+
 class Sides:
     """The derivatives of a program at points next to the recorded one.
 
@@ -142,6 +150,7 @@ class Sides:
         self.anywhere = False  # whether the program need not be defined at the point
         self.over_jumps = False
         self.jumps = False  # whether the function is not continuous at the point, so that it has no derivative there
+        self.fewer = False  # whether enclosures have fewer bits, so that wide ones raise `_Blurred`
         self.rng = np.random.default_rng(37)
 
     def limits(self, numbers: list[Any], *, jumps: bool = False) -> list[dict[tuple[int, ...], Interval]] | None:
@@ -161,10 +170,14 @@ class Sides:
         """
         if self.program.size > _MANY:
             return None
-        self.over_jumps, self.jumps = jumps, False
-        for assume in (contextlib.nullcontext, ties_assumed):
-            with precision(_BITS), assume(), contextlib.suppress(ArithmeticError, TooDeep):
-                self.here, self.values_here = self._evaluated(), None
+        self.over_jumps = jumps
+        attempts = [(_BITS, contextlib.nullcontext), (_BITS, ties_assumed)]
+        if assumed.get("ties") is None and not any(n.kind == "op" and _is_iterative(n) for n in self.program.nodes):
+            attempts.insert(0, (_FEWER, contextlib.nullcontext))
+        for bits, assume in attempts:
+            self.fewer = bits < _BITS
+            with precision(bits), assume(), contextlib.suppress(ArithmeticError, TooDeep, _Blurred):
+                self.here, self.values_here, self.jumps = self._evaluated(), None, False
                 return self._outside(numbers, _PAIRS if self.program.size <= _FEW else 1)
         return None
 
@@ -229,7 +242,7 @@ class Sides:
                 continue
             number = objects(number)
             for index in np.ndindex(*number.shape):
-                first = _hull([d for points in near for d in points], s, index)
+                first = self._hull([d for points in near for d in points], s, index, number[index])
                 if first is None or not _apart(number[index], first) > 0:
                     continue
                 if nearer is None:
@@ -240,7 +253,7 @@ class Sides:
                     name, axis = self._axis(s, index)
                     for k in (0, 1):
                         points[k] = points[k] + list(self._at(axis, _STEPS[k], number=name))
-                first, second = (_hull(p, s, index) for p in points)
+                first, second = (self._hull(p, s, index, number[index]) for p in points)
                 if first is None or second is None or _diverges(first, second):
                     return None
                 if _shrinks(_apart(number[index], first), _apart(number[index], second)):
@@ -278,6 +291,7 @@ class Sides:
                 for k, moves in enumerate(drawn)
                 for e in self._at(moves, step, lambda oracle: [along(oracle, ways)], number=k)
             ]
+            self._demand_sharp([objects(e[0]).item() for e in made], here)
             gaps = [objects(e[0]).item() - here for e in made]
             return [arb(0) if gap.contains(0) else arb(abs(gap).mid()) for gap in gaps]
 
@@ -323,7 +337,7 @@ class Sides:
 
             def point(sign: int = sign) -> tuple[dict[int, Any] | None, bool]:
                 step = sign * arb(2) ** exponent
-                env = beside(self.program, self.here, {i: objects(move * step) for i, move in moves.items()})
+                env = self._beside(moves, step)
                 return env, env is not None and self._jump(env, moves, step)
 
             env, jump = point() if number is None else self.shared.get(("beside", number, exponent, sign), point)
@@ -335,6 +349,38 @@ class Sides:
                     made = self._derived(env, derivative or self.derivative)
                     if all(_finite(a) for a in made):
                         yield made
+                        continue
+                self._leave_open()
+
+    def _beside(self, moves: dict[int, Any], step: arb) -> dict[int, Any] | None:
+        """The exact values at a step along moves."""
+        env = beside(self.program, self.here, {i: objects(move * step) for i, move in moves.items()})
+        if env is None:
+            self._leave_open()
+        return env
+
+    def _leave_open(self) -> None:
+        """With fewer bits, raise `_Blurred`, because all bits may decide."""
+        if self.fewer:
+            raise _Blurred
+
+    def _demand_sharp(self, values: list[Any], number: Any) -> None:
+        """With fewer bits, raise `_Blurred` unless derivatives are known well enough to be compared with a number."""
+        if self.fewer:
+            known = arb(number).rad()
+            for e in map(arb, values):
+                if not (e.rad() <= known or e.rad() <= _SHARP * abs(e.mid())):
+                    raise _Blurred
+
+    def _hull(
+        self, points: list[list[Any]], s: int, index: tuple[int, ...], number: Any
+    ) -> tuple[arb, arb] | None:
+        """The least and the greatest value of one element among some points, to be compared with a number."""
+        values = [arb(0) if p[s] is None else arb(objects(p[s])[index]) for p in points]
+        if not values:
+            return None
+        self._demand_sharp(values, number)
+        return min(values, key=_middle), max(values, key=_middle)
 
     def _jump(self, env: dict[int, Any], moves: dict[int, Any], step: arb) -> bool:
         """True if a value of the function does not come back to that at the point as the step goes to 0, or if the
@@ -347,8 +393,7 @@ class Sides:
             return True
         if not any(d > 0 for d in distances):
             return False
-        shorter = step * arb(2) ** (_STEPS[1] - _STEPS[0])
-        closer = beside(self.program, self.here, {i: objects(m * shorter) for i, m in moves.items()})
+        closer = self._beside(moves, step * arb(2) ** (_STEPS[1] - _STEPS[0]))
         if closer is None:
             return False
         nearer = self._distances(closer)
@@ -362,8 +407,7 @@ class Sides:
         """
         if not self.differentiates:
             return self.here
-        nearest = {i: objects(m * arb(2) ** _NEAREST) for i, m in moves.items()}
-        return beside(self.program, self.here, nearest) or self.here
+        return self._beside(moves, arb(2) ** _NEAREST) or self.here
 
     @cached_property
     def differentiates(self) -> bool:
@@ -373,11 +417,18 @@ class Sides:
     def _distances(self, env: dict[int, Any]) -> list[arb]:
         """How far each element of the values is from where it should return; infinite if their shapes differ."""
         there, here = self._values(env, env), self.values_here or []
-        return (
-            [arb("inf")]
-            if len(there) != len(here)
-            else [abs(arb(p) - arb(q)) for p, q in zip(there, here, strict=True)]
-        )
+        if len(there) != len(here):
+            return [arb("inf")]
+        return [self._distance(p, q) for p, q in zip(there, here, strict=True)]
+
+    def _distance(self, p: Any, q: Any) -> arb:
+        """The distance of two values; with fewer bits, raises `_Blurred` unless it is well known, or nothing."""
+        distance = abs(arb(p) - arb(q))
+        if not self.fewer or (distance.rad() <= _SHARP * distance.mid()):
+            return distance
+        if p is q or (distance.contains(0) and distance.rad() <= _SAME * abs(arb(q)).mid()):
+            return arb(0)
+        raise _Blurred
 
     def _values(self, env: dict[int, Any], of_gradients: dict[int, Any]) -> list[Any]:
         """All elements of the primals, from `env`, and of the outputs, from `of_gradients`."""
@@ -418,16 +469,13 @@ class Sides:
                 self.program.nodes[i].output = output
 
 
+def _is_iterative(node: Node) -> bool:
+    """Whether an op takes the exact value from an iteration, whose tolerances depend on the bits."""
+    return node.prim.kind == "implicit" or bool(node.prim.rounding.eliminates)
+
+
 def _finite(a: Any) -> bool:
     return a is None or all(arb(e).is_finite() for e in objects(a).ravel().tolist())
-
-
-def _hull(points: list[list[Any]], s: int, index: tuple[int, ...]) -> tuple[arb, arb] | None:
-    """The least and the greatest value of one element among some points."""
-    values = [arb(0) if p[s] is None else arb(objects(p[s])[index]) for p in points]
-    if not values:
-        return None
-    return min(values, key=_middle), max(values, key=_middle)
 
 
 def _middle(x: arb) -> Any:
