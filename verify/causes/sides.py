@@ -18,7 +18,7 @@ from flint import acb, arb
 
 from gtape.symbolic.balls import Undecided, assumed, digits, objects, precision, ties_assumed
 from gtape.symbolic.program import Node, Program
-from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, jet_world
+from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, jet_world, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import Shared, decided_anew
 from gtape.verify.verdicts.ulp import ROUNDINGS, spacing
@@ -42,6 +42,8 @@ _FEW = 2000  # programs with more numbers get one pair of points
 _MANY = 20_000  # programs with more numbers get none
 _SMALL = 200  # programs with more numbers keep no points for other rows, because an axis has points of its own
 _AXES = 32  # at most this many elements get points of their own
+_ONE_BY_ONE = 64  # at most this many elements are differentiated one by one
+_TOGETHER = 4  # so few elements are not tested together before
 
 
 class Interval(NamedTuple):
@@ -114,6 +116,9 @@ def _value_beside(node: Node, env: dict[int, Any], here: dict[int, Any], closed:
     return decided_anew(node, arguments) if not is_floating(node.output) else node.apply(BALLS, arguments)
 
 
+_Place = tuple[int, tuple[int, ...]]  # a source, and one of its elements
+
+
 class _Blurred(Exception):
     """An enclosure with fewer bits is too wide to decide, or there is none."""
 
@@ -133,6 +138,8 @@ class Sides:
         derivative costs a run for each element.
     shared : Shared, optional
         What the rows of this program have in common, such as the values at the points.
+    row : list, optional
+        The cotangents of the outputs. Other numbers of the same row have the same intervals.
     """
 
     def __init__(
@@ -142,8 +149,10 @@ class Sides:
         derivative: Callable[[Oracle], list[Any]],
         along: Callable[[Oracle, list[Any]], arb] | None = None,
         shared: Shared | None = None,
+        row: list[Any] | None = None,
     ) -> None:
         self.program, self.oracle, self.derivative, self.along = program, oracle, derivative, along
+        self.row = row
         self.shared = shared or Shared()
         self.here: dict[int, Any] = {}
         self.values_here: list[Any] | None = None  # what the values of the sides should return to
@@ -170,6 +179,15 @@ class Sides:
         """
         if self.program.size > _MANY:
             return None
+        if jumps or self.anywhere or self.row is None:
+            return self._intervals(numbers, jumps)
+        row, known, intervals = self.shared.get(
+            ("intervals", id(self.row)), lambda: (self.row, numbers, self._intervals(numbers, jumps))
+        )
+        return intervals if row is self.row and _are_same(known, numbers) else self._intervals(numbers, jumps)
+
+    def _intervals(self, numbers: list[Any], jumps: bool) -> list[dict[tuple[int, ...], Interval]] | None:
+        """As `limits`, without a look at what is known."""
         self.over_jumps = jumps
         attempts = [(_BITS, contextlib.nullcontext), (_BITS, ties_assumed)]
         if assumed.get("ties") is None and not any(n.kind == "op" and _is_iterative(n) for n in self.program.nodes):
@@ -227,9 +245,12 @@ class Sides:
 
     def _outside(self, numbers: list[Any], pairs: int) -> list[dict[tuple[int, ...], Interval]] | None:
         drawn: list[dict[int, Any]] = self.shared.get(("sides", pairs), lambda: [self._drawn() for _ in range(pairs)])
-        if self._agree(numbers, drawn):
+        every = [(s, index) for s, e in enumerate(numbers) if e is not None for index in np.ndindex(*np.shape(e))]
+        places = every if self.along is None else self._apart_among(every, numbers, drawn)
+        if not places and self.along is not None:
             return [{} for _ in numbers]
-        near = [list(self._at(moves, _STEPS[0], number=k)) for k, moves in enumerate(drawn)]
+        derivative = self._of(places, numbers)
+        near = [list(self._at(moves, _STEPS[0], derivative, number=k)) for k, moves in enumerate(drawn)]
         if (self.jumps and not self.over_jumps) or not any(near):
             return None
         found: list[dict[tuple[int, ...], Interval]] = []
@@ -246,13 +267,13 @@ class Sides:
                 if first is None or not _apart(number[index], first) > 0:
                     continue
                 if nearer is None:
-                    nearer = [list(self._at(moves, _STEPS[1], number=k)) for k, moves in enumerate(drawn)]
+                    nearer = [list(self._at(moves, _STEPS[1], derivative, number=k)) for k, moves in enumerate(drawn)]
                 points = [[d for ps in near for d in ps], [d for ps in nearer for d in ps]]
                 if budget > 0:
                     budget -= 1
-                    name, axis = self._axis(s, index)
+                    (name, axis), only = self._axis(s, index), self._of([(s, index)], numbers)
                     for k in (0, 1):
-                        points[k] = points[k] + list(self._at(axis, _STEPS[k], number=name))
+                        points[k] = points[k] + list(self._at(axis, _STEPS[k], only, number=name))
                 first, second = (self._hull(p, s, index, number[index]) for p in points)
                 if first is None or second is None or _diverges(first, second):
                     return None
@@ -270,16 +291,60 @@ class Sides:
         name = "axis", s, index
         return name, self.shared.get(name, lambda: self._drawn((s, index)))
 
-    def _agree(self, numbers: list[Any], drawn: list[dict[int, Any]]) -> bool:
-        """Whether the derivatives on all sides converge to `numbers`, along one random direction of the sources."""
+    def _of(self, places: list[_Place], numbers: list[Any]) -> Callable[[Oracle], list[Any]]:
+        """The derivative by some elements of the sources, and `numbers` elsewhere; all at once if that is as cheap."""
         along = self.along
         if along is None:
-            return False
+            return self.derivative
+        if len(places) > _ONE_BY_ONE:
+            raise TooDeep(f"{len(places)} elements are not evaluated one by one")
+
+        def run(oracle: Oracle) -> list[Any]:
+            made = [None if e is None else np.array(objects(e)) for e in numbers]
+            for s, index in places:
+                ways: list[Any] = [None] * len(numbers)
+                ways[s] = zeros(np.shape(made[s]))
+                ways[s][index] = 1
+                made[s][index] = along(oracle, ways)
+            return made
+
+        return run
+
+    def _apart_among(
+        self, places: list[_Place], numbers: list[Any], drawn: list[dict[int, Any]], known: int = 0
+    ) -> list[_Place]:
+        """The elements among some to which the derivatives on all sides may not converge.
+
+        Parameters
+        ----------
+        known : int
+            How many there are among the other elements; too many raise `TooDeep`.
+        """
+        if self.over_jumps or self._agree(numbers, drawn, places):
+            return places if self.over_jumps else []
+        if self.jumps or len(places) <= _TOGETHER:
+            return places
+        half = len(places) // 2
+        found = self._apart_among(places[:half], numbers, drawn, known)
+        if known + len(found) > _ONE_BY_ONE:
+            raise TooDeep("too many elements are not evaluated one by one")
+        return found + self._apart_among(places[half:], numbers, drawn, known + len(found))
+
+    def _agree(self, numbers: list[Any], drawn: list[dict[int, Any]], places: list[_Place]) -> bool:
+        """Whether the derivatives by some elements on all sides converge to `numbers`, along one random direction."""
+        along = self.along
+        assert along is not None
         rng = np.random.default_rng(41)
         ways = [
             directions(self.program.nodes[nodes[0]].shape, rng, like=number) if nodes else None
             for nodes, number in zip(self.program.sources, numbers, strict=True)
         ]
+        for s, u in enumerate(ways):
+            if u is not None and numbers[s] is not None:
+                taken = zeros(u.shape)
+                for index in [index for other, index in places if other == s]:
+                    taken[index] = u[index]
+                ways[s] = taken
         here = arb(0)
         for u, number in zip(ways, numbers, strict=True):
             if u is not None and number is not None:
@@ -298,6 +363,8 @@ class Sides:
         first = apart(_STEPS[0])
         if self.jumps or not first:
             return False
+        if all(gap == 0 for gap in first):
+            return True
         second = apart(_STEPS[1])
         return len(first) == len(second) and all(map(_shrinks, first, second))
 
@@ -472,6 +539,19 @@ class Sides:
 def _is_iterative(node: Node) -> bool:
     """Whether an op takes the exact value from an iteration, whose tolerances depend on the bits."""
     return node.prim.kind == "implicit" or bool(node.prim.rounding.eliminates)
+
+
+def _are_same(a: list[Any], b: list[Any]) -> bool:
+    """Whether two lists of arrays hold the same enclosures."""
+    if [v is None for v in a] != [v is None for v in b]:
+        return False
+    pairs = [(objects(v), objects(w)) for v, w in zip(a, b, strict=True) if v is not None]
+    return all(v.shape == w.shape and all(map(_is_same, v.ravel().tolist(), w.ravel().tolist())) for v, w in pairs)
+
+
+def _is_same(p: Any, q: Any) -> bool:
+    p, q = arb(p), arb(q)
+    return bool(p.mid() == q.mid() and p.rad() == q.rad())
 
 
 def _finite(a: Any) -> bool:

@@ -63,6 +63,7 @@ class Judgement(Causes):
     by_source = True  # False if the numbers are one sum over all sources
     left_out: frozenset[int] = frozenset()  # the sources whose numbers are not compared
     shared: Shared | None = None  # what the rows of a derivative have in common
+    row: list[Any] | None = None  # the cotangents of the row, where a mode has rows
     checked_ops: Local | None = None  # the checks of single ops, where a mode has them
 
     def __init__(self, program: Program, got: list[Any], *, locally: bool = True) -> None:
@@ -362,7 +363,7 @@ class Judgement(Causes):
         got = self.got
         if met or guards:
             along = self.beside_along() if order > 1 else None
-            sides = Sides(program, self.oracle, self.beside, along, self.shared)
+            sides = Sides(program, self.oracle, self.beside, along, self.shared, self.row)
             near = [e if e is None or not oracle.broken else _blurred(objects(e)) for e in exact]
             met, near, got = as_a_whole(sides, near, got, met, order, guards=guards, claimed=self.claimed)
             exact = near if self.claimed or not oracle.broken else exact
