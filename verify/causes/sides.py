@@ -310,25 +310,16 @@ class Sides:
 
         return run
 
-    def _apart_among(
-        self, places: list[_Place], numbers: list[Any], drawn: list[dict[int, Any]], known: int = 0
-    ) -> list[_Place]:
-        """The elements among some to which the derivatives on all sides may not converge.
-
-        Parameters
-        ----------
-        known : int
-            How many there are among the other elements; too many raise `TooDeep`.
-        """
-        if self.over_jumps or self._agree(numbers, drawn, places):
-            return places if self.over_jumps else []
-        if self.jumps or len(places) <= _TOGETHER:
+    def _apart_among(self, places: list[_Place], numbers: list[Any], drawn: list[dict[int, Any]]) -> list[_Place]:
+        """The elements among some to which the derivatives on all sides may not converge."""
+        if self.over_jumps:
+            return places
+        if self._agree(numbers, drawn, places):
+            return []
+        if self.jumps or not _TOGETHER < len(places) <= _ONE_BY_ONE:
             return places
         half = len(places) // 2
-        found = self._apart_among(places[:half], numbers, drawn, known)
-        if known + len(found) > _ONE_BY_ONE:
-            raise TooDeep("too many elements are not evaluated one by one")
-        return found + self._apart_among(places[half:], numbers, drawn, known + len(found))
+        return [p for part in (places[:half], places[half:]) for p in self._apart_among(part, numbers, drawn)]
 
     def _agree(self, numbers: list[Any], drawn: list[dict[int, Any]], places: list[_Place]) -> bool:
         """Whether the derivatives by some elements on all sides converge to `numbers`, along one random direction."""
@@ -508,7 +499,7 @@ class Sides:
         if self.differentiates:
             oracle = self.oracle()
             oracle.env = env
-            only = self.program.ancestors(self.program.outputs)
+            only = oracle.needed(self.program.outputs)
             with self._decided(env):
                 values = {**env, **oracle.jets(1, {}, only, oracle.exact_marks({}, only))}
         flat = [objects(jet_world(1).component(values[i], 0)) for i in self.program.outputs]
