@@ -29,9 +29,8 @@ __all__ = ["Interval", "Sides", "as_a_whole", "beside", "scale_of", "with_limits
 # Below the smallest subnormal number, because a float may lie that close to another kink.
 _BITS = 6000  # enclosures of x − sin(x) and the like keep digits at the smallest step
 _FEWER = 2400  # bits that suffice where little cancels; special functions take a tenth of the time
-# With fewer bits, enclosures of derivatives and of values may be this wide, relative to the number. The second is less
-# than the smallest float, divided by the largest one.
-_SHARP, _SAME = arb(2) ** -500, arb(2) ** -2100
+_SHARP = arb(2) ** -500  # with fewer bits, enclosures may be this wide, relative to the number
+_UNSEEN = arb(2) ** -1000  # a jump by this part of the value changes no float
 _STEPS = (-1200, -1300)
 _NEAREST = -1400  # stands for the limit on one side
 # Powers of two by which a distance shrinks from the first step to the second if its limit is 0.
@@ -430,9 +429,7 @@ class Sides:
                 if not (e.rad() <= known or e.rad() <= _SHARP * abs(e.mid())):
                     raise _Blurred
 
-    def _hull(
-        self, points: list[list[Any]], s: int, index: tuple[int, ...], number: Any
-    ) -> tuple[arb, arb] | None:
+    def _hull(self, points: list[list[Any]], s: int, index: tuple[int, ...], number: Any) -> tuple[arb, arb] | None:
         """The least and the greatest value of one element among some points, to be compared with a number."""
         values = [arb(0) if p[s] is None else arb(objects(p[s])[index]) for p in points]
         if not values:
@@ -480,13 +477,16 @@ class Sides:
         return [self._distance(p, q) for p, q in zip(there, here, strict=True)]
 
     def _distance(self, p: Any, q: Any) -> arb:
-        """The distance of two values; with fewer bits, raises `_Blurred` unless it is well known, or nothing."""
+        """The distance of two values, 0 for a part of the value that is too small for a float to show.
+
+        With fewer bits, raises `_Blurred` for a distance that is not well known.
+        """
         distance = abs(arb(p) - arb(q))
-        if not self.fewer or (distance.rad() <= _SHARP * distance.mid()):
-            return distance
-        if p is q or (distance.contains(0) and distance.rad() <= _SAME * abs(arb(q)).mid()):
+        if p is q or distance <= _UNSEEN * abs(arb(q)):
             return arb(0)
-        raise _Blurred
+        if self.fewer and not distance.rad() <= _SHARP * distance.mid():
+            raise _Blurred
+        return distance
 
     def _values(self, env: dict[int, Any], of_gradients: dict[int, Any]) -> list[Any]:
         """All elements of the primals, from `env`, and of the outputs, from `of_gradients`."""
