@@ -31,6 +31,7 @@ _BITS = 6000  # enclosures of x − sin(x) and the like keep digits at the small
 _FEWER = 2400  # bits that suffice where little cancels; special functions take a tenth of the time
 _SHARP = arb(2) ** -500  # with fewer bits, enclosures may be this wide, relative to the number
 _UNSEEN = arb(2) ** -1000  # a jump by this part of the value changes no float
+_NOTHING = arb(2) ** -1100  # less than all floats
 _STEPS = (-1200, -1300)
 _NEAREST = -1400  # stands for the limit on one side
 # Powers of two by which a distance shrinks from the first step to the second if its limit is 0.
@@ -311,7 +312,7 @@ class Sides:
 
     def _apart_among(self, places: list[_Place], numbers: list[Any], drawn: list[dict[int, Any]]) -> list[_Place]:
         """The elements among some to which the derivatives on all sides may not converge."""
-        if self.over_jumps:
+        if self.over_jumps or self.anywhere:
             return places
         if self._agree(numbers, drawn, places):
             return []
@@ -426,7 +427,7 @@ class Sides:
         if self.fewer:
             known = arb(number).rad()
             for e in map(arb, values):
-                if not (e.rad() <= known or e.rad() <= _SHARP * abs(e.mid())):
+                if not (e.rad() <= known or e.rad() <= _NOTHING or e.rad() <= _SHARP * abs(e.mid())):
                     raise _Blurred
 
     def _hull(self, points: list[list[Any]], s: int, index: tuple[int, ...], number: Any) -> tuple[arb, arb] | None:
