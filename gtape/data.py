@@ -154,7 +154,7 @@ class Dataset:
                 elements = iter(made)
             except TypeError:
                 said = shown(made)
-                raise TypeError(f"from_generator: `generator` must return what can be iterated, not {said}") from None
+                raise TypeError(f"from_generator: `generator` must return an iterable, not {said}") from None
             for x in elements:
                 yield _element(x) if kinds is None else _mapped(lambda d, v: convert_to_tensor(v, d), kinds, x)
 
@@ -366,7 +366,7 @@ class Dataset:
     def element_spec(self) -> Any:
         first = next(iter(self), None)
         if first is None:
-            raise ValueError("the dataset is empty, so it is not known what its elements are")
+            raise ValueError("the dataset is empty, so its kind of elements is unknown")
 
         def spec(t: Tensor) -> TensorSpec:
             shape = t.shape.as_list()

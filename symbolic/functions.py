@@ -48,7 +48,7 @@ def _limits(expr: sp.Expr, x: sp.Symbol, c: sp.Expr) -> list[sp.Expr]:
         if side is sp.nan:
             continue
         if side.has(sp.Piecewise, Removable):
-            raise NotImplementedError(f"the branch of {expr} beside {x} = {c} is open")
+            raise NotImplementedError(f"the branch of {expr} next to {x} = {c} is open")
         value = side.subs(x, c)
         if value.has(sp.nan, sp.zoo, sp.oo, -sp.oo):
             value = sp.limit(side, x, c, direction)

@@ -29,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "verify")]
 
 from gtape.verify.command import cli  # noqa: E402
+from gtape.verify.command.parser import make_parser  # noqa: E402
 
 SECONDS = 60.0  # for one command
 STATUSES = {0, 1, 2, 3, 130, 141}
@@ -298,7 +299,7 @@ def outcome(draw: Draw) -> str:
 
 def options_of() -> dict[str, list[str]]:
     """The options of each command."""
-    parser = cli._parser()
+    parser = make_parser()
     commands = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction)).choices
     # Without --artifact, because a folder that can be written takes a run of all commands.
     return {

@@ -1,4 +1,4 @@
-"""Shows arguments in error messages: briefly, and whatever their `repr` does."""
+"""Shows arguments in error messages: briefly, even if their `repr` fails."""
 
 from __future__ import annotations
 

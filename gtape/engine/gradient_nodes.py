@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gtape.declare.primitives import REGISTRY
-from gtape.engine.call import record_one
+from gtape.engine.call import attach, new_record, record_one
+from gtape.engine.rules import RuleStep, world_for
 from gtape.recording import record
-from gtape.recording.trace import GradNode
+from gtape.recording.trace import GradNode, Trace
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, wrap
 
@@ -60,14 +61,40 @@ def note_gradients(
     along, of = [[_origin(x, kept) for x in xs] for xs in (given, sources)]
     marked = []
     for i, g in enumerate(results):
-        if not isinstance(g, Tensor) or g._record is None or not stack.meet(g._record[record.TAPES]).sessions:
-            marked.append(slices.get(i, g))
+        if not isinstance(g, Tensor):
+            marked.append(g)
+            continue
+        if g._record is None or not stack.meet(g._record[record.TAPES]).sessions:
+            t = _for_checks_alone(stack, session, targets, g)
+            if t is not None:
+                t._record[record.TRACE].body = GradNode(targets, along, of, i, session, form)
+            marked.append(slices.get(i, g) if t is None or i in slices else t)
             continue
         t = record_one(stack, REGISTRY["identity"], (g,), {}, wrap(g._value))
         if t._record is not None and len(t._record) > record.TRACE and t._record[record.TRACE] is not None:
             t._record[record.TRACE].body = GradNode(targets, along, of, i, session, form)
         marked.append(_with_whole(slices[i], t) if i in slices else t)
     return marked
+
+
+def _for_checks_alone(stack: Any, session: Any, targets: list[Any], g: Tensor) -> Tensor | None:
+    """A constant gradient as a result that only checks follow; None if no outer tape that is checked has the targets.
+
+    What a custom gradient computes through NumPy is a constant for an outer tape, though it need not be one.
+    """
+    tapes = record.NO_TAPES
+    for r in targets:
+        tapes = stack.join(tapes, stack.meet(r[record.TAPES]))
+    if not any(s.trace and s is not session for s in tapes.sessions) or not g._layout.inexact:
+        return None
+    identity = REGISTRY["identity"]
+    t = wrap(g._value)
+    step = RuleStep(identity, (), {}, (g._layout,), t._layout, world_for(identity, (g._layout,)))
+    made = new_record(step, [], (g,), t._value, tapes)
+    trace = Trace((g,), t._value, stack)
+    trace.idle = True
+    attach(stack, made, (g,), t, trace)
+    return t
 
 
 def _with_whole(slices: IndexedSlices, whole: Tensor) -> IndexedSlices:

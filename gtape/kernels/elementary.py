@@ -171,7 +171,7 @@ def _ln2_power(n: int) -> float:
 
 @in_float64
 def exp2_derivative(x: Any, n: int) -> Any:
-    """ln(2)^n 2^x; it overflows later than 2^x, hence the shift (exact where it is used)."""
+    """ln(2)^n 2^x; it overflows later than 2^x, so kernels use the shift (exact where it is used)."""
     factor = _ln2_power(n)
     high = x > 1000.0
     if not np.any(high):

@@ -339,7 +339,7 @@ class GradientTape:
         if self._session is session:
             self._session = None
 
-    # A gradient may be None or IndexedSlices, so that `Any` stands beside `Tensor`.
+    # A gradient may be None or IndexedSlices, so the type is `Any` or `Tensor`.
     @overload
     def gradient(
         self, target: Any, sources: Tensor | Variable, output_gradients: Any = ..., unconnected_gradients: Any = ...

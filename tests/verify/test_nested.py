@@ -258,6 +258,25 @@ def test_a_custom_gradient_wrong_from_the_second_order_on_is_found_through_other
         under_the_flag(lambda x: method(mixing(wrong_from(2)), x))
 
 
+@tf.custom_gradient
+def sine_through_numpy(x: Any) -> Any:
+    return tf.sin(x), lambda g: g * np.cos(x.numpy())
+
+
+@pytest.mark.parametrize("method", [by_jacobian, by_batch_jacobian, by_jvp, lambda f, x: nested(f, x, 1)])
+def test_a_gradient_that_no_outer_tape_recorded_is_found_by_the_next_derivative(
+    method: Callable[[F, Any], Any],
+) -> None:
+    under_the_flag(lambda x: sine_through_numpy(x) * 2.0)
+    for f, order in ((sine_through_numpy, 1), (lambda x: sine_through_numpy(x) * x, 1), (sine_through_numpy, 2)):
+        with pytest.raises(tf.VerificationError, match="right in value, but its own") as raised:
+            under_the_flag(lambda x: method(f, x), order)  # noqa: B023 - called at once
+        found = raised.value.report.findings[0]
+        assert (found.verdict, found.op) == ("rule", "sine_through_numpy")
+    for f in (lambda x: 3.0 * x, tf.nn.relu, lambda x: tf.stop_gradient(x) * x, lambda x: tf.gather(x, [0, 0, 1])):
+        under_the_flag(lambda x: method(f, x))  # noqa: B023 - called at once
+
+
 @pytest.mark.parametrize("method", [by_jvp, by_jvp_along_a_constant])
 def test_forward_mode_over_forward_mode_and_over_a_gradient(method: Callable[[F, Any], Any]) -> None:
     x = tf.constant(POINT)

@@ -74,6 +74,11 @@ SMOOTH: dict[str, tuple[F, Any, Any]] = {
     "abs squared, away from 0": (lambda x: tf.abs(x - 3.0) ** 2, 3.0, 2.0),
     "two squared hinges": (lambda x: tf.nn.relu(x - 1.0) ** 2 + tf.nn.relu(1.0 - x) ** 2, 1.0, 2.0),
     "middle of three equal numbers, squared": (lambda x: tf.sort(tf.stack([x, x, x]))[1] ** 2, 0.7, 2.0),
+    "modulus squared": (lambda x: tf.abs(tf.complex(x[0], 2.0 * x[1])) ** 2, ZEROS, np.diag([2.0, 8.0])),
+    "cosine of a modulus": (lambda x: tf.cos(tf.abs(tf.complex(x[0], x[1]))), ZEROS, np.diag([-1.0, -1.0])),
+    "hinges beside complex numbers": (
+        lambda x: tf.math.real(tf.complex(x, x) ** 2) + tf.nn.relu(x) ** 2 + tf.nn.relu(-x) ** 2, ZERO, 2.0,
+    ),
 }  # fmt: skip
 
 # Smooth through a kink of an op, where the conventions of the ops give a wrong first derivative: (function, point, the
@@ -216,9 +221,65 @@ def test_a_derivative_counts_where_no_op_has_one_but_the_function_has(name: str,
     assert report.ok or got, "a check that does not pass shows the number and the derivative"
 
 
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", THROUGH_POLES)
+def test_exact_gives_the_derivative_where_no_op_has_one_but_the_function_has(name: str, order: int) -> None:
+    f, at, *derivatives = THROUGH_POLES[name]
+    found = exact(f, tf.constant(at, tf.float64), order=order, digits=30)[()]
+    assert np.isclose(float(found), derivatives[order - 1], rtol=1e-15, atol=0), found
+
+
 def test_a_point_without_derivative_stays_one() -> None:
     for f in (tf.sqrt, lambda x: tf.sqrt(x * x), lambda x: tf.math.log(x * x), tf.math.cbrt):
         assert check(f, 0.0).verdict == judge(f, tf.constant(0.0, tf.float64), 0.0).verdict == "domain"
+        with pytest.raises(ArithmeticError, match="there is no derivative here"):
+            exact(f, 0.0)
+
+
+def _real(z: Any) -> Any:
+    return tf.math.real(z)
+
+
+def _imaginary(z: Any) -> Any:
+    return tf.math.imag(z)
+
+
+# Of complex numbers, whose gradients are conjugates: (function, point, its gradient, that of the ops is another one).
+OF_COMPLEX: dict[str, tuple[F, Any, Any, bool]] = {
+    "difference of hinges": (
+        lambda z: tf.nn.relu(_real(z)) - tf.nn.relu(-_real(z)) + _imaginary(z) ** 2, 1j, 1.0 + 2j, True,
+    ),
+    "sum of greater and smaller": (
+        lambda z: tf.maximum(_real(z), 2 * _imaginary(z)) + tf.minimum(_real(z), 2 * _imaginary(z)), 1 + 0.5j, 1 + 2j,
+        True,
+    ),
+    "one of two numbers": (
+        lambda z: tf.reduce_sum(tf.nn.relu(_imaginary(z)) - tf.nn.relu(-_imaginary(z))), [1.0, 1.0 - 1j], [1j, 1j], True,
+    ),
+    "modulus squared": (lambda z: tf.abs(z) ** 2, 0j, 0j, False),
+    "root of a product": (lambda z: tf.sqrt(_real(z * tf.math.conj(z))) ** 2, 0j, 0j, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [tf.complex128, tf.complex64])
+@pytest.mark.parametrize("name", OF_COMPLEX)
+def test_functions_of_complex_numbers_are_judged_as_a_whole(name: str, dtype: Any) -> None:
+    f, at, right, differs = OF_COMPLEX[name]
+    z, right = tf.constant(at, dtype), np.asarray(right)
+    assert judge(f, z, right).ok
+    for wrong in (right + 1e-3, right + 1e-3j, right.conj() + 1.0, np.full(right.shape, complex("nan"))):
+        report = judge(f, z, wrong)
+        assert not report.ok and report.verdict != "undecided", report
+    parts = [str(e).strip("()").removesuffix("j").split(", ") for e in np.ravel(exact(f, z))]
+    assert [complex(float(a), float(b)) for a, b in parts] == np.ravel(right).tolist()
+    report = check(f, z)
+    assert report.ok != differs
+    assert not differs or "part" in report.findings[0].reason
+
+
+def test_a_modulus_has_the_unit_disc_at_zero() -> None:
+    for claim, ok in ((0.5 - 0.5j, True), (1j, True), (1.1, False), (-1.1j, False)):
+        assert judge(tf.abs, tf.constant(0j), claim).ok == ok
 
 
 def _safe_ratio(x: Any, of: F) -> Any:

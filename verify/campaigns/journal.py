@@ -44,7 +44,7 @@ class Lines:
     Attributes
     ----------
     head : dict
-        What the campaign is: "kind", "settings", "load", "shards", "limit", "examples", and who began it.
+        The campaign: "kind", "settings", "load", "shards", "limit", "examples", and who began it.
     sessions : list of dict
         Versions, machine, command line and process of each session.
     results : dict
@@ -179,16 +179,16 @@ class Journal:
     ----------
     path : str
     head : dict
-        What the campaign is, for a new journal.
+        The campaign, for a new journal.
     session : dict
-        Who writes now.
+        The session that writes.
     resume : bool
         Whether to go on with an existing journal.
 
     Attributes
     ----------
     lines : Lines
-        What was there before.
+        The earlier content of the journal.
 
     Raises
     ------

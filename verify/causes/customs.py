@@ -27,12 +27,12 @@ from gtape.verify.oracles.enclosures import (
     turned,
 )
 from gtape.verify.oracles.oracle import Oracle
-from gtape.verify.verdicts.ulp import widest
+from gtape.verify.verdicts.ulp import ROUNDINGS, widest
 from gtape.verify.verdicts.verdict import Finding
 
 __all__ = [
     "certify_custom", "faulty_beside", "faulty_customs", "faulty_forwards", "faulty_inside", "inner_culprits",
-    "least_stable", "not_finite", "ones_like", "only_rounded", "roundings_of",
+    "is_rounded", "least_stable", "not_finite", "ones_like", "only_rounded", "roundings_of",
 ]  # fmt: skip
 
 
@@ -301,7 +301,12 @@ def only_rounded(oracle: Oracle, ulps: float) -> bool:
     gradient.
     """
     wrong = faulty_customs(oracle)
-    return bool(wrong) and not faulty_rules(oracle) and all(f.error <= ulps * roundings_of(f.node) for f in wrong)
+    return bool(wrong) and not faulty_rules(oracle) and all(is_rounded(f, ulps) for f in wrong)
+
+
+def is_rounded(failure: Failure, ulps: float = ROUNDINGS) -> bool:
+    """True if the error of a custom gradient is of rounding size."""
+    return failure.error <= ulps * roundings_of(failure.node)
 
 
 def roundings_of(node: Any) -> float:

@@ -24,10 +24,10 @@ from gtape.verify.oracles.replay import Shared, decided_anew
 from gtape.verify.verdicts.ulp import ROUNDINGS, spacing
 from gtape.verify.verdicts.verdict import Finding, merged
 
-__all__ = ["Interval", "Sides", "as_a_whole", "beside", "scale_of", "with_limits"]
+__all__ = ["Interval", "Sides", "as_a_whole", "beside", "has_values", "scale_of", "with_limits"]
 
 # Below the smallest subnormal number, because a float may lie that close to another kink.
-_BITS = 6000  # enclosures of x − sin(x) and the like keep digits at the smallest step
+_BITS = 6000  # enclosures of differences such as x − sin(x) keep digits at the smallest step
 _STEPS = (-1200, -1300)
 _NEAREST = -1400  # stands for the limit on one side
 # Powers of two by which a distance shrinks from the first step to the second if its limit is 0.
@@ -39,6 +39,10 @@ _MANY = 20_000  # programs with more numbers get none
 _SMALL = 200  # programs with more numbers keep no points for other rows, because an axis has points of its own
 _AXES = 32  # at most this many elements get points of their own
 
+_JOIN = np.frompyfunc(acb, 2, 1)
+_REAL = np.frompyfunc(lambda e: e.real if isinstance(e, acb) else e, 1, 1)
+_IMAG = np.frompyfunc(lambda e: e.imag if isinstance(e, acb) else arb(0), 1, 1)
+
 
 class Interval(NamedTuple):
     """The limits of one element of a derivative: enclosures of the least and the greatest one."""
@@ -49,9 +53,11 @@ class Interval(NamedTuple):
 
     def limit(self) -> arb:
         """An enclosure of the limit of all sides, if these agree."""
-        # The limits of points at the second step are as far from the true limit as from one another.
-        apart = abs(self.high - self.low) + abs(self.low) * arb(2) ** (_STEPS[1] + _SHRINKS)
-        return self.low + arb(0, apart.upper())
+        with precision(_BITS):
+            # The limits of points at the second step are as far from the true limit as from one another.
+            apart = abs(self.high - self.low) + abs(self.low) * arb(2) ** (_STEPS[1] + _SHRINKS)
+            limit = self.low + arb(0, apart.upper())
+            return arb(0, limit.abs_upper()) if limit.contains(0) else limit  # so that its digits are no noise
 
     def __str__(self) -> str:
         return f"[{float(self.low.mid()):.6g}, {float(self.high.mid()):.6g}]"
@@ -124,7 +130,7 @@ class Sides:
         Oracle with these values, and a direction of each source -> the derivative along it, for a program whose
         derivative costs a run for each element.
     shared : Shared, optional
-        What the rows of this program have in common, such as the values at the points.
+        The data that the rows of this program share, such as the values at the points.
     """
 
     def __init__(
@@ -150,6 +156,7 @@ class Sides:
         Parameters
         ----------
         numbers : list of object arrays of enclosures, or None
+            Those of complex sources in parts.
         jumps : bool
             Whether to give intervals for a function that is not continuous at the point, too.
 
@@ -194,23 +201,28 @@ class Sides:
         list of object arrays or None
             None if the limits of some element differ, or if there are none.
         """
-        numbers = [None if s is None else np.broadcast_to(objects(arb(2) ** _BEYOND), s) for s in shapes]
+        beyond = objects(arb(2) ** _BEYOND)
+        numbers = [
+            None if shape is None
+            else np.broadcast_to(beyond, (*shape, 2) if _is_complex_source(self.program, s) else shape)
+            for s, shape in enumerate(shapes)
+        ]  # fmt: skip
         self.anywhere = True
-        intervals = None if _complex(self.program) else self.limits(numbers)
+        intervals = self.limits(numbers)
         if intervals is None:
             return None
         made: list[Any] = []
-        for shape, out in zip(shapes, intervals, strict=True):
-            if shape is None:
+        for number, out in zip(numbers, intervals, strict=True):
+            if number is None:
                 made.append(None)
                 continue
-            if not all(index in out and out[index].agree for index in np.ndindex(*shape)):
+            if not all(index in out and out[index].agree for index in np.ndindex(*np.shape(number))):
                 return None
-            limits = np.empty(shape, dtype=object)
+            limits = np.empty(np.shape(number), dtype=object)
             for index, interval in out.items():
                 limits[index] = interval.limit()
             made.append(limits)
-        return made
+        return _joined(self.program, made)
 
     def _outside(self, numbers: list[Any], pairs: int) -> list[dict[tuple[int, ...], Interval]] | None:
         drawn: list[dict[int, Any]] = self.shared.get(("sides", pairs), lambda: [self._drawn() for _ in range(pairs)])
@@ -260,7 +272,7 @@ class Sides:
     def _agree(self, numbers: list[Any], drawn: list[dict[int, Any]]) -> bool:
         """Whether the derivatives on all sides converge to `numbers`, along one random direction of the sources."""
         along = self.along
-        if along is None:
+        if along is None or any(_is_complex_source(self.program, s) for s in range(len(numbers))):
             return False
         rng = np.random.default_rng(41)
         ways = [
@@ -295,11 +307,13 @@ class Sides:
             for i in nodes:
                 shape = self.program.nodes[i].shape
                 if shape not in drawn:
-                    u = self.rng.integers(1, 2**30, shape) * self.rng.choice([-1, 1], shape)
+                    parts = (*shape, 2) if is_complex(self.program.nodes[i].output) else shape
+                    u = self.rng.integers(1, 2**30, parts) * self.rng.choice([-1, 1], parts)
                     u = objects(np.asarray(u).astype(object)) * (arb(2) ** (-30 if axis is None else -230))
                     if axis is not None and axis[0] == s:
                         u = objects(u).copy()
                         u[axis[1]] = arb(1)
+                    u = u if parts == shape else _JOIN(u[..., 0], u[..., 1])
                     drawn[shape] = objects(u * scale_of(self.here[i]))
                 moves[i] = drawn[shape]
         return moves
@@ -333,6 +347,7 @@ class Sides:
             if self.over_jumps or not self.jumps:
                 with contextlib.suppress(ArithmeticError, ValueError, TypeError, IndexError):
                     made = self._derived(env, derivative or self.derivative)
+                    made = made if derivative else _in_parts(self.program, made)
                     if all(_finite(a) for a in made):
                         yield made
 
@@ -373,11 +388,7 @@ class Sides:
     def _distances(self, env: dict[int, Any]) -> list[arb]:
         """How far each element of the values is from where it should return; infinite if their shapes differ."""
         there, here = self._values(env, env), self.values_here or []
-        return (
-            [arb("inf")]
-            if len(there) != len(here)
-            else [abs(arb(p) - arb(q)) for p, q in zip(there, here, strict=True)]
-        )
+        return [arb("inf")] if len(there) != len(here) else [arb(abs(p - q)) for p, q in zip(there, here, strict=True)]
 
     def _values(self, env: dict[int, Any], of_gradients: dict[int, Any]) -> list[Any]:
         """All elements of the primals, from `env`, and of the outputs, from `of_gradients`."""
@@ -444,7 +455,7 @@ def _apart(x: Any, hull: tuple[arb, arb]) -> arb:
 
 
 def _shrinks(first: arb, second: arb) -> bool:
-    """True if a distance converges to 0 with the step, or is not told from 0 at either step."""
+    """True if a distance converges to 0 with the step, or both steps leave open whether it is 0."""
     return (first.contains(0) and second.contains(0)) or bool(second.mid() <= first.mid() * arb(2) ** -_SHRINKS)
 
 
@@ -480,7 +491,7 @@ def as_a_whole(
         The conventions met; `inside` and `ok` are set for the whole function.
     order : int
     guards : sequence of Finding
-        The decisions that keep the program off a point where it is not defined. They are told of only if the function
+        The decisions that keep the program off a point where it is not defined. They are reported only if the function
         as a whole has another derivative there.
     claimed : bool
         Whether `got` are claims, which may follow conventions of their own.
@@ -494,8 +505,21 @@ def as_a_whole(
     got : list
         With a large number in place of each claim beside a kink that is infinite or NaN, as in `exact`.
     """
-    if _complex(sides.program):
-        return findings, exact, got
+    parts, numbers = _in_parts(sides.program, exact), _floats_in_parts(sides.program, got)
+    findings, parts, numbers = _as_a_whole(sides, parts, numbers, findings, order, guards, claimed)
+    return findings, _joined(sides.program, parts), _floats_joined(sides.program, numbers)
+
+
+def _as_a_whole(
+    sides: Sides,
+    exact: list[Any],
+    got: list[Any],
+    findings: list[Finding],
+    order: int,
+    guards: Sequence[Finding],
+    claimed: bool,
+) -> tuple[list[Finding], list[Any], list[Any]]:
+    """As `as_a_whole`, of the parts of complex numbers."""
     outside = sides.limits(exact)
     if outside is None and not findings:
         return findings, exact, got
@@ -524,6 +548,9 @@ def as_a_whole(
             truth = digits(interval.low) if interval.agree else None
             told: dict[str, Any] = {"element": (s, index), "got": number, "exact": truth, "inside": False}
             told["cause"] = "derivative" if interval.agree else "interval"
+            if _is_complex_source(sides.program, s):
+                reason += ", in the imaginary part" if index[-1] else ", in the real part"
+                told["element"] = s, index[:-1]
             found = Finding("convention", order=order, op=who.op, line=who.line, reason=reason, **told)
             far = np.inf if number is None or not np.isfinite(number) else float(_apart(number, interval[:2]))
             wrong.append((-far, found))
@@ -532,6 +559,11 @@ def as_a_whole(
                 got[s][index] = _far(number)
     worst_first = [f for _, f in sorted(wrong, key=lambda one: one[0])]
     return [*merged(worst_first), *findings], exact, got
+
+
+def has_values(program: Program) -> bool:
+    """Whether the function itself has finite values at the point; log(-1) has none, though 1 / x is finite."""
+    return all(np.isfinite(np.asarray(program.nodes[i].output)).all() for i in program.primals)
 
 
 def with_limits(sides: Sides, exact: list[Any]) -> list[Any]:
@@ -543,20 +575,53 @@ def with_limits(sides: Sides, exact: list[Any]) -> list[Any]:
     exact : list of object arrays of enclosures, or None
         The derivative by the conventions of the ops.
     """
-    if _complex(sides.program):
-        return exact
-    made = list(exact)
-    for s, out in enumerate(sides.limits(exact) or ()):
+    made = _in_parts(sides.program, exact)
+    for s, out in enumerate(sides.limits(made) or ()):
         smooth = {index: interval for index, interval in out.items() if interval.agree}
         if smooth:
-            made[s] = objects(exact[s]).copy()
+            made[s] = objects(made[s]).copy()
         for index, interval in smooth.items():
             made[s][index] = interval.limit()
+    return _joined(sides.program, made)
+
+
+def _is_complex_source(program: Program, s: int) -> bool:
+    return bool(program.sources[s]) and is_complex(program.nodes[program.sources[s][0]].output)
+
+
+def _in_parts(program: Program, arrays: list[Any]) -> list[Any]:
+    """Derivatives with the real and the imaginary parts by a complex source along a new last axis."""
+    return [a if a is None or not _is_complex_source(program, s) else _parts(objects(a)) for s, a in enumerate(arrays)]
+
+
+def _joined(program: Program, arrays: list[Any]) -> list[Any]:
+    """Derivatives as before `_in_parts`."""
+    return [
+        a if a is None or not _is_complex_source(program, s) else objects(_JOIN(a[..., 0], a[..., 1]))
+        for s, a in enumerate(arrays)
+    ]
+
+
+def _floats_in_parts(program: Program, arrays: list[Any]) -> list[Any]:
+    """As `_in_parts`, of numbers that TensorFlow's convention conjugates."""
+    return [
+        a if a is None or not _is_complex_source(program, s) else np.stack([np.real(a), -np.imag(a)], axis=-1)
+        for s, a in enumerate(arrays)
+    ]
+
+
+def _floats_joined(program: Program, arrays: list[Any]) -> list[Any]:
+    """Numbers as before `_floats_in_parts`."""
+    return [
+        a if a is None or not _is_complex_source(program, s) else a[..., 0] - 1j * a[..., 1]
+        for s, a in enumerate(arrays)
+    ]
+
+
+def _parts(a: Any) -> Any:
+    made = np.empty((*a.shape, 2), dtype=object)
+    made[..., 0], made[..., 1] = _REAL(a), _IMAG(a)
     return made
-
-
-def _complex(program: Program) -> bool:
-    return any(is_complex(n.output) for n in program.nodes if not isinstance(n.output, tuple))
 
 
 def _far(claims: Any) -> Any:
@@ -593,7 +658,7 @@ def _with_claims(
                 continue
             elif index in outside[s] or not interval.agree:
                 out[index] = interval
-                e[index] = g[index]  # told by a finding of its own
+                e[index] = g[index]  # has a finding of its own
         left.append(out)
     return full, left
 

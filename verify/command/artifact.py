@@ -1,6 +1,6 @@
 """``gtape doctor --artifact DIR``: a folder with what a reviewer needs to repeat a result.
 
-The folder appears whole or not at all: it is made beside its place under another name, and renamed when it is complete.
+The folder appears whole or not at all: it is made next to its place under another name, and renamed when complete.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Command(NamedTuple):
     Attributes
     ----------
     name : str
-        That of its table, ``expected/NAME.json``.
+        The name of its table, ``expected/NAME.json``.
     arguments : tuple of str
-        What follows ``gtape``, without the option ``--json``.
+        The words that follow ``gtape``, without the option ``--json``.
     seed : str
-        Where its random numbers come from.
+        The origin of its random numbers.
     """
 
     name: str
@@ -54,7 +54,7 @@ def commands(names: Sequence[str], elementwise: Sequence[str], points: int, load
     names : sequence of str
         Differentiable primitives; all if empty.
     elementwise : sequence of str
-        Those of them that the doctor and the census take; no such command without any, unless `names` is empty.
+        The elementwise ones, for the doctor and the census; these are left out without any, unless `names` is empty.
     points : int
     load : sequence of str
         Modules of ``--load``.

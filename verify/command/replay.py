@@ -33,7 +33,7 @@ _OPTION = re.compile(r"--(quick|orders|dtypes|(points|seed)=\d+|load=.*)", re.DO
 _AGAIN = ("verify", "prove", "census", "doctor")
 
 
-# What belongs to the campaign, or to the folders of the machine.
+# Entries that depend on the campaign, or on the folders of the machine.
 _ELSEWHERE = ("times", "number", "example", "shard", "line", "defined", "witness")
 
 
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
 
 
 def _cases(options: argparse.Namespace, data: Any) -> list[Case]:
-    """What a file asks to run again."""
+    """The cases of a file, which are run again."""
     path = plain(options.file)
     if isinstance(data, Lines):
         cases = _of_journal(options, data)
@@ -200,7 +200,7 @@ def _command_in(data: Any, options: argparse.Namespace) -> list[str] | None:
         raise Usage(f"{plain(options.file)} names no command that can be replayed")
     command = [str(word) for word in found[1:]]
     named = {w.removeprefix("--load=") for w in command if w.startswith("--load=")}
-    # Only what gtape writes: another spelling of an option could name a file, or a module that nobody trusts.
+    # Only the spellings that gtape writes: another spelling of an option could name a file, or an untrusted module.
     allowed = ("--points=", "--quick", "--orders", "--dtypes", "--seed=", "--load=")
     odd = [
         w
@@ -226,7 +226,7 @@ def _run_command(options: argparse.Namespace, command: list[str], before: Result
 
 
 def _parts(before: Result, after: Result) -> list[tuple[str, Any, Any]]:
-    """What two results have in common, piece by piece."""
+    """The comparable parts of two results, side by side."""
     parts: list[tuple[str, Any, Any]] = [
         ("findings", _causes(before), _causes(after)),
         ("counts", before.counts, after.counts),

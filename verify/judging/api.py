@@ -20,7 +20,7 @@ from gtape.verify.causes.advice import explain
 from gtape.verify.causes.branches import branches_met
 from gtape.verify.causes.conventions import kinks_met
 from gtape.verify.causes.misfits import misfits
-from gtape.verify.causes.sides import Sides, with_limits
+from gtape.verify.causes.sides import Sides, has_values, with_limits
 from gtape.verify.judging.block import examined
 from gtape.verify.judging.cost import bits_within_reach, checked_digits
 from gtape.verify.judging.examine import Rows
@@ -156,7 +156,7 @@ def _misfits(f: Callable[..., Any], args: tuple[Any, ...], order: int) -> list[F
             found = misfits(recording.of_level(level), k)
             if found:
                 return found
-        # What a wrong rule computes may have no derivative at all.
+        # The function that a wrong rule computes may have no derivative.
         return [v for v in check(f, *args, order=order - 1).findings if not v.ok and v.verdict != "undecided"]
     except Exception:
         return []
@@ -313,6 +313,12 @@ def _exact_row(program: Program, seeds: list[Any], wanted: int, order: int) -> l
         return made if all(_tight(g, wanted) for g in made) else None
 
     found, finding = climb(program, 1, attempt, _precisions(program, wanted), ties=False, patient=False)
+    if finding is not None and finding.verdict == "domain" and finding.op is not None and has_values(program):
+        # An op has no finite derivative at the point, but the function as a whole may have one.
+        shapes = [program.nodes[nodes[0]].shape if nodes else None for nodes in program.sources]
+        found = Sides(program, fresh, derivative).agreed(shapes)
+        if found is not None and all(_tight(g, wanted) for g in found):
+            return list(found)
     if finding is not None:
         nowhere = finding.verdict == "domain"
         what = "there is no derivative here" if nowhere else "the exact derivative is not decided"

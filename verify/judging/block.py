@@ -95,7 +95,7 @@ class Block(Gradient):
     ----------
     some : list of (place, seeds, got)
     rows : Rows
-        What examined the first row of the program.
+        The object that examined the first row of the program.
     """
 
     def __init__(self, program: Program, some: list[Row], rows: Rows) -> None:

@@ -54,7 +54,7 @@ class Gradient(Judgement):
     got, locally
         As for `Judgement`.
     shared : Shared, optional
-        What the rows of this program have in common.
+        The data that the rows of this program share.
     """
 
     def __init__(
@@ -286,7 +286,7 @@ def examine(
     judgement_of : callable
         Makes the judgement: `Gradient`, or a class made from it.
     shared : Shared, optional
-        What the rows of this program have in common.
+        The data that the rows of this program share.
     """
     chunks = chunks_of(program)
     if chunks is not None:

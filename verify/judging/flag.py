@@ -214,7 +214,7 @@ def _run(check: Callable[[Report], None], program: Program, options: Options) ->
     check : callable
         Adds its results to a report.
     program : Program
-        What is checked; left out if its order is higher than the options ask for.
+        The program to check; left out if its order is higher than that of the options.
     options : Options
     """
     if options.order is not None and depth_of(program) > options.order:

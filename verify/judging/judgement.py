@@ -28,11 +28,12 @@ from gtape.verify.causes.customs import faulty_beside
 from gtape.verify.causes.flips import crossing, other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import masked_by_infinities, outside, shown_by
-from gtape.verify.causes.sides import Sides, as_a_whole
+from gtape.verify.causes.sides import Sides, as_a_whole, has_values
 from gtape.verify.judging.comparison import Causes, Comparison, Told, Wrong, distances
 from gtape.verify.judging.connected import order_of, undecidable, unimplemented
 from gtape.verify.judging.ladder import PRECISIONS, TIES, climb, no_derivative
 from gtape.verify.oracles.certificates import Failure
+from gtape.verify.oracles.enclosures import turned
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
@@ -106,7 +107,7 @@ class Judgement(Causes):
         return None
 
     def suspects(self, oracle: Oracle) -> list[tuple[Cause, list[Node], Any]]:
-        """What may put numbers beyond their bounds: the cause, its nodes, and the element of the worst of them."""
+        """The possible reasons for numbers beyond their bounds: the cause, its nodes, and the worst element."""
         raise NotImplementedError
 
     def otherwise(self) -> Cause:
@@ -201,7 +202,7 @@ class Judgement(Causes):
         nowhere = next((f for f in report.findings if f.verdict == "domain" and f.op is not None), None)
         known = [g for g in self.got if g is not None]
         others = [f for f in report.findings if f is not nowhere and not f.ok]
-        if nowhere is None or others or not known or not self._has_values():
+        if nowhere is None or others or not known or not has_values(self.program):
             return
         # At higher orders there are as many rows as arguments, and each is evaluated beside the point.
         rows = 1 if self.order == 1 else sum(map(np.size, known))
@@ -218,7 +219,8 @@ class Judgement(Causes):
         for s, (e, g) in enumerate(zip(limits, self.got, strict=True)):
             if e is None:
                 continue
-            far = distances(e, np.asarray(g))
+            g = np.asarray(g)
+            far = distances(turned(e) if g.dtype.kind == "c" else e, g)
             report.max_ulp = max(report.max_ulp, float(np.max(far.ulps, initial=0.0)))
             beyond = np.asarray(~(far.off + far.radius <= many * far.tight))
             if beyond.any():
@@ -242,10 +244,6 @@ class Judgement(Causes):
         report.findings[index] = Finding(
             "convention", order=self.order, op=nowhere.op, line=nowhere.line, inside=True, reason=passed
         )
-
-    def _has_values(self) -> bool:
-        """Whether the function itself has finite values at the point; log(-1) has none, though 1 / x is finite."""
-        return all(np.isfinite(np.asarray(self.program.nodes[i].output)).all() for i in self.program.primals)
 
     def at_the_point(self) -> Report:
         """The report of the comparison with derivatives at the point itself."""
@@ -394,7 +392,7 @@ class Judgement(Causes):
     def with_broken_ties(
         self, report: Report, oracle: Oracle, exact: list[Any], failures: list[Failure]
     ) -> tuple[Oracle, list[Any], list[Failure]]:
-        """What certifies the inner gradients if ties are broken as rounding broke them; the given if nothing does."""
+        """Certify the inner gradients with ties broken as rounding broke them; returns the arguments if that fails."""
         again = self.oracle()
         again.broken = True
         try:
@@ -410,7 +408,7 @@ class Judgement(Causes):
     def with_crossed_kinks(
         self, report: Report, oracle: Oracle, exact: list[Any], failures: list[Failure]
     ) -> tuple[Oracle, list[Any], list[Failure]]:
-        """What certifies the inner gradients on the branches that rounding chose; the given if nothing does.
+        """Certify the inner gradients on the branches that rounding chose; returns the arguments if that fails.
 
         The backward ops of an inner gradient hold masks. If rounding moved the input of an op to the other side of its
         kink, these are masks of that side, and the exact op is on its own. The exact derivative is then that of the

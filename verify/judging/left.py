@@ -180,7 +180,7 @@ class Left:
     def findings(
         self, program: Program, seeds: list[Any], widened: Callable[[list[Return]], Program], *, strict: bool
     ) -> tuple[list[Finding], int]:
-        """What is known about values that came back, and the number of those that may have.
+        """The findings about values that came back, and the number of values that may have come back.
 
         Parameters
         ----------

@@ -88,7 +88,7 @@ class Checked:
     given : list of arrays
         The cotangents, as they were given.
     bounds : dict
-        What was computed of the bound of the problem: number of moves -> the bound on each array.
+        The computed bounds of the problem: number of moves -> the bound on each array.
     """
 
     gradient: list[Any]

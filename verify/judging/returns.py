@@ -35,7 +35,7 @@ class Returns:
         self._sources = {s._record[SEQ] for s in sources if s._record is not None}
 
     def of(self, record: Any, value: Any) -> Return | None:
-        """What a constant (no record) or a leaf holds; None if nothing that left."""
+        """The returned value that a constant (no record) or a leaf holds; None if it holds no value that left."""
         found = self._found.get(id(value))
         if found is None or (
             record is not None and (record is found.conversion.record or record[SEQ] in self._sources)

@@ -23,7 +23,7 @@ __all__ = ["Misshapen", "Replay", "Shared", "decided_anew", "is_step", "longest_
 
 
 class Shared:
-    """What the rows of one derivative have in common: exact values and jets, which depend on no cotangent."""
+    """The data that the rows of one derivative share: exact values and jets, which depend on no cotangent."""
 
     def __init__(self) -> None:
         self._kept: dict[Any, Any] = {}
@@ -47,7 +47,7 @@ class Shared:
         return self._kept[key]
 
     def known(self, name: Any) -> Any:
-        """What `get` kept at this precision; None for nothing."""
+        """The value that `get` kept at this precision, or None."""
         return self._kept.get((name, circumstances()))
 
 

@@ -28,7 +28,7 @@ _OPTIONS = ("verify", "fail_on", "order", "budget")
 
 
 class _Marked:
-    """What the markers `gtape` of one test say; the closest marker decides."""
+    """The arguments of the markers `gtape` of one test; the closest marker decides."""
 
     def __init__(self, item: pytest.Item) -> None:
         markers = list(item.iter_markers("gtape"))

@@ -49,7 +49,7 @@ Arrays = list[np.ndarray]
 
 
 class Kill(NamedTuple):
-    """What one channel found.
+    """The result of one channel.
 
     Attributes
     ----------
@@ -263,7 +263,7 @@ class _Reference:
         return iter(zip(self.calls, self.right, strict=True))
 
     def state(self, apart: float, *, at_kinks: bool = False) -> str:
-        """What the planted mutant does to the numbers."""
+        """The effect of the planted mutant on the numbers."""
         raised = 0
         for call, right, moved, keep in zip(self.calls, self.right, self.moved, self.off_kinks, strict=True):
             for k in (1, 2):
@@ -434,7 +434,7 @@ class _Channel:
         return known
 
     def _in_parts(self, mutant: Mutant, call: _Call) -> tuple[bool, set[Any]]:
-        """What is found at the points of a call at which the declared rules pass."""
+        """The findings at the points of a call at which the declared rules pass."""
         for part in self.parts(call):
             with mutant.plant():
                 found, named = self.judge(part)

@@ -191,10 +191,7 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
     if not prim.differentiable:
         raise ValueError(f"{name} is declared not differentiable, so it has no rules to prove")
     if name not in SCALARS and name not in ARRAYS:
-        raise ValueError(
-            f"{name} has no mirror, so there is nothing to prove it against: declare one with "
-            f"gtape.declare.mirror({name!r}, f)"
-        )
+        raise ValueError(f"{mirrors.without_mirror(name)}, so there is nothing to prove it against")
     run = _Run(prim, seconds)
     visited: dict[str, list[tuple[Setting, list[dict[Any, Any]]]]] = {}
     for setting in () if "complex" in prim.roles else settings(prim):

@@ -415,8 +415,14 @@ def _elementwise(draw: Callable[..., Any], prim: Primitive, dtype: Any) -> Call:
 
 
 @cache
-def _plain_numbers(dtype: Any) -> st.SearchStrategy[float]:
-    return st.one_of(st.integers(-3, 3).map(float), floats_for(ANY_REAL, dtype, magnitude=(2.0**-6, 2.0**6)))
+def _plain_numbers(interval: Interval, dtype: Any) -> st.SearchStrategy[float]:
+    """Moderate numbers of an interval, or any numbers if it has no moderate ones; whole numbers often."""
+    try:
+        numbers = floats_for(interval, dtype, magnitude=(2.0**-6, 2.0**6))
+    except ValueError:
+        numbers = floats_for(interval, dtype)
+    whole = [float(n) for n in (0, 1, -1, 2, -2, 3, -3) if n in interval]
+    return st.one_of(st.sampled_from(whole), numbers) if whole else numbers
 
 
 @st.composite
@@ -426,12 +432,12 @@ def _by_sample(draw: Callable[..., Any], prim: Primitive, dtype: Any) -> Call:
             f"{prim.name} declares no samples, so its arguments are unknown: declare samples=((shapes, params), ...)"
         )
     sample, params = draw(st.sampled_from(prim.samples))
-    elements = _plain_numbers(dtype)
     arrays = []
-    for given in sample:
+    for i, given in enumerate(sample):
         if isinstance(given, np.ndarray) and given.dtype.kind in "biu":
             arrays.append(given)
         else:
+            elements = _plain_numbers(prim.domain.interval(i), dtype)
             arrays.append(draw(_array(elements, given.shape if isinstance(given, np.ndarray) else tuple(given), dtype)))
     arrays = fitted(prim, arrays)
     if not usable(prim, arrays, params):

@@ -219,8 +219,8 @@ def run_stream(
 ) -> str | None:
     """Call a function in worker processes once for each job of a stream, which may be endless.
 
-    A job whose process dies moves to a new process, twice at most. At a signal the finished jobs are told, and the jobs
-    at work are lost.
+    A job whose process dies moves to a new process, twice at most. At a signal the finished jobs are reported, and the
+    jobs at work are lost.
 
     Parameters
     ----------

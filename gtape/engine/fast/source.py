@@ -141,7 +141,7 @@ class Writer:
         Whether the values are Python floats: the source then calls `Primitive.scalar` where there is one.
     """
 
-    # What a line adds to an input of a record to load its value.
+    # The source that loads the value of an input of a record, behind the name of the input.
     load = "._value"
 
     def __init__(self, user: Primitive, *, scalars: bool = False) -> None:
