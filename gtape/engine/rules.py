@@ -193,9 +193,7 @@ class RuleStep:
     def on(self, layout: Layout) -> RuleStep:
         """The step of a generated function, for operands of one layout."""
         layouts = (layout,) * len(self.prim.rules)
-        return RuleStep(
-            self.prim, self.active, self.params, layouts, layout, keeps=self.keeps, numbers=self.numbers
-        )
+        return RuleStep(self.prim, self.active, self.params, layouts, layout, keeps=self.keeps, numbers=self.numbers)
 
     @property
     def adds_nothing(self) -> bool:

@@ -388,11 +388,7 @@ class Sides:
     def _distances(self, env: dict[int, Any]) -> list[arb]:
         """How far each element of the values is from where it should return; infinite if their shapes differ."""
         there, here = self._values(env, env), self.values_here or []
-        return (
-            [arb("inf")]
-            if len(there) != len(here)
-            else [arb(abs(p - q)) for p, q in zip(there, here, strict=True)]
-        )
+        return [arb("inf")] if len(there) != len(here) else [arb(abs(p - q)) for p, q in zip(there, here, strict=True)]
 
     def _values(self, env: dict[int, Any], of_gradients: dict[int, Any]) -> list[Any]:
         """All elements of the primals, from `env`, and of the outputs, from `of_gradients`."""
