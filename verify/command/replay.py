@@ -16,7 +16,7 @@ from gtape.verify.campaigns.running import LIMIT
 from gtape.verify.campaigns.shapes import FINDING, LINE, SHARD, misfit
 from gtape.verify.campaigns.shards import errored, key_of, lost, work
 from gtape.verify.campaigns.trust import Untrusted, trusted
-from gtape.verify.command.output import Usage, check_path, progress_bar, show_table, write_json
+from gtape.verify.command.output import FINE, FOUND, Usage, check_path, progress_bar, show_table, write_json
 from gtape.verify.command.own_process import table_of
 from gtape.verify.command.reports import read, result_of
 from gtape.verify.command.streams import say, tell
@@ -28,7 +28,6 @@ from gtape.verify.verdicts.machine import versions
 
 __all__ = ["run"]
 
-_FINE, _OTHER = 0, 1
 _OPTION = re.compile(r"--(quick|orders|dtypes|(points|seed)=\d+|load=.*)", re.DOTALL)
 _AGAIN = ("verify", "prove", "census", "doctor")
 
@@ -63,7 +62,7 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
             "gtape replay", ("what", "outcome"), [(plain(n), plain(s)) for n, s in rows], [s == "same" for _, s in rows]
         )
         say(f"{len(rows) - len(other)} of {len(rows)} are the same")
-    return _OTHER if other else _FINE
+    return FOUND if other else FINE
 
 
 # ------------------------------------------------------------------------------------------ cases
