@@ -1,4 +1,4 @@
-"""``gtape replay``: runs what a file describes again, and compares."""
+"""``gtape replay``: runs the findings, shards or report of a file again, and compares."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ELSEWHERE = ("times", "number", "example", "shard", "line", "defined", "witness
 
 
 class Case(NamedTuple):
-    """A shard to run again, and what it found."""
+    """A shard to run again, and its findings."""
 
     name: str
     shard: dict[str, Any]
@@ -87,7 +87,7 @@ def _cases(options: argparse.Namespace, data: Any) -> list[Case]:
     elif not misfit(data, LINE):
         cases = [_of_line(data)]
     else:
-        result_of(data, options.file)  # tells what is wrong with other files
+        result_of(data, options.file)  # names the fault of other files
         raise Usage(f"{path} says what was found, but not how: {_advice(data)}")
     if not cases:
         raise Usage(f"{path} holds nothing to run again")
