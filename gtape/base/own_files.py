@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from typing import Any
 
@@ -27,20 +28,22 @@ def is_own(filename: str) -> bool:
 
 
 def raised_by_user(error: BaseException) -> bool:
-    """Whether an error comes from a `raise` or `assert` in the user's code, and not from a library that it calls."""
-    import opcode
-    import sysconfig
+    """Whether an error comes from a `raise` or `assert` in the user's code, and not from a library that it calls.
 
-    traceback: Any = error.__traceback__
-    if traceback is None:
-        return False
-    while traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    code = traceback.tb_frame.f_code
-    if is_own(code.co_filename) or code.co_code[traceback.tb_lasti] != opcode.opmap["RAISE_VARARGS"]:
-        return False
-    libraries = tuple([sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")])
-    return not code.co_filename.startswith(libraries)
+    False if the source text of the line is missing, because a call that raises looks alike without it.
+    """
+    import linecache
+    import sysconfig
+    import traceback
+
+    for last in traceback.extract_tb(error.__traceback__, limit=-1):
+        libraries = tuple([sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")])
+        if is_own(last.filename) or last.filename.startswith(libraries) or last.lineno is None:
+            return False
+        line = linecache.getline(last.filename, last.lineno)
+        statement = line.encode()[last.colno or 0 :].decode(errors="replace")
+        return re.match(r"raise\b", statement) is not None or re.match(r"\s*assert\b", line) is not None
+    return False
 
 
 def hide_own_frames() -> None:

@@ -255,9 +255,7 @@ OF_COMPLEX: dict[str, tuple[F, Any, Any, bool]] = {
     ),
     "one of two numbers": (
         lambda z: tf.reduce_sum(tf.nn.relu(_imaginary(z)) - tf.nn.relu(-_imaginary(z))),
-        [1.0, 1.0 - 1j],
-        [1j, 1j],
-        True,
+        [1.0, 1.0 - 1j], [1j, 1j], True,
     ),
     "modulus squared": (lambda z: tf.abs(z) ** 2, 0j, 0j, False),
     "root of a product": (lambda z: tf.sqrt(_real(z * tf.math.conj(z))) ** 2, 0j, 0j, False),

@@ -15,7 +15,15 @@ from gtape.base.escaping import plain_lines
 from gtape.verify.command.loading import load
 from gtape.verify.command.output import INTERRUPTED, NOT_COMPLETED, READER_GONE, USAGE, Usage
 from gtape.verify.command.parser import NUMBERS, make_parser
-from gtape.verify.command.streams import OutputLost, ReaderGone, flush, open_descriptors, settle, tell
+from gtape.verify.command.streams import (
+    OutputLost,
+    ReaderGone,
+    flush,
+    open_descriptors,
+    settle,
+    tell,
+    without_closed_streams,
+)
 from gtape.verify.search.interrupts import Interrupts, ignore_at_exit
 
 __all__ = ["main"]
@@ -49,7 +57,8 @@ def _guarded(argv: Sequence[str], interrupts: Interrupts) -> int:
     command = "gtape"
     try:
         try:
-            options = make_parser().parse_args(argv)
+            with without_closed_streams():
+                options = make_parser().parse_args(argv)
         except SystemExit as e:  # argparse has printed the error or the help
             flush()
             return int(e.code or 0)
