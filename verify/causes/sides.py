@@ -162,7 +162,7 @@ class Sides:
         self.row = row
         self.shared = shared or Shared()
         self.here: dict[int, Any] = {}
-        self.values_here: list[Any] | None = None  # what the values of the sides should return to
+        self.values_here: list[Any] | None = None  # the values to which those of the sides should return
         self.anywhere = False  # whether the program need not be defined at the point
         self.over_jumps = False
         self.jumps = False  # whether the function is not continuous at the point, so that it has no derivative there
@@ -175,7 +175,7 @@ class Sides:
         Parameters
         ----------
         numbers : list of object arrays of enclosures, or None
-            Those of complex sources in parts.
+            The moves of complex sources, in parts.
         jumps : bool
             Whether to give intervals for a function that is not continuous at the point, too.
 
@@ -474,7 +474,7 @@ class Sides:
         """The values with which inner gradients on all sides are compared: those on one side.
 
         An inner gradient follows the conventions of its ops at the point. If its limits on all sides agree, the
-        function as a whole is differentiable there, whatever the conventions give.
+        function as a whole is differentiable there, even if the conventions give another number.
         """
         if not self.differentiates:
             return self.here
@@ -627,7 +627,7 @@ def as_a_whole(
     exact : list
         With each claim that lies inside its interval in place of the number by the conventions of the ops.
     got : list
-        With a large number in place of each claim beside a kink that is infinite or NaN, as in `exact`.
+        With a large number in place of each claim at a kink that is infinite or NaN, as in `exact`.
     """
     parts, numbers = _in_parts(sides.program, exact), _floats_in_parts(sides.program, got)
     findings, parts, numbers = _as_a_whole(sides, parts, numbers, findings, order, guards, claimed)

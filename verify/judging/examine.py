@@ -307,7 +307,7 @@ def examine(
 
 
 class Rows:
-    """Examines rows of derivatives one after another, and keeps what the rows of one program have in common.
+    """Examines rows of derivatives one after another, and keeps the data that the rows of one program share.
 
     Parameters
     ----------
