@@ -95,7 +95,7 @@ class Checks:
             if why is not None:
                 raise pytest.UsageError(f"--gtape-report={plain(path)} cannot be written: {why}")
 
-    # -- what is checked
+    # -- the checks
 
     def prepare(self, items: list[pytest.Item]) -> None:
         """Read the markers of all tests, so that a wrong one ends the run; called when the tests are collected."""
@@ -212,10 +212,10 @@ class Checks:
             self.unwritten = str(e)
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
-    # -- what is shown
+    # -- the output
 
     def pytest_report_header(self) -> str:
-        """Say what is checked."""
+        """Print the options of the checks."""
         if not (self.on or verify_mode()):
             return "gtape: the gradients of marked tests are checked"
         options = Options.of(verify_mode())
@@ -223,7 +223,7 @@ class Checks:
         return f"gtape: every gradient is checked by {Options(**{**values, **self.changes})}"
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Show what the checks found."""
+        """Print the results of the checks."""
         lines = self.totals.lines(self.command)
         if self.report is not None:
             lines.append(
