@@ -67,7 +67,7 @@ class Gradient(Judgement):
         shared: Shared | None = None,
     ) -> None:
         super().__init__(program, got, locally=locally)
-        self.seeds = seeds
+        self.seeds = self.row = seeds
         self.shared = shared
         self.known: ordinary.Checked | None = None
 

@@ -64,6 +64,7 @@ class Judgement(Causes):
     by_source = True  # False if the numbers are one sum over all sources
     left_out: frozenset[int] = frozenset()  # the sources whose numbers are not compared
     shared: Shared | None = None  # data that the rows of a derivative share
+    row: list[Any] | None = None  # the cotangents of the row, where a mode has rows
     checked_ops: Local | None = None  # the checks of single ops, where a mode has them
 
     def __init__(self, program: Program, got: list[Any], *, locally: bool = True) -> None:
@@ -208,7 +209,7 @@ class Judgement(Causes):
         rows = 1 if self.order == 1 else sum(map(np.size, known))
         if self.program.size * rows > _FEW:
             return
-        sides = Sides(self.program, self.oracle, self.beside, None, self.shared)
+        sides = Sides(self.program, self.oracle, self.beside, self._beside_along(), self.shared)
         limits = sides.agreed([None if g is None else np.shape(g) for g in self.got])
         if limits is None:
             return
@@ -244,6 +245,9 @@ class Judgement(Causes):
         report.findings[index] = Finding(
             "convention", order=self.order, op=nowhere.op, line=nowhere.line, inside=True, reason=passed
         )
+
+    def _beside_along(self) -> Callable[[Oracle, list[Any]], arb] | None:
+        return self.beside_along() if self.order > 1 else None
 
     def at_the_point(self) -> Report:
         """The report of the comparison with derivatives at the point itself."""
@@ -359,8 +363,7 @@ class Judgement(Causes):
             self.shared.calm = not (met or guards or others or decides_at_ties(program, oracle))
         got = self.got
         if met or guards:
-            along = self.beside_along() if order > 1 else None
-            sides = Sides(program, self.oracle, self.beside, along, self.shared)
+            sides = Sides(program, self.oracle, self.beside, self._beside_along(), self.shared, self.row)
             near = [e if e is None or not oracle.broken else _blurred(objects(e)) for e in exact]
             met, near, got = as_a_whole(sides, near, got, met, order, guards=guards, claimed=self.claimed)
             exact = near if self.claimed or not oracle.broken else exact

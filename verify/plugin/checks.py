@@ -15,10 +15,13 @@ from gtape.base.escaping import plain
 from gtape.base.verification import Mode, Options, verify_mode, verifying
 from gtape.errors import VerificationError
 from gtape.verify.command.files import refusal
-from gtape.verify.command.output import Usage, versions, write_json
+from gtape.verify.command.output import Usage, versions, write_json, write_text
 from gtape.verify.plugin.records import Record, finding_text
 from gtape.verify.plugin.summary import Totals
+from gtape.verify.reports.formats import format_of
+from gtape.verify.reports.sources import of_data
 from gtape.verify.verdicts.collect import listening
+from gtape.verify.verdicts.machine import machine
 
 __all__ = ["Checks"]
 
@@ -192,9 +195,19 @@ class Checks:
         """Write the report."""
         if self.report is None:
             return
-        data = {"versions": versions(), "exitstatus": int(exitstatus), **self.totals.as_dict()}
+        data = {
+            "versions": versions(),
+            "machine": machine(),
+            "command": ["python", "-m", "pytest", *map(str, self.config.invocation_params.args)],
+            "exitstatus": int(exitstatus),
+            **self.totals.as_dict(),
+        }
+        text_of = format_of(self.report)
         try:
-            write_json(self.report, data)
+            if text_of is None:
+                write_json(self.report, data)
+            else:
+                write_text(self.report, text_of(of_data(data)))
         except Usage as e:
             self.unwritten = str(e)
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
