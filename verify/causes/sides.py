@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import Undecided, digits, objects, precision, ties_assumed
+from gtape.symbolic.balls import Undecided, digits, objects, precision, ties_assumed, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, jet_world
 from gtape.verify.oracles.oracle import Oracle, TooDeep
@@ -35,7 +35,10 @@ _SHRINKS = 50
 _BEYOND = 1 << 14  # the exponent of a number beyond all derivatives
 _PAIRS = 4
 _FEW = 2000  # programs with more numbers get one pair of points
-_MANY = 20_000  # programs with more numbers get none
+_MANY = 20_000  # programs with more numbers get none, unless numbers are claims or floats raise a doubt
+_MOST = 200_000  # programs with more numbers get none
+_FLOAT_STEPS = (2.0**-20, 2.0**-24)
+_DOUBT = 2.0**-10  # relative distance from floats beside a kink that raises a doubt
 _SMALL = 200  # programs with more numbers keep no points for other rows, because an axis has points of its own
 _AXES = 32  # at most this many elements get points of their own
 
@@ -131,6 +134,8 @@ class Sides:
         derivative costs a run for each element.
     shared : Shared, optional
         What the rows of this program have in common, such as the values at the points.
+    in_floats : callable, optional
+        Moves of the sources, relative to their sizes -> the derivative there in floats; None if there is none.
     """
 
     def __init__(
@@ -140,13 +145,16 @@ class Sides:
         derivative: Callable[[Oracle], list[Any]],
         along: Callable[[Oracle, list[Any]], arb] | None = None,
         shared: Shared | None = None,
+        in_floats: Callable[[dict[int, Any]], list[Any] | None] | None = None,
     ) -> None:
+        self.in_floats = in_floats
         self.program, self.oracle, self.derivative, self.along = program, oracle, derivative, along
         self.shared = shared or Shared()
         self.here: dict[int, Any] = {}
         self.values_here: list[Any] | None = None  # what the values of the sides should return to
         self.anywhere = False  # whether the program need not be defined at the point
         self.over_jumps = False
+        self.open = False  # whether there are too many numbers to compare, though some may be no limits
         self.jumps = False  # whether the function is not continuous at the point, so that it has no derivative there
         self.rng = np.random.default_rng(37)
 
@@ -166,14 +174,54 @@ class Sides:
             For each array: index -> interval, for the elements outside their interval. None if the sides of the point
             cannot be evaluated.
         """
-        if self.program.size > _MANY:
+        if self.program.size > _MANY and not (jumps or self._in_doubt(numbers)):  # claims may be other limits
+            return None
+        if self.program.size > _MOST:
+            self.open = True
             return None
         self.over_jumps, self.jumps = jumps, False
         for assume in (contextlib.nullcontext, ties_assumed):
-            with precision(_BITS), assume(), contextlib.suppress(ArithmeticError, TooDeep):
+            with precision(_BITS), assume(), contextlib.suppress(ArithmeticError):
                 self.here, self.values_here = self._evaluated(), None
-                return self._outside(numbers, _PAIRS if self.program.size <= _FEW else 1)
+                try:
+                    return self._outside(numbers, _PAIRS if self.program.size <= _FEW else 1)
+                except TooDeep:
+                    self.open = self._in_doubt(numbers)
+                    return None
         return None
+
+    def _in_doubt(self, numbers: list[Any]) -> bool:
+        """Whether floats at points beside the kink raise a doubt that the numbers are limits of a large program.
+
+        Only its own rules run, once on each side, because exact values at many bits would take long.
+        """
+        if self.in_floats is None:
+            return False
+        rng = np.random.default_rng(43)
+        ways = {
+            i: np.asarray(rng.uniform(0.5, 1.0, np.shape(x)) * rng.choice([-1.0, 1.0], np.shape(x)))
+            for nodes in self.program.sources
+            for i in nodes
+            for x in (self.program.nodes[i].output,)
+        }
+        found = []
+        for step in _FLOAT_STEPS:
+            sides = [self.in_floats({i: sign * step * u for i, u in ways.items()}) for sign in (-1, 1)]
+            if None in sides:
+                return False
+            found.append(sides)
+        for s, number in enumerate(numbers):
+            if number is None:
+                continue
+            x, far = to_float(objects(number)), []
+            for sides in found:
+                a, b = (np.zeros(np.shape(x)) if side[s] is None else np.asarray(side[s]) for side in sides)
+                size = np.maximum(np.maximum(np.abs(a), np.abs(b)), np.abs(x))
+                gap = np.maximum(np.minimum(a, b) - x, x - np.maximum(a, b))
+                far.append(np.where(np.isfinite(gap), gap - _DOUBT * size, 0.0))
+            if ((far[1] > 0) & (far[1] > far[0] / 4)).any():
+                return True
+        return False
 
     def _evaluated(self) -> dict[int, Any]:
         """The exact values of all nodes at the point; None for a slope that is not finite there."""
@@ -388,11 +436,7 @@ class Sides:
     def _distances(self, env: dict[int, Any]) -> list[arb]:
         """How far each element of the values is from where it should return; infinite if their shapes differ."""
         there, here = self._values(env, env), self.values_here or []
-        return (
-            [arb("inf")]
-            if len(there) != len(here)
-            else [arb(abs(p - q)) for p, q in zip(there, here, strict=True)]
-        )
+        return [arb("inf")] if len(there) != len(here) else [arb(abs(p - q)) for p, q in zip(there, here, strict=True)]
 
     def _values(self, env: dict[int, Any], of_gradients: dict[int, Any]) -> list[Any]:
         """All elements of the primals, from `env`, and of the outputs, from `of_gradients`."""
@@ -525,6 +569,12 @@ def _as_a_whole(
 ) -> tuple[list[Finding], list[Any], list[Any]]:
     """As `as_a_whole`, of the parts of complex numbers."""
     outside = sides.limits(exact)
+    if outside is None and sides.open and (findings or claimed):
+        who = next((f for f in [*findings, *guards] if f.op is not None), None)
+        reason = "too many numbers to compare the derivatives on all sides of this kink, and some may differ from them"
+        at = {} if who is None else {"op": who.op, "line": who.line}
+        findings = [*findings, Finding("undecided", order=order, reason=reason, **at)]
+        return findings, exact, got
     if outside is None and not findings:
         return findings, exact, got
     if outside is not None:

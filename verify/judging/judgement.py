@@ -106,6 +106,10 @@ class Judgement(Causes):
         """As `beside`, along a direction of all sources; None if `beside` is as cheap."""
         return None
 
+    def floats_beside(self, moves: dict[int, Any]) -> list[Any] | None:
+        """As `beside`, in floats at a moved point, with new decisions; None for derivatives without this."""
+        return None
+
     def suspects(self, oracle: Oracle) -> list[tuple[Cause, list[Node], Any]]:
         """What may put numbers beyond their bounds: the cause, its nodes, and the element of the worst of them."""
         raise NotImplementedError
@@ -360,7 +364,7 @@ class Judgement(Causes):
         got = self.got
         if met or guards:
             along = self.beside_along() if order > 1 else None
-            sides = Sides(program, self.oracle, self.beside, along, self.shared)
+            sides = Sides(program, self.oracle, self.beside, along, self.shared, self.floats_beside)
             near = [e if e is None or not oracle.broken else _blurred(objects(e)) for e in exact]
             met, near, got = as_a_whole(sides, near, got, met, order, guards=guards, claimed=self.claimed)
             exact = near if self.claimed or not oracle.broken else exact
