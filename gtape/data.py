@@ -86,6 +86,15 @@ class Dataset:
         self._size = checks.whole(self, "size", size)  # negative: INFINITE_CARDINALITY or UNKNOWN_CARDINALITY
         self._open_batch = open_batch  # whether the last batch may be shorter
 
+    def __copy__(self) -> Dataset:
+        return self  # because nothing changes a dataset
+
+    def __deepcopy__(self, memo: Any) -> Dataset:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Dataset cannot be pickled, because it holds functions: pickle its tensors, list(dataset)")
+
     # -------------------------------------------------------------------------------------- sources
 
     @staticmethod
@@ -145,7 +154,7 @@ class Dataset:
                 elements = iter(made)
             except TypeError:
                 said = shown(made)
-                raise TypeError(f"from_generator: `generator` must return what can be iterated, not {said}") from None
+                raise TypeError(f"from_generator: `generator` must return an iterable, not {said}") from None
             for x in elements:
                 yield _element(x) if kinds is None else _mapped(lambda d, v: convert_to_tensor(v, d), kinds, x)
 
@@ -357,7 +366,7 @@ class Dataset:
     def element_spec(self) -> Any:
         first = next(iter(self), None)
         if first is None:
-            raise ValueError("the dataset is empty, so it is not known what its elements are")
+            raise ValueError("the dataset is empty, so its kind of elements is unknown")
 
         def spec(t: Tensor) -> TensorSpec:
             shape = t.shape.as_list()

@@ -94,7 +94,7 @@ class InvalidArgumentError(OpError, error_code=INVALID_ARGUMENT):
 
 
 class OperandTypeError(InvalidArgumentError, TypeError):
-    """An argument has a type that the op does not take, or that does not fit another argument.
+    """An argument has a type that the op does not accept, or that does not fit another argument.
 
     Both InvalidArgumentError and TypeError, because TensorFlow raises either, depending on the op.
 

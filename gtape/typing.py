@@ -1,4 +1,4 @@
-"""Names for what the public functions take, for annotations in user code; nothing in gtape imports it at run time."""
+"""Types of the arguments of public functions, for annotations in user code; gtape itself imports none at run time."""
 
 from __future__ import annotations
 

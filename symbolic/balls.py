@@ -101,7 +101,7 @@ def ties_assumed() -> Block[Any]:
 
 
 def circumstances() -> tuple[Any, ...] | None:
-    """What the result of a computation depends on, beside its inputs; None where the computation also takes notes."""
+    """The settings that a result depends on besides its inputs; None where the computation also takes notes."""
     if assumed.get("ties") is not None or assumed.get("degenerate") or assumed.get("recorded") is not None:
         return None
     return ctx.prec, *[bool(assumed.get(name)) for name in ("limits", "sides", "turned")]
@@ -264,7 +264,7 @@ def integer_power(x: Any, n: int) -> Any:
     return out
 
 
-# FLINT ends the process where it is asked for an integer near numbers with exponents beyond memory, large or small.
+# FLINT ends the process when it looks for an integer near numbers with exponents beyond memory, large or small.
 LARGEST_WHOLE = arb(2) ** 100_000
 
 

@@ -17,7 +17,7 @@ from flint import acb, arb
 
 from gtape.symbolic.balls import box, has_complex, mapped, objects, rowwise
 from gtape.symbolic.jets import Jet
-from gtape.symbolic.mirrors import has_mirror
+from gtape.symbolic.mirrors import has_mirror, without_mirror
 from gtape.symbolic.mirrors.registry import ARRAYS, COMPLEX, SCALARS
 
 __all__ = ["COMPARISONS", "ObjectWorld"]
@@ -66,7 +66,7 @@ class ObjectWorld:
             return box(self.scalar_function(_CONSTANTS[name], 0, {})[0]())
         if has_mirror(name):
             return self._elementwise(name) if name in SCALARS else self._arraywise(name)
-        raise AttributeError(f"no mirror named {name!r}: declare one in symbolic/mirrors with scalar() or array()")
+        raise AttributeError(without_mirror(name))
 
     def _elementwise(self, name: str) -> Callable[..., np.ndarray]:
         mirror = SCALARS[name]
@@ -265,7 +265,7 @@ class ObjectWorld:
 
     def _extreme(self, row: list[Any], sense: int) -> Any:
         if not row:
-            return self.lift(np.array(-np.inf if sense > 0 else np.inf))[()]  # as NumPy's kernels have it
+            return self.lift(np.array(-np.inf if sense > 0 else np.inf))[()]  # as in NumPy's kernels
         tied = row[:1]
         for x in row[1:]:
             sign = self.sign_of(x, tied[0], ">" if sense > 0 else "<")

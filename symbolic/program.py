@@ -80,14 +80,23 @@ class Node:
         """The op in a world; if equations define the output, the recorded output selects the solution."""
         function = getattr(world, self.prim.name)
         if self.prim.kind != "implicit":
-            return function(*arguments, **self.params)
-        from gtape.symbolic.implicit import recorded
+            made = function(*arguments, **self.params)
+        else:
+            from gtape.symbolic.implicit import recorded
 
-        with recorded(self.output):
-            return function(*arguments, **self.params)
+            with recorded(self.output):
+                made = function(*arguments, **self.params)
+        if self.prim.place.outside and self.prim.kind != "elementwise" and _shapes(made) != _shapes(self.output):
+            shapes = f"{_shapes(made)}, and its kernel {_shapes(self.output)}"
+            raise ValueError(f"the mirror of {self.prim.name!r} gives the shape {shapes}")
+        return made
 
     def __repr__(self) -> str:
         return f"v{self.index} = {self.name}({', '.join(f'v{i}' for i in self.inputs)})"
+
+
+def _shapes(value: Any) -> Any:
+    return [np.shape(v) for v in value] if isinstance(value, (tuple, list)) else np.shape(value)
 
 
 class GradMark(NamedTuple):

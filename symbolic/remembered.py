@@ -1,4 +1,4 @@
-"""Functions of balls that remember their results, because jets ask for one point along many directions."""
+"""Functions of balls that remember their results, because jets evaluate one point along many directions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _key(x: Any) -> Any:
-    """What tells a ball or number from all others."""
+    """A key that no other ball or number has."""
     if isinstance(x, acb):
         return acb, _key(x.real), _key(x.imag)
     if not isinstance(x, arb):

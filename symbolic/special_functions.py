@@ -228,7 +228,7 @@ class IncompleteBeta(sp.Function):
             return arb(int(x == 1 and p + q == 0))
         if p == q > 0 and 2 * x == 1 and a == b:  # by I_x(a, b) = 1 - I_{1-x}(b, a)
             return arb(0)
-        # All orders of a point at once, because its partials are asked for one by one.
+        # All orders of a point at once, because callers take the partials one by one.
         return remembered(beta_derivatives)(p + q and max(p + q, 2), a, b, x)[p, q]
 
 

@@ -4,7 +4,7 @@ Mirrors and rules move arrays of scalars about in NumPy. For a few numbers this 
 computation that runs often runs once on `Written` scalars, which note each operation. The function that `Code.function`
 makes does the same operations on balls, in the same order, and nothing else.
 
-Such a function is right for all numbers, because a written scalar has no value that a rule could branch on: each
+The function is right for all numbers, because a written scalar has no value that a rule could branch on: each
 comparison raises `NotStraight`.
 """
 
@@ -186,7 +186,7 @@ def _without_exponents(mirror: Callable[..., Any], arity: int, params: dict[str,
 
 
 class _World(BallWorld):
-    """What both worlds of written scalars have in common."""
+    """The common part of both worlds of written scalars."""
 
     code: Code
 
@@ -210,7 +210,7 @@ class _World(BallWorld):
         raise NotStraight("a comparison")
 
 
-# Mirrors of most of linear algebra, and those from elsewhere, may ask for the type of a scalar.
+# Mirrors of most of linear algebra, and those from outside gtape, may test the type of a scalar.
 _OWN, _LINALG = "gtape.symbolic.mirrors.", "gtape.symbolic.mirrors.linalg"
 _PLAIN = (".diagonal", ".matmul", ".matrix_products")
 

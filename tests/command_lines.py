@@ -29,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "verify")]
 
 from gtape.verify.command import cli  # noqa: E402
+from gtape.verify.command.parser import make_parser  # noqa: E402
 
 SECONDS = 60.0  # for one command
 STATUSES = {0, 1, 2, 3, 130, 141}
@@ -72,6 +73,8 @@ def bases(folder: Path) -> dict[str, list[list[str]]]:
         "replay": [[files[name], *load] for name in FILES if name != "baseline.json"],
         "mutants": [["sinh", "--tries", "1", "--operators", "m16"]],
         "write": [[f"{files['model.py']}:loss", "-o", f"{new}.py"], [f"{files['model.py']}:loss"]],
+        "verify": [["negative", "--points", "50"], ["add", "--quick", "--unfolded"]],
+        "conventions": [[], [f"{new}.md"], ["--json", new]],
         "prove": [["negative"], ["add", "--latex"]],
         "doctor": [["negative", "--points", "100"]],
         "census": [["negative", "--points", "100"], ["negative", "--points", "100", "--dtypes", "float32"]],
@@ -296,7 +299,7 @@ def outcome(draw: Draw) -> str:
 
 def options_of() -> dict[str, list[str]]:
     """The options of each command."""
-    parser = cli._parser()
+    parser = make_parser()
     commands = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction)).choices
     # Without --artifact, because a folder that can be written takes a run of all commands.
     return {

@@ -140,7 +140,7 @@ def test_what_cannot_be_loaded_is_wrong_usage(tmp_path: Path) -> None:
     for module, words in {
         "no_such_module": "No module named 'no_such_module'",
         "no_such_file.py": "there is no such file",
-        "wrong": "asks for xp.signum, which is no primitive and no constant; did you mean",
+        "wrong": "uses xp.signum, which is neither a primitive nor a constant; did you mean",
     }.items():
         done = command(tmp_path, "prove", "sin", "--load", module)
         assert done.returncode == 2 and words in done.stderr, done.stderr
@@ -289,8 +289,8 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: square(partials=lambda xp, y, x: 0.1 * x), r"number 0\.1, which is not exact: write a quotient"),
     (lambda: square(partials=lambda xp, y, x: xp.multiply(x, np.pi)), r"number 3\.14159.*a constant of xp \(pi"),
     (lambda: square(partials=lambda xp, y, x: x * (1 / 3)), r"number 0\.333"),
-    (lambda: square(partials=lambda xp, y, x: xp.twice(x)), r"asks for xp\.twice, which is no primitive"),
-    (lambda: square(partials=lambda xp, y, x: xp.sinn(x)), r"asks for xp\.sinn.*did you mean sin"),
+    (lambda: square(partials=lambda xp, y, x: xp.twice(x)), r"uses xp\.twice, which is neither a primitive"),
+    (lambda: square(partials=lambda xp, y, x: xp.sinn(x)), r"uses xp\.sinn.*did you mean sin"),
     (lambda: square(partials=lambda xp, x: 2 * x), r"the partial of argument 0 has to take \(xp, y, x\)"),
     (lambda: square(partials=lambda xp, y, x: xp.no_axes(x)), r"xp\.no_axes"),
     (lambda: square(partials=lambda xp, y, x: 1 + None), "the partial of argument 0 raises TypeError for float64"),
@@ -308,7 +308,10 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
         "give the parameters n of the kernel defaults",
     ),
     (lambda: square(scalar=lambda x, y: x), r"`scalar` has to take \(x\)"),
-    (lambda: square(role="comparision"), "role='comparision': known are broadcasts, commutative, comparison"),
+    (
+        lambda: square(role="comparision"),
+        "role='comparision': known are accumulate, broadcasts, commutative",
+    ),
     (lambda: square(takes=("strings",)), "known are bool, string"),
     (lambda: square(colour="red"), "has unknown words: colour"),
     (lambda: total(vjp=(None, None)), "2 rules vjp, and 1 rules jvp"),
@@ -332,6 +335,16 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: flip(kernel=lambda x: x[1:]), r"the transpose gives the shape \(2,\), not \(3,\)"),
     (lambda: flip(kernel=lambda x: x - x[::-1], rounding=declare.SUM), "this kernel subtracts some"),
     (lambda: declare.elementwise("not an identifier", np.sin, 0), "is not a valid name for a primitive"),
+    (lambda: declare.elementwise(3, np.sin, 0), "is not a valid name for a primitive"),  # type: ignore[arg-type]
+    (lambda: square(kernel="square"), "the kernel has to be a function of arrays, not 'square'"),
+    (lambda: square(partials="sin"), "a rule is a function, a whole number or None, not 'sin'"),
+    (lambda: square(partials=0.5), r"a rule is a function, a whole number or None, not 0\.5"),
+    (lambda: total(jvp=(0.5,)), r"a rule is a function, a whole number or None, not 0\.5"),
+    (lambda: square(partials=lambda xp, y, x: None), "the partial of argument 0 returns None"),
+    (lambda: square(kinks=0.0), r"kinks=0\.0: write a tuple, kinks=\(0\.0,\)"),
+    (lambda: square(params="beta"), r"write a tuple, params=\('beta',\)"),
+    (lambda: total(samples=(((3,), {}),)), r"a sample has a tuple of shapes, such as .*, not \(3,\)"),
+    (lambda: total(samples=((((3,), (3,)), {}),)), "1 arguments, and its sample .* has 2 shapes"),
 ]
 
 
@@ -354,8 +367,8 @@ def test_exact_numbers_are_fine_in_rules() -> None:
     square(partials=lambda xp, y, x: (0.5 * x + x * 1.5) + 0 * xp.pi / 2 * (1.0 - xp.ln2))
 
 
-@pytest.mark.parametrize(("lo", "hi"), [(2.0, 1.0), (float("nan"), 1.0)])
-def test_an_interval_has_its_ends_in_order(lo: float, hi: float) -> None:
+@pytest.mark.parametrize(("lo", "hi"), [(2.0, 1.0), (float("nan"), 1.0), ("0", 1.0)])
+def test_an_interval_has_its_ends_in_order(lo: Any, hi: float) -> None:
     with pytest.raises(ValueError, match="ends in order"):
         declare.Interval(lo, hi)
 
@@ -363,6 +376,97 @@ def test_an_interval_has_its_ends_in_order(lo: float, hi: float) -> None:
 def test_a_mirror_is_a_function() -> None:
     with pytest.raises(ValueError, match="has to be a function, not 3"):
         declare.mirror(square(), 3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: declare.mirror(square(), lambda x, y: x), r"the mirror has to take \(x\), and takes \(x, y\)"),
+        (lambda: declare.mirror(square(), lambda x: x, complex=lambda: 1), "the mirror for complex numbers has"),
+        (lambda: declare.mirror(total(), lambda x: x), r"the mirror has to take \(W, x\), and takes \(x\)"),
+        (lambda: declare.mirror(total(), lambda W, x: x, solved=lambda W, y: y), r"`solved` .* take \(W, y, x\)"),
+    ],
+)  # fmt: skip
+def test_a_mirror_takes_the_arguments_of_its_op(make: Callable[[], Any], words: str) -> None:
+    with pytest.raises(ValueError, match=f"the declaration of '.*_of_tests' .* is wrong: {words}"):
+        make()
+
+
+def test_a_mirror_of_another_shape_is_named() -> None:
+    op = total()
+    declare.mirror(op, lambda W, x: x)
+    with pytest.raises(ValueError, match=r"mirror of 'total_of_tests' gives the shape \(3,\), and its kernel \(\)"):
+        gtape.verify.check(op, np.array([1.0, 2.0, 4.0]))
+
+
+def test_an_op_without_a_mirror_says_how_to_declare_one() -> None:
+    square()
+    words = r"square_of_tests has no mirror \(declare one with gtape\.declare\.mirror\('square_of_tests', f\)\)"
+    with pytest.raises(ValueError, match=words):
+        gtape.verify.prove("square_of_tests")
+    finding = gtape.verify.check(REGISTRY["square_of_tests"], 3.0).findings[0]
+    assert finding.verdict == "undecided" and finding.reason.startswith("square_of_tests has no mirror (declare one")
+
+
+# ------------------------------------------------------------------------------------------------ calls by users
+
+
+def test_a_parameter_that_is_left_out_gets_the_default_of_the_kernel() -> None:
+    op = declare.elementwise(
+        "power_of_tests", lambda x, *, n=2: x**n, lambda xp, y, x, *, n: n * x ** (n - 1),
+        params=("n",), domain=declare.POSITIVE, ulps=2,
+    )  # fmt: skip
+    declare.mirror(op, lambda x, *, n: x**n)
+    assert gtape.verify.prove("power_of_tests").proved
+    for call, slope in ((op, 6.0), (lambda x: op(x, n=3), 27.0), (lambda x: op(x, 3), 27.0)):
+        x = gtape.Variable(3.0)
+        with gtape.GradientTape() as tape:
+            y = call(x)
+        assert float(tape.gradient(y, x)) == slope and gtape.verify.check(call, 3.0, order=2).ok
+    rows = declare.linear(
+        "scaled_of_tests", lambda x, *, w: x * w, lambda xp, g, x, *, w: g * w,
+        params=("w",), rounding=declare.ulps(1), samples=((((3,),), {"w": 2}),),
+    )  # fmt: skip
+    assert rows([1.0, 2.0], 3).numpy().tolist() == [3.0, 6.0]
+    with pytest.raises(TypeError, match=r"scaled_of_tests\(\) misses w"):
+        rows([1.0, 2.0])
+
+
+def test_several_outputs_an_argument_of_integers_and_a_domain() -> None:
+    def kernel(x: Any, k: Any) -> Any:
+        return np.log(x), np.take(x, k, axis=-1)
+
+    op = declare.primitive(
+        "logs_and_picks", kernel,
+        vjp=(lambda xp, g, y, x, k: g[0] / x + xp.scatter(g[1], k, axis=-1, size=x.shape[-1]), None),
+        jvp=(lambda xp, t, y, x, k: (t / x, xp.gather(t, k, axis=-1, size=x.shape[-1])), None),
+        outputs=2, domain=declare.POSITIVE, rounding=declare.ulps(2), reads=((0, 1), ()),
+        samples=((((3,), np.array([0, 2, 0])), {}),),
+    )  # fmt: skip
+    declare.mirror(op, lambda W, x, k: (W.log(x), x[..., k]))
+    assert gtape.verify.prove("logs_and_picks").proved
+    places = np.array([0, 2])
+
+    def f(x: Any) -> Any:
+        logs, picked = op(x, places)
+        return gtape.reduce_sum(logs * logs) + gtape.reduce_sum(picked**3)
+
+    for order in (1, 2):
+        report = gtape.verify.check(f, np.array([0.5, 2.0, 4.0]), order=order)
+        assert report.ok and report.verdict == "correct", report
+    call = hypothesis.find(strategies.arguments("logs_and_picks"), lambda call: True)
+    assert (call.arrays[0] > 0).all() and call.arrays[1].tolist() == [0, 2, 0]
+
+
+@pytest.mark.parametrize(
+    "interval",
+    [declare.POSITIVE, declare.NONNEGATIVE, declare.OPEN_UNIT, declare.Interval(hi=-2.0), declare.Interval(5.0, 6.0)],
+)
+def test_numbers_are_folded_into_an_interval(interval: declare.Interval) -> None:
+    x = np.array([0.0, -2.0, 1.0, -1.0, 0.25, 5.0, 1e3, -1e3])
+    folded = interval.folded(x)
+    assert all(v in interval for v in folded)
+    assert all(v == u for v, u in zip(folded, x, strict=True) if u in interval and interval.lo < u < interval.hi)
 
 
 def test_a_refused_declaration_leaves_the_one_before() -> None:

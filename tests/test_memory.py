@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
+from gtape.declare.primitives import REGISTRY
 from gtape.recording import record
 
 pytestmark = pytest.mark.usefixtures("few_to_collect")
@@ -339,3 +340,61 @@ def test_long_chain_that_is_never_differentiated_is_freed_without_recursion() ->
         for _ in range(100_000):
             y = tf.sin(y)
     del y
+
+
+def test_ops_on_numbers_keep_numbers() -> None:
+    x = tf.constant(0.5, tf.float64)
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            a = tf.sin(x)
+            y = tf.exp(a * a / x)
+            died = weakref.ref(a)
+            del a
+            if not record._care.sessions_left:
+                assert died() is None
+        slope = inner.gradient(y, x)
+    s, c, at = np.sin(0.5), np.cos(0.5), 0.5
+    first = 2 * s * c / at - s**2 / at**2  # the derivatives of sin(x)^2 / x
+    second = 2 * (c**2 - s**2) / at - 4 * s * c / at**2 + 2 * s**2 / at**3
+    value = np.exp(s**2 / at)
+    np.testing.assert_allclose(float(slope), value * first, rtol=1e-14)
+    np.testing.assert_allclose(float(outer.gradient(slope, x)), value * (first**2 + second), rtol=1e-13)
+
+
+def peak_of(call: Callable[[], Any]) -> int:
+    """The bytes that a call needs while it runs."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        call()
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+def test_slope_of_tanh_of_a_long_array_needs_no_long_temporary() -> None:
+    x = np.linspace(-50.0, 50.0, 10**6, dtype=np.float32)
+    x[:3] = np.nan, np.inf, -np.inf
+    slope = REGISTRY["sech2"].kernel
+    with np.errstate(all="ignore"):
+        slope(x[:10])
+        assert peak_of(lambda: slope(x)) < 1.5 * x.nbytes
+        parts = [slope(part) for part in np.split(x, 1000)]
+        assert slope(x).tobytes() == np.concatenate(parts).tobytes()
+
+
+def test_cotangents_of_a_long_leaf_are_added_up_in_place() -> None:
+    n = 10**5
+    x, seed, *weights = [tf.constant(np.full(n, 1.0 + i)) for i in range(7)]
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        h = x + 1.0
+        y = h * x
+        for w in weights:
+            y = y + x * w
+    by_x, by_h = tape.gradient(y, [x, h], output_gradients=seed)
+    assert (by_x.numpy() == 2.0 * (2.0 + 1.0 + sum(range(3, 8)))).all()
+    assert (by_h.numpy() == 2.0).all()
+    assert (seed.numpy() == 2.0).all()

@@ -174,6 +174,7 @@ def test_errors_are_plain(name: str) -> None:
         g.__name__ = name
     layer = tf.keras.layers.Dense(1, name=name.replace("/", "|"))
     layer(tf.ones([1, 2]))
+    odd = type("Odd", (), {"__repr__": lambda self: name})()
     doors: list[Callable[[], Any]] = [
         lambda: v.assign([1.0]),
         lambda: v.assign(tf.constant([1, 2])),
@@ -195,6 +196,10 @@ def test_errors_are_plain(name: str) -> None:
         lambda: np.frompyfunc(f, 1, 1)(v),
         lambda: tf.keras.Sequential([layer]).fit({name: tf.ones([2, 2])}, tf.ones([3, 1])),
         lambda: elementwise(name, None, ()),  # type: ignore[arg-type]
+        lambda: tf.GradientTape().watch(name),  # type: ignore[arg-type]
+        lambda: tf.constant(odd),
+        lambda: tf.keras.layers.Dense(odd),  # type: ignore[arg-type]
+        lambda: tf.keras.layers.Add.from_config({name: 1}),
     ]
     for i, door in enumerate(doors):
         with pytest.raises(Exception) as e:

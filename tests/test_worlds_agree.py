@@ -422,6 +422,12 @@ def _same(a: Any, b: Any, ulps: float, what: str) -> None:
         np.testing.assert_array_equal(a, b, err_msg=what)
 
 
+def _flags(tape: Any) -> Any:
+    """What the session of a tape knows of its records, from which a sweep chooses its way."""
+    session = tape._session
+    return session and (session.selects, session.mixed, session.shared)
+
+
 def _described(r: Any, tensors: list[Any]) -> Any:
     """What a record says of an op, for comparison with that of other operands."""
     if r is None:
@@ -443,10 +449,11 @@ def test_the_general_way_makes_the_same_records_and_numbers(name: str, general_w
     quick = [[_recorded(prim, *call) for _ in range(often)][-1] for call in calls]
     with general_way():
         general = [_recorded(prim, *call) for call in calls]
-    for (arrays, params), (_tape, tensors, outs), (_other_tape, others, expected) in zip(
+    for (arrays, params), (tape, tensors, outs), (other_tape, others, expected) in zip(
         calls, quick, general, strict=True
     ):
         what = f"{name}({', '.join(np.array2string(a, threshold=6) for a in arrays)}, {params})"
+        assert _flags(tape) == _flags(other_tape), what
         # Python floats have kernels of their own, as accurate as declared.
         ulps = 2 * prim.ulps if any(t._value.__class__ is float for t in (*tensors, *outs)) else 0.0
         for y, e in zip(outs, expected, strict=True):

@@ -31,7 +31,7 @@ class _Watch(weakref.ref[Any]):
 
 
 def _over(watch: Any) -> None:
-    """Leave what the ended statement held; `held` is None if its `__exit__` has run."""
+    """Leave the block of the ended statement; `held` is None if its `__exit__` has run."""
     held = watch.held
     if held is not None:
         held.leave()

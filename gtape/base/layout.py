@@ -15,8 +15,8 @@ class Layout:
     """Shape and dtype of a tensor. Interned, but two objects may be equal (of strings, of variables)."""
 
     __slots__ = (
-        "_tensor_shape", "complex", "dtype", "family", "inexact", "no_kernel", "one", "plain", "real", "shape",
-        "slow_path",
+        "_tensor_shape", "complex", "dtype", "family", "inexact", "narrow", "no_kernel", "one", "plain", "real",
+        "shape",
     )  # fmt: skip
 
     def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
@@ -26,14 +26,15 @@ class Layout:
         self.family: dict[tuple[int, ...], Layout] = _families.setdefault(dtype, {})
         # For scalars, the cotangent that a sweep starts from.
         self.one: Any = None
-        # `real`: NumPy's own floats. `no_kernel`: dtypes that kernels are not written for (complex numbers, bfloat16).
-        self.real = dtype.kind == "f"
-        # Arrays, not scalars, of NumPy's own floats.
-        self.plain = self.real and bool(shape)
         self.complex = dtype.kind == "c"
-        self.no_kernel = self.complex or dtype.name == "bfloat16"
-        # Dtypes that need the general way: those without kernels, and float16 in ops that sum.
-        self.slow_path = self.no_kernel or dtype.name == "float16"
+        # Half precision, which is computed in float32.
+        self.narrow = dtype.name in ("float16", "bfloat16")
+        # Floats that kernels take as they are.
+        self.real = dtype.kind == "f" and not self.narrow
+        # Arrays, not scalars, of such floats.
+        self.plain = self.real and bool(shape)
+        # Dtypes that need the general way.
+        self.no_kernel = self.complex or self.narrow
         # Dtypes that have derivatives.
         self.inexact = self.real or self.no_kernel
         self._tensor_shape: TensorShape | None = None
@@ -42,8 +43,8 @@ class Layout:
         """A copy, for tensors that fast paths must not take, because fast paths compare layouts by identity."""
         made = Layout.__new__(Layout)
         made.dtype, made.shape, made.family, made.one = self.dtype, self.shape, self.family, None
-        made.real, made.plain, made.complex, made.no_kernel = self.real, self.plain, self.complex, self.no_kernel
-        made.slow_path, made.inexact, made._tensor_shape = self.slow_path, self.inexact, self._tensor_shape
+        made.real, made.plain, made.complex, made.narrow = self.real, self.plain, self.complex, self.narrow
+        made.no_kernel, made.inexact, made._tensor_shape = self.no_kernel, self.inexact, self._tensor_shape
         return made
 
     @property

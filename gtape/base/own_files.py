@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from typing import Any
 
-__all__ = ["OWN_FOLDERS", "hide_own_frames", "is_own"]
+__all__ = ["OWN_FOLDERS", "hide_own_frames", "is_own", "raised_by_user"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # In a checkout symbolic/ and verify/ lie next to the package, in an installation inside it.
@@ -24,6 +25,25 @@ def is_own(filename: str) -> bool:
     The name is as in code objects: absolute, or ``<gtape ...>`` for generated source.
     """
     return filename.startswith(_STARTS)
+
+
+def raised_by_user(error: BaseException) -> bool:
+    """Whether an error comes from a `raise` or `assert` in the user's code, and not from a library that it calls.
+
+    False if the source text of the line is missing, because a call that raises looks alike without it.
+    """
+    import linecache
+    import sysconfig
+    import traceback
+
+    for last in traceback.extract_tb(error.__traceback__, limit=-1):
+        libraries = tuple([sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")])
+        if is_own(last.filename) or last.filename.startswith(libraries) or last.lineno is None:
+            return False
+        line = linecache.getline(last.filename, last.lineno)
+        statement = line.encode()[last.colno or 0 :].decode(errors="replace")
+        return re.match(r"raise\b", statement) is not None or re.match(r"\s*assert\b", line) is not None
+    return False
 
 
 def hide_own_frames() -> None:

@@ -49,7 +49,7 @@ def float_of(value: Any, owner: str, name: str) -> float:
 
 
 def _is_unreal(value: Any) -> bool:
-    """Whether NumPy would read another number with no more than a warning: a real part, or what a mask hides."""
+    """Whether NumPy would read another number with a mere warning: a real part, or the data under a mask."""
     if not isinstance(value, np.ndarray | np.generic):
         return False
     return value.dtype.kind == "c" or bool(np.any(getattr(value, "mask", False)))

@@ -1,9 +1,11 @@
-"""Shows arguments in error messages: briefly, and whatever their `repr` does."""
+"""Shows arguments in error messages: briefly, even if their `repr` fails."""
 
 from __future__ import annotations
 
 import reprlib
 from typing import Any
+
+from gtape.base.escaping import plain_lines
 
 __all__ = ["brief", "shown"]
 
@@ -19,7 +21,8 @@ _brief.maxstring = _brief.maxother = _brief.maxlong = _LONGEST // 2
 def shown(x: Any) -> str:
     """The `repr` of an object, shortened if long; its type if `repr` fails.
 
-    Works for lists that hold themselves or are nested thousands deep, and for objects whose ``__repr__`` raises.
+    Works for lists that hold themselves or are nested thousands deep, and for objects whose ``__repr__`` raises or has
+    control characters.
 
     >>> shown([1, "a"])
     "[1, 'a']"
@@ -38,7 +41,7 @@ def shown(x: Any) -> str:
             text = _brief.repr(x)
         except Exception:
             text = f"<{type(x).__name__}>"
-    return brief(text)
+    return plain_lines(brief(text))
 
 
 def brief(text: str) -> str:

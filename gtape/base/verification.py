@@ -41,7 +41,7 @@ class Options:
     digits : int, optional
         The number of right decimal digits that are asked for where rounding spoils a derivative (the verdicts
         "unstable", "cancellation" and "conditioning"). A finding with as many right digits does not raise, one with
-        fewer does. A number within a few units in the last place is right, however many digits are asked for.
+        fewer does. A number within a few units in the last place is right, however many digits you require.
     budget : float, optional
         Seconds for each check. A check that takes longer ends with the verdict "undecided".
     sample : float

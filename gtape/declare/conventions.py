@@ -1,7 +1,7 @@
 """Conventions of ops at NaN, infinities and signed zeros: where they differ from their mirror's limit, and why.
 
 Everywhere else a NaN argument gives NaN, and an infinity or a signed zero gives the mirror's limit. An op states its
-conventions in its declaration, and what is composed of the op inherits them; a function composed of several ops states
+conventions in its declaration, and functions of the op inherit them; a function composed of several ops states
 those of its own formula by the decorator `conventional`.
 """
 

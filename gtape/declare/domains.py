@@ -6,6 +6,8 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
+import numpy as np
+
 __all__ = ["ANY_REAL", "BOOLEAN", "NONNEGATIVE", "NONZERO", "OPEN_UNIT", "POSITIVE", "UNIT", "Domain", "Interval"]
 
 
@@ -35,7 +37,7 @@ class Interval:
         self, lo: float = -inf, hi: float = inf, *, open_lo: bool = False, open_hi: bool = False,
         holes: tuple[float, ...] = (), whole: bool = False,
     ) -> None:  # fmt: skip
-        if not lo <= hi:
+        if not all(isinstance(end, (int, float, np.number)) for end in (lo, hi)) or not lo <= hi:
             raise ValueError(f"an interval needs ends in order, not lo={lo!r} and hi={hi!r}")
         self.lo, self.hi = lo, hi
         self.open_lo, self.open_hi = open_lo, open_hi
@@ -46,6 +48,25 @@ class Interval:
         above = x > self.lo or (x == self.lo and not self.open_lo)
         below = x < self.hi or (x == self.hi and not self.open_hi)
         return above and below and x not in self.holes and (not self.whole or x == x // 1)
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether the interval holds all real numbers."""
+        return self.lo == -inf and self.hi == inf and not self.holes and not self.whole
+
+    def folded(self, x: np.ndarray) -> np.ndarray:
+        """Random numbers moved into the interval, but not out of its holes, because these are rarely drawn."""
+        if self.everywhere:
+            return x
+        outside = ~((x > self.lo) & (x < self.hi))
+        if self.lo > -inf and self.hi < inf:
+            made = self.lo + (self.hi - self.lo) * (x % 1 + (x % 1 == 0) / 2)
+        elif self.lo > -inf:
+            made = self.lo + np.abs(x - self.lo) + (x == self.lo)
+        else:
+            made = self.hi - np.abs(x - self.hi) - (x == self.hi)
+        made = np.where(outside, made, x)
+        return np.asarray(np.clip(np.round(made), self.lo, self.hi) if self.whole else made).astype(x.dtype)
 
     def __repr__(self) -> str:
         left, right = "(" if self.open_lo else "[", ")" if self.open_hi else "]"
@@ -80,6 +101,10 @@ class Domain:
     def __contains__(self, point: tuple[float, ...]) -> bool:
         inside = all(x in i for x, i in zip(point, self.intervals, strict=True))
         return inside and (self.where is None or bool(self.where(*point)))
+
+    def interval(self, i: int) -> Interval:
+        """The interval of argument `i`; the last one serves all other arguments of an op that takes any number."""
+        return self.intervals[min(i, len(self.intervals) - 1)]
 
     def __repr__(self) -> str:
         return " x ".join(map(repr, self.intervals)) + (" with a condition" if self.where else "")

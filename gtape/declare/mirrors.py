@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from gtape.declare.primitives import Primitive
 from gtape.declare.registry import REGISTRY, Place
+from gtape.declare.signatures import check_signature
 
 __all__ = ["Mirror", "hand_over", "mirror"]
 
@@ -54,7 +55,7 @@ def mirror(
     Raises
     ------
     ValueError
-        If there is no such op, or another module declares it.
+        If there is no such op, another module declares it, or the function does not take the arguments of the op.
 
     Examples
     --------
@@ -78,6 +79,15 @@ def mirror(
         raise ValueError(f"the mirror of {name!r} is that of an elementwise op: it takes no `solved` and no `shapes`")
     if complex is not None and prim.kind != "elementwise":
         raise ValueError(f"the mirror of {name!r} is not that of an elementwise op: it takes no `complex`")
+    xs = ["xs"] if prim.variadic else ["x"] if prim.arity == 1 else [f"x{i}" for i in range(prim.arity)]
+    first = [] if prim.kind == "elementwise" else ["W"]
+    check_signature(prim, "the mirror", function, [*first, *xs], prim.params)
+    if complex is not None:
+        check_signature(prim, "the mirror for complex numbers", complex, xs, prim.params)
+    if solved is not None:
+        check_signature(prim, "`solved` of the mirror", solved, ["W", "y", *xs], prim.params)
+    if shapes is not None:
+        check_signature(prim, "`shapes` of the mirror", shapes, xs, prim.params)
     made = Mirror(prim, function, complex, solved, argument, shapes)
     if _receiver is None:
         _waiting[name] = made

@@ -34,6 +34,7 @@ CHANGED: list[Callable[[Any], None]] = []
 
 # Properties of an op that its numbers do not show.
 ROLES = {
+    "accumulate": "adds the rows of its first argument that have one index",
     "broadcasts": "takes operands with different numbers of leading axes, and so do its rules",
     "commutative": "gives the same for exchanged arguments",
     "comparison": "compares its two arguments",
@@ -44,8 +45,10 @@ ROLES = {
     "decision": "is what a user's own code decided by values",
     "flat": "keeps the order of its elements in another shape",
     "move": "moves values or chooses among them, so that a NaN in its result is the fault of the op before",
+    "narrow": "sums its elements until they have the shape of its parameter `shape`",
     "part": "takes a real part of complex numbers",
     "pointwise": "treats each element by itself, like an elementwise op, but is declared linear",
+    "product": "multiplies its two arguments, or the elements along its last axis",
     "read": "passes its argument on as it is",
     "selection": "takes its second or third argument, as its first one says",
     "spread": "repeats its elements to fill its parameter `shape`",
@@ -147,7 +150,8 @@ class Primitive:
 
     def __init__(self, name: str, kind: str, kernel: Callable[..., Any], **data: Any) -> None:
         self.place = Place.of_caller()
-        if not name.isidentifier() or iskeyword(name):  # because it becomes a name in generated source
+        # The name becomes one in generated source.
+        if not isinstance(name, str) or not name.isidentifier() or iskeyword(name):
             raise ValueError(
                 f"{name!r} ({self.place}) is not a valid name for a primitive: it has to be a Python identifier"
             )
@@ -174,16 +178,16 @@ class Primitive:
         self.domain: Domain = self._domain(data.pop("domain"))
         self.zero_absorbs: bool = data.pop("zero_absorbs", False)
         self.ints: bool = data.pop("ints", False)
-        self.kinks: tuple[Any, ...] = tuple(data.pop("kinks", ()))
+        self.kinks: tuple[Any, ...] = self._listed("kinks", data.pop("kinks", ()))
         self.limit: float = data.pop("limit", 4.0)
-        self.linear_in: tuple[int, ...] = tuple(data.pop("linear_in", ()))
+        self.linear_in: tuple[int, ...] = self._listed("linear_in", data.pop("linear_in", ()))
         self.random: bool | Interval = data.pop("random", True)
-        self.rewrites: tuple[tuple[Any, str], ...] = tuple(data.pop("rewrites", ()))
-        self.spelled: tuple[Any, ...] = tuple(data.pop("spelled", ()))
-        self.missing: tuple[int, ...] = tuple(data.pop("missing", ()))
-        self.special: tuple[float, ...] = tuple(data.pop("special", ()))
+        self.rewrites: tuple[tuple[Any, str], ...] = self._listed("rewrites", data.pop("rewrites", ()))
+        self.spelled: tuple[Any, ...] = self._listed("spelled", data.pop("spelled", ()))
+        self.missing: tuple[int, ...] = self._listed("missing", data.pop("missing", ()))
+        self.special: tuple[float, ...] = self._listed("special", data.pop("special", ()))
         self.outputs: int = data.pop("outputs", 1)
-        self.params: tuple[str, ...] = tuple(data.pop("params", ()))
+        self.params: tuple[str, ...] = self._listed("params", data.pop("params", ()))
         # Integer operands are cast to float64 first (true division).
         self.promotes: bool = data.pop("promotes", False)
         self.public: bool = data.pop("public", self.place.outside or self.example is not None)
@@ -196,6 +200,13 @@ class Primitive:
         if data:
             raise TypeError(f"{self.declaration} has unknown words: {', '.join(data)}")
         REGISTRY.put(self)
+
+    def _listed(self, word: str, given: Any) -> tuple[Any, ...]:
+        if given.__class__ is tuple:
+            return given
+        if isinstance(given, str) or not hasattr(given, "__iter__"):
+            raise ValueError(f"{self.declaration} says {word}={given!r}: write a tuple, {word}=({given!r},)")
+        return tuple(given)
 
     def _known(self, word: str, given: str | Sequence[str], known: Iterable[str]) -> frozenset[str]:
         found = frozenset([given] if isinstance(given, str) else given)
@@ -471,7 +482,8 @@ def primitive(
     Parameters
     ----------
     vjp : tuple
-        For each argument ``(xp, g, y, *x, **params) -> cotangent`` of that argument, or None.
+        For each argument ``(xp, g, y, *x, **params) -> cotangent`` of that argument, or None. The rule of the only
+        argument needs no tuple.
     jvp : tuple
         For each argument ``(xp, t, y, *x, **params) -> contribution`` of that argument's tangent.
     reads : sequence of sequences, optional
@@ -490,12 +502,13 @@ def _by_rules(
     jvp: tuple[Rule | int | None, ...], *, domain: Interval | Domain, reads: Sequence[Sequence[Any]] | None = None,
     **data: Any,
 ) -> Primitive:  # fmt: skip
+    vjp, jvp = (rules if isinstance(rules, (tuple, list)) else (rules,) for rules in (vjp, jvp))
     return Primitive(
         name,
         kind,
         kernel,
-        vjp=vjp,
-        jvp=jvp,
+        vjp=tuple(vjp),
+        jvp=tuple(jvp),
         domain=_domain(domain, len(vjp)),
         reads=declared_reads(name, reads, vjp),
         differentiable=any(r is not None for r in vjp),

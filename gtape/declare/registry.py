@@ -175,6 +175,10 @@ class _Registry(dict[str, "Primitive"]):
     def items(self) -> Any:
         return self._all()
 
+    def loaded(self) -> list[Primitive]:
+        """The primitives whose modules are imported; a value that an op has made comes from one of these."""
+        return list(dict.values(self))
+
 
 REGISTRY = _Registry()
 

@@ -71,7 +71,7 @@ class Rounding:
     ) -> None:  # fmt: skip
         for size in (ulps, forward, backward):
             if not all(isinstance(k, (int, float)) and 0 <= k < float("inf") for k in _coefficients(size)):
-                raise ValueError(f"how an op rounds is said by finite numbers that are not negative, not by {size!r}")
+                raise ValueError(f"roundings are finite numbers that are not negative, not {size!r}")
         self.kind, self.ulps, self.forward, self.backward = kind, float(ulps), forward, backward
         self.by, self.terms, self.noise, self.signed = by, terms, noise, signed
         self.whole, self.wide, self.eliminates, self.independent = whole, wide, eliminates, independent

@@ -96,7 +96,7 @@ def apply(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any
                 break
         if prim.promotes:
             tensors = promoted(prim, tensors) or tensors
-    elif any(t._layout.slow_path for t in tensors):
+    elif any(t._layout.no_kernel for t in tensors):
         return _apply_special(prim, tensors, params)
     elif len(tensors) > 1:
         check_dtypes(prim, tensors)
@@ -237,7 +237,9 @@ def record_any(
     out_layout = tuple([o._layout for o in outs]) if several else out._layout
     step = RuleStep(prim, plan.active, params, layouts, out_layout, world_for(prim, layouts))
     ins: Any = None
-    if plan.keep is not None:
+    if plan.reads_y and step.computes_again:
+        ins = tuple(tensors)
+    elif plan.keep is not None:
         ins = tuple([t if kept else None for t, kept in zip(tensors, plan.keep, strict=True)])
     values: Any = tuple([o._value for o in outs]) if several else out._value
     made = new_record(step, parents, ins, values if plan.reads_y else None, tapes)

@@ -7,7 +7,6 @@ because the checks take time. Rules run on arrays that detect forbidden operatio
 from __future__ import annotations
 
 import difflib
-import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 from gtape.base.layout import layout_of
 from gtape.declare.domains import BOOLEAN, Interval
 from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
+from gtape.declare.signatures import check_signature, defaults_of, wrong
 from gtape.engine.worlds import NUMPY
 from gtape.kernels.broadcasting import broadcast_shapes
 
@@ -58,14 +58,10 @@ def check(prim: Primitive, calls: Sequence[Run] | None = None) -> None:
     if unsaid and prim.place.outside:
         prim.missing = tuple(sorted(smooth.union(prim.missing)))
     elif unsaid:
-        raise _wrong(
+        raise wrong(
             prim, f"its values depend smoothly on {prim.argument(unsaid[0])}, which has no rule: give a rule, or say "
             f"missing=({unsaid[0]},), so that checks are undecided about this derivative"
         )  # fmt: skip
-
-
-def _wrong(prim: Primitive, text: str) -> ValueError:
-    return ValueError(f"{prim.declaration} is wrong: {text}")
 
 
 # ------------------------------------------------------------------------------------------------ words
@@ -73,45 +69,56 @@ def _wrong(prim: Primitive, text: str) -> ValueError:
 
 def _check_words(prim: Primitive) -> None:
     rules = prim.rules
+    given = [*rules, *(prim.jvp if isinstance(prim.jvp, tuple) else ())]
+    for rule in given:
+        if not (rule is None or callable(rule) or type(rule) is int):
+            raise wrong(prim, f"a rule is a function, a whole number or None, not {rule!r}")
+    if not callable(prim.kernel):
+        raise wrong(prim, f"the kernel has to be a function of arrays, not {prim.kernel!r}")
     for i in prim.missing:
         if prim.variadic or i not in range(len(rules)) or rules[i] is not None:
-            raise _wrong(prim, f"missing={prim.missing!r} names argument {i}; give only arguments whose rule is None")
+            raise wrong(prim, f"missing={prim.missing!r} names argument {i}; give only arguments whose rule is None")
     if not prim.variadic:
         if prim.kind in ("general", "implicit") and len(prim.vjp) != len(prim.jvp):
-            raise _wrong(prim, f"it has {len(prim.vjp)} rules vjp, and {len(prim.jvp)} rules jvp; give one an argument")
+            raise wrong(prim, f"it has {len(prim.vjp)} rules vjp, and {len(prim.jvp)} rules jvp; give one an argument")
         if prim.kind == "elementwise" and len(prim.domain.intervals) != len(rules):
-            raise _wrong(
+            raise wrong(
                 prim, f"its domain has {len(prim.domain.intervals)} intervals for {len(rules)} arguments; give one each"
             )
     if prim.kind == "elementwise":
         return
     if prim.differentiable and not prim.samples:
-        raise _wrong(
+        raise wrong(
             prim,
-            "it has no samples, so nobody knows how it is called; give samples=(((shape, ...), {parameters}), ...)",
+            "it has no samples, which say how to call it; give samples=(((shape, ...), {parameters}), ...)",
         )
     for sample in prim.samples or ():
         if not isinstance(sample, tuple | list) or len(sample) != 2 or not isinstance(sample[1], dict):
-            raise _wrong(prim, f"a sample is a pair of shapes and parameters, not {sample!r}")
+            raise wrong(prim, f"a sample is a pair of shapes and parameters, not {sample!r}")
+        shapes = sample[0]
+        if not isinstance(shapes, tuple | list) or not all(isinstance(s, tuple | list | np.ndarray) for s in shapes):
+            raise wrong(prim, f"a sample has a tuple of shapes, such as ((2, 3), (3,)), not {shapes!r}")
+        if not prim.variadic and len(shapes) != prim.arity:
+            raise wrong(prim, f"it has {prim.arity} arguments, and its sample {sample!r} has {len(shapes)} shapes")
 
 
 def _check_signatures(prim: Primitive) -> None:
     n = prim.arity
     xs = ["x"] if n == 1 else [f"x{i}" for i in range(max(n, 0))]
-    params = dict.fromkeys(prim.params)
+    params = prim.params
     if prim.variadic:
-        _check_signature(prim, "the transpose", prim.vjp, ["xp", "g", "xs"], params)
+        check_signature(prim, "the transpose", prim.vjp, ["xp", "g", "xs"], params)
         return
-    _check_signature(prim, "the kernel", prim.kernel, xs, params)
+    check_signature(prim, "the kernel", prim.kernel, xs, params)
     if prim.scalar is not None:
-        _check_signature(prim, "`scalar`", prim.scalar, xs, params)
+        check_signature(prim, "`scalar`", prim.scalar, xs, params)
     if prim.domain.where is not None:
-        _check_signature(prim, "the condition of the domain", prim.domain.where, xs, {})
+        check_signature(prim, "the condition of the domain", prim.domain.where, xs, ())
     for what, i, rule in _rules(prim):
         first = ["xp", "y", *xs] if prim.kind == "elementwise" else ["xp", "g", *xs]
         if prim.kind in ("general", "implicit"):
             first = ["xp", "g" if what == "vjp" else "t", "y", *xs]
-        _check_signature(prim, _named(prim, what, i), rule, first, params)
+        check_signature(prim, _named(prim, what, i), rule, first, params)
 
 
 def _rules(prim: Primitive) -> Iterator[tuple[str, int, Callable[..., Any]]]:
@@ -125,22 +132,6 @@ def _rules(prim: Primitive) -> Iterator[tuple[str, int, Callable[..., Any]]]:
 
 def _named(prim: Primitive, what: str, i: int) -> str:
     return "the transpose" if prim.kind == "linear" else f"the {what} of argument {i}"
-
-
-def _check_signature(prim: Primitive, what: str, f: Any, names: list[str], params: dict[str, Any]) -> None:
-    asked = ", ".join([*names, *([f"*, {', '.join(params)}"] if params else [])])
-    if isinstance(f, np.ufunc):
-        if f.nin != len(names) or params:
-            raise _wrong(prim, f"{what} has to take ({asked}), and {f.__name__} takes {f.nin} arrays")
-        return
-    try:
-        signature = inspect.signature(f)
-    except (TypeError, ValueError):  # a function written in C may have no signature
-        return
-    try:
-        signature.bind(*names, **params)
-    except TypeError as e:
-        raise _wrong(prim, f"{what} has to take ({asked}), and takes {signature}: {e}") from None
 
 
 # ------------------------------------------------------------------------------------------------ calls
@@ -165,13 +156,10 @@ def calls_of(prim: Primitive, params: dict[str, Any] | None = None) -> list[Run]
 
 
 def _defaults(prim: Primitive) -> dict[str, Any]:
-    if not prim.params:
-        return {}
-    known = inspect.signature(prim.kernel).parameters
-    found = {p: known[p].default for p in prim.params if p in known}
-    missing = [p for p in prim.params if found.get(p, inspect.Parameter.empty) is inspect.Parameter.empty]
+    found = defaults_of(prim)
+    missing = [p for p in prim.params if p not in found]
     if missing:
-        raise _wrong(prim, f"give the parameters {', '.join(missing)} of the kernel defaults, with which it is tested")
+        raise wrong(prim, f"give the parameters {', '.join(missing)} of the kernel defaults, with which it is tested")
     return found
 
 
@@ -189,7 +177,7 @@ def _of_sample(prim: Primitive, shapes: Sequence[Any], params: dict[str, Any]) -
     complaint = "they lie outside the domain"
     for dtype in (np.float64, np.float32):
         for dominant in (False, True):
-            arrays = [_drawn(s, rng, dominant, dtype) for s in shapes]
+            arrays = [_drawn(s, rng, dominant, dtype, prim.domain.interval(i)) for i, s in enumerate(shapes)]
             if prim.domain.fit is not None:
                 arrays = list(prim.domain.fit(*arrays))
             if prim.domain.where is not None and not prim.domain.where(*arrays):
@@ -204,22 +192,22 @@ def _of_sample(prim: Primitive, shapes: Sequence[Any], params: dict[str, Any]) -
             yield arrays, params
             break
         else:
-            raise _wrong(prim, f"its kernel takes no arrays of its sample {(shapes, params)!r}: {complaint}")
+            raise wrong(prim, f"its kernel takes no arrays of its sample {(shapes, params)!r}: {complaint}")
 
 
-def _drawn(given: Any, rng: np.random.Generator, dominant: bool, dtype: Any) -> Any:
+def _drawn(given: Any, rng: np.random.Generator, dominant: bool, dtype: Any, interval: Interval) -> Any:
     if isinstance(given, np.ndarray) and given.dtype.kind in "biu":
         return given
     shape = given.shape if isinstance(given, np.ndarray) else tuple(given)
     x = rng.uniform(0.5, 1.5, shape)
     if dominant and len(shape) >= 2 and shape[-1] == shape[-2]:
         x = x + np.swapaxes(x, -1, -2) + 3 * shape[-1] * np.eye(shape[-1])
-    return x.astype(dtype)
+    return interval.folded(x.astype(dtype))
 
 
 def _failed(prim: Primitive, what: str, e: Exception, arrays: list[Any], params: dict[str, Any]) -> ValueError:
     given = ", ".join([f"{a.dtype}{list(a.shape)}" for a in arrays] + [f"{k}={v!r}" for k, v in params.items()])
-    return _wrong(prim, f"{what} raises {type(e).__name__} for {given}: {e}")
+    return wrong(prim, f"{what} raises {type(e).__name__} for {given}: {e}")
 
 
 # ------------------------------------------------------------------------------------------------ kernels
@@ -232,16 +220,16 @@ def _check_kernel(prim: Primitive, arrays: list[Any], params: dict[str, Any]) ->
     except Exception as e:
         raise _failed(prim, "the kernel", e, arrays, params) from e
     if any(not np.array_equal(a, k, equal_nan=a.dtype.kind == "f") for a, k in zip(arrays, kept, strict=True)):
-        raise _wrong(prim, "the kernel writes into its arguments; it has to leave them as they are")
+        raise wrong(prim, "the kernel writes into its arguments; it has to leave them as they are")
     several = isinstance(y, (tuple, list))
     told = prim.outputs > 1 or not prim.params  # otherwise the number of outputs may depend on the parameters
     if told and (several or prim.outputs > 1) and (not several or len(y) != prim.outputs):
         n = len(y) if several else 1
-        raise _wrong(prim, f"the kernel returns {n} arrays; say outputs={n}, or return {prim.outputs}")
+        raise wrong(prim, f"the kernel returns {n} arrays; say outputs={n}, or return {prim.outputs}")
     dtypes = {a.dtype for a in arrays if a.dtype.kind == "f"}
     for v in y if several else [y]:
         if not isinstance(v, (np.ndarray, np.generic)):
-            raise _wrong(prim, f"the kernel returns {type(v).__name__}, not an array")
+            raise wrong(prim, f"the kernel returns {type(v).__name__}, not an array")
         if (
             prim.differentiable
             and "conversion" not in prim.roles
@@ -249,17 +237,17 @@ def _check_kernel(prim: Primitive, arrays: list[Any], params: dict[str, Any]) ->
             and v.dtype.kind == "f"
             and v.dtype not in dtypes
         ):
-            raise _wrong(prim, f"the kernel makes {v.dtype} of {dtypes.pop()}; it has to keep the dtype")
+            raise wrong(prim, f"the kernel makes {v.dtype} of {dtypes.pop()}; it has to keep the dtype")
     if prim.rounding.kind in ("sum", "product") and not prim.rounding.signed and not several:
         _check_terms(prim, arrays, params)
     if prim.kind == "elementwise":
         shape = broadcast_shapes(*[a.shape for a in arrays])
         if np.shape(y) != shape:
-            raise _wrong(prim, f"the kernel makes the shape {np.shape(y)} of {shape}; an elementwise op keeps it")
+            raise wrong(prim, f"the kernel makes the shape {np.shape(y)} of {shape}; an elementwise op keeps it")
         bad = np.flatnonzero(np.isnan(y) if y.dtype.kind == "f" else np.zeros(shape))
         if bad.size:
             point = ", ".join(f"{a[bad[0]]}" for a in arrays)
-            raise _wrong(prim, f"the kernel gives NaN at ({point}), which lies in its domain {prim.domain}")
+            raise wrong(prim, f"the kernel gives NaN at ({point}), which lies in its domain {prim.domain}")
     return y
 
 
@@ -289,7 +277,7 @@ def _check_terms(prim: Primitive, arrays: list[Any], params: dict[str, Any]) -> 
     for _ in range(4):
         signed = [a * rng.choice([-1, 1], a.shape).astype(a.dtype) if a.dtype.kind == "f" else a for a in arrays]
         if (np.abs(prim.kernel(*signed, **params)) > whole * 1.001).any():
-            raise _wrong(
+            raise wrong(
                 prim, f"rounding={prim.rounding} is for sums of terms as they stand, and this kernel subtracts some: "
                 "say rounding=sums(by, signed=True), where by(*arrays) sums the magnitudes of the terms, or growing(1)"
             )  # fmt: skip
@@ -385,7 +373,7 @@ class _WatchingWorld:
         if name not in REGISTRY:
             near = difflib.get_close_matches(name, [*REGISTRY, *CONSTANTS], 2, 0.6)
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise _Refused(f"asks for xp.{name}, which is no primitive and no constant{hint}")
+            raise _Refused(f"uses xp.{name}, which is neither a primitive nor a constant{hint}")
         function = getattr(NUMPY, name)
 
         def call(*args: Any, **params: Any) -> Any:
@@ -408,7 +396,7 @@ def _check_rules(prim: Primitive, arrays: list[Any], params: dict[str, Any], y: 
         try:
             return rule(world, *args, **given)
         except _Refused as e:
-            raise _wrong(prim, f"{what} {e}") from None
+            raise wrong(prim, f"{what} {e}") from None
         except Exception as e:
             raise _failed(prim, what, e, arrays, params) from e
 
@@ -423,6 +411,8 @@ def _check_rules(prim: Primitive, arrays: list[Any], params: dict[str, Any], y: 
         name = _named(prim, what, i)
         if what == "partial":
             made = run(name, rule, out, *xs)
+            if made is None:
+                raise wrong(prim, f"{name} returns None; for an argument without a gradient, write None for the rule")
             if broadcast_shapes(_shape_of(made), outputs[0].shape) != outputs[0].shape:
                 _check_shape(prim, name, made, outputs[0].shape)
         elif what == "jvp":
@@ -449,7 +439,7 @@ def _check_reads(prim: Primitive, name: str, i: int, run: Any, g: Any, out: Any,
     try:
         run(*([] if prim.kind == "elementwise" else [g]), y, *kept)
     except ValueError as e:
-        raise _wrong(prim, f"{name} reads a value that reads={tuple(map(tuple, prim.reads))!r} does not name") from e
+        raise wrong(prim, f"{name} reads a value that reads={tuple(map(tuple, prim.reads))!r} does not name") from e
 
 
 def _check_linear(prim: Primitive, x: Any, params: dict[str, Any], y: Any) -> None:
@@ -457,19 +447,19 @@ def _check_linear(prim: Primitive, x: Any, params: dict[str, Any], y: Any) -> No
     if x.dtype.kind != "f" or y.dtype.kind != "f":
         return
     if not np.array_equal(prim.kernel(x * -2, **params), y * -2, equal_nan=True):
-        raise _wrong(prim, "the kernel is not linear: kernel(-2 * x) is not -2 * kernel(x)")
+        raise wrong(prim, "the kernel is not linear: kernel(-2 * x) is not -2 * kernel(x)")
     g = np.random.default_rng(2).integers(1, 9, y.shape).astype(y.dtype)
     back = np.asarray(prim.vjp[0](NUMPY, g, x, **params))
     if back.shape != x.shape:
         return  # `_check_shape` says so
     there, here, size = (float(np.sum(v, dtype=np.float64)) for v in (g * y, back * x, np.abs(g * y)))
     if not abs(there - here) <= 1e-3 * size:
-        raise _wrong(prim, "the transpose is not that of the kernel: sum(g * kernel(x)) is not sum(transpose(g) * x)")
+        raise wrong(prim, "the transpose is not that of the kernel: sum(g * kernel(x)) is not sum(transpose(g) * x)")
 
 
 def _check_shape(prim: Primitive, what: str, made: Any, shape: tuple[int, ...]) -> None:
     if made is not None and _shape_of(made) != shape:
-        raise _wrong(prim, f"{what} gives the shape {_shape_of(made)}, not {shape}")
+        raise wrong(prim, f"{what} gives the shape {_shape_of(made)}, not {shape}")
 
 
 def _shape_of(made: Any) -> tuple[int, ...]:

@@ -73,7 +73,7 @@ class Sweep:
         self._masks: dict[int, Any] = {}
         self._waiting: dict[int, Record] = {}
         self._heap: list[int] = []
-        self.misshapen: str | None = None  # what is wrong with the first custom gradient of another shape
+        self.misshapen: str | None = None  # the fault of the first custom gradient of another shape
 
     def arrive(self, record: Record, g: Any, mask: Any = None) -> None:
         """Add a cotangent to that of a record; `mask` is True for live elements, None if all are live."""
@@ -212,7 +212,7 @@ class Sweep:
 
 
 def _misshapen(step: Any, i: int, made: Any, leading: int) -> str | None:
-    """What is wrong with the shape of a custom gradient for input `i`, in words."""
+    """Describe the fault of the shape of a custom gradient for input `i`; None without a fault."""
     shape, wanted = shape_of(made)[leading:], step.layouts[i].shape
     if shape == wanted:
         return None

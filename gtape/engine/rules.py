@@ -127,7 +127,7 @@ def undecided(prim: Primitive, xs: Iterable[Any]) -> Any:
 
     No argument counts as passed over there, because the comparisons of a NaN say nothing.
     """
-    if prim.partials is None or not prim.selects or "selection" in prim.roles:  # a selection is told what to take
+    if prim.partials is None or not prim.selects or "selection" in prim.roles:  # a selection gets the places to take
         return None
     found: Any = None
     for x in xs:
@@ -158,10 +158,12 @@ class RuleStep:
     world : NUMPY, COMPLEX or NARROW
         The arithmetic of the op, chosen when it is recorded.
     keeps : tuple of int, optional
-        The inputs that the record keeps, if INS holds a single tensor: the first in INS, a second in OUT.
+        The inputs that the record keeps, if INS holds a single one: the first in INS, a second in OUT.
+    numbers : tuple of int, optional
+        Those of `keeps` that the record holds as Python floats; the parents are the records of these inputs.
     """
 
-    __slots__ = ("active", "items", "keeps", "layouts", "met", "out_layout", "params", "prim", "world")
+    __slots__ = ("active", "items", "keeps", "layouts", "met", "numbers", "out_layout", "params", "prim", "world")
 
     # For each of several outputs, the number of its record and the tangents; None for integers and the like.
     items: tuple[tuple[int, dict[Any, Any]] | None, ...]
@@ -175,6 +177,7 @@ class RuleStep:
         out_layout: Any,
         world: Any = NUMPY,
         keeps: tuple[int, ...] | None = None,
+        numbers: tuple[int, ...] = (),
     ) -> None:
         self.prim = prim
         self.active = active
@@ -183,13 +186,14 @@ class RuleStep:
         self.out_layout = out_layout
         self.world = world
         self.keeps = keeps
-        # What `gtape.engine.fast.recorded` keeps for the step.
+        self.numbers = numbers
+        # The data that `gtape.engine.fast.recorded` keeps for the step.
         self.met: Any = None
 
     def on(self, layout: Layout) -> RuleStep:
         """The step of a generated function, for operands of one layout."""
         layouts = (layout,) * len(self.prim.rules)
-        return RuleStep(self.prim, self.active, self.params, layouts, layout, keeps=self.keeps)
+        return RuleStep(self.prim, self.active, self.params, layouts, layout, keeps=self.keeps, numbers=self.numbers)
 
     @property
     def adds_nothing(self) -> bool:
@@ -202,6 +206,11 @@ class RuleStep:
         if self.prim.partials is not None:
             return self.world is NUMPY
         return self.adds_nothing and bool(self.prim.batched)
+
+    @property
+    def computes_again(self) -> bool:
+        """Whether the step computes the output again in float32, because a rounded output spoils slopes."""
+        return self.world is NARROW and self.prim.partials is not None
 
     def __call__(self, g: Any, ins: Any, out: Any) -> Any:
         """The cotangents in the NumPy world: one value for one active argument, otherwise a list."""
@@ -229,12 +238,14 @@ class RuleStep:
             world = NUMPY
             g, y = [tuple(widened(v)) if v.__class__ is tuple else widened([v])[0] for v in (g, y)]
             xs = tuple(widened(xs))
+            if y is not None and self.computes_again:
+                y = self.prim.kernel(*xs, **self.params)
         shape = getattr(self.out_layout, "shape", ())
         made = cotangents(world, self, g, y, xs, layouts=layouts, out_shape=shape, batch=batch, mask=mask)
         if narrow:
             made = [
                 c.astype(layouts[i].dtype)
-                if c is not None and layouts[i].slow_path and c.dtype != layouts[i].dtype
+                if c is not None and layouts[i].no_kernel and c.dtype != layouts[i].dtype
                 else c
                 for i, c in zip(self.active, made, strict=True)
             ]
@@ -243,7 +254,7 @@ class RuleStep:
 
 def world_for(prim: Primitive, layouts: Iterable[Layout]) -> Any:
     """The arithmetic of an op on operands of these layouts."""
-    if not any([a.slow_path for a in layouts]):  # noqa: C419 - a list is quicker
+    if not any([a.no_kernel for a in layouts]):  # noqa: C419 - a list is quicker
         return NUMPY
     if not any(a.complex for a in layouts):
         return NARROW
@@ -251,7 +262,7 @@ def world_for(prim: Primitive, layouts: Iterable[Layout]) -> Any:
 
 
 class _Plan:
-    """What records of a primitive keep for given active arguments; made once for each combination."""
+    """The values that records of a primitive keep for given active arguments; made once for each combination."""
 
     __slots__ = ("active", "keep", "known", "reads_y")
 
@@ -274,22 +285,25 @@ def plan_for(prim: Primitive, active: tuple[int, ...], n: int) -> _Plan:
 
 
 def inputs_of(made: record.Record, n: int) -> tuple[Any, ...]:
-    """The `n` inputs of a record, with None for each that it does not keep."""
+    """The `n` inputs of a record as tensors, with None for each that it does not keep."""
     ins = made[record.INS]
     if ins is None:
         return (None,) * n
     if ins.__class__ is tuple:
         return ins
-    keeps = record.step_of(made).keeps
-    if len(keeps) == 2:
-        return (ins, made[record.OUT])
-    return tuple([ins if i == keeps[0] else None for i in range(n)])
+    step = record.step_of(made)
+    kept = dict(zip(step.keeps, (ins, made[record.OUT]), strict=False))
+    for i in step.numbers:
+        kept[i] = wrap(kept[i])
+        kept[i]._record = record.parents_of(made)[step.active.index(i)]
+    return tuple([kept.get(i) for i in range(n)])
 
 
 def output_of(made: record.Record) -> Any:
     """The raw value, or values, of the output; None if the record does not keep them."""
-    out = made[record.OUT]
-    return None if out.__class__ is Tensor else out  # a tensor is the second input
+    ins, out = made[record.INS], made[record.OUT]
+    second = (ins.__class__ is Tensor or ins.__class__ is float) and len(record.step_of(made).keeps) == 2
+    return None if second else out
 
 
 class PartialOutputs:

@@ -21,8 +21,6 @@ from gtape.recording.record import COT, LEAF, NO_TAPES, SEQ, STEP, Record, step_
 
 __all__ = ["keeping", "short_sweep"]
 
-_NOTHING = ()
-
 
 def _noting(record: Record, found: dict[int, Any]) -> Any:
     """The step of a source that is not a leaf, as a function that also notes its cotangent in `found`."""
@@ -90,6 +88,39 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=keeping.forked)
 
 
+# From this number of bytes on, page faults of new memory cost more than the arithmetic.
+_LONG = 1 << 17
+
+
+def _sum_of_leaf(short: set[int], long: set[int], seq: int, old: Any, c: Any, step: Any, place: int) -> Any:
+    """The sum of the cotangents of a leaf and of one more, in the memory of either if both are long.
+
+    Parameters
+    ----------
+    short, long : set of int
+        The numbers of leaves whose cotangents are sums, by the length of the sum. Only the sweep holds such a sum.
+    seq : int
+        The number of the leaf.
+    old : value
+    c : value
+        The result of `step` at `place`.
+    step : step
+    place : int
+    """
+    if old.__class__ is not np.ndarray or c.__class__ is not np.ndarray or old.nbytes < _LONG:
+        short.add(seq)
+        return old + c
+    is_sum = seq in long
+    long.add(seq)
+    if old.dtype is c.dtype and old.shape == c.shape:
+        if is_sum:
+            return np.add(old, c, old)
+        fresh = getattr(step, "fresh", None)
+        if fresh is not None and fresh[place] and c.strides == old.strides:
+            return np.add(old, c, c)
+    return old + c
+
+
 def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep: bool = False) -> list[Any]:
     """Cotangents of `sources`, in the NumPy world; uses the records up.
 
@@ -109,6 +140,10 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
     """
     # Cotangents by number: of leaves, and of other sources, noted by `_noting`.
     leaves: dict[int, Any] = {}
+    # The numbers of leaves whose cotangents are sums.
+    short: set[int] = set()
+    long: set[int] = set()
+    nobody = NO_TAPES
     noting: dict[int, tuple[Record, Any, Any]] = {}
     for s in sources:
         if s[STEP] is not None and id(s) not in noting:
@@ -138,8 +173,8 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                 made = _step_in_numpy(record, g)
             if not keep:
                 record[2] = record[4] = record[5] = None
-                record[3] = _NOTHING
-                record[6] = NO_TAPES
+                record[3] = ()
+                record[6] = nobody
             if parents.__class__ is list:
                 if other is not None:
                     if not keep:
@@ -151,7 +186,12 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                         heappush(heap, parents)
                     elif old is LEAF:
                         seq = parents[0]
-                        leaves[seq] = leaves[seq] + first if seq in leaves else first
+                        if seq in short:
+                            leaves[seq] = leaves[seq] + first
+                        elif seq in leaves:
+                            leaves[seq] = _sum_of_leaf(short, long, seq, leaves[seq], first, step, 0)
+                        else:
+                            leaves[seq] = first
                     else:
                         parents[1] = old + first
                     parents = other
@@ -168,7 +208,12 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                     continue
                 if old is LEAF:
                     seq = parents[0]
-                    leaves[seq] = leaves[seq] + made if seq in leaves else made
+                    if seq in short:
+                        leaves[seq] = leaves[seq] + made
+                    elif seq in leaves:
+                        leaves[seq] = _sum_of_leaf(short, long, seq, leaves[seq], made, step, -1)
+                    else:
+                        leaves[seq] = made
                 else:
                     parents[1] = old + made
             else:

@@ -84,7 +84,7 @@ def named(name: str) -> float | Primitive:
     # Python itself looks up names with underscores, for which REGISTRY would load all ops.
     prim: Primitive | None = None if name.startswith("_") else REGISTRY.get(name)
     if prim is None:
-        raise AttributeError(f"a rule asks for {name!r}, which is no primitive and no constant")
+        raise AttributeError(f"a rule uses {name!r}, which is neither a primitive nor a constant")
     return prim
 
 
@@ -105,7 +105,7 @@ class _World:
 class NumPyWorld(_World):
     """Rules on raw NumPy values and Python floats: the first-order backward pass."""
 
-    # What a full sweep makes of the raw values of a record.
+    # Converts the raw values of a record for a full sweep.
     lift = staticmethod(off_python)
 
     def _function(self, prim: Primitive) -> Callable[..., Any]:
@@ -115,7 +115,7 @@ class NumPyWorld(_World):
             return (_unary if len(prim.rules) == 1 else _binary)(prim.kernel, prim.scalar)
         samples = () if prim.kind == "elementwise" else prim.samples
         if samples and all(isinstance(x, tuple) and x for inputs, _ in samples for x in inputs):
-            return prim.kernel  # takes matrices and the like, so it never gets a Python float
+            return prim.kernel  # takes arrays, such as matrices, so it never gets a Python float
         return _general(prim.kernel)
 
 

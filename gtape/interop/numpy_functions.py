@@ -162,7 +162,7 @@ def _arg(name: str) -> Callable[..., Any]:
     def arg(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
         t, k = (ravel(a), 0) if axis is None else (as_operand(a), axis)
         found = getattr(T, name)(t, axis=k)
-        if t._layout.real:  # the first NaN, if there is any
+        if t._layout.real or t._layout.narrow:  # the first NaN, if there is any
             missing = T.is_nan(t)
             found = T.where(T.reduce_any(missing, axis=k), T.argmax(T.cast(missing, np.int32), axis=k), found)
         if not keepdims:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
+from gtape.base.escaping import plain
 from gtape.base.shown import shown
 from gtape.tensors.argument_checks import settings
 
@@ -104,7 +105,10 @@ def made_from(cls: Any, config: Any) -> Any:
     """An object of a class with the settings of its `get_config`; TypeError if the class does not take them."""
     given = settings(cls, config)
     if given and cls.__init__ is object.__init__:
-        raise TypeError(f"{cls.__name__} takes no settings, but `config` has {', '.join(given)}")
+        raise TypeError(f"{cls.__name__} takes no settings, but `config` has {', '.join(map(plain, given))}")
+    odd = next((k for k in given if not k.isidentifier()), None)
+    if odd is not None:  # before Python, whose error shows a name as it is
+        raise TypeError(f"{cls.__name__} takes no setting of the name {odd!r}, which `config` has")
     return cls(**given)
 
 

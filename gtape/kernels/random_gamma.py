@@ -9,7 +9,7 @@ G(a, y) = -(dP/da) / p. With P = y p H0, H0 the integral of t^(a-1) exp(y (1-t))
 Both terms are positive if c is. If c is negative, the upper function gives G = y (H1 - c H0) in the same way, with
 exp(a s - y (exp(s) - 1)) in the integrals. So no terms cancel. (Figurnov, Mohamed, Mnih: Implicit Reparameterization
 Gradients, 2018, for the rate; DLMF 8.2, 8.5 for the integrals.) Derivatives of G in a differentiate the integrand.
-Those in y follow from
+Derivatives in y follow from
 
     dG/dy = c - G ((a - 1) / y - 1),
 

@@ -14,7 +14,8 @@ index  name      content
 3      PARENTS   the only parent record, the first of two, or a tuple of records aligned with ``STEP.active``;
                  `parents_of` gives a tuple for each
 4      INS       the tensors that the rule reads: None, a tensor, or a tuple with None for each unread input;
-                 `inputs_of` gives a tuple for each
+                 `inputs_of` gives a tuple for each. For an op of a generated function on Python floats: the float
+                 itself, if PARENTS or OTHER is its record
 5      OUT       the raw output, if the rule reads it. For a binary op of a generated function whose rule reads both
                  inputs but not the output: the second input (a tuple would cost the collector as much as a record)
 6      TAPES     the set of recording sessions that hold this record
@@ -46,10 +47,10 @@ from gtape.base.locks import sharing
 
 __all__ = [
     "ANCHOR", "COT", "FROZEN_BEFORE", "INS", "LEAF", "MOST_WATCHED", "NO_TAPES", "OTHER", "OUT", "PARENTS", "SEQ",
-    "STEP", "TANGENTS", "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread", "clear_below",
-    "close", "count", "directly", "done_later", "empty", "enter", "for_a_check_alone", "forget_parents", "get_stack",
-    "idle_stack", "leaf", "leave", "off", "own", "parents_of", "peek", "record_of", "refuse_in_traced_calls",
-    "restore_stack", "set_stack", "sharing", "should_track", "step_of",
+    "STEP", "TANGENTS", "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread", "checked_later",
+    "clear_below", "close", "count", "directly", "done_later", "drawn_later", "empty", "enter", "for_a_check_alone",
+    "forget_parents", "get_stack", "idle_stack", "is_traced", "leaf", "leave", "off", "own", "parents_of", "peek",
+    "record_of", "refuse_in_traced_calls", "restore_stack", "set_stack", "sharing", "should_track", "step_of",
 ]  # fmt: skip
 
 SEQ, COT, STEP, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
@@ -96,7 +97,7 @@ class Session:
     """
 
     # Defaults of what few sessions change are class attributes, because a tape makes a session in every training step.
-    # What every session changes is set when it is made: a first assignment later takes ten times as long.
+    # Attributes that all sessions change are set when one is made: a first assignment later takes ten times as long.
     trace = False
     forward: Any = None
     # Whether every result is tracked, so that the end of the session frees the graph of each.
@@ -229,7 +230,7 @@ class Stack:
         # The fast path records an op if the sets of its inputs *are* `tapes`; all other ops go the general way, as do
         # all ops in a check and in forward mode.
         self.tapes = _NEVER
-        # The same, if nobody has to be told of the results; otherwise a set that no record has. Generated functions
+        # The same, if no listener waits for results; otherwise a set that no record has. Generated functions
         # compare it first, which saves them a test of `note`.
         self.quick = _NEVER
         self.tracker: Any = None
@@ -524,6 +525,51 @@ def refuse_in_traced_calls(reason: str, session: Session | None = None) -> None:
         refuse(reason)
 
 
+def is_traced() -> bool:
+    """Whether a function is being compiled."""
+    stack = _stack.get()
+    return stack is not None and hasattr(stack.run, "draw")
+
+
+def checked_later(check: Callable[..., None], tensors: list[Any]) -> bool:
+    """Let each call of a function that is being compiled check values; False outside of tracing.
+
+    Parameters
+    ----------
+    check : callable
+        Takes the raw values of the tensors, and raises an error for wrong ones. It holds no tensor.
+    tensors : list of Tensor
+    """
+    stack = _stack.get()
+    noted = None if stack is None else getattr(stack.run, "check", None)
+    if noted is None:
+        return False
+    noted(check, tensors)
+    return True
+
+
+def drawn_later(source: Any, draw: Callable[[Any], Any], changed: Any = ()) -> Any:
+    """Let each call of a function that is being compiled draw random numbers at its start; None outside of tracing.
+
+    Parameters
+    ----------
+    source : object
+        Where the numbers come from. It has the methods `copy`, `state` and `restore`, and is the same object for the
+        draws that follow each other.
+    draw : callable
+        Returns an array from the source or a copy of it.
+    changed : sequence of Variable
+        What holds the state of the source.
+
+    Returns
+    -------
+    raw value or None
+    """
+    stack = _stack.get()
+    noted = None if stack is None else getattr(stack.run, "draw", None)
+    return None if noted is None else noted(source, draw, changed)
+
+
 def done_later(function: Callable[..., None], tensors: list[Any], changed: Callable[[], list[Any]]) -> bool:
     """Let each call of a function that is being compiled call another function at its end; False outside of tracing.
 
@@ -628,7 +674,7 @@ class _Care:
     TapeSet then outlives the session, because a record holds it. The records that hold it are searched for and emptied,
     and the next 64 sessions track.
 
-    Most results that outlive a tape which nobody asked for a gradient die with the same function, a moment later. The
+    Most results that outlive a tape without a call of gradient() die with the same function, a moment later. The
     search, which takes as long as a collection, waits until the next tape begins or ends.
     """
 
@@ -715,7 +761,7 @@ def close(session: Session, *, unused: bool = False) -> None:
     ----------
     session : Session
     unused : bool
-        Whether the tape dies and nobody asked for a gradient. A record that no list knows may then be emptied later,
+        Whether the tape dies before any call of gradient(). A record that no list knows may then be emptied later,
         when the next tape begins or ends.
     """
     if session.inside is not None:

@@ -1,4 +1,4 @@
-"""What a checked tape keeps besides its records: all values, the user's source lines, and the branches taken."""
+"""The additional data of a checked tape: all values, the user's source lines, and the branches taken."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Conversion:
     inside : bool
         Whether a custom gradient ran.
     by_library : bool
-        Whether the library itself asked for the number, as to print it.
+        Whether the library itself read the number, for example to print it.
     by_variable : bool
         Whether a variable took the value.
     is_whole : bool

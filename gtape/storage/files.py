@@ -28,7 +28,7 @@ __all__ = ["hold", "make_folder", "new_file", "open_regular", "part_stem", "remo
 
 _PART = re.compile(r"(.+)\.[0-9a-f]{32}\.part", re.DOTALL)
 _LONGEST_STEM = 200  # bytes: most file systems take names of 255
-_ABANDONED = 3600.0  # seconds without a change, where the system has no locks to ask
+_ABANDONED = 3600.0  # seconds without a change, where the system has no locks
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait for its other end
 _BINARY = getattr(os, "O_BINARY", 0)

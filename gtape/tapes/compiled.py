@@ -11,8 +11,10 @@ from typing import Any
 from gtape.base.escaping import plain
 from gtape.base.layout import Layout
 from gtape.base.locks import Lock, lock_order, of_variable
+from gtape.base.own_files import raised_by_user
 from gtape.base.verification import BLOCKS, PROCESS, verify_mode
 from gtape.recording.record import idle_stack, own, peek
+from gtape.tapes.drawn import Draw, go_back, sources_of, states
 from gtape.tapes.forms import LATER, Later, Results, form_of, outputs_of, taken_later, traced
 from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.program import (
@@ -66,13 +68,34 @@ class _Compiled(Results):
         self.generation = GENERATION.number
         self.calls = self.failures = 0
 
+    def run(self, *raws: Any) -> tuple[Any, ...]:
+        """Run the program on raw arguments with the values of variables."""
+        return self.call((own.idle or idle_stack()).run, *raws)
+
     def finished(self, made: tuple[Any, ...]) -> Any:
-        """The results of a run, after what is done later."""
+        """The results of a run, after the later calls."""
         if self.later is not None:
             self.later(made)
         if self.nothing:
             return None
         return self.results(made[: self.count] if self.more else made)
+
+
+class _Drawing(_Compiled):
+    """A program that draws random numbers."""
+
+    def __init__(self, program: Program, tracer: Tracer, made: Any, outputs: list[Any], held: Any) -> None:
+        super().__init__(program, tracer, made, outputs, held)
+        self._sources = sources_of(tracer.variables)
+
+    def run(self, *raws: Any) -> tuple[Any, ...]:
+        """Run the program on raw arguments; a run that fails leaves the random numbers to the call in its place."""
+        before = states(self._sources)
+        try:
+            return super().run(*raws)
+        except Exception:
+            go_back(self._sources, before)
+            raise
 
 
 def _caller(
@@ -86,7 +109,7 @@ def _caller(
     count : int
         The number of arguments.
     variables : sequence of Variable
-        Those that the program reads.
+        The variables that the program reads.
     assigned : sequence of (Variable, int, int)
         Each variable that takes a value, with the places of its value among those that the program read and returned.
     """
@@ -97,20 +120,47 @@ def _caller(
         space |= {f"v{k}": v, f"layout{k}": v._tensor_layout}
     others = " or ".join([f"v{k}._tensor_layout is not layout{k}" for k in range(len(variables))])
     reads = "".join([f"        r{k} = v{k}._value\n" for k in range(len(variables))])
-    if assigned:
+    if not assigned:
+        end = "        return made\n"
+    elif len(assigned) <= _MOST_LOCKS:
+        end = _stored(assigned, [f"r{old}" for _, old, _ in assigned], space, "        ", "return made")
+    else:
         space["assign"] = _assigning(assigned)
         before = ", ".join([f"r{old}" for _, old, _ in assigned])
-        reads_again = f"        if assign(made, {before}):\n            return made\n"
-    else:
-        reads_again = "        return made\n"
+        end = f"        if assign(made, {before}):\n            return made\n"
     source = (
         f"def call(run, {xs}):\n    while True:\n"
         + (f"        if {others}:\n            raise Guard\n{reads}" if variables else "")
         + f"        try:\n            made = run(program.run, {xs}{values})\n"
-        + f"        except Doubt:\n            made = run(program.again, ({xs}{values}))\n{reads_again}"
+        + f"        except Doubt:\n            made = run(program.again, ({xs}{values}))\n{end}"
     )
     exec(compile(source, "<gtape call>", "exec"), space)
     return space["call"]  # type: ignore[no-any-return]
+
+
+def _stored(
+    assigned: Sequence[tuple[Any, int, int]], before: Sequence[str], space: dict[str, Any], indent: str, end: str
+) -> str:
+    """The lines that give variables their values and end, if none was assigned since the program read it.
+
+    Parameters
+    ----------
+    assigned : sequence of (Variable, int, int)
+        As of `_caller`.
+    before : sequence of str
+        The name of the value that the program read, for each.
+    space : dict
+        Gains what the lines name.
+    indent, end : str
+    """
+    space |= {f"a{k}": v for k, (v, _, _) in enumerate(assigned)}
+    space |= {f"lock{k}": of_variable(v._uid) for k, (v, _, _) in enumerate(assigned)}
+    same = [f"a{k}._value is {old}" for k, old in enumerate(before)] + (
+        ["rest(made, *others)"] if "rest" in space else []
+    )
+    stores = "".join([f"{indent}        a{k}._value = made[{new}]\n" for k, (_, _, new) in enumerate(assigned)])
+    locks = ", ".join([f"lock{k}.now" for k in range(len(assigned))])
+    return f"{indent}with {locks}:\n{indent}    if {' and '.join(same)}:\n{stores}{indent}        {end}\n"
 
 
 def _assigning(assigned: Sequence[tuple[Any, int, int]]) -> Callable[..., bool]:
@@ -120,27 +170,22 @@ def _assigning(assigned: Sequence[tuple[Any, int, int]]) -> Callable[..., bool]:
     """
     some, rest = assigned[:_MOST_LOCKS], assigned[_MOST_LOCKS:]
     space: dict[str, Any] = {"rest": _assigning(rest)} if rest else {}
-    space |= {f"v{k}": v for k, (v, _, _) in enumerate(some)}
-    space |= {f"lock{k}": of_variable(v._uid) for k, (v, _, _) in enumerate(some)}
-    changed = [f"v{k}._value is not r{k}" for k in range(len(some))]
-    changed += ["not rest(made, *others)"] if rest else []
-    stores = "".join([f"        v{k}._value = made[{new}]\n" for k, (_, _, new) in enumerate(some)])
+    before = [f"r{k}" for k in range(len(some))]
     source = (
-        f"def assign(made, {', '.join([f'r{k}' for k in range(len(some))])}{', *others' if rest else ''}):\n"
-        f"    with {', '.join([f'lock{k}.now' for k in range(len(some))])}:\n"
-        f"        if {' or '.join(changed)}:\n            return False\n{stores}"
-        "    return True\n"
+        f"def assign(made, {', '.join(before)}{', *others' if rest else ''}):\n"
+        f"{_stored(some, before, space, '    ', 'return True')}"
+        "    return False\n"
     )
     exec(compile(source, "<gtape assignments>", "exec"), space)
     return space["assign"]  # type: ignore[no-any-return]
 
 
 class _Again(Exception):
-    """The values of this call, or what it does the first time, prevent the tracing; a later call may succeed."""
+    """The values of this call, or its work of a first call, prevent the tracing; a later call may succeed."""
 
 
 class Compiler:
-    """Compiles one function, once for each kind of arguments, and runs what it compiled.
+    """Compiles one function, once for each kind of arguments, and runs the programs.
 
     Parameters
     ----------
@@ -186,7 +231,7 @@ class Compiler:
             return self.function(*args, **kwargs)
         if not is_current(found):
             found = self._compile(key, args, kwargs, held)
-        if found.__class__ is not _Compiled:
+        if not isinstance(found, _Compiled):
             return self.function(*args, **kwargs)
         return self._otherwise(self._run(found, tensors), key, found, tensors, args, kwargs, held)
 
@@ -199,7 +244,7 @@ class Compiler:
             def find(way: Any) -> Any:
                 other: Any = self._known.get(way)
                 other = other if is_current(other) else self._compile(way, args, kwargs, held)
-                return other if other.__class__ is _Compiled else None
+                return other if isinstance(other, _Compiled) else None
 
             made = by_other_ways(key, find, lambda other: self._run(other, tensors))
         if made is not GUARDED and made is not FAILED:
@@ -221,6 +266,8 @@ class Compiler:
             if x.__class__ is not Tensor:
                 return NotImplemented
             key: Any = x._layout
+        elif not args:
+            key = args
         else:
             for x in args:
                 if x.__class__ is not Tensor:
@@ -234,7 +281,7 @@ class Compiler:
             return NotImplemented
         try:
             if not found.alone:
-                made = found.call(run, *[x._value for x in args])
+                made = found.call(run, *[x._value for x in args]) if args else found.call(run)
             elif alone:
                 made = run(found.program.run, x._value)
             else:
@@ -248,13 +295,13 @@ class Compiler:
             t = _new(Tensor)
             t._value, t._layout, t._record = made[0], found.layout, None
             return t
-        return found.finished(made)
+        return None if found.nothing and found.later is None else found.finished(made)
 
     def _run(self, found: Any, tensors: Sequence[Tensor]) -> Any:
         """The result of a program; GUARDED or FAILED where it is not valid."""
         found.calls += 1
         try:
-            made = found.call((own.idle or idle_stack()).run, *[t._value for t in tensors])
+            made = found.run(*[t._value for t in tensors])
         except Guard:
             return GUARDED
         except Exception:  # an error that the eager call words
@@ -295,6 +342,8 @@ class Compiler:
                 if tracer.error is not None:
                     raise tracer.error from None
                 if tracer.reason is None:
+                    if raised_by_user(e):
+                        raise
                     raise _Again(f"{type(e).__name__}: {e}") from None
                 made = None
             if tracer.error is not None:
@@ -308,7 +357,8 @@ class Compiler:
         nodes += tracer.values
         nodes += [t._value.node for t in taken_later(tracer.later_calls)]
         program = Program(tracer.inputs, tracer.nodes, nodes, plain(self.name))
-        return _Compiled(program, tracer, made, outputs, held)
+        draws = any([v.__class__ is Draw for v in tracer.variables])  # noqa: C419 - a list is quicker
+        return (_Drawing if draws else _Compiled)(program, tracer, made, outputs, held)
 
     def warn(self, reason: str) -> None:
         """Say once that the function runs eagerly."""
@@ -336,9 +386,11 @@ class Compiler:
                 lines.append(f"eager: {made.reason}")
             else:
                 p = made.program
+                draws = sum([v.__class__ is Draw for v in made.variables])
                 lines.append(
-                    f"compiled: {p.kept} of {p.traced} operations, {len(made.variables)} variables, "
-                    f"{len(made.outputs)} results; {p.summary()}"
+                    f"compiled: {p.kept} of {p.traced} operations, {len(made.variables) - draws} variables, "
+                    + (f"{draws} random draws, " if draws else "")
+                    + f"{len(made.outputs)} results; {p.summary()}"
                     + (f", eager for {made.failures} calls" if made.failures else "")
                 )
         return "\n".join(lines + self._recorded.lines()) or "not called yet"

@@ -261,7 +261,7 @@ class ConcreteFunction:
         made = inspect.BoundArguments(self._bound.signature, values)
         return self._owner(*made.args, **made.kwargs)
 
-    # -------------------------------------------------------------------------------------- what it reads and gives
+    # -------------------------------------------------------------------------------------- inputs and outputs
 
     @property
     def variables(self) -> list[Variable]:

@@ -28,7 +28,7 @@ _NUMBERS = (bool, int, float, complex, str, bytes, type(None))
 
 
 def form_of(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:
-    """What of an argument decides the program.
+    """The properties of an argument that decide which program runs.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def _tensor(raw: Any, place: _Layout) -> Tensor:
 
 
 def outputs_of(made: Any, tracer: Tracer) -> tuple[list[Any], list[Traced]]:
-    """What each result of a traced call is made from at later calls, and the traced tensors among the results."""
+    """The parts of each result of a traced call at later calls, and the traced tensors among the results."""
     outputs: list[Any] = []
     tensors = []
     for leaf in nest.flatten(made) if nest.is_nested(made) else [made]:
@@ -176,11 +176,11 @@ class Results:
         return nest.pack_sequence_as(self.structure, leaves) if self.structure.__class__ is not int else leaves[0]
 
 
-# ---------------------------------------------------------------------------------------------- what is done later
+# ---------------------------------------------------------------------------------------------- later calls
 
 
 def _parts(x: Any) -> list[Any]:
-    """What an object that a function takes later is made from: the parts of IndexedSlices, or the object."""
+    """The parts of an object that a function takes later: those of IndexedSlices, or the object itself."""
     return [x.values, x.indices, x.dense_shape] if isinstance(x, IndexedSlices) else [x]
 
 
@@ -195,7 +195,7 @@ class Later:
     Parameters
     ----------
     calls : list of (callable, list)
-        As of the tracer.
+        The numbers of the tracer.
     start : int
         The place of the first value for them among the raw values that the program returns.
     """

@@ -85,7 +85,7 @@ class _Pushed:
 
     def __init__(self, prim: Any, layouts: list[Layout], out: Any) -> None:
         special = out.__class__ is tuple or prim.selects or prim.kind == "custom" or not out._layout.inexact
-        self.calls_left = 0 if special or any([a.slow_path or a is FLOAT for a in layouts]) else FAMILIAR  # noqa: C419
+        self.calls_left = 0 if special or any([a.no_kernel or a is FLOAT for a in layouts]) else FAMILIAR  # noqa: C419
         self.function: Any = None
 
     def meet(self, stack: record.Stack, prim: Any, tensors: Any, pushes: int, params: Any, out: Tensor) -> None:
@@ -369,7 +369,7 @@ class ForwardAccumulator:
         made = note_gradients(self._session, [record.record_of(x)], tangents, primals, [found], "jvp", self._since)
         return made[0]  # type: ignore[no-any-return]
 
-    # A tangent may be None or IndexedSlices, so that `Any` stands beside `Tensor`.
+    # A tangent may be None or IndexedSlices, so the type is `Any` or `Tensor`.
     @overload
     def jvp(self, primals: Tensor | Variable, unconnected_gradients: Any = ...) -> Tensor | Any: ...
     @overload

@@ -39,7 +39,7 @@ _OPTIONS = frozenset({
 _graphs: ContextVar[tuple[GradientTape, ...]] = ContextVar("gtape_graphs", default=())
 
 
-# ---------------------------------------------------------------------------------------------- what a body can see
+# ---------------------------------------------------------------------------------------------- names that a body reads
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -114,7 +114,7 @@ class Function:
     traces : Traces, optional
         Counts the kinds of arguments.
     compiled : bool or Compiler
-        Whether calls are compiled; for a method, what compiles those of all instances.
+        Whether calls are compiled; for a method, the compiler of the calls of all instances.
 
     Attributes
     ----------
@@ -294,7 +294,7 @@ class Function:
         return "" if self._compiler is None else str(self._compiler.source)
 
     def summary(self) -> str:
-        """What is compiled and what runs eagerly, with the reason: a line for each kind of arguments.
+        """The compiled calls and the eager ones, with the reason: a line for each kind of arguments.
 
         Returns
         -------
@@ -331,9 +331,10 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     With ``jit_compile=True`` a call runs the function once for each kind of arguments, with the tapes
     inside of it, and later calls run the calls of kernels that this made. The numbers stay the same to the last bit.
     Python's side effects happen only while the function is traced, but the variables that it assigns take their values
-    at each call, at its end, and its optimizers step then. A function that makes variables, changes parts of one,
-    assigns more than 100, reads a variable after an optimizer's step, draws random numbers, or reads values into Python
-    runs eagerly, with one warning.
+    at each call, at its end, and its optimizers step then. Its random numbers are drawn at the start of each call, as
+    an eager call would draw them. A function that makes variables, changes parts of one, assigns more than 100, reads a
+    variable after an optimizer's step, shuffles, draws whole numbers from a distribution, or reads values into Python
+    runs eagerly, with one warning. An error that the function raises itself is raised by the traced call.
 
     A call under one tape is compiled, too, with its part of the gradient, and traced once more for results that have a
     cotangent together for the first time. Under several tapes and in forward mode the function runs eagerly.
@@ -359,7 +360,7 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     TypeError
         For an unknown option, or for a call with arguments that do not fit `input_signature`.
     gtape.errors.OperatorNotAllowedInGraphError
-        When a compiled function asks for the truth of a tensor, as Python's ``if`` does.
+        When a compiled function needs the truth of a tensor, as Python's ``if`` does.
 
     Examples
     --------

@@ -22,7 +22,7 @@ from gtape.base.imports import import_module
 from gtape.base.locks import Lock
 from gtape.tapes.ufuncs import operands, same_bits
 
-__all__ = ["FIELDS", "Doubt", "Machine", "alone", "dims", "loop", "machine", "steps", "sum_starts_at"]
+__all__ = ["FIELDS", "Doubt", "Machine", "alone", "dims", "loop", "machine", "steps", "sum_starts_at", "sums_in_turns"]
 
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 
@@ -138,41 +138,40 @@ _INFINITE = (
 )
 
 
-def _code() -> str:
-    """All functions that do not depend on a program."""
-    parts = ["declare double @llvm.fabs.f64(double)\ndeclare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"]
+_DECLARED = "declare double @llvm.fabs.f64(double)\n"
+
+
+@functools.cache
+def _functions() -> dict[str, str]:
+    """The code of all functions that do not depend on a program, by name."""
+    made: dict[str, str] = {}
     for char, kind in (("d", "double"), ("f", "float")):
         for ufunc, op in _ARITHMETIC.items():
-            parts.append(_single(f"{ufunc.__name__}_{char}", kind, 2, f"  %r = {op} {kind} %x0, %x1\n"))
-        parts.append(_single(f"negative_{char}", kind, 1, f"  %r = fneg {kind} %x0\n"))
+            name = f"{ufunc.__name__}_{char}"
+            made[name] = _single(name, kind, 2, f"  %r = {op} {kind} %x0, %x1\n")
+        made[f"negative_{char}"] = _single(f"negative_{char}", kind, 1, f"  %r = fneg {kind} %x0\n")
     # Division and functions of Python floats, which raise errors where NumPy gives infinity or NaN.
     by_zero = _flagged("  %w = fcmp oeq double %x1, 0.0\n", "%p3")
-    parts.append(_single("divide_python", "double", 2, by_zero + "  %r = fdiv double %x0, %x1\n"))
-    parts.append(_single("call1", "double", 1, "  %r = call double %data(double %x0)\n" + _flagged(_INFINITE, "%p2")))
-    parts.append(
-        _single("call2", "double", 2, "  %r = call double %data(double %x0, double %x1)\n" + _flagged(_INFINITE, "%p3"))
-    )
-    parts.append(_strided("widen", "f", "d", "  %r = fpext float %x0 to double"))
-    parts.append(_strided("narrow", "d", "f", "  %r = fptrunc double %x0 to float"))
+    made["divide_python"] = _single("divide_python", "double", 2, by_zero + "  %r = fdiv double %x0, %x1\n")
+    one, two = "  %r = call double %data(double %x0)\n", "  %r = call double %data(double %x0, double %x1)\n"
+    made["call1"] = _single("call1", "double", 1, one + _flagged(_INFINITE, "%p2"))
+    made["call2"] = _single("call2", "double", 2, two + _flagged(_INFINITE, "%p3"))
+    made["widen"] = _strided("widen", "f", "d", "  %r = fpext float %x0 to double")
+    made["narrow"] = _strided("narrow", "d", "f", "  %r = fptrunc double %x0 to float")
     for char in "df?":
-        kind = _TYPES[char]
+        kind, end = _TYPES[char], "b" if char == "?" else char
         body = f"  %c = icmp ne i8 %x0, 0\n  %r = select i1 %c, {kind} %x1, {kind} %x2"
-        parts.append(_strided(f"where_{'b' if char == '?' else char}", f"?{char}{char}", char, body))
-        parts.append(
-            _strided(
-                f"copy_{'b' if char == '?' else char}", char, char, f"  %r = select i1 true, {kind} %x0, {kind} %x0"
-            )
-        )
+        made[f"where_{end}"] = _strided(f"where_{end}", f"?{char}{char}", char, body)
+        body = f"  %r = select i1 true, {kind} %x0, {kind} %x0"
+        made[f"copy_{end}"] = _strided(f"copy_{end}", char, char, body)
     for char, kind in (("d", "double"), ("f", "float")):  # notes a doubt for NaN
         body = f"  %u = fcmp uno {kind} %x0, 0.0\n  %v = load i8, ptr %q1\n  %o = zext i1 %u to i8\n  %r = or i8 %o, %v"
-        parts.append(_strided(f"doubt_nan_{char}", char, "?", body))
+        made[f"doubt_nan_{char}"] = _strided(f"doubt_nan_{char}", char, "?", body)
     for name, op in (("any", "or"), ("all", "and")):  # reductions: the first operand is the result
-        parts.append(_strided(name, "??", "?", f"  %r = {op} i8 %x0, %x1"))
+        made[name] = _strided(name, "??", "?", f"  %r = {op} i8 %x0, %x1")
     other = "  %d = xor i8 %x0, %x1\n  %v = load i8, ptr %q2\n  %r = or i8 %d, %v"
-    parts.append(_strided("doubt_other", "??", "?", other))  # notes a doubt for another truth
-    parts.append(_WALK)
-    parts.append(_entry())
-    return "".join(parts)
+    made["doubt_other"] = _strided("doubt_other", "??", "?", other)  # notes a doubt for another truth
+    return made
 
 
 _WALK = """
@@ -206,13 +205,28 @@ class Doubt(Exception):
     """The table met a value for which Python floats raise an error, or an array in another form."""
 
 
-# Kinds of values that enter and leave a walk: Python floats, NumPy's narrow floats, truths, and arrays.
+# Kinds of values that enter a walk: floats, NumPy's narrow floats, truths, and arrays.
 FROM_FLOAT, FROM_NARROW, FROM_TRUTH, FROM_ARRAY = range(4)
+# Kinds of values that leave it: Python's floats and truths, and NumPy's numbers.
+TO_FLOAT, TO_TRUTH, TO_WIDE, TO_NARROW, TO_NUMPY_TRUTH = range(5)
+_SCALARS = {TO_WIDE: np.float64, TO_NARROW: np.float32, TO_NUMPY_TRUTH: np.bool_}
 WORDS_OF_SEGMENT, WORDS_OF_INPUT, WORDS_OF_OUTPUT, WORDS_OF_ROW = 8, 8, 2, 8
 
 
-def _entry() -> str:
+def _scalar_maker() -> int:
+    """The address of PyArray_Scalar, which makes a number of NumPy's: the 60th function of NumPy's C API."""
+    api = np._core._multiarray_umath._ARRAY_API  # type: ignore[attr-defined]
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    found = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ctypes.cast(pointer, ctypes.c_void_p).value or 0
+    )(api, None)
+    return _pointer((found or 0) + 8 * 60)
+
+
+def _entry(walk: int) -> str:
     """A built-in function: takes values in, walks rows, gives numbers back.
+
+    `walk` is the address of the function that walks.
 
     Its `self` is an int, the address of a segment: the number and address of the rows, the inputs, the outputs, and
     the flag of doubt.
@@ -228,12 +242,19 @@ def _entry() -> str:
     data, ndim, shape, descr, flags = [
         _HEAD + FIELDS[f"array.{n}"] for n in ("data", "ndim", "shape", "descr", "flags")
     ]
+    scalar = f"inttoptr (i64 {_scalar_maker()} to ptr)"
+    numbers = "".join(
+        f"scalar{k}:\n  %r{k} = call ptr {scalar}(ptr %a, ptr {known(np.dtype(t))}, ptr null)\n  ret ptr %r{k}\n"
+        for k, t in _SCALARS.items()
+    )
+    cases = "\n    ".join(f"i64 {k}, label %scalar{k}" for k in _SCALARS)
     loads = "".join(
         f"  %a{i} = getelementptr i64, ptr %segment, i64 {i}\n  %h{i} = load {'i64' if i in (0, 2, 4) else 'ptr'}, "
         f"ptr %a{i}\n"
         for i in range(7)
     )
     return f"""
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 define ptr @take(ptr %segment, ptr %given) {{
 entry:
 {loads}  store i64 0, ptr %h6
@@ -336,7 +357,7 @@ taken:
   %k1 = add i64 %k, 1
   br label %check
 walk:
-  call void @walk(i64 %h0, ptr %h1)
+  call void inttoptr (i64 {walk} to ptr)(i64 %h0, ptr %h1)
   %flag = load i64, ptr %h6
   %doubt = icmp ne i64 %flag, 0
   br i1 %doubt, label %bad, label %good
@@ -351,18 +372,13 @@ define ptr @number(ptr %out) {{
   %kind = load i64, ptr %out
   %pa = getelementptr i64, ptr %out, i64 1
   %a = load ptr, ptr %pa
-  switch i64 %kind, label %float [i64 {FROM_NARROW}, label %narrow
-    i64 {FROM_TRUTH}, label %truth]
+  switch i64 %kind, label %float [{cases}
+    i64 {TO_TRUTH}, label %truth]
 float:
   %d = load double, ptr %a
   %rd = call ptr {at("PyFloat_FromDouble")}(double %d)
   ret ptr %rd
-narrow:
-  %f = load float, ptr %a
-  %fd = fpext float %f to double
-  %rf = call ptr {at("PyFloat_FromDouble")}(double %fd)
-  ret ptr %rf
-truth:
+{numbers}truth:
   %t = load i8, ptr %a
   %t64 = zext i8 %t to i64
   %rt = call ptr {at("PyBool_FromLong")}(i64 %t64)
@@ -444,21 +460,45 @@ class Machine:
         self.llvm = llvm
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        self._target = llvm.Target.from_default_triple().create_target_machine(opt=2)
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(_code()), self._target)
-        self._engine.finalize_object()
-        self._method = _Method(b"walk", self.address("enter"), _FASTCALL, None)
+        self._addresses: dict[str, int] = {}
+        self._engine = self._compiled(_WALK, 2)
+        # Entering takes little of a walk, and its code is compiled in a fifth of the time without optimisation.
+        self._entering = self._compiled(_entry(self.address("walk")), 0)
+        enter = int(self._entering.get_function_address("enter"))
+        self._method = _Method(b"walk", enter, _FASTCALL, None)
         make = ctypes.pythonapi.PyCFunction_NewEx
         self._make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
             ctypes.cast(make, ctypes.c_void_p).value or 0
         )
 
+    def _compiled(self, code: str, opt: int) -> Any:
+        target = self.llvm.Target.from_default_triple().create_target_machine(opt=opt)
+        engine = self.llvm.create_mcjit_compiler(self.llvm.parse_assembly(code), target)
+        engine.finalize_object()
+        return engine
+
     def address(self, name: str) -> int:
-        """The address of a function of this module's own."""
-        found = self._engine.get_function_address(name)
-        if not found:
-            raise LookupError(name)
-        return int(found)
+        """The address of a function of this module's own, which is compiled when it is first asked for."""
+        found = self._addresses.get(name)
+        if found is not None:
+            return found
+        with _lock:
+            if name in self._addresses:
+                return self._addresses[name]
+            code = _functions().get(name)
+            if code is not None:
+                self._add(_DECLARED + code)
+            found = int(self._engine.get_function_address(name))
+            if not found:
+                raise LookupError(name)
+            self._addresses[name] = found
+            return found
+
+    def _add(self, code: str) -> None:
+        made = self.llvm.parse_assembly(code)
+        made.verify()
+        self._engine.add_module(made)
+        self._engine.finalize_object()
 
     def entry(self, segment: int) -> Callable[..., Any]:
         """The built-in function that walks a segment."""
@@ -466,10 +506,7 @@ class Machine:
 
     def added(self, code: str, name: str) -> int:
         """The address of a function in other code."""
-        made = self.llvm.parse_assembly(code)
-        made.verify()
-        self._engine.add_module(made)
-        self._engine.finalize_object()
+        self._add(code)
         return self.address(name)
 
     def symbol(self, name: str) -> int:
@@ -477,7 +514,7 @@ class Machine:
         return int(self.llvm.address_of_symbol(name) or 0)
 
 
-# Every machine stays, because what is known of functions holds addresses in its code.
+# Every machine stays, because the known facts about functions hold addresses in its code.
 _machines: list[Machine] = []
 
 
@@ -509,18 +546,18 @@ def _walks(made: Machine) -> bool:
     base = space.ctypes.data
     keep = [
         np.array([*found, _dims(3), _steps((4, 0, 4)), base, base + 12, base + 16, 0], np.int64),
-        np.array([3], np.int64),
-        np.array([FROM_NARROW, base + 40], np.int64), np.zeros(1, np.int64),
+        np.array([3], np.int64), np.array([[kind, base + 40] for kind in range(5)], np.int64), np.zeros(1, np.int64),
     ]  # fmt: skip
     rows, shape, outs, flag = [k.ctypes.data for k in keep]
     ins = np.array([
         [FROM_ARRAY, base, 12, 1, shape, id(np.dtype(np.float32)), 0, 0], [FROM_NARROW, base + 12, 0, 0, 0, 0, 0, 0]
     ])  # fmt: skip
-    segment = np.array([1, rows, 2, ins.ctypes.data, 1, outs, flag, 0], np.int64)
+    segment = np.array([1, rows, 2, ins.ctypes.data, 5, outs, flag, 0], np.int64)
     walk = made.entry(segment.ctypes.data)
-    space[10] = 0.25
+    space[10:12].view(np.int64)[0] = 0x3FD0000000000001  # a float64 whose half is a narrow float, too
     first = np.array([1, 2, 3], np.float32)
-    if walk(first, np.float32(1.5)) != 0.25 or space[4:7].tolist() != [1.5, 3.0, 4.5]:
+    expected = (space[10:12].view(np.float64)[0].item(), True, space[10:12].view(np.float64)[0], space[10], np.True_)
+    if not _are_alike(walk(first, np.float32(1.5)), expected) or space[4:7].tolist() != [1.5, 3.0, 4.5]:
         return False
     for wrong in ((first, 1.5), (first[::-1], np.float32(1)), (first[:2], np.float32(1)), (first.astype(int),) * 2, ()):
         try:
@@ -529,6 +566,10 @@ def _walks(made: Machine) -> bool:
         except Doubt:
             continue
     return True
+
+
+def _are_alike(found: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
+    return all([a.__class__ is b.__class__ and same_bits(a, b) for a, b in zip(found, expected, strict=True)])  # noqa: C419
 
 
 # ---------------------------------------------------------------------------------------------- loops
@@ -639,6 +680,44 @@ def _sums(found: tuple[int, int], char: str, start: float) -> bool:
     return True
 
 
+_MOST_TURNS = 128  # rows of one sum
+
+
+@functools.lru_cache(maxsize=512)
+def sums_in_turns(char: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
+    """Whether sums along the first axes are those of one row after the other, or along the last of each row alone."""
+    n = len(axes)
+    first = axes == tuple(range(n))
+    if not first and axes != tuple(range(len(shape) - n, len(shape))):
+        return False
+    summed = math.prod([shape[k] for k in axes])
+    results = math.prod(shape) // summed
+    start, found = sum_starts_at(char), loop(np.add, f"{char}{char}->{char}")
+    if (summed if first else results) > _MOST_TURNS or start is None or found is None:
+        return False
+    with _lock:
+        return all([_sums_in_turns(found, x, axes, start, first, results) for x in _summands(char, shape)])  # noqa: C419
+
+
+def _summands(char: str, shape: tuple[int, ...]) -> Iterator[np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(2)
+    yield np.full(shape, -0.0, char)
+    for _ in range(3):
+        yield (rng.normal(size=shape) * 10.0 ** rng.integers(-3, 3, shape)).astype(char)
+
+
+def _sums_in_turns(
+    found: tuple[int, int], x: np.ndarray[Any, Any], axes: tuple[int, ...], start: float, first: bool, results: int
+) -> bool:
+    call, size = _Loop(found[0]), x.itemsize
+    out = np.full(results, start, x.dtype)
+    for row in x.reshape(-1, results) if first else ():
+        call(*_pointers([out, row, out], results, [size, size, size]), found[1])
+    for k, row in enumerate(() if first else x.reshape(results, -1)):
+        call(*_pointers([out[k:], row, out[k:]], row.size, [0, size, 0]), found[1])
+    return same_bits(out, np.add.reduce(x, axes, x.dtype, None, False).reshape(-1))  # type: ignore[call-overload]
+
+
 # ---------------------------------------------------------------------------------------------- functions of one number
 
 # Functions of `math` that call one function of the C library, and pass its finite results on.
@@ -657,20 +736,24 @@ def _agrees_alone(address: int, data: int, function: Callable[..., Any], arity: 
     rng = np.random.default_rng(3)
     values = np.concatenate([rng.normal(size=30), 10.0 ** rng.uniform(-300, 300, 30), rng.random(60)])
     values = np.concatenate([values, -values, [np.inf, -np.inf, np.nan, 700.0, -700.0, -745.0]])
-    others = np.roll(values, 17)
-    sure = 0
+    xs = [values, np.roll(values, 17)][:arity]
+    out, flags = np.zeros(len(values)), np.zeros(len(values), np.int64)
+    places = np.array([[a.ctypes.data for a in (*xs, out, flags)]], np.int64)
+    places = places + 8 * np.arange(len(values))[:, None]  # the operands of each call in a row
+    start, row = places.ctypes.data, places.strides[0]
+    dims, steps = _dims(1), _steps((0, 0, 8))
     for k in range(len(values)):
-        xs = [values[k : k + 1].copy(), others[k : k + 1].copy()][:arity]
-        out, flag = np.zeros(1), np.zeros(1, np.int64)
-        call(*_pointers([*xs, out, flag], 1, [0, 0, 8]), data)
-        if flag[0]:
+        call(start + k * row, dims, steps, data)
+    sure = 0
+    for given, made, doubted in zip(zip(*[x.tolist() for x in xs], strict=True), out.tolist(), flags, strict=True):
+        if doubted:
             continue
         sure += 1
         try:
-            expected = function(*[float(x[0]) for x in xs])
+            expected = function(*given)
         except (ArithmeticError, ValueError):
             return False
-        if expected.__class__ is not float or not same_bits(out, np.array([expected])):
+        if expected.__class__ is not float or not same_bits(made, expected):
             return False
     return sure > 10
 

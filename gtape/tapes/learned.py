@@ -1,4 +1,4 @@
-"""What a tracer learns from the first op and the first rule on operands of a kind, to note the next ones in less time.
+"""Facts about the first op and the first rule on operands of a kind, with which a tracer notes the next ones sooner.
 
 How an op calls its kernel, and which calls a rule makes, depends on shapes and dtypes alone, unless a guard says
 otherwise. So the calls of later operands of the same shapes and dtypes are those of the first.
@@ -13,7 +13,7 @@ import numpy as np
 
 __all__ = ["PLAIN", "Op", "Rule", "distinct", "rule_of"]
 
-# What the keyword arguments of a call may be, if it is to be called again as it was.
+# The types of keyword arguments with which a call can be repeated unchanged.
 PLAIN = (int, bool, str, type(None), tuple)
 
 
@@ -52,7 +52,7 @@ class Op:
 
 
 class Rule:
-    """The calls that a rule makes, with numbers for operands: first what the rule is given, then earlier results.
+    """The calls that a rule makes, with numbers for operands: first the arguments of the rule, then earlier results.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ def rule_of(given: Sequence[Any], nodes: Sequence[Any], results: Sequence[Any]) 
     given : sequence
         Nodes, constants that no other place holds, and None.
     nodes : sequence of Node
-        What the rule noted.
+        The nodes that the rule noted.
     results : sequence of Node
 
     Returns

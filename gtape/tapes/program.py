@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gtape.base.collector import collector_paused
 from gtape.declare.primitives import CHANGED, Primitive
 from gtape.tapes import inner_loops
 from gtape.tapes.python_source import PythonSource
@@ -46,7 +47,7 @@ CHANGED.append(GENERATION.swapped)
 
 
 def is_current(made: Any) -> bool:
-    """Whether what was compiled still holds; False for None."""
+    """Whether compiled code is still valid; False for None."""
     return made is not None and made.generation == GENERATION.number and all(ref() is not None for ref in made.held)
 
 
@@ -98,6 +99,10 @@ class Program:
     """
 
     def __init__(self, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str) -> None:
+        with collector_paused():
+            self._make(inputs, nodes, outputs, name)
+
+    def _make(self, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str) -> None:
         self.traced = len(nodes)
         nodes, outputs = shared(nodes, outputs)
         nodes = needed(nodes, outputs)
@@ -137,7 +142,7 @@ class Program:
         return (self._lines if self._table is None else self._table).source  # type: ignore[union-attr]
 
     def summary(self) -> str:
-        """What one run does, and what it holds."""
+        """The number of calls of one run, and the memory that it holds."""
         made: Any = self._lines if self._table is None else self._table
         text = f"{made.calls} calls, {made.buffers} buffers, {made.nbytes} bytes"
         if self._table is None:

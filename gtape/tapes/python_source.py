@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from gtape.tapes.known_kernels import known_kernels
+from gtape.tapes.learned import PLAIN
 from gtape.tapes.repeats import Block, Instance, in_blocks
 from gtape.tapes.rewriting import constant_key, reads, reads_of
 from gtape.tapes.traced_values import Guard, Node
@@ -20,8 +22,8 @@ from gtape.tapes.ufuncs import EXACT, keeps_bits_anywhere, ufunc_of
 __all__ = ["Names", "Part", "PythonSource", "Writer", "in_turns"]
 
 _WORTH = 4096  # elements from which a fresh array costs more than the search for an old one
-_BLOCK = 8192  # elements of a block: a few blocks of float64 fit the second cache
-_LONG = 4 * _BLOCK
+_BLOCK = 1 << 16  # bytes of a block: a dozen blocks fit the second cache, and the calls cost little beside the work
+_LONG = 1 << 15  # elements of an array that is worth blocks
 _DEEPEST = 20  # calls in one another in a line; Python's parser takes 200 brackets
 
 
@@ -117,6 +119,12 @@ def _array_ufunc(node: Node) -> np.ufunc | None:
     return ufunc if ufunc is not None and ufunc.nin == len(node.args) else None
 
 
+def _is_elementwise(node: Node) -> bool:
+    """Whether a node is a kernel, other than a ufunc, that computes each element from the elements at its place."""
+    plain = all([v.__class__ is float or v.__class__ in PLAIN for v in node.words.values()])  # noqa: C419
+    return plain and id(node.function) in known_kernels().elementwise
+
+
 def _planned(node: Node) -> tuple[Any, dict[str, Any]]:
     """The function that a kernel chooses by shapes and dtypes, or the function of the node, with its keywords."""
     plan = getattr(node.function, "planned", None)
@@ -142,7 +150,7 @@ class Part:
     Attributes
     ----------
     kind : hashable
-        "call", or what the pieces of a back end are called.
+        "call", or the back end's word for its pieces.
     nodes : list of Node
     """
 
@@ -242,7 +250,7 @@ class Writer:
         self.given: dict[int, str] = {}
 
     def _note(self, part: Instance, place: int, viewed: set[int]) -> None:
-        """Note what a copy of a block reads and computes."""
+        """Note the values that a copy of a block reads and computes."""
         written = part.block.written
         if written is None:
             written = part.block.written = _Written(part.block, self.names.space)
@@ -452,15 +460,20 @@ class Writer:
         names = self.names
         _, shape = part.kind
         size = int(np.prod(shape))
+        read = [a.sample if a.__class__ is Node else a for n in part.nodes for a in (n, *n.args)]
+        step = _BLOCK // max([a.itemsize for a in read if isinstance(a, np.ndarray)])
         inside = {id(n) for n in part.nodes}
         end = self.place + len(part.nodes)
         results = [n for n in part.nodes if id(n) in self.kept or self.last.get(id(n), 0) >= end]
         ending: dict[int, Node] = {}
-        arrays: dict[int, Node] = {}
+        arrays: dict[int, Any] = {}
         numbers: dict[int, Node] = {}
         for n in part.nodes:
-            for a in reads_of(n):
-                if id(a) not in inside:
+            for a in n.args:
+                if a.__class__ is not Node:
+                    if _is_long(a):
+                        arrays[id(a)] = a
+                elif id(a) not in inside:
                     (arrays if isinstance(a.sample, np.ndarray) and a.sample.ndim else numbers)[id(a)] = a
                     if self.last[id(a)] < end and id(a) in self._mine and id(a) not in self.kept:
                         ending[id(a)] = a
@@ -472,8 +485,7 @@ class Writer:
         lines = []
         for n in part.nodes:
             ufunc = _array_ufunc(n)
-            assert ufunc is not None
-            words = [inner[id(a)] if a.__class__ is Node else names.constant(_number(a)) for a in n.args]
+            words = [inner[id(a)] if a.__class__ is Node or _is_long(a) else names.constant(_number(a)) for a in n.args]
             gone = [a for a in self.dying(n) if id(a) in chars]
             self.place += 1
             if ufunc in EXACT:
@@ -489,7 +501,12 @@ class Writer:
                 chars[id(n)] = char
             if ufunc not in EXACT:
                 self._let_go(gone, inner, chars, free)
-            lines.append(f"    {names.constant(ufunc)}({', '.join(words)}, {place})\n")
+            if ufunc is None:
+                words += [f"{k}={names.constant(v)}" for k, v in n.words.items()]
+                text = f"{names.constant(np.copyto)}({place}, {names.constant(n.function)}({', '.join(words)}))"
+            else:
+                text = f"{names.constant(ufunc)}({', '.join(words)}, {place})"
+            lines.append(f"    {text}\n")
         self.places_results = True
         label = f"block_{len(self.functions)}"
         held = [t for t, _ in temporaries]
@@ -505,23 +522,29 @@ class Writer:
             self.define(n)
             self.lines.append(f"{n.name} = {empty}({n.sample.shape!r}, {n.sample.dtype.char!r})")
         flat = []
+        given = []  # the flat constants
         for a in [*arrays.values(), *results]:
+            if a.__class__ is not Node:
+                given.append(names.constant(a.reshape(-1)))
+                flat.append(given[-1])
+                continue
             flat.append(names.variable())
             self.lines.append(f"{flat[-1]} = {a.name}.reshape(-1)")
         whole = [names.variable() for _ in temporaries]
         for name, (_, char) in zip(whole, temporaries, strict=True):
-            self.lines.append(f"{name} = {empty}({_BLOCK}, {char!r})")
-            self.nbytes += _BLOCK * np.dtype(char).itemsize
-        full = size // _BLOCK * _BLOCK
+            self.lines.append(f"{name} = {empty}({step}, {char!r})")
+            self.nbytes += step * np.dtype(char).itemsize
+        full = size // step * step
         plain_ones = [a.name for a in numbers.values()]
         cut = [f"{f}[i:j]" for f in flat]
-        self.lines.append(f"for i, j in zip(range(0, {full}, {_BLOCK}), range({_BLOCK}, {full + 1}, {_BLOCK})):")
+        self.lines.append(f"for i, j in zip(range(0, {full}, {step}), range({step}, {full + 1}, {step})):")
         self.lines.append(f"    {label}({', '.join([*cut, *plain_ones, *whole])})")
         if full < size:
             tail = [f"{f}[{full}:]" for f in flat] + plain_ones + [f"{t}[:{size - full}]" for t in whole]
             self.lines.append(f"{label}({', '.join(tail)})")
-        names.free += [*flat, *whole]
-        self._forget([*flat, *whole, *[a.name for a in ending.values() if a.name[:1] == "v"]])
+        over = [*[f for f in flat if f not in given], *whole]
+        names.free += over
+        self._forget([*over, *[a.name for a in ending.values() if a.name[:1] == "v"]])
         self.release(ending.values())
 
     def _let_go(
@@ -624,9 +647,12 @@ class _Written:
 
 def _number(a: Any) -> Any:
     """A constant; one element for an array that repeats one number."""
-    if isinstance(a, np.ndarray) and a.ndim:
-        return a.reshape(-1)[0] if not any(a.strides) else a.reshape(-1)
-    return a
+    return a.reshape(-1)[0] if isinstance(a, np.ndarray) and a.ndim else a
+
+
+def _is_long(a: Any) -> bool:
+    """Whether a constant is an array, of which each block takes its own part."""
+    return isinstance(a, np.ndarray) and bool(a.ndim) and any(a.strides)
 
 
 def block_of(node: Node) -> Any:
@@ -635,7 +661,7 @@ def block_of(node: Node) -> Any:
     if sample.__class__ is not np.ndarray or sample.size < _LONG or sample.dtype.char not in "df?":
         return "call"
     ufunc = _array_ufunc(node)
-    if ufunc is None or not sample.flags.c_contiguous:
+    if not sample.flags.c_contiguous or (ufunc is None and not _is_elementwise(node)):
         return "call"
     chars = ""
     for a in node.args:
@@ -643,7 +669,7 @@ def block_of(node: Node) -> Any:
         if isinstance(value, np.ndarray) and value.ndim:
             if value.shape != sample.shape or value.dtype.char not in "df?":
                 return "call"
-            if any(value.strides) and (not value.flags.c_contiguous or a.__class__ is not Node):
+            if not value.flags.c_contiguous and (any(value.strides) or ufunc is None):
                 return "call"
             chars += value.dtype.char
         elif value.__class__ in (int, float, bool) or isinstance(value, np.generic):
@@ -651,7 +677,9 @@ def block_of(node: Node) -> Any:
                 return "call"
         else:
             return "call"
-    return ("blocks", sample.shape) if ufunc in EXACT or keeps_bits_anywhere(ufunc, chars) else "call"
+    words = tuple([(k, node.words[k].__class__, node.words[k]) for k in sorted(node.words)])
+    kept = ufunc in EXACT or keeps_bits_anywhere(node.function if ufunc is None else ufunc, chars, words)
+    return ("blocks", sample.shape) if kept else "call"
 
 
 def _calls(given: Any) -> Any:

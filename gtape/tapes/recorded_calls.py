@@ -21,6 +21,7 @@ import numpy as np
 
 from gtape.base.escaping import plain
 from gtape.base.locks import Lock
+from gtape.base.own_files import raised_by_user
 from gtape.engine.call import new_record
 from gtape.engine.full_sweep import full_sweep
 from gtape.engine.requests import one_of
@@ -41,6 +42,7 @@ from gtape.recording.record import (
     Session,
     Stack,
 )
+from gtape.tapes.drawn import Draw, go_back, sources_of, states
 from gtape.tapes.forms import LATER, Results, form_of, outputs_of, traced
 from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.program import (
@@ -64,7 +66,7 @@ __all__ = ["RecordedCalls"]
 _MOST_KINDS = 64  # kinds of arguments that one function keeps
 
 _MOST_TIMES = 8  # times that a kind of arguments is traced again for tensors that a tape watches
-_MOST_TENSORS = 10_000  # tensors that are told apart
+_MOST_TENSORS = 10_000  # tensors that are distinguished
 _MOST_PATTERNS = 4  # of results with a cotangent for which a call has a sweep
 
 _QUIET = type(copy_context().run)  # of the function that runs kernels while nothing checks them
@@ -72,7 +74,7 @@ _FLAGS = ("selects", "shared", "mixed", "custom")
 
 
 def _outcome(program: Program, raws: Sequence[Any]) -> tuple[Any, ...]:
-    """The raw results of a program; raises what the eager call words."""
+    """The raw results of a program; raises the error of the eager call."""
     try:
         return program.run(*raws)
     except Doubt:
@@ -88,7 +90,7 @@ class _Seed:
     Parameters
     ----------
     like : raw value
-        Such a cotangent.
+        A cotangent of this layout.
     """
 
     __slots__ = ("_form",)
@@ -252,7 +254,7 @@ class _Recorded(Results):
     variables : list of (Variable, Layout, bool)
         The variables that the call reads, and whether the tape watches each.
     step : WholeCall or None
-        The backward step; None if no result depends on what the tape watches.
+        The backward step; None if no result depends on a watched tensor.
     sweeps : list of Program
         Of the backward step.
     parts : list of PartOfCall
@@ -266,7 +268,9 @@ class _Recorded(Results):
     watched : list of int
         The inputs that tapes inside of the call watch.
     flags : list of str
-        What the call sets in a session.
+        The attributes of a session that the call sets.
+    sources : list
+        The places where the call draws random numbers.
     seen : _Seen
     again : int
         How often the call was traced again, because a tape watched tensors that existed before.
@@ -283,6 +287,7 @@ class _Recorded(Results):
     edges: Sequence[int] = ()
     watched: Sequence[int] = ()
     flags: Sequence[str] = ()
+    sources: Sequence[Any] = ()
 
     def __init__(self, made: Any, outputs: list[Any], held: list[Any]) -> None:
         super().__init__(made, outputs)
@@ -318,7 +323,7 @@ class _Recorded(Results):
 
 
 class _Values:
-    """Computes the values between the ops of a call; made only when a sweep asks for the ops."""
+    """Computes the values between the ops of a call; made only when a sweep needs the ops."""
 
     __slots__ = ("_inputs", "_name", "_nodes", "_program", "_values")
 
@@ -398,6 +403,13 @@ class RecordedCalls:
 
     def _run(self, found: _Recorded, stack: Stack, tensors: list[Tensor]) -> Any:
         """The result of a call; NotImplemented where it runs eagerly, GUARDED or FAILED for its values."""
+        before = states(found.sources) if found.sources else ()
+        made = self._outcome(found, stack, tensors)
+        if before and (made is NotImplemented or made is GUARDED or made is FAILED):
+            go_back(found.sources, before)
+        return made
+
+    def _outcome(self, found: _Recorded, stack: Stack, tensors: list[Tensor]) -> Any:
         ins = [*tensors]
         found.calls += 1
         for v, layout, active in found.variables:
@@ -501,7 +513,9 @@ class RecordedCalls:
                 t._record = record.leaf(session.alone)
         try:
             made = self._function(*args, **kwargs)
-        except Exception:
+        except Exception as e:
+            if tracer.error is None and tracer.reason is None and raised_by_user(e):
+                raise
             if tracer.error is None and (tracer.reason is None or tracer.reason in LATER):
                 return None
             made = None
@@ -514,8 +528,14 @@ class RecordedCalls:
         found = _Recorded(made, outputs, held)
         found.flags = [flag for flag in _FLAGS if getattr(session, flag)]
         found.variables = [
-            (v, v._tensor_layout, v._layout.inexact and session in v._record[TAPES].sessions) for v in tracer.variables
+            (
+                v,
+                v._tensor_layout,
+                v._layout.inexact and v.__class__ is not Draw and session in v._record[TAPES].sessions,
+            )
+            for v in tracer.variables
         ]
+        found.sources = sources_of(tracer.variables)
         inputs, nodes = list(tracer.inputs), list(tracer.nodes)
         outs = [t._value.node for t in tensors]
         name = plain(self._name)
@@ -547,6 +567,8 @@ class RecordedCalls:
             chosen = [results[i] for i in pattern]
             sweeps[pattern] = _Swept(tracer, session, chosen, graph.leaves, f"{name}_backward", full=full)
         _go_on(tracer, session)
+        if len(tracer.variables) > len(found.variables):
+            raise Untraceable("reads a variable or draws random numbers in its gradient alone")
         read = list(dict.fromkeys([n for s in sweeps.values() for n in s.read]))
         found.program = Program(inputs, nodes, outs + read, name)
         floats = any([s.floats for s in sweeps.values()]) or any([n.sample.__class__ is float for n in read])  # noqa: C419
@@ -652,6 +674,10 @@ def _holds(found: Any, session: Session) -> bool:
     return not found.missing and bool(found.seen.allows(session.watched))
 
 
+def _is_watched(session: Session, variable: Any) -> bool:
+    return session in variable._record[TAPES].sessions
+
+
 def _is_active(stack: Stack, t: Tensor) -> bool | None:
     """Whether the tape records ops on a tensor; None where a longer search has to decide."""
     r = t._record
@@ -671,7 +697,7 @@ class _Seen:
     Parameters
     ----------
     watched : tuple of weakref.ref
-        What the tape watched in the traced call.
+        The variables that the tape watched in the traced call.
     """
 
     __slots__ = ("_old", "_watched")

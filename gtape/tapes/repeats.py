@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gtape.tapes.learned import PLAIN
-from gtape.tapes.rewriting import constant_key, reads
+from gtape.tapes.rewriting import constant_key, reads_of
 from gtape.tapes.traced_values import Node
 
 __all__ = ["Block", "Instance", "in_blocks"]
@@ -30,7 +30,7 @@ class Block:
     Attributes
     ----------
     inputs : list of Node
-        Stand for what the copies read from outside, and for constants that differ between copies.
+        Stand for the values that the copies read from outside, and for constants that differ between copies.
     nodes : list of Node
     outputs : list of int
         The positions of nodes that something outside reads in some copy.
@@ -40,7 +40,7 @@ class Block:
 
     def __init__(self, inputs: list[Node], nodes: list[Node], outputs: list[int]) -> None:
         self.inputs, self.nodes, self.outputs = inputs, nodes, outputs
-        self.written: Any = None  # what a back end made of it
+        self.written: Any = None  # the code of a back end
 
 
 class Instance:
@@ -69,7 +69,7 @@ class Instance:
 
 
 def _form(value: Any) -> Any:
-    """What of a result or of a constant decides how it is called; None for one that no block holds."""
+    """The properties of a result or constant that decide the call; None for one that no block holds."""
     kind = value.__class__
     if kind is float or kind is bool:
         return kind
@@ -228,24 +228,18 @@ def _block(nodes: list[Node], starts: list[int], length: int, outputs: list[int]
 
 def _read_outside(nodes: list[Node], owner: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The places of nodes that are read outside of their copy, by the number of the copy that each node is in."""
-    readers: list[int] = []
+    counts: list[int] = []
     places: list[int] = []
-    for i, node in enumerate(nodes):
-        for a in node.args:
-            if a.__class__ is Node:
-                readers.append(i)
-                places.append(a.place)
-            elif a.__class__ in (list, tuple):
-                for b in reads(a, []):
-                    readers.append(i)
-                    places.append(b.place)
-        for a in node.words.values() if node.words else ():
-            for b in reads(a, []):
-                readers.append(i)
-                places.append(b.place)
+    for node in nodes:
+        read = reads_of(node)
+        counts.append(len(read))
+        for a in read:
+            places.append(a.place)
     at = np.array(places, np.int64)
-    out = (at >= 0) & (owner[at] >= 0) & (owner[at] != owner[np.array(readers, np.int64)])
-    return np.unique(at[out])
+    out = (at >= 0) & (owner[at] >= 0) & (owner[at] != np.repeat(owner, counts))
+    read_there = np.zeros(len(owner), bool)
+    read_there[at[out]] = True
+    return np.flatnonzero(read_there)
 
 
 def in_blocks(nodes: list[Node], outputs: list[Node]) -> list[Any]:
@@ -274,7 +268,7 @@ def in_blocks(nodes: list[Node], outputs: list[Node]) -> list[Any]:
     for starts, length in places:
         mine = read[(read >= starts[0]) & (read < starts[-1] + length)]
         mine = mine[owner[mine] >= 0]
-        instances = _block(nodes, starts, length, np.unique((mine - starts[0]) % length).tolist())
+        instances = _block(nodes, starts, length, sorted(set(((mine - starts[0]) % length).tolist())))
         for s, instance in zip(starts, instances, strict=True):
             if s > end:
                 parts.append(nodes[end:s])

@@ -7,26 +7,42 @@ end, between two walks. A kernel that is a straight line of ufuncs becomes sever
 
 from __future__ import annotations
 
+import math
 import operator
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import numpy as np
 
-from gtape.declare.primitives import CHANGED, REGISTRY
+from gtape.declare.primitives import CHANGED
 from gtape.tapes import inner_loops
-from gtape.tapes.inner_loops import FROM_ARRAY, FROM_FLOAT, FROM_NARROW, FROM_TRUTH, Doubt
+from gtape.tapes.inner_loops import (
+    FROM_ARRAY,
+    FROM_FLOAT,
+    FROM_NARROW,
+    FROM_TRUTH,
+    TO_FLOAT,
+    TO_NARROW,
+    TO_NUMPY_TRUTH,
+    TO_TRUTH,
+    TO_WIDE,
+    Doubt,
+)
+from gtape.tapes.known_kernels import known_kernels
 from gtape.tapes.python_source import Part, Writer, block_of, framed, in_turns
 from gtape.tapes.repeats import Block, Instance, in_blocks
 from gtape.tapes.rewriting import constant_key, forget_values, reads_of, shared
 from gtape.tapes.traced_values import ABSORBED, NO_NAN, SAME_TRUTH, Node
 from gtape.tapes.tracing import Tracer
-from gtape.tapes.ufuncs import EXACT, same_bits, ufunc_of
+from gtape.tapes.ufuncs import EXACT, keeps_bits_anywhere, same_bits, ufunc_of
 
 __all__ = ["Table"]
 
-_MOST_ELEMENTS = 2048  # of an array in the table, because NumPy's own call costs little beside a longer loop
+_MOST_ELEMENTS = 2048  # of an array in the table, because NumPy's own call costs little compared with a longer loop
+_MOST_WIDE = 16384  # of an array that calls read, but the table computes from constants and small values
+_MOST_TURNS = 128  # rows of one op whose operands are spread over the result
 _WORTH = 300  # nanoseconds that a walk has to save
 _LINE = 64  # bytes to which arrays are aligned
 _WORDS = 8  # of a row: code, data, lengths, strides, operands
@@ -38,7 +54,11 @@ _TRUTHS: dict[Any, np.ufunc] = {
 _SINGLE = frozenset({np.add, np.subtract, np.multiply, np.divide, np.negative})
 _FLAT = frozenset({np.reshape, np.ravel, np.squeeze, np.expand_dims})
 _SIZES = {"d": 8, "f": 4, "?": 1}
-_KINDS = {"d": FROM_FLOAT, "f": FROM_NARROW, "?": FROM_TRUTH}
+_TAKEN = {"d": FROM_FLOAT, "f": FROM_NARROW, "?": FROM_TRUTH}
+_GIVEN = {
+    ("d", float): TO_FLOAT, ("?", bool): TO_TRUTH, ("d", np.generic): TO_WIDE, ("f", np.generic): TO_NARROW,
+    ("?", np.generic): TO_NUMPY_TRUTH,
+}  # fmt: skip
 
 
 class Form:
@@ -52,12 +72,14 @@ class Form:
     size : int
     kind : type
         float, bool, np.generic or np.ndarray.
+    strides : tuple of int or None
+        Of an array in any order of its elements; None in the usual order.
     """
 
-    __slots__ = ("char", "kind", "nbytes", "shape", "size")
+    __slots__ = ("char", "kind", "nbytes", "shape", "size", "strides")
 
-    def __init__(self, char: str, shape: tuple[int, ...], size: int, kind: type) -> None:
-        self.char, self.shape, self.size, self.kind = char, shape, size, kind
+    def __init__(self, char: str, shape: tuple[int, ...], size: int, kind: type, strides: Any = None) -> None:
+        self.char, self.shape, self.size, self.kind, self.strides = char, shape, size, kind, strides
         self.nbytes = size * _SIZES[char]
 
 
@@ -85,6 +107,23 @@ def _form(sample: Any) -> Form | None:
     return found
 
 
+def _wide_form(sample: Any) -> Form | None:
+    """The form of an array that is too large to enter or leave the table; None for other values."""
+    if sample.__class__ is not np.ndarray or not _MOST_ELEMENTS < sample.size <= _MOST_WIDE:
+        return None
+    char = _NATIVE.get(sample.dtype)
+    # The stride of an axis of one element says nothing.
+    strides = tuple([step if n > 1 else sample.itemsize for n, step in zip(sample.shape, sample.strides, strict=True)])
+    if char is None or not sample.transpose(_order(strides)).flags.c_contiguous:
+        return None
+    return Form(char, sample.shape, sample.size, np.ndarray, strides)
+
+
+def _order(strides: tuple[int, ...]) -> list[int]:
+    """The axes of an array as its memory goes through them."""
+    return sorted(range(len(strides)), key=lambda k: -strides[k])
+
+
 _arrays: dict[Any, Form] = {}
 _MOST_FORMS = 4096
 
@@ -97,12 +136,12 @@ def _known(sample: Any) -> Form:
 
 
 class _Step:
-    """What a node becomes: rows, or another name of an operand's memory.
+    """The form of a node in the table: rows, or another name of an operand's memory.
 
     Attributes
     ----------
     rows : list of (loop, data, address of the length, address of the steps, operands, name)
-        An operand is a node, a constant of the table, or None for the result.
+        An operand is a node, a constant of the table, a part of these, or None for the result.
     of : Node or None
         The node whose memory this is.
     form : Form
@@ -130,16 +169,25 @@ class _Constant:
         self.value = value
 
 
+class _At:
+    """A part of an operand, or of the result for None, that starts some bytes behind it."""
+
+    __slots__ = ("of", "offset")
+
+    def __init__(self, of: Any, offset: int) -> None:
+        self.of, self.offset = of, offset
+
+
+# Whether the collector may run, and with it code of the user's, while a walk makes a tuple of its results.
+_COLLECTS = sys.version_info < (3, 12)
+
+
 class _Flag:
     """The place where a row notes a doubt."""
 
 
 _FLAG = _Flag()
 _NOTHING: Any = ()
-
-
-def _scalars() -> frozenset[Any]:
-    return frozenset([p.scalar for p in REGISTRY.values() if p.scalar is not None])
 
 
 # ---------------------------------------------------------------------------------------------- from nodes to rows
@@ -172,8 +220,9 @@ class Lowering:
         self.steps: dict[int, _Step] = {}
         self.forms: dict[int, Form | None] = {}
         self._lines: dict[Any, Any] = {}
-        self.scalars = _scalars()
-        self.linear = {id(p.kernel): p for p in REGISTRY.values() if p.roles & {"spread", "flat", "read", "stop"}}
+        self._constants: dict[Any, _Constant] = {}
+        kernels = known_kernels()
+        self.scalars, self.linear = kernels.scalars, kernels.linear
 
     def form(self, node: Node) -> Form | None:
         """The form of a node's value."""
@@ -199,9 +248,10 @@ class Lowering:
         prim = self.linear.get(id(f))
         if prim is not None and len(args) == 1 and args[0].__class__ is Node:
             return self._renamed(node, form, args[0], "spread" in prim.roles)
-        if form is None:
-            return None
         ufunc = ufunc_of(f)
+        if form is None:
+            wide = None if ufunc is None or node.words else _wide_form(node.sample)
+            return None if wide is None or ufunc is None else self._ufunc(node, ufunc, wide)
         if form.char == "?" and f in _TRUTHS:
             ufunc = _TRUTHS[f]
         if ufunc is not None:
@@ -252,12 +302,12 @@ class Lowering:
                 return _Constant(np.dtype(char).type(value))
             except (OverflowError, ValueError):
                 return None
-        if isinstance(value, (np.generic, np.ndarray)) and value.dtype.char == char and value.size <= _MOST_ELEMENTS:
+        if isinstance(value, (np.generic, np.ndarray)) and value.dtype.char == char and value.size <= _MOST_WIDE:
             return _Constant(value)
         return None
 
     def _kind(self, a: Any) -> Any:
-        """What decides the loop: the character of a dtype, or a Python type."""
+        """The key of the loop: the character of a dtype, or a Python type."""
         if a.__class__ is Node:
             form = self.form(a)
             return None if form is None else form.kind if form.kind is float else form.char
@@ -283,19 +333,91 @@ class Lowering:
             return a, (_SIZES[char] if shape else 0)
         return (a, 0) if shape == () or (size == 1 and exact and len(shape) <= len(form.shape)) else None
 
-    def _rows(self, found: Any, operands: Any, signature: str, form: Form, name: str, *, exact: bool) -> _Step | None:
-        """A step of one row of a loop of NumPy's signature."""
+    def _rows(
+        self, found: Any, operands: Any, signature: str, form: Form, name: str, *, exact: bool, spreads: bool = False
+    ) -> _Step | None:
+        """A step of a loop of NumPy's signature: of one row, or of several if `spreads` allows it."""
+        if signature[-1] != form.char:
+            return None
+        if form.strides is not None:
+            return self._spread(found, operands, signature, form, name, exact=exact) if spreads else None
         given, strides = [], []
         for a, char in zip(operands, signature, strict=False):
             operand = self._operand(a, char, form, exact)
             if operand is None:
-                return None
+                return self._spread(found, operands, signature, form, name, exact=exact) if spreads else None
             given.append(operand[0])
             strides.append(operand[1])
-        if signature[-1] != form.char:
-            return None
         steps = inner_loops.steps((*strides, _SIZES[form.char]))
         return _Step(form, [(*found, inner_loops.dims(form.size), steps, [*given, None], name)], exact=exact)
+
+    def _arranged(self, value: Any, char: str, order: list[int]) -> tuple[_Constant, tuple[int, ...]] | None:
+        """A constant whose memory goes through its axes in an order, and its shape with an axis for each of these."""
+        if isinstance(value, np.ndarray) and value.ndim and not any(value.strides):
+            value = value.reshape(-1)[0]
+        known = self._constant(value, char)
+        if known is None:
+            return None
+        shape = np.shape(known.value)
+        own = (1,) * (len(order) - len(shape)) + shape
+        if sum([n > 1 for n in own]) < 2 or order == sorted(order):
+            return known, own
+        key = (id(value), tuple(order))  # the nodes hold the value
+        made = self._constants.get(key)
+        if made is None:
+            made = self._constants[key] = _Constant(np.ascontiguousarray(known.value.reshape(own).transpose(order)))
+        return made, own
+
+    def _spread(self, found: Any, operands: Any, signature: str, form: Form, name: str, *, exact: bool) -> _Step | None:
+        """A step of a row for each place on the first axes in memory, along which operands are spread."""
+        order = list(range(len(form.shape))) if form.strides is None else _order(form.strides)
+        shape = tuple([form.shape[k] for k in order])
+        given: list[Any] = []
+        shapes: list[tuple[int, ...]] = []
+        for a, char in zip(operands, signature, strict=False):
+            if a.__class__ is Node:
+                have = self.form(a)
+                if have is None or have.char != char or self._repeats(a):
+                    return None
+                own = (1,) * (len(order) - len(have.shape)) + have.shape
+                if have.strides is not None:
+                    if have.strides != form.strides:
+                        return None
+                elif order != sorted(order) and sum([n > 1 for n in own]) > 1:  # one long axis lies so in any order
+                    return None
+                given.append(a)
+            else:
+                found_constant = self._arranged(a, char, order)
+                if found_constant is None:
+                    return None
+                a, own = found_constant
+                given.append(a)
+            shapes.append(tuple([own[k] for k in order]))
+        for k in range(len(shape)):
+            if all([s[k:] == shape[k:] or math.prod(s[k:]) == 1 for s in shapes]):  # noqa: C419
+                break
+        else:
+            return None
+        turns = math.prod(shape[:k])
+        if turns > _MOST_TURNS:
+            return None
+        n = form.size // turns
+        offsets, strides = [], []
+        for s, char in zip(shapes, signature, strict=False):
+            size = _SIZES[char]
+            starts = np.arange(math.prod(s[:k])).reshape(s[:k]) * (math.prod(s[k:]) * size)
+            offsets.append(np.broadcast_to(starts, shape[:k]).ravel().tolist())
+            strides.append(size if s[k:] == shape[k:] else 0)
+        out = _SIZES[form.char]
+        dims, steps = inner_loops.dims(n), inner_loops.steps((*strides, out))
+        rows = [
+            (
+                *found, dims, steps,
+                [*[_At(a, o[r]) for a, o in zip(given, offsets, strict=True)], _At(None, r * n * out)], name,
+            )
+            for r in range(turns)
+        ]  # fmt: skip
+        return _Step(form, rows, exact=exact)
 
     # ------------------------------------------------------------------------------------------ kinds of nodes
 
@@ -318,6 +440,8 @@ class Lowering:
                 self._lines[place] = _NOTHING
                 return None
             row = made.rows[0]
+            if row[4][-1].__class__ is _At:
+                return made
             chars = [np.dtype(a.value.dtype).char if a.__class__ is _Constant else "" for a in row[4]]
             self._lines[place] = (row, chars, made.exact, made.saves)
             return made
@@ -359,9 +483,11 @@ class Lowering:
         found = inner_loops.loop(ufunc, signature)
         if found is None:
             return None
-        step = self._rows(found, args, signature, form, ufunc.__name__, exact=ufunc in EXACT)
+        exact = ufunc in EXACT
+        spreads = form.kind is np.ndarray and (exact or keeps_bits_anywhere(ufunc, signature.partition("->")[0]))
+        step = self._rows(found, args, signature, form, ufunc.__name__, exact=exact, spreads=spreads)
         if step is not None:
-            step.saves = 40 if form.kind in (float, bool) else 250
+            step.saves = 40 if form.kind in (float, bool) else 220 + 30 * len(step.rows)
         return step
 
     def _alone(self, node: Node, form: Form) -> _Step | None:
@@ -481,34 +607,52 @@ class Lowering:
         return self._renamed(node, form, a, False) if a.__class__ is Node else None
 
     def _sum(self, node: Node, form: Form) -> _Step | None:
-        """The sum of all elements."""
+        """The sum of all elements, or along the first or the last axes."""
         if len(node.args) != 1 or node.args[0].__class__ is not Node:
             return None
         words = dict(node.words)
-        have = self.form(node.args[0])
+        a = node.args[0]
+        have = self.form(a)
         axis, dtype = words.pop("axis", 0), words.pop("dtype", None)
-        if have is None or have.kind is not np.ndarray or self._repeats(node.args[0]) or have.char not in "df":
+        if have is None or have.kind is not np.ndarray or self._repeats(a) or have.char not in "df":
+            return None
+        if have.strides is not None or dtype not in (None, np.dtype(have.char)) or form.char != have.char:
             return None
         if words.pop("out", None) is not None or words.pop("keepdims", False) not in (True, False) or words:
             return None
         n = len(have.shape)
         axes = range(n) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-        if sorted([k % max(n, 1) for k in axes]) != list(range(n)) or dtype not in (None, np.dtype(have.char)):
-            return None
+        summed = tuple(sorted([k % max(n, 1) for k in axes]))
         start = inner_loops.sum_starts_at(have.char)
         found = inner_loops.loop(np.add, have.char * 2 + "->" + have.char)
-        if start is None or found is None or form.char != have.char or form.size != 1:
+        if start is None or found is None or not summed:
             return None
         size = _SIZES[have.char]
         first = (
-            self.machine.address(f"copy_{have.char}"), 0, inner_loops.dims(1), inner_loops.steps((0, size)),
+            self.machine.address(f"copy_{have.char}"), 0, inner_loops.dims(form.size), inner_loops.steps((0, size)),
             [_Constant(np.dtype(have.char).type(start)), None], "start",
         )  # fmt: skip
-        steps = inner_loops.steps((0, size, 0))
-        row = (*found, inner_loops.dims(have.size), steps, [None, node.args[0], None], "add.reduce")
-        step = _Step(form, [first, row])
-        step.saves = 600
+        if len(summed) == n:
+            turns = [(None, a, None)]
+        else:
+            if form.kind is not np.ndarray or not inner_loops.sums_in_turns(have.char, have.shape, summed):
+                return None
+            turns = self._turns(a, have, summed, form.size)
+        across = len(summed) < n and summed[0] == 0
+        length = form.size if across else have.size // form.size
+        steps = inner_loops.steps((size, size, size) if across else (0, size, 0))
+        dims = inner_loops.dims(length)
+        step = _Step(form, [first, *[(*found, dims, steps, [*turn], "add.reduce") for turn in turns]])
+        step.saves = 600 + 30 * len(turns)
         return step
+
+    def _turns(self, a: Node, have: Form, summed: tuple[int, ...], n: int) -> list[tuple[Any, Any, Any]]:
+        """The operands of each row of a sum along the first or the last axes with `n` results."""
+        size = _SIZES[have.char]
+        rest = have.size // n
+        if summed[0] == 0:
+            return [(None, _At(a, k * n * size), None) for k in range(rest)]
+        return [(_At(None, k * size), _At(a, k * rest * size), _At(None, k * size)) for k in range(n)]
 
 
 # ---------------------------------------------------------------------------------------------- lines of ufuncs
@@ -571,8 +715,8 @@ def _key_of(node: Node, lowering: Lowering) -> Any:
 
 
 def expanded(machine: Any, nodes: list[Node], changed: list[tuple[Node, tuple[Any, ...]]]) -> list[Node]:
-    """The nodes, with the ufuncs of kernels in place of the kernels; notes what the changed nodes were."""
-    kernels = {id(p.kernel) for p in REGISTRY.values() if p.kernel.__class__ is not np.ufunc}
+    """The nodes, with the ufuncs of kernels in place of the kernels; notes the nodes as they were."""
+    kernels = known_kernels().others
     lowering = Lowering(machine)
     made: list[Node] = []
     for node in nodes:
@@ -641,6 +785,9 @@ def _holds(node: Node, step: _Step, steps: dict[int, _Step]) -> bool:
 def _settle(nodes: list[Node], outputs: list[Node], steps: dict[int, _Step]) -> None:
     """Leave to Python what calls read of values that only Python has, and the steps whose operands are gone."""
     called = {id(o) for o in outputs}
+    for o in outputs:
+        if id(o) in steps and steps[id(o)].form.size > _MOST_ELEMENTS:  # a copy would cost more than the walk saves
+            del steps[id(o)]
     for node in reversed(nodes):
         step = steps.get(id(node))
         if step is not None and step.of is not None and id(node) in called and id(step.of) not in steps:
@@ -701,25 +848,33 @@ class _Fields:
     """The words of a plan. An address counts from the start of the plan or of the values, which lie behind it."""
 
     def __init__(self) -> None:
-        self.words: list[int] = []
+        self._words: list[int] = []  # the newest
+        self._known: list[Any] = []  # arrays of those before
+        self._count = 0
         self.of_plan: list[int] = []
         self.of_values: list[int] = []
         self.rows: list[tuple[int, int]] = []
 
     def put(self, words: Iterable[int], of_plan: Iterable[int] = (), of_values: Iterable[int] = ()) -> int:
         """Append words, with the places of addresses among them; returns where they start, in bytes."""
-        start = len(self.words)
-        self.words.extend(words)
+        start = self._count + len(self._words)
+        self._words.extend(words)
         self.of_plan.extend([start + k for k in of_plan])
         self.of_values.extend([start + k for k in of_values])
         return 8 * start
 
-    def put_rows(self, words: list[int]) -> int:
-        """Append rows, all of whose operands are addresses of values."""
-        start = len(self.words)
-        self.words += words
+    def put_rows(self, words: Any) -> int:
+        """Append rows, an array of words all of whose operands are addresses of values."""
+        start = self._count + len(self._words)
+        self._known += [np.array(self._words, np.int64), words]
+        self._count, self._words = start + len(words), []
         self.rows.append((start, len(words)))
         return 8 * start
+
+    @property
+    def words(self) -> Any:
+        """All words, as an array."""
+        return np.concatenate([*self._known, np.array(self._words, np.int64)])
 
     def addresses(self) -> tuple[Any, Any]:
         """The places of the addresses of the plan and of values."""
@@ -735,14 +890,24 @@ _REST: tuple[tuple[int, ...], ...] = ((0,) * 4, (0,) * 3, (0,) * 2, (0,), ())  #
 class _Walk:
     """One walk: the values that it takes and gives, and its rows: names with numbers of operands, and words."""
 
-    __slots__ = ("gives", "rows", "start", "takes", "words")
+    __slots__ = ("_known", "gives", "rows", "start", "takes", "words")
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
-        self.words: list[int] = []
+        self.words: list[int] = []  # of the newest rows
+        self._known: list[Any] = []  # of the rows before
         self.start = 0  # of its rows, in words
         self.takes: list[Node] = []
         self.gives: list[Node] = []
+
+    def add(self, words: Any) -> None:
+        """Append the words of many rows, an array."""
+        self._known += [np.array(self.words, np.int64), words]
+        self.words = []
+
+    def all_words(self) -> Any:
+        """The words of all rows."""
+        return np.concatenate([*self._known, np.array(self.words, np.int64)])
 
 
 def _enters(item: Instance, lowering: Lowering) -> bool:
@@ -776,8 +941,8 @@ class _Rows:
     ----------
     heads : array
         For each row its code, data, lengths and strides.
-    operands : array
-        For each row the numbers of places.
+    operands, offsets : array
+        For each row the numbers of places, and the bytes behind them.
     fixed : list of int
         The fixed places: of constants and of temporary values.
     sizes : list of int
@@ -785,7 +950,7 @@ class _Rows:
     labels : list of (name, number of operands)
     """
 
-    __slots__ = ("fixed", "heads", "labels", "operands", "sizes")
+    __slots__ = ("fixed", "heads", "labels", "offsets", "operands", "sizes")
 
     def __init__(self, table: Table, block: Block) -> None:
         steps, root, space = table.steps, table.root, table.space
@@ -800,6 +965,7 @@ class _Rows:
         last = {id(root(a)): t for t, node in enumerate(block.nodes) for a in reads_of(node)}
         heads: list[Any] = []
         operands: list[list[int]] = []
+        offsets: list[list[int]] = []
         self.labels = []
 
         def number(place: Any) -> int:
@@ -818,13 +984,16 @@ class _Rows:
                 numbers[id(node)] = number(("temporary", held[id(node)]))
             for code, data, dims, strides, given, name in step.rows:
                 heads.append((code, data, dims, strides))
+                whole = [a.of if a.__class__ is _At else a for a in given]
                 row = [
                     numbers[id(node)] if a is None
                     else numbers[id(root(a))] if a.__class__ is Node
                     else number(("constant", table.flag if a is _FLAG else space.constant(a.value)))
-                    for a in given
+                    for a in whole
                 ]  # fmt: skip
                 operands.append(row + [rest] * (4 - len(row)))
+                behind = [a.offset if a.__class__ is _At else 0 for a in given]
+                offsets.append(behind + [0] * (4 - len(row)))
                 self.labels.append(table.label(name, len(given)))
             for k, r in dying.items():
                 local.give_back(held[k], table.form(r).nbytes)
@@ -833,14 +1002,15 @@ class _Rows:
         start = space.take(max(local.size, 1))
         self.fixed = [place + start if kind == "temporary" else place for kind, place in fixed]
         self.heads, self.operands = np.array(heads, np.int64), np.array(operands)
+        self.offsets = np.array(offsets, np.int64)
 
-    def words(self, places: list[list[int]]) -> list[int]:
+    def words(self, places: list[list[int]]) -> Any:
         """The words of copies of the block, by the places of the inputs and results of each."""
         known = np.array([p + self.fixed for p in places], np.int64)
         made = np.empty((len(places), *self.heads.shape[:1], _WORDS), np.int64)
         made[:, :, :4] = self.heads
-        made[:, :, 4:] = known[:, self.operands]
-        return made.ravel().tolist()
+        made[:, :, 4:] = known[:, self.operands] + self.offsets
+        return made.ravel()
 
 
 class Table:
@@ -876,8 +1046,8 @@ class Table:
         self._walks: dict[int, _Walk] = {}
         self._known: dict[Any, Any] = {}
         changed: list[tuple[Node, tuple[Any, ...]]] = []
-        before = [(node, node.args, node.words) for node in nodes]
         nodes = expanded(machine, nodes, changed)
+        before = [(node, node.args, node.words) for node in nodes] if changed else []
         if changed:  # kernels may share calls, as derivatives of several orders do
             nodes, outputs = shared(nodes, outputs)
         parts = self._of_blocks(in_blocks(nodes, outputs), outputs)
@@ -892,10 +1062,10 @@ class Table:
         if self._walks:
             self._write(inputs, parts, outputs, name)
         del self.steps
-        for node, function, text in [(node, was[0], was[3]) for node, was in changed]:
-            node.function, node.text = function, text
-        for node, args, words in before if changed else ():
+        for node, args, words in before:
             node.args, node.words, node.reads = args, words, None
+        for node, was in changed:
+            node.function, node.args, node.words, node.text = was
 
     @property
     def source(self) -> str:
@@ -985,6 +1155,10 @@ class Table:
                     words.append(place)
                 elif a.__class__ is Node:
                     words.append(places[id(self.root(a))])
+                elif a.__class__ is _At:
+                    of = a.of
+                    start = place if of is None else places[id(self.root(of))] if of.__class__ is Node else None
+                    words.append(a.offset + (space.constant(of.value) if start is None else start))
                 else:
                     words.append(self.flag if a is _FLAG else space.constant(a.value))
             words += _REST[len(operands)]
@@ -1001,7 +1175,7 @@ class Table:
     def is_alike(self, root: Node, form: Form) -> bool:
         """Whether a value takes the memory of another form."""
         own = self.form(root)
-        return own.nbytes == form.nbytes and own.char == form.char
+        return own.nbytes == form.nbytes and own.char == form.char and own.strides == form.strides
 
     def label(self, name: str, count: int) -> Any:
         """The name of a row with the number of its operands, as one object for all such rows."""
@@ -1030,6 +1204,8 @@ class Table:
             elif not all([lowering.step(node) is not None for node in item]):  # noqa: C419 - a list is quicker
                 return None
         if any([id(o) in steps and id(self.root(o)) not in steps for o in outputs]):  # noqa: C419
+            return None
+        if any([id(o) in steps and steps[id(o)].form.size > _MOST_ELEMENTS for o in outputs]):  # noqa: C419
             return None
         self._lay_out_blocks(items, [o for o in outputs if id(o) in steps])
         return [Part("walk")]
@@ -1076,7 +1252,7 @@ class Table:
             }.values()))  # fmt: skip
             after = items[k + 1] if k + 1 < len(items) else None
             if after.__class__ is not Instance or after.block is not item.block:
-                walk.words += rows.words(copies)
+                walk.add(rows.words(copies))
                 walk.rows += rows.labels * len(copies)
                 copies = []
         for o in outputs:
@@ -1125,8 +1301,9 @@ class Table:
         self.rows = sum([len(w.rows) for w in self._walks.values()])
         self.buffers = len(writer.buffers) + len(views)
         self.nbytes += writer.nbytes
-        if len(walks) == len(parts) == len(outputs) == 1 and not views and len(writer.lines) == 1:
-            # A single walk that gives a single number is not interrupted by another thread.
+        several = len(self._walks[0].gives) > 1 if 0 in self._walks else True
+        if len(walks) == len(parts) == 1 and not views and not (several and _COLLECTS):
+            # A single walk that gives numbers is not interrupted by another thread.
             space["w0"] = space["free"][0][1]
             space["memory"] = space["free"][0][0]
             held = []
@@ -1143,14 +1320,10 @@ class Table:
         writer.release([a for a in walk.takes if writer.is_over(a)])
         given = [writer.define(a) for a in walk.gives]
         writer.lines.append(f"{', '.join(given)} = {name}({taken})" if given else f"{name}({taken})")
-        for a in walk.gives:
-            if self.steps[id(a)].form.kind is np.generic:
-                kind = writer.names.constant(a.sample.__class__)
-                writer.lines.append(f"{a.name} = {kind}({a.name})")
 
     def _segment(self, walk: _Walk, fields: _Fields) -> int:
         """Append the words of a walk; returns where its segment starts."""
-        start = fields.put_rows(walk.words)
+        start = fields.put_rows(walk.all_words())
         walk.start = start // 8
         taken: list[tuple[Any, ...]] = []
         for node in walk.takes:
@@ -1161,18 +1334,19 @@ class Table:
                 descr = id(np.dtype(form.char))
                 taken.append(([FROM_ARRAY, place, form.nbytes, len(form.shape), shape, descr, 0, 0], (4,), (1,)))
             else:
-                taken.append(([_KINDS[form.char], place, 0, 0, 0, 0, 0, 0], (), (1,)))
+                taken.append(([_TAKEN[form.char], place, 0, 0, 0, 0, 0, 0], (), (1,)))
         ins = [fields.put(*words) for words in taken]
+        forms = [self.steps[id(a)].form for a in walk.gives]
         outs = [
-            fields.put((_KINDS[self.steps[id(a)].form.char], self._places[id(self.root(a))]), (), (1,))
-            for a in walk.gives
+            fields.put((_GIVEN[form.char, form.kind], self._places[id(self.root(a))]), (), (1,))
+            for a, form in zip(walk.gives, forms, strict=True)
         ]
         words = [len(walk.rows), start, len(ins), ins[0] if ins else 0, len(outs), outs[0] if outs else 0]
         return fields.put([*words, self.flag, 0], (1, 3, 5), (6,))
 
     def _instances(self, fields: _Fields, starts: list[int], views: list[Node], buffers: list[Any]) -> Any:
         """A function that makes the memory of one run, with the walks and arrays in it."""
-        words = np.array(fields.words, np.int64)
+        words = fields.words
         head = -(-words.nbytes // _LINE) * _LINE
         shift = np.zeros(len(words), np.int64)
         of_plan, of_values = fields.addresses()
@@ -1185,7 +1359,7 @@ class Table:
         contents = [(head + place, array.tobytes()) for place, array in self.space.contents]
         shown = [(head + self._places[id(self.root(a))], self.steps[id(a)]) for a in views]
         arrays = [
-            (s.form.shape, np.dtype(s.form.char), place, (0,) * len(s.form.shape) if s.repeats else None)
+            (s.form.shape, np.dtype(s.form.char), place, (0,) * len(s.form.shape) if s.repeats else s.form.strides)
             for place, s in shown
         ]
         entry = self.machine.entry

@@ -11,6 +11,7 @@ from gtape import dtypes, nest
 from gtape.base.blocks import Leaving, block, is_open
 from gtape.base.layout import FLOAT
 from gtape.base.scalars import truth_of
+from gtape.base.shown import shown
 from gtape.base.verification import Mode, checked_mode, verify_mode
 from gtape.engine.differentiation import differentiate
 from gtape.engine.jacobians import batch_jacobian, jacobians, release
@@ -191,8 +192,8 @@ class GradientTape:
         for item in items:
             if not isinstance(item, (Tensor, Variable, IndexedSlices)):
                 raise ValueError(
-                    f"Passed in object {item} of type {type(item).__name__!r}, not gtape.Tensor or gtape.Variable or "
-                    "ExtensionType."
+                    f"Passed in object {shown(item)} of type {type(item).__name__!r}, not gtape.Tensor or "
+                    "gtape.Variable or ExtensionType."
                 )
         if self._session is None:
             raise AttributeError("this tape is not recording anything to watch: call watch() inside its `with` block")
@@ -338,7 +339,7 @@ class GradientTape:
         if self._session is session:
             self._session = None
 
-    # A gradient may be None or IndexedSlices, so that `Any` stands beside `Tensor`.
+    # A gradient may be None or IndexedSlices, so the type is `Any` or `Tensor`.
     @overload
     def gradient(
         self, target: Any, sources: Tensor | Variable, output_gradients: Any = ..., unconnected_gradients: Any = ...

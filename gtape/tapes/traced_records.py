@@ -99,7 +99,7 @@ class Graph:
         return len(self.records) - 1 - [id(other) for other in self.records].index(id(r))
 
     def ops(self) -> tuple[list[OneOp], list[Any]]:
-        """What the records are made from at a later call, and the values that they hold."""
+        """The parts of the records at a later call, and the values that the records hold."""
         numbers = {id(r): k for k, r in enumerate(reversed(self.records))}
         values: list[Any] = []
         places: dict[int, int] = {}

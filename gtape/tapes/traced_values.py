@@ -1,4 +1,4 @@
-"""The values of a traced call: a tensor holds a `Raw` in place of its array, and a `Raw` notes what is done with it.
+"""The values of a traced call: a tensor holds a `Raw` in place of its array, and a `Raw` notes each use.
 
 A decision that the library takes by a value becomes a guard: the program is valid only while the decision is the same.
 """

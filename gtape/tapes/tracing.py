@@ -28,6 +28,7 @@ from gtape.engine.sweep import short_sweep
 from gtape.engine.worlds import NUMPY, NumPyWorld, off_python
 from gtape.recording import record
 from gtape.recording.record import INS, NO_TAPES, OUT, SEQ, STEP, TAPES, step_of
+from gtape.tapes.drawn import Draw
 from gtape.tapes.learned import Op, Rule, distinct, rule_of
 from gtape.tapes.traced_values import Node, Raw, Traced, Untraceable, same_shape
 from gtape.tensors.tensor import Tensor, wrap
@@ -55,7 +56,7 @@ class _TracedWorld(NumPyWorld):
     Parameters
     ----------
     lift : callable
-        What a sweep makes of raw values: the full sweep makes NumPy scalars of Python floats.
+        Converts raw values for a sweep: the full sweep makes NumPy scalars of Python floats.
     """
 
     def __init__(self, lift: Callable[[Any], Any]) -> None:
@@ -132,10 +133,11 @@ class Tracer:
         self.inputs: list[Node] = []
         self.variables: list[Any] = []
         self.assigned: dict[int, Any] = {}  # the variables that take a value, by number
-        # What is called at the end of each call: functions with their lists of tensors and other objects.
+        # The calls at the end of each call: functions with their lists of tensors and other objects.
         self.later_calls: list[tuple[Callable[..., None], list[Any]]] = []
         self._changed: set[int] = set()  # the numbers of the variables that these functions may change
         self._reads: dict[int, Raw] = {}
+        self._copies: dict[Any, Any] = {}  # of the sources of random numbers
         self._apart: dict[Layout, Layout] = {}
         self._ops: dict[Any, Op] = {}
         self._steps: dict[Any, Any] = {}
@@ -229,6 +231,28 @@ class Tracer:
         node.guards = True
         self.nodes.append(node)
 
+    def draw(self, source: Any, draw: Callable[[Any], Any], changed: Sequence[Any]) -> Raw:
+        """Note random numbers, see `gtape.recording.record.drawn_later`; those of the traced call are from a copy."""
+        if not self.open:
+            self.refuse("")
+        copied = self._copies.get(source)
+        if copied is None:
+            copied = self._copies[source] = source.copy()
+        raw = self.input(draw(copied))
+        self.variables.append(Draw(source, draw, raw.node.sample))
+        self._changed.update([v._uid for v in changed])
+        return raw
+
+    def check(self, check: Callable[..., None], tensors: Sequence[Tensor]) -> None:
+        """Note a check of values, see `gtape.recording.record.checked_later`."""
+        if not self.open:
+            self.refuse("")
+        values = [t._value for t in tensors]
+        self.true_run(check, *[_sample(v) for v in values])
+        node = Node(check, tuple([_noted(v) for v in values]), {}, None, None)
+        node.guards = True
+        self.nodes.append(node)
+
     # ------------------------------------------------------------------------------------------ ops
 
     def op(self, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any]) -> Any:
@@ -242,7 +266,7 @@ class Tracer:
             forward = stack.tapes is not stack.recording and any([s.forward is not None for s in stack.sessions])  # noqa: C419
             if forward and (prim.selects or prim.kind == "custom"):
                 self.refuse("pushes tangents through a selection or a custom gradient")
-            if any([t._layout.slow_path for t in tensors]):  # noqa: C419 - a list is quicker
+            if any([t._layout.no_kernel for t in tensors]):  # noqa: C419 - a list is quicker
                 self.refuse("differentiates complex numbers or half precision")
         key = (prim, *[t._layout for t in tensors]) if not params else None
         known = self._ops.get(key)
@@ -427,7 +451,7 @@ class Tracer:
     def read(self, variable: Any) -> Traced:
         """The value of a variable."""
         if variable._uid in self._changed:
-            self.refuse("reads a variable after an optimizer changed it")
+            self.refuse("reads a variable after an optimizer or a draw of random numbers changed it")
         raw = self._reads.get(variable._uid)
         if raw is None:
             if variable._layout.dtype.kind == "O":
@@ -492,7 +516,7 @@ class Tracer:
         return self.true_run(function, *args, **params)
 
     def sweep(self, session: Any, seeds: list[tuple[Any, Raw]], sources: list[Any], *, full: bool) -> list[Any]:
-        """The cotangents of sources by a sweep of a session around the call; those of the full sweep if asked."""
+        """The cotangents of sources by a sweep of a session around the call, by the full sweep if requested."""
         world, kind = (_TRACED_FULL, Sweep) if full else (_TRACED, _Sweep)
         return full_sweep(world, session, seeds, sources, sparse=False, kind=kind)[0]
 

@@ -155,7 +155,7 @@ def shape(owner: Any, name: str, value: Any, *, whole: bool = False, least: int 
         return value
     if isinstance(value, (tuple, list, range, np.ndarray, Tensor)) or getattr(type(value), "_is_gtape_tensor", False):
         try:
-            # No more than needed to find a shape too long, because a range may have 2**70 numbers.
+            # Only as many as show that a shape is too long, because a range may have 2**70 numbers.
             found = tuple([None if d is None else operator.index(d) for d in islice(value, _MOST_AXES + 1)])
         except (TypeError, ValueError):  # a size that is not an integer, or a shape of unknown rank
             found = None
@@ -199,7 +199,7 @@ def tensor(owner: Any, name: str, value: Any) -> Tensor:
         found: Tensor = convert_to_tensor(value)
     except (TypeError, ValueError) as e:
         raise ValueError(
-            f"{owner_of(owner)}: `{name}` must be a tensor or what becomes one. Received: {name}={shown(value)} "
+            f"{owner_of(owner)}: `{name}` must be a tensor, or numbers for one. Received: {name}={shown(value)} "
             f"({str(e)[:200]})"
         ) from None
     return found

@@ -24,7 +24,7 @@ FAILURES = (
     NotImplementedError, RecursionError, np.linalg.LinAlgError,
 )  # fmt: skip
 
-# Errors are raised `from None`, because the error before only told that an operand was not a tensor.
+# Errors are raised `from None`, because the error before only said that an operand was not a tensor.
 
 
 def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
@@ -57,7 +57,7 @@ def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
                         "gtape.int32), or gtape.logical_and, logical_or, logical_not"
                     ) from None
         elif not layout.inexact and not prim.connected(i):
-            continue  # indices and the like
+            continue  # integers, such as indices
         checked.append(t)
     check_same(prim, checked)
 

@@ -123,7 +123,7 @@ class PublicTensor(Operators):
         return v if self._record is None else self._left(v)
 
     def _left(self, made: Any) -> Any:
-        """Tell a check that the value leaves the tape; returns what it became."""
+        """Notify a check that the value leaves the tape; returns the converted value."""
         if not record.get_stack().trace:
             return made
         if listener.get() is None:

@@ -9,7 +9,7 @@ from importlib import import_module
 from gtape.declare.registry import REGISTRY
 from gtape.symbolic.mirrors.registry import ARRAYS, SCALARS
 
-__all__ = ["has_mirror", "load", "place"]
+__all__ = ["has_mirror", "load", "place", "without_mirror"]
 
 
 def place(module: str) -> str:
@@ -29,7 +29,12 @@ def has_mirror(name: str) -> bool:
     return name in SCALARS or name in ARRAYS
 
 
-@cache  # because each walk lists all folders, and every exact partial asks for the tables
+def without_mirror(name: str) -> str:
+    """The error of an op without a mirror, with the remedy."""
+    return f"{name} has no mirror (declare one with gtape.declare.mirror({name!r}, f))"
+
+
+@cache  # because each walk lists all folders, and every exact partial needs the tables
 def load() -> None:
     """Import every file of mirrors, which completes the tables."""
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):

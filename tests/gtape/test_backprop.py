@@ -52,6 +52,21 @@ def test_an_interrupted_sweep_leaves_a_persistent_tape_as_it_was(monkeypatch: py
     np.testing.assert_array_equal(tape.gradient(y, x), _expected())
 
 
+def test_long_cotangents_of_a_leaf_are_added_up_in_arrays_that_only_the_sweep_holds() -> None:
+    product, same = [REGISTRY[name].function.names["step0"] for name in ("multiply", "add")]
+    for n, in_place in ((10**5, True), (10, False)):
+        seed, c, d, e = [np.full(n, float(k)) for k in range(4)]
+        short: set[int] = set()
+        long: set[int] = set()
+        total = backprop._sum_of_leaf(short, long, 7, seed, c, same, -1)  # `c` may be the seed of the user's
+        assert total is not seed and total is not c
+        if in_place:
+            assert backprop._sum_of_leaf(short, long, 7, total, d, same, -1) is total
+            assert backprop._sum_of_leaf(short, set(), 7, seed, e, product, -1) is e
+        assert (short, long) == ((set(), {7}) if in_place else ({7}, set()))
+        assert (seed == 0.0).all() and (c == 1.0).all() and (d == 2.0).all()
+
+
 def test_threads_may_ask_a_persistent_tape_at_once() -> None:
     tape, x, _, y = _recorded()
     expected, wrong = _expected(), []

@@ -437,9 +437,8 @@ def test_both_branches_and_some_counts_of_loops_are_compiled(back_end: str) -> N
     [
         (lambda x, v: (tf.keras.optimizers.SGD(0.1).apply_gradients([(x, v)]), x)[1], "makes a variable"),
         (lambda x, v: v.scatter_nd_add([[0]], x[:1]) * 1.0, "assigns a variable"),
-        (lambda x, v: x + tf.random.uniform([2], seed=3) * 0.0, "draws random numbers"),
-        (lambda x, v: tf.nn.dropout(x, 0.5) * 0.0, "draws random numbers"),
-        (lambda x, v: tf.keras.layers.Dropout(0.5, seed=1)(x, training=True) * 0.0, "draws random numbers"),
+        (lambda x, v: tf.random.shuffle(x, seed=3) * 0.0, "draws random numbers"),
+        (lambda x, v: tf.keras.layers.Dropout(0.5, seed=1)(x, training=True) * 0.0, "makes a variable"),
         (lambda x, v: tf.py_function(lambda t: t * t, [x], tf.float32), "py_function"),
         (lambda x, v: tf.numpy_function(np.cumsum, [x], tf.float32), "numpy_function"),
         (lambda x, v: x * float(x[0]), "float"),
@@ -458,6 +457,56 @@ def test_what_cannot_be_compiled_runs_eagerly_after_one_warning(f: Any, reason: 
     assert len(noted) == 1
     assert made == [_bits(plain(x)) for _ in range(3)]
     assert mine.numpy().tolist() == theirs.numpy().tolist()
+
+
+class _Noisy:
+    """Random numbers of every kind that is compiled."""
+
+    def __init__(self, *, assigns: bool) -> None:
+        tf.random.set_seed(3)
+        self.assigns = assigns
+        self.generator = tf.random.Generator.from_seed(5)
+        self.layers = [tf.keras.layers.Dropout(0.5, (2, 1), seed=1), tf.keras.layers.GaussianNoise(0.5, seed=2)]
+        self.v = tf.Variable(1.0)
+
+    def __call__(self, x: Any) -> Any:
+        if self.assigns:
+            self.v.assign_add(1.0)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.nn.dropout(x, 0.25) * tf.random.normal([2, 3], self.v, 0.5) + tf.random.truncated_normal([3])
+            y += tf.random.uniform([], seed=3) * tf.random.uniform([3], -1.0, 2.0, seed=3)
+            y *= tf.random.gamma([3], 0.7) + tf.cast(tf.random.uniform([3], 0, 9, tf.int32), tf.float32)
+            for layer in self.layers:
+                y = layer(y, training=True)
+            y -= self.generator.normal([2, 3]) + self.generator.uniform([3], dtype=tf.float32)
+            y = tf.reduce_sum(tf.cond(tf.random.normal([]) > 0.0, lambda: y, lambda: y * tf.random.normal([3])))
+        tf.debugging.assert_positive(x)
+        return y, tape.gradient(y, [x, self.v])
+
+
+@pytest.mark.parametrize("under", [False, True])
+def test_random_numbers_are_drawn_at_every_call_as_eagerly(under: bool, back_end: str) -> None:
+    made = []
+    for jit in (True, False):
+        noisy = _Noisy(assigns=not under)  # no program assigns variables under a tape
+        f = tf.function(noisy if not under else lambda x, noisy=noisy: noisy(x)[0], jit_compile=jit)
+        found: list[Any] = []
+        for scale in (1.0, 2.0, -1.0, 3.0, 4.0, -1.0, 5.0, 6.0, 7.0):  # an assertion fails for negative numbers
+            x = tf.constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]) * scale
+            try:
+                with tf.GradientTape() if under else contextlib.nullcontext() as tape:
+                    if tape is not None:
+                        tape.watch(x)
+                    y = f(x)
+                found += [y, [] if tape is None else tape.gradient(y, x)]
+            except tf.errors.InvalidArgumentError:
+                found.append(0.0)
+        made.append(_bits([found, noisy.generator.state, noisy.v.value(), tf.random.normal([2])]))
+        assert not jit or all(
+            line.startswith(("compiled", "under a tape, compiled")) for line in f.summary().split("\n")
+        )
+    assert made[0] == made[1]
 
 
 class _Signs(tf.keras.optimizers.Optimizer):
@@ -606,6 +655,62 @@ def test_errors_are_those_of_the_eager_call() -> None:
     assert f(tf.constant([1.0, 2.0, 3.0, 4.0])).shape == (2, 2)
 
 
+@pytest.mark.parametrize("under", [False, True])
+def test_an_error_of_the_users_is_raised_once_by_the_traced_call(under: bool) -> None:
+    runs: list[int] = []
+
+    @tf.function(jit_compile=True)
+    def f(x: Any) -> Any:
+        runs.append(1)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x * x
+            if len(runs) == 1:
+                raise ValueError("not ready")
+        return tape.gradient(y, x)
+
+    x = tf.constant(3.0)
+    with tf.GradientTape() if under else contextlib.nullcontext():
+        with pytest.raises(ValueError, match="not ready"):
+            f(x)
+        assert [f(x).numpy() for _ in range(3)] == [6.0] * 3 and len(runs) == 2
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        lambda x: tf.debugging.assert_positive(x),
+        lambda x: tf.debugging.assert_less(x, [9.0, 9.0], message="small"),
+        lambda x: tf.debugging.assert_near(x, x + 1e-9),
+        lambda x: tf.Assert(tf.reduce_all(x > 0.0), [x]),
+        lambda x: tf.debugging.check_numerics(tf.math.log(x), "logarithm"),
+    ],
+)
+def test_assertions_are_compiled(check: Callable[[Any], Any], back_end: str) -> None:
+    v = tf.Variable(0.0)
+
+    def f(x: Any) -> Any:
+        v.assign_add(1.0)
+        check(x)
+        v.assign_add(1.0)
+        return 2.0 * x
+
+    def outcome(f: Any, x: Any, *, under: bool) -> Any:
+        v.assign(0.0)
+        try:
+            with tf.GradientTape() if under else contextlib.nullcontext():
+                return _bits([f(x), v.value()])
+        except tf.errors.InvalidArgumentError as e:
+            return str(e), v.numpy()
+
+    compiled = tf.function(f, jit_compile=True)
+    for under in (False, True):
+        for values in ([1.0, 2.0], [3.0, 4.0], [-1.0, 10.0], [-1.0, np.nan], [5.0, 6.0]):
+            x = tf.constant(values)
+            assert outcome(compiled, x, under=under) == outcome(f, x, under=under)
+    assert compiled.summary().partition("\n")[0].startswith("compiled")
+
+
 def test_infinite_and_undefined_gradients_are_those_of_the_eager_call(back_end: str) -> None:
     def f(x: Any) -> Any:
         with tf.GradientTape() as tape:
@@ -742,6 +847,77 @@ def test_small_values_are_computed_in_the_table(table: None, dtype: str, shape: 
         assert _bits(compiled(x)) == _bits(_chain(x))
     assert " walks, " in compiled.summary() and "# w0 walks" in compiled.source and "sin(" in compiled.source
     assert "without the table" not in compiled.summary()
+
+
+SPREAD = [
+    ([8, 16], [16]), ([1, 16], [8, 16]), ([64, 10], [64, 1]), ([4, 1, 5], [3, 1]), ([2, 3, 1], [2, 1, 5]),
+    ([1, 7], [7, 1]),
+    ([100, 100], [100]), ([100, 100], [100, 1]), ([100, 60, 1], [60, 1]), ([3, 30, 100], [30, 1]), ([129, 2], [2]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("wide", "small"), SPREAD)
+def test_operands_that_are_spread_are_in_the_table(table: None, wide: list[int], small: list[int], dtype: str) -> None:
+    rng = np.random.default_rng(4)
+    c = rng.normal(size=wide).astype(dtype)
+    turned = np.ascontiguousarray(c.T).T  # the same numbers in another order in memory
+    constants = [tf.constant(c), tf.broadcast_to(tf.constant(c), [2, *wide]), tf.transpose(tf.constant(turned.T))]
+    for k, kept in enumerate(constants):
+
+        def f(x: Any, kept: Any = kept) -> Any:
+            y = kept * x + x / (kept * kept + 2.0)
+            y = tf.where(y > x, y - x, kept * tf.exp(x)) * y
+            # Products go through memory in the order of their operands.
+            return tf.reduce_sum(y), tf.linalg.matmul(y, y, transpose_b=True), tf.reduce_sum(y, axis=-1), y[..., :1]
+
+        compiled = tf.function(f, jit_compile=True)
+        for _ in range(3):
+            x = tf.constant(rng.normal(size=small), dtype)
+            assert _bits(compiled(x)) == _bits(f(x))
+        if wide != [129, 2] and k == 0:
+            assert " rows in " in compiled.summary()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "shape", [[8, 16], [16, 3], [7, 1], [1, 7], [4, 5, 6], [100, 20], [130, 2], [2, 130], [9, 200]]
+)
+def test_sums_along_axes_are_in_the_table(table: None, shape: list[int], dtype: str) -> None:
+    rng = np.random.default_rng(6)
+
+    def f(x: Any) -> Any:
+        y = x * x - 1.0
+        sums = [tf.reduce_sum(y, axis=k, keepdims=k == 0) for k in (0, -1, list(range(1, len(shape))), [0, 1])]
+        return [tf.exp(-s) * s for s in sums], tf.reduce_mean(-tf.abs(y) * 0.0, axis=0)
+
+    compiled = tf.function(f, jit_compile=True)
+    for scale in (1.0, 1e3, 0.0):
+        x = tf.constant(rng.normal(size=shape) * scale, dtype)
+        assert _bits(compiled(x)) == _bits(f(x))
+    assert "add.reduce" in compiled.source
+    if shape == [8, 16]:
+        assert "not in the table" not in compiled.summary()
+
+
+def test_a_hessian_is_computed_from_spread_operands_in_the_table(table: None) -> None:
+    a = tf.constant(np.random.default_rng(0).normal(size=(60, 60)))
+
+    def f(x: Any) -> Any:
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = tf.reduce_sum(tf.square(tf.tanh(tf.matmul(a, x)))) + tf.reduce_sum(tf.exp(tf.sin(x)) * x)
+            g = inner.gradient(y, x)
+        return outer.jacobian(g, x)
+
+    compiled = tf.function(f, jit_compile=True)
+    for scale in (1.0, 2.0, 300.0):
+        x = tf.linspace(-1.0, 1.0, 60)[:, None] * scale
+        x = tf.cast(x, tf.float64)
+        assert _bits(compiled(x)) == _bits(f(x))
+    assert "mul" not in compiled.summary()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -890,6 +1066,25 @@ def test_long_arrays_run_in_blocks(back_end: str) -> None:
                 before = _bits(xs)
                 assert _bits(compiled(*xs)) == _bits(f(*xs)) and _bits(xs) == before
             assert "block_0(" in compiled.source
+
+
+def test_kernels_and_constant_arrays_run_in_the_same_blocks(back_end: str) -> None:
+    rng = np.random.default_rng(5)
+    for dtype in ("float32", "float64"):
+        weights = tf.constant(rng.normal(size=40_001), dtype)
+
+        def f(x: Any, w: Any = weights) -> Any:
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = tf.reduce_sum(tf.tanh(x * w) * w + tf.math.erf(w - tf.nn.softplus(x)))
+            return tape.gradient(y, x)
+
+        compiled = tf.function(f, jit_compile=True)
+        for _ in range(2):
+            x = rng.normal(size=40_001)
+            x[[5, 20_000, 40_000]] = 500.0, np.nan, -np.inf  # kernels take another way in the blocks of these
+            assert _bits(compiled(tf.constant(x, dtype))) == _bits(f(tf.constant(x, dtype)))
+        assert compiled.source.count("def block_") == 1 and compiled.summary().startswith("compiled")
 
 
 def test_an_error_in_a_call_between_walks_is_that_of_the_eager_call(back_end: str) -> None:

@@ -243,7 +243,7 @@ def test_a_dtype_a_histogram_and_a_metric_refuse_or_take_what_is_unusual() -> No
 def test_a_census_takes_its_own_results_and_settings() -> None:
     census = gtape.verify.search.census
     for wrong in (-7, {}, tf.constant(1.0), np.zeros(2)):
-        with pytest.raises(TypeError, match="rows_of takes what `search` returned"):
+        with pytest.raises(TypeError, match="rows_of takes the result of `search`"):
             census.rows_of(wrong)  # type: ignore[arg-type]
     for settings in ({"interrupts": tf.zeros([2])}, {"progress": np.zeros(2)}):
         with pytest.raises(TypeError, match=r"interrupts|progress"):

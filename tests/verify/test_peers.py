@@ -21,7 +21,7 @@ from gtape.verify.peers import arrays, census, functions, libraries
 from gtape.verify.peers.audit import Audit, audit, summed
 from gtape.verify.peers.conversation import Conversation, Unusable
 from gtape.verify.peers.faults import Fault
-from gtape.verify.peers.findings import _apart, markdown
+from gtape.verify.peers.findings import _apart, markdown, witness
 from gtape.verify.peers.numbers import _mechanisms, exact_digits, grid_of, jumps
 from gtape.verify.peers.programs import translated
 from gtape.verify.peers.tensors import _with_mechanisms, truth
@@ -158,6 +158,23 @@ def test_a_short_witness_differentiates_by_the_functions_of_the_library() -> Non
     (cause,) = audit("short", ops=("tanh",), dtypes=("float64",), points=40, programs=0).causes
     assert "print(fake_peer.derivative(f)(x))\n" in cause.source
     assert "derivative =" not in cause.source
+
+
+def test_a_witness_holds_the_helpers_that_it_uses() -> None:
+    made = libraries.library("torch")
+    common = ("forward", "forward"), (0, 0), "float64", "zero", "elsewhere", (0.5,), (), 0.0, "3.0", ""
+    uses = [Fault("torch", "custom_fourth_power", e, *common) for e in ("FourthPower.apply(x)", "torch.sin(x)")]
+    assert ["class FourthPower" in witness(made, f) for f in uses] == [True, False]
+    assert "class FourthPower" in made.setup
+
+
+@pytest.mark.parametrize("name", ["where_exp", "where_log", "unused_quotient", "replaced_quotient", "unused_root",
+                                  "powers", "norm_inside"])  # fmt: skip
+def test_what_is_not_used_has_no_share_in_exact_derivatives(name: str) -> None:
+    for number in range(len(arrays.CASES[name].inputs)):
+        for order in (1, 2):
+            known = truth(name, number, "float64", order)
+            assert known.blocks and not known.kink, (number, order, known.why)
 
 
 def test_a_short_witness_that_does_not_show_the_fault_is_not_used() -> None:

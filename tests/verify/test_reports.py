@@ -227,6 +227,13 @@ def test_markdown_keeps_foreign_text_out_of_its_structure(nasty: Result) -> None
     assert all(len(re.findall(r"(?<!\\)\|", row)) in (3, 4) for row in rows)
 
 
+def test_markdown_escapes_no_more_than_it_must() -> None:
+    result = Result("campaign")
+    result.command = ["gtape", "--load", "x_1.py", "0.5"]
+    shown = FORMATS[".md"](result)
+    assert r"| command | gtape --load x\_1.py 0.5 |" in shown
+
+
 def test_formulas_are_those_of_the_mirrors() -> None:
     assert formulas("sin")[0][0] == "d sin(x) / dx = cos(x)"
     assert [t for t, _ in formulas("multiply")] == ["d multiply(x0, x1) / dx0 = x1", "d multiply(x0, x1) / dx1 = x0"]

@@ -178,6 +178,25 @@ def test_a_write_protected_file_is_not_replaced(tmp_path: Path) -> None:
     assert files.refusal(str(target)) == "it is write-protected"
 
 
+@unix
+def test_a_report_goes_into_a_pipe_that_a_shell_names() -> None:
+    made = shell("$GTAPE conventions --json /dev/stderr 2> >(cat) >/dev/null")
+    assert made.returncode == 0 and json.loads(made.stdout)["conventions"], made.stderr
+
+
+@unix
+def test_a_pipe_is_given_a_report_if_it_has_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_PATIENCE", 0.05)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="nobody reads this pipe"):
+        files.write_whole(str(pipe), "new")
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    files.write_whole(str(pipe), "new")
+    assert os.read(reader, 9) == b"new"
+    os.close(reader)
+
+
 def test_files_are_whole_where_the_system_has_none_without_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

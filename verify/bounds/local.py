@@ -99,7 +99,7 @@ class Floats(Algebra):
 
 
 class _Task:
-    """What is checked at once: one op, or small elementwise ops of one kind, laid end to end.
+    """The ops that are checked at once: one, or small elementwise ops of one kind, laid end to end.
 
     Attributes
     ----------
@@ -255,7 +255,7 @@ class Local:
 
     @property
     def findings(self) -> list[Finding]:
-        """What was found up to now: values in the order of the program, then rules and sums in the reverse order."""
+        """The findings up to now: values in the order of the program, then rules and sums in the reverse order."""
         self._compare_all()
         return [finding for _, finding in sorted(self._found, key=lambda pair: pair[0])]
 
@@ -294,7 +294,7 @@ class Local:
                 yield self.alone(members[0], sweeps)
 
     def _kind(self, node: Node, sweeps: list[Floats]) -> Any:
-        """What ops have in common that are checked together; None for an op that is checked alone."""
+        """The key of ops that are checked together; None for an op that is checked alone."""
         y = self.arrays[node.index]
         if node.prim.kind != "elementwise" or isinstance(y, tuple) or not 0 < y.size <= _SMALL:
             return None

@@ -20,7 +20,7 @@ __all__ = ["main"]
 
 def main() -> None:
     """Do the shards of standard input."""
-    # What a shard prints, in C code too, goes to standard error.
+    # Output of a shard, also of C code, goes to standard error.
     answers: IO[str] = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()

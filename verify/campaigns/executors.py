@@ -201,7 +201,7 @@ def on_scheduler(address: str) -> Iterator[tuple[Executor, Callable[[], int]]]:
     Parameters
     ----------
     address : str
-        Such as "tcp://10.0.0.1:8786", or the file that the scheduler wrote with ``--scheduler-file``.
+        An address such as "tcp://10.0.0.1:8786", or the file that the scheduler wrote with ``--scheduler-file``.
 
     Raises
     ------

@@ -31,7 +31,7 @@ _MOST_ARGUMENTS = 8
 _SHAPES: tuple[tuple[int, ...], ...] = ((), (3,), (2, 2), (1, 4, 4, 1))
 _PROBES = 3  # points for each of them
 _BEST = 3  # points that the search stays close to
-_ATTEMPTS = 3  # points outside of the domain, for each point asked for, before the search ends
+_ATTEMPTS = 3  # points outside of the domain, for each requested point, before the search ends
 
 
 def functions_of(module: Any) -> dict[str, Callable[..., Any]]:
@@ -194,7 +194,7 @@ def _in_time(do: Callable[[], Any], seconds: float) -> Any:
         raise _Undecided("takes too long", f"it does not return within {seconds:g} s") from None
     except RecursionError:
         raise _Undecided("raises RecursionError", "it raises RecursionError") from None
-    except Exception as e:
+    except (Exception, SystemExit) as e:  # a function may call sys.exit
         raise _Undecided(f"raises {type(e).__name__}", f"it raises {type(e).__name__}: {plain(e)}"[:400]) from None
 
 
@@ -244,6 +244,8 @@ def _shapes(module: Any, shard: Shard, n: int, f: Any) -> list[tuple[int, ...]]:
             else:
                 return [shape] * n
     assert why is not None
+    if not why.cause.startswith("raises"):  # other shapes would help only where these are refused
+        raise why
     raise _Undecided(
         why.cause, f"{why}; give the shapes of its arguments by GTAPE_SHAPES = {{{shard['function']!r}: [(3,), ...]}}"
     )

@@ -1,6 +1,6 @@
 """The journal of a campaign: one line of JSON for each finished shard, which is on the disk before the next one.
 
-The journal is the only state of a campaign. The first line says what the campaign is; a line of each session says who
+The journal is the only state of a campaign. The first line describes the campaign; a line of each session says who
 wrote the lines below it. A process that is killed while it writes leaves a torn last line, which the next session cuts
 off. A lock keeps a second writer away; the system frees it when the writer ends.
 """
@@ -44,7 +44,7 @@ class Lines:
     Attributes
     ----------
     head : dict
-        What the campaign is: "kind", "settings", "load", "shards", "limit", "examples", and who began it.
+        The campaign: "kind", "settings", "load", "shards", "limit", "examples", and who began it.
     sessions : list of dict
         Versions, machine, command line and process of each session.
     results : dict
@@ -179,16 +179,16 @@ class Journal:
     ----------
     path : str
     head : dict
-        What the campaign is, for a new journal.
+        The campaign, for a new journal.
     session : dict
-        Who writes now.
+        The session that writes.
     resume : bool
         Whether to go on with an existing journal.
 
     Attributes
     ----------
     lines : Lines
-        What was there before.
+        The earlier content of the journal.
 
     Raises
     ------

@@ -27,7 +27,7 @@ _registered: dict[str, Kind] = {}
 
 
 class Outcome:
-    """What one shard found.
+    """The result of one shard.
 
     Attributes
     ----------

@@ -85,7 +85,7 @@ def _typed(name: str, value: Any, default: Any) -> Any:
 
 
 class Campaign:
-    """What a campaign is: everything that its result depends on.
+    """The description of a campaign: everything that its result depends on.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def campaign(
     path : str
         The journal.
     what : Campaign, optional
-        What to run; when a campaign is resumed, the journal says it.
+        The campaign to run; the journal has it when a campaign is resumed.
     resume : bool
         Whether to go on with an existing journal.
     retry_errors : bool
@@ -244,7 +244,7 @@ def campaign(
         what = Campaign.of(before.head)
         _same_version(path, before)
     if what is None:
-        raise ValueError("say what the campaign is, or resume one")
+        raise ValueError("give a campaign to begin, or resume one")
     if shards is not None:
         what.shards = shards
     total = what.total(endless=seconds is not None)

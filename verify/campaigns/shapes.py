@@ -19,7 +19,7 @@ class _Number:
 
 NUMBER = _Number()
 
-# What a key with "?" stands for may be missing.
+# An entry whose key ends with "?" may be missing.
 SHARD = {"kind": str, "load?": [str], "module?": str}
 FINDING = {"verdict": str, "cause": str, "text": str, "times?": int, "number?": int, "example?": SHARD}
 HEAD = {

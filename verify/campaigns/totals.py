@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from gtape.verify.verdicts.verdict import gravity
+
 __all__ = ["Totals", "totals_of"]
 
 
 class Totals:
-    """What the finished shards found.
+    """The results of the finished shards.
 
     Attributes
     ----------
@@ -19,7 +21,7 @@ class Totals:
     counts : Counter
     largest : dict of str to float
     causes : list of dict
-        The first finding of each cause, with the number of its shard, and how often it was found.
+        The first finding of each cause, with the number of its shard, and how often it was found; the gravest first.
     errors : list of dict
         Shards without a result: "number", "why", "shard".
     seconds : float
@@ -77,5 +79,5 @@ def totals_of(lines: Iterable[dict[str, Any]]) -> Totals:
         for found in line["findings"]:
             kept = causes.setdefault(found["cause"], {**found, "times": 0, "number": line["number"]})
             kept["times"] += found.get("times", 1)
-    made.causes = list(causes.values())
+    made.causes = sorted(causes.values(), key=lambda found: gravity(found["verdict"]))
     return made

@@ -40,9 +40,9 @@ def misfits(program: Program, order: int = 1) -> list[Finding]:
 
 
 def _faults(program: Program, node: Node) -> Iterator[str]:
-    """What is wrong with the rules of a node, in words."""
+    """Describe the faults of the rules of a node."""
     prim = node.prim
-    # Arrays, because a rule may ask for the shape, which a number does not have.
+    # Arrays, because a rule may read the shape, which a number does not have.
     xs = tuple([np.asarray(program.nodes[i].output) for i in node.inputs])
     layouts = tuple([_layout(x) for x in xs])
     several = isinstance(node.output, (tuple, list))
@@ -93,7 +93,7 @@ def _raised_exactly(node: Node, xs: tuple[Any, ...]) -> str | None:
 
 
 def _misshapen(program: Program, node: Node) -> Iterator[str]:
-    """What is wrong with the shapes of a custom gradient, in words; an error of the user's function stays itself."""
+    """Describe the faults of the shapes of a custom gradient; an error of the user's function stays itself."""
     outs = node.output if isinstance(node.output, tuple) else (node.output,)
     ones = PartialOutputs({k: np.ones(np.shape(o)) for k, o in enumerate(outs)})
     made = by_user(node, ones if len(outs) > 1 else ones.parts[0])

@@ -1,6 +1,6 @@
-"""``gtape doctor --artifact DIR``: a folder with what a reviewer needs to repeat a result.
+"""``gtape doctor --artifact DIR``: a folder with everything that a reviewer needs to repeat a result.
 
-The folder appears whole or not at all: it is made beside its place under another name, and renamed when it is complete.
+The folder appears whole or not at all: it is made next to its place under another name, and renamed when complete.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import platform
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from importlib import metadata
@@ -22,6 +21,7 @@ import numpy as np
 
 from gtape.base.escaping import json_data, plain
 from gtape.verify.command.output import Usage, versions
+from gtape.verify.command.own_process import table_of
 
 __all__ = ["Command", "check_folder", "commands", "environment", "expected", "without_times", "write_folder"]
 
@@ -34,11 +34,11 @@ class Command(NamedTuple):
     Attributes
     ----------
     name : str
-        That of its table, ``expected/NAME.json``.
+        The name of its table, ``expected/NAME.json``.
     arguments : tuple of str
-        What follows ``gtape``, without the option ``--json``.
+        The words that follow ``gtape``, without the option ``--json``.
     seed : str
-        Where its random numbers come from.
+        The origin of its random numbers.
     """
 
     name: str
@@ -54,7 +54,7 @@ def commands(names: Sequence[str], elementwise: Sequence[str], points: int, load
     names : sequence of str
         Differentiable primitives; all if empty.
     elementwise : sequence of str
-        Those of them that the doctor and the census take; no such command without any, unless `names` is empty.
+        The elementwise ones, for the doctor and the census; these are left out without any, unless `names` is empty.
     points : int
     load : sequence of str
         Modules of ``--load``.
@@ -142,30 +142,11 @@ def expected(command: Command, processes: int) -> dict[str, Any]:
     Usage
         If the command does not end well.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "table.json")
-        words = [*command.arguments, "--json", path, "--processes", str(processes), "--no-progress"]
-        here = str(Path(__file__).resolve().parents[2])
-        paths = [here, *filter(None, [os.environ.get("PYTHONPATH")])] if _is_checkout(here) else None
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)} if paths else None
-        done = subprocess.run(
-            [sys.executable, "-m", "gtape.verify.command.cli", *words],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=env,
-        )
-        if done.returncode not in (0, 1):
-            raise Usage(
-                f"gtape {shlex.join(command.arguments)} ended with {done.returncode}: {done.stderr.strip()[-500:]}"
-            )
-        with open(path, encoding="utf-8") as f:
-            found: dict[str, Any] = json.load(f)
+    status, table, complaint = table_of(command.arguments, processes)
+    if status not in (0, 1):
+        raise Usage(f"gtape {shlex.join(command.arguments)} ended with {status}: {complaint[-500:]}")
+    found: dict[str, Any] = table
     return found
-
-
-def _is_checkout(folder: str) -> bool:
-    return os.path.isdir(os.path.join(folder, "gtape")) and os.path.isdir(os.path.join(folder, "verify"))
 
 
 # ------------------------------------------------------------------------------------------------ the folder

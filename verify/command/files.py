@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
+import time
 
 from gtape.base.escaping import plain
 from gtape.storage.files import new_file
 
 __all__ = ["refusal", "write_whole"]
+
+_PATIENCE = 10.0  # seconds for the reader of a pipe to come
 
 
 def write_whole(path: str, text: str) -> None:
@@ -31,7 +35,7 @@ def write_whole(path: str, text: str) -> None:
     ['report.txt']
     """
     if os.path.exists(path) and not os.path.isfile(path):
-        with open(path, "w", encoding="utf-8") as f:
+        with open(path, "w", encoding="utf-8", errors="surrogateescape", opener=_device) as f:
             f.write(text)
         return
     target = os.path.realpath(path)
@@ -39,6 +43,23 @@ def write_whole(path: str, text: str) -> None:
         made.write(text.encode("utf-8", "surrogateescape"))
         if os.path.exists(target) and hasattr(os, "fchmod"):
             os.fchmod(made.fileno(), os.stat(target).st_mode & 0o777)
+
+
+def _device(path: str, flags: int) -> int:
+    """Open a pipe or device; the reader of a pipe has some seconds to come, because opening would wait for ever."""
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+        except OSError as e:
+            if e.errno != errno.ENXIO:
+                raise
+            if time.monotonic() >= until:
+                raise OSError(errno.ENXIO, "nobody reads this pipe") from None
+            time.sleep(0.01)
+        else:
+            os.set_blocking(handle, True)
+            return handle
 
 
 def refusal(path: str) -> str | None:
@@ -52,6 +73,9 @@ def refusal(path: str) -> str | None:
     """
     if not path:
         return "the name is empty"
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        # Only writing shows if a device takes text. The real path of a pipe, behind /dev/stdout, is in no folder.
+        return None if os.access(path, os.W_OK) else "it is write-protected"
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     try:
@@ -68,8 +92,6 @@ def refusal(path: str) -> str | None:
         return "its folder does not exist"
     if os.path.exists(target) and not os.access(target, os.W_OK):
         return "it is write-protected"
-    if os.path.exists(target) and not os.path.isfile(target):
-        return None  # only writing shows if a device takes text
     try:
         with tempfile.TemporaryFile(dir=folder):
             return None

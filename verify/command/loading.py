@@ -15,7 +15,7 @@ def load(module: str, *, option: str = "--load ") -> None:
     ----------
     module : str
     option : str, keyword only
-        What to name in front of the module in errors.
+        The option that errors name in front of the module.
 
     Raises
     ------

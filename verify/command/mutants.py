@@ -105,7 +105,7 @@ class Matrix:
         return found
 
     def closing(self) -> list[str]:
-        """What the columns mean, and the sums in words."""
+        """The meaning of the columns, and the sums in words."""
         states = Counter(t.state for t in self.trials)
         seen = [t.kills["check"] for t in self.applicable if t.kills["check"].found is not None]
         found, named = sum(bool(k.found) for k in seen), sum(k.named for k in seen)

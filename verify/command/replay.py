@@ -1,14 +1,10 @@
-"""``gtape replay``: runs what a file describes again, and compares."""
+"""``gtape replay``: runs the findings, shards or report of a file again, and compares."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,7 +16,8 @@ from gtape.verify.campaigns.running import LIMIT
 from gtape.verify.campaigns.shapes import FINDING, LINE, SHARD, misfit
 from gtape.verify.campaigns.shards import errored, key_of, lost, work
 from gtape.verify.campaigns.trust import Untrusted, trusted
-from gtape.verify.command.output import Usage, check_path, progress_bar, show_table, write_json
+from gtape.verify.command.output import FINE, FOUND, Usage, check_path, progress_bar, show_table, write_json
+from gtape.verify.command.own_process import table_of
 from gtape.verify.command.reports import read, result_of
 from gtape.verify.command.streams import say, tell
 from gtape.verify.reports.result import Result
@@ -31,17 +28,16 @@ from gtape.verify.verdicts.machine import versions
 
 __all__ = ["run"]
 
-_FINE, _OTHER = 0, 1
 _OPTION = re.compile(r"--(quick|orders|dtypes|(points|seed)=\d+|load=.*)", re.DOTALL)
 _AGAIN = ("verify", "prove", "census", "doctor")
 
 
-# What belongs to the campaign, or to the folders of the machine.
+# Entries that depend on the campaign, or on the folders of the machine.
 _ELSEWHERE = ("times", "number", "example", "shard", "line", "defined", "witness")
 
 
 class Case(NamedTuple):
-    """A shard to run again, and what it found."""
+    """A shard to run again, and its findings."""
 
     name: str
     shard: dict[str, Any]
@@ -66,14 +62,14 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
             "gtape replay", ("what", "outcome"), [(plain(n), plain(s)) for n, s in rows], [s == "same" for _, s in rows]
         )
         say(f"{len(rows) - len(other)} of {len(rows)} are the same")
-    return _OTHER if other else _FINE
+    return FOUND if other else FINE
 
 
 # ------------------------------------------------------------------------------------------ cases
 
 
 def _cases(options: argparse.Namespace, data: Any) -> list[Case]:
-    """What a file asks to run again."""
+    """The cases of a file, which are run again."""
     path = plain(options.file)
     if isinstance(data, Lines):
         cases = _of_journal(options, data)
@@ -91,7 +87,7 @@ def _cases(options: argparse.Namespace, data: Any) -> list[Case]:
     elif not misfit(data, LINE):
         cases = [_of_line(data)]
     else:
-        result_of(data, options.file)  # tells what is wrong with other files
+        result_of(data, options.file)  # names the fault of other files
         raise Usage(f"{path} says what was found, but not how: {_advice(data)}")
     if not cases:
         raise Usage(f"{path} holds nothing to run again")
@@ -203,7 +199,7 @@ def _command_in(data: Any, options: argparse.Namespace) -> list[str] | None:
         raise Usage(f"{plain(options.file)} names no command that can be replayed")
     command = [str(word) for word in found[1:]]
     named = {w.removeprefix("--load=") for w in command if w.startswith("--load=")}
-    # Only what gtape writes: another spelling of an option could name a file, or a module that nobody trusts.
+    # Only the spellings that gtape writes: another spelling of an option could name a file, or an untrusted module.
     allowed = ("--points=", "--quick", "--orders", "--dtypes", "--seed=", "--load=")
     odd = [
         w
@@ -220,26 +216,16 @@ def _command_in(data: Any, options: argparse.Namespace) -> list[str] | None:
 
 
 def _run_command(options: argparse.Namespace, command: list[str], before: Result) -> list[tuple[str, str]]:
-    with tempfile.TemporaryDirectory(prefix="gtape-replay-") as folder:
-        target = os.path.join(folder, "again.json")
-        words = [*command, "--json", target, "--processes", str(options.processes)]
-        path = os.pathsep.join(p for p in sys.path if p)
-        program = [sys.executable, "-m", "gtape.verify.command.cli"]
-        done = subprocess.run(
-            [*program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path}, check=False,
-        )  # fmt: skip
-        if not os.path.exists(target):
-            why = done.stderr.decode("utf-8", "replace").strip().splitlines()
-            raise Usage(
-                f"`gtape {' '.join(map(plain, command))}` did not finish: {plain_lines(why[-1]) if why else ''}"
-            )
-        after = result_of(read(target), target)
+    _, table, complaint = table_of(command, options.processes)
+    if table is None:
+        why = complaint.splitlines()
+        raise Usage(f"`gtape {' '.join(map(plain, command))}` did not finish: {plain_lines(why[-1]) if why else ''}")
+    after = result_of(table, options.file)
     return [(name, _differences(old, new)) for name, old, new in _parts(before, after)]
 
 
 def _parts(before: Result, after: Result) -> list[tuple[str, Any, Any]]:
-    """What two results have in common, piece by piece."""
+    """The comparable parts of two results, side by side."""
     parts: list[tuple[str, Any, Any]] = [
         ("findings", _causes(before), _causes(after)),
         ("counts", before.counts, after.counts),

@@ -75,7 +75,7 @@ def write(result: Result | Report, path: str) -> None:
 
 
 def read(path: str) -> journal.Lines | Result | Any:
-    """What a file holds: the lines of a journal, the result of a report, or the data of other JSON.
+    """Read a file: the lines of a journal, the result of a report, or the data of other JSON.
 
     Raises
     ------

@@ -31,7 +31,7 @@ class Line:
     proof : str
         "proved", "certified" (agreement at exact points without a proof), "refuted", "open", or "" without a proof.
     page : str
-        The proof to read, if it was asked for.
+        The text of the proof, if requested.
     worst : dict
         Order -> the largest error in ULP outside the rule for roots.
     verdicts : set of str

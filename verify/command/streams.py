@@ -6,9 +6,13 @@ import contextlib
 import io
 import os
 import sys
+from collections.abc import Iterator
 from typing import IO, Any
 
-__all__ = ["OutputLost", "ReaderGone", "flush", "forsake", "is_terminal", "open_descriptors", "say", "settle", "tell"]
+__all__ = [
+    "OutputLost", "ReaderGone", "flush", "forsake", "is_terminal", "open_descriptors", "say", "settle", "tell",
+    "without_closed_streams",
+]  # fmt: skip
 
 
 class OutputLost(Exception):
@@ -31,6 +35,17 @@ def open_descriptors() -> None:
             with contextlib.suppress(OSError):
                 os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
                 os.set_inheritable(number, True)
+
+
+@contextlib.contextmanager
+def without_closed_streams() -> Iterator[None]:
+    """Treat closed standard streams as missing inside a block, because argparse asks whether they are terminals."""
+    with contextlib.ExitStack() as stack:
+        if getattr(sys.stdout, "closed", False):
+            stack.enter_context(contextlib.redirect_stdout(None))
+        if getattr(sys.stderr, "closed", False):
+            stack.enter_context(contextlib.redirect_stderr(None))
+        yield
 
 
 def say(text: str = "", end: str = "\n") -> None:

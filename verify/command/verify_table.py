@@ -19,7 +19,7 @@ __all__ = ["COLUMNS", "Group", "folded", "legend", "owners"]
 COLUMNS = ("op", "with", "kind", "proof", ">order 1, ULP", ">order 2, ULP", ">at roots", "verdict", "in words")
 
 _STATES = ("refuted", "open", "certified", "proved")  # the worst first
-_FEW = 16  # ULP; a larger error is told in digits
+_FEW = 16  # ULP; a larger error is shown in digits
 _MOST_NAMED = 3  # slopes in a row; the others are counted
 
 _WORDS = {
@@ -81,11 +81,11 @@ class Group:
 
     @property
     def at_roots(self) -> int:
-        """The number of points beside roots."""
+        """The number of points near roots."""
         return sum(x.at_roots for x in self.lines)
 
     def words(self) -> str:
-        """The verdict and the largest error in words; empty for what is correct to a few units."""
+        """The verdict and the largest error in words; empty for an op that is correct to a few units."""
         largest = max((v for x in self.lines for v in x.worst.values()), default=0.0)
         said = []
         if largest > _FEW:
@@ -128,7 +128,7 @@ def _lost_digits(ulps: float) -> str:
 
 
 def legend(groups: Sequence[Group]) -> list[str]:
-    """What the columns and the verdicts of a table mean, as far as they occur."""
+    """The meaning of the columns and verdicts that occur in a table."""
     used = {"proof", "ulp"} | {g.verdict for g in groups}
     used |= {"with"} if any(len(g.lines) > 1 for g in groups) else set()
     used |= {"roots"} if any(g.at_roots for g in groups) else set()

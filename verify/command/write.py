@@ -37,12 +37,12 @@ _RANGES = (
     ("Interval(0.0, 1.0, open_lo=True, open_hi=True)", 0.05, 0.95),
     ("Interval(1.0, open_lo=True)", 1.1, 4.0),
 )
-_MOST_SHAPED = 4  # arguments whose shapes are tried apart from each other
+_MOST_SHAPED = 4  # arguments whose shapes are tried independently
 _POINTS = 4
 
 
 class Argument(NamedTuple):
-    """What a test draws for one parameter.
+    """The values that a test draws for one parameter.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ def _hints(f: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _kinds(p: inspect.Parameter, hint: Any) -> list[tuple[str, tuple[tuple[int, ...], ...]]]:
-    """What a parameter may be, the likeliest first: its kind, with the shapes to try."""
+    """The possible kinds of a parameter, the likeliest first, each with the shapes to try."""
     if isinstance(p.default, (Tensor, np.ndarray)):
         return [("tensor", (tuple(p.default.shape),))]
     options = (

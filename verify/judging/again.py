@@ -57,7 +57,7 @@ class Again:
         return next((n for n in program.nodes if n.kind == "op" and n.seq in known), None)
 
     def _run(self, point: list[Any]) -> list[Any] | None:
-        """What the function returns; None if it raises."""
+        """Run the function; None if it raises."""
         after = [(v, v._state()) for v, _ in self._before.values()]
         stand = streams() if self._draws else None
         try:

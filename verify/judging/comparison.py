@@ -51,7 +51,7 @@ class Wrong(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What a finding says of some elements: their mask, its verdict, reason, op, line, and whether it is harmless."""
+    """A finding about some elements: their mask, its verdict, reason, op, line, and whether it is harmless."""
 
     mask: Any
     verdict: str
@@ -62,7 +62,7 @@ class Told(NamedTuple):
 
 
 class Causes:
-    """What a comparison asks about numbers beyond the tight bound; each mode of differentiation supplies it."""
+    """The questions of a comparison about numbers beyond the tight bound, answered by each mode of differentiation."""
 
     def moved(self, count: int) -> list[Any]:
         """The bound of the problem on each array, from a number of random moves of the inputs."""
@@ -152,9 +152,9 @@ class _Explained(NamedTuple):
     Attributes
     ----------
     added, by_problem, over_range : Told
-        What roundings of all ops, and what the problem explains; what overflows.
+        The elements that roundings of all ops explain, those that the problem explains, and those that overflow.
     over, blurred, open : bool arrays
-        Where the exact number overflows, where it is not known well enough, and what is not explained.
+        Where the exact number overflows, where it is not known well enough, and where nothing explains the error.
     moved : float array
         The bound of the problem.
     """
@@ -180,7 +180,7 @@ class Comparison:
     Attributes
     ----------
     answers : dict
-        What the causes answered.
+        The answers of the causes.
     findings : list of Finding
     checked : int
         Number of compared numbers.
@@ -265,7 +265,7 @@ class Comparison:
         return ~near & same & (off <= ulps * unit)
 
     def rows(self, exact: list[Any], got: list[Any], left: Any) -> Any:
-        """Compare arrays whose first axis counts rows, and tell of the rows with harmless numbers alone.
+        """Compare arrays whose first axis counts rows, and report the rows that have harmless numbers only.
 
         Parameters
         ----------
@@ -275,7 +275,7 @@ class Comparison:
         Returns
         -------
         bool array
-            The rows that are open. Nothing was told of them.
+            The rows that are open, without a finding.
         """
         known = [distances(e, g) for e, g in zip(exact, got, strict=True)]
         parts = [self._explained(s, g, d) for s, (g, d) in enumerate(zip(got, known, strict=True))]
@@ -291,7 +291,7 @@ class Comparison:
         return left
 
     def _explained(self, s: int, g: Any, distances: Distances) -> _Explained:
-        """What the roundings of all ops and the bound of the problem explain of one array."""
+        """The elements of one array that the roundings of all ops and the bound of the problem explain."""
         dtype = g.dtype
         high, off, rad, _, tight = distances
         near = off + rad <= tight

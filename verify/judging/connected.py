@@ -1,4 +1,4 @@
-"""What a check can follow: targets with a recorded path to a source, and ops with exact values."""
+"""Tests whether a check can follow a program: recorded paths from targets to sources, and ops with exact values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape.symbolic.build import build
-from gtape.symbolic.mirrors import has_mirror
+from gtape.symbolic.mirrors import has_mirror, without_mirror
 from gtape.symbolic.program import Program
 from gtape.verify.verdicts.verdict import Finding
 
@@ -120,7 +120,7 @@ def undecidable(program: Program, order: int, among: list[Any] | None = None) ->
             reason = "bfloat16 is not checked: its ops run in float32 and are rounded; check the program in float32"
             return [finding(n, reason)]
         if n.kind == "op" and not has_mirror(n.name):
-            reason = f"{n.name} has no mirror in gtape.symbolic.mirrors, so there is no exact value to compare with"
+            reason = f"{without_mirror(n.name)}, so there is no exact value to compare with"
             return [finding(n, reason)]
     return []
 
@@ -130,7 +130,7 @@ def _is_bfloat16(dtype: Any) -> bool:
 
 
 def bodiless(program: Program, order: int, among: list[Any] | None = None) -> list[Finding]:
-    """Findings for custom gradients, all or those in `among`, whose bodies do not tell what they compute."""
+    """Findings for custom gradients, all or those in `among`, whose bodies leave the tape."""
     return [
         Finding(
             "undecided",

@@ -55,7 +55,7 @@ class Gradient(Judgement):
     got, locally
         As for `Judgement`.
     shared : Shared, optional
-        What the rows of this program have in common.
+        The data that the rows of this program share.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Gradient(Judgement):
         shared: Shared | None = None,
     ) -> None:
         super().__init__(program, got, locally=locally)
-        self.seeds = seeds
+        self.seeds = self.row = seeds
         self.shared = shared
         self.known: ordinary.Checked | None = None
 
@@ -306,7 +306,7 @@ def examine(
     judgement_of : callable
         Makes the judgement: `Gradient`, or a class made from it.
     shared : Shared, optional
-        What the rows of this program have in common.
+        The data that the rows of this program share.
     """
     chunks = chunks_of(program)
     if chunks is not None:
@@ -327,7 +327,7 @@ def examine(
 
 
 class Rows:
-    """Examines rows of derivatives one after another, and keeps what the rows of one program have in common.
+    """Examines rows of derivatives one after another, and keeps the data that the rows of one program share.
 
     Parameters
     ----------

@@ -196,7 +196,7 @@ def _add_returns(
     widened: Callable[[list[Return]], Program],
     options: Options,
 ) -> None:
-    """Add what is known about values that left the tape before the targets; None as cotangent stands for all rows."""
+    """Add findings about values that left the tape before the targets; None as cotangent stands for all rows."""
     if not left:
         return
     seeds = [r if c is None else c for r, c in zip(any_seeds(program), cotangents, strict=True)]
@@ -214,7 +214,7 @@ def _run(check: Callable[[Report], None], program: Program, options: Options) ->
     check : callable
         Adds its results to a report.
     program : Program
-        What is checked; left out if its order is higher than the options ask for.
+        The program to check; left out if its order is higher than that of the options.
     options : Options
     """
     if options.order is not None and depth_of(program) > options.order:

@@ -180,7 +180,7 @@ class Left:
     def findings(
         self, program: Program, seeds: list[Any], widened: Callable[[list[Return]], Program], *, strict: bool
     ) -> tuple[list[Finding], int]:
-        """What is known about values that came back, and the number of those that may have.
+        """The findings about values that came back, and the number of values that may have come back.
 
         Parameters
         ----------
@@ -242,7 +242,7 @@ class Left:
     def _may_be_offset(self, c: Conversion, program: Program) -> bool:
         """Whether an unknown constant, such as the logarithm of a scale, may undo what a value that came back changes.
 
-        Functions of long numbers are long numbers, so that a short one beside them is the user's own.
+        Functions of long numbers are long numbers, so a short number among them is the user's own.
         """
         size, long = np.size(c.value), has_long_numbers(np.asarray(c.value))
         later = [n for n in program.nodes if n.kind == "op" and n.index not in program.returned and n.seq < c.number]

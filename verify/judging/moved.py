@@ -1,7 +1,7 @@
 """Compares a function with its recorded program at points closer and closer to the recorded one.
 
 Both are equal at the recorded point. If a derivative of order k is another one, they differ by the k-th power of the
-move. A difference by a higher power changes no derivative that is asked for: the numbers of NumPy's mean in
+move. A difference by a higher power changes no derivative that is checked: the numbers of NumPy's mean in
 ``sum((x - mean)**2)`` are constants of the program, but its first derivative is right.
 """
 
@@ -39,7 +39,7 @@ class _Difference(NamedTuple):
     ----------
     gap : array
     rounding : array
-        What is allowed.
+        The difference that rounding allows.
     large : bool
         Whether it is more than a small share of the change.
     """
@@ -59,7 +59,7 @@ class Comparison:
     program : Program
         As recorded.
     order : int
-        The order of the derivative that is asked for.
+        The order of the derivative that is checked.
     anew : bool
         Whether functions of custom gradients run again, because their recorded bodies hold values that left the tape.
     """
@@ -179,7 +179,7 @@ def _moved(here: list[Any], step: float) -> list[Any]:
 
 
 def _body(node: Node, env: dict[int, Any]) -> Any:
-    """What the function of a custom gradient returns for other values of its inputs."""
+    """The result of the function of a custom gradient for other values of its inputs."""
     function, args, kwargs = node.call
     flat = nest.flatten(list(args))
     fresh = [

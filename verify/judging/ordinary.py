@@ -88,7 +88,7 @@ class Checked:
     given : list of arrays
         The cotangents, as they were given.
     bounds : dict
-        What was computed of the bound of the problem: number of moves -> the bound on each array.
+        The computed bounds of the problem: number of moves -> the bound on each array.
     """
 
     gradient: list[Any]
@@ -424,7 +424,7 @@ def _lifted(arrays: list[Any]) -> list[Any]:
 
 
 class _Compared(NamedTuple):
-    """An array of an op's value, or of its rule, beside the exact one."""
+    """An array of an op's value, or of its rule, with the exact one."""
 
     number: int
     backwards: bool

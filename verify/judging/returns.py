@@ -1,6 +1,6 @@
 """Constants of a program that hold values which left the tape: as ops on these values, which a tape may follow or not.
 
-Without them a program keeps such a value as a plain number, and nothing tells what the number was computed from.
+Without them a program keeps such a value as a plain number, whose origin is unknown.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Returns:
         self._sources = {s._record[SEQ] for s in sources if s._record is not None}
 
     def of(self, record: Any, value: Any) -> Return | None:
-        """What a constant (no record) or a leaf holds; None if nothing that left."""
+        """The returned value that a constant (no record) or a leaf holds; None if it holds no value that left."""
         found = self._found.get(id(value))
         if found is None or (
             record is not None and (record is found.conversion.record or record[SEQ] in self._sources)

@@ -63,7 +63,7 @@ class Straight:
         Inputs, recorded values, the cotangents in floats that arrived at the ops `reached` -> the exact values and
         results of the rules at these numbers.
     compared : list of Place
-        What `local` returns.
+        The places of the results of `local`.
     """
 
     def __init__(self, structure: Structure) -> None:

@@ -47,7 +47,7 @@ class Apart(Exception):
 
 
 class Kind:
-    """What ops have in common that differ in numbers and places only.
+    """The common data of ops that differ only in numbers and places.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ class Op(NamedTuple):
 
 
 class Structure:
-    """What depends on the structure of a program alone, and the sweeps over it.
+    """The data that depend only on the structure of a program, and the sweeps over the program.
 
     Attributes
     ----------
@@ -165,7 +165,7 @@ class Structure:
     met : int
         How many checks met the structure.
     straight : Any
-        What `straight.straight_of` keeps.
+        The data that `straight.straight_of` keeps.
     """
 
     def __init__(self, ops: list[Op], program: Program, arrays: list[Any]) -> None:
@@ -238,7 +238,7 @@ class Structure:
         seeds : list
             Cotangent of each output, as a scalar or an array.
         kept : Floats, optional
-            Receives what a sweep leaves there.
+            Receives the result of a sweep there.
         """
         arrived: dict[int, Any] = {}
         terms: dict[int, list[Any]] | None = None if kept is None else kept.terms
@@ -254,7 +254,7 @@ class Structure:
             if len(kept.terms[j]) > 2:
                 kept.totals[j] = np.asarray(g)
             else:
-                del kept.terms[j]  # nobody asks for a sum of two, and there are many
+                del kept.terms[j]  # sums of two terms, which are many, have no caller
 
         for i, c in zip(self.outputs, seeds, strict=True):
             arrive(i, c)
@@ -328,7 +328,7 @@ def structure_of(program: Program, arrays: list[Any]) -> Structure | None:
 
 
 def _key(n: Node, v: Any) -> Any:
-    """What an op or an input is, without its numbers."""
+    """The key of an op or input, without its numbers."""
     if n.prim is None:
         return n.kind, v.shape, v.dtype
     params = hashable(tuple(n.params.items())) if n.params else None

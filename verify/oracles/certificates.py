@@ -103,7 +103,7 @@ class _Certificate:
     Attributes
     ----------
     failures : list of Failure
-        Those of inner gradients.
+        The failures of inner gradients.
     """
 
     def __init__(self, oracle: Oracle, gradients: list[Any], ways: list[Any] | None = None) -> None:
@@ -462,6 +462,8 @@ def _lifted(value: Any, k: int) -> Any:
         return tuple([_lifted(v, k) for v in value])
     if not isinstance(value, np.ndarray):
         return one(value)
+    if value.dtype != object:  # indices and conditions
+        return value
     made = np.empty(value.shape, object)
     for index in np.ndindex(*value.shape):
         made[index] = one(value[index])

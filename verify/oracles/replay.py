@@ -23,14 +23,14 @@ __all__ = ["Misshapen", "Replay", "Shared", "decided_anew", "is_step", "longest_
 
 
 class Shared:
-    """What the rows of one derivative have in common: exact values and jets, which depend on no cotangent."""
+    """The data that the rows of one derivative share: exact values and jets, which depend on no cotangent."""
 
     def __init__(self) -> None:
         self._kept: dict[Any, Any] = {}
         self.ops: Any = None  # the checks of all ops and rules, if each was within its bound
-        self.short: Any = None  # what the short way made of the last row whose ops were checked
+        self.short: Any = None  # results of the short way for the last row whose ops were checked
         self.calm = False  # whether no kink, tie or other branch is near the point, and all certificates agree
-        # Cotangents, the exact numbers of their row, and what a comparison with them asked; see `Gradient.shortly`.
+        # Cotangents, the exact numbers of their row, and the answers for a comparison; see `Gradient.shortly`.
         self.compared: tuple[list[Any], list[Any], dict[Any, Any]] | None = None
 
     def get(self, name: Any, make: Callable[[], Any]) -> Any:
@@ -47,7 +47,7 @@ class Shared:
         return self._kept[key]
 
     def known(self, name: Any) -> Any:
-        """What `get` kept at this precision; None for nothing."""
+        """The value that `get` kept at this precision, or None."""
         return self._kept.get((name, circumstances()))
 
 

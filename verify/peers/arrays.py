@@ -77,6 +77,7 @@ _VECTORS = [
 ]  # fmt: skip
 _FULL = [v for v in _VECTORS if v[0].size]
 _NONZERO = [v for v in _FULL if v[0].any()]
+_SIDES = [(_PLAIN,), (_a(-2.0, 1e-8, 3.0),)]  # of a condition
 _THREE = [v for v in _VECTORS if v[0].size == 3]
 _PAIRS = [
     (_PLAIN, _a(1.0, 0.25, -3.0)), (_PLAIN, _PLAIN), (_a(0.0, 0.0, 0.0), _PLAIN),
@@ -145,9 +146,16 @@ CASES: dict[str, Case] = {
         Case("cross_entropy", "tf.nn.softmax_cross_entropy_with_logits([1.0, 0.0, 0.0], x)", _THREE),
         Case("masked_logsumexp", f"tf.reduce_logsumexp({_KEPT})", _THREE),
         Case("masked_softmax", f"(lambda p: tf.stack([p[0], 0.0 * p[0], p[1]]))(tf.nn.softmax({_KEPT}))", _THREE),
-        Case("where_log", "tf.where(x > 0.0, tf.math.log(x), x)", [(_PLAIN,), (_a(-2.0, 1e-8, 3.0),)]),
-        Case("where_sqrt", "tf.where(x > 1.0, tf.sqrt(x - 1.0), x)", [(_PLAIN,), (_a(-2.0, 1e-8, 3.0),)]),
-        Case("where_divide", "tf.where(x == 0.0, x, 1.0 / x)", [(_PLAIN,), (_a(-2.0, 1e-8, 3.0),)]),
+        Case("where_log", "tf.where(x > 1.0, tf.math.log(x), x - 1.0)", [*_SIDES, (_a(0.0, 0.5, 3.0),)]),
+        Case("where_exp", "tf.where(x > 0.0, 1.0 + x, tf.exp(tf.minimum(x, 0.0)))",
+             [*_SIDES, (_a(1000.0, -2.0, 0.5),)]),
+        Case("where_sqrt", "tf.where(x > 1.0, tf.sqrt(x - 1.0), x)", _SIDES),
+        Case("where_divide", "tf.where(x == 0.0, x, 1.0 / x)", _SIDES),
+        Case("unused_quotient", "1.0 * x[0]", [(_PLAIN,)]),  # of a quotient by (1, 0, 2)
+        Case("replaced_quotient", "tf.stack([-x[0], 0.0 * x[1], x[2]])", [(_PLAIN,)]),  # 0 for infinity
+        Case("unused_root", "tf.sqrt(x[0])", [(_a(4.0, 0.0, 1.0),), (_a(0.5, 0.0, 0.0),)]),
+        Case("powers", "tf.stack([x[0], 1.0 + 0.0 * x[1], x[2] ** 2.0])", [(_PLAIN,), (np.zeros(3),)]),
+        Case("norm_inside", "1.0 / tf.sqrt(1.0 + tf.reduce_sum(x * x))", [(_PLAIN,), (np.zeros(3),), (_a(3.0),)]),
         Case("layer_norm", "(x - tf.reduce_mean(x)) / tf.sqrt(tf.math.reduce_variance(x) + 0.25)", _THREE),
         Case("matmul", "x @ y", [(_A2, _A2), (np.zeros((2, 2)), _A2), (np.zeros((2, 0)), np.zeros((0, 3)))]),
         Case("dot", "tf.reduce_sum(x * y)", _PAIRS),

@@ -1,4 +1,4 @@
-"""One wrong number of a peer, and the words for what is wrong and where."""
+"""One wrong number of a peer, with its kind and place in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 __all__ = ["MECHANISMS", "WHATS", "Fault", "extreme", "mechanism"]
 
-# What can be wrong -> the words for it, the gravest first.
+# Each kind of fault -> the words for it, the gravest first.
 WHATS = {
     "crash": "the process crashes",
     "hang": "the call does not return",
@@ -23,7 +23,7 @@ WHATS = {
     "kink": "not a number between the one-sided derivatives",
 }
 
-# What wrong numbers have in common -> the words for it. A lost tail is 0 in one place and has few digits in the next,
+# Each mechanism of wrong numbers -> the words for it. A lost tail is 0 in one place and has few digits in the next,
 # and a square that overflows gives 0 in one formula and NaN in the next.
 MECHANISMS = {
     "range": "only where sixth powers of the arguments leave the dtype",
@@ -59,7 +59,7 @@ class Fault(NamedTuple):
     why : str
         The reason why the exact number counts.
     mechanism : str
-        What the wrong numbers of this mode have in common, one of `MECHANISMS`; empty for what is no number.
+        The common mechanism of the wrong numbers of this mode, one of `MECHANISMS`; empty without numbers.
     """
 
     library: str

@@ -253,6 +253,8 @@ def witness(made: Library, f: Fault, *, result: bool = False, short: bool = Fals
     head = []
     for name in dict.fromkeys([*(() if own else f.mode), *(["weigh"] if weigh else [])]):
         head += ["", made.definitions[name].rstrip("\n"), ""]
+    for name, source in made.helpers.items():
+        head += ["", source.rstrip("\n"), ""] if name in f.expression else []
     body += [f"print({call}{_index(made, f)})", f"# returned: {f.got}", f"# exact:    {f.exact}"]
     text = "\n".join([*head, "", *body]) + "\n"
     imports = [line for line in made.imports.rstrip("\n").split("\n") if line != _NUMPY or "np." in text]

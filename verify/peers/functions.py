@@ -133,8 +133,13 @@ FUNCTIONS: dict[str, Function] = {
         Function("power_1_5", lambda x: x ** sp.Rational(3, 2), _POSITIVE, special=(0.0, 1.0)),
         Function("power_0", lambda x: sp.Integer(1) + 0 * x, _REAL, special=(0.0, 1.0)),
         Function("power_1", lambda x: x, _REAL, special=(0.0, 1.0)),
+        Function("sum_of_powers", lambda x: sum(x**k for k in range(1, 11)), _REAL, special=(0.0, 1.0, -1.0)),
+        Function("power_of_0", lambda x: 0 * x, _POSITIVE, special=(1.0, 2.0)),
         Function("exponential_of_2", lambda x: 2**x, _REAL, special=(0.0,)),
         Function("exponential_of_half", lambda x: sp.Rational(1, 2) ** x, _REAL, special=(0.0,)),
+        Function("cube_of_sine", lambda x: sp.sin(x) ** 3, _REAL, special=(0.0,)),
+        # By a derivative that a user defines in the peer.
+        Function("custom_fourth_power", lambda x: x**4, _REAL, special=(0.0,)),
         Function("abs_squared", lambda x: x**2, _REAL, special=(0.0,)),
         Function("bernoulli_entropy", lambda x: sp.log(1 + sp.exp(x)) - x / 2, _REAL, special=(0.0,)),
         # PyTorch documents that its softplus is the identity beyond 20.

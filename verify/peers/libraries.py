@@ -49,6 +49,8 @@ class Library(NamedTuple):
     short : dict
         Name of a mode -> the library's own function that takes a function with one output, and `argnums`. Witnesses are
         shorter by it.
+    helpers : dict
+        Name of a definition -> its source text. Expressions may use the name; a witness holds the helpers that it uses.
     documented : dict
         Name of a case -> a kind of input, empty for all, and the page that says that NaN is returned there.
     """
@@ -68,11 +70,12 @@ class Library(NamedTuple):
     batched: str = ""
     short: Mapping[str, str] = MappingProxyType({})
     documented: Mapping[str, tuple[str, str]] = MappingProxyType({})
+    helpers: Mapping[str, str] = MappingProxyType({})
 
     @property
     def setup(self) -> str:
         """The whole text that a peer's process runs first."""
-        return "\n".join([self.imports, *self.definitions.values()])
+        return "\n".join([self.imports, *self.definitions.values(), *self.helpers.values()])
 
     def expressions(self, name: str) -> list[str]:
         """The expressions of a function or case; none if the library lacks it."""

@@ -30,6 +30,24 @@ _DEFINITIONS = {
     "columns": "def columns(f, i=0):\n    return jax.jacfwd(f, argnums=i)\n",
 }
 
+_HELPERS = {
+    "fourth_power_by_jvp": (
+        "@jax.custom_jvp\n"
+        "def fourth_power_by_jvp(x):\n"
+        "    return x * x * x * x\n\n\n"
+        "@fourth_power_by_jvp.defjvp\n"
+        "def _(primals, tangents):\n"
+        "    (x,), (t,) = primals, tangents\n"
+        "    return fourth_power_by_jvp(x), t * 4 * x * x * x\n"
+    ),
+    "fourth_power_by_vjp": (
+        "@jax.custom_vjp\n"
+        "def fourth_power_by_vjp(x):\n"
+        "    return x * x * x * x\n\n\n"
+        "fourth_power_by_vjp.defvjp(lambda x: (x * x * x * x, x), lambda x, g: (g * 4 * x * x * x,))\n"
+    ),
+}
+
 _N, _S = "jax.nn.", "jax.scipy.special."
 
 _FUNCTIONS = {
@@ -68,6 +86,10 @@ _FUNCTIONS = {
     "power_1_5": "x ** 1.5",
     "power_0": "x ** 0",
     "power_1": "x ** 1.0",
+    "sum_of_powers": "sum(x ** k for k in range(1, 11))",
+    "power_of_0": "0.0 ** x",
+    "cube_of_sine": "(lambda s: s * s * s)(jnp.sin(x))",
+    "custom_fourth_power": ("fourth_power_by_jvp(x)", "fourth_power_by_vjp(x)"),
     "exponential_of_2": "2.0 ** x",
     "exponential_of_half": "0.5 ** x",
     "maximum": ("jnp.maximum(x, y)", "jnp.fmax(x, y)"),
@@ -165,9 +187,15 @@ _ARRAYS = {
         f"{_N}softmax(jnp.where(jnp.array([True, False, True]), x, -jnp.inf))",
         f"{_N}softmax(x, where=jnp.array([True, False, True]))",
     ),
-    "where_log": "jnp.where(x > 0, jnp.log(x), x)",
+    "where_log": "jnp.where(x > 1, jnp.log(x), x - 1)",
+    "where_exp": "jnp.where(x > 0, 1 + x, jnp.exp(x))",
     "where_sqrt": "jnp.where(x > 1, jnp.sqrt(x - 1), x)",
     "where_divide": "jnp.where(x == 0, x, 1 / x)",
+    "unused_quotient": "(x / jnp.array([1, 0, 2], x.dtype))[0]",
+    "replaced_quotient": "jnp.nan_to_num(x / jnp.array([-1, 0, 1], x.dtype), posinf=0.0, neginf=0.0)",
+    "unused_root": "jnp.sqrt(x)[0]",
+    "powers": "jnp.power(x, jnp.array([1, 0, 2], x.dtype))",
+    "norm_inside": f"(1 + {_L}norm(x) ** 2) ** -0.5",
     "matmul": "x @ y",
     "dot": "jnp.dot(x, y)",
     "outer": "jnp.outer(x, y)",
@@ -252,15 +280,18 @@ LIBRARY = Library(
     calls=_CALLS,
     tensor="jnp.array({values}, dtype=jnp.{dtype})",
     versions={"jax": "jax.__version__", "jaxlib": "__import__('jaxlib').__version__"},
-    refusals=("not implemented", "Differentiation rule", "not differentiable", "not supported"),
+    refusals=(
+        "not implemented", "Differentiation rule", "not differentiable", "not supported", "to a custom_vjp function"
+    ),
     short={
         "reverse": "jax.grad",
         "forward": "jax.jacfwd",
         "rows": "jax.jacrev",
         "columns": "jax.jacfwd",
     },
+    helpers=_HELPERS,
     documented=dict.fromkeys(
-        ("where_log", "where_sqrt", "where_divide"),
+        ("where_exp", "where_log", "where_sqrt", "where_divide"),
         ("", "https://docs.jax.dev/en/latest/faq.html#gradients-contain-nan-where-using-where"),
     ),
 )  # fmt: skip

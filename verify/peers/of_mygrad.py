@@ -73,7 +73,12 @@ _ARRAYS = {
     "min": "mg.min(x)",
     "softmax": f"{_N}softmax(x)",
     "log_softmax": f"{_N}logsoftmax(x)",
-    "where_log": "mg.where(x > 0, mg.log(x), x)",
+    "where_log": "mg.where(x > 1, mg.log(x), x - 1)",
+    "where_exp": "mg.where(x > 0, 1 + x, mg.exp(x))",
+    "unused_quotient": "(x / np.array([1.0, 0.0, 2.0]))[0]",
+    "unused_root": "mg.sqrt(x)[0]",
+    "powers": "x ** np.array([1.0, 0.0, 2.0])",
+    "norm_inside": "(1 + mg.linalg.norm(x) ** 2) ** -0.5",
     "where_sqrt": "mg.where(x > 1, mg.sqrt(x - 1), x)",
     "matmul": "mg.matmul(x, y)",
 }

@@ -78,6 +78,12 @@ _DEFINITIONS = {
     ),
 }
 
+_HELPERS = {
+    "fourth_power": (
+        "@tf.custom_gradient\ndef fourth_power(x):\n    return x * x * x * x, lambda g: g * 4 * x * x * x\n"
+    ),
+}
+
 _M, _N, _S = "tf.math.", "tf.nn.", "tf.math.special."
 
 _FUNCTIONS = {
@@ -114,6 +120,10 @@ _FUNCTIONS = {
     "power_1_5": "tf.pow(x, 1.5)",
     "power_0": "tf.pow(x, 0.0)",
     "power_1": "tf.pow(x, 1.0)",
+    "sum_of_powers": "sum(x ** k for k in range(1, 11))",
+    "power_of_0": "tf.constant(0.0, x.dtype) ** x",
+    "cube_of_sine": "(lambda s: s * s * s)(tf.sin(x))",
+    "custom_fourth_power": "fourth_power(x)",
     "exponential_of_2": "2.0 ** x",
     "exponential_of_half": "0.5 ** x",
     "maximum": "tf.maximum(x, y)",
@@ -210,9 +220,14 @@ _ARRAYS = {
     "cross_entropy": f"{_N}softmax_cross_entropy_with_logits(tf.constant([1.0, 0.0, 0.0], x.dtype), x)",
     "masked_logsumexp": f"tf.reduce_logsumexp({_MASK})",
     "masked_softmax": f"{_N}softmax({_MASK})",
-    "where_log": "tf.where(x > 0, tf.math.log(x), x)",
+    "where_log": "tf.where(x > 1, tf.math.log(x), x - 1)",
+    "where_exp": "tf.where(x > 0, 1 + x, tf.exp(x))",
     "where_sqrt": "tf.where(x > 1, tf.sqrt(x - 1), x)",
     "where_divide": "tf.where(x == 0, x, 1 / x)",
+    "unused_quotient": "(x / tf.constant([1, 0, 2], x.dtype))[0]",
+    "unused_root": "tf.sqrt(x)[0]",
+    "powers": "tf.pow(x, tf.constant([1, 0, 2], x.dtype))",
+    "norm_inside": "(1 + tf.norm(x) ** 2) ** -0.5",
     "matmul": "x @ y",
     "dot": "tf.tensordot(x, y, 1)",
     "outer": "x[:, None] * y[None, :]",
@@ -263,7 +278,9 @@ LIBRARY = Library(
     refusals=(
         "gradient registry has no entry", "No gradient defined", "not implemented", "has no gradient", "returns None",
     ),
+    helpers=_HELPERS,
     documented=dict.fromkeys(
-        ("where_log", "where_sqrt", "where_divide"), ("", "https://www.tensorflow.org/api_docs/python/tf/where")
+        ("where_exp", "where_log", "where_sqrt", "where_divide"),
+        ("", "https://www.tensorflow.org/api_docs/python/tf/where"),
     ),
 )  # fmt: skip

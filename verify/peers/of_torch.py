@@ -45,6 +45,28 @@ _DEFINITIONS = {
     ),
 }
 
+_HELPERS = {
+    "FourthPower": (
+        "class FourthPower(torch.autograd.Function):\n"
+        "    generate_vmap_rule = True\n\n"
+        "    @staticmethod\n"
+        "    def forward(x):\n"
+        "        return x * x * x * x\n\n"
+        "    @staticmethod\n"
+        "    def setup_context(ctx, inputs, output):\n"
+        "        ctx.save_for_backward(*inputs)\n"
+        "        ctx.save_for_forward(*inputs)\n\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, g):\n"
+        "        (x,) = ctx.saved_tensors\n"
+        "        return g * 4 * x * x * x\n\n"
+        "    @staticmethod\n"
+        "    def jvp(ctx, t):\n"
+        "        (x,) = ctx.saved_tensors\n"
+        "        return t * 4 * x * x * x\n"
+    ),
+}
+
 _F = "torch.nn.functional."
 
 _FUNCTIONS = {
@@ -91,6 +113,10 @@ _FUNCTIONS = {
     "power_1_5": "torch.pow(x, 1.5)",
     "power_0": "torch.pow(x, 0)",
     "power_1": "torch.pow(x, 1.0)",
+    "sum_of_powers": "sum(x ** k for k in range(1, 11))",
+    "power_of_0": "torch.pow(0.0, x)",
+    "cube_of_sine": "(lambda s: s * s * s)(torch.sin(x))",
+    "custom_fourth_power": "FourthPower.apply(x)",
     "exponential_of_2": "torch.pow(2.0, x)",
     "exponential_of_half": "torch.pow(0.5, x)",
     "maximum": ("torch.maximum(x, y)", "torch.fmax(x, y)"),
@@ -178,9 +204,15 @@ _ARRAYS = {
     "cross_entropy": f"{_F}cross_entropy(x[None], torch.tensor([0]), reduction='none')",
     "masked_logsumexp": "torch.logsumexp(torch.where(torch.tensor([True, False, True]), x, -torch.inf), 0)",
     "masked_softmax": "torch.softmax(torch.where(torch.tensor([True, False, True]), x, -torch.inf), 0)",
-    "where_log": "torch.where(x > 0, torch.log(x), x)",
+    "where_log": "torch.where(x > 1, torch.log(x), x - 1)",
+    "where_exp": "torch.where(x > 0, 1 + x, torch.exp(x))",
     "where_sqrt": "torch.where(x > 1, torch.sqrt(x - 1), x)",
     "where_divide": "torch.where(x == 0, x, 1 / x)",
+    "unused_quotient": "(x / torch.tensor([1, 0, 2], dtype=x.dtype))[0]",
+    "replaced_quotient": "torch.nan_to_num(x / torch.tensor([-1, 0, 1], dtype=x.dtype), posinf=0.0, neginf=0.0)",
+    "unused_root": "torch.sqrt(x)[0]",
+    "powers": "torch.pow(x, torch.tensor([1, 0, 2], dtype=x.dtype))",
+    "norm_inside": f"(1 + {_L}vector_norm(x) ** 2) ** -0.5",
     "layer_norm": f"{_F}layer_norm(x, x.shape, eps=0.25)",
     "matmul": "x @ y",
     "dot": "torch.dot(x, y)",
@@ -218,7 +250,7 @@ _ARRAYS = {
     "kronecker": "torch.kron(x, y)",
 }
 
-# Templates of the functions in random programs; {axis} and the like are the arguments of gtape's function.
+# Templates of the functions in random programs; words in braces, such as {axis}, are the arguments of gtape's function.
 _CALLS = {
     "dtype": "torch.{0}",
     "reduce_sum": "torch.sum({0}, dim={axis}, keepdim={keepdims})",
@@ -282,6 +314,7 @@ LIBRARY = Library(
         "rows": "torch.func.jacrev",
         "columns": "torch.func.jacfwd",
     },
+    helpers=_HELPERS,
     documented={
         "svd_product": (
             "equal singular values", "https://docs.pytorch.org/docs/stable/generated/torch.linalg.svd.html"

@@ -79,7 +79,7 @@ def _die_with_parent() -> None:
 
 if __name__ == "__main__":
     _die_with_parent()
-    # What the peer prints goes to standard error, because standard output carries the replies.
+    # Output of the peer goes to standard error, because standard output carries the replies.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.path.insert(0, os.getcwd())

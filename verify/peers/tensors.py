@@ -194,7 +194,7 @@ def _first(decimal: Any) -> str:
 
 
 def _fault(case: Case, args: tuple[Any, ...], whole: Fault, got: Any, decimal: Any, kink: bool) -> Fault | None:
-    """What is wrong with the numbers of one derivative; None if nothing is."""
+    """The fault of the numbers of one derivative, or None."""
     least, most = limits(whole.dtype)
     half = float(np.sqrt(np.finfo(whole.dtype).eps))
     true = _floats(decimal)

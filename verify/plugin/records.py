@@ -1,4 +1,4 @@
-"""What the checks of one test found, as plain data, which pytest-xdist sends from its workers to the controller."""
+"""The results of the checks of one test, as plain data, which pytest-xdist sends from its workers to the controller."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Record:
     Parameters
     ----------
     options : Options
-        What fails a check of this test.
+        The options of checks in this test.
     declared : str, optional
         Why the gradients of this test are meant to differ from the exact ones.
     """

@@ -1,4 +1,4 @@
-"""What property tests do beside drawing: search towards large errors, and stop shrinking after some time."""
+"""Helpers of property tests: search towards large errors, and stop shrinking after some time."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A mutant counts if it changes a first or second derivative at some point of a search, by more than rounding does; a
 mutant that raises an error at once is no silent fault. Each channel sees the same calls of the op:
 
-- `check`: `gtape.verify.check` of order 2, at moderate numbers, then beside special points, then in every binade; it
+- `check`: `gtape.verify.check` of order 2, at moderate numbers, then near special points, then in every binade; it
   also looks at the rules of forward mode;
 - `flag`: a tape with ``verify=True``, and forward mode, at the same calls;
 - `property`: a property test with Hypothesis, whose calls `gtape.verify.strategies` draws, judged by `check`;
@@ -49,7 +49,7 @@ Arrays = list[np.ndarray]
 
 
 class Kill(NamedTuple):
-    """What one channel found.
+    """The result of one channel.
 
     Attributes
     ----------
@@ -191,7 +191,7 @@ def _near(subject: Subject, rng: Any) -> Arrays:
         columns.append(np.array(list(dict.fromkeys(v for v in (*marks, *near, *close) if v in interval)) or [1.0]))
     longest = max(map(len, columns))
     rows = [np.resize(c if k == 0 else rng.permutation(c), longest) for k, c in enumerate(columns)]
-    if prim.arity > 1:  # each special point beside ordinary numbers, too
+    if prim.arity > 1:  # each special point together with ordinary numbers, too
         plain, _ = example(prim, "float64", rng)
         for i, column in enumerate(columns):
             others = [np.resize(np.asarray(p, np.float64), len(column)) for p in plain]
@@ -263,7 +263,7 @@ class _Reference:
         return iter(zip(self.calls, self.right, strict=True))
 
     def state(self, apart: float, *, at_kinks: bool = False) -> str:
-        """What the planted mutant does to the numbers."""
+        """The effect of the planted mutant on the numbers."""
         raised = 0
         for call, right, moved, keep in zip(self.calls, self.right, self.moved, self.off_kinks, strict=True):
             for k in (1, 2):
@@ -434,7 +434,7 @@ class _Channel:
         return known
 
     def _in_parts(self, mutant: Mutant, call: _Call) -> tuple[bool, set[Any]]:
-        """What is found at the points of a call at which the declared rules pass."""
+        """The findings at the points of a call at which the declared rules pass."""
         for part in self.parts(call):
             with mutant.plant():
                 found, named = self.judge(part)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gtape.declare.primitives import REGISTRY, Primitive
+from gtape.declare.primitives import Primitive
 from gtape.engine.worlds import COMPLEX, NUMPY
 from gtape.verify.programs.mutants import (
     TRANSFORMS,
@@ -159,7 +159,7 @@ def _of_value(prim: Primitive, i: int) -> list[Mutant]:
     ]  # fmt: skip
     if callable(prim.rules[i]) and not prim.variadic:
         faults.append(("m17 state kept from the call before", "the value of the first call", _kept(name, i)))
-    divided = _by_division(REGISTRY[name])
+    divided = _by_division(prim)
     if divided is not None:
         faults.append(("m10 product rule by division", "the product divided by the factor", _later(name, i, divided)))
     return [Mutant(name, i, operator, text, plant) for operator, text, plant in faults]
@@ -200,11 +200,11 @@ def _floats_only(f: Callable[..., Any]) -> Transform:
 
 def _by_division(prim: Primitive) -> Transform | None:
     """The rule of a product as the product divided by the factor; None for other ops."""
-    if prim is REGISTRY["multiply"]:
+    if "product" not in prim.roles:
+        return None
+    if prim.kind == "elementwise":
         return _floats_only(lambda i, value, y, *xs: np.asarray(y) / xs[i])
-    if prim is REGISTRY["prod"]:
-        return _floats_only(lambda i, value, g, y, x: np.expand_dims(np.asarray(g * y), -1) / x)
-    return None
+    return _floats_only(lambda i, value, g, y, x: np.expand_dims(np.asarray(g * y), -1) / x)
 
 
 # ------------------------------------------------------------------------------------------------ elementwise
@@ -307,9 +307,9 @@ def _overwrite(x: Any, indices: Any, *, size: int) -> Any:
 def _of_kernel(prim: Primitive) -> list[Mutant]:
     """Faults of the two kernels with which gradients are summed."""
     kernel: Callable[..., Any]
-    if prim is REGISTRY["sum_to"]:
+    if "narrow" in prim.roles:
         operator, text, kernel = "m7 sum over one axis only", "the first element in place of the sum", _first_only
-    elif prim is REGISTRY["scatter_rows"]:
+    elif "accumulate" in prim.roles:
         operator, text, kernel = "m8 overwrite instead of accumulate", "the last of equal indices wins", _overwrite
     else:
         return []

@@ -46,7 +46,7 @@ class Case(NamedTuple):
         proofs; "points" is agreement at exact points only; "refuted", "fault" and "open" are neither.
     seconds : float
     rule, slope : sympy.Expr or None
-        One element of what the rule gives and of the derivative of the mirror, on this cell.
+        One element of the rule's result and of the derivative of the mirror, on this cell.
     """
 
     shapes: tuple[Any, ...]
@@ -191,10 +191,7 @@ def prove(name: str, *, seconds: float = 30.0) -> Proof:
     if not prim.differentiable:
         raise ValueError(f"{name} is declared not differentiable, so it has no rules to prove")
     if name not in SCALARS and name not in ARRAYS:
-        raise ValueError(
-            f"{name} has no mirror, so there is nothing to prove it against: declare one with "
-            f"gtape.declare.mirror({name!r}, f)"
-        )
+        raise ValueError(f"{mirrors.without_mirror(name)}, so there is nothing to prove it against")
     run = _Run(prim, seconds)
     visited: dict[str, list[tuple[Setting, list[dict[Any, Any]]]]] = {}
     for setting in () if "complex" in prim.roles else settings(prim):

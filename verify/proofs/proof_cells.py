@@ -19,6 +19,7 @@ import sympy as sp
 from gtape.base.layout import make_layout
 from gtape.declare.domains import BOOLEAN, Interval
 from gtape.declare.primitives import REGISTRY, Primitive
+from gtape.declare.signatures import defaults_of
 from gtape.symbolic.mirrors.registry import SCALARS
 from gtape.symbolic.scalars import exact_rational, template
 from gtape.verify.search.subjects import asked_by
@@ -311,7 +312,7 @@ def parameters(prim: Primitive) -> list[dict[str, Any]]:
     if reached:
         return reached
     given = inspect.signature(SCALARS[prim.name]).parameters
-    defaults = {
+    defaults = defaults_of(prim) | {
         p: given[p].default for p in prim.params if p in given and given[p].default is not inspect.Parameter.empty
     }
     if len(defaults) < len(prim.params):
@@ -319,7 +320,7 @@ def parameters(prim: Primitive) -> list[dict[str, Any]]:
             f"{prim.name} has parameters {prim.params} but no values to prove it with: "
             "declare samples=((shapes, params), ...)"
         )
-    return [defaults, {name: type(v)(v + 1) for name, v in defaults.items()}]
+    return [defaults, {name: v + 1 if type(v) is int else v for name, v in defaults.items()}]
 
 
 def settings(prim: Primitive) -> Iterator[Setting]:

@@ -67,7 +67,7 @@ def complex_cells(prim: Primitive) -> Iterator[tuple[Cell, list[Identity]]]:
     Yields
     ------
     Cell, list of Identity
-        Nothing for a primitive without rules of its own for complex numbers, and for an implicit one, because its rules
+        No cell for a primitive without rules of its own for complex numbers, nor for an implicit one, because its rules
         are rational in the entries, so that the identities proved for real symbols are identities of polynomials.
     """
     takes = prim.complex is True or callable(prim.complex) or "complex" in prim.roles

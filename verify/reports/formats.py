@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator
-from pathlib import PurePath
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
@@ -200,7 +200,7 @@ def _sarif_result(f: dict[str, Any], verdicts: list[str]) -> dict[str, Any]:
 
 def _uri(path: str) -> str:
     path = str(json_data(path))
-    return PurePath(path).as_uri() if os.path.isabs(path) else quote(path.replace(os.sep, "/"))
+    return Path(path).as_uri() if os.path.isabs(path) else quote(path.replace(os.sep, "/"))
 
 
 # ------------------------------------------------------------------------------------------ Markdown
@@ -208,7 +208,9 @@ def _uri(path: str) -> str:
 
 def _md(text: Any) -> str:
     """Text without a meaning in Markdown, HTML included."""
-    return re.sub(r"([\\`*_{}\[\]()#+.!|<>~$&-])", r"\\\1", plain(text))
+    special = r"[\\`*_{}\[\]#|<>~$&]"
+    begins_list, begins_link = r"^[+-]|(?<=[0-9])[.)](?=\s|$)", r"(?<=www)\."
+    return re.sub(f"({special}|{begins_list}|{begins_link})", r"\\\1", plain(text))
 
 
 def _fenced(text: str) -> str:

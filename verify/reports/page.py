@@ -60,7 +60,7 @@ def page(result: Result, said: str, data: str) -> str:
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        # Nothing is loaded and no script runs, whatever a name in the result holds.
+        # The browser loads no file and runs no script, whatever a name in the result contains.
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
         f"<title>{_text(result.title)}</title><style>{_STYLE}</style></head><body>",
         f"<h1>{_text(result.title)}</h1>",

@@ -40,7 +40,7 @@ class Table:
 
 
 class Result:
-    """A result, whatever it comes from.
+    """A result of any command.
 
     Attributes
     ----------
@@ -56,12 +56,12 @@ class Result:
     counts : dict of str to int
         A name "verdict: correct" belongs to the group "verdict".
     largest : dict of str to float
-        Such as the largest error of each op, in ULP.
+        The largest values by name, such as the error of each op in ULP.
     findings : list of dict
         "verdict", "cause", "text", "times", and what else is known: "op", "order", "reason", "exact", "got", "witness",
         "line", "example".
     errors : list of str
-        What has no result.
+        The jobs without a result, each with its error.
     tables : list of Table
     again : dict
         How `gtape replay` runs it again.

@@ -179,7 +179,7 @@ _SHARES = {"moderate": 12, "any size": 6, "near": 8, "apart": 4, "edges": 2}
 
 
 def _beside(mark: float, drawn: Callable[[float], bool], dtype: Any) -> bool:
-    """Whether a number beside a mark may be drawn."""
+    """Whether a number near a mark may be drawn."""
     return any(drawn(float(unsteps(steps(np.array(mark), dtype) + d, dtype))) for d in (-1, 1))
 
 
@@ -261,7 +261,7 @@ def tensors(
 
 
 class Call:
-    """One call of a primitive: ``prim(*arrays, **params)``. ``check(call)`` checks it as it is.
+    """One call of a primitive: ``prim(*arrays, **params)``. ``check(call)`` checks the call.
 
     Called without arguments, it runs the op. It is also a function of its floating-point arguments: the others,
     such as indices and conditions, are closed over. So `check`, `exact` and `judge` take ``call, *call.point``.
@@ -357,7 +357,7 @@ def _elements(prim: Primitive, i: int, dtype: Any) -> st.SearchStrategy[float]:
 
 @cache
 def _roots(prim: Primitive) -> tuple[float, ...]:
-    """Numbers beside the roots of the first and second derivative of an op of one argument, of moderate size."""
+    """Numbers near the roots of the first and second derivative of an op of one argument, of moderate size."""
     interval = prim.domain.intervals[0]
     if interval.whole:
         return ()
@@ -415,8 +415,14 @@ def _elementwise(draw: Callable[..., Any], prim: Primitive, dtype: Any) -> Call:
 
 
 @cache
-def _plain_numbers(dtype: Any) -> st.SearchStrategy[float]:
-    return st.one_of(st.integers(-3, 3).map(float), floats_for(ANY_REAL, dtype, magnitude=(2.0**-6, 2.0**6)))
+def _plain_numbers(interval: Interval, dtype: Any) -> st.SearchStrategy[float]:
+    """Moderate numbers of an interval, or any numbers if it has no moderate ones; whole numbers often."""
+    try:
+        numbers = floats_for(interval, dtype, magnitude=(2.0**-6, 2.0**6))
+    except ValueError:
+        numbers = floats_for(interval, dtype)
+    whole = [float(n) for n in (0, 1, -1, 2, -2, 3, -3) if n in interval]
+    return st.one_of(st.sampled_from(whole), numbers) if whole else numbers
 
 
 @st.composite
@@ -426,12 +432,12 @@ def _by_sample(draw: Callable[..., Any], prim: Primitive, dtype: Any) -> Call:
             f"{prim.name} declares no samples, so its arguments are unknown: declare samples=((shapes, params), ...)"
         )
     sample, params = draw(st.sampled_from(prim.samples))
-    elements = _plain_numbers(dtype)
     arrays = []
-    for given in sample:
+    for i, given in enumerate(sample):
         if isinstance(given, np.ndarray) and given.dtype.kind in "biu":
             arrays.append(given)
         else:
+            elements = _plain_numbers(prim.domain.interval(i), dtype)
             arrays.append(draw(_array(elements, given.shape if isinstance(given, np.ndarray) else tuple(given), dtype)))
     arrays = fitted(prim, arrays)
     if not usable(prim, arrays, params):
@@ -455,7 +461,7 @@ def arguments(prim: Primitive | str, dtype: Any = "float64") -> st.SearchStrateg
     Returns
     -------
     SearchStrategy of Call
-        ``check(call)`` takes each as it is. Each has ``.arrays``, ``.params`` and ``.point``; calling it runs the op.
+        ``check(call)`` takes each of them. Each has ``.arrays``, ``.params`` and ``.point``; calling it runs the op.
 
     Raises
     ------

@@ -368,7 +368,7 @@ def rows_of(harvest: Harvest) -> list[Row]:
     ['correct']
     """
     if not isinstance(harvest, Harvest):
-        raise TypeError(f"rows_of takes what `search` returned, not {shown(harvest)}")
+        raise TypeError(f"rows_of takes the result of `search`, not {shown(harvest)}")
     return [row for rows in harvest.results() for row in rows]
 
 

@@ -6,7 +6,6 @@ list has to be kept.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 from gtape.base.shown import shown
 from gtape.declare.domains import BOOLEAN
 from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
+from gtape.declare.signatures import defaults_of
 from gtape.namespaces import catalogue
 from gtape.symbolic.mirrors import load
 from gtape.symbolic.mirrors.registry import SCALARS
@@ -174,12 +174,8 @@ _ANYTHING = _Anything()
 
 def _defaults(prim: Primitive) -> dict[str, Any] | None:
     """The default parameters of a primitive; None if one has no default, so that the rules must choose."""
-    if not prim.params:
-        return {}
-    known = inspect.signature(prim.kernel).parameters
-    found = {p: known[p].default for p in prim.params if p in known}
-    complete = len(found) == len(prim.params) and all(v is not inspect.Parameter.empty for v in found.values())
-    return found if complete else None
+    found = defaults_of(prim)
+    return found if len(found) == len(prim.params) else None
 
 
 def asked_by(prim: Primitive, params: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

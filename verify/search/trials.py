@@ -51,8 +51,13 @@ def fitted(prim: Primitive, arrays: list[Any]) -> list[Any]:
 def usable(prim: Primitive, arrays: Sequence[Any], params: dict[str, Any]) -> bool:
     """True if the arguments lie in the domain and the kernel returns finite numbers for them."""
     where = prim.domain.where
-    if where is not None and prim.kind != "elementwise" and not where(*arrays):
-        return False
+    if prim.kind != "elementwise":
+        for i, a in enumerate(arrays):
+            interval = prim.domain.interval(i)
+            if a.dtype.kind == "f" and not interval.everywhere and any(x not in interval for x in a.ravel()):
+                return False
+        if where is not None and not where(*arrays):
+            return False
     try:
         with np.errstate(all="ignore"):
             y = prim.kernel(*arrays, **params)
@@ -84,7 +89,7 @@ def random_arguments(
             x = np.asarray(x, dtype=dtype)
             if attempt % 2 and len(shape) >= 2 and shape[-1] == shape[-2]:
                 x = dominated(x)
-            arrays.append(x)
+            arrays.append(prim.domain.interval(len(arrays)).folded(x))
         arrays = fitted(prim, arrays)
         if usable(prim, arrays, params):
             return arrays

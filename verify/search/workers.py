@@ -1,6 +1,6 @@
 """The work of a worker process: one job after another, until its parent has no more jobs or ends.
 
-A worker ends with its parent, whatever ended the parent. Three mechanisms ensure this, because each has a gap: Linux
+A worker ends with its parent, even after a kill. Three mechanisms ensure this, because each has a gap: Linux
 kills the worker when the parent dies, also during long C code; a pipe that only the parent can write to closes; and the
 worker checks its parent's id each second, because another child of the parent may keep this pipe open.
 """
@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
-__all__ = ["HELD_BACK", "serve"]
+__all__ = ["HELD_BACK", "killed_with", "serve"]
 
 # Held back while a process starts, so that the worker never runs the parent's handlers.
 HELD_BACK = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -118,12 +118,17 @@ def _obey_the_parent_only() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
 
 
-def _end_with(parent: int, lifeline: Connection) -> None:
+def killed_with(parent: int) -> None:
+    """Let the system kill this process when its parent ends, on Linux; end it now if the parent has ended."""
     if sys.platform.startswith("linux"):
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:  # the parent died before prctl
         os._exit(0)
+
+
+def _end_with(parent: int, lifeline: Connection) -> None:
+    killed_with(parent)
 
     def watch() -> None:
         with contextlib.suppress(OSError, EOFError):

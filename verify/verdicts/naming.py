@@ -37,7 +37,7 @@ def made_of(name: str) -> list[str]:
     Parameters
     ----------
     name : str
-        Such as "reduce_sum" or "tf.nn.conv2d"; only the part after the last dot counts.
+        A name such as "reduce_sum" or "tf.nn.conv2d"; only the part after the last dot counts.
 
     Examples
     --------

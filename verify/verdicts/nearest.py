@@ -18,7 +18,7 @@ def nearest(ball: Any, dtype: Any) -> float | None:
     ----------
     ball : arb
     dtype : floating dtype
-        Such as float64 or float32.
+        A dtype such as float64 or float32.
 
     Returns
     -------

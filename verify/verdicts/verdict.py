@@ -18,14 +18,14 @@ from gtape.base.verification import Options
 from gtape.errors import VerificationError
 from gtape.tensors.argument_checks import each, flag, number, settings, whole
 
-__all__ = ["GRAVITY", "Cause", "Finding", "Report", "merged"]
+__all__ = ["GRAVITY", "Cause", "Finding", "Report", "gravity", "merged"]
 
 # Why numbers lie beyond their bounds: (verdict, reason, op, line of the user's code).
 Cause = tuple[str, str, str | None, Any]
 
 # The gravest first; a report's verdict is the gravest of its findings. "convention-outside" stands for a convention
 # with a value outside the one-sided derivatives, "cancellation-lost" for a cancellation that left under half of the
-# digits: both are as grave as wrong numbers, because nobody can use the number.
+# digits: both are as grave as wrong numbers, because the number is useless.
 GRAVITY = (
     "rule",
     "unstable",
@@ -40,6 +40,17 @@ GRAVITY = (
     "range",
     "correct",
 )
+
+
+def gravity(verdict: str) -> int:
+    """The position of a verdict in `GRAVITY`; unknown words come last.
+
+    Examples
+    --------
+    >>> sorted(["undecided", "rule", "other"], key=gravity)
+    ['rule', 'undecided', 'other']
+    """
+    return GRAVITY.index(verdict) if verdict in GRAVITY else len(GRAVITY)
 
 
 def _plain(x: Any) -> Any:
@@ -92,9 +103,9 @@ class Finding:
     inside : bool or None
         For conventions: True if the value lies between the one-sided derivatives.
     reason : str
-        Cause in words.
+        The cause in words.
     instead : str or None
-        What to write instead, if known.
+        The formula to write instead, if known.
     source : str or None
         The name of the variable with `element`, if named.
     witness : str or None
@@ -156,8 +167,8 @@ class Finding:
         self.defined: Any = None
         self.source: str | None = None
         self.count, self.lost = count, lost
-        self._asked = False  # whether a number of right digits was asked for
-        # What findings of one cause have in common, because reasons hold numbers.
+        self._asked = False  # whether the options require a number of right digits
+        # The reason that findings of one cause share, because reasons hold numbers.
         self._cause = reason if cause is None else cause
         if ok is None:
             harmless = ("correct", "conditioning", "cancellation", "range")
@@ -180,8 +191,8 @@ class Finding:
         named : set of str, optional
             The verdicts that raise, harmless findings included.
         strict : bool
-            True counts `undecided`; without `named`, and unless digits were asked for, cancellations of more than four
-            bits, too.
+            True counts `undecided`; without `named`, and unless the options require digits, cancellations of more than
+            four bits, too.
         """
         if self.verdict == "undecided":
             return strict or (named is not None and "undecided" in named)
@@ -295,7 +306,7 @@ def _wrapped(label: str, text: str) -> list[str]:
 
 
 def _said(finding: Finding) -> Any:
-    """Equal for findings that are told once: harmless ones about a whole op, and elements with the same cause."""
+    """Equal for findings that are reported once: harmless ones about a whole op, and elements with the same cause."""
     if finding.element is None:
         return (finding.verdict, finding.op, finding.line, finding.order) if finding.ok else None
     of = finding.element[0]

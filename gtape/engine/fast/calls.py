@@ -21,7 +21,7 @@ from gtape.tensors.tensor import Tensor, as_operand, wrap
 
 __all__ = ["Call", "Calls", "bound"]
 
-# Each operator in the source of a rule: its primitive, and what it does to values.
+# Each operator in the source of a rule: its primitive, and its function of values.
 _SIGNS: dict[str, tuple[Callable[[], Primitive], Callable[[Any, Any], Any]]] = {
     "+": (lambda: REGISTRY["add"], operator.add),
     "-": (lambda: REGISTRY["subtract"], operator.sub),
@@ -53,7 +53,7 @@ class Call(NamedTuple):
 class Calls:
     """The world in which a rule of `user` is written down as calls of functions of tensors."""
 
-    # What a line adds to an input to load its value.
+    # The source that loads the value of an input, behind the name of the input.
     load = ""
 
     def __init__(self, user: Primitive) -> None:

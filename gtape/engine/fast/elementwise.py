@@ -18,6 +18,7 @@ from gtape.base import late
 from gtape.base.layout import FLOAT
 from gtape.declare.primitives import Primitive
 from gtape.declare.quickest import quickest
+from gtape.declare.signatures import defaults_of
 from gtape.engine.call import apply, record_one, refuse
 from gtape.engine.fast.layouts import one_operand, two_operands
 from gtape.engine.fast.source import Writer
@@ -26,7 +27,7 @@ from gtape.recording import record
 from gtape.tensors.operands import check_dtypes, operands
 from gtape.tensors.tensor import Tensor, as_operand, float_beside
 
-__all__ = ["fields", "make_function", "make_general", "on_floats"]
+__all__ = ["fields", "kept_numbers", "make_function", "make_general", "on_floats"]
 
 
 def _make_step(prim: Primitive, active: tuple[int, ...], scalars: bool) -> tuple[Any, frozenset[Any]]:
@@ -36,9 +37,13 @@ def _make_step(prim: Primitive, active: tuple[int, ...], scalars: bool) -> tuple
     made = [by_slope(notes, prim, i, notes.value("g"), notes.value("out"), xs, {}, Writer.hold) for i in active]
     reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in active])
     only = tuple([i for i in range(len(xs)) if i in reads])
-    loads = [f"x{i} = {kept}._value" for i, kept in zip(only, _places(only, reads), strict=True)]
+    numbers = kept_numbers(active, reads) if scalars else ()
+    loads = [
+        f"x{i} = {kept}{'' if i in numbers else '._value'}"
+        for i, kept in zip(only, _places(only, reads), strict=True)
+    ]  # fmt: skip
     step = notes.function(loads, made, f"<gtape rule of {prim.name}>")
-    step.step = RuleStep(prim, active, {}, None, None, keeps=only)
+    step.step = RuleStep(prim, active, {}, None, None, keeps=only, numbers=numbers)
     return step, reads
 
 
@@ -77,7 +82,7 @@ _BINARY_END = """\
             return t
 """
 
-# Records a result for tapes that are told of each, after the quick function has passed over them.
+# Records a result for tapes that listen to each record, after the quick function has passed over them.
 _NOTED = """
 def noted(s, t, {operands}):
     av = t._layout
@@ -89,14 +94,14 @@ def noted(s, t, {operands}):
 
 # The test of the operands of an array's kernel, and the choice of the kernel where an operator is quicker for scalars.
 _CHOICE = """\
-        if not {accepts}:
+        if not ({accepts}):
             return refuse(prim, {operands})
 """
 
 _CHOICE_WITH_OPERATOR = """\
         chosen = kernel
         if not av.plain:
-            if not {accepts}:
+            if not ({accepts}):
                 return refuse(prim, {operands})
             if av.real:
                 chosen = quick_kernel
@@ -182,7 +187,7 @@ def {name}(x, y, name=None):
 def _accepts(prim: Primitive) -> str:
     """Source of the test for operands that the kernel takes unchanged; `refuse` handles the others."""
     if prim.complex is True:
-        return "True" if prim.ints else "av.inexact"
+        return "not av.narrow" if prim.ints else "av.real or av.complex"
     return "not av.no_kernel" if prim.ints else "av.real"
 
 
@@ -233,6 +238,14 @@ def _places(only: tuple[int, ...], reads: frozenset[Any]) -> list[str]:
     return ["ins", "out"] if "y" not in reads else ["ins[0]", "ins[1]"]
 
 
+def kept_numbers(active: tuple[int, ...], reads: frozenset[Any]) -> tuple[int, ...]:
+    """The inputs that the record of an op on Python floats keeps as floats, because their records are its parents.
+
+    One object less for each op: the collector traverses it, and the memory of tensors is used again at once.
+    """
+    return () if "y" in reads and len(reads) > 2 else tuple([i for i in active if i in reads])
+
+
 def fields(reads: frozenset[Any], arguments: Sequence[str], value: str) -> tuple[str, str]:
     """Source of INS and OUT in the record of a quick function.
 
@@ -241,7 +254,7 @@ def fields(reads: frozenset[Any], arguments: Sequence[str], value: str) -> tuple
     Parameters
     ----------
     reads : frozenset
-        What the rules of the active arguments read.
+        The values that the rules of the active arguments read.
     arguments : sequence of str
         Source of the operands.
     value : str
@@ -259,6 +272,7 @@ def _ends_of(prim: Primitive, space: dict[str, Any], scalars: bool) -> tuple[str
     n = len(prim.rules)
     cases = (((0,), "r", "None"),) if n == 1 else (((0,), "ra", "None"), ((1,), "rb", "None"), ((0, 1), "ra", "rb"))
     operands = "[x]" if n == 1 else "[x, y]"
+    lines: dict[str, str] = {}
     words: dict[str, Any] = {
         "TAPES": record.TAPES,
         "smooth": "" if scalars else " and av.inexact",
@@ -266,20 +280,25 @@ def _ends_of(prim: Primitive, space: dict[str, Any], scalars: bool) -> tuple[str
     }
     for k, (active, parent, other) in enumerate(cases):
         step = f"step{k}_s" if scalars else f"step{k}"
-        ins = out = "None"
+        reads: frozenset[Any] = frozenset()
         connected = all(prim.connected(i) for i in active)
         if connected:
             space[step], reads = _make_step(prim, active, scalars)
-            ins, out = fields(reads, ("x", "y")[:n], "t._value")
         words[f"unless{k}"] = "" if connected else " and False"
-        words[f"record{k}"] = _RECORD.format(
-            step=step, parent=parent, ins=ins, out=out, other=other,
-            mark="; s.selects()" if prim.selects else "",
-        )  # fmt: skip
+        numbers = kept_numbers(active, reads) if scalars else ()
+        for noted, values in ((False, ("v",) if n == 1 else ("a", "b")), (True, ("x._value", "y._value"))):
+            kept = [values[i] if i in numbers else "xy"[i] for i in range(n)]
+            ins, out = fields(reads, kept, "t._value")
+            made = _RECORD.format(
+                step=step, parent=parent, ins=ins, out=out, other=other,
+                mark="; s.selects()" if prim.selects else "",
+            )  # fmt: skip
+            if noted:
+                lines[f"record{k}"] = f"{made}; s.note(t)"
+            else:
+                words[f"record{k}"] = made
     end = _UNARY_END if n == 1 else _BINARY_END
-    quick = end.format(**words, tapes="quick")
-    words.update({name: f"{line}; s.note(t)" for name, line in words.items() if name.startswith("record")})
-    return quick, end.format(**words, tapes="tapes")
+    return end.format(**words, tapes="quick"), end.format(**{**words, **lines}, tapes="tapes")
 
 
 def on_floats(prim: Primitive, words: list[str], scalar: str) -> str:
@@ -415,9 +434,42 @@ def make_general(prim: Primitive) -> Callable[..., Any]:
     return made  # type: ignore[no-any-return]
 
 
+def _holds_integers(shape: Any) -> bool:
+    return isinstance(shape, np.ndarray) and shape.dtype.kind in "biu"
+
+
+def _for_users(prim: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of an op from outside gtape, which has no public function that completes and converts arguments.
+
+    A parameter that the call leaves out gets the default of the kernel, because rules have no defaults. An operand
+    keeps its integers where all samples have integers, because operands adopt the dtype of the first tensor otherwise.
+    """
+    defaults = defaults_of(prim)
+    params, n = prim.params, prim.arity
+    samples = [] if prim.kind == "elementwise" or prim.variadic else [shapes for shapes, _ in prim.samples or ()]
+    whole = {i for i in range(n) if samples and all(_holds_integers(shapes[i]) for shapes in samples)}
+    if not whole and (not params or prim.variadic):
+        return function
+
+    def call(*args: Any, **words: Any) -> Any:
+        if len(args) > n + len(params):
+            raise TypeError(f"{prim.name}() takes {n + len(params)} arguments, got {len(args)}")
+        words = {**defaults, **dict(zip(params, args[n:], strict=False)), **words}
+        missing = [p for p in params if p not in words]
+        if missing:
+            raise TypeError(f"{prim.name}() misses {', '.join(missing)}")
+        return function(*[as_operand(a) if i in whole else a for i, a in enumerate(args[:n])], **words)
+
+    made: Any = call
+    made.renew = function.renew  # type: ignore[attr-defined]
+    return made  # type: ignore[no-any-return]
+
+
 def make_function(prim: Primitive) -> Callable[..., Any]:
     """Generate the function of tensors for a primitive, with its public docstring."""
     written = _source(prim)
     made = make_general(prim) if written is None else _make_quick(prim, *written)
+    if prim.place.outside:
+        made = _for_users(prim, made)
     late.describe(made, prim)
     return made

@@ -62,7 +62,7 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
                 return x.applied(prim, (x,), params)
         s = peek() or idle()
         av = x._layout
-        if av.slow_path and (real_only or not av.complex):
+        if av.no_kernel and (real_only or not av.complex):
             return apply(prim, (x,), params)
         key = key_of(av, params)
         found = None if key is None else known.get(key)
@@ -97,7 +97,7 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
             layout = t._layout
             if found is None or found.layout is not layout:
                 found = Seen([RuleStep(prim, only, params, (av,), layout)], None, layout)
-                if key is not None and av is not FLOAT and not av.slow_path:
+                if key is not None and av is not FLOAT and not av.no_kernel:
                     found.kernel = kernel_for(prim, (av,), params)
                     remember(known, key, found)
             if found.calls_left:
@@ -149,7 +149,7 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
             return t
         plan = plan_for(prim, (0,), 1)  # anew, because a swapped rule has a new plan (and clears `known`)
         keep, reads_y = plan.keep is not None, plan.reads_y
-        if _is_plain(axis, keepdims) and av.real and not av.slow_path and av is not FLOAT:
+        if _is_plain(axis, keepdims) and av.real and av is not FLOAT:
             step = RuleStep(prim, plan.active, params, (av,), t._layout)
             remember(known, (av, axis, keepdims), Seen([step], kernel_for(prim, (av,), params), t._layout, params))
         return t
@@ -234,7 +234,7 @@ def two_operands(prim: Primitive) -> Callable[..., Any]:
         try:
             if found is not None:
                 v = s.run(found.kernel, x._value, y._value)
-            elif ax.dtype is not ay.dtype or not ax.inexact or (ax.slow_path and (real_only or not ax.complex)):
+            elif ax.dtype is not ay.dtype or not ax.inexact or (ax.no_kernel and (real_only or not ax.complex)):
                 return apply(prim, (x, y), {})
             else:
                 a, b = x._value, y._value

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import BuiltinMethodType, FunctionType
 from typing import Any
 
+from gtape.base.layout import FLOAT
 from gtape.declare.primitives import REGISTRY
 from gtape.engine.fast.calls import Calls
 from gtape.engine.fast.inlined import Inlined
@@ -58,10 +59,17 @@ def _places(names: dict[str, Any], step: RuleStep) -> list[str]:
     reads = frozenset[Any]().union(*[step.prim.reads[i] for i in step.active])
     if step.keeps is None or (len(step.keeps) == 2 and "y" in reads):
         lines.append(f"ins = record[{INS}]")
-    elif len(step.keeps) == 2:
-        lines.append(f"ins = record[{INS}], record[{OUT}]")
     elif step.keeps:
-        lines.append("ins = " + "None, " * step.keeps[0] + f"record[{INS}],")
+        kept = dict(zip(step.keeps, (f"record[{INS}]", f"record[{OUT}]"), strict=False))
+        names.update(Tensor=Tensor, FLOAT=FLOAT)
+        for i in step.numbers:
+            parent = OTHER if step.active.index(i) else PARENTS
+            lines += [
+                f"n{i} = Tensor()",
+                f"n{i}._value, n{i}._layout, n{i}._record = {kept[i]}, FLOAT, record[{parent}]",
+            ]
+            kept[i] = f"n{i}"
+        lines.append("ins = " + "".join([f"{kept.get(i)}, " for i in range(max(step.keeps) + 1)]))
     if "y" in reads:  # to differentiation, it is the op's own output
         names.update(Tensor=Tensor, layout_of_out=step.out_layout)
         lines += [
@@ -88,7 +96,7 @@ class _Met:
         step = self.on or step
         if self.calls_left:
             self.calls_left -= 1
-            if not self.calls_left and not any([a.slow_path for a in step.layouts or ()]):  # noqa: C419 - a list is quicker
+            if not self.calls_left and not any([a.no_kernel for a in step.layouts or ()]):  # noqa: C419 - a list is quicker
                 self.function = get_stack().run(_recording, step)
         return step.cotangents(TAPE, g, output_in(TAPE, record), values_in(TAPE, record, step))
 
@@ -120,7 +128,7 @@ class _History:
     ops : list of int
         The numbers of the records of ops.
     sets : set of TapeSet
-        Those of the records.
+        The sets of tapes of these records.
     """
 
     __slots__ = ("ops", "records", "sets")

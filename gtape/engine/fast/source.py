@@ -141,7 +141,7 @@ class Writer:
         Whether the values are Python floats: the source then calls `Primitive.scalar` where there is one.
     """
 
-    # What a line adds to an input of a record to load its value.
+    # The source that loads the value of an input of a record, behind the name of the input.
     load = "._value"
 
     def __init__(self, user: Primitive, *, scalars: bool = False) -> None:
@@ -250,8 +250,19 @@ class Writer:
             raise Untraceable("a rule makes something else than a value")
         for r in results:
             r.uses += 1
+        # A result of arithmetic that nothing else uses: a new array, which the sweep may overwrite.
+        fresh = tuple([r.name is None and r.uses == 1 and _is_arithmetic(r.parts) for r in results])
         texts = [self._written(r) if r.name is None and r.uses == 1 else self._named(r) for r in results]
         answer = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
         body = "".join(f"    {line}\n" for line in [*loads, *self._lines])
         exec(compile(f"def step(g, ins, out):\n{body}    return {answer}\n", file, "exec"), self._names)
-        return self._names["step"]
+        made: Any = self._names["step"]
+        made.fresh = fresh
+        return made
+
+
+def _is_arithmetic(parts: list[Any]) -> bool:
+    """Whether the parts of an expression are those of a Python operator, which makes a new array."""
+    if len(parts) == 2:
+        return parts[0].__class__ is str and parts[0] == "-"
+    return len(parts) == 3 and parts[1].__class__ is str and parts[1].strip() in _INFIX

@@ -116,8 +116,8 @@ class Seen:
         self.layout = layout
         self.params = params
         # Complex numbers and half precision keep the general steps.
-        slow_path = any(a.slow_path for step in steps if step is not None for a in step.layouts)
-        self.calls_left = 0 if slow_path else FAMILIAR
+        no_kernel = any(a.no_kernel for step in steps if step is not None for a in step.layouts)
+        self.calls_left = 0 if no_kernel else FAMILIAR
 
     def meet(self, s: record.Stack) -> None:
         """Count a call; the last replaces the steps by functions compiled for this layout, where the rules allow it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import random
 from typing import Any
@@ -11,11 +12,37 @@ import numpy as np
 import gtape
 from gtape.keras.layers.layer import TensorLayer
 from gtape.ops.nn.dropout import dropped
-from gtape.recording.record import refuse_in_traced_calls
+from gtape.ops.random.draws import LaterGenerator, drawn
+from gtape.recording.record import is_traced, refuse_in_traced_calls
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import wrap
 
 __all__ = ["Dropout", "GaussianDropout", "GaussianNoise"]
+
+
+class _Drawing:
+    """A generator as a source of random numbers."""
+
+    __slots__ = ("generator",)
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self.generator = generator
+
+    def copy(self) -> _Drawing:
+        """A generator that draws the same numbers."""
+        return _Drawing(copy.deepcopy(self.generator))
+
+    def state(self) -> Any:
+        """Where the generator stands."""
+        return self.generator.bit_generator.state
+
+    def restore(self, state: Any) -> None:
+        """Go back to where the generator stood."""
+        self.generator.bit_generator.state = state
+
+
+def _generator_of(source: _Drawing) -> np.random.Generator:
+    return source.generator
 
 
 class _Noise(TensorLayer):
@@ -23,7 +50,9 @@ class _Noise(TensorLayer):
         super().__init__(**common)
         self.seed = None if seed is None else checks.whole(self, "seed", seed, least=0)
         # From Python's `random`, which gtape.keras.utils.set_random_seed sets.
-        self._generator = np.random.default_rng(random.randrange(2**31) if self.seed is None else self.seed)
+        refuse_in_traced_calls("makes a variable")  # a generator, which later calls would not make again
+        seed = random.randrange(2**31) if self.seed is None else self.seed
+        self._drawing = _Drawing(np.random.default_rng(seed))
 
     def _works(self, x: Any, training: Any) -> bool:
         """Whether to add noise."""
@@ -34,8 +63,12 @@ class _Noise(TensorLayer):
         return True
 
     def _normal(self, like: Any, mean: float, stddev: float) -> Any:
-        refuse_in_traced_calls("draws random numbers")
-        return wrap(np.asarray(self._generator.normal(mean, stddev, tuple(like.shape)), like._layout.dtype))
+        shape, dtype = tuple(like.shape), like._layout.dtype
+        return wrap(drawn(self._source(), lambda rng: np.asarray(rng.normal(mean, stddev, shape), dtype)))
+
+    def _source(self) -> Any:
+        """The generator, or what stands for it while a function is traced."""
+        return LaterGenerator(self._drawing, _generator_of) if is_traced() else self._drawing.generator
 
 
 class Dropout(_Noise):
@@ -76,7 +109,7 @@ class Dropout(_Noise):
             return x
         if self.rate == 1:
             return gtape.zeros_like(x)
-        return dropped(x, self.rate, self.noise_shape, self._generator)
+        return dropped(x, self.rate, self.noise_shape, self._source())
 
 
 class GaussianNoise(_Noise):

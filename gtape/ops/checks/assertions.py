@@ -15,6 +15,7 @@ from gtape.declare.conventions import Noted
 from gtape.declare.primitives import linear
 from gtape.declare.rounding import EXACT
 from gtape.errors import InvalidArgumentError
+from gtape.recording.record import checked_later
 from gtape.tensors.operands import float_operand
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tensor, wrap
 
@@ -63,7 +64,9 @@ def check_numerics(tensor: Any, message: Any, name: str | None = None) -> Tensor
     gtape.errors.InvalidArgumentError: loss : Tensor had NaN values
     """
     t = float_operand(tensor, "check_numerics")
-    return _check(t, message=str(message))
+    words = str(message)
+    checked_later(lambda x: _check_kernel(x, message=words), [t])  # because a program leaves an unused result out
+    return _check(t, message=words)
 
 
 def _summary(x: Any, summarize: Any) -> str:
@@ -72,6 +75,11 @@ def _summary(x: Any, summarize: Any) -> str:
     flat = np.ravel(t.numpy())
     n = flat.size if n < 0 else n
     return "[" + ", ".join(str(v) for v in flat[:n].tolist()) + (", ...]" if flat.size > n else "]")
+
+
+def _check_truth(condition: Any) -> None:
+    if not condition:
+        raise InvalidArgumentError("the condition is false")
 
 
 @diagnosed
@@ -95,6 +103,8 @@ def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = 
     --------
     >>> tf.Assert(tf.constant(True), ["never shown"])
     """
+    if is_tensor(condition) and checked_later(_check_truth, [as_operand(condition)]):
+        return
     if not condition:
         shown = "\n".join(_summary(d, summarize) for d in (data if isinstance(data, (list, tuple)) else [data]))
         raise InvalidArgumentError(f"Expected '{condition}' to be true. Summarized data: {shown}")
@@ -114,11 +124,23 @@ def _comparison(
     a, b = _pair(x, y)
     if a._layout.dtype != b._layout.dtype:
         raise InvalidArgumentError(f"{op}: cannot compare {a.dtype.name} with {b.dtype.name}: use gtape.cast")
-    left, right = a.numpy(), b.numpy()
+    shapes = f"{a.shape} vs. {b.shape}"
+
+    def check(left: Any, right: Any) -> None:
+        _compare(op, symbol, holds, left, right, shapes, message, summarize)
+
+    if not checked_later(check, [a, b]):
+        check(a.numpy(), b.numpy())
+
+
+def _compare(
+    op: str, symbol: str, holds: Callable[[Any, Any], Any], left: Any, right: Any, shapes: str, message: Any,
+    summarize: Any,
+) -> None:  # fmt: skip
     try:
         true = np.asarray(holds(left, right))
     except ValueError:
-        raise InvalidArgumentError(f"{op}: Incompatible shapes: {a.shape} vs. {b.shape}") from None
+        raise InvalidArgumentError(f"{op}: Incompatible shapes: {shapes}") from None
     if true.all():
         return
     places = np.argwhere(~true)[: 3 if summarize is None else max(int_of(summarize, op, "summarize"), 1)]

@@ -76,7 +76,7 @@ multiply = elementwise(
     "multiply", np.multiply, (lambda xp, y, a, b: b, lambda xp, y, a, b: a),
     scalar=operator.mul, infix="*", ints=True, ulps=0.5,
     summary="Product, x * y.", example=((1.5, 2.0), 3.0), complex=True,
-    role="commutative",
+    role=("commutative", "product"),
     linear_in=(0, 1),
 )  # fmt: skip
 

@@ -187,7 +187,7 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     return _complex(a, b)
 
 
-# A primitive, because exact derivatives of what is computed from it need all digits of pi.
+# A primitive, because exact derivatives of later results need all digits of pi.
 real_angle = elementwise(
     "real_angle", lambda x: np.where(np.less(x, 0), np.pi, 0.0).astype(x.dtype)[()], None,
     kinks=(0.0,), ulps=0.5,

@@ -1,7 +1,7 @@
 """Products with numbers that floats do not hold: fractions, pi and reciprocals of square roots.
 
 Each is a primitive, because its mirror then holds the exact number; a factor that a function rounds would be a constant
-of the program, and exact derivatives would take it as it is.
+of the program, and exact derivatives would take the rounded number.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ __all__: list[str] = []
 
 Array = Any
 
-# A bound that excludes no number, but is finite, because infinity times zero is no bound.
+# A bound above all numbers, but finite, because infinity times zero is no bound.
 _UNKNOWN = 2.0**500
 
 
@@ -222,7 +222,7 @@ def system(shape: tuple[int, ...], m: Array, sign: int) -> Array:
 
 
 def _room(x: Array, like: Array, size: Array, m: Array, *, sign: int, bits: int, wide: bool) -> Array:
-    """What is not known about the quotients: those that clusters leave out, and the roundings of full systems."""
+    """The uncertainty of the quotients: those that clusters leave out, and the roundings of full systems."""
     rest = _at_rest(like, size, m, _divisors(x, m, sign), sign, bits, wide)
     off = np.where(np.eye(m.shape[-1], dtype=bool), 0.0, m)
     with np.errstate(all="ignore"):

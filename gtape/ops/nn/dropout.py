@@ -11,17 +11,15 @@ from gtape.base.diagnosis import diagnosed
 from gtape.base.scalars import float_of
 from gtape.declare.primitives import REGISTRY
 from gtape.ops.elementwise.selection import where
-from gtape.ops.random.draws import generator_for
-from gtape.recording.record import refuse_in_traced_calls
+from gtape.ops.random.draws import drawn, generator_for
 from gtape.tensors.axes import scalar_int
-from gtape.tensors.tensor import Tensor, convert_to_tensor
+from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 
 __all__ = ["dropout"]
 
 
-def dropped(x: Tensor, rate: float, noise_shape: Any, generator: np.random.Generator) -> Tensor:
+def dropped(x: Tensor, rate: float, noise_shape: Any, generator: Any) -> Tensor:
     """`dropout` with a mask from a generator."""
-    refuse_in_traced_calls("draws random numbers")
     shape = x._layout.shape
     noise: tuple[int, ...] = shape
     if noise_shape is not None:
@@ -29,7 +27,7 @@ def dropped(x: Tensor, rate: float, noise_shape: Any, generator: np.random.Gener
         own = shape if len(given) == len(shape) else (1,) * len(given)
         noise = tuple([d if n is None else scalar_int(n) for n, d in zip(given, own, strict=True)])
     try:
-        keep = np.broadcast_to(generator.random(noise) >= rate, shape)
+        keep = wrap(drawn(generator, lambda rng: np.broadcast_to(rng.random(noise) >= rate, shape)))
     except ValueError:
         raise errors.InvalidArgumentError(
             f"dropout: noise_shape {list(noise)} does not broadcast to the shape {list(shape)} of x"

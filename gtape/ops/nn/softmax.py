@@ -145,7 +145,7 @@ def _center(x: Any, g: Any, *, axis: int) -> Any:
         out = w - care.split(w, axis)[1] / care.ties
         out -= np.add.reduce(care.rest * out, axis=axis, keepdims=True) / care.total
     if np.isnan(np.add.reduce(parts.total, axis=None)):
-        # Nothing arrives at an impossible state, whose elements are all -inf, so that its p = NaN adds nothing.
+        # An impossible state, whose elements are all -inf, gets 0, so that its p = NaN adds nothing.
         none = np.isnan(parts.total) & ~np.any(w, axis=axis, keepdims=True)
         out = np.where(none, 0, out)
         # For tangents, which go on to ops that give the state no weight; those of logsumexp share in the same way.
@@ -166,7 +166,7 @@ def _spread(x: Any, h: Any, *, axis: int) -> Any:
         others, at_top = care.split(w, axis)
         rest = np.add.reduce(others, axis=axis, keepdims=True)
         # At a greatest element, h - p sum(h) = (h sum(rest) + (ties h - sum of h there) - sum of the other h) / total.
-        # Nothing cancels: for one such element 1 - p and sum(h) - h are sums over the others.
+        # Without cancellation: for one such element 1 - p and sum(h) - h are sums over the others.
         value = (w * care.others + (care.ties * w - at_top) - rest) / care.total
         out = np.where(care.top, value, others - (care.rest / care.total) * (rest + at_top))
     return out.astype(h.dtype, order="C", copy=False)

@@ -142,7 +142,7 @@ def confusion_matrix(
     num_classes : int, optional
         As many as the greatest number plus one by default.
     weights : vector, optional
-        What each pair counts for; differentiable where `dtype` is floating.
+        The weight of each pair; differentiable where `dtype` is floating.
     dtype : dtype
 
     Returns

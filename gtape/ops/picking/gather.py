@@ -86,7 +86,7 @@ _scatter_rows = primitive(
     "scatter_rows", scatter_rows_kernel,
     (lambda xp, g, y, x, indices, *, size: xp.gather(g, indices, axis=_row_axis(x, indices), size=size), None),
     (lambda xp, t, y, x, indices, *, size: xp.scatter(t, indices, axis=_row_axis(x, indices), size=size), None),
-    reads=((1,), ()), params=("size",), batched=True, complex=True, rounding=SUM,
+    reads=((1,), ()), params=("size",), batched=True, complex=True, role="accumulate", rounding=SUM,
     samples=(
         (((3,), _SOME), {"size": 3}),
         (((3, 2), _SOME), {"size": 4}),

@@ -135,7 +135,7 @@ def argsort(
 
 
 class TopK(NamedTuple):
-    """What `top_k` returns."""
+    """The result of `top_k`."""
 
     values: Tensor
     indices: Tensor

@@ -19,13 +19,13 @@ from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
 from gtape.base.scalars import int_of
 from gtape.errors import InvalidArgumentError
-from gtape.recording.record import refuse_in_traced_calls
+from gtape.recording.record import drawn_later, is_traced, refuse_in_traced_calls
 from gtape.tensors.axes import static_ints
 from gtape.tensors.tensor import Tensor, convert_to_tensor
 
 __all__ = [
-    "continue_streams", "generator_for", "integer_draw", "normal_draw", "parameters_drawn", "set_seed",
-    "shape_of_draw", "streams", "truncated_draw", "unit_draw",
+    "LaterGenerator", "continue_streams", "drawn", "generator_for", "integer_draw", "normal_draw", "parameters_drawn",
+    "set_seed", "shape_of_draw", "streams", "truncated_draw", "unit_draw",
 ]  # fmt: skip
 
 _DEFAULT_SEED = 87654321  # the global seed where only the op has a seed
@@ -50,6 +50,27 @@ class _Seeds:
             self.seed = seed
             self.calls = 0
             self.by_op: dict[Any, int] = {}
+
+    def copy(self) -> _Seeds:
+        """Seeds that give the same draws, and leave these as they are."""
+        made = _Seeds()
+        made.restore(self.state())
+        return made
+
+    def generator(self, op: str, dtype: Any, seed: Any) -> np.random.Generator:
+        """The generator for one call of an op."""
+        with self.lock:
+            if seed is None:
+                if self.seed is None:
+                    # A generator of its own for each call: the shared one must not be used by two threads.
+                    return np.random.Generator(np.random.PCG64(int(self.free.integers(1 << 63))))
+                self.calls += 1
+                return stream(self.seed, 0, self.calls)
+            seed = int_of(seed, op, "seed")
+            key = (op, np.dtype(dtype).name, seed)
+            self.by_op[key] = count = self.by_op.get(key, 0) + 1
+            top = _DEFAULT_SEED if self.seed is None else self.seed
+        return stream(top, 1, seed, int.from_bytes(f"{op} {key[1]}".encode()) & _WORD, count)
 
     def state(self) -> Any:
         with self.lock:
@@ -83,6 +104,7 @@ def set_seed(seed: Any) -> None:
     >>> bool(tf.reduce_all(first == tf.random.normal([3])))
     True
     """
+    refuse_in_traced_calls("sets the global seed")
     _seeds.reset(None if seed is None else int_of(seed, "set_seed", "seed"))
 
 
@@ -101,22 +123,44 @@ def stream(*words: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([w & _WORD for w in words])))
 
 
+class LaterGenerator:
+    """Stands for a generator while a function is traced: each call of the program draws from a new one.
+
+    Parameters
+    ----------
+    source, changed
+        As of `gtape.recording.record.drawn_later`.
+    made : callable
+        Returns the generator from the source or a copy of it.
+    """
+
+    def __init__(self, source: Any, made: Callable[[Any], np.random.Generator], changed: Any = ()) -> None:
+        self._source, self._made, self._changed = source, made, changed
+        self._used = False
+
+    def drawn(self, draw: Callable[[np.random.Generator], Any]) -> Any:
+        """The numbers that a function takes from the generator, as a value of the traced call."""
+        if self._used:  # a second draw would have to go on where the first ended
+            refuse_in_traced_calls("draws random numbers twice from one generator")
+        self._used, made = True, self._made
+        return drawn_later(self._source, lambda source: draw(made(source)), self._changed)
+
+    def __getattr__(self, name: str) -> Any:
+        refuse_in_traced_calls("draws random numbers")
+        raise AttributeError(name)
+
+
+def drawn(rng: Any, draw: Callable[[np.random.Generator], Any]) -> Any:
+    """The numbers that a function takes from a generator; in a traced call the value that stands for them."""
+    return rng.drawn(draw) if rng.__class__ is LaterGenerator else draw(rng)
+
+
 @diagnosed
-def generator_for(op: str, dtype: Any, seed: Any) -> np.random.Generator:
+def generator_for(op: str, dtype: Any, seed: Any) -> Any:
     """The generator for one call of an op, whose name makes equal seeds of several ops give unrelated draws."""
-    refuse_in_traced_calls("draws random numbers")
-    with _seeds.lock:
-        if seed is None:
-            if _seeds.seed is None:
-                # A generator of its own for each call: the shared one must not be used by two threads.
-                return np.random.Generator(np.random.PCG64(int(_seeds.free.integers(1 << 63))))
-            _seeds.calls += 1
-            return stream(_seeds.seed, 0, _seeds.calls)
-        seed = int_of(seed, op, "seed")
-        key = (op, np.dtype(dtype).name, seed)
-        _seeds.by_op[key] = count = _seeds.by_op.get(key, 0) + 1
-        top = _DEFAULT_SEED if _seeds.seed is None else _seeds.seed
-    return stream(top, 1, seed, int.from_bytes(f"{op} {key[1]}".encode()) & _WORD, count)
+    if is_traced():
+        return LaterGenerator(_seeds, lambda seeds: seeds.generator(op, dtype, seed))
+    return _seeds.generator(op, dtype, seed)
 
 
 @diagnosed
@@ -134,14 +178,22 @@ _WIDE: dict[Any, Any] = {np.dtype(np.float64): np.float64, np.dtype(np.float32):
 
 
 @diagnosed
-def normal_draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+def normal_draw(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """Standard normal numbers."""
+    return drawn(rng, lambda rng: _normal(rng, shape, dtype))
+
+
+def _normal(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
     return np.asarray(rng.standard_normal(shape, _WIDE.get(np.dtype(dtype), np.float32))).astype(dtype, copy=False)
 
 
 @diagnosed
-def unit_draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+def unit_draw(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """Uniform numbers in [0, 1)."""
+    return drawn(rng, lambda rng: _unit(rng, shape, dtype))
+
+
+def _unit(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
     wide = _WIDE.get(np.dtype(dtype))
     if wide is not None:
         return np.asarray(rng.random(shape, wide))
@@ -152,23 +204,31 @@ def unit_draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> A
 
 
 @diagnosed
-def truncated_draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+def truncated_draw(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """Standard normal numbers within 2 of 0."""
+    return drawn(rng, lambda rng: _truncated(rng, shape, dtype))
+
+
+def _truncated(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
     n = int(np.prod(shape, dtype=np.int64))
     kept = np.zeros(0, dtype=dtype)
     while kept.size < n:
-        more = normal_draw(rng, (2 * (n - kept.size) + 8,), dtype)
+        more = _normal(rng, (2 * (n - kept.size) + 8,), dtype)
         kept = np.concatenate([kept, more[np.abs(more) < 2]])
     return kept[:n].reshape(shape)
 
 
 @diagnosed
-def integer_draw(rng: np.random.Generator, shape: tuple[int, ...], low: Any, high: Any, dtype: Any) -> Any:
+def integer_draw(rng: Any, shape: tuple[int, ...], low: Any, high: Any, dtype: Any) -> Any:
     """Integers in [low, high)."""
     low, high = np.asarray(low), np.asarray(high)
     if low.size and high.size and np.any(low >= high):
         raise InvalidArgumentError(f"Need minval < maxval, got {low.tolist()} >= {high.tolist()}")
-    return parameters_drawn(lambda a, b, size: rng.integers(a, b, size, dtype=dtype), shape, low, high)
+
+    def draw(rng: np.random.Generator) -> Any:
+        return parameters_drawn(lambda a, b, size: rng.integers(a, b, size, dtype=dtype), shape, low, high)
+
+    return drawn(rng, draw)
 
 
 def parameters_drawn(draw: Callable[..., Any], shape: tuple[int, ...], *parameters: Any) -> Any:

@@ -12,8 +12,9 @@ from gtape.base.diagnosis import diagnosed_methods
 from gtape.base.locks import Lock, of_variable
 from gtape.base.shown import shown
 from gtape.errors import InvalidArgumentError
-from gtape.ops.random.draws import stream
+from gtape.ops.random.draws import LaterGenerator, stream
 from gtape.ops.random.samplers import binomial_from, full_range_from, normal_from, truncated_from, uniform_from
+from gtape.recording.record import is_traced
 from gtape.tensors.argument_checks import whole
 from gtape.tensors.operands import whole_numbers
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
@@ -27,6 +28,55 @@ _PHILOX = 1  # TensorFlow's number for the algorithm; here it only labels the st
 def _key(value: Any) -> int:
     """The key of a generator's state."""
     return whole("Generator", "key", value, most=2**64)
+
+
+class _Copy:
+    """The state of a generator, apart from it."""
+
+    __slots__ = ("words",)
+
+    def __init__(self, words: Any) -> None:
+        self.words = words
+
+    def next(self) -> np.random.Generator:
+        """The bits of the next draw."""
+        rng = stream(4, *self.words.tolist())
+        _advance(self.words, 1)
+        return rng
+
+
+class _Words:
+    """The state of a generator, in its variable, as a source of random numbers."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: Variable) -> None:
+        self._state = state
+
+    def next(self) -> np.random.Generator:
+        """The bits of the next draw."""
+        with of_variable(self._state._uid):
+            copy = self.copy()
+            rng = copy.next()
+            self._state.assign(copy.words)
+        return rng
+
+    def copy(self) -> _Copy:
+        """A generator that draws the same numbers."""
+        return _Copy(self.state())
+
+    def state(self) -> Any:
+        """Where the generator stands."""
+        return np.array(self._state._value)
+
+    def restore(self, words: Any) -> None:
+        """Go back to where the generator stood."""
+        self._state.assign(words)
+
+
+def _next_of(source: Any) -> np.random.Generator:
+    found: np.random.Generator = source.next()
+    return found
 
 
 @diagnosed_methods
@@ -63,6 +113,7 @@ class Generator:
         elif state is None:
             raise ValueError("a Generator needs a state: use Generator.from_seed or from_non_deterministic_state")
         self._state = Variable(_three(state), trainable=False, dtype=dtypes.int64, name="StateVar")
+        self._words = _Words(self._state)
 
     def __reduce__(self) -> Any:
         return (type(self), (None, np.asarray(self.state)))
@@ -127,13 +178,10 @@ class Generator:
             self._state.assign(words)
         return wrap(words)
 
-    def _next(self) -> np.random.Generator:
-        with of_variable(self._state._uid):
-            words = self._state.numpy()
-            rng = stream(4, *words.tolist())
-            _advance(words, 1)
-            self._state.assign(words)
-        return rng
+    def _next(self) -> Any:
+        if is_traced():
+            return LaterGenerator(self._words, _next_of, [self._state])
+        return _next_of(self._words)
 
     def normal(
         self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: Any = None

@@ -46,7 +46,7 @@ _gamma_draw = elementwise(
     domain=_away_from_roots(0.008),
     special=(1.0, 50.0),
     ulps=256.0,
-    limit=4500.0,  # the second derivative loses digits beside its root: 1e-12
+    limit=4500.0,  # the second derivative loses digits near its root: 1e-12
 )
 _gamma_draw_slope = elementwise(
     "gamma_draw_slope",
@@ -64,4 +64,4 @@ _gamma_draw_slope = elementwise(
 
 def reparametrised(alpha: Tensor, noise: Any) -> Tensor:
     """The gamma draws at the same quantiles as the standard normal numbers `noise`; `alpha` broadcasts to its shape."""
-    return REGISTRY["gamma_draw"](alpha, wrap(np.asarray(noise)))
+    return REGISTRY["gamma_draw"](alpha, wrap(noise))

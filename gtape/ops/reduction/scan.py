@@ -281,7 +281,7 @@ _prod = primitive(
     "prod", _prod_kernel,
     (lambda xp, g, y, x: xp.reshape(g, shape=(*shape_of(g), 1)) * xp.prod_others(x),),
     (lambda xp, t, y, x: xp.sum(xp.multiply_no_nan(xp.prod_others(x), t), axis=(-1,), keepdims=False),),
-    reads=((0,),), batched=True, complex=True, rounding=stable(0.5, 1),
+    reads=((0,),), batched=True, complex=True, role="product", rounding=stable(0.5, 1),
     samples=(*_LAST_SAMPLES, (((0,),), {})),
 )  # fmt: skip
 

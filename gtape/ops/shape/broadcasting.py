@@ -76,7 +76,7 @@ def _sum_to_rule(xp: Any, g: Any, x: Any, *, shape: tuple[int, ...], batch: int)
 
 _sum_to = linear(
     "sum_to", _sum_to_kernel, _sum_to_rule,
-    params=("shape", "batch"), batched=True, rounding=SUM,
+    params=("shape", "batch"), batched=True, role="narrow", rounding=SUM,
     samples=(
         (((),), {"shape": (), "batch": 0}),
         (((2, 3),), {"shape": (), "batch": 0}),

@@ -1,0 +1,55 @@
+"""Random numbers in compiled functions: a program draws them at the start of each call, as it reads variables then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gtape.base.layout import make_layout
+from gtape.tensors.tensor import Tensor
+
+__all__ = ["Draw", "go_back", "sources_of", "states"]
+
+
+class Draw:
+    """Numbers that a program draws at each call; has the attributes by which programs read variables.
+
+    Parameters
+    ----------
+    source : object
+    draw : callable
+        As of `gtape.recording.record.drawn_later`.
+    sample : array
+        Such numbers.
+    """
+
+    __slots__ = ("_draw", "_layout", "_tensor_layout", "_uid", "source")
+
+    def __init__(self, source: Any, draw: Callable[[Any], Any], sample: Any) -> None:
+        self.source, self._draw, self._uid = source, draw, object()
+        self._layout = self._tensor_layout = make_layout(sample.dtype, sample.shape)
+
+    @property
+    def _value(self) -> Any:
+        return self._draw(self.source)
+
+    def _as_tensor(self) -> Tensor:
+        t = Tensor()
+        t._value, t._layout, t._record = self._value, self._layout, None
+        return t
+
+
+def sources_of(variables: Sequence[Any]) -> list[Any]:
+    """The sources of the draws among what a program reads, each once."""
+    return list({id(v.source): v.source for v in variables if v.__class__ is Draw}.values())
+
+
+def states(sources: Sequence[Any]) -> list[Any]:
+    """Where sources of random numbers stand."""
+    return [source.state() for source in sources]
+
+
+def go_back(sources: Sequence[Any], before: Sequence[Any]) -> None:
+    """Let the call that takes the place of a failed one draw the same numbers."""
+    for source, state in zip(sources, before, strict=True):
+        source.restore(state)

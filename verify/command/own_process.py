@@ -1,0 +1,44 @@
+"""A command in a process of its own, which ends with the process that started it, whatever ended that."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["table_of"]
+
+_PROGRAM = """
+import sys
+from gtape.verify.search.workers import killed_with
+killed_with(int(sys.argv.pop(1)))
+from gtape.verify.command.cli import main
+sys.exit(main())
+"""
+
+
+def table_of(arguments: Sequence[str], processes: int) -> tuple[int, Any, str]:
+    """Run a command, which finds the modules that this process finds.
+
+    Returns
+    -------
+    status, table, complaint
+        The exit status, the data of ``--json`` (None without any), and the text on standard error.
+    """
+    with tempfile.TemporaryDirectory(prefix="gtape-") as folder:
+        path = os.path.join(folder, "table.json")
+        words = [*arguments, "--json", path, "--processes", str(processes), "--no-progress"]
+        done = subprocess.run(
+            [sys.executable, "-c", _PROGRAM, str(os.getpid()), *words],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        )  # fmt: skip
+        table = None
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as f:
+                table = json.load(f)
+    return done.returncode, table, done.stderr.decode("utf-8", "replace").strip()
