@@ -39,7 +39,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )  # fmt: skip
     group.addoption("--gtape-order", type=int, metavar="K", help="the highest order that is checked (default: all)")
     group.addoption("--gtape-budget", type=float, metavar="SECONDS", help="the time for each check (default: no limit)")
-    group.addoption("--gtape-report", metavar="PATH", help="write all counts and findings to PATH, as JSON")
+    group.addoption(
+        "--gtape-report",
+        metavar="PATH",
+        help="write all counts and findings to PATH: a report for .jsonl, .xml, .sarif, .md and .html, otherwise JSON",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -86,6 +86,15 @@ class Dataset:
         self._size = checks.whole(self, "size", size)  # negative: INFINITE_CARDINALITY or UNKNOWN_CARDINALITY
         self._open_batch = open_batch  # whether the last batch may be shorter
 
+    def __copy__(self) -> Dataset:
+        return self  # because nothing changes a dataset
+
+    def __deepcopy__(self, memo: Any) -> Dataset:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Dataset cannot be pickled, because it holds functions: pickle its tensors, list(dataset)")
+
     # -------------------------------------------------------------------------------------- sources
 
     @staticmethod

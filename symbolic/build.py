@@ -99,7 +99,7 @@ class _Builder:
             node.mark = self.mark(t.body)
 
     def mark(self, g: Any) -> GradMark:
-        """The mark that says what a result is the derivative of."""
+        """The mark that names the targets and sources of a derivative."""
         targets = _targets_of(g)
         cotangents = [
             self.number(*c) for (_, v), c in zip(targets, g.given, strict=g.form == "gradient") if v is not None

@@ -60,7 +60,7 @@ def _limits(expr: sp.Expr, x: sp.Symbol, c: sp.Expr) -> list[sp.Expr]:
 
 
 def _side(expr: sp.Expr, x: sp.Symbol, c: sp.Expr, direction: str) -> sp.Expr:
-    """`expr` with each Piecewise resolved as it is next to x = c; NaN if no branch applies."""
+    """`expr` with each Piecewise replaced by its branch next to x = c; NaN if no branch applies."""
     beside = c + (-1 if direction == "-" else 1) * sp.Rational(1, 10**30)
 
     def resolve(piecewise: sp.Expr) -> sp.Expr:

@@ -265,7 +265,7 @@ class ObjectWorld:
 
     def _extreme(self, row: list[Any], sense: int) -> Any:
         if not row:
-            return self.lift(np.array(-np.inf if sense > 0 else np.inf))[()]  # as NumPy's kernels have it
+            return self.lift(np.array(-np.inf if sense > 0 else np.inf))[()]  # as in NumPy's kernels
         tied = row[:1]
         for x in row[1:]:
             sign = self.sign_of(x, tied[0], ">" if sense > 0 else "<")

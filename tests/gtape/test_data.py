@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -116,3 +118,10 @@ def test_a_dataset_reduces_to_one_value() -> None:
 
 def test_skipping_minus_one_skips_all() -> None:
     assert list(tf.data.Dataset.range(3).skip(-1)) == [] and len(tf.data.Dataset.range(3).skip(-1)) == 0
+
+
+def test_a_dataset_says_that_it_cannot_be_pickled() -> None:
+    dataset = tf.data.Dataset.range(3)
+    assert list(copy.deepcopy(dataset).as_numpy_iterator()) == [0, 1, 2]
+    with pytest.raises(TypeError, match="a Dataset cannot be pickled"):
+        pickle.dumps(dataset)

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 
 import gtape as tf
 from gtape.base import locks
+from gtape.base.imports import import_module
 from gtape.engine.sweep import keeping
 from gtape.recording import record
 
@@ -293,6 +295,25 @@ def test_children_that_are_forked_while_threads_work_are_whole() -> None:
         stop.set()
         for t in threads:
             t.join()
+
+
+@fork
+@pytest.mark.filterwarnings("ignore:.*multi-threaded")
+def test_a_fork_waits_for_the_imports_of_other_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "slow_to_import.py").write_text("import time\ntime.sleep(0.5)\nREADY = True\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    threads = [threading.Thread(target=import_module, args=("slow_to_import",)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    while "slow_to_import" not in sys.modules:
+        time.sleep(0.001)
+
+    def imported() -> None:
+        assert import_module("slow_to_import").READY
+
+    assert in_child(imported) == 0
+    for thread in threads:
+        thread.join()
 
 
 @fork

@@ -499,6 +499,10 @@ def test_the_command_runs_resumes_and_writes_json(
         (["j", "--set", "size=x", "--shards", "1"], "size must be a whole number"),
         (["j", "--kind", "functions"], "--load MODULE"),
         (["j", "--kind", "census", "--only", "no_such_op"], "no primitive named 'no_such_op'"),
+        (
+            ["j", "--kind", "programs", "--only", "tanh", "--shards", "1"],
+            "no ops or functions to choose",
+        ),
         (["j", "--shards", "0"], "whole number"),
         (["j", "--seconds", "-1"], "positive number of seconds"),
         (["j", "--resume"], "cannot be read: No such file"),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from flint import arb
 
 import gtape as tf
+from gtape.verify.judging.api import _ball, _ball_parts, exact
 from gtape.verify.verdicts.collect import collecting
 from gtape.verify.verdicts.verdict import Report
 
@@ -330,3 +334,14 @@ def test_no_advice_where_nothing_is_wrong_or_nothing_is_known() -> None:
     assert not tf.verify.check(lambda x: tf.math.log(1.0 - tf.sigmoid(x)), 0.5).findings
     assert " is gtape" not in tf.verify.check(lambda x: tf.math.log(x), 0.0).summary()
     assert " is gtape" not in tf.verify.check(lambda x: tf.sqrt(x * tf.exp(x)), 0.0).summary()
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copies_of_exact_numbers_are_as_exact(copied: Any) -> None:
+    for found in (exact(tf.tanh, [1.0, 2.0], digits=60), exact(tf.exp, tf.constant([1.0 + 2.0j], tf.complex128))):
+        for old, new in zip(found, copied(found), strict=True):
+            assert new == old and new.radius == old.radius
+            assert new._ball.str(70) == old._ball.str(70)
+    ends = ["inf", "-inf", "nan", "0 +/- inf"]
+    assert [str(_ball(_ball_parts(arb(text)))) for text in ends] == [str(arb(text)) for text in ends]
+    assert _ball(_ball_parts(arb("-inf"))) < 0

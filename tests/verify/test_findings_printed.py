@@ -238,6 +238,15 @@ def test_an_op_of_others_names_its_declaration() -> None:
     assert "correct the rule in the declaration of 'doubled_of_findings'" in " ".join(text.split())
 
 
+def test_a_mirror_of_another_function_is_named() -> None:
+    op = declare.elementwise(
+        "tripled_of_findings", lambda x: x + x + x, lambda xp, y, x: 3 + 0 * x, domain=declare.ANY_REAL, ulps=1.0
+    )
+    declare.mirror(op, lambda x: 2 * x)
+    words = "the mirror gives 3 and the kernel 4.5 at one point: correct one of them in the declaration of 'tripled_"
+    assert words in " ".join(str(found(lambda x: op(x), 1.5)).split())
+
+
 def test_findings_and_reports_show_in_notebooks_with_markup_escaped() -> None:
     finding = Finding("rule", op="<b>", reason="a < b & c", line=("<script>", 1, "<f>"))
     for shown in (finding._repr_html_(), Report([finding])._repr_html_()):

@@ -367,7 +367,7 @@ def test_a_replay_that_is_killed_at_any_moment_leaves_nothing_behind(tmp_path: P
     for k in range(TIMES):
         report = tmp_path / f"{k}.json"
         process = start_words(["replay", str(source)], report)
-        delay = rng.uniform(0.0, 2.5 * seconds)
+        delay = rng.uniform(0.0, 1.5 * seconds)
         time.sleep(delay)
         process.kill()
         process.communicate()

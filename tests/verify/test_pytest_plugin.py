@@ -304,6 +304,20 @@ def test_full():
     assert not list(pytester.path.glob("*.part"))
 
 
+@pytest.mark.parametrize("end", ["xml", "html"])
+def test_the_end_of_the_name_says_the_format_of_the_report(end: str, pytester: pytest.Pytester, run: Any) -> None:
+    from gtape.verify.reports.formats import read_text
+
+    text = """
+def test_a_function(gtape_check):
+    gtape_check(tf.sin, 0.5)
+"""
+    run(text, f"--gtape-report=made.{end}", "--gtape-order=9").assert_outcomes(passed=1)
+    made = read_text((pytester.path / f"made.{end}").read_text())
+    assert made.ok and made.command[:3] == ["python", "-m", "pytest"] and made.machine
+    assert made.counts["gradients"] == 1 and made.counts["numbers compared"] >= 4
+
+
 def test_the_page_tells_what_pytest_prints(pytester: pytest.Pytester, run: Any) -> None:
     page = (ROOT / "docs" / "how-to-pytest.md").read_text(encoding="utf-8")
     files = re.findall(r"^<!-- file: (\S+) -->\n```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)

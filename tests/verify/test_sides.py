@@ -9,8 +9,13 @@ import numpy as np
 import pytest
 
 import gtape as tf
+from gtape.symbolic import trace
+from gtape.symbolic.build import build
 from gtape.verify import check, exact, judge
+from gtape.verify.causes import sides
+from gtape.verify.causes.sides import Sides
 from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.oracles.replay import Shared
 
 F = Callable[[Any], Any]
 ZERO, ZEROS, PAIR = 0.0, [0.0, 0.0], [1.0, 1.0]
@@ -421,3 +426,63 @@ def test_a_hessian_beside_a_kink_costs_its_rows_not_their_squares(monkeypatch: p
         return len(runs)
 
     assert cost(12) < 3 * cost(4)
+
+
+def test_a_row_of_a_hessian_is_searched_for_the_elements_with_sides_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = []
+    slope = Oracle.slope_of_all
+    monkeypatch.setattr(Oracle, "slope_of_all", lambda *args: runs.append(1) or slope(*args))
+    x = np.linspace(-1.0, 1.0, 16)
+    x[0] = 0.0
+    report = check(lambda x: tf.reduce_sum(tf.nn.relu(x) ** 2) + tf.reduce_sum(tf.sin(x)) ** 2, x, order=2)
+    assert report.ok and report.verdict == "convention"
+    assert (
+        len(runs) < 24 * x.size
+    )  # each element of the first row on each side takes 36 runs for each row of the others
+
+
+def test_jets_of_an_inner_gradient_leave_out_its_backward_ops() -> None:
+    with tf.GradientTape(verify=True) as outer:
+        x = tf.constant([0.5, 1.5])
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = tf.reduce_sum(tf.sin(x) * tf.exp(x))
+        g = inner.gradient(y, x)
+    program = build([(g._record, g._value)], [x])
+    oracle = Oracle(program, [np.ones(2, np.float32)])
+    assert oracle.needed(program.outputs) == list(program.outputs)
+    assert len(program.ancestors(program.outputs)) > 6
+
+
+def _bits_beside(f: F, at: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The precisions at which the sides of a point are looked at."""
+    bits: list[int] = []
+    precision = sides.precision
+    monkeypatch.setattr(sides, "precision", lambda n: bits.append(n) or precision(n))
+    assert check(f, at).ok
+    return bits
+
+
+def test_few_bits_decide_beside_a_kink_where_little_cancels(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _bits_beside(lambda x: tf.abs(x[0]) * tf.math.lgamma(x[1]) + x[0], [0.0, 3.5], monkeypatch) == [2400]
+
+
+def test_all_bits_decide_beside_a_kink_where_much_cancels(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _bits_beside(lambda x: tf.abs(x - tf.sin(x)), 0.0, monkeypatch) == [2400, 6000]
+
+
+def test_other_numbers_of_a_row_have_its_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, row, shared = trace(lambda x: tf.abs(x) + x, 0.0), [np.float64(1.0)], Shared()
+    runs = []
+    found = Sides._intervals
+    monkeypatch.setattr(Sides, "_intervals", lambda *args: runs.append(1) or found(*args))
+
+    def interval(number: float, row: list[Any]) -> str:
+        at = Sides(program, lambda: Oracle(program, row), Oracle.replay, None, shared, row)
+        limits = at.limits([np.array(number, dtype=object)])
+        assert limits is not None
+        return str(limits[0].get((), "inside"))
+
+    assert [interval(3.0, row), interval(3.0, row), len(runs)] == ["[0, 2]", "[0, 2]", 1]
+    assert [interval(0.5, row), interval(3.0, [np.float64(2.0)]), len(runs)] == ["inside", "inside", 3]

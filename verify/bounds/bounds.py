@@ -75,7 +75,7 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
 def declared_ulps(prim: Primitive, values: list[Any], y: Any, params: dict[str, Any], dtype: Any) -> Any:
     """The error that an elementwise op declares for its results, in ULP.
 
-    Without the room beside roots: an error that is large against a result beside its root is small against the
+    Without the allowance at roots: an error that is large against a result near its root is small against the
     derivative to which this result is added. Noise counts up to the relative accuracy of special functions.
     """
     noise = _noise(prim, values, params, dtype) / spacing(y, dtype)
@@ -232,7 +232,7 @@ def _bent(e: Any, v: Any, axes: int) -> Any:
 def _carried_to(
     prim: Primitive, moves: list[Any], values: list[Any], y: Any, params: dict[str, Any], shape: tuple[int, ...]
 ) -> Any:
-    # Beside infinities a rule may give NaN, of which the size is not known.
+    # A rule may give NaN for infinite arguments, and the size of NaN is unknown.
     unknown = 0.0 if all(np.isfinite(v).all() for v in values if holds_floats(v)) else np.inf
 
     def along(t: list[Any]) -> Any:

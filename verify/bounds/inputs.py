@@ -45,7 +45,7 @@ __all__ = [
 # Numbers of random moves of many inputs. All of a few moves may cancel by chance, so that more follow if needed. The
 # first is in floats, which are quicker than jets for arrays.
 MOVES = (1, 2, 6)
-# A rule may pass on what it has no derivative by, such as the order of a zeta function.
+# A rule may pass on an argument without a derivative, such as the order of a zeta function.
 NO_JETS = (NotImplementedError, TypeError)
 _FEW = 4  # up to this many numbers move one by one, and their moves add up
 

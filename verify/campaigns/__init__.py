@@ -1,1 +1,1 @@
-"""Campaigns: shards that run on any machines, a journal that survives any kill, fixed examples of what was found."""
+"""Campaigns: shards that run on any machines, a journal that survives any kill, fixed examples of findings."""

@@ -31,7 +31,7 @@ _MOST_ARGUMENTS = 8
 _SHAPES: tuple[tuple[int, ...], ...] = ((), (3,), (2, 2), (1, 4, 4, 1))
 _PROBES = 3  # points for each of them
 _BEST = 3  # points that the search stays close to
-_ATTEMPTS = 3  # points outside of the domain, for each point asked for, before the search ends
+_ATTEMPTS = 3  # points outside of the domain, for each requested point, before the search ends
 
 
 def functions_of(module: Any) -> dict[str, Callable[..., Any]]:

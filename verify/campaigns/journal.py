@@ -1,6 +1,6 @@
 """The journal of a campaign: one line of JSON for each finished shard, which is on the disk before the next one.
 
-The journal is the only state of a campaign. The first line says what the campaign is; a line of each session says who
+The journal is the only state of a campaign. The first line describes the campaign; a line of each session says who
 wrote the lines below it. A process that is killed while it writes leaves a torn last line, which the next session cuts
 off. A lock keeps a second writer away; the system frees it when the writer ends.
 """

@@ -8,13 +8,17 @@ import numpy as np
 
 from gtape.base.deadline import OutOfTime
 from gtape.declare.primitives import REGISTRY
+from gtape.symbolic.balls import Undecided, objects, precision, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.source_text import place_of
 from gtape.verify.causes.witness import add_witnesses
+from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.verdicts.verdict import Finding, Report
 
 __all__ = ["explain"]
 
+# Values of one function differ by less than this share, except where the kernel loses digits.
+_APART = 2.0**-7
 _FAR = 1e6  # ULP: errors above this get a hint even if the problem itself loses the digits
 
 
@@ -56,9 +60,29 @@ def _add_correction(program: Program, f: Finding) -> None:
             "@gtape.custom_gradient(declared='...')"
         )
     elif node.prim.place.outside:
-        f.instead = f"correct the rule in {node.prim.declaration}"
+        f.instead = f"{_fault_of(program, node)} in {node.prim.declaration}"
     else:
         f.instead = "this is a fault of gtape, unless the rule was changed: please report it with the witness"
+
+
+def _fault_of(program: Program, node: Node) -> str:
+    """The function to correct in the declaration of a user's op: the rule, unless kernel and mirror differ in value."""
+    try:
+        with precision(200):
+            exact = node.apply(BALLS, [BALLS.lift(np.asarray(program.nodes[i].output)) for i in node.inputs])
+            pairs = zip(_parts(exact), _parts(node.output), strict=True)
+            far = [(e, y) for e, y in pairs if (abs(e - y) > _APART * (abs(e) + abs(y))).any()]
+    except (Undecided, ArithmeticError, NotImplementedError):  # no exact value to compare with
+        return "correct the rule"
+    if not far:
+        return "correct the rule"
+    e, y = far[0]
+    at = np.unravel_index(np.argmax(abs(e - y)), e.shape)
+    return f"the mirror gives {e[at]:.6g} and the kernel {y[at]:.6g} at one point: correct one of them"
+
+
+def _parts(value: Any) -> list[Any]:
+    return [to_float(objects(v)) for v in (value if isinstance(value, (tuple, list)) else (value,))]
 
 
 def _add_replacements(program: Program, report: Report) -> None:

@@ -257,28 +257,29 @@ def _shown(oracle: Oracle, got: list[Any]) -> dict[str, Any]:
         replayed = oracle.replay()
     except ArithmeticError:
         return {}
-    found: list[tuple[float, int]] = []
+    found: list[tuple[float, int, Any]] = []
     for s in _likely_first(oracle, got):
-        off = _off(oracle, replayed, s, _suspected(oracle, replayed, s))
+        off, places = _suspected(oracle, replayed, s)
         if off > 0:
-            found.append((off, s))
+            found.append((off, s, places))
     if not found:
         return {}
-    s = max(found)[1]
-    places = _suspected(oracle, replayed, s)
+    _, s, places = max(found, key=lambda one: one[:2])
     while len(places) > 1:
         halves = np.array_split(places, 2)
         places = max(halves, key=lambda half: _off(oracle, replayed, s, half))
     return _compared(oracle, got, s, tuple(int(i) for i in np.unravel_index(int(places[0]), _shape(oracle, s))))
 
 
-def _suspected(oracle: Oracle, replayed: list[Any], s: int) -> Any:
-    """The places of a source to search: all, or, if they hide them, those where the replayed gradient is 0."""
+def _suspected(oracle: Oracle, replayed: list[Any], s: int) -> tuple[float, Any]:
+    """The places of a source to search, and how far they are off: all, or, if they hide them, those where the replayed
+    gradient is 0."""
     every = np.arange(_count(oracle, s))
-    if replayed[s] is None or _off(oracle, replayed, s, every) > 0:
-        return every
+    off = _off(oracle, replayed, s, every)
+    if replayed[s] is None or off > 0:
+        return off, every
     zeros = every[np.equal(objects(replayed[s]).ravel(), 0).astype(bool)]
-    return zeros if zeros.size else every
+    return (_off(oracle, replayed, s, zeros), zeros) if 0 < zeros.size < every.size else (off, every)
 
 
 def _likely_first(oracle: Oracle, got: list[Any]) -> list[int]:

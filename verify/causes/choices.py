@@ -147,7 +147,7 @@ def _changes_apart(program: Program, node: Node, oracle: Oracle, values: list[An
     rng, known = np.random.default_rng(43), dict[int, Any]()
     steps = []
     for j, v in zip(node.inputs, values, strict=True):
-        apart = 1.0 + rng.permutation(v.size).reshape(v.shape)  # no two alike, so that each tie breaks on one side
+        apart = 1.0 + rng.permutation(v.size).reshape(v.shape)  # all different, so that each tie breaks on one side
         still_here = still(program, oracle.env, known, j)
         steps.append(np.where(still_here, 0.0, apart * spacing(v, np.float64)) if v.dtype.kind == "f" else None)
     for sign in (-1, 1):

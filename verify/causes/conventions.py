@@ -135,7 +135,7 @@ def _beside(node: Node, at: list[Any], a: int, step: Any) -> tuple[list[float], 
 
 
 def _jumps(heights: list[Any], sides: list[float], apart: Any) -> bool:
-    """True if two close values differ by more than the slopes beside them explain."""
+    """True if two close values differ by more than the slopes next to them explain."""
     below, above = map(arb, heights)
     gap = abs(above - below)
     return bool(

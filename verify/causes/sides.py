@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import Undecided, digits, objects, precision, ties_assumed
+from gtape.symbolic.balls import Undecided, assumed, digits, objects, precision, ties_assumed
 from gtape.symbolic.program import Node, Program
-from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, jet_world
+from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, jet_world, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import Shared, decided_anew
 from gtape.verify.verdicts.ulp import ROUNDINGS, spacing
@@ -28,6 +28,10 @@ __all__ = ["Interval", "Sides", "as_a_whole", "beside", "has_values", "scale_of"
 
 # Below the smallest subnormal number, because a float may lie that close to another kink.
 _BITS = 6000  # enclosures of differences such as x − sin(x) keep digits at the smallest step
+_FEWER = 2400  # bits that suffice where little cancels; special functions take a tenth of the time
+_SHARP = arb(2) ** -500  # with fewer bits, enclosures may be this wide, relative to the number
+_UNSEEN = arb(2) ** -1000  # a jump by this part of the value changes no float
+_NOTHING = arb(2) ** -1100  # less than all floats
 _STEPS = (-1200, -1300)
 _NEAREST = -1400  # stands for the limit on one side
 # Powers of two by which a distance shrinks from the first step to the second if its limit is 0.
@@ -38,6 +42,8 @@ _FEW = 2000  # programs with more numbers get one pair of points
 _MANY = 20_000  # programs with more numbers get none
 _SMALL = 200  # programs with more numbers keep no points for other rows, because an axis has points of its own
 _AXES = 32  # at most this many elements get points of their own
+_ONE_BY_ONE = 64  # at most this many elements are differentiated one by one
+_TOGETHER = 4  # so few elements are not tested together before
 
 _JOIN = np.frompyfunc(acb, 2, 1)
 _REAL = np.frompyfunc(lambda e: e.real if isinstance(e, acb) else e, 1, 1)
@@ -116,6 +122,13 @@ def _value_beside(node: Node, env: dict[int, Any], here: dict[int, Any], closed:
     return decided_anew(node, arguments) if not is_floating(node.output) else node.apply(BALLS, arguments)
 
 
+_Place = tuple[int, tuple[int, ...]]  # a source, and one of its elements
+
+
+class _Blurred(Exception):
+    """An enclosure with fewer bits is too wide to decide, or there is none."""
+
+
 class Sides:
     """The derivatives of a program at points next to the recorded one.
 
@@ -131,6 +144,8 @@ class Sides:
         derivative costs a run for each element.
     shared : Shared, optional
         The data that the rows of this program share, such as the values at the points.
+    row : list, optional
+        The cotangents of the outputs. Other numbers of the same row have the same intervals.
     """
 
     def __init__(
@@ -140,14 +155,18 @@ class Sides:
         derivative: Callable[[Oracle], list[Any]],
         along: Callable[[Oracle, list[Any]], arb] | None = None,
         shared: Shared | None = None,
+        row: list[Any] | None = None,
     ) -> None:
-        self.program, self.oracle, self.derivative, self.along = program, oracle, derivative, along
+        self.program, self.oracle, self.derivative = program, oracle, derivative
+        self.along = None if any(_is_complex_source(program, s) for s in range(len(program.sources))) else along
+        self.row = row
         self.shared = shared or Shared()
         self.here: dict[int, Any] = {}
-        self.values_here: list[Any] | None = None  # what the values of the sides should return to
+        self.values_here: list[Any] | None = None  # the values to which those of the sides should return
         self.anywhere = False  # whether the program need not be defined at the point
         self.over_jumps = False
         self.jumps = False  # whether the function is not continuous at the point, so that it has no derivative there
+        self.fewer = False  # whether enclosures have fewer bits, so that wide ones raise `_Blurred`
         self.rng = np.random.default_rng(37)
 
     def limits(self, numbers: list[Any], *, jumps: bool = False) -> list[dict[tuple[int, ...], Interval]] | None:
@@ -156,7 +175,7 @@ class Sides:
         Parameters
         ----------
         numbers : list of object arrays of enclosures, or None
-            Those of complex sources in parts.
+            The moves of complex sources, in parts.
         jumps : bool
             Whether to give intervals for a function that is not continuous at the point, too.
 
@@ -168,10 +187,23 @@ class Sides:
         """
         if self.program.size > _MANY:
             return None
-        self.over_jumps, self.jumps = jumps, False
-        for assume in (contextlib.nullcontext, ties_assumed):
-            with precision(_BITS), assume(), contextlib.suppress(ArithmeticError, TooDeep):
-                self.here, self.values_here = self._evaluated(), None
+        if jumps or self.anywhere or self.row is None:
+            return self._intervals(numbers, jumps)
+        row, known, intervals = self.shared.get(
+            ("intervals", id(self.row)), lambda: (self.row, numbers, self._intervals(numbers, jumps))
+        )
+        return intervals if row is self.row and _are_same(known, numbers) else self._intervals(numbers, jumps)
+
+    def _intervals(self, numbers: list[Any], jumps: bool) -> list[dict[tuple[int, ...], Interval]] | None:
+        """As `limits`, without a look at what is known."""
+        self.over_jumps = jumps
+        attempts = [(_BITS, contextlib.nullcontext), (_BITS, ties_assumed)]
+        if assumed.get("ties") is None and not any(n.kind == "op" and _is_iterative(n) for n in self.program.nodes):
+            attempts.insert(0, (_FEWER, contextlib.nullcontext))
+        for bits, assume in attempts:
+            self.fewer = bits < _BITS
+            with precision(bits), assume(), contextlib.suppress(ArithmeticError, TooDeep, _Blurred):
+                self.here, self.values_here, self.jumps = self._evaluated(), None, False
                 return self._outside(numbers, _PAIRS if self.program.size <= _FEW else 1)
         return None
 
@@ -226,9 +258,12 @@ class Sides:
 
     def _outside(self, numbers: list[Any], pairs: int) -> list[dict[tuple[int, ...], Interval]] | None:
         drawn: list[dict[int, Any]] = self.shared.get(("sides", pairs), lambda: [self._drawn() for _ in range(pairs)])
-        if self._agree(numbers, drawn):
+        every = [(s, index) for s, e in enumerate(numbers) if e is not None for index in np.ndindex(*np.shape(e))]
+        places = every if self.along is None else self._apart_among(every, numbers, drawn)
+        if not places and self.along is not None:
             return [{} for _ in numbers]
-        near = [list(self._at(moves, _STEPS[0], number=k)) for k, moves in enumerate(drawn)]
+        derivative = self._of(places, numbers)
+        near = [list(self._at(moves, _STEPS[0], derivative, number=k)) for k, moves in enumerate(drawn)]
         if (self.jumps and not self.over_jumps) or not any(near):
             return None
         found: list[dict[tuple[int, ...], Interval]] = []
@@ -241,18 +276,18 @@ class Sides:
                 continue
             number = objects(number)
             for index in np.ndindex(*number.shape):
-                first = _hull([d for points in near for d in points], s, index)
+                first = self._hull([d for points in near for d in points], s, index, number[index])
                 if first is None or not _apart(number[index], first) > 0:
                     continue
                 if nearer is None:
-                    nearer = [list(self._at(moves, _STEPS[1], number=k)) for k, moves in enumerate(drawn)]
+                    nearer = [list(self._at(moves, _STEPS[1], derivative, number=k)) for k, moves in enumerate(drawn)]
                 points = [[d for ps in near for d in ps], [d for ps in nearer for d in ps]]
                 if budget > 0:
                     budget -= 1
-                    name, axis = self._axis(s, index)
+                    (name, axis), only = self._axis(s, index), self._of([(s, index)], numbers)
                     for k in (0, 1):
-                        points[k] = points[k] + list(self._at(axis, _STEPS[k], number=name))
-                first, second = (_hull(p, s, index) for p in points)
+                        points[k] = points[k] + list(self._at(axis, _STEPS[k], only, number=name))
+                first, second = (self._hull(p, s, index, number[index]) for p in points)
                 if first is None or second is None or _diverges(first, second):
                     return None
                 if _shrinks(_apart(number[index], first), _apart(number[index], second)):
@@ -269,16 +304,51 @@ class Sides:
         name = "axis", s, index
         return name, self.shared.get(name, lambda: self._drawn((s, index)))
 
-    def _agree(self, numbers: list[Any], drawn: list[dict[int, Any]]) -> bool:
-        """Whether the derivatives on all sides converge to `numbers`, along one random direction of the sources."""
+    def _of(self, places: list[_Place], numbers: list[Any]) -> Callable[[Oracle], list[Any]]:
+        """The derivative by some elements of the sources, and `numbers` elsewhere; all at once if that is as cheap."""
         along = self.along
-        if along is None or any(_is_complex_source(self.program, s) for s in range(len(numbers))):
-            return False
+        if along is None:
+            return lambda oracle: _in_parts(self.program, self.derivative(oracle))
+        if len(places) > _ONE_BY_ONE:
+            raise TooDeep(f"{len(places)} elements are not evaluated one by one")
+
+        def run(oracle: Oracle) -> list[Any]:
+            made = [None if e is None else np.array(objects(e)) for e in numbers]
+            for s, index in places:
+                ways: list[Any] = [None] * len(numbers)
+                ways[s] = zeros(np.shape(made[s]))
+                ways[s][index] = 1
+                made[s][index] = along(oracle, ways)
+            return made
+
+        return run
+
+    def _apart_among(self, places: list[_Place], numbers: list[Any], drawn: list[dict[int, Any]]) -> list[_Place]:
+        """The elements among some to which the derivatives on all sides may not converge."""
+        if self.over_jumps or self.anywhere:
+            return places
+        if self._agree(numbers, drawn, places):
+            return []
+        if self.jumps or not _TOGETHER < len(places) <= _ONE_BY_ONE:
+            return places
+        half = len(places) // 2
+        return [p for part in (places[:half], places[half:]) for p in self._apart_among(part, numbers, drawn)]
+
+    def _agree(self, numbers: list[Any], drawn: list[dict[int, Any]], places: list[_Place]) -> bool:
+        """Whether the derivatives by some elements on all sides converge to `numbers`, along one random direction."""
+        along = self.along
+        assert along is not None
         rng = np.random.default_rng(41)
         ways = [
             directions(self.program.nodes[nodes[0]].shape, rng, like=number) if nodes else None
             for nodes, number in zip(self.program.sources, numbers, strict=True)
         ]
+        for s, u in enumerate(ways):
+            if u is not None and numbers[s] is not None:
+                taken = zeros(u.shape)
+                for index in [index for other, index in places if other == s]:
+                    taken[index] = u[index]
+                ways[s] = taken
         here = arb(0)
         for u, number in zip(ways, numbers, strict=True):
             if u is not None and number is not None:
@@ -290,12 +360,15 @@ class Sides:
                 for k, moves in enumerate(drawn)
                 for e in self._at(moves, step, lambda oracle: [along(oracle, ways)], number=k)
             ]
+            self._demand_sharp([objects(e[0]).item() for e in made], here)
             gaps = [objects(e[0]).item() - here for e in made]
             return [arb(0) if gap.contains(0) else arb(abs(gap).mid()) for gap in gaps]
 
         first = apart(_STEPS[0])
         if self.jumps or not first:
             return False
+        if all(gap == 0 for gap in first):
+            return True
         second = apart(_STEPS[1])
         return len(first) == len(second) and all(map(_shrinks, first, second))
 
@@ -322,7 +395,7 @@ class Sides:
         self,
         moves: dict[int, Any],
         exponent: int,
-        derivative: Callable[[Oracle], list[Any]] | None = None,
+        derivative: Callable[[Oracle], list[Any]],
         *,
         number: Any = None,
     ) -> Iterator[list[Any]]:
@@ -337,7 +410,7 @@ class Sides:
 
             def point(sign: int = sign) -> tuple[dict[int, Any] | None, bool]:
                 step = sign * arb(2) ** exponent
-                env = beside(self.program, self.here, {i: objects(move * step) for i, move in moves.items()})
+                env = self._beside(moves, step)
                 return env, env is not None and self._jump(env, moves, step)
 
             env, jump = point() if number is None else self.shared.get(("beside", number, exponent, sign), point)
@@ -346,10 +419,39 @@ class Sides:
             self.jumps = self.jumps or jump
             if self.over_jumps or not self.jumps:
                 with contextlib.suppress(ArithmeticError, ValueError, TypeError, IndexError):
-                    made = self._derived(env, derivative or self.derivative)
-                    made = made if derivative else _in_parts(self.program, made)
+                    made = self._derived(env, derivative)
                     if all(_finite(a) for a in made):
                         yield made
+                        continue
+                self._leave_open()
+
+    def _beside(self, moves: dict[int, Any], step: arb) -> dict[int, Any] | None:
+        """The exact values at a step along moves."""
+        env = beside(self.program, self.here, {i: objects(move * step) for i, move in moves.items()})
+        if env is None:
+            self._leave_open()
+        return env
+
+    def _leave_open(self) -> None:
+        """With fewer bits, raise `_Blurred`, because all bits may decide."""
+        if self.fewer:
+            raise _Blurred
+
+    def _demand_sharp(self, values: list[Any], number: Any) -> None:
+        """With fewer bits, raise `_Blurred` unless derivatives are known well enough to be compared with a number."""
+        if self.fewer:
+            known = arb(number).rad()
+            for e in map(arb, values):
+                if not (e.rad() <= known or e.rad() <= _NOTHING or e.rad() <= _SHARP * abs(e.mid())):
+                    raise _Blurred
+
+    def _hull(self, points: list[list[Any]], s: int, index: tuple[int, ...], number: Any) -> tuple[arb, arb] | None:
+        """The least and the greatest value of one element among some points, to be compared with a number."""
+        values = [arb(0) if p[s] is None else arb(objects(p[s])[index]) for p in points]
+        if not values:
+            return None
+        self._demand_sharp(values, number)
+        return min(values, key=_middle), max(values, key=_middle)
 
     def _jump(self, env: dict[int, Any], moves: dict[int, Any], step: arb) -> bool:
         """True if a value of the function does not come back to that at the point as the step goes to 0, or if the
@@ -362,8 +464,7 @@ class Sides:
             return True
         if not any(d > 0 for d in distances):
             return False
-        shorter = step * arb(2) ** (_STEPS[1] - _STEPS[0])
-        closer = beside(self.program, self.here, {i: objects(m * shorter) for i, m in moves.items()})
+        closer = self._beside(moves, step * arb(2) ** (_STEPS[1] - _STEPS[0]))
         if closer is None:
             return False
         nearer = self._distances(closer)
@@ -373,12 +474,11 @@ class Sides:
         """The values with which inner gradients on all sides are compared: those on one side.
 
         An inner gradient follows the conventions of its ops at the point. If its limits on all sides agree, the
-        function as a whole is differentiable there, whatever the conventions give.
+        function as a whole is differentiable there, even if the conventions give another number.
         """
         if not self.differentiates:
             return self.here
-        nearest = {i: objects(m * arb(2) ** _NEAREST) for i, m in moves.items()}
-        return beside(self.program, self.here, nearest) or self.here
+        return self._beside(moves, arb(2) ** _NEAREST) or self.here
 
     @cached_property
     def differentiates(self) -> bool:
@@ -388,7 +488,21 @@ class Sides:
     def _distances(self, env: dict[int, Any]) -> list[arb]:
         """How far each element of the values is from where it should return; infinite if their shapes differ."""
         there, here = self._values(env, env), self.values_here or []
-        return [arb("inf")] if len(there) != len(here) else [arb(abs(p - q)) for p, q in zip(there, here, strict=True)]
+        if len(there) != len(here):
+            return [arb("inf")]
+        return [self._distance(p, q) for p, q in zip(there, here, strict=True)]
+
+    def _distance(self, p: Any, q: Any) -> arb:
+        """The distance of two values, 0 for a part of the value that is too small for a float to show.
+
+        With fewer bits, raises `_Blurred` for a distance that is not well known.
+        """
+        distance = arb(abs(p - q))
+        if p is q or distance <= _UNSEEN * abs(q):
+            return arb(0)
+        if self.fewer and not distance.rad() <= _SHARP * distance.mid():
+            raise _Blurred
+        return distance
 
     def _values(self, env: dict[int, Any], of_gradients: dict[int, Any]) -> list[Any]:
         """All elements of the primals, from `env`, and of the outputs, from `of_gradients`."""
@@ -401,7 +515,7 @@ class Sides:
         if self.differentiates:
             oracle = self.oracle()
             oracle.env = env
-            only = self.program.ancestors(self.program.outputs)
+            only = oracle.needed(self.program.outputs)
             with self._decided(env):
                 values = {**env, **oracle.jets(1, {}, only, oracle.exact_marks({}, only))}
         flat = [objects(jet_world(1).component(values[i], 0)) for i in self.program.outputs]
@@ -429,16 +543,26 @@ class Sides:
                 self.program.nodes[i].output = output
 
 
+def _is_iterative(node: Node) -> bool:
+    """Whether an op takes the exact value from an iteration, whose tolerances depend on the bits."""
+    return node.prim.kind == "implicit" or bool(node.prim.rounding.eliminates)
+
+
+def _are_same(a: list[Any], b: list[Any]) -> bool:
+    """Whether two lists of arrays hold the same enclosures."""
+    if [v is None for v in a] != [v is None for v in b]:
+        return False
+    pairs = [(objects(v), objects(w)) for v, w in zip(a, b, strict=True) if v is not None]
+    return all(v.shape == w.shape and all(map(_is_same, v.ravel().tolist(), w.ravel().tolist())) for v, w in pairs)
+
+
+def _is_same(p: Any, q: Any) -> bool:
+    p, q = arb(p), arb(q)
+    return bool(p.mid() == q.mid() and p.rad() == q.rad())
+
+
 def _finite(a: Any) -> bool:
     return a is None or all(arb(e).is_finite() for e in objects(a).ravel().tolist())
-
-
-def _hull(points: list[list[Any]], s: int, index: tuple[int, ...]) -> tuple[arb, arb] | None:
-    """The least and the greatest value of one element among some points."""
-    values = [arb(0) if p[s] is None else arb(objects(p[s])[index]) for p in points]
-    if not values:
-        return None
-    return min(values, key=_middle), max(values, key=_middle)
 
 
 def _middle(x: arb) -> Any:
@@ -503,7 +627,7 @@ def as_a_whole(
     exact : list
         With each claim that lies inside its interval in place of the number by the conventions of the ops.
     got : list
-        With a large number in place of each claim beside a kink that is infinite or NaN, as in `exact`.
+        With a large number in place of each claim at a kink that is infinite or NaN, as in `exact`.
     """
     parts, numbers = _in_parts(sides.program, exact), _floats_in_parts(sides.program, got)
     findings, parts, numbers = _as_a_whole(sides, parts, numbers, findings, order, guards, claimed)

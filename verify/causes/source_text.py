@@ -222,7 +222,7 @@ class _Program:
         self.parts.append(text)
 
     def value(self, name: str, value: Any) -> None:
-        """Add what a name stands for, as far as it can be written."""
+        """Add the definition of a name, as far as it can be written."""
         if name in self.known or len(self.parts) > _MOST or getattr(builtins, name, None) is value:
             return
         self.known.add(name)

@@ -1,4 +1,4 @@
-"""``gtape doctor --artifact DIR``: a folder with what a reviewer needs to repeat a result.
+"""``gtape doctor --artifact DIR``: a folder with everything that a reviewer needs to repeat a result.
 
 The folder appears whole or not at all: it is made next to its place under another name, and renamed when complete.
 """

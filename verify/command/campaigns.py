@@ -17,7 +17,16 @@ from gtape.verify.campaigns.kinds import kind_of
 from gtape.verify.campaigns.running import LIMIT, Campaign, campaign, settings_of
 from gtape.verify.campaigns.totals import Totals
 from gtape.verify.campaigns.trust import Untrusted, trusted
-from gtape.verify.command.output import Usage, check_path, progress_bar, show_table, write_json
+from gtape.verify.command.output import (
+    FINE,
+    FOUND,
+    NOT_COMPLETED,
+    Usage,
+    check_path,
+    progress_bar,
+    show_table,
+    write_json,
+)
 from gtape.verify.command.streams import flush, is_terminal, say, tell
 from gtape.verify.search.interrupts import Interrupts
 from gtape.verify.search.loading import NotLoaded
@@ -26,7 +35,6 @@ from gtape.verify.verdicts.machine import versions
 
 __all__ = ["run"]
 
-_FINE, _FOUND, _NOT_COMPLETED = 0, 1, 3
 _EVERY = 60.0  # seconds between lines of progress without a terminal
 _MOST_ROWS = 50
 
@@ -46,7 +54,7 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
         raise Usage(str(e)) from None
     except NotThere as e:
         tell(f"gtape campaign: {plain_lines(str(e))}; what was done is in {plain(options.journal)}")
-        return _NOT_COMPLETED
+        return NOT_COMPLETED
     return _deliver(options, what, totals, new)
 
 
@@ -61,12 +69,15 @@ def _new(options: argparse.Namespace) -> Campaign:
     for key, value in (("seed", options.seed), ("size", options.shard_size)):
         if value is not None:
             given[key] = value
+    chooses = "names" if name == "functions" else "ops"
     if options.only:
-        given["names" if name == "functions" else "ops"] = options.only
+        given[chooses] = options.only
     examples = read_examples(options.examples) if options.examples else []
     shards = shards_of(examples, name)
     trusted(options.examples or "", shards, options.load)
     try:
+        if options.only and chooses not in kind_of(name).options:
+            raise Usage(f"a campaign of {name} has no ops or functions to choose: leave out --only")
         limit = LIMIT if options.shard_seconds is None else options.shard_seconds
         what = Campaign(
             name, settings_of(kind_of(name), given), load=options.load, shards=options.shards, limit=limit,
@@ -148,7 +159,7 @@ def _deliver(options: argparse.Namespace, what: Campaign, totals: Totals, new: i
     flush()
     for error in totals.errors[:_MOST_ROWS]:
         tell(f"gtape campaign: shard {error['number']} failed: {plain_lines(str(error['why']))}")
-    return _NOT_COMPLETED if totals.errors else _FOUND if bad else _FINE
+    return NOT_COMPLETED if totals.errors else FOUND if bad else FINE
 
 
 def _show(options: argparse.Namespace, what: Campaign, totals: Totals, total: int | None, complete: bool) -> None:

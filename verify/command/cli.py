@@ -12,9 +12,8 @@ import sys
 from collections.abc import Sequence
 
 from gtape.base.escaping import plain_lines
-from gtape.verify.command.commands import INTERRUPTED, NOT_COMPLETED, READER_GONE, USAGE
 from gtape.verify.command.loading import load
-from gtape.verify.command.output import Usage
+from gtape.verify.command.output import INTERRUPTED, NOT_COMPLETED, READER_GONE, USAGE, Usage
 from gtape.verify.command.parser import NUMBERS, make_parser
 from gtape.verify.command.streams import (
     OutputLost,

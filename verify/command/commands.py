@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from gtape.base.escaping import plain, plain_lines
 from gtape.verify.command.output import (
+    FINE,
+    FOUND,
+    NOT_COMPLETED,
     Usage,
     check_path,
     progress_bar,
@@ -28,11 +31,9 @@ if TYPE_CHECKING:
     from gtape.verify.search.pools import Harvest
 
 __all__ = [
-    "FINE", "FOUND", "INTERRUPTED", "NOT_COMPLETED", "READER_GONE", "USAGE", "campaign", "census", "conventions",
-    "doctor", "mutants", "peers", "prove", "replay", "report", "table", "verify", "write",
+    "campaign", "census", "conventions", "doctor", "mutants", "peers", "prove", "replay", "report", "table", "verify",
+    "write",
 ]  # fmt: skip
-
-FINE, FOUND, USAGE, NOT_COMPLETED, INTERRUPTED, READER_GONE = 0, 1, 2, 3, 130, 141
 
 
 def _primitives(options: argparse.Namespace) -> list[str]:

@@ -46,7 +46,7 @@ def write_whole(path: str, text: str) -> None:
 
 
 def _device(path: str, flags: int) -> int:
-    """Open what is no plain file; a pipe has some seconds for its reader to come, because opening it waits for ever."""
+    """Open a pipe or device; the reader of a pipe has some seconds to come, because opening would wait for ever."""
     until = time.monotonic() + _PATIENCE
     while True:
         try:

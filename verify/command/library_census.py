@@ -69,7 +69,7 @@ def table(
 ) -> tuple[list[str], list[list[str]], list[bool]]:
     """Columns, rows and fine rows: one row for each function, order and dtype, one column for each library.
 
-    With `places`, errors beyond the promised ones have the point beside them.
+    With `places`, errors beyond the promised ones stand next to their point.
     """
     found = {(w.op, w.order, w.dtype, w.library): w for w in rows}
     keys = list(dict.fromkeys((w.op, w.order, w.dtype) for w in rows))

@@ -18,7 +18,13 @@ from gtape.verify.command.files import refusal, write_whole
 from gtape.verify.command.streams import is_terminal, say
 from gtape.verify.verdicts.machine import versions
 
-__all__ = ["Usage", "check_path", "progress_bar", "show_table", "ulp_text", "versions", "write_json", "write_text"]
+__all__ = [
+    "FINE", "FOUND", "INTERRUPTED", "NOT_COMPLETED", "READER_GONE", "USAGE", "Usage", "check_path", "progress_bar",
+    "show_table", "ulp_text", "versions", "write_json", "write_text",
+]  # fmt: skip
+
+# The exit statuses.
+FINE, FOUND, USAGE, NOT_COMPLETED, INTERRUPTED, READER_GONE = 0, 1, 2, 3, 130, 141
 
 _REDRAWN = 0.1  # seconds between updates of the progress bar
 _NARROWEST = 10  # columns at least, because some terminals report too few

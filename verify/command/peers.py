@@ -99,7 +99,7 @@ def run(
 ) -> Outcome:  # fmt: skip
     """Judge libraries one after the other, by the pieces of which shards of campaigns consist.
 
-    Each library has an equal share of the time; what it does not need is left to the others.
+    Each library has an equal share of the time; the others get the time that it leaves.
     """
     try:
         todo = pieces(

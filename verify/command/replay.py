@@ -1,4 +1,4 @@
-"""``gtape replay``: runs what a file describes again, and compares."""
+"""``gtape replay``: runs the findings, shards or report of a file again, and compares."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gtape.verify.campaigns.running import LIMIT
 from gtape.verify.campaigns.shapes import FINDING, LINE, SHARD, misfit
 from gtape.verify.campaigns.shards import errored, key_of, lost, work
 from gtape.verify.campaigns.trust import Untrusted, trusted
-from gtape.verify.command.output import Usage, check_path, progress_bar, show_table, write_json
+from gtape.verify.command.output import FINE, FOUND, Usage, check_path, progress_bar, show_table, write_json
 from gtape.verify.command.own_process import table_of
 from gtape.verify.command.reports import read, result_of
 from gtape.verify.command.streams import say, tell
@@ -28,7 +28,6 @@ from gtape.verify.verdicts.machine import versions
 
 __all__ = ["run"]
 
-_FINE, _OTHER = 0, 1
 _OPTION = re.compile(r"--(quick|orders|dtypes|(points|seed)=\d+|load=.*)", re.DOTALL)
 _AGAIN = ("verify", "prove", "census", "doctor")
 
@@ -38,7 +37,7 @@ _ELSEWHERE = ("times", "number", "example", "shard", "line", "defined", "witness
 
 
 class Case(NamedTuple):
-    """A shard to run again, and what it found."""
+    """A shard to run again, and its findings."""
 
     name: str
     shard: dict[str, Any]
@@ -63,7 +62,7 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
             "gtape replay", ("what", "outcome"), [(plain(n), plain(s)) for n, s in rows], [s == "same" for _, s in rows]
         )
         say(f"{len(rows) - len(other)} of {len(rows)} are the same")
-    return _OTHER if other else _FINE
+    return FOUND if other else FINE
 
 
 # ------------------------------------------------------------------------------------------ cases
@@ -88,7 +87,7 @@ def _cases(options: argparse.Namespace, data: Any) -> list[Case]:
     elif not misfit(data, LINE):
         cases = [_of_line(data)]
     else:
-        result_of(data, options.file)  # tells what is wrong with other files
+        result_of(data, options.file)  # names the fault of other files
         raise Usage(f"{path} says what was found, but not how: {_advice(data)}")
     if not cases:
         raise Usage(f"{path} holds nothing to run again")

@@ -231,7 +231,7 @@ def made(
 
 
 def _check(function: Any, point: tuple[float, ...], argument: int, dtype: Any) -> None:
-    """Raise for what is no differentiable function of numbers, or not defined at a point."""
+    """Raise unless this is a differentiable function of numbers, defined at each point."""
     inputs = [constant(np.asarray(x, dtype)) for x in point]
     if "name" in _parameters(function, inputs):
         raise ValueError(f"the point has {len(point)} arguments, one more than the function takes")

@@ -81,11 +81,11 @@ class Group:
 
     @property
     def at_roots(self) -> int:
-        """The number of points beside roots."""
+        """The number of points near roots."""
         return sum(x.at_roots for x in self.lines)
 
     def words(self) -> str:
-        """The verdict and the largest error in words; empty for what is correct to a few units."""
+        """The verdict and the largest error in words; empty for an op that is correct to a few units."""
         largest = max((v for x in self.lines for v in x.worst.values()), default=0.0)
         said = []
         if largest > _FEW:

@@ -37,7 +37,7 @@ _RANGES = (
     ("Interval(0.0, 1.0, open_lo=True, open_hi=True)", 0.05, 0.95),
     ("Interval(1.0, open_lo=True)", 1.1, 4.0),
 )
-_MOST_SHAPED = 4  # arguments whose shapes are tried apart from each other
+_MOST_SHAPED = 4  # arguments whose shapes are tried independently
 _POINTS = 4
 
 

@@ -57,6 +57,9 @@ class ExactNumber(str):
         made._ball = ball
         return made
 
+    def __reduce__(self) -> Any:
+        return _exact_number, (str(self), self.radius, _ball_parts(self._ball))
+
     def nearest(self, dtype: Any = np.float64) -> float | None:
         """The float nearest to the true value, ties to even; None if the enclosure is too wide to tell.
 
@@ -84,6 +87,27 @@ class ExactNumber(str):
         if isinstance(self._ball, acb):
             raise TypeError("ExactNumber.nearest: a complex number has two floats; take those of its parts")
         return nearest(arb(self._ball), dtype)
+
+
+def _ball_parts(ball: Any) -> Any:
+    """A ball as plain data, without a rounding of its midpoint: with the radius, or a text if it is not finite."""
+    if isinstance(ball, acb):
+        return _ball_parts(ball.real), _ball_parts(ball.imag)
+    if not ball.is_finite():
+        return repr(float(ball.mid())) if ball.rad() == 0 else str(ball)
+    return [tuple(map(int, part.man_exp())) for part in (ball.mid(), ball.rad())]
+
+
+def _ball(parts: Any) -> Any:
+    if isinstance(parts, tuple):
+        return acb(*map(_ball, parts))
+    return arb(parts) if isinstance(parts, str) else arb(*parts)
+
+
+def _exact_number(text: str, radius: float, parts: Any) -> ExactNumber:
+    made = str.__new__(ExactNumber, text)
+    made.radius, made._ball = radius, _ball(parts)
+    return made
 
 
 @diagnosed

@@ -145,7 +145,7 @@ class Block(Gradient):
             found.append((self.some[row][0], Report(findings=[f])))
         return found, [row for row, open_ in zip(self.some, left.tolist(), strict=True) if open_]
 
-    # -- what the comparison asks, with an axis of rows in front
+    # -- questions of the comparison, with an axis of rows in front
 
     def derivative(self, oracle: Oracle) -> list[Any]:
         return _Sweep(BALLS, oracle.env, self.program).gradient(objects(BALLS.lift(self.seeds[0])))

@@ -154,7 +154,7 @@ class _Explained(NamedTuple):
     added, by_problem, over_range : Told
         The elements that roundings of all ops explain, those that the problem explains, and those that overflow.
     over, blurred, open : bool arrays
-        Where the exact number overflows, where it is not known well enough, and what is not explained.
+        Where the exact number overflows, where it is not known well enough, and where nothing explains the error.
     moved : float array
         The bound of the problem.
     """

@@ -130,7 +130,7 @@ def _is_bfloat16(dtype: Any) -> bool:
 
 
 def bodiless(program: Program, order: int, among: list[Any] | None = None) -> list[Finding]:
-    """Findings for custom gradients, all or those in `among`, whose bodies do not tell what they compute."""
+    """Findings for custom gradients, all or those in `among`, whose bodies leave the tape."""
     return [
         Finding(
             "undecided",

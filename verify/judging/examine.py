@@ -67,7 +67,7 @@ class Gradient(Judgement):
         shared: Shared | None = None,
     ) -> None:
         super().__init__(program, got, locally=locally)
-        self.seeds = seeds
+        self.seeds = self.row = seeds
         self.shared = shared
         self.known: ordinary.Checked | None = None
 
@@ -307,7 +307,7 @@ def examine(
 
 
 class Rows:
-    """Examines rows of derivatives one after another, and keeps what the rows of one program have in common.
+    """Examines rows of derivatives one after another, and keeps the data that the rows of one program share.
 
     Parameters
     ----------

@@ -196,7 +196,7 @@ def _add_returns(
     widened: Callable[[list[Return]], Program],
     options: Options,
 ) -> None:
-    """Add what is known about values that left the tape before the targets; None as cotangent stands for all rows."""
+    """Add findings about values that left the tape before the targets; None as cotangent stands for all rows."""
     if not left:
         return
     seeds = [r if c is None else c for r, c in zip(any_seeds(program), cotangents, strict=True)]

@@ -152,7 +152,7 @@ def check_tangents_locally(program: Program, tangents: list[Any], exact: dict[in
 
 
 def check_forward_rules(program: Program) -> list[Finding]:
-    """Check the rules of forward mode that no gradient uses: those written beside the rules of reverse mode.
+    """Check the rules of forward mode that no gradient uses: those written in addition to the rules of reverse mode.
 
     Each op is checked by itself, along one random direction, once for each shape of its inputs, because a gradient that
     is right says nothing about them.

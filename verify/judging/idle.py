@@ -42,7 +42,7 @@ def changes(program: Program, seeds: list[Any], only: Any = None) -> bool:
             kept = still.replay()
             moving.evaluate()
             if any(n.kind == "custom" and n.prim.declared is not None for n in program.nodes):
-                moving.replay()  # the certificate asks for what arrives at declared gradients
+                moving.replay()  # the certificate needs the cotangents that arrive at declared gradients
             return bool(certify(moving, kept))
         except (ArithmeticError, TooDeep):
             return True

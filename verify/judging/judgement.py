@@ -63,7 +63,8 @@ class Judgement(Causes):
     claimed = False  # True if another library made the numbers, which may follow conventions of its own at kinks
     by_source = True  # False if the numbers are one sum over all sources
     left_out: frozenset[int] = frozenset()  # the sources whose numbers are not compared
-    shared: Shared | None = None  # what the rows of a derivative have in common
+    shared: Shared | None = None  # data that the rows of a derivative share
+    row: list[Any] | None = None  # the cotangents of the row, where a mode has rows
     checked_ops: Local | None = None  # the checks of single ops, where a mode has them
 
     def __init__(self, program: Program, got: list[Any], *, locally: bool = True) -> None:
@@ -118,7 +119,7 @@ class Judgement(Causes):
         """The findings about single ops, from the exact values of all nodes."""
         raise NotImplementedError
 
-    # -- what a comparison asks
+    # -- questions of a comparison
 
     def moved(self, count: int) -> list[Any]:
         made, size = None, self.program.size
@@ -162,7 +163,7 @@ class Judgement(Causes):
         told, open_ = [], wrong.mask
         for (verdict, reason, op, line), nodes, place in self.suspects(self._oracle()):
             inside = {i for n in nodes for i in (n.index, *n.body)}
-            # First what the worst element of the suspect reaches, then what its other elements reach.
+            # First the sources that the worst element of the suspect reaches, then those of its other elements.
             for at in dict.fromkeys((place, None)):
                 reached = reached_from(self.nudged, self.dtype, inside, at)[wrong.source]
                 mask = open_ if reached is None else open_ & reached
@@ -198,7 +199,7 @@ class Judgement(Causes):
 
         So sqrt(x * x)² has the derivative of x² at 0. The findings of the report change.
         """
-        # Equal eigenvalues, which no op is to blame for, would take too long beside the point.
+        # Equal eigenvalues, which no op is to blame for, would take too long next to the point.
         nowhere = next((f for f in report.findings if f.verdict == "domain" and f.op is not None), None)
         known = [g for g in self.got if g is not None]
         others = [f for f in report.findings if f is not nowhere and not f.ok]
@@ -208,7 +209,7 @@ class Judgement(Causes):
         rows = 1 if self.order == 1 else sum(map(np.size, known))
         if self.program.size * rows > _FEW:
             return
-        sides = Sides(self.program, self.oracle, self.beside, None, self.shared)
+        sides = Sides(self.program, self.oracle, self.beside, self._beside_along(), self.shared)
         limits = sides.agreed([None if g is None else np.shape(g) for g in self.got])
         if limits is None:
             return
@@ -244,6 +245,9 @@ class Judgement(Causes):
         report.findings[index] = Finding(
             "convention", order=self.order, op=nowhere.op, line=nowhere.line, inside=True, reason=passed
         )
+
+    def _beside_along(self) -> Callable[[Oracle, list[Any]], arb] | None:
+        return self.beside_along() if self.order > 1 else None
 
     def at_the_point(self) -> Report:
         """The report of the comparison with derivatives at the point itself."""
@@ -359,8 +363,7 @@ class Judgement(Causes):
             self.shared.calm = not (met or guards or others or decides_at_ties(program, oracle))
         got = self.got
         if met or guards:
-            along = self.beside_along() if order > 1 else None
-            sides = Sides(program, self.oracle, self.beside, along, self.shared)
+            sides = Sides(program, self.oracle, self.beside, self._beside_along(), self.shared, self.row)
             near = [e if e is None or not oracle.broken else _blurred(objects(e)) for e in exact]
             met, near, got = as_a_whole(sides, near, got, met, order, guards=guards, claimed=self.claimed)
             exact = near if self.claimed or not oracle.broken else exact

@@ -242,7 +242,7 @@ class Left:
     def _may_be_offset(self, c: Conversion, program: Program) -> bool:
         """Whether an unknown constant, such as the logarithm of a scale, may undo what a value that came back changes.
 
-        Functions of long numbers are long numbers, so that a short one beside them is the user's own.
+        Functions of long numbers are long numbers, so a short number among them is the user's own.
         """
         size, long = np.size(c.value), has_long_numbers(np.asarray(c.value))
         later = [n for n in program.nodes if n.kind == "op" and n.index not in program.returned and n.seq < c.number]

@@ -1,7 +1,7 @@
 """Compares a function with its recorded program at points closer and closer to the recorded one.
 
 Both are equal at the recorded point. If a derivative of order k is another one, they differ by the k-th power of the
-move. A difference by a higher power changes no derivative that is asked for: the numbers of NumPy's mean in
+move. A difference by a higher power changes no derivative that is checked: the numbers of NumPy's mean in
 ``sum((x - mean)**2)`` are constants of the program, but its first derivative is right.
 """
 

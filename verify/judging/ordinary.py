@@ -424,7 +424,7 @@ def _lifted(arrays: list[Any]) -> list[Any]:
 
 
 class _Compared(NamedTuple):
-    """An array of an op's value, or of its rule, beside the exact one."""
+    """An array of an op's value, or of its rule, with the exact one."""
 
     number: int
     backwards: bool

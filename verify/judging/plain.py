@@ -29,7 +29,7 @@ __all__ = ["Plain", "rows_apart"]
 
 
 class _PlainTape(GradientTape):
-    """A tape of one derivative, which takes the shortest ways whatever ran before."""
+    """A tape of one derivative, which takes the shortest ways after any earlier run."""
 
     # A finalizer in C, because Python drops an interrupt that arrives inside one in Python. `off()` closes this tape.
     __del__ = object.__hash__  # type: ignore[assignment]

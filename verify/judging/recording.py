@@ -130,7 +130,7 @@ class Recording:
         return r is not None and (r[STEP] is not None or any(r is x._record for x in self.inputs))
 
     def bodiless(self) -> list[Finding]:
-        """Findings for custom gradients whose bodies do not tell what they compute."""
+        """Findings for custom gradients whose bodies leave the tape."""
         return bodiless(self.program(), self.order)
 
     def undecided(self, *, last: bool = False) -> list[Finding]:

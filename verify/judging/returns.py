@@ -1,6 +1,6 @@
 """Constants of a program that hold values which left the tape: as ops on these values, which a tape may follow or not.
 
-Without them a program keeps such a value as a plain number, and nothing tells what the number was computed from.
+Without them a program keeps such a value as a plain number, whose origin is unknown.
 """
 
 from __future__ import annotations

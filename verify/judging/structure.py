@@ -238,7 +238,7 @@ class Structure:
         seeds : list
             Cotangent of each output, as a scalar or an array.
         kept : Floats, optional
-            Receives what a sweep leaves there.
+            Receives the result of a sweep there.
         """
         arrived: dict[int, Any] = {}
         terms: dict[int, list[Any]] | None = None if kept is None else kept.terms

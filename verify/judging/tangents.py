@@ -51,11 +51,17 @@ class Tangent(Judgement):
         pairs = zip(self.program.sources, self.tangents, strict=True)
         return {i: [objects(BALLS.lift(t))] for nodes, t in pairs for i in nodes}
 
-    def jets(self, oracle: Oracle, given: dict[int, Any] | None = None) -> dict[int, Any]:
-        return oracle.jets(1, self.directions(), self.only, given, (self.program.session,))
+    def jets(self, oracle: Oracle) -> dict[int, Any]:
+        return oracle.jets(1, self.directions(), self.only, None, (self.program.session,))
+
+    def by_primals(self, oracle: Oracle) -> Any:
+        """The tangent of the output, by jets of the primals of inner gradients."""
+        only = oracle.needed(self.program.outputs)
+        given = oracle.exact_marks(self.directions(), only)
+        return self.along(oracle.jets(1, self.directions(), only, given, (self.program.session,)))
 
     def along(self, env: dict[int, Any]) -> Any:
-        """The tangent of the output, from the jets of all nodes."""
+        """The tangent of the output, from its jets."""
         exact = objects(jet_world(1).component(env[self.program.outputs[0]], 1))
         # A comparison conjugates complex numbers, as gradients need; conjugate first, because tangents do not.
         return turned(exact) if self.dtype.kind == "c" else exact
@@ -64,7 +70,7 @@ class Tangent(Judgement):
         return [self.along(self.jets(oracle))]
 
     def beside(self, oracle: Oracle) -> list[Any]:
-        return [self.along(self.jets(oracle, oracle.exact_marks(self.directions(), self.only)))]
+        return [self.by_primals(oracle)]
 
     def certified(self, oracle: Oracle, report: Report) -> tuple[list[Any], list[Failure]]:
         env = self.jets(oracle)
@@ -121,7 +127,7 @@ class Tangent(Judgement):
         backwards.replay()
         shown: list[Finding] = []
         with contextlib.suppress(ArithmeticError, TooDeep):
-            exact = self.along(self.jets(oracle, oracle.exact_marks(self.directions(), self.only)))
+            exact = self.by_primals(oracle)
             compared = Comparison(self.order, _Unexcused())
             compared.numbers([exact], self.got)
             shown = [f for f in compared.findings if not f.ok]

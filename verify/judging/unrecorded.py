@@ -62,7 +62,7 @@ class Unrecorded(NamedTuple):
 
 
 def named_by_rules(recording: Recording, found: list[Finding]) -> list[Finding]:
-    """Findings of `Unrecorded`; where rules hide what they make from an outer tape, findings about these rules."""
+    """Findings of `Unrecorded`; where rules hide their results from an outer tape, findings about these rules."""
     lost = [f for f in found if f.verdict == "unconnected"]
     culprits = lost_derivatives(recording.program()) if lost else []
     if not culprits:
@@ -91,7 +91,7 @@ def unrecorded(
     precisions : iterable of int, optional
         The bits to try.
     tight : callable, optional
-        Tells of the enclosures of a row and source, or of None for zeros, whether they are narrow enough.
+        Whether the enclosures of a row and source, or None for zeros, are narrow enough.
     """
     if order == 1:
         return Unrecorded([], {}, None)

@@ -104,7 +104,7 @@ def random_cotangents(shape: tuple[int, ...], rng: Any, *, complex: bool = False
 
 
 def bands(x: Any) -> Any:
-    """The order of magnitude of each number, in steps of `_BAND` binary orders; 0 for zeros and what is not finite.
+    """The order of magnitude of each number, in steps of `_BAND` binary orders; 0 for zeros, infinities and NaN.
 
     An enclosure that holds 0 counts as 0, because its midpoint is only noise.
     """
@@ -125,7 +125,7 @@ def certainly_not_0(along: arb) -> float:
 def at_zeros(ways: list[Any], gradients: list[Any]) -> list[Any] | None:
     """Directions along the elements alone whose derivative is exactly 0; None unless others are not.
 
-    Beside numbers of ordinary size, a sum at 200 bits would hide what such an element should be.
+    A sum at 200 bits with numbers of ordinary size would hide the exact value of such an element.
 
     Parameters
     ----------

@@ -187,6 +187,25 @@ class Oracle(Replay):
             )
         return None if self._unfollowed[key] else mark
 
+    def needed(self, targets: Iterable[int], around: tuple[GradMark, ...] = ()) -> list[int]:
+        """The nodes that the targets depend on, in order, without those behind gradients that `exact_marks` gives.
+
+        Parameters
+        ----------
+        around : tuple of GradMark, optional
+            As for `followed`.
+        """
+        seen: set[int] = set()
+        pending = list(targets)
+        while pending:
+            i = pending.pop()
+            if i not in seen:
+                seen.add(i)
+                node = self.program.nodes[i]
+                if self.followed(node, around) is None:
+                    pending.extend((*node.inputs, *node.body))
+        return sorted(seen)
+
     def _paused_outside(self, mark: GradMark, inside: list[Node], session: Any, sources: list[list[int]]) -> bool:
         """True if an inner gradient passed ops that vary with an outer tape's sources but that it did not record."""
         program = self.program
@@ -269,7 +288,7 @@ class Oracle(Replay):
         for nodes, u in zip(program.sources, ways, strict=True):
             for i in nodes if u is not None else ():
                 tangents[i] = [u if i not in tangents else objects(tangents[i][0] + u)]
-        only = program.ancestors(program.outputs)
+        only = self.needed(program.outputs)
         given = self.exact_marks(tangents, only, weighted=True)
         env = self.jets(1, tangents, only, given, (program.session,))
         world = jet_world(1)
@@ -360,7 +379,7 @@ class Oracle(Replay):
         if k >= MOST_NESTED:
             raise TooDeep(nested_too_deep(k))
         program, tapes, inner_marks = self.program, (*sessions, mark.session), (*around, mark)
-        inside = program.ancestors(mark.reads)
+        inside = self.needed(mark.reads, inner_marks)
 
         def slopes(moving: dict[int, Any]) -> tuple[list[Any], list[Any]]:
             """Targets' derivatives along one direction, and the cotangents, both as jets in the other directions."""

@@ -28,9 +28,9 @@ class Shared:
     def __init__(self) -> None:
         self._kept: dict[Any, Any] = {}
         self.ops: Any = None  # the checks of all ops and rules, if each was within its bound
-        self.short: Any = None  # what the short way made of the last row whose ops were checked
+        self.short: Any = None  # results of the short way for the last row whose ops were checked
         self.calm = False  # whether no kink, tie or other branch is near the point, and all certificates agree
-        # Cotangents, the exact numbers of their row, and what a comparison with them asked; see `Gradient.shortly`.
+        # Cotangents, the exact numbers of their row, and the answers for a comparison; see `Gradient.shortly`.
         self.compared: tuple[list[Any], list[Any], dict[Any, Any]] | None = None
 
     def get(self, name: Any, make: Callable[[], Any]) -> Any:

@@ -44,7 +44,7 @@ class Worst(NamedTuple):
     piece : int
         The number of the piece of an exhaustive search; -1 for a search by points.
     error : str
-        Why there is no number.
+        The reason for a missing number.
     """
 
     library: str

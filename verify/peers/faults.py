@@ -1,4 +1,4 @@
-"""One wrong number of a peer, and the words for what is wrong and where."""
+"""One wrong number of a peer, with its kind and place in words."""
 
 from __future__ import annotations
 

@@ -288,7 +288,7 @@ def _side(x: float) -> tuple[bool, bool]:
 def _suspects(exact: Exact, got: Any, dtype: Any, scale: Any) -> Any:
     """The numbers that differ by more than half of the digits, under- and overflow excepted.
 
-    An exact 0 has no digits, so that numbers beside it are compared with `scale`, the largest of value and derivatives.
+    An exact 0 has no digits, so numbers near it are compared with `scale`, the largest of value and derivatives.
     """
     least, most = limits(dtype)
     half = float(np.sqrt(np.finfo(dtype).eps))

@@ -250,7 +250,7 @@ _ARRAYS = {
     "kronecker": "torch.kron(x, y)",
 }
 
-# Templates of the functions in random programs; {axis} and the like are the arguments of gtape's function.
+# Templates of the functions in random programs; words in braces, such as {axis}, are the arguments of gtape's function.
 _CALLS = {
     "dtype": "torch.{0}",
     "reduce_sum": "torch.sum({0}, dim={axis}, keepdim={keepdims})",

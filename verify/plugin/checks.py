@@ -15,10 +15,13 @@ from gtape.base.escaping import plain
 from gtape.base.verification import Mode, Options, verify_mode, verifying
 from gtape.errors import VerificationError
 from gtape.verify.command.files import refusal
-from gtape.verify.command.output import Usage, versions, write_json
+from gtape.verify.command.output import Usage, versions, write_json, write_text
 from gtape.verify.plugin.records import Record, finding_text
 from gtape.verify.plugin.summary import Totals
+from gtape.verify.reports.formats import format_of
+from gtape.verify.reports.sources import of_data
 from gtape.verify.verdicts.collect import listening
+from gtape.verify.verdicts.machine import machine
 
 __all__ = ["Checks"]
 
@@ -92,7 +95,7 @@ class Checks:
             if why is not None:
                 raise pytest.UsageError(f"--gtape-report={plain(path)} cannot be written: {why}")
 
-    # -- what is checked
+    # -- the checks
 
     def prepare(self, items: list[pytest.Item]) -> None:
         """Read the markers of all tests, so that a wrong one ends the run; called when the tests are collected."""
@@ -192,17 +195,27 @@ class Checks:
         """Write the report."""
         if self.report is None:
             return
-        data = {"versions": versions(), "exitstatus": int(exitstatus), **self.totals.as_dict()}
+        data = {
+            "versions": versions(),
+            "machine": machine(),
+            "command": ["python", "-m", "pytest", *map(str, self.config.invocation_params.args)],
+            "exitstatus": int(exitstatus),
+            **self.totals.as_dict(),
+        }
+        text_of = format_of(self.report)
         try:
-            write_json(self.report, data)
+            if text_of is None:
+                write_json(self.report, data)
+            else:
+                write_text(self.report, text_of(of_data(data)))
         except Usage as e:
             self.unwritten = str(e)
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
-    # -- what is shown
+    # -- the output
 
     def pytest_report_header(self) -> str:
-        """Say what is checked."""
+        """Print the options of the checks."""
         if not (self.on or verify_mode()):
             return "gtape: the gradients of marked tests are checked"
         options = Options.of(verify_mode())
@@ -210,7 +223,7 @@ class Checks:
         return f"gtape: every gradient is checked by {Options(**{**values, **self.changes})}"
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Show what the checks found."""
+        """Print the results of the checks."""
         lines = self.totals.lines(self.command)
         if self.report is not None:
             lines.append(

@@ -11,6 +11,7 @@ from gtape.base.verification import Options
 from gtape.verify.judging.api import check
 from gtape.verify.judging.claims import judge
 from gtape.verify.judging.flag import conclude, examined
+from gtape.verify.oracles.oracle import MOST_NESTED
 from gtape.verify.verdicts.verdict import Report
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Check:
 
     def _concluded(self, run: Callable[[int], Report], order: int | None) -> Report:
         options: Options = self._checks.options_of(self._item)
-        k = (options.order or 1) if order is None else order
+        k = min(options.order or 1, MOST_NESTED) if order is None else order
         report, seconds = examined(lambda whole: whole.extend(run(k)), options, k)
         with self._checks.heard(self._item):
             conclude(report, options, seconds)

@@ -3,7 +3,7 @@
 A mutant counts if it changes a first or second derivative at some point of a search, by more than rounding does; a
 mutant that raises an error at once is no silent fault. Each channel sees the same calls of the op:
 
-- `check`: `gtape.verify.check` of order 2, at moderate numbers, then beside special points, then in every binade; it
+- `check`: `gtape.verify.check` of order 2, at moderate numbers, then near special points, then in every binade; it
   also looks at the rules of forward mode;
 - `flag`: a tape with ``verify=True``, and forward mode, at the same calls;
 - `property`: a property test with Hypothesis, whose calls `gtape.verify.strategies` draws, judged by `check`;
@@ -191,7 +191,7 @@ def _near(subject: Subject, rng: Any) -> Arrays:
         columns.append(np.array(list(dict.fromkeys(v for v in (*marks, *near, *close) if v in interval)) or [1.0]))
     longest = max(map(len, columns))
     rows = [np.resize(c if k == 0 else rng.permutation(c), longest) for k, c in enumerate(columns)]
-    if prim.arity > 1:  # each special point beside ordinary numbers, too
+    if prim.arity > 1:  # each special point together with ordinary numbers, too
         plain, _ = example(prim, "float64", rng)
         for i, column in enumerate(columns):
             others = [np.resize(np.asarray(p, np.float64), len(column)) for p in plain]

@@ -201,7 +201,7 @@ def planted(name: str, argument: int, transform: Transform, *, worlds: str = "al
 
         return f
 
-    # A transform may read what the declared partial does not.
+    # A transform may read values that the declared partial does not read.
     with planted_rule(name, argument, wrong, reads_all=REGISTRY[name].partials is not None) as prim:
         yield prim
 
@@ -221,7 +221,7 @@ def planted_rule(
     direction : {"vjp", "jvp"}
         "vjp" replaces the rule of reverse mode, which of an elementwise primitive is that of both modes.
     reads_all : bool
-        Whether a record keeps the output and all inputs for the rule, whatever the declared rule reads.
+        Whether a record keeps the output and all inputs for the rule, even those that the declared rule does not read.
 
     Yields
     ------

@@ -46,7 +46,7 @@ class Case(NamedTuple):
         proofs; "points" is agreement at exact points only; "refuted", "fault" and "open" are neither.
     seconds : float
     rule, slope : sympy.Expr or None
-        One element of what the rule gives and of the derivative of the mirror, on this cell.
+        One element of the rule's result and of the derivative of the mirror, on this cell.
     """
 
     shapes: tuple[Any, ...]

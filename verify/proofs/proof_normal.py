@@ -137,7 +137,7 @@ class _Generators:
 
 
 def generators_of(e: Any) -> list[Any]:
-    """The functions in which the normal form of an expression is a quotient of polynomials, beside its symbols.
+    """The functions in which, with its symbols, the normal form of an expression is a quotient of polynomials.
 
     Examples
     --------

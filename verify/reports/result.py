@@ -40,7 +40,7 @@ class Table:
 
 
 class Result:
-    """A result, whatever it comes from.
+    """A result of any command.
 
     Attributes
     ----------

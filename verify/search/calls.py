@@ -179,7 +179,7 @@ _SHARES = {"moderate": 12, "any size": 6, "near": 8, "apart": 4, "edges": 2}
 
 
 def _beside(mark: float, drawn: Callable[[float], bool], dtype: Any) -> bool:
-    """Whether a number beside a mark may be drawn."""
+    """Whether a number near a mark may be drawn."""
     return any(drawn(float(unsteps(steps(np.array(mark), dtype) + d, dtype))) for d in (-1, 1))
 
 
@@ -261,7 +261,7 @@ def tensors(
 
 
 class Call:
-    """One call of a primitive: ``prim(*arrays, **params)``. ``check(call)`` checks it as it is.
+    """One call of a primitive: ``prim(*arrays, **params)``. ``check(call)`` checks the call.
 
     Called without arguments, it runs the op. It is also a function of its floating-point arguments: the others,
     such as indices and conditions, are closed over. So `check`, `exact` and `judge` take ``call, *call.point``.
@@ -357,7 +357,7 @@ def _elements(prim: Primitive, i: int, dtype: Any) -> st.SearchStrategy[float]:
 
 @cache
 def _roots(prim: Primitive) -> tuple[float, ...]:
-    """Numbers beside the roots of the first and second derivative of an op of one argument, of moderate size."""
+    """Numbers near the roots of the first and second derivative of an op of one argument, of moderate size."""
     interval = prim.domain.intervals[0]
     if interval.whole:
         return ()
@@ -461,7 +461,7 @@ def arguments(prim: Primitive | str, dtype: Any = "float64") -> st.SearchStrateg
     Returns
     -------
     SearchStrategy of Call
-        ``check(call)`` takes each as it is. Each has ``.arrays``, ``.params`` and ``.point``; calling it runs the op.
+        ``check(call)`` takes each of them. Each has ``.arrays``, ``.params`` and ``.point``; calling it runs the op.
 
     Raises
     ------

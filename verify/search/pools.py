@@ -229,7 +229,7 @@ def run_stream(
     jobs : iterable of tuple
         The arguments of each call, taken when a worker is free.
     done : callable
-        ``done(i, fate)`` after the job number i. What it raises ends the work.
+        ``done(i, fate)`` after the job number i. An error in `done` ends the work.
     processes : int
         Number of worker processes; 1 also starts one, because only a process can be ended after its time.
     seconds : float, optional

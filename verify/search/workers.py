@@ -1,6 +1,6 @@
 """The work of a worker process: one job after another, until its parent has no more jobs or ends.
 
-A worker ends with its parent, whatever ended the parent. Three mechanisms ensure this, because each has a gap: Linux
+A worker ends with its parent, even after a kill. Three mechanisms ensure this, because each has a gap: Linux
 kills the worker when the parent dies, also during long C code; a pipe that only the parent can write to closes; and the
 worker checks its parent's id each second, because another child of the parent may keep this pipe open.
 """

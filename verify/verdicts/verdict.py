@@ -25,7 +25,7 @@ Cause = tuple[str, str, str | None, Any]
 
 # The gravest first; a report's verdict is the gravest of its findings. "convention-outside" stands for a convention
 # with a value outside the one-sided derivatives, "cancellation-lost" for a cancellation that left under half of the
-# digits: both are as grave as wrong numbers, because nobody can use the number.
+# digits: both are as grave as wrong numbers, because the number is useless.
 GRAVITY = (
     "rule",
     "unstable",
