@@ -27,7 +27,8 @@ __all__ = ["Lock", "lock_order", "of_optimizer", "of_variable", "sharing"]
 _PATIENCE = 1.0
 # The seconds that a fork waits for imports in other threads, which end by themselves.
 _IMPORT_PATIENCE = 20.0
-_IMPORTLIB = "<frozen importlib._bootstrap>"
+_BOOTSTRAP = "<frozen importlib._bootstrap>"
+_IMPORTLIB = (_BOOTSTRAP, importlib.import_module.__code__.co_filename)
 # The number of locks that all variables share, because a lock for each would cost as much as a small variable.
 _STRIPES = 64
 
@@ -119,13 +120,13 @@ def _imports_elsewhere() -> bool:
     """Whether another thread executes a module that gtape imports; threads that wait for an import do not count."""
     mine = threading.get_ident()
     for thread, frame in getattr(sys, "_current_frames", dict)().items():
-        if thread == mine or (frame.f_code.co_filename == _IMPORTLIB and frame.f_code.co_name == "acquire"):
+        if thread == mine or (frame.f_code.co_filename == _BOOTSTRAP and frame.f_code.co_name == "acquire"):
             continue
         inside, above = False, frame
         while above is not None:
             if inside and above.f_code.co_filename.startswith(OWN_FOLDERS):
                 return True
-            inside = above.f_code.co_filename in (_IMPORTLIB, importlib.__file__)
+            inside = above.f_code.co_filename in _IMPORTLIB
             above = above.f_back
     return False
 
