@@ -138,11 +138,12 @@ class Ops:
         own = {} if parts is None else {self.results[i]: r for i, r in parts.items()}
         steps = len(self._ops) + 1
         for k, op in enumerate(self._ops):
-            xs = tuple([kept(t) for t in op.ins]) if op.ins.__class__ is tuple else kept(op.ins)
+            xs: Any = tuple([kept(t) for t in op.ins]) if op.ins.__class__ is tuple else kept(op.ins)
             y = kept(op.second) if op.out is None else values[op.out]
-            numbers = op.step.step.numbers if op.step.__class__ is FunctionType else ()
+            step: Any = op.step
+            numbers = step.step.numbers if step.__class__ is FunctionType else ()  # type: ignore[attr-defined]
             if numbers:
-                keeps = op.step.step.keeps
+                keeps = step.step.keeps
                 xs = xs._value if keeps[0] in numbers else xs
                 y = y._value if keeps[-1] in numbers and len(keeps) == 2 else y
             new = new_record(op.step, [found(p) for p in op.parents], xs, y, tapes)

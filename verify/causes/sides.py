@@ -197,7 +197,7 @@ class Sides:
     def _intervals(self, numbers: list[Any], jumps: bool) -> list[dict[tuple[int, ...], Interval]] | None:
         """As `limits`, without a look at what is known."""
         self.over_jumps = jumps
-        attempts = [(_BITS, contextlib.nullcontext), (_BITS, ties_assumed)]
+        attempts: list[tuple[int, Callable[[], Any]]] = [(_BITS, contextlib.nullcontext), (_BITS, ties_assumed)]
         if assumed.get("ties") is None and not any(n.kind == "op" and _is_iterative(n) for n in self.program.nodes):
             attempts.insert(0, (_FEWER, contextlib.nullcontext))
         for bits, assume in attempts:
@@ -313,7 +313,7 @@ class Sides:
             raise TooDeep(f"{len(places)} elements are not evaluated one by one")
 
         def run(oracle: Oracle) -> list[Any]:
-            made = [None if e is None else np.array(objects(e)) for e in numbers]
+            made: list[Any] = [None if e is None else np.array(objects(e)) for e in numbers]
             for s, index in places:
                 ways: list[Any] = [None] * len(numbers)
                 ways[s] = zeros(np.shape(made[s]))
