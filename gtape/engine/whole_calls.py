@@ -139,13 +139,11 @@ class Ops:
         steps = len(self._ops) + 1
         for k, op in enumerate(self._ops):
             xs: Any = tuple([kept(t) for t in op.ins]) if op.ins.__class__ is tuple else kept(op.ins)
-            y = kept(op.second) if op.out is None else values[op.out]
-            step: Any = op.step
-            numbers = step.step.numbers if step.__class__ is FunctionType else ()  # type: ignore[attr-defined]
-            if numbers:
-                keeps = step.step.keeps
-                xs = xs._value if keeps[0] in numbers else xs
-                y = y._value if keeps[-1] in numbers and len(keeps) == 2 else y
+            y: Any = kept(op.second) if op.out is None else values[op.out]
+            rule: Any = op.step.step if op.step.__class__ is FunctionType else op.step  # type: ignore[attr-defined]
+            if rule.numbers:
+                xs = xs._value if rule.keeps[0] in rule.numbers else xs
+                y = y._value if rule.keeps[-1] in rule.numbers and len(rule.keeps) == 2 else y
             new = new_record(op.step, [found(p) for p in op.parents], xs, y, tapes)
             if parts is not None:
                 new[SEQ] = call - (k + 1) / steps

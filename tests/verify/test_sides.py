@@ -348,8 +348,10 @@ def test_a_root_of_a_partial_excuses_no_claim() -> None:
             assert not judge(lambda x: x**x, one, wrong, order=order).ok
 
 
-def test_what_no_tape_recorded_is_undecided_where_no_op_has_a_derivative() -> None:
-    assert judge(lambda x: tf.sqrt(x) ** 4, tf.constant(0.0, tf.float64), 0.0, order=2).verdict == "undecided"
+def test_what_no_tape_recorded_has_the_limit_of_the_sides_where_no_op_has_a_derivative() -> None:
+    zero = tf.constant(0.0, tf.float64)
+    assert judge(lambda x: tf.sqrt(x) ** 4, zero, 2.0, order=2).ok
+    assert judge(lambda x: tf.sqrt(x) ** 4, zero, 0.0, order=2).verdict == "convention"
 
 
 @pytest.mark.parametrize(
@@ -426,6 +428,28 @@ def test_a_hessian_beside_a_kink_costs_its_rows_not_their_squares(monkeypatch: p
         return len(runs)
 
     assert cost(12) < 3 * cost(4)
+
+
+def test_a_few_kinks_among_many_numbers_are_judged_as_a_whole() -> None:
+    weights = np.linspace(1.0, 2.0, 3000)
+    x = tf.constant(np.where(np.arange(3000) % 997 == 0, 0.0, 1.0))
+
+    def smooth(x: Any) -> Any:
+        return tf.reduce_sum((tf.nn.relu(x) - tf.nn.relu(-x)) * tf.constant(weights))
+
+    report = check(smooth, x)
+    assert (report.ok, report.verdict, report.findings[0].count) == (False, "convention", 4)
+    assert judge(smooth, x, weights).ok
+    assert not judge(smooth, x, np.where(x == 0.0, 0.0, weights)).ok
+    assert check(lambda x: tf.reduce_sum(tf.nn.relu(x) * tf.constant(weights)), x).ok
+
+
+def test_a_kink_among_too_many_rows_to_compare_is_undecided() -> None:
+    at = np.ones(70)
+    at[0] = 0.0
+    report = check(lambda x: tf.abs(x[0]) ** 2 + tf.reduce_sum(x[1:] ** 2), at, order=2)
+    assert report.verdict == "undecided" and "too many numbers" in str(report)
+    assert check(lambda x: tf.abs(x[0]) ** 3 + tf.reduce_sum(x[1:] ** 2), at, order=2).ok
 
 
 def test_a_row_of_a_hessian_is_searched_for_the_elements_with_sides_apart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import Undecided, assumed, digits, objects, precision, ties_assumed
+from gtape.symbolic.balls import Undecided, assumed, digits, objects, precision, ties_assumed, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, jet_world, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
@@ -39,7 +39,10 @@ _SHRINKS = 50
 _BEYOND = 1 << 14  # the exponent of a number beyond all derivatives
 _PAIRS = 4
 _FEW = 2000  # programs with more numbers get one pair of points
-_MANY = 20_000  # programs with more numbers get none
+_MANY = 20_000  # programs with more numbers get none, unless numbers are claims or floats raise a doubt
+_MOST = 200_000  # programs with more numbers get none
+_FLOAT_STEPS = (2.0**-20, 2.0**-24)
+_DOUBT = 2.0**-10  # relative distance from floats beside a kink that raises a doubt
 _SMALL = 200  # programs with more numbers keep no points for other rows, because an axis has points of its own
 _AXES = 32  # at most this many elements get points of their own
 _ONE_BY_ONE = 64  # at most this many elements are differentiated one by one
@@ -146,6 +149,8 @@ class Sides:
         The data that the rows of this program share, such as the values at the points.
     row : list, optional
         The cotangents of the outputs. Other numbers of the same row have the same intervals.
+    in_floats : callable, optional
+        Moves of the sources, relative to their sizes -> the derivative there in floats; None if there is none.
     """
 
     def __init__(
@@ -156,7 +161,9 @@ class Sides:
         along: Callable[[Oracle, list[Any]], arb] | None = None,
         shared: Shared | None = None,
         row: list[Any] | None = None,
+        in_floats: Callable[[dict[int, Any]], list[Any] | None] | None = None,
     ) -> None:
+        self.in_floats = in_floats
         self.program, self.oracle, self.derivative = program, oracle, derivative
         self.along = None if any(_is_complex_source(program, s) for s in range(len(program.sources))) else along
         self.row = row
@@ -165,6 +172,7 @@ class Sides:
         self.values_here: list[Any] | None = None  # the values to which those of the sides should return
         self.anywhere = False  # whether the program need not be defined at the point
         self.over_jumps = False
+        self.open = False  # whether there are too many numbers to compare, though some may be no limits
         self.jumps = False  # whether the function is not continuous at the point, so that it has no derivative there
         self.fewer = False  # whether enclosures have fewer bits, so that wide ones raise `_Blurred`
         self.rng = np.random.default_rng(37)
@@ -175,7 +183,7 @@ class Sides:
         Parameters
         ----------
         numbers : list of object arrays of enclosures, or None
-            The moves of complex sources, in parts.
+            Those of complex sources in parts.
         jumps : bool
             Whether to give intervals for a function that is not continuous at the point, too.
 
@@ -185,7 +193,10 @@ class Sides:
             For each array: index -> interval, for the elements outside their interval. None if the sides of the point
             cannot be evaluated.
         """
-        if self.program.size > _MANY:
+        if self.program.size > _MANY and not (jumps or self._in_doubt(numbers)):  # claims may be other limits
+            return None
+        if self.program.size > _MOST:
+            self.open = True
             return None
         if jumps or self.anywhere or self.row is None:
             return self._intervals(numbers, jumps)
@@ -202,10 +213,47 @@ class Sides:
             attempts.insert(0, (_FEWER, contextlib.nullcontext))
         for bits, assume in attempts:
             self.fewer = bits < _BITS
-            with precision(bits), assume(), contextlib.suppress(ArithmeticError, TooDeep, _Blurred):
+            with precision(bits), assume(), contextlib.suppress(ArithmeticError, _Blurred):
                 self.here, self.values_here, self.jumps = self._evaluated(), None, False
-                return self._outside(numbers, _PAIRS if self.program.size <= _FEW else 1)
+                try:
+                    return self._outside(numbers, _PAIRS if self.program.size <= _FEW else 1)
+                except TooDeep:
+                    self.open = self._in_doubt(numbers)
+                    return None
         return None
+
+    def _in_doubt(self, numbers: list[Any]) -> bool:
+        """Whether floats at points beside the kink raise a doubt that the numbers are limits of a large program.
+
+        Only its own rules run, once on each side, because exact values at many bits would take long.
+        """
+        if self.in_floats is None:
+            return False
+        rng = np.random.default_rng(43)
+        ways = {
+            i: np.asarray(rng.uniform(0.5, 1.0, np.shape(x)) * rng.choice([-1.0, 1.0], np.shape(x)))
+            for nodes in self.program.sources
+            for i in nodes
+            for x in (self.program.nodes[i].output,)
+        }
+        found = []
+        for step in _FLOAT_STEPS:
+            sides = [self.in_floats({i: sign * step * u for i, u in ways.items()}) for sign in (-1, 1)]
+            if None in sides:
+                return False
+            found.append(sides)
+        for s, number in enumerate(numbers):
+            if number is None:
+                continue
+            x, far = to_float(objects(number)), []
+            for sides in found:
+                a, b = (np.zeros(np.shape(x)) if side[s] is None else np.asarray(side[s]) for side in sides)
+                size = np.maximum(np.maximum(np.abs(a), np.abs(b)), np.abs(x))
+                gap = np.maximum(np.minimum(a, b) - x, x - np.maximum(a, b))
+                far.append(np.where(np.isfinite(gap), gap - _DOUBT * size, 0.0))
+            if ((far[1] > 0) & (far[1] > far[0] / 4)).any():
+                return True
+        return False
 
     def _evaluated(self) -> dict[int, Any]:
         """The exact values of all nodes at the point; None for a slope that is not finite there."""
@@ -645,6 +693,12 @@ def _as_a_whole(
 ) -> tuple[list[Finding], list[Any], list[Any]]:
     """As `as_a_whole`, of the parts of complex numbers."""
     outside = sides.limits(exact)
+    if outside is None and sides.open and (findings or claimed):
+        who = next((f for f in [*findings, *guards] if f.op is not None), None)
+        reason = "too many numbers to compare the derivatives on all sides of this kink, and some may differ from them"
+        at = {} if who is None else {"op": who.op, "line": who.line}
+        findings = [*findings, Finding("undecided", order=order, reason=reason, **at)]
+        return findings, exact, got
     if outside is None and not findings:
         return findings, exact, got
     if outside is not None:

@@ -11,6 +11,7 @@ from flint import arb
 
 from gtape.base.quiet import quietly
 from gtape.engine.rules import PartialOutputs
+from gtape.engine.worlds import COMPLEX
 from gtape.recording.record import off
 from gtape.symbolic.balls import precision, sides_of_zeros
 from gtape.symbolic.implicit import degenerate_noted
@@ -83,6 +84,25 @@ class Gradient(Judgement):
 
     def beside_along(self) -> Callable[[Oracle, list[Any]], arb]:
         return Oracle.slope_of_all
+
+    def floats_beside(self, moves: dict[int, Any]) -> list[Any] | None:
+        values: list[Any] = []
+        try:
+            with np.errstate(all="ignore"):
+                for node in self.program.nodes:
+                    x = node.output
+                    if node.index in moves:
+                        x = np.asarray(x)
+                        size = np.where(x == 0, 1.0, np.abs(x))
+                        values.append((x + moves[node.index] * size).astype(np.result_type(x, np.float64)))
+                    elif node.kind in ("leaf", "const"):
+                        x = np.asarray(x)
+                        values.append(x.astype(np.float64) if x.dtype.kind == "f" else x)
+                    else:
+                        values.append(self.program.step(COMPLEX, node, values))
+                return gradient(self.program, self.seeds, Floats(self.program, values))
+        except Exception:  # an op may not take the dtype, or other decisions give other shapes
+            return None
 
     def certified(self, oracle: Oracle, report: Report) -> tuple[list[Any], list[Failure]]:
         exact = oracle.replay()

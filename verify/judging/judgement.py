@@ -107,6 +107,10 @@ class Judgement(Causes):
         """As `beside`, along a direction of all sources; None if `beside` is as cheap."""
         return None
 
+    def floats_beside(self, moves: dict[int, Any]) -> list[Any] | None:
+        """As `beside`, in floats at a moved point, with new decisions; None for derivatives without this."""
+        return None
+
     def suspects(self, oracle: Oracle) -> list[tuple[Cause, list[Node], Any]]:
         """The possible reasons for numbers beyond their bounds: the cause, its nodes, and the worst element."""
         raise NotImplementedError
@@ -363,7 +367,9 @@ class Judgement(Causes):
             self.shared.calm = not (met or guards or others or decides_at_ties(program, oracle))
         got = self.got
         if met or guards:
-            sides = Sides(program, self.oracle, self.beside, self._beside_along(), self.shared, self.row)
+            sides = Sides(
+                program, self.oracle, self.beside, self._beside_along(), self.shared, self.row, self.floats_beside
+            )
             near = [e if e is None or not oracle.broken else _blurred(objects(e)) for e in exact]
             met, near, got = as_a_whole(sides, near, got, met, order, guards=guards, claimed=self.claimed)
             exact = near if self.claimed or not oracle.broken else exact

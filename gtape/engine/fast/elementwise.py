@@ -94,14 +94,14 @@ def noted(s, t, {operands}):
 
 # The test of the operands of an array's kernel, and the choice of the kernel where an operator is quicker for scalars.
 _CHOICE = """\
-        if not ({accepts}):
+        if not {accepts}:
             return refuse(prim, {operands})
 """
 
 _CHOICE_WITH_OPERATOR = """\
         chosen = kernel
         if not av.plain:
-            if not ({accepts}):
+            if not {accepts}:
                 return refuse(prim, {operands})
             if av.real:
                 chosen = quick_kernel
@@ -187,7 +187,7 @@ def {name}(x, y, name=None):
 def _accepts(prim: Primitive) -> str:
     """Source of the test for operands that the kernel takes unchanged; `refuse` handles the others."""
     if prim.complex is True:
-        return "not av.narrow" if prim.ints else "av.real or av.complex"
+        return "True" if prim.ints else "av.inexact"
     return "not av.no_kernel" if prim.ints else "av.real"
 
 
