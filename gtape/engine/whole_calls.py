@@ -11,7 +11,6 @@ those of the results, because they hold it and a cycle would delay freeing the g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from types import FunctionType
 from typing import Any, NamedTuple
 
 from gtape.engine.call import new_record
@@ -138,12 +137,8 @@ class Ops:
         own = {} if parts is None else {self.results[i]: r for i, r in parts.items()}
         steps = len(self._ops) + 1
         for k, op in enumerate(self._ops):
-            xs: Any = tuple([kept(t) for t in op.ins]) if op.ins.__class__ is tuple else kept(op.ins)
-            y: Any = kept(op.second) if op.out is None else values[op.out]
-            rule: Any = op.step.step if op.step.__class__ is FunctionType else op.step  # type: ignore[attr-defined]
-            if rule.numbers:
-                xs = xs._value if rule.keeps[0] in rule.numbers else xs
-                y = y._value if rule.keeps[-1] in rule.numbers and len(rule.keeps) == 2 else y
+            xs = tuple([kept(t) for t in op.ins]) if op.ins.__class__ is tuple else kept(op.ins)
+            y = kept(op.second) if op.out is None else values[op.out]
             new = new_record(op.step, [found(p) for p in op.parents], xs, y, tapes)
             if parts is not None:
                 new[SEQ] = call - (k + 1) / steps
