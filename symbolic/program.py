@@ -267,7 +267,7 @@ class Program:
                 env[i] = self.step(world, self.nodes[i], env)
         return env
 
-    def step(self, world: Any, node: Node, env: dict[int, Any]) -> Any:
+    def step(self, world: Any, node: Node, env: dict[int, Any] | list[Any]) -> Any:
         """The value of one node, from those of its inputs."""
         if not isinstance(node, Node):
             raise TypeError(f"Program.step takes a node of the program, not {shown(node)}")

@@ -238,7 +238,7 @@ class Sides:
         }
         found = []
         for step in _FLOAT_STEPS:
-            sides = [self.in_floats({i: sign * step * u for i, u in ways.items()}) for sign in (-1, 1)]
+            sides: list[Any] = [self.in_floats({i: sign * step * u for i, u in ways.items()}) for sign in (-1, 1)]
             if None in sides:
                 return False
             found.append(sides)
