@@ -208,7 +208,7 @@ class Sides:
     def _intervals(self, numbers: list[Any], jumps: bool) -> list[dict[tuple[int, ...], Interval]] | None:
         """As `limits`, without a look at what is known."""
         self.over_jumps = jumps
-        attempts = [(_BITS, contextlib.nullcontext), (_BITS, ties_assumed)]
+        attempts: list[tuple[int, Any]] = [(_BITS, contextlib.nullcontext), (_BITS, ties_assumed)]
         if assumed.get("ties") is None and not any(n.kind == "op" and _is_iterative(n) for n in self.program.nodes):
             attempts.insert(0, (_FEWER, contextlib.nullcontext))
         for bits, assume in attempts:
@@ -236,12 +236,14 @@ class Sides:
             for i in nodes
             for x in (self.program.nodes[i].output,)
         }
-        found = []
+        found: list[list[list[Any]]] = []
         for step in _FLOAT_STEPS:
-            sides = [self.in_floats({i: sign * step * u for i, u in ways.items()}) for sign in (-1, 1)]
-            if None in sides:
-                return False
-            found.append(sides)
+            found.append([])
+            for sign in (-1, 1):
+                side = self.in_floats({i: sign * step * u for i, u in ways.items()})
+                if side is None:
+                    return False
+                found[-1].append(side)
         for s, number in enumerate(numbers):
             if number is None:
                 continue
@@ -361,7 +363,7 @@ class Sides:
             raise TooDeep(f"{len(places)} elements are not evaluated one by one")
 
         def run(oracle: Oracle) -> list[Any]:
-            made = [None if e is None else np.array(objects(e)) for e in numbers]
+            made: list[Any] = [None if e is None else np.array(objects(e)) for e in numbers]
             for s, index in places:
                 ways: list[Any] = [None] * len(numbers)
                 ways[s] = zeros(np.shape(made[s]))
