@@ -86,7 +86,7 @@ class Node:
 
             with recorded(self.output):
                 made = function(*arguments, **self.params)
-        if self.prim.place.outside and self.prim.kind != "elementwise" and _shapes(made) != _shapes(self.output):
+        if self.prim.kind != "elementwise" and self.prim.place.outside and _shapes(made) != _shapes(self.output):
             shapes = f"{_shapes(made)}, and its kernel {_shapes(self.output)}"
             raise ValueError(f"the mirror of {self.prim.name!r} gives the shape {shapes}")
         return made

@@ -14,9 +14,16 @@ def spacing_at_one(dtype: np.dtype[Any]) -> float:
     return 2.0**-7 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps)
 
 
+_float16 = np.dtype(np.float16)
+
+
 def is_narrow(v: Any) -> bool:
     """Whether a value is of half precision."""
-    return isinstance(v, (np.ndarray, np.generic)) and v.dtype.name in ("float16", "bfloat16")
+    if not isinstance(v, (np.ndarray, np.generic)):
+        return False
+    dtype = v.dtype
+    # NumPy makes names slowly.
+    return dtype is _float16 or (dtype.kind in "fV" and dtype.itemsize == 2 and dtype.name in ("float16", "bfloat16"))
 
 
 def widened(values: Any) -> list[Any]:

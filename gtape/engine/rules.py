@@ -158,12 +158,10 @@ class RuleStep:
     world : NUMPY, COMPLEX or NARROW
         The arithmetic of the op, chosen when it is recorded.
     keeps : tuple of int, optional
-        The inputs that the record keeps, if INS holds a single one: the first in INS, a second in OUT.
-    numbers : tuple of int, optional
-        Those of `keeps` that the record holds as Python floats; the parents are the records of these inputs.
+        The inputs that the record keeps, if INS holds a single tensor: the first in INS, a second in OUT.
     """
 
-    __slots__ = ("active", "items", "keeps", "layouts", "met", "numbers", "out_layout", "params", "prim", "world")
+    __slots__ = ("active", "items", "keeps", "layouts", "met", "out_layout", "params", "prim", "world")
 
     # For each of several outputs, the number of its record and the tangents; None for integers and the like.
     items: tuple[tuple[int, dict[Any, Any]] | None, ...]
@@ -177,7 +175,6 @@ class RuleStep:
         out_layout: Any,
         world: Any = NUMPY,
         keeps: tuple[int, ...] | None = None,
-        numbers: tuple[int, ...] = (),
     ) -> None:
         self.prim = prim
         self.active = active
@@ -186,14 +183,13 @@ class RuleStep:
         self.out_layout = out_layout
         self.world = world
         self.keeps = keeps
-        self.numbers = numbers
         # The data that `gtape.engine.fast.recorded` keeps for the step.
         self.met: Any = None
 
     def on(self, layout: Layout) -> RuleStep:
         """The step of a generated function, for operands of one layout."""
         layouts = (layout,) * len(self.prim.rules)
-        return RuleStep(self.prim, self.active, self.params, layouts, layout, keeps=self.keeps, numbers=self.numbers)
+        return RuleStep(self.prim, self.active, self.params, layouts, layout, keeps=self.keeps)
 
     @property
     def adds_nothing(self) -> bool:
@@ -285,25 +281,22 @@ def plan_for(prim: Primitive, active: tuple[int, ...], n: int) -> _Plan:
 
 
 def inputs_of(made: record.Record, n: int) -> tuple[Any, ...]:
-    """The `n` inputs of a record as tensors, with None for each that it does not keep."""
+    """The `n` inputs of a record, with None for each that it does not keep."""
     ins = made[record.INS]
     if ins is None:
         return (None,) * n
     if ins.__class__ is tuple:
         return ins
-    step = record.step_of(made)
-    kept = dict(zip(step.keeps, (ins, made[record.OUT]), strict=False))
-    for i in step.numbers:
-        kept[i] = wrap(kept[i])
-        kept[i]._record = record.parents_of(made)[step.active.index(i)]
-    return tuple([kept.get(i) for i in range(n)])
+    keeps = record.step_of(made).keeps
+    if len(keeps) == 2:
+        return (ins, made[record.OUT])
+    return tuple([ins if i == keeps[0] else None for i in range(n)])
 
 
 def output_of(made: record.Record) -> Any:
     """The raw value, or values, of the output; None if the record does not keep them."""
-    ins, out = made[record.INS], made[record.OUT]
-    second = (ins.__class__ is Tensor or ins.__class__ is float) and len(record.step_of(made).keeps) == 2
-    return None if second else out
+    out = made[record.OUT]
+    return None if out.__class__ is Tensor else out  # a tensor is the second input
 
 
 class PartialOutputs:

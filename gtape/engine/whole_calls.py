@@ -11,7 +11,6 @@ those of the results, because they hold it and a cycle would delay freeing the g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from types import FunctionType
 from typing import Any, NamedTuple
 
 from gtape.engine.call import new_record
@@ -140,11 +139,6 @@ class Ops:
         for k, op in enumerate(self._ops):
             xs = tuple([kept(t) for t in op.ins]) if op.ins.__class__ is tuple else kept(op.ins)
             y = kept(op.second) if op.out is None else values[op.out]
-            numbers = op.step.step.numbers if op.step.__class__ is FunctionType else ()
-            if numbers:
-                keeps = op.step.step.keeps
-                xs = xs._value if keeps[0] in numbers else xs
-                y = y._value if keeps[-1] in numbers and len(keeps) == 2 else y
             new = new_record(op.step, [found(p) for p in op.parents], xs, y, tapes)
             if parts is not None:
                 new[SEQ] = call - (k + 1) / steps

@@ -14,8 +14,7 @@ index  name      content
 3      PARENTS   the only parent record, the first of two, or a tuple of records aligned with ``STEP.active``;
                  `parents_of` gives a tuple for each
 4      INS       the tensors that the rule reads: None, a tensor, or a tuple with None for each unread input;
-                 `inputs_of` gives a tuple for each. For an op of a generated function on Python floats: the float
-                 itself, if PARENTS or OTHER is its record
+                 `inputs_of` gives a tuple for each
 5      OUT       the raw output, if the rule reads it. For a binary op of a generated function whose rule reads both
                  inputs but not the output: the second input (a tuple would cost the collector as much as a record)
 6      TAPES     the set of recording sessions that hold this record

@@ -208,7 +208,7 @@ class Sides:
     def _intervals(self, numbers: list[Any], jumps: bool) -> list[dict[tuple[int, ...], Interval]] | None:
         """As `limits`, without a look at what is known."""
         self.over_jumps = jumps
-        attempts: list[tuple[int, Any]] = [(_BITS, contextlib.nullcontext), (_BITS, ties_assumed)]
+        attempts: list[tuple[int, Callable[[], Any]]] = [(_BITS, contextlib.nullcontext), (_BITS, ties_assumed)]
         if assumed.get("ties") is None and not any(n.kind == "op" and _is_iterative(n) for n in self.program.nodes):
             attempts.insert(0, (_FEWER, contextlib.nullcontext))
         for bits, assume in attempts:

@@ -125,7 +125,7 @@ def page(rows: Sequence[Worst], names: Sequence[str], command: str, exhaustive: 
     ]
     beyond = [w for w in rows if w.library == "gtape" and not w.error and w.ulp > PROMISED[w.dtype]]
     if beyond:
-        why = " Kernels and rules compute in the dtype of 16 bits, so that each step rounds."
+        why = " Ops compute in float32 and round once; where a rule consists of several ops, each of them rounds."
         text += [
             f"gtape's errors beyond its promise: {len(beyond)} of {len(rows)} rows."
             + (why if {w.dtype for w in beyond} <= _HALF else ""),

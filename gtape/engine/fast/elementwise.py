@@ -27,7 +27,7 @@ from gtape.recording import record
 from gtape.tensors.operands import check_dtypes, operands
 from gtape.tensors.tensor import Tensor, as_operand, float_beside
 
-__all__ = ["fields", "kept_numbers", "make_function", "make_general", "on_floats"]
+__all__ = ["fields", "make_function", "make_general", "on_floats"]
 
 
 def _make_step(prim: Primitive, active: tuple[int, ...], scalars: bool) -> tuple[Any, frozenset[Any]]:
@@ -37,13 +37,9 @@ def _make_step(prim: Primitive, active: tuple[int, ...], scalars: bool) -> tuple
     made = [by_slope(notes, prim, i, notes.value("g"), notes.value("out"), xs, {}, Writer.hold) for i in active]
     reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in active])
     only = tuple([i for i in range(len(xs)) if i in reads])
-    numbers = kept_numbers(active, reads) if scalars else ()
-    loads = [
-        f"x{i} = {kept}{'' if i in numbers else '._value'}"
-        for i, kept in zip(only, _places(only, reads), strict=True)
-    ]  # fmt: skip
+    loads = [f"x{i} = {kept}._value" for i, kept in zip(only, _places(only, reads), strict=True)]
     step = notes.function(loads, made, f"<gtape rule of {prim.name}>")
-    step.step = RuleStep(prim, active, {}, None, None, keeps=only, numbers=numbers)
+    step.step = RuleStep(prim, active, {}, None, None, keeps=only)
     return step, reads
 
 
@@ -94,14 +90,14 @@ def noted(s, t, {operands}):
 
 # The test of the operands of an array's kernel, and the choice of the kernel where an operator is quicker for scalars.
 _CHOICE = """\
-        if not ({accepts}):
+        if not {accepts}:
             return refuse(prim, {operands})
 """
 
 _CHOICE_WITH_OPERATOR = """\
         chosen = kernel
         if not av.plain:
-            if not ({accepts}):
+            if not {accepts}:
                 return refuse(prim, {operands})
             if av.real:
                 chosen = quick_kernel
@@ -187,7 +183,7 @@ def {name}(x, y, name=None):
 def _accepts(prim: Primitive) -> str:
     """Source of the test for operands that the kernel takes unchanged; `refuse` handles the others."""
     if prim.complex is True:
-        return "not av.narrow" if prim.ints else "av.real or av.complex"
+        return "True" if prim.ints else "av.inexact"
     return "not av.no_kernel" if prim.ints else "av.real"
 
 
@@ -238,14 +234,6 @@ def _places(only: tuple[int, ...], reads: frozenset[Any]) -> list[str]:
     return ["ins", "out"] if "y" not in reads else ["ins[0]", "ins[1]"]
 
 
-def kept_numbers(active: tuple[int, ...], reads: frozenset[Any]) -> tuple[int, ...]:
-    """The inputs that the record of an op on Python floats keeps as floats, because their records are its parents.
-
-    One object less for each op: the collector traverses it, and the memory of tensors is used again at once.
-    """
-    return () if "y" in reads and len(reads) > 2 else tuple([i for i in active if i in reads])
-
-
 def fields(reads: frozenset[Any], arguments: Sequence[str], value: str) -> tuple[str, str]:
     """Source of INS and OUT in the record of a quick function.
 
@@ -272,7 +260,6 @@ def _ends_of(prim: Primitive, space: dict[str, Any], scalars: bool) -> tuple[str
     n = len(prim.rules)
     cases = (((0,), "r", "None"),) if n == 1 else (((0,), "ra", "None"), ((1,), "rb", "None"), ((0, 1), "ra", "rb"))
     operands = "[x]" if n == 1 else "[x, y]"
-    lines: dict[str, str] = {}
     words: dict[str, Any] = {
         "TAPES": record.TAPES,
         "smooth": "" if scalars else " and av.inexact",
@@ -280,25 +267,20 @@ def _ends_of(prim: Primitive, space: dict[str, Any], scalars: bool) -> tuple[str
     }
     for k, (active, parent, other) in enumerate(cases):
         step = f"step{k}_s" if scalars else f"step{k}"
-        reads: frozenset[Any] = frozenset()
+        ins = out = "None"
         connected = all(prim.connected(i) for i in active)
         if connected:
             space[step], reads = _make_step(prim, active, scalars)
+            ins, out = fields(reads, ("x", "y")[:n], "t._value")
         words[f"unless{k}"] = "" if connected else " and False"
-        numbers = kept_numbers(active, reads) if scalars else ()
-        for noted, values in ((False, ("v",) if n == 1 else ("a", "b")), (True, ("x._value", "y._value"))):
-            kept = [values[i] if i in numbers else "xy"[i] for i in range(n)]
-            ins, out = fields(reads, kept, "t._value")
-            made = _RECORD.format(
-                step=step, parent=parent, ins=ins, out=out, other=other,
-                mark="; s.selects()" if prim.selects else "",
-            )  # fmt: skip
-            if noted:
-                lines[f"record{k}"] = f"{made}; s.note(t)"
-            else:
-                words[f"record{k}"] = made
+        words[f"record{k}"] = _RECORD.format(
+            step=step, parent=parent, ins=ins, out=out, other=other,
+            mark="; s.selects()" if prim.selects else "",
+        )  # fmt: skip
     end = _UNARY_END if n == 1 else _BINARY_END
-    return end.format(**words, tapes="quick"), end.format(**{**words, **lines}, tapes="tapes")
+    quick = end.format(**words, tapes="quick")
+    words.update({name: f"{line}; s.note(t)" for name, line in words.items() if name.startswith("record")})
+    return quick, end.format(**words, tapes="tapes")
 
 
 def on_floats(prim: Primitive, words: list[str], scalar: str) -> str:

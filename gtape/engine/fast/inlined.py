@@ -15,7 +15,7 @@ import numpy as np
 from gtape.base.layout import FLOAT, Layout, layout_of
 from gtape.declare.primitives import CHANGED, Primitive
 from gtape.engine.fast.calls import Call, Calls, bound
-from gtape.engine.fast.elementwise import fields, kept_numbers, on_floats
+from gtape.engine.fast.elementwise import fields, on_floats
 from gtape.engine.fast.layouts import key_of
 from gtape.engine.fast.source import Expression, kernel_for
 from gtape.engine.fast.steps import remember, step_for
@@ -221,11 +221,7 @@ class _Lines:
             step = known.get(f"step{k}_s" if out is FLOAT else f"step{k}")
         if step is not None:
             reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in active])
-            numbers = kept_numbers(active, reads) if out is FLOAT else ()
-            kept = [
-                f"{v}_v" if i in numbers else self._tensor(v) if i in reads else "None"
-                for i, v in enumerate(operands)
-            ]  # fmt: skip
+            kept = [self._tensor(v) if i in reads else "None" for i, v in enumerate(operands)]
             ins, value = fields(reads, kept, f"{name}_v")
         else:
             layouts = tuple([self._layout(v) for v in operands])

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from types import BuiltinMethodType, FunctionType
 from typing import Any
 
-from gtape.base.layout import FLOAT
 from gtape.declare.primitives import REGISTRY
 from gtape.engine.fast.calls import Calls
 from gtape.engine.fast.inlined import Inlined
@@ -59,17 +58,10 @@ def _places(names: dict[str, Any], step: RuleStep) -> list[str]:
     reads = frozenset[Any]().union(*[step.prim.reads[i] for i in step.active])
     if step.keeps is None or (len(step.keeps) == 2 and "y" in reads):
         lines.append(f"ins = record[{INS}]")
+    elif len(step.keeps) == 2:
+        lines.append(f"ins = record[{INS}], record[{OUT}]")
     elif step.keeps:
-        kept = dict(zip(step.keeps, (f"record[{INS}]", f"record[{OUT}]"), strict=False))
-        names.update(Tensor=Tensor, FLOAT=FLOAT)
-        for i in step.numbers:
-            parent = OTHER if step.active.index(i) else PARENTS
-            lines += [
-                f"n{i} = Tensor()",
-                f"n{i}._value, n{i}._layout, n{i}._record = {kept[i]}, FLOAT, record[{parent}]",
-            ]
-            kept[i] = f"n{i}"
-        lines.append("ins = " + "".join([f"{kept.get(i)}, " for i in range(max(step.keeps) + 1)]))
+        lines.append("ins = " + "None, " * step.keeps[0] + f"record[{INS}],")
     if "y" in reads:  # to differentiation, it is the op's own output
         names.update(Tensor=Tensor, layout_of_out=step.out_layout)
         lines += [
