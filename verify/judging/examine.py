@@ -86,21 +86,19 @@ class Gradient(Judgement):
         return Oracle.slope_of_all
 
     def floats_beside(self, moves: dict[int, Any]) -> list[Any] | None:
-        values: list[Any] = []
+        env: dict[int, Any] = {}
         try:
             with np.errstate(all="ignore"):
                 for node in self.program.nodes:
-                    x = node.output
+                    x = np.asarray(node.output) if node.kind in ("leaf", "const") else node.output
                     if node.index in moves:
-                        x = np.asarray(x)
                         size = np.where(x == 0, 1.0, np.abs(x))
-                        values.append((x + moves[node.index] * size).astype(np.result_type(x, np.float64)))
+                        env[node.index] = (x + moves[node.index] * size).astype(np.result_type(x, np.float64))
                     elif node.kind in ("leaf", "const"):
-                        x = np.asarray(x)
-                        values.append(x.astype(np.float64) if x.dtype.kind == "f" else x)
+                        env[node.index] = x.astype(np.float64) if x.dtype.kind == "f" else x
                     else:
-                        values.append(self.program.step(COMPLEX, node, values))
-                return gradient(self.program, self.seeds, Floats(self.program, values))
+                        env[node.index] = self.program.step(COMPLEX, node, env)
+                return gradient(self.program, self.seeds, Floats(self.program, list(env.values())))
         except Exception:  # an op may not take the dtype, or other decisions give other shapes
             return None
 
