@@ -53,7 +53,8 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
     except (JournalError, ExamplesError, Untrusted, NotLoaded) as e:
         raise Usage(str(e)) from None
     except NotThere as e:
-        tell(f"gtape campaign: {plain_lines(str(e))}; what was done is in {plain(options.journal)}")
+        kept = f"; the shards done are in {plain(options.journal)}" if os.path.exists(options.journal) else ""
+        tell(f"gtape campaign: {plain_lines(str(e))}{kept}")
         return NOT_COMPLETED
     return _deliver(options, what, totals, new)
 
