@@ -323,6 +323,22 @@ def test_preparations_end_at_a_signal_and_handlers_are_put_back() -> None:
     assert [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
 
 
+def test_a_signal_inside_a_destructor_prints_nothing_and_stays_known(capsys: pytest.CaptureFixture[str]) -> None:
+    class Ended:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    before = sys.unraisablehook
+    sys.unraisablehook = sys.__unraisablehook__
+    try:
+        with Interrupts() as interrupts:
+            Ended()
+        assert interrupts.status == 143 and not capsys.readouterr().err
+        assert sys.unraisablehook is sys.__unraisablehook__
+    finally:
+        sys.unraisablehook = before
+
+
 def test_an_ignored_signal_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import sys
 import threading
 import time
 from multiprocessing import Pipe
@@ -82,6 +83,7 @@ class Interrupts:
         self._came = 0.0
         self._before: dict[int, Any] = {}
         self._timer: threading.Timer | None = None
+        self._hook: Any = sys.unraisablehook
         self.bell: Connection
         self._ring: Connection
         self.bell, self._ring = Pipe(duplex=False)
@@ -98,15 +100,22 @@ class Interrupts:
                 # An ignored signal stays ignored, as under nohup or in the background of a shell.
                 if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._take)
+        self._hook, sys.unraisablehook = sys.unraisablehook, self._swallowed
         return self
 
     def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, tb: TracebackType | None) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        sys.unraisablehook = self._hook
         if self._timer is not None:
             self._timer.cancel()
         self.bell.close()
         self._ring.close()
+
+    def _swallowed(self, what: Any) -> None:
+        # Python prints what comes inside a destructor or a callback; the jobs ask for the number, which stays.
+        if not isinstance(what.exc_value, Interrupted):
+            self._hook(what)
 
     def _take(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
