@@ -78,14 +78,15 @@ def note_gradients(
 
 
 def _for_checks_alone(stack: Any, session: Any, targets: list[Any], g: Tensor) -> Tensor | None:
-    """A constant gradient as a result that only checks follow; None if no outer tape that is checked has the targets.
+    """A constant gradient as a result that only checks follow; None if no outer tape under the flag has the targets.
 
-    What a custom gradient computes through NumPy is a constant for an outer tape, though it need not be one.
+    What a custom gradient computes through NumPy is a constant for an outer tape, though it need not be one. `check`
+    finds such a gradient by the rows without a record, see `gtape.verify.judging.unrecorded`.
     """
     tapes = record.NO_TAPES
     for r in targets:
         tapes = stack.join(tapes, stack.meet(r[record.TAPES]))
-    if not any(s.trace and s is not session for s in tapes.sessions) or not g._layout.inexact:
+    if not any(s.trace and not s.of_check and s is not session for s in tapes.sessions) or not g._layout.inexact:
         return None
     identity = REGISTRY["identity"]
     t = wrap(g._value)

@@ -121,6 +121,8 @@ class Session:
     watched: tuple[Any, ...] = ()
     # Whether a custom gradient was recorded: a sweep then calls a function of the user's.
     custom = False
+    # Whether `gtape.verify.check` made the session. It looks for gradients without a record itself.
+    of_check = False
     limit = 1024
     watch_accessed = True
     tracked: Any

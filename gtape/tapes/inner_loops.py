@@ -695,8 +695,12 @@ def sums_in_turns(char: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> b
     start, found = sum_starts_at(char), loop(np.add, f"{char}{char}->{char}")
     if (summed if first else results) > _MOST_TURNS or start is None or found is None:
         return False
-    with _lock:
+
+    def same() -> bool:
         return all([_sums_in_turns(found, x, axes, start, first, results) for x in _summands(char, shape)])  # noqa: C419
+
+    with _lock:
+        return same()
 
 
 def _summands(char: str, shape: tuple[int, ...]) -> Iterator[np.ndarray[Any, Any]]:

@@ -11,6 +11,7 @@ import numpy as np
 from gtape import nest
 from gtape.base.verification import verifying
 from gtape.engine.custom import custom_gradient
+from gtape.recording.record import for_a_check_alone
 from gtape.symbolic.balls import digits, objects, to_double_double
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Node, Program
@@ -202,7 +203,7 @@ def _loses_its_cotangent(program: Program, node: Node) -> bool:
         # A lookup's gradient comes as slices.
         made = inner_tape.gradient(y, sources, output_gradients=weights)
         first = [convert_to_tensor(g) for g in made if g is not None]
-    if any(g._record is None for g in first):  # a rule that hides even what arrives
+    if any(g._record is None or for_a_check_alone(g._record) for g in first):  # a rule that hides even what arrives
         return True
     alone = build([(g._record, g._value) for g in first], [*sources, *weights])
     if not any(n.mark is not None for n in alone.nodes):

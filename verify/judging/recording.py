@@ -31,6 +31,7 @@ class TracingTape(GradientTape):
     def _new_session(self) -> Session:
         session = Session(trace=True, exact=True)
         session.watch_accessed = self._watch_accessed
+        session.of_check = True
         return session
 
     def _mode(self) -> Any:
