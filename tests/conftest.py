@@ -167,8 +167,8 @@ def compiled_once() -> Iterator[None]:
 def few_to_collect() -> Iterator[None]:
     """Keep the collector of cycles away from what was there before, which each full collection would pass.
 
-    For modules that count what the collector finds, because they call it often. Frozen for the whole run, the collector
-    would make Hypothesis 6.100 take its own strategies for unreliable.
+    For modules that call the collector, or search its objects, often. The collector is not frozen for the whole run,
+    because Hypothesis 6.100 would then take its own strategies for unreliable.
     """
     gc.collect()
     gc.freeze()

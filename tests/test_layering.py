@@ -66,13 +66,18 @@ def _modules() -> dict[str, Path]:
 
 
 MODULES = _modules()
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+
+
+@cache
+def tree_of(module: str) -> ast.Module:
+    """The syntax tree of a module of ours."""
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
 
 
 @cache
 def imports_of(module: str) -> tuple[Import, ...]:
     """The imports of a module of ours."""
-    return tuple(_imports(TREES[module]))
+    return tuple(_imports(tree_of(module)))
 
 
 class Import(NamedTuple):
@@ -298,7 +303,7 @@ def test_one_table_names_what_lies_above() -> None:
     assert len(late.PLACES) <= MOST_LATE
     for module, name in late.PLACES.values():
         assert module in MODULES, module
-        defined = {getattr(n, "name", None) for n in TREES[module].body}
+        defined = {getattr(n, "name", None) for n in tree_of(module).body}
         assert name is None or name in defined, f"{module} has no {name}"
 
 
@@ -313,9 +318,9 @@ def _names_a_higher_module(module: str, node: ast.AST) -> bool:
 def test_no_other_file_names_a_higher_module_in_a_string() -> None:
     found = {
         f"{m}, line {getattr(node, 'lineno', 0)}"
-        for m, tree in TREES.items()
+        for m in MODULES
         if m not in ("gtape", "gtape.base.late")
-        for node in ast.walk(tree)
+        for node in ast.walk(tree_of(m))
         if _names_a_higher_module(m, node)
     }
     assert not found

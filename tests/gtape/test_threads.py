@@ -16,6 +16,9 @@ import pytest
 
 import gtape as tf
 
+# Switched between threads, a tape may find that a result outlived it, and then searches all objects of the process.
+pytestmark = pytest.mark.usefixtures("few_to_collect")
+
 
 @pytest.fixture
 def switching_often() -> Iterator[None]:

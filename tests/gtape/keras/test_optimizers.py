@@ -206,6 +206,7 @@ def test_apply_takes_any_iterables() -> None:
         optimizer.apply_gradients([])
 
 
+@pytest.mark.usefixtures("few_to_collect")
 def test_build_and_apply_without_variables() -> None:
     a, b = tf.Variable(1.0), tf.Variable(2.0)
     optimizer = SGD(1.0, momentum=0.5)
@@ -222,6 +223,7 @@ def test_build_and_apply_without_variables() -> None:
         optimizer.apply([1.0, 1.0])
 
 
+@pytest.mark.usefixtures("few_to_collect")
 def test_slots_belong_to_a_variable_and_die_with_it() -> None:
     optimizer = SGD(1.0, momentum=1.0)
     for _ in range(3):
