@@ -74,16 +74,20 @@ def _names(tree: ast.Module) -> Iterator[ast.Constant]:
     it), and `ELSEWHERE`.
     """
     left_out: set[ast.AST] = set()
-    compared = {c for node in ast.walk(tree) if isinstance(node, ast.Compare) for c in (node.left, *node.comparators)}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    compared = {c for node in nodes if isinstance(node, ast.Compare) for c in (node.left, *node.comparators)}
+    for node in nodes:
         for name, value in _given(node):
             looked_up = name == "REGISTRY" and isinstance(node, ast.Subscript) and node not in compared
             words = NAMES if name in ("__all__", "__slots__") or looked_up else ELSEWHERE.get(name, ())
-            left_out |= {c for c in ast.walk(value) if isinstance(c, ast.Constant) and c.value in words}
+            if words:
+                left_out |= {c for c in ast.walk(value) if isinstance(c, ast.Constant) and c.value in words}
         if isinstance(node, ast.Call) and (_named(node.func) == "find_op" or _named(node.func) in DECLARING):
             left_out |= set(node.args[:1])
-    for node in ast.walk(tree):
-        text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    for node in nodes:
+        if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+            continue
+        text = node.value
         listed = text.split()  # as in "sin cos".split()
         several = len(listed) > 1 and NAMES.issuperset(listed)
         if several or (text in NAMES and text not in WORDS and node not in left_out):
