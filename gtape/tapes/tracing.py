@@ -30,6 +30,7 @@ from gtape.recording import record
 from gtape.recording.record import INS, NO_TAPES, OUT, SEQ, STEP, TAPES, step_of
 from gtape.tapes.drawn import Draw
 from gtape.tapes.learned import Op, Rule, distinct, rule_of
+from gtape.tapes.seen_constants import SeenConstants
 from gtape.tapes.traced_values import Node, Raw, Traced, Untraceable, same_shape
 from gtape.tensors.tensor import Tensor, wrap
 
@@ -142,6 +143,7 @@ class Tracer:
         self._ops: dict[Any, Op] = {}
         self._steps: dict[Any, Any] = {}
         self.rules: dict[Any, Rule | None] = {}
+        self.seen = SeenConstants()
         self.reason: str | None = None
         self.error: BaseException | None = None
         self.open = True
@@ -259,6 +261,9 @@ class Tracer:
         """Note one op, and record it for the tapes inside of the function."""
         if not self.open:
             self.refuse("")
+        for t in tensors:
+            if t.__class__ is Tensor:
+                self.seen.note(t._value)
         stack = record.get_stack()
         if stack.sessions:
             if stack.trace:
@@ -513,6 +518,7 @@ class Tracer:
             return self.call(function, args)
         if _tracer_of(args) is not None:
             self.refuse(f"calls {getattr(function, '__name__', 'a kernel')} outside of an op")
+        self.seen.note(args)
         return self.true_run(function, *args, **params)
 
     def sweep(self, session: Any, seeds: list[tuple[Any, Raw]], sources: list[Any], *, full: bool) -> list[Any]:
