@@ -158,6 +158,9 @@ class Session:
         # Popped by the one call that may use the recording up. A list, because its pop is atomic among threads.
         self.unused = [True]
 
+    def __reduce__(self) -> Any:
+        return _ended, (self.stops,)  # a symbolic program knows sessions by identity, and asks for nothing else
+
     def leave(self) -> None:
         """Make this session inactive, see `leave`."""
         leave(self)
@@ -184,6 +187,13 @@ class Session:
         if len(tracked) > self.limit:
             tracked[:] = [ref for ref in tracked if ref() is not None]
             self.limit = 2 * len(tracked) + 1024
+
+
+def _ended(stops: frozenset[int]) -> Session:
+    """A session that is over, for pickles."""
+    made = Session()
+    made.live, made.stops = False, stops
+    return made
 
 
 def _track_in(sessions: tuple[Session, ...], tensor: Any) -> None:
