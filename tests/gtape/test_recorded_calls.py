@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import time
 import warnings
 import weakref
 from collections.abc import Callable
@@ -279,22 +278,17 @@ def test_tensors_that_no_traced_call_read_share_a_program(value: Any, dtype: str
     assert runs == [1]
 
 
-def test_a_trace_of_a_call_costs_the_same_beside_many_tensors() -> None:
-    def seconds() -> float:
-        x, best = tf.constant([0.5, 1.5]), np.inf
-        for _ in range(10):
-            f = tf.function(lambda x: tf.reduce_sum(tf.sin(x)), jit_compile=True)
-            with tf.GradientTape() as tape:
-                tape.watch(x)
-                start = time.thread_time()
-                f(x)
-                best = min(best, time.thread_time() - start)
-        return best
-
-    before = seconds()
-    many = [tf.constant(1.0) for _ in range(200_000)]
-    assert seconds() < 3 * before + 0.002
-    assert len(many) == 200_000
+def test_a_trace_of_a_call_does_not_search_the_heap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search takes as long as the process is large, and depends on what the collector lists."""
+    for name in ("get_objects", "get_referrers", "get_referents"):
+        monkeypatch.setattr(gc, name, lambda *_, n=name, **__: pytest.fail(f"calls gc.{n}"))
+    x = tf.constant([0.5, 1.5])
+    f = tf.function(lambda x: tf.reduce_sum(tf.sin(x)), jit_compile=True)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    assert _is_whole(y)
+    assert tape.gradient(y, x).numpy().tolist() == np.cos(x.numpy()).tolist()
 
 
 def test_new_and_old_tensors_share_a_program() -> None:
