@@ -17,7 +17,6 @@ __all__ = ["PLAIN", "Op", "Rule", "distinct", "rule_of"]
 # The types of keyword arguments with which a call can be repeated unchanged.
 PLAIN = (int, bool, str, type(None), tuple)
 
-
 # Operators of two numbers or one, which need no context for Python floats.
 _OPERATORS = frozenset({operator.add, operator.sub, operator.mul, operator.truediv, operator.neg})
 
@@ -30,7 +29,7 @@ class Op:
     function : callable
     text : str or None
     layout : Layout
-        Of the result.
+        Of the traced result.
     kind : type
         Of the raw result.
     lifted : bool
@@ -40,10 +39,10 @@ class Op:
     quick : bool
         Whether the eager op is recorded by the generated function of an elementwise op.
     plain : bool
-        Whether no operand is complex or of half precision.
-    steps : dict
-        The backward steps of records, by the operands that are recorded, as bits; a step has the numbers of these
-        operands, and for the general form of a record the operands that it keeps, and whether it keeps the result.
+        Whether the op selects nothing, and no operand is complex or of half precision.
+    steps : dict of int to (step, sequence of bool or None, bool)
+        By the operands that are recorded, as bits: the backward step of the record (None for an op that is recorded in
+        another way), the operands that the record keeps, and whether it keeps the result.
     """
 
     __slots__ = ("bare", "function", "kind", "layout", "lifted", "plain", "quick", "steps", "text")

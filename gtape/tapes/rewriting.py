@@ -86,9 +86,9 @@ def shared(nodes: list[Node], outputs: list[Node]) -> tuple[list[Node], list[Nod
             a, b = args
             x, y = same.get(a, a), same.get(b, b)
             pair = (id(function), x, y)
-            first = known.setdefault(pair, node)
-            if first is not node:
-                same[node] = first
+            equal = known.setdefault(pair, node)
+            if equal is not node:
+                same[node] = equal
                 continue
             if x is not a or y is not b:
                 node.args = (x, y)

@@ -24,17 +24,8 @@ from gtape.engine.worlds import NUMPY
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = [
-    "ABSORBED",
-    "NO_NAN",
-    "NO_WORDS",
-    "SAME_TRUTH",
-    "Guard",
-    "Node",
-    "Raw",
-    "Traced",
-    "Untraceable",
-    "same_shape",
-]
+    "ABSORBED", "NO_NAN", "NO_WORDS", "SAME_TRUTH", "Guard", "Node", "Raw", "Traced", "Untraceable", "same_shape",
+]  # fmt: skip
 
 
 class Untraceable(Exception):

@@ -143,7 +143,7 @@ class Tracer:
         self._ops: dict[Any, Op] = {}
         self._steps: dict[Any, Any] = {}
         self.rules: dict[Any, Rule | None] = {}
-        self.seen = SeenConstants()
+        self.seen = SeenConstants()  # complete only for a call under a tape
         self.reason: str | None = None
         self.error: BaseException | None = None
         self.open = True
@@ -272,7 +272,8 @@ class Tracer:
                 if stack.tapes is stack.recording and known.plain:  # neither a check nor forward mode
                     return self._record(stack, known, prim, tensors, out)
                 return self._recorded(stack, prim, tensors, params, out)
-        self.seen.note([*tensors])
+        if self.outer is not None:
+            self.seen.note([*tensors])
         out = self._first(prim, tensors, params, key)
         return self._recorded(stack, prim, tensors, params, out) if stack.sessions else out
 
@@ -329,7 +330,8 @@ class Tracer:
                 args.append(node)
                 samples.append(node.sample)
             else:
-                self.seen.note(v)
+                if self.outer is not None:
+                    self.seen.note(v)
                 if op.lifted:
                     v = off_python(v)
                 args.append(v)
