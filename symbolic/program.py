@@ -67,6 +67,16 @@ class Node:
         self.call: Any = None
         self.mark: GradMark | None = None
 
+    def __copy__(self) -> Node:
+        made = Node(self.index, self.kind, self.output, self.seq)
+        for name in self.__slots__:
+            setattr(made, name, getattr(self, name))
+        return made
+
+    def __getstate__(self) -> Any:
+        # A pickle leaves out the call of a custom gradient, because its function is mostly a closure.
+        return None, {name: None if name == "call" else getattr(self, name) for name in self.__slots__}
+
     @property
     def name(self) -> str:
         """The op's name, or the kind of leaf; made printable, because a custom gradient may have any name."""
@@ -153,6 +163,8 @@ class Program:
         Nodes that make constants from values that left the tape (see `gtape.symbolic.build`) -> the `Return`, and
         whether the node is the constant itself, as ops read it.
 
+    A pickle keeps the program, except the functions of custom gradients.
+
     Examples
     --------
     >>> import gtape as tf
@@ -170,6 +182,9 @@ class Program:
         self.stops: frozenset[int] = frozenset()
         self.returned: dict[int, tuple[Any, bool]] = {}
         self._blocked: dict[Any, dict[int, frozenset[int]]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_blocked": {}}
 
     def __len__(self) -> int:
         return len(self.nodes)

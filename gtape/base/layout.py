@@ -65,6 +65,9 @@ class Layout:
             made = self._tensor_shape = TensorShape(self.shape)
         return made
 
+    def __reduce__(self) -> Any:
+        return make_layout, (self.dtype, self.shape)
+
     def __repr__(self) -> str:
         return f"{self.dtype}{list(self.shape)}"
 

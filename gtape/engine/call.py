@@ -130,6 +130,8 @@ def record_one(
     stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any], out: Any
 ) -> Any:
     """Record one op with every active tape that watches one of its inputs; returns `out`."""
+    if stack.probe is not None:
+        record.note_read(stack, tensors)
     recording = stack.recording
     if stack.tapes is not recording or out.__class__ is tuple or prim.selects:
         if stack.push is not None and stack.push(stack, prim, tensors, params, out):

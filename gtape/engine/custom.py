@@ -28,6 +28,16 @@ __all__ = ["CustomGradient", "custom_gradient", "keep_records"]
 CUSTOMS = True  # read by `gtape.recording.trace`: functions of users that this module calls are custom gradients
 
 
+class _Absent:
+    """Stands in a pickle for a function of the user's."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError(f"the custom gradient {self.name!r} cannot be called, because pickles leave functions out")
+
+
 class CustomStep:
     """The backward step of one call of a custom gradient, which is its own primitive.
 
@@ -80,6 +90,12 @@ class CustomStep:
         self.n_args = n_args
         self.variables = variables
         self.params: dict[str, Any] = {}
+
+    def __reduce__(self) -> Any:
+        # Without the functions of the user's, which are closures mostly, and without the variables.
+        return CustomStep, (
+            self.name, self.declared, _Absent(self.name), self.active, self.layouts, self.out_layout, self.n_args, [],
+        )  # fmt: skip
 
     @property
     def prim(self) -> CustomStep:

@@ -186,6 +186,11 @@ class RuleStep:
         # The data that `gtape.engine.fast.recorded` keeps for the step.
         self.met: Any = None
 
+    def __reduce__(self) -> Any:
+        return RuleStep, (
+            self.prim, self.active, self.params, self.layouts, self.out_layout, self.world, self.keeps,
+        )  # fmt: skip
+
     def on(self, layout: Layout) -> RuleStep:
         """The step of a generated function, for operands of one layout."""
         layouts = (layout,) * len(self.prim.rules)

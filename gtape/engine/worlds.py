@@ -91,6 +91,9 @@ def named(name: str) -> float | Primitive:
 class _World:
     """A namespace of constants and primitives; each is looked up once."""
 
+    def __reduce__(self) -> str:
+        return next(name for name, value in globals().items() if value is self)
+
     def __getattr__(self, name: str) -> Any:
         found = named(name)
         value: Any = self._function(found) if isinstance(found, Primitive) else found

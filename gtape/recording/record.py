@@ -45,11 +45,11 @@ from gtape.base.blocks import Leaving
 from gtape.base.locks import sharing
 
 __all__ = [
-    "ANCHOR", "COT", "FROZEN_BEFORE", "INS", "LEAF", "MOST_WATCHED", "NO_TAPES", "OTHER", "OUT", "PARENTS", "SEQ",
+    "ANCHOR", "COT", "INS", "LEAF", "MOST_WATCHED", "NO_TAPES", "OTHER", "OUT", "PARENTS", "SEQ",
     "STEP", "TANGENTS", "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread", "checked_later",
     "clear_below", "close", "count", "directly", "done_later", "drawn_later", "empty", "enter", "for_a_check_alone",
-    "forget_parents", "get_stack", "idle_stack", "is_traced", "leaf", "leave", "off", "own", "parents_of", "peek",
-    "record_of", "refuse_in_traced_calls", "restore_stack", "set_stack", "sharing", "should_track", "step_of",
+    "forget_parents", "get_stack", "idle_stack", "is_traced", "leaf", "leave", "note_read", "off", "own", "parents_of",
+    "peek", "record_of", "refuse_in_traced_calls", "restore_stack", "set_stack", "sharing", "should_track", "step_of",
 ]  # fmt: skip
 
 SEQ, COT, STEP, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
@@ -67,8 +67,6 @@ class _Leaf:
 LEAF = _Leaf()
 # The tensors that a tape may watch if calls of compiled functions are to be recorded as one.
 MOST_WATCHED = 8
-# The objects that `gc.freeze` hid from the collector before there was a tensor; Python 3.12 hides some when it starts.
-FROZEN_BEFORE = gc.get_freeze_count()
 # The OUT of the leaves that a check makes of constants.
 ANCHOR = object()
 
@@ -160,6 +158,9 @@ class Session:
         # Popped by the one call that may use the recording up. A list, because its pop is atomic among threads.
         self.unused = [True]
 
+    def __reduce__(self) -> Any:
+        return _ended, (self.stops,)  # a symbolic program knows sessions by identity, and asks for nothing else
+
     def leave(self) -> None:
         """Make this session inactive, see `leave`."""
         leave(self)
@@ -186,6 +187,13 @@ class Session:
         if len(tracked) > self.limit:
             tracked[:] = [ref for ref in tracked if ref() is not None]
             self.limit = 2 * len(tracked) + 1024
+
+
+def _ended(stops: frozenset[int]) -> Session:
+    """A session that is over, for pickles."""
+    made = Session()
+    made.live, made.stops = False, stops
+    return made
 
 
 def _track_in(sessions: tuple[Session, ...], tensor: Any) -> None:
@@ -224,7 +232,7 @@ class Stack:
         self, sessions: tuple[Session, ...], run: Callable[..., Any], probe: dict[int, Any] | None = None
     ) -> None:
         self.sessions = sessions
-        # Gathers the variables that are read while a custom gradient runs its function.
+        # Gathers the variables that are read while a custom gradient runs its function, and in a traced call.
         self.probe = probe
         self.run = run
         self.meets: dict[TapeSet, TapeSet] = {}
@@ -530,6 +538,14 @@ def is_traced() -> bool:
     """Whether a function is being compiled."""
     stack = _stack.get()
     return stack is not None and hasattr(stack.run, "draw")
+
+
+def note_read(stack: Stack, tensors: Iterable[Any]) -> None:
+    """Note in a traced call that an op reads tensors which may be constants; of no effect outside of tracing."""
+    seen = getattr(stack.run, "seen", None)
+    if seen is not None:
+        for t in tensors:
+            seen.note(t._value)
 
 
 def checked_later(check: Callable[..., None], tensors: list[Any]) -> bool:

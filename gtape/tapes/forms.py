@@ -116,7 +116,10 @@ def outputs_of(made: Any, tracer: Tracer) -> tuple[list[Any], list[Traced]]:
         if isinstance(leaf, Traced):
             outputs.append(_Layout(interned(leaf)))
             tensors.append(leaf)
-        elif leaf.__class__ is Tensor or isinstance(leaf, (np.ndarray, np.generic, *_NUMBERS)):
+        elif leaf.__class__ is Tensor:
+            tracer.seen.note(leaf._value)
+            outputs.append(_Fixed(leaf))
+        elif isinstance(leaf, (np.ndarray, np.generic, *_NUMBERS)):
             outputs.append(_Fixed(leaf))
         else:
             raise Untraceable(f"it returns {type(leaf).__name__}")

@@ -6,6 +6,7 @@ otherwise. So the calls of later operands of the same shapes and dtypes are thos
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,9 @@ __all__ = ["PLAIN", "Op", "Rule", "distinct", "rule_of"]
 # The types of keyword arguments with which a call can be repeated unchanged.
 PLAIN = (int, bool, str, type(None), tuple)
 
+# Operators of two numbers or one, which need no context for Python floats.
+_OPERATORS = frozenset({operator.add, operator.sub, operator.mul, operator.truediv, operator.neg})
+
 
 class Op:
     """How an op calls its kernel.
@@ -25,7 +29,7 @@ class Op:
     function : callable
     text : str or None
     layout : Layout
-        Of the result.
+        Of the traced result.
     kind : type
         Of the raw result.
     lifted : bool
@@ -34,21 +38,20 @@ class Op:
         Whether the function takes Python floats, for which no context is needed.
     quick : bool
         Whether the eager op is recorded by the generated function of an elementwise op.
+    plain : bool
+        Whether the op selects nothing, and no operand is complex or of half precision.
+    steps : dict of int to (step, sequence of bool or None, bool)
+        By the operands that are recorded, as bits: the backward step of the record (None for an op that is recorded in
+        another way), the operands that the record keeps, and whether it keeps the result.
     """
 
-    __slots__ = ("bare", "function", "kind", "layout", "lifted", "quick", "text")
+    __slots__ = ("bare", "function", "kind", "layout", "lifted", "plain", "quick", "steps", "text")
 
     def __init__(self, function: Any, text: str | None, layout: Any, kind: Any) -> None:
         self.function, self.text, self.layout, self.kind = function, text, layout, kind
         self.bare = kind is float
-        self.lifted = self.quick = False
-
-    def fits(self, made: Any) -> bool:
-        """Whether a raw result has the expected form."""
-        if made.__class__ is not self.kind:
-            return False
-        layout = self.layout
-        return self.bare or bool(made.dtype is layout.dtype and made.shape == layout.shape)
+        self.lifted = self.quick = self.plain = False
+        self.steps: dict[int, Any] = {}
 
 
 class Rule:
@@ -56,8 +59,8 @@ class Rule:
 
     Attributes
     ----------
-    calls : list of (function, operands, constants, words, text)
-        A negative operand counts the constants from the end.
+    calls : list of (function, operands, constants, words, text, bare)
+        A negative operand counts the constants from the end. `bare` calls operators of Python floats.
     results : list of int
     """
 
@@ -106,6 +109,8 @@ def rule_of(given: Sequence[Any], nodes: Sequence[Any], results: Sequence[Any]) 
         if any([v.__class__ not in PLAIN for v in node.words.values()]):  # noqa: C419 - a list is quicker
             return None
         places[id(node)] = len(given) + len(calls)
-        calls.append((node.function, operands, constants[::-1], node.words, node.text))
+        values = [node.sample, *[a.sample if a.__class__ is node.__class__ else a for a in node.args]]
+        bare = node.function in _OPERATORS and not node.words and all(v.__class__ is float for v in values)
+        calls.append((node.function, operands, constants[::-1], node.words, node.text, bare))
     found = [places.get(id(r)) for r in results]
     return None if None in found else Rule(calls, found)  # type: ignore[arg-type]

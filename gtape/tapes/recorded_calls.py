@@ -10,8 +10,6 @@ with lookups.
 
 from __future__ import annotations
 
-import gc
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
@@ -19,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape import nest
 from gtape.base.escaping import plain
 from gtape.base.locks import Lock
 from gtape.base.own_files import raised_by_user
@@ -30,7 +29,6 @@ from gtape.engine.whole_calls import Ops, PartOfCall, WholeCall
 from gtape.engine.worlds import NUMPY
 from gtape.recording import record
 from gtape.recording.record import (
-    FROZEN_BEFORE,
     MOST_WATCHED,
     NO_TAPES,
     OTHER,
@@ -56,6 +54,7 @@ from gtape.tapes.program import (
     note_invalid,
 )
 from gtape.tapes.rewriting import forget_values
+from gtape.tapes.seen_constants import SeenConstants
 from gtape.tapes.traced_records import Graph, SweepNodes, interned
 from gtape.tapes.traced_values import Guard, Node, Raw, Traced, Untraceable
 from gtape.tapes.tracing import Tracer, tracing
@@ -66,7 +65,6 @@ __all__ = ["RecordedCalls"]
 _MOST_KINDS = 64  # kinds of arguments that one function keeps
 
 _MOST_TIMES = 8  # times that a kind of arguments is traced again for tensors that a tape watches
-_MOST_TENSORS = 10_000  # tensors that are distinguished
 _MOST_PATTERNS = 4  # of results with a cotangent for which a call has a sweep
 
 _QUIET = type(copy_context().run)  # of the function that runs kernels while nothing checks them
@@ -273,7 +271,7 @@ class _Recorded(Results):
         The places where the call draws random numbers.
     seen : _Seen
     again : int
-        How often the call was traced again, because a tape watched tensors that existed before.
+        How often the call was traced again, because a tape watched tensors that the traced call read as constants.
     """
 
     seen: _Seen
@@ -494,7 +492,7 @@ class RecordedCalls:
             with tracing(session) as tracer:
                 found = self._programs(tracer, session, args, kwargs, active, held, asked)
             if found is not None:
-                found.seen = _Seen(watched)
+                found.seen = _Seen(tracer.seen, watched)
             return found
         finally:
             session.watched = watched
@@ -524,6 +522,8 @@ class RecordedCalls:
         _go_on(tracer, session)
         if session.watched is not watched:
             raise Untraceable("watches a tensor with a tape around the call")
+        if any([_is_of(session, t) for t in nest.flatten(made) if t.__class__ is Tensor]):  # noqa: C419
+            raise Untraceable("returns a tensor of the tape that is no argument")
         outputs, tensors = outputs_of(made, tracer)
         found = _Recorded(made, outputs, held)
         found.flags = [flag for flag in _FLAGS if getattr(session, flag)]
@@ -539,7 +539,7 @@ class RecordedCalls:
         inputs, nodes = list(tracer.inputs), list(tracer.nodes)
         outs = [t._value.node for t in tensors]
         name = plain(self._name)
-        recorded = [k for k, t in enumerate(tensors) if t._record is not None and session in t._record[TAPES].sessions]
+        recorded = [k for k, t in enumerate(tensors) if _is_of(session, t)]
         variables = {len(given) + k: v for k, (v, _, on) in enumerate(found.variables) if on}
         graph = Graph(session, since, given, variables)
         starts: dict[int, Traced] = {}  # the results of ops, by the identities of their records
@@ -674,8 +674,9 @@ def _holds(found: Any, session: Session) -> bool:
     return not found.missing and bool(found.seen.allows(session.watched))
 
 
-def _is_watched(session: Session, variable: Any) -> bool:
-    return session in variable._record[TAPES].sessions
+def _is_of(session: Session, t: Tensor) -> bool:
+    """Whether a tape recorded or watches a tensor."""
+    return t._record is not None and session in t._record[TAPES].sessions
 
 
 def _is_active(stack: Stack, t: Tensor) -> bool | None:
@@ -689,36 +690,28 @@ def _is_active(stack: Stack, t: Tensor) -> bool | None:
 
 
 class _Seen:
-    """The tensors that a traced call may have read as constants: those that exist since then.
+    """The tensors that a traced call may have read as constants.
 
-    If a tape watches one of them later, the function has to be traced again, to find out whether it reads it. Tensors
-    that the tape watched in the traced call are known not to be read.
+    If a tape watches one of them later, the function has to be traced again, under this tape.
 
     Parameters
     ----------
+    constants : SeenConstants
+        Of the traced call.
     watched : tuple of weakref.ref
-        The variables that the tape watched in the traced call.
+        The tensors that the tape watched in the traced call, which are no constants.
     """
 
-    __slots__ = ("_old", "_watched")
+    __slots__ = ("_constants", "_watched")
 
-    def __init__(self, watched: tuple[Any, ...]) -> None:
-        self._watched = watched
-        kinds = {Tensor, *Tensor.__subclasses__()}
-        # The collector does not list the objects of `gc.freeze`, among which may be tensors.
-        hidden = gc.get_freeze_count() > FROZEN_BEFORE
-        known = None if hidden else [o for o in gc.get_objects() if type(o) in kinds]
-        few = known is not None and len(known) < _MOST_TENSORS
-        self._old = {id(o): weakref.ref(o) for o in known} if few else None  # type: ignore[union-attr]
+    def __init__(self, constants: SeenConstants, watched: tuple[Any, ...]) -> None:
+        self._constants, self._watched = constants, watched
 
     def allows(self, watched: tuple[Any, ...]) -> bool:
         """Whether the traced call read none of the watched tensors."""
-        return all([self._is_new(ref()) for ref in watched])  # noqa: C419 - a list is quicker
+        return all([self._is_unread(ref()) for ref in watched])  # noqa: C419 - a list is quicker
 
-    def _is_new(self, t: Any) -> bool:
-        if t is None or any([ref() is t for ref in self._watched]):  # noqa: C419
+    def _is_unread(self, t: Any) -> bool:
+        if t is None or t._value not in self._constants:
             return True
-        if self._old is None:
-            return False
-        ref = self._old.get(id(t))
-        return ref is None or ref() is not t
+        return any([ref() is t for ref in self._watched])  # noqa: C419

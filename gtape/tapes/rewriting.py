@@ -82,6 +82,18 @@ def shared(nodes: list[Node], outputs: list[Node]) -> tuple[list[Node], list[Nod
     kept = []
     for node in nodes:
         args, words, function = node.args, node.words, node.function
+        if len(args) == 2 and args[0].__class__ is args[1].__class__ is Node and not words:  # the usual case
+            a, b = args
+            x, y = same.get(a, a), same.get(b, b)
+            pair = (id(function), x, y)
+            equal = known.setdefault(pair, node)
+            if equal is not node:
+                same[node] = equal
+                continue
+            if x is not a or y is not b:
+                node.args = (x, y)
+            kept.append(node)
+            continue
         key: list[Any] = [id(function)]
         changed = constant = False
         for a in args:

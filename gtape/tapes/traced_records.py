@@ -175,7 +175,8 @@ class SweepNodes:
                 for v in reads(a, []):
                     self.stand_in(v)
             node.args = replaced(node.args, self.read)
-            node.words = {k: replaced(v, self.read) for k, v in node.words.items()}
+            if node.words:
+                node.words = {k: replaced(v, self.read) for k, v in node.words.items()}
 
     def stand_in(self, node: Node) -> Node:
         """The node of the sweep that has the value of a node."""

@@ -23,7 +23,9 @@ from gtape.engine.sparse import SparseCotangent
 from gtape.engine.worlds import NUMPY
 from gtape.tensors.tensor import Tensor, wrap
 
-__all__ = ["ABSORBED", "NO_NAN", "SAME_TRUTH", "Guard", "Node", "Raw", "Traced", "Untraceable", "same_shape"]
+__all__ = [
+    "ABSORBED", "NO_NAN", "NO_WORDS", "SAME_TRUTH", "Guard", "Node", "Raw", "Traced", "Untraceable", "same_shape",
+]  # fmt: skip
 
 
 class Untraceable(Exception):
@@ -32,6 +34,9 @@ class Untraceable(Exception):
 
 class Guard(Exception):
     """A compiled program met a value by which the library decides otherwise than in the traced call."""
+
+
+NO_WORDS: dict[str, Any] = {}  # the keyword arguments of most nodes; nothing changes them
 
 
 class Node:

@@ -30,7 +30,8 @@ from gtape.recording import record
 from gtape.recording.record import INS, NO_TAPES, OUT, SEQ, STEP, TAPES, step_of
 from gtape.tapes.drawn import Draw
 from gtape.tapes.learned import Op, Rule, distinct, rule_of
-from gtape.tapes.traced_values import Node, Raw, Traced, Untraceable, same_shape
+from gtape.tapes.seen_constants import SeenConstants
+from gtape.tapes.traced_values import NO_WORDS, Node, Raw, Traced, Untraceable, same_shape
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["Tracer", "tracing"]
@@ -142,6 +143,7 @@ class Tracer:
         self._ops: dict[Any, Op] = {}
         self._steps: dict[Any, Any] = {}
         self.rules: dict[Any, Rule | None] = {}
+        self.seen = SeenConstants()  # complete only for a call under a tape
         self.reason: str | None = None
         self.error: BaseException | None = None
         self.open = True
@@ -184,11 +186,11 @@ class Tracer:
         """Note a call, and make it for the traced values."""
         if not self.open:
             self.refuse("")
-        words = words or {}
+        words = words or NO_WORDS
         noted = tuple([_noted(a) for a in args])
-        noted_words = {k: _noted(v) for k, v in words.items()}
+        noted_words = {k: _noted(v) for k, v in words.items()} if words else NO_WORDS
         samples = [_sample(a) for a in args]
-        sample_words = {k: _sample(v) for k, v in words.items()}
+        sample_words = {k: _sample(v) for k, v in words.items()} if words else NO_WORDS
         try:
             made = self.true_run(function, *samples, **sample_words)
         except ArithmeticError:
@@ -203,7 +205,7 @@ class Tracer:
             made = self.true_run(function, a.sample, b.sample)
         except ArithmeticError:
             self.refuse("divides by zero or overflows in the traced call")
-        return self.result(Node(function, (a, b), {}, made, text))
+        return self.result(Node(function, (a, b), NO_WORDS, made, text))
 
     def result(self, node: Node) -> Any:
         """The value of a new node; a tuple of values for a tuple."""
@@ -259,24 +261,33 @@ class Tracer:
         """Note one op, and record it for the tapes inside of the function."""
         if not self.open:
             self.refuse("")
-        stack = record.get_stack()
-        if stack.sessions:
-            if stack.trace:
-                self.refuse("checks its gradients")
-            forward = stack.tapes is not stack.recording and any([s.forward is not None for s in stack.sessions])  # noqa: C419
-            if forward and (prim.selects or prim.kind == "custom"):
-                self.refuse("pushes tangents through a selection or a custom gradient")
-            if any([t._layout.no_kernel for t in tensors]):  # noqa: C419 - a list is quicker
-                self.refuse("differentiates complex numbers or half precision")
+        stack = record.peek() or record.idle_stack()
         key = (prim, *[t._layout for t in tensors]) if not params else None
         known = self._ops.get(key)
-        out = None if known is None else self._again(known, tensors)
-        if out is None:
-            out = self._first(prim, tensors, params, key)
-        if not stack.sessions:
-            return out
-        if known is not None and stack.tapes is stack.recording and not prim.selects:
-            return self._record(stack, prim, tensors, out, known.quick)
+        if known is not None:
+            out = self._again(known, tensors)
+            if out is not None:
+                if not stack.sessions:
+                    return out
+                if stack.tapes is stack.recording and known.plain:  # neither a check nor forward mode
+                    return self._record(stack, known, prim, tensors, out)
+                return self._recorded(stack, prim, tensors, params, out)
+        if self.outer is not None:
+            self.seen.note([*tensors])
+        out = self._first(prim, tensors, params, key)
+        return self._recorded(stack, prim, tensors, params, out) if stack.sessions else out
+
+    def _recorded(
+        self, stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any], out: Any
+    ) -> Any:
+        """The result of an op with its records, in the general way."""
+        if stack.trace:
+            self.refuse("checks its gradients")
+        forward = stack.tapes is not stack.recording and any([s.forward is not None for s in stack.sessions])  # noqa: C419
+        if forward and (prim.selects or prim.kind == "custom"):
+            self.refuse("pushes tangents through a selection or a custom gradient")
+        if any([t._layout.no_kernel for t in tensors]):  # noqa: C419 - a list is quicker
+            self.refuse("differentiates complex numbers or half precision")
         if _is_quick(prim, tensors) and not forward:
             return self._record_quick(stack, prim, tensors, out)
         return record_any(stack, prim, tensors, params, out)
@@ -299,9 +310,10 @@ class Tracer:
         elif key is not None and prim.kind != "custom":
             node = raws.node
             if node.function is prim.scalar or node.function is prim.kernel:
-                op = Op(node.function, node.text, made._layout, expected.__class__)
+                op = Op(node.function, node.text, self.apart(made._layout), expected.__class__)
                 op.lifted = not op.bare and any([s.__class__ is float for s in samples])  # noqa: C419 - a list is quicker
                 op.quick = _is_quick(prim, tensors)
+                op.plain = not (prim.selects or any([t._layout.no_kernel for t in tensors]))  # noqa: C419
                 self._ops[key] = op
         return Traced.of(raws, made._layout)
 
@@ -318,19 +330,28 @@ class Tracer:
                 args.append(node)
                 samples.append(node.sample)
             else:
+                if self.outer is not None:
+                    self.seen.note(v)
                 if op.lifted:
                     v = off_python(v)
                 args.append(v)
                 samples.append(v)
+        layout = op.layout
         try:
             made = op.function(*samples) if op.bare else self.true_run(op.function, *samples)
         except Exception:  # which the general way words
             return None
-        if not op.fits(made):
+        if made.__class__ is not op.kind:
             return None
-        node = Node(op.function, tuple(args), {}, made, op.text)
+        if not op.bare and (made.dtype is not layout.dtype or made.shape != layout.shape):
+            return None
+        node = Node(op.function, tuple(args), NO_WORDS, made, op.text)
         self.nodes.append(node)
-        return Traced.of(Raw(self, node), op.layout)
+        out = Traced()
+        out._value = Raw(self, node)
+        out._layout = layout
+        out._record = None
+        return out
 
     def _kernel_call(
         self, prim: Primitive, tensors: Sequence[Tensor], values: list[Any], samples: list[Any],
@@ -408,38 +429,46 @@ class Tracer:
         self._steps[prim, active] = step
         return step
 
-    def _record(self, stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], out: Any, quick: bool) -> Any:
-        """`record_any` and `_record_quick` for operands that all sessions hold."""
+    def _record(self, stack: record.Stack, op: Op, prim: Primitive, tensors: Sequence[Tensor], out: Traced) -> Any:
+        """The record of a known op, if all sessions hold the operands that are recorded."""
         recording = stack.recording
-        active: list[int] = []
         parents = []
-        for i, t in enumerate(tensors):
+        bits, place = 0, 1
+        for t in tensors:
             r = t._record
-            if r is None or r[TAPES] is NO_TAPES:
-                continue
-            if r[TAPES] is not recording or not t._layout.inexact or not prim.connected(i):
-                active = []
-                break
-            active.append(i)
-            parents.append(r)
-        if not active or not out._layout.inexact:
-            return (self._record_quick if quick else _record_generally)(stack, prim, tensors, out)
-        place = tuple(active)
-        if quick:
-            out._record = new_record(self._step(prim, place), parents, tuple(tensors), out._value, recording)
-        else:
-            plan = plan_for(prim, place, len(tensors))
-            layouts = tuple([t._layout for t in tensors])
-            key = (prim, place, layouts)
-            step = self._steps.get(key)
-            if step is None:
-                step = self._steps[key] = RuleStep(prim, plan.active, {}, layouts, out._layout)
-            keep = plan.keep
-            ins = None if keep is None else tuple([t if keep[k] else None for k, t in enumerate(tensors)])
-            out._record = new_record(step, parents, ins, out._value if plan.reads_y else None, recording)
+            if r is not None and r[TAPES] is not NO_TAPES:
+                if r[TAPES] is not recording:
+                    return self._recorded(stack, prim, tensors, {}, out)
+                parents.append(r)
+                bits |= place
+            place <<= 1
+        if not bits:
+            return self._recorded(stack, prim, tensors, {}, out)
+        found = op.steps.get(bits)
+        if found is None:
+            found = op.steps[bits] = self._step_of(op, prim, tensors, bits, out)
+        step, keep, reads_y = found
+        if step is None:
+            return self._recorded(stack, prim, tensors, {}, out)
+        ins = None
+        if keep is not None:
+            ins = tuple(tensors) if op.quick else tuple([t if k else None for t, k in zip(tensors, keep, strict=True)])
+        out._record = new_record(step, parents, ins, out._value if reads_y else None, recording)
         if stack.note is not None:
             stack.note(out)
         return out
+
+    def _step_of(self, op: Op, prim: Primitive, tensors: Sequence[Tensor], bits: int, out: Traced) -> Any:
+        """The step of the record of a known op, with what the record keeps; None for the general way."""
+        active = tuple([i for i in range(len(tensors)) if bits >> i & 1])
+        inexact = out._layout.inexact and all([tensors[i]._layout.inexact for i in active])  # noqa: C419
+        if not inexact or not all([prim.connected(i) for i in active]):  # noqa: C419
+            return None, None, False
+        if op.quick:
+            return self._step(prim, active), True, True
+        plan = plan_for(prim, active, len(tensors))
+        layouts = tuple([t._layout for t in tensors])
+        return RuleStep(prim, plan.active, {}, layouts, out._layout), plan.keep, plan.reads_y
 
     def later(self, function: Callable[..., None], tensors: list[Any], changed: list[Any]) -> None:
         """Note a function that each call of the program calls at its end, see `gtape.recording.record.done_later`."""
@@ -513,6 +542,7 @@ class Tracer:
             return self.call(function, args)
         if _tracer_of(args) is not None:
             self.refuse(f"calls {getattr(function, '__name__', 'a kernel')} outside of an op")
+        self.seen.note(args)
         return self.true_run(function, *args, **params)
 
     def sweep(self, session: Any, seeds: list[tuple[Any, Raw]], sources: list[Any], *, full: bool) -> list[Any]:
@@ -554,15 +584,16 @@ class Tracer:
     def stamp(self, rule: Rule, given: list[Any]) -> list[Raw]:
         """The results of the calls that a rule made before, for other values of the same kinds."""
         known = given
-        for function, operands, constants, words, text in rule.calls:
+        nodes, run = self.nodes, self.true_run
+        for function, operands, constants, words, text, bare in rule.calls:
             args = tuple([known[k] if k >= 0 else constants[k] for k in operands])
             samples = [a.sample if a.__class__ is Node else a for a in args]
             try:
-                made = self.true_run(function, *samples, **words)
+                made = function(*samples) if bare else run(function, *samples, **words)
             except ArithmeticError:
                 self.refuse("divides by zero or overflows in the traced call")
             node = Node(function, args, words, made, text)
-            self.nodes.append(node)
+            nodes.append(node)
             known.append(node)
         return [Raw(self, known[k]) for k in rule.results]
 
@@ -627,10 +658,6 @@ class _Sweep(Sweep):
 
 _STEPS = (RuleStep, FunctionType)
 _UNKNOWN: Any = object()
-
-
-def _record_generally(stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], out: Any) -> Any:
-    return record_any(stack, prim, tensors, {}, out)
 
 
 def _element(v: Any) -> Any:

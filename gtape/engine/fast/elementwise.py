@@ -81,6 +81,8 @@ _BINARY_END = """\
 # Records a result for tapes that listen to each record, after the quick function has passed over them.
 _NOTED = """
 def noted(s, t, {operands}):
+    if s.probe is not None:
+        read(s, t, {operands})
     av = t._layout
     if av is FLOAT:
 {scalar_noted}    else:
@@ -194,6 +196,12 @@ def _refuse_bool(prim: Primitive, t: Tensor, tensors: list[Tensor]) -> Tensor:
     return t
 
 
+def _read(stack: record.Stack, t: Tensor, *tensors: Tensor) -> Tensor:
+    """Let a traced call know the operands of an op whose kernel it does not see; returns the result `t`."""
+    record.note_read(stack, tensors)
+    return t
+
+
 def _named(source: str, prim: Primitive) -> str:
     """The source of a function of `x` and `y` with the argument names of the declaration."""
     names = dict(zip(("x", "y"), prim.arguments, strict=False))
@@ -212,6 +220,7 @@ def _base_names(prim: Primitive) -> dict[str, Any]:
         "both": operands,
         "refuse": refuse,
         "refuse_bool": _refuse_bool,
+        "read": _read,
         "count": record.count,
         "float64": np.float64,
         "float_beside": float_beside,
@@ -263,7 +272,10 @@ def _ends_of(prim: Primitive, space: dict[str, Any], scalars: bool) -> tuple[str
     words: dict[str, Any] = {
         "TAPES": record.TAPES,
         "smooth": "" if scalars else " and av.inexact",
-        "unrecorded": "t" if scalars else f"t if av.inexact else refuse_bool(prim, t, {operands})",
+        # A traced call does not see kernels of Python floats, so quick functions tell which operands these read.
+        "unrecorded": f"t if s.probe is None else read(s, t, {operands[1:-1]})"
+        if scalars
+        else f"t if av.inexact else refuse_bool(prim, t, {operands})",
     }
     for k, (active, parent, other) in enumerate(cases):
         step = f"step{k}_s" if scalars else f"step{k}"
