@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.imports import library
 from gtape.kernels.broadcasting import broadcast_arrays
 from gtape.kernels.gamma import digamma_derivative, lgamma_pair, slope_of_positive
 from gtape.kernels.log_pairs import log_exact
@@ -288,7 +289,7 @@ def _rest_by_series(a: Any, x: Any) -> Any:
 
 def _regularised(a: Any, x: Any, scipy_s: Any, lower: bool) -> Any:
     """P or Q, by SciPy where SciPy has all digits."""
-    from scipy.special import exp1
+    exp1 = library("scipy.special").exp1
 
     (a, x), shape, dtype = flat_arrays(a, x)
     with np.errstate(all="ignore"):
@@ -313,13 +314,13 @@ def _regularised(a: Any, x: Any, scipy_s: Any, lower: bool) -> Any:
 
 def igamma(a: Any, x: Any) -> Any:
     """P(a, x), the regularised incomplete gamma function."""
-    from scipy.special import gammainc
+    gammainc = library("scipy.special").gammainc
 
     return _regularised(a, x, gammainc, True)
 
 
 def igammac(a: Any, x: Any) -> Any:
     """Q(a, x) = 1 - P(a, x)."""
-    from scipy.special import gammaincc
+    gammaincc = library("scipy.special").gammaincc
 
     return _regularised(a, x, gammaincc, False)

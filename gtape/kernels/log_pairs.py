@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.imports import library
 from gtape.kernels.elementary import in_float64
 from gtape.kernels.pair_functions import exact, horner_pair, over, ratio, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
@@ -15,7 +16,7 @@ from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
 @lru_cache(maxsize=1)
 def _logarithms() -> tuple[Any, Any]:
     """log(i/64) for i = 0 ... 91 (from 44 on), as pairs."""
-    from fractions import Fraction  # here, because most programs need no logarithm in pairs
+    Fraction = library("fractions").Fraction  # here, because most programs need no logarithm in pairs
 
     pairs = [(0.0, 0.0)] * 44
     for i in range(44, 92):

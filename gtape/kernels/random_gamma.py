@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.imports import library
 from gtape.kernels.broadcasting import broadcast_arrays
 from gtape.kernels.pair_functions import exact, horner_pair, over, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, sqrt_pair
@@ -309,7 +310,7 @@ def _solved(a: Any, z: Any) -> Any:
 
 def _quick(a: Any, z: Any) -> Any:
     """y(a, z) in double precision, with SciPy's functions."""
-    from scipy import special
+    special = library("scipy.special")
 
     tail = special.ndtr(-np.abs(z))
     low = z < 0

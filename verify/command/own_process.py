@@ -32,7 +32,7 @@ def table_of(arguments: Sequence[str], processes: int) -> tuple[int, Any, str]:
     words = [*arguments, "--json", "-", "--processes", str(processes), "--no-progress"]
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, str(os.getpid()), *words],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+        stdin=subprocess.DEVNULL, capture_output=True, check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
     )  # fmt: skip
     try:
