@@ -19,9 +19,10 @@ from gtape.base import imports as _imports
 
 
 _here = os.path.dirname(os.path.abspath(__file__))
-# In a checkout the folders of gtape.symbolic and gtape.verify are siblings of this one. The parent folder is not in
-# `__path__`, because it would make gtape.tests and gtape.gtape of its other folders.
-_imports.Finder(None if os.path.isdir(os.path.join(_here, "symbolic")) else os.path.dirname(_here)).install()
+# In a checkout these folders are siblings of this one, and an installed package contains them. The parent folder is not
+# in `__path__`, because it would make gtape.tests and gtape.gtape of its other folders.
+_siblings = () if os.path.isdir(os.path.join(_here, "symbolic")) else ("gtape.symbolic", "gtape.verify")
+_imports.Finder(dict.fromkeys(_siblings, os.path.dirname(_here))).install()
 
 __version__ = "0.1.0"
 

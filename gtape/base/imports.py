@@ -52,18 +52,18 @@ class Finder:
 
     Parameters
     ----------
-    above : str or None
-        The folder in which gtape.symbolic and gtape.verify lie; None if the package contains them.
+    elsewhere : dict
+        The folders of modules that lie in no folder of their package.
     """
 
-    def __init__(self, above: str | None) -> None:
-        self.above = above
+    def __init__(self, elsewhere: dict[str, str]) -> None:
+        self.elsewhere = elsewhere
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         if not fullname.startswith("gtape."):
             return None
-        if self.above is not None and fullname in ("gtape.symbolic", "gtape.verify"):
-            path = [self.above]
+        if fullname in self.elsewhere:
+            path = [self.elsewhere[fullname]]
         thread = get_ident()
         before = _importing.get(thread)
         # Python holds the module's lock already, and runs other threads while it looks into folders.

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.imports import library
 from gtape.kernels.beta import beta_density_derivative as density_in_x
 from gtape.kernels.beta import beta_exponent, beta_tail, log_gamma
 from gtape.kernels.gamma import digamma_derivative, slope_of_positive
@@ -458,7 +457,7 @@ _FAINT = 2.0**-60
 
 def betainc(a: Any, b: Any, x: Any) -> Any:
     """I_x(a, b), the regularised incomplete beta function."""
-    scipy_betainc = library("scipy.special").betainc
+    from gtape.kernels.scipy_special import betainc as scipy_betainc
 
     (a, b, x), shape, dtype = flat_arrays(a, b, x)
     with np.errstate(all="ignore"):

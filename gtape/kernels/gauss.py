@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.imports import library
 from gtape.kernels.elementary import exp_times, horner, in_float64, split_square
 from gtape.kernels.pairs import two_product, two_sum
 from gtape.kernels.slope_families import gauss_derivative
@@ -78,7 +77,7 @@ def _decay(x: Any, scale: float) -> tuple[Any, Any]:
 @in_float64
 def erf(x: Any) -> Any:
     """Error function."""
-    scipy_erf = library("scipy.special").erf
+    from gtape.kernels.scipy_special import erf as scipy_erf
 
     return scipy_erf(x)
 
@@ -86,7 +85,7 @@ def erf(x: Any) -> Any:
 @in_float64
 def erfc(x: Any) -> Any:
     """1 - erf(x); SciPy's loses some 490 ULP in the tail."""
-    scipy_erf = library("scipy.special").erf
+    from gtape.kernels.scipy_special import erf as scipy_erf
 
     far = np.clip(x, 0.5, BEYOND)
     u, low = _decay(far, 1.0)
@@ -119,7 +118,7 @@ def erf_derivative(x: Any, n: int) -> Any:
 
 def _near_half(x: Any) -> Any:
     """Normal distribution function, for abs(x) < 1."""
-    scipy_erf = library("scipy.special").erf
+    from gtape.kernels.scipy_special import erf as scipy_erf
 
     return 0.5 + 0.5 * scipy_erf(np.clip(x, -1.0, 1.0) * SQRT_HALF)
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.imports import library
 from gtape.kernels.broadcasting import broadcast_arrays
 from gtape.kernels.gamma import digamma_derivative, lgamma_pair, slope_of_positive
 from gtape.kernels.log_pairs import log_exact
@@ -289,7 +288,7 @@ def _rest_by_series(a: Any, x: Any) -> Any:
 
 def _regularised(a: Any, x: Any, scipy_s: Any, lower: bool) -> Any:
     """P or Q, by SciPy where SciPy has all digits."""
-    exp1 = library("scipy.special").exp1
+    from gtape.kernels.scipy_special import exp1
 
     (a, x), shape, dtype = flat_arrays(a, x)
     with np.errstate(all="ignore"):
@@ -314,13 +313,13 @@ def _regularised(a: Any, x: Any, scipy_s: Any, lower: bool) -> Any:
 
 def igamma(a: Any, x: Any) -> Any:
     """P(a, x), the regularised incomplete gamma function."""
-    gammainc = library("scipy.special").gammainc
+    from gtape.kernels.scipy_special import gammainc
 
     return _regularised(a, x, gammainc, True)
 
 
 def igammac(a: Any, x: Any) -> Any:
     """Q(a, x) = 1 - P(a, x)."""
-    gammaincc = library("scipy.special").gammaincc
+    from gtape.kernels.scipy_special import gammaincc
 
     return _regularised(a, x, gammaincc, False)

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.imports import library
 from gtape.kernels.broadcasting import broadcast_shapes
 
 Array = Any
@@ -218,7 +217,7 @@ def triangular_solve(a: Array, b: Array, *, lower: bool) -> Array:
 
 
 def _by_lapack(a: Array, b: Array, lower: bool) -> Array:
-    solve_triangular = library("scipy.linalg").solve_triangular
+    from gtape.kernels.scipy_linalg import solve_triangular
 
     out = np.empty(b.shape, b.dtype)
     if out.size == 0:

@@ -34,7 +34,6 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.imports import library
 from gtape.kernels.broadcasting import broadcast_arrays
 from gtape.kernels.pair_functions import exact, horner_pair, over, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, sqrt_pair
@@ -310,7 +309,7 @@ def _solved(a: Any, z: Any) -> Any:
 
 def _quick(a: Any, z: Any) -> Any:
     """y(a, z) in double precision, with SciPy's functions."""
-    special = library("scipy.special")
+    from gtape.kernels import scipy_special as special
 
     tail = special.ndtr(-np.abs(z))
     low = z < 0
