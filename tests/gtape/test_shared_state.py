@@ -1,4 +1,7 @@
-"""What threads and forked processes share: variables, tapes, accumulators and locks."""
+"""What threads and forked processes share: variables, tapes, accumulators and locks.
+
+``GTAPE_LARGE=1`` makes the numbers those that are promised.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import LARGE
 
 import gtape as tf
 from gtape.base import locks
@@ -21,8 +25,6 @@ from gtape.base.imports import import_module
 from gtape.engine.sweep import keeping
 from gtape.recording import record
 
-# GTAPE_THREADS=1 makes the numbers those that are promised.
-LARGE = os.environ.get("GTAPE_THREADS") == "1"
 UPDATES, REPEATS, PRODUCTS = (3000, 20, 12500) if LARGE else (500, 2, 400)
 
 
