@@ -9,33 +9,20 @@ Ops take ``name=``, as TensorFlow's do, and ignore it; their docstrings leave it
 from __future__ import annotations
 
 import os
-import sys
-from importlib.machinery import PathFinder
 from typing import Any
 
 import numpy  # noqa: F401  loaded here, because every module needs it
 
+from gtape.base import imports as _imports
+
 # Editors and type checkers read __init__.pyi, which the build writes (.ci/write_stubs.py).
 
 
-class _Checkout:
-    """Finds gtape.symbolic and gtape.verify in a checkout, where their folders are siblings of this one.
-
-    The parent folder is not in `__path__`, because it would make gtape.tests and gtape.gtape of its other folders.
-    """
-
-    def __init__(self, above: str) -> None:
-        self.above = above
-
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        if fullname not in ("gtape.symbolic", "gtape.verify"):
-            return None
-        return PathFinder.find_spec(fullname, [self.above], target)
-
-
 _here = os.path.dirname(os.path.abspath(__file__))
-if not os.path.isdir(os.path.join(_here, "symbolic")):  # an installed package contains them
-    sys.meta_path.append(_Checkout(os.path.dirname(_here)))
+# In a checkout these folders are siblings of this one, and an installed package contains them. The parent folder is not
+# in `__path__`, because it would make gtape.tests and gtape.gtape of its other folders.
+_siblings = () if os.path.isdir(os.path.join(_here, "symbolic")) else ("gtape.symbolic", "gtape.verify")
+_imports.Finder(dict.fromkeys(_siblings, os.path.dirname(_here))).install()
 
 __version__ = "0.1.0"
 
@@ -96,15 +83,11 @@ def executing_eagerly() -> Any:
     return True
 
 
-def _import(name: str) -> Any:
-    from gtape.base.imports import import_module  # not above, because `import gtape` stays light
-
-    return import_module(name)
+_import = _imports.import_module
 
 
 def _find(name: str) -> Any:
-    from importlib.util import find_spec  # not above, because `import gtape` stays light
-
+    find_spec = _imports.library("importlib.util").find_spec  # not above, because `import gtape` stays light
     if name in _HOME_OF:
         return getattr(_import(_HOME_OF[name]), name)
     if name in _FROM_KERAS:

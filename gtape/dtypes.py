@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base import late
+from gtape.base.imports import library
 from gtape.base.shown import shown
 
 __all__ = [
@@ -93,7 +94,7 @@ class DType:
     def limits(self) -> tuple[Any, Any]:
         """The least and the greatest finite value."""
         if self.name == "bfloat16":
-            import ml_dtypes
+            ml_dtypes = library("ml_dtypes")
 
             info: Any = ml_dtypes.finfo(self.dtype)
             return info.min, info.max
@@ -228,7 +229,7 @@ def _bfloat16() -> DType:
     found = _NAMES.get("bfloat16")
     if found is None:
         try:
-            import ml_dtypes
+            ml_dtypes = library("ml_dtypes")
         except ImportError:
             raise TypeError(
                 "bfloat16 needs the package ml_dtypes, which is not installed: pip install ml_dtypes, or use "

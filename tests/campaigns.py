@@ -10,8 +10,16 @@ import zlib
 from collections.abc import Sequence
 from typing import TypeVar
 
+import pytest
+
 T = TypeVar("T")
 LARGE = bool(os.environ.get("GTAPE_LARGE"))
+
+# For a test of what all tests of its file have met, which one of several processes does not see.
+counts_the_whole_run = pytest.mark.skipif(
+    not LARGE or int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1,
+    reason="counts a whole large run in one process: GTAPE_LARGE=1, without -n or with -n 1",
+)
 
 
 def in_turn(kinds: Sequence[T], name: str, place: int = 0) -> Sequence[T]:

@@ -115,7 +115,7 @@ class Draw(NamedTuple):
     stream: str
 
 
-def drawn(number: int, seed: int, folder: Path, options: dict[str, list[str]]) -> Draw:
+def drawn(number: int, seed: int, folder: Path, options: dict[str, list[argparse.Action]]) -> Draw:
     """The command line of a number; it may write a changed file into the folder."""
     rng = random.Random(f"{seed} {number}")
     known = bases(folder)
@@ -133,10 +133,24 @@ def drawn(number: int, seed: int, folder: Path, options: dict[str, list[str]]) -
         elif how < 0.65 and at:  # not the first word, because without a name a command does all, which takes long
             del words[at]
         else:
-            words += [rng.choice(options[command]), odd_word(rng, folder)]  # last, because some take every word behind
+            words += option_words(rng.choice(options[command]), rng, folder)  # last, because some take all words behind
     if command not in ("campaign", "report", "write", "table"):
         words += ["--processes", "1"]
     return Draw([command, *words], rng.choice(("plain",) * 6 + ("closed", "none", "full", "ascii", "gone")))
+
+
+def option_words(option: argparse.Action, rng: random.Random, folder: Path) -> list[str]:
+    """An option with as many words as it takes, or one more or less, odd ones or right ones where only some are."""
+    least, most = {0: (0, 0), "?": (0, 1), "*": (0, 3), "+": (1, 3), None: (1, 1)}.get(option.nargs, (1, 1))
+    count = rng.randint(least, most) if rng.random() < 0.8 else max(0, rng.choice((least - 1, most + 1)))
+    words = []
+    for _ in range(count):
+        right = list(option.choices or ()) + ([option.default] if isinstance(option.default, int | float | str) else [])
+        words.append(str(rng.choice(right)) if right and rng.random() < 0.4 else odd_word(rng, folder))
+    name = rng.choice(option.option_strings)
+    if len(words) == 1 and name.startswith("--") and rng.random() < 0.3:
+        return [f"{name}={words[0]}"]
+    return [name if rng.random() < 0.95 else name[:-1], *words]
 
 
 def odd_word(rng: random.Random, folder: Path) -> str:
@@ -297,13 +311,13 @@ def outcome(draw: Draw) -> str:
     return "ends with 2, and says nothing" if status == 2 and not told.strip() else ""
 
 
-def options_of() -> dict[str, list[str]]:
+def options_of() -> dict[str, list[argparse.Action]]:
     """The options of each command."""
-    parser = make_parser()
-    commands = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction)).choices
+    commands = next(a for a in make_parser()._actions if isinstance(a, argparse._SubParsersAction)).choices
     # Without --artifact, because a folder that can be written takes a run of all commands.
     return {
-        name: [s for a in c._actions for s in a.option_strings if s != "--artifact"] for name, c in commands.items()
+        name: [a for a in c._actions if a.option_strings and "--artifact" not in a.option_strings]
+        for name, c in commands.items()
     }
 
 
@@ -316,6 +330,7 @@ def run(calls: int, seed: int, say: Callable[[str], None], numbers: list[int] | 
         right = Path(name) / "right"
         right.mkdir()
         prepared(right)
+        assert set(bases(right)) == set(options), "each command has a right line"
         for number in numbers or range(calls):
             folder = Path(name) / "work"
             subprocess.run(["cp", "-r", str(right), str(folder)], check=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from campaigns import LARGE
+from campaigns import LARGE, counts_the_whole_run
 from mirror_limits import Limit, depends, elementwise_limit
 from special_points import (
     COMPLEX,
@@ -261,7 +261,7 @@ def test_complex_nan_is_not_swallowed_and_infinities_neither_warn_nor_raise(name
                             assert np.isnan(y.numpy()).all(), f"{name}{params} of {xs}: {y.numpy()}"
 
 
-@pytest.mark.skipif(not LARGE, reason="counts the whole run")
+@counts_the_whole_run
 def test_every_convention_at_points_is_needed() -> None:
     stated = {c for prim in REGISTRY.values() for c in prim.conventions if isinstance(c, AtPoints)}
     assert not stated - counted["kept"]

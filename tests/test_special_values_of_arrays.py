@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from campaigns import LARGE
+from campaigns import LARGE, counts_the_whole_run
 from mirror_limits import Limit, Place, array_limits, mirror_of, program_mirror
 from special_points import COMPLEX, SPECIAL, agrees, dtypes_of, inf, nan, plain, same_sign
 
@@ -738,7 +738,7 @@ def test_complex_numbers_give_the_limits_of_their_mirrors(name: str) -> None:
     assert not wrong, f"{len(wrong)}:\n" + "\n".join(wrong[:8])
 
 
-@pytest.mark.skipif(not LARGE, reason="counts the whole run")
+@counts_the_whole_run
 def test_every_convention_of_arrays_is_needed() -> None:
     stated = [c for prim in REGISTRY.values() for c in prim.conventions] + [
         c for own in FUNCTIONS.values() for c in own

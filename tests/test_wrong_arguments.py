@@ -318,6 +318,15 @@ def test_a_range_of_integers_has_its_exact_length() -> None:
             assert made.dtype == tf.int32 and made.numpy().tolist() == list(range(start, limit, delta))
 
 
+@pytest.mark.parametrize("diagonals", [1j, [1.0, 2.0], [[1.0], [2.0]]])
+@pytest.mark.parametrize("op", ["tridiagonal_solve", "tridiagonal_matmul"])
+def test_each_op_of_tridiagonal_matrices_says_itself_what_diagonals_it_needs(op: str, diagonals: Any) -> None:
+    with pytest.raises(IAE, match=rf"^{op}: compact diagonals have shape \[..., 3, m\], not"):
+        getattr(tf.linalg, op)(diagonals, [[1.0]])
+    with pytest.raises(ValueError, match=f"^{op}: diagonals_format must be"):
+        getattr(tf.linalg, op)(diagonals, [[1.0]], "other")
+
+
 def test_bins_are_counted_by_an_int32() -> None:
     at = [-1.0, 0.0, 1.5, 15.0]
     for call in (tf.histogram_fixed_width_bins, tf.histogram_fixed_width):

@@ -19,6 +19,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.docstrings import completed
+from gtape.base.imports import library
 from gtape.base.layout import Layout
 from gtape.base.own_files import OWN_FOLDERS
 from gtape.base.shown import shown
@@ -112,7 +113,7 @@ def _described(x: Any) -> str:
 @functools.cache
 def _libraries() -> tuple[str, ...]:
     """The folders of NumPy, its neighbours and Python's own library."""
-    import sysconfig
+    sysconfig = library("sysconfig")
 
     found = {os.path.dirname(os.path.dirname(np.__file__)), sysconfig.get_path("stdlib"), os.path.dirname(os.__file__)}
     return tuple(os.path.abspath(p) + os.sep for p in found)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gtape.base.imports import library
+
 __all__ = ["json_data", "mermaid_text", "place_text", "plain", "plain_lines", "rich_text"]
 
 
@@ -50,9 +52,7 @@ def rich_text(text: Any) -> Any:
     >>> print(rich_text("[red]x[/red]"))
     [red]x[/red]
     """
-    from rich.text import Text
-
-    return Text(plain(text))
+    return library("rich.text").Text(plain(text))
 
 
 def mermaid_text(text: Any) -> str:

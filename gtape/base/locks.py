@@ -10,7 +10,6 @@ same holds for a block with `finally`.
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 import threading
@@ -19,16 +18,12 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
-from gtape.base.own_files import OWN_FOLDERS
+from gtape.base.imports import around_fork
 
 __all__ = ["Lock", "lock_order", "of_optimizer", "of_variable", "sharing"]
 
 # The seconds that a fork waits for locks of other threads.
 _PATIENCE = 1.0
-# The seconds that a fork waits for imports in other threads, which end by themselves.
-_IMPORT_PATIENCE = 20.0
-_BOOTSTRAP = "<frozen importlib._bootstrap>"
-_IMPORTLIB = (_BOOTSTRAP, importlib.import_module.__code__.co_filename)
 # The number of locks that all variables share, because a lock for each would cost as much as a small variable.
 _STRIPES = 64
 
@@ -116,29 +111,8 @@ class _OfThread(threading.local):
 _own = _OfThread()
 
 
-def _imports_elsewhere() -> bool:
-    """Whether another thread executes a module that gtape imports; threads that wait for an import do not count."""
-    mine = threading.get_ident()
-    for thread, frame in getattr(sys, "_current_frames", dict)().items():
-        if thread == mine or (frame.f_code.co_filename == _BOOTSTRAP and frame.f_code.co_name == "acquire"):
-            continue
-        inside, above = False, frame
-        while above is not None:
-            if inside and above.f_code.co_filename.startswith(OWN_FOLDERS):
-                return True
-            inside = above.f_code.co_filename in _IMPORTLIB
-            above = above.f_back
-    return False
-
-
 def _before_fork() -> None:
-    """Take all locks, so that no guarded data is in the middle of a change in the child.
-
-    Wait for imports of other threads first, because the child would wait for ever for a module that is half imported.
-    """
-    end = time.monotonic() + _IMPORT_PATIENCE
-    while _imports_elsewhere() and time.monotonic() < end:
-        time.sleep(0.001)
+    """Take all locks, so that no guarded data is in the middle of a change in the child."""
     taken = _own.taken = []
     end = time.monotonic() + _PATIENCE
     for lock in reversed(_all):
@@ -161,4 +135,5 @@ def _in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)
+    around_fork.append((_before_fork, _in_parent))
+    os.register_at_fork(after_in_parent=_in_parent, after_in_child=_in_child)

@@ -8,6 +8,8 @@ import re
 import sys
 from typing import Any
 
+from gtape.base.imports import library
+
 __all__ = ["OWN_FOLDERS", "hide_own_frames", "is_own", "raised_by_user"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -33,8 +35,9 @@ def raised_by_user(error: BaseException) -> bool:
     False if the source text of the line is missing, because a call that raises looks alike without it.
     """
     import linecache
-    import sysconfig
-    import traceback
+
+    sysconfig = library("sysconfig")
+    traceback = library("traceback")
 
     for last in traceback.extract_tb(error.__traceback__, limit=-1):
         libraries = tuple([sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")])

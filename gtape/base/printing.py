@@ -15,6 +15,7 @@ import numpy as np
 from gtape import nest
 from gtape.base import late
 from gtape.base.file_errors import translated
+from gtape.base.imports import library
 from gtape.base.shown import shown
 
 __all__ = ["format_value", "print_v2", "tensor_repr", "tensor_str", "variable_repr"]
@@ -141,7 +142,7 @@ _HOLE = "{}"
 
 
 def _pretty(structure: Any) -> str:
-    from pprint import pformat  # not above, because few programs print
+    pformat = library("pprint").pformat  # not above, because few programs print
 
     try:
         return pformat(structure)

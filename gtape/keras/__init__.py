@@ -5,8 +5,9 @@ Variables of layers are `gtape.Variable`, so that tapes watch them.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from gtape.base.imports import import_module
 
 if TYPE_CHECKING:
     from gtape.keras import (
@@ -54,11 +55,11 @@ if not TYPE_CHECKING:  # a type checker that sees this function accepts any name
 
     def __getattr__(name: str) -> Any:
         if name in _HOMES:
-            return getattr(importlib.import_module(_HOMES[name]), name)
+            return getattr(import_module(_HOMES[name]), name)
         if name == "config":
-            return importlib.import_module("gtape.keras.backend")
+            return import_module("gtape.keras.backend")
         if name in __all__:
-            return importlib.import_module(f"gtape.keras.{name}")
+            return import_module(f"gtape.keras.{name}")
         from gtape.namespaces.catalogue import unknown
 
         raise unknown("gtape.keras", name, __all__)

@@ -115,6 +115,7 @@ def made_from(cls: Any, config: Any) -> Any:
 def described(thing: Any, module: str, kind: Any) -> dict[str, Any]:
     """An object's class and settings as plain data, in Keras's format; TypeError for an object of another kind."""
     if not isinstance(thing, kind):
-        raise TypeError(f"gtape.keras.{module}.serialize takes a {kind.__name__}, not {shown(thing)}")
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise TypeError(f"gtape.keras.{module}.serialize takes {article} {kind.__name__}, not {shown(thing)}")
     named = {"module": f"keras.{module}", "class_name": type(thing).__name__, "registered_name": None}
     return {**named, "config": thing.get_config()}

@@ -457,7 +457,7 @@ _FAINT = 2.0**-60
 
 def betainc(a: Any, b: Any, x: Any) -> Any:
     """I_x(a, b), the regularised incomplete beta function."""
-    from scipy.special import betainc as scipy_betainc
+    from gtape.kernels.scipy_special import betainc as scipy_betainc
 
     (a, b, x), shape, dtype = flat_arrays(a, b, x)
     with np.errstate(all="ignore"):

@@ -103,7 +103,7 @@ def pinv(a: Array, *, rcond: float) -> Array:
 
 def tridiagonal_solve(diagonals: Array, rhs: Array) -> Array:
     """Solution for tridiagonal matrices, given by their diagonals; NaN for a singular one."""
-    from scipy.linalg import solve_banded
+    from gtape.kernels.scipy_linalg import solve_banded
 
     m = diagonals.shape[-1]
     if diagonals.shape[-2] != 3 or rhs.ndim < 2 or rhs.shape[-2] != m:

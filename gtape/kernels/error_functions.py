@@ -38,7 +38,7 @@ def erf_series() -> list[Pair]:
 
 def _middle(x: Any) -> Pair:
     """erfinv for abs(x) < 1/2, as a pair."""
-    from scipy.special import erfinv
+    from gtape.kernels.scipy_special import erfinv
 
     tiny = np.abs(x) < 1e-100
     safe = np.where(tiny, 0.25, x)
@@ -89,7 +89,7 @@ def _scaled(y: Any) -> Pair:
 
 def _tail(p: Any) -> Pair:
     """erfcinv for 0 < p <= 1/2, as a pair."""
-    from scipy.special import erfcinv
+    from gtape.kernels.scipy_special import erfcinv
 
     y = np.where(p > 1e-300, erfcinv(np.maximum(p, 1e-300)), np.sqrt(np.maximum(-np.log(p) - 4.0, 1.0)))
     small = p < 1e-150  # times 2^512, because subnormal numbers lose digits

@@ -77,7 +77,7 @@ def _decay(x: Any, scale: float) -> tuple[Any, Any]:
 @in_float64
 def erf(x: Any) -> Any:
     """Error function."""
-    from scipy.special import erf as scipy_erf
+    from gtape.kernels.scipy_special import erf as scipy_erf
 
     return scipy_erf(x)
 
@@ -85,7 +85,7 @@ def erf(x: Any) -> Any:
 @in_float64
 def erfc(x: Any) -> Any:
     """1 - erf(x); SciPy's loses some 490 ULP in the tail."""
-    from scipy.special import erf as scipy_erf
+    from gtape.kernels.scipy_special import erf as scipy_erf
 
     far = np.clip(x, 0.5, BEYOND)
     u, low = _decay(far, 1.0)
@@ -118,7 +118,7 @@ def erf_derivative(x: Any, n: int) -> Any:
 
 def _near_half(x: Any) -> Any:
     """Normal distribution function, for abs(x) < 1."""
-    from scipy.special import erf as scipy_erf
+    from gtape.kernels.scipy_special import erf as scipy_erf
 
     return 0.5 + 0.5 * scipy_erf(np.clip(x, -1.0, 1.0) * SQRT_HALF)
 

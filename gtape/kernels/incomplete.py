@@ -288,7 +288,7 @@ def _rest_by_series(a: Any, x: Any) -> Any:
 
 def _regularised(a: Any, x: Any, scipy_s: Any, lower: bool) -> Any:
     """P or Q, by SciPy where SciPy has all digits."""
-    from scipy.special import exp1
+    from gtape.kernels.scipy_special import exp1
 
     (a, x), shape, dtype = flat_arrays(a, x)
     with np.errstate(all="ignore"):
@@ -313,13 +313,13 @@ def _regularised(a: Any, x: Any, scipy_s: Any, lower: bool) -> Any:
 
 def igamma(a: Any, x: Any) -> Any:
     """P(a, x), the regularised incomplete gamma function."""
-    from scipy.special import gammainc
+    from gtape.kernels.scipy_special import gammainc
 
     return _regularised(a, x, gammainc, True)
 
 
 def igammac(a: Any, x: Any) -> Any:
     """Q(a, x) = 1 - P(a, x)."""
-    from scipy.special import gammaincc
+    from gtape.kernels.scipy_special import gammaincc
 
     return _regularised(a, x, gammaincc, False)

@@ -217,7 +217,7 @@ def triangular_solve(a: Array, b: Array, *, lower: bool) -> Array:
 
 
 def _by_lapack(a: Array, b: Array, lower: bool) -> Array:
-    from scipy.linalg import solve_triangular
+    from gtape.kernels.scipy_linalg import solve_triangular
 
     out = np.empty(b.shape, b.dtype)
     if out.size == 0:

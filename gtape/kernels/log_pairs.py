@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from gtape.kernels.elementary import in_float64
-from gtape.kernels.pair_functions import exact, horner_pair, over, ratio, sum_pair
+from gtape.kernels.pair_functions import horner_pair, over, ratio, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
 
 
 @lru_cache(maxsize=1)
 def _logarithms() -> tuple[Any, Any]:
     """log(i/64) for i = 0 ... 91 (from 44 on), as pairs."""
-    from fractions import Fraction  # here, because most programs need no logarithm in pairs
-
+    # 2 artanh(p/q) with integers, because importing `fractions` takes long.
     pairs = [(0.0, 0.0)] * 44
+    common = math.lcm(*range(1, 100, 2))
     for i in range(44, 92):
-        s = Fraction(i - 64, i + 64)
-        pairs.append(exact(2 * sum((s ** (2 * k + 1) / (2 * k + 1) for k in range(50)), Fraction(0))))
+        p, q = i - 64, i + 64
+        terms = [p ** (2 * k + 1) * q ** (98 - 2 * k) * (common // (2 * k + 1)) for k in range(50)]
+        pairs.append(ratio(2 * sum(terms), q**99 * common))
     return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
 
 

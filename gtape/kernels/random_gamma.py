@@ -309,7 +309,7 @@ def _solved(a: Any, z: Any) -> Any:
 
 def _quick(a: Any, z: Any) -> Any:
     """y(a, z) in double precision, with SciPy's functions."""
-    from scipy import special
+    from gtape.kernels import scipy_special as special
 
     tail = special.ndtr(-np.abs(z))
     low = z < 0

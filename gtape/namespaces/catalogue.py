@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gtape.base.imports import import_module
+from gtape.base.imports import import_module, library
 from gtape.declare.primitives import Primitive
 from gtape.namespaces import places
 
@@ -54,7 +54,7 @@ def _sources() -> dict[str, bytes]:
         stated = {name for name, text in found.items() if b"\nNAMESPACES" in text}
         listed = {n: text for n, text in found.items() if stated & {n, n.rpartition(".")[0]}}
         if not listed:  # an archive, or byte code alone
-            import pkgutil
+            pkgutil = library("pkgutil")
 
             for room in _ROOMS:
                 package = import_module(f"gtape.{room}")
@@ -225,7 +225,7 @@ def unknown(where: str, name: str, known: Iterable[str]) -> AttributeError:
     left_out = places.LEFT_OUT.get(where.removeprefix("gtape").removeprefix("."), {})
     why = next((reason for reason, names in left_out.items() if name in names), None)
     if why is None and not name.startswith("_"):
-        from difflib import get_close_matches
+        get_close_matches = library("difflib").get_close_matches
 
         shapes = {k.lower(): k for k in known}
         near = [shapes[m] for m in get_close_matches(name.lower(), shapes, 3, 0.65)]

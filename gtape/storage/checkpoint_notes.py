@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from gtape.base.file_errors import path_shown, translated
+from gtape.base.imports import library
 from gtape.storage.files import new_file, open_regular
 
 __all__ = ["NOTE", "Note", "read_note", "write_note"]
@@ -52,7 +53,7 @@ def read_note(folder: str, filename: str = NOTE) -> Note | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as e:  # errors of JSON and Unicode are ValueErrors
-        import logging
+        logging = library("logging")
 
         said = "'%s' is no list of checkpoints that gtape can read (%s): it is ignored"
         logging.getLogger("gtape").warning(said, path_shown(path), path_shown(e))

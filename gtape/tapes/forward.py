@@ -11,6 +11,7 @@ import numpy as np
 from gtape import errors, nest
 from gtape.base import late
 from gtape.base.blocks import Leaving
+from gtape.base.imports import library
 from gtape.base.layout import FLOAT, Layout, layout_of
 from gtape.base.shown import shown
 from gtape.base.verification import is_switched_off, verify_mode
@@ -260,7 +261,7 @@ class ForwardAccumulator:
                 )
             seen.add(id(p))
             if not p._layout.inexact:
-                import logging
+                logging = library("logging")
 
                 logging.getLogger("gtape").warning(
                     "The dtype of the watched primal must be floating (e.g. gtape.float32), got %r", p.dtype

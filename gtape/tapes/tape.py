@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape import dtypes, nest
 from gtape.base.blocks import Leaving, block, is_open
+from gtape.base.imports import library
 from gtape.base.layout import FLOAT
 from gtape.base.scalars import truth_of
 from gtape.base.shown import shown
@@ -40,7 +41,7 @@ _K = TypeVar("_K")
 
 
 def _warn(text: str, *args: Any) -> None:
-    import logging  # the standard library's slowest common module: only where there is something to say
+    logging = library("logging")  # the standard library's slowest common module: only where there is something to say
 
     logging.getLogger("gtape").warning(text, *args)
 

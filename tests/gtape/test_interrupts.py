@@ -1,12 +1,11 @@
 """An interrupt may come at any moment: no tape stays active, no lock held, and the next gradient is right.
 
-The number of interrupts is small here; GTAPE_INTERRUPTS=2000 makes it that many.
+The number of interrupts is small here; ``GTAPE_LARGE=1`` makes it 2,000.
 """
 
 from __future__ import annotations
 
 import ast
-import os
 import random
 import signal
 import sys
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import LARGE
 
 import gtape as tf
 from gtape.base import locks
@@ -27,7 +27,7 @@ from gtape.recording import record
 from gtape.tapes.functions import _graphs
 from gtape.verify.verdicts.collect import collecting
 
-ROUNDS = int(os.environ.get("GTAPE_INTERRUPTS", "160"))
+ROUNDS = 2000 if LARGE else 160
 pytestmark = [
     pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer that sends a signal"),
     # Python reports an interrupt that comes inside a finalizer, and goes on.

@@ -1,9 +1,13 @@
-"""What threads and forked processes share: variables, tapes, accumulators and locks."""
+"""What threads and forked processes share: variables, tapes, accumulators and locks.
+
+``GTAPE_LARGE=1`` makes the numbers those that are promised.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -13,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import LARGE
 
 import gtape as tf
 from gtape.base import locks
@@ -20,8 +25,6 @@ from gtape.base.imports import import_module
 from gtape.engine.sweep import keeping
 from gtape.recording import record
 
-# GTAPE_THREADS=1 makes the numbers those that are promised.
-LARGE = os.environ.get("GTAPE_THREADS") == "1"
 UPDATES, REPEATS, PRODUCTS = (3000, 20, 12500) if LARGE else (500, 2, 400)
 
 
@@ -277,6 +280,7 @@ def test_a_child_finds_every_lock_free_that_another_thread_held() -> None:
 @fork
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_children_that_are_forked_while_threads_work_are_whole() -> None:
+    everything()  # imports what the children would import
     v, stop = tf.Variable([0.0, 0.0]), threading.Event()
 
     def work() -> None:
@@ -314,6 +318,64 @@ def test_a_fork_waits_for_the_imports_of_other_threads(tmp_path: Path, monkeypat
     assert in_child(imported) == 0
     for thread in threads:
         thread.join()
+
+
+@fork
+@pytest.mark.filterwarnings("ignore:.*multi-threaded")
+def test_a_fork_waits_for_the_import_statements_of_other_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "part_of_gtape.py").write_text("import time\ntime.sleep(0.5)\nREADY = True\n")
+    monkeypatch.setattr(tf, "__path__", [*tf.__path__, str(tmp_path)])
+
+    def imported() -> None:
+        from gtape import part_of_gtape
+
+        assert part_of_gtape.READY
+
+    try:
+        thread = threading.Thread(target=imported)
+        thread.start()
+        while "gtape.part_of_gtape" not in sys.modules:
+            time.sleep(0.001)
+        assert in_child(imported) == 0
+        thread.join()
+    finally:
+        sys.modules.pop("gtape.part_of_gtape", None)
+        vars(tf).pop("part_of_gtape", None)
+
+
+@fork
+@pytest.mark.filterwarnings("ignore:.*multi-threaded")
+def test_forks_among_first_uses_of_many_names_in_other_threads(tmp_path: Path) -> None:
+    """In a process of its own, where each part of gtape is imported for the first time by some thread."""
+    program = """if True:
+        import os, signal, sys, threading, time, warnings
+        import gtape as tf
+        warnings.simplefilter("ignore")
+        sys.setswitchinterval(1e-5)
+        def use():
+            tf.keras.layers.Dense(2)(tf.ones((1, 2)))
+            with tf.GradientTape() as tape:
+                x = tf.Variable(1.0)
+                y = tf.sin(x)
+            assert tape.gradient(y, x) is not None
+        threads = [threading.Thread(target=use) for _ in range(2)]
+        for t in threads:
+            t.start()
+        forks = 0
+        while any(t.is_alive() for t in threads) or not forks:
+            child = os.fork()
+            if not child:
+                signal.alarm(30)  # ends a child that hangs
+                use()
+                os._exit(0)
+            forks += 1
+            assert os.waitpid(child, 0)[1] == 0, forks
+        for t in threads:
+            t.join()
+    """
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2], timeout=120)
 
 
 @fork

@@ -46,6 +46,15 @@ def test_verify_prints_one_table_and_returns_0(capsys: pytest.CaptureFixture[str
         assert word in out
 
 
+def test_what_a_loaded_module_prints_is_no_part_of_the_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    module = tmp_path / "prints_at_import.py"
+    module.write_text("print('a remark')")
+    assert cli.main(["prove", "sin", "--load", str(module), "--json", "-", "--processes", "1"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["ok"] is True
+    assert captured.err == "a remark\n"
+
+
 @pytest.mark.usefixtures("small")
 def test_verify_writes_json_in_place_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["verify", "--points", "100", "--json", "--processes", "1"]) == 0

@@ -37,6 +37,8 @@ at_random = pytest.mark.skipif(not LARGE, reason="takes half an hour; GTAPE_LARG
 MATERIAL = tempfile.TemporaryDirectory()
 Path(MATERIAL.name, "result.json").write_text('{"gtape": "report", "format": 1, "title": "t"}')
 Path(MATERIAL.name, "null.md").symlink_to(os.devnull)
+TEMPORARY = Path(MATERIAL.name, "temporary")  # the commands' folder for temporary files
+TEMPORARY.mkdir()
 HERE = Path(__file__).resolve().parent
 FAKE = ["--load", str(HERE / "fake_library.py"), "--dtypes", "float64", "--points", "20", "--programs", "0"]
 COMMANDS = {
@@ -111,8 +113,10 @@ def start(command: str, report: Path, *hold: str) -> subprocess.Popen[str]:
 def start_words(words: list[str], report: Path, *hold: str) -> subprocess.Popen[str]:
     program = ["-c", HOLD, *hold] if hold else ["-m", "gtape.verify"]
     arguments = [sys.executable, *program, *words, "--processes", "2", "--json", str(report)]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(arguments, cwd=ROOT, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    pipe, environment = subprocess.PIPE, {**os.environ, "TMPDIR": str(TEMPORARY)}
+    return subprocess.Popen(
+        arguments, cwd=ROOT, stdout=pipe, stderr=pipe, text=True, start_new_session=True, env=environment
+    )
 
 
 def start_and_wait(command: str, report: Path, moment: str, mark: Path) -> tuple[subprocess.Popen[str], int]:
@@ -139,11 +143,13 @@ def in_session(session: int) -> dict[int, int]:
     return found
 
 
-def assert_nothing_runs(session: int, message: str) -> None:
+def assert_nothing_is_left(session: int, message: str) -> None:
+    """No process of a session runs any more, and none has left a temporary file."""
     deadline = time.monotonic() + 5.0
     while left := in_session(session):
         assert time.monotonic() < deadline, f"{message}: {left} still run"
         time.sleep(0.02)
+    assert not [p.name for p in TEMPORARY.iterdir()], message
 
 
 def wait_for_handlers(process: subprocess.Popen[str]) -> None:
@@ -182,7 +188,7 @@ class Undisturbed(dict[str, tuple[Any, float]]):
         process = start(command, report)
         out, err = process.communicate()
         assert process.returncode == 0 and not err, out + err
-        assert_nothing_runs(process.pid, command)
+        assert_nothing_is_left(process.pid, command)
         self[command] = (result(report), time.monotonic() - began)
         return self[command]
 
@@ -212,7 +218,7 @@ def test_a_command_that_is_ended_leaves_nothing_behind(
         mark.unlink()  # it writes on
     out, err = process.communicate(timeout=600)
     message = f"{command}, {number.name}, {moment}: {process.returncode} {out} {err}"
-    assert_nothing_runs(process.pid, message)
+    assert_nothing_is_left(process.pid, message)
     assert [p.name for p in folder.iterdir()] == ["report.json"], message
     assert "Traceback" not in err, message
     assert process.returncode == (-number if number == signal.SIGKILL else 128 + number), message
@@ -236,7 +242,7 @@ def test_a_killed_worker_costs_no_result(command: str, tmp_path: Path, undisturb
     os.kill(worker, signal.SIGKILL)
     out, err = process.communicate(timeout=600)
     assert process.returncode == 0, out + err
-    assert_nothing_runs(process.pid, command)
+    assert_nothing_is_left(process.pid, command)
     assert result(report) == undisturbed[command][0]
     (death,) = json.loads(report.read_text())["deaths"]
     assert death["worker"] == "was killed by SIGKILL" and word(command) in death["job"]
@@ -266,7 +272,7 @@ def test_a_command_that_is_ended_at_any_moment_leaves_nothing_behind(
         time.sleep(delay)
         process.send_signal(number)
         out, err = process.communicate(timeout=600)
-        assert_nothing_runs(process.pid, message)
+        assert_nothing_is_left(process.pid, message)
         names = {p.name for p in tmp_path.iterdir()}
         assert names <= {f"{i}.json" for i in range(k + 1)}, f"{message}: {names}"
         assert "Traceback" not in err, f"{message}: {err}"
@@ -308,7 +314,7 @@ def test_workers_killed_at_any_moment_cost_no_result(command: str, tmp_path: Pat
                 os.kill(rng.choice(workers), signal.SIGKILL)
         out, err = process.communicate(timeout=600)
         assert process.returncode == 0, f"{message}: {process.returncode} {out} {err}"
-        assert_nothing_runs(process.pid, message)
+        assert_nothing_is_left(process.pid, message)
         assert result(report) == whole, message
         deaths = json.loads(report.read_text())["deaths"]
         assert all(d["worker"] == "was killed by SIGKILL" for d in deaths), f"{message}: {deaths}"
@@ -356,7 +362,7 @@ def test_a_command_that_is_replayed_ends_with_the_replay(tmp_path: Path) -> None
         time.sleep(0.01)
     process.kill()
     process.communicate()
-    assert_nothing_runs(process.pid, "a replay, killed")
+    assert_nothing_is_left(process.pid, "a replay, killed")
 
 
 @at_random
@@ -371,7 +377,7 @@ def test_a_replay_that_is_killed_at_any_moment_leaves_nothing_behind(tmp_path: P
         time.sleep(delay)
         process.kill()
         process.communicate()
-        assert_nothing_runs(process.pid, f"a replay, killed after {delay:.3f} s, seed {SEED}")
+        assert_nothing_is_left(process.pid, f"a replay, killed after {delay:.3f} s, seed {SEED}")
         assert not report.exists() or json.loads(report.read_text())["ok"]
         assert {p.name for p in tmp_path.iterdir()} <= {f"{i}.json" for i in range(k + 1)}
 
@@ -395,7 +401,7 @@ def test_a_campaign_that_is_ended_at_any_moment_goes_on_where_it_was(number: sig
         time.sleep(rng.uniform(0.0, 4.0))
         process.send_signal(number)
         _, err = process.communicate(timeout=600)
-        assert_nothing_runs(process.pid, message)
+        assert_nothing_is_left(process.pid, message)
         assert "Traceback" not in err, f"{message}: {err}"
         assert {p.name for p in tmp_path.iterdir()} <= {"journal", "report.json"}, message
         if report.exists():

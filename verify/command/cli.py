@@ -7,6 +7,7 @@ was lost), 129, 130, 143 interrupted by SIGHUP, SIGINT, SIGTERM, 141 if the read
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from gtape.verify.command.streams import (
     OutputLost,
     ReaderGone,
     flush,
+    kept_for_json,
     open_descriptors,
     settle,
     tell,
@@ -64,10 +66,11 @@ def _guarded(argv: Sequence[str], interrupts: Interrupts) -> int:
             return int(e.code or 0)
         command = f"gtape {options.command}"
         options.line = ["gtape", *(text.lstrip(" ") for text in argv)]
-        for module in options.load:
-            load(module)
-        status = int(options.run(options, interrupts))
-        flush()
+        with kept_for_json() if options.json == "-" else contextlib.nullcontext():
+            for module in options.load:
+                load(module)
+            status = int(options.run(options, interrupts))
+            flush()
         return status
     except Usage as e:
         tell(f"{command}: {plain_lines(str(e))}")

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,16 +28,15 @@ def table_of(arguments: Sequence[str], processes: int) -> tuple[int, Any, str]:
     status, table, complaint
         The exit status, the data of ``--json`` (None without any), and the text on standard error.
     """
-    with tempfile.TemporaryDirectory(prefix="gtape-") as folder:
-        path = os.path.join(folder, "table.json")
-        words = [*arguments, "--json", path, "--processes", str(processes), "--no-progress"]
-        done = subprocess.run(
-            [sys.executable, "-c", _PROGRAM, str(os.getpid()), *words],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-        )  # fmt: skip
+    # Through a pipe, because a kill of this process would leave the folder of a file behind.
+    words = [*arguments, "--json", "-", "--processes", str(processes), "--no-progress"]
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, str(os.getpid()), *words],
+        stdin=subprocess.DEVNULL, capture_output=True, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+    )  # fmt: skip
+    try:
+        table = json.loads(done.stdout)
+    except ValueError:  # it ended before it wrote
         table = None
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as f:
-                table = json.load(f)
     return done.returncode, table, done.stderr.decode("utf-8", "replace").strip()

@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 __all__ = [
-    "OutputLost", "ReaderGone", "flush", "forsake", "is_terminal", "open_descriptors", "say", "settle", "tell",
-    "without_closed_streams",
+    "OutputLost", "ReaderGone", "flush", "forsake", "is_terminal", "kept_for_json", "open_descriptors", "say", "settle",
+    "tell", "without_closed_streams",
 ]  # fmt: skip
+
+_kept: list[IO[str] | None] = []  # standard output inside `kept_for_json`
 
 
 class OutputLost(Exception):
@@ -48,6 +50,24 @@ def without_closed_streams() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def kept_for_json() -> Iterator[None]:
+    """Keep standard output for `say` inside a block: what the user's modules print goes to standard error.
+
+    Otherwise a line that such a module prints would stand in the middle of JSON.
+    """
+    _kept.append(sys.stdout)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _kept.pop()
+
+
+def _standard_output() -> IO[str] | None:
+    return _kept[-1] if _kept else sys.stdout
+
+
 def say(text: str = "", end: str = "\n") -> None:
     """Print on standard output, with escapes for characters that its encoding lacks.
 
@@ -61,7 +81,7 @@ def say(text: str = "", end: str = "\n") -> None:
     >>> say("4 ULP")
     4 ULP
     """
-    stream: IO[str] | None = sys.stdout
+    stream = _standard_output()
     if stream is None:
         raise OutputLost("standard output is closed")
     try:
@@ -81,15 +101,16 @@ def flush() -> None:
     ------
     OutputLost, ReaderGone
     """
-    if sys.stdout is None:
+    stream = _standard_output()
+    if stream is None:
         return
     try:
-        sys.stdout.flush()
+        stream.flush()
     except BrokenPipeError:
-        forsake(sys.stdout)
+        forsake(stream)
         raise ReaderGone from None
     except (OSError, ValueError) as e:
-        forsake(sys.stdout)
+        forsake(stream)
         raise OutputLost(f"standard output cannot be written: {getattr(e, 'strerror', None) or e}") from None
 
 

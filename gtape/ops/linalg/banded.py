@@ -131,13 +131,9 @@ def tridiagonal_solve(
     >>> tf.linalg.tridiagonal_solve([[1.0, 0.0], [2.0, 2.0], [0.0, 1.0]], [3.0, 3.0]).numpy()
     array([1., 1.], dtype=float32)
     """
-    d = _compact(diagonals, diagonals_format)
+    d = _compact(diagonals, diagonals_format, "tridiagonal_solve")
     d, b = operands(d, rhs)
     sd, sb = d._layout.shape, b._layout.shape
-    if len(sd) < 2 or sd[-2] != 3:
-        raise errors.InvalidArgumentError(
-            f"tridiagonal_solve: compact diagonals have shape [..., 3, m], not {d._layout.tensor_shape}"
-        )
     vector = len(sb) == len(sd) - 1
     if vector:
         b = reshape_op(b, shape=(*sb, 1))
@@ -154,26 +150,29 @@ def tridiagonal_solve(
     return reshape_op(x, shape=sb[:-1]) if vector else x
 
 
-def _compact(diagonals: Any, form: str) -> Tensor:
+def _compact(diagonals: Any, form: str, op: str) -> Tensor:
     from gtape.ops.shape.join import concat, stack
     from gtape.ops.shape.tiling import pad
 
     if form == "compact":
-        return float_operand(diagonals, "tridiagonal_solve")
+        made = float_operand(diagonals, op)
+        if made._layout.shape[-2:-1] != (3,):
+            raise errors.InvalidArgumentError(
+                f"{op}: compact diagonals have shape [..., 3, m], not {made._layout.tensor_shape}"
+            )
+        return made
     if form == "matrix":
-        a = matrix_operand(diagonals, "tridiagonal_solve", square=True)
+        a = matrix_operand(diagonals, op, square=True)
         if a._layout.shape[-1] == 1:
             main = diag_part_op(a, k=0)
             return stack([main, main, main], axis=-2)
         parts = [diag_part_op(a, k=1), diag_part_op(a, k=0), diag_part_op(a, k=-1)]
     elif form == "sequence":
         if not isinstance(diagonals, (list, tuple)) or len(diagonals) != 3:
-            raise ValueError("tridiagonal_solve: 'sequence' needs the three diagonals: above, main, below")
+            raise ValueError(f"{op}: 'sequence' needs the three diagonals: above, main, below")
         parts = operands(*diagonals)
     else:
-        raise ValueError(
-            f"tridiagonal_solve: diagonals_format must be 'compact', 'sequence' or 'matrix', not {shown(form)}"
-        )
+        raise ValueError(f"{op}: diagonals_format must be 'compact', 'sequence' or 'matrix', not {shown(form)}")
     above, main, below = parts
     m = main._layout.shape[-1]
     none = [[0, 0]] * (len(main._layout.shape) - 1)
@@ -184,7 +183,7 @@ def _compact(diagonals: Any, form: str) -> Tensor:
     for part in (above, below):
         if part._layout.shape != main._layout.shape:
             raise errors.InvalidArgumentError(
-                f"tridiagonal_solve: the diagonals have shapes {[p._layout.shape for p in parts]}; the outer ones are "
+                f"{op}: the diagonals have shapes {[p._layout.shape for p in parts]}; the outer ones are "
                 "as long as the main one, or shorter by 1"
             )
     return concat([reshape_op(p, shape=(*p._layout.shape[:-1], 1, m)) for p in (above, main, below)], axis=-2)
@@ -273,7 +272,7 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
     array([[3.],
            [3.]], dtype=float32)
     """
-    d, b = operands(_compact(diagonals, diagonals_format), rhs)
+    d, b = operands(_compact(diagonals, diagonals_format, "tridiagonal_matmul"), rhs)
     sd, sb = d._layout.shape, b._layout.shape
     if len(sb) < 2 or sb[-2] != sd[-1]:
         raise errors.InvalidArgumentError(

@@ -363,7 +363,7 @@ def test_initializers_that_return_something_else_are_told() -> None:
 
 @pytest.mark.parametrize("wrong", [3, None, "sgd", keras.losses.Huber(), optimizers.SGD, {}, ROWS, Loud()])
 def test_only_optimizers_are_serialized(wrong: Any) -> None:
-    refused(lambda: optimizers.serialize(wrong), "takes a Optimizer", error=TypeError)
+    refused(lambda: optimizers.serialize(wrong), "takes an Optimizer", error=TypeError)
     refused(lambda: optimizers.schedules.serialize(wrong), "takes a LearningRateSchedule", error=TypeError)
 
 
