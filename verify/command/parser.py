@@ -136,7 +136,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--artifact",
         metavar="DIR",
         help="write a new folder DIR, whole or not at all, with versions, seeds, commands and the tables of doctor, "
-        "prove and census, so that others can repeat them",
+        "prove and census, so that others can repeat them; the same command goes on where it was ended",
     )
 
     c = command("mutants", "Plant faults in the rules of ops, and count which kind of check finds them.")
