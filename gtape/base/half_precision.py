@@ -35,4 +35,4 @@ def narrowed(y: Any, dtype: np.dtype[Any]) -> Any:
     """A float32 result, or a tuple of results, in a dtype of half precision."""
     if y.__class__ is tuple or y.__class__ is list:
         return tuple([narrowed(v, dtype) for v in y])
-    return y.astype(dtype) if getattr(y, "dtype", None) is _float32 else y
+    return y.astype(dtype) if getattr(y, "dtype", None) == _float32 else y

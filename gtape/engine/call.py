@@ -65,15 +65,15 @@ def _apply_narrow(prim: Primitive, tensors: Sequence[Tensor], params: dict[str, 
 
 def _apply_special(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any:
     """Run and record an op on complex numbers or half precision."""
-    check_dtypes(prim, tensors)
     narrow = not any([t._layout.complex for t in tensors])  # noqa: C419 - a list is quicker
-    if narrow and "conversion" not in prim.roles:
-        return _apply_narrow(prim, tensors, params)
     how = None if narrow else prim.complex
     if not narrow and not how:
         raise errors.InvalidArgumentError(
             f"{prim.name} is not defined for {tensors[0].dtype.name} tensors: take gtape.math.real, imag or abs first"
         )
+    check_dtypes(prim, tensors)
+    if narrow and "conversion" not in prim.roles:
+        return _apply_narrow(prim, tensors, params)
     if how.__class__ is str:
         return getattr(late.complex_parts, how)(*tensors, **params)
     kernel = how if callable(how) else prim.kernel

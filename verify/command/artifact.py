@@ -195,9 +195,6 @@ class Unfinished:
         except OSError as e:
             raise Usage(f"{plain(self.path)} cannot be used: {e.strerror or e}") from None
 
-    def __len__(self) -> int:
-        return len(self._lines)
-
     def get(self, what: str) -> Any:
         """A result of an earlier run, or None."""
         return self._lines.get(what)

@@ -303,7 +303,7 @@ def doctor(options: argparse.Namespace, interrupts: Interrupts) -> int:
 
     try:
         every = [(str(s), d) for s in subjects(names or None) for d in ("float64", "float32")]
-        kept = {k: started and started.get(f"{options.points} points of {', '.join(k)}") for k in every}
+        kept = {k: started.get(f"{options.points} points of {', '.join(k)}") for k in every} if started else {}
         with progress_bar(options) as progress:
             harvest = measure_all(
                 names or None,

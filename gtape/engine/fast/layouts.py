@@ -18,6 +18,7 @@ from gtape.engine.call import apply, record_one
 from gtape.engine.fast.source import kernel_for
 from gtape.engine.fast.steps import Seen, narrow_kernel, remember
 from gtape.engine.rules import RuleStep, plan_for, world_for
+from gtape.engine.worlds import NARROW, NUMPY
 from gtape.recording import record
 from gtape.recording.record import TAPES
 from gtape.tensors.axes import axes_of
@@ -175,7 +176,8 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
             return t
         if r[TAPES] is not s.tapes:
             t._record = None
-            return record_one(s, prim, (x,), found.params, t) if s.sessions else t
+            world = NARROW if av.narrow else NUMPY
+            return record_one(s, prim, (x,), found.params, t, world) if s.sessions else t
         if found.calls_left:
             found.meet(s)
         ins, out = (x,) if keep else None, t._value if reads_y else None
