@@ -14,7 +14,7 @@ def spacing_at_one(dtype: np.dtype[Any]) -> float:
     return 2.0**-7 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps)
 
 
-_float16 = np.dtype(np.float16)
+_float16, _float32 = np.dtype(np.float16), np.dtype(np.float32)
 
 
 def is_narrow(v: Any) -> bool:
@@ -31,8 +31,8 @@ def widened(values: Any) -> list[Any]:
     return [v.astype(np.float32) if is_narrow(v) else v for v in values]
 
 
-def narrowed(y: Any, like: Any) -> Any:
-    """A float32 result, or a tuple of results, in the dtype of `like`."""
+def narrowed(y: Any, dtype: np.dtype[Any]) -> Any:
+    """A float32 result, or a tuple of results, in a dtype of half precision."""
     if y.__class__ is tuple or y.__class__ is list:
-        return tuple([narrowed(v, like) for v in y])
-    return y.astype(like.dtype) if getattr(y, "dtype", None) == np.float32 else y
+        return tuple([narrowed(v, dtype) for v in y])
+    return y.astype(dtype) if getattr(y, "dtype", None) == _float32 else y

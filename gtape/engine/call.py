@@ -13,11 +13,12 @@ import numpy as np
 
 from gtape import errors
 from gtape.base import late
-from gtape.base.half_precision import is_narrow, narrowed, widened
+from gtape.base.half_precision import narrowed
 from gtape.base.layout import FLOAT, make_layout
 from gtape.declare.primitives import Primitive
 from gtape.engine.fast.steps import Seen, remember
 from gtape.engine.rules import RuleStep, part_of, plan_for, world_for
+from gtape.engine.worlds import NARROW, NUMPY
 from gtape.recording import record
 from gtape.recording.record import INS, OUT, STEP, TAPES
 from gtape.recording.trace import Trace, note_params
@@ -25,6 +26,8 @@ from gtape.tensors.operands import FAILURES, check_dtypes, failure, operands, pr
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["apply", "attach", "connections", "new_record", "record_one", "refuse"]
+
+_float32 = np.dtype(np.float32)
 
 
 def _run(stack: record.Stack, function: Any, *args: Any, **params: Any) -> Any:
@@ -36,6 +39,8 @@ def _run(stack: record.Stack, function: Any, *args: Any, **params: Any) -> Any:
 
 def refuse(prim: Primitive, tensors: list[Tensor]) -> Any:
     """Run an op for a generated function whose operands are not floats."""
+    if tensors[0]._layout.narrow:
+        return _apply_narrow(prim, tensors, {})
     as_floats = promoted(prim, tensors)
     if as_floats is not None:
         return prim.function(*as_floats)
@@ -43,27 +48,38 @@ def refuse(prim: Primitive, tensors: list[Tensor]) -> Any:
     return apply(prim, tuple(tensors), {})
 
 
+def _apply_narrow(prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any]) -> Any:
+    """Run and record an op on half precision: computed in float32, and rounded once."""
+    stack = record.peek() or record.idle_stack()
+    values = [t._value.astype(_float32) if t._layout.narrow else t._value for t in tensors]
+    dtype = next(t._layout.dtype for t in tensors if t._layout.narrow)
+    try:
+        y = _run(stack, prim.kernel, *values, **params)
+        # In the quiet context, like a kernel, because rounding may overflow.
+        y = _run(stack, narrowed, y, dtype)
+    except FAILURES as e:
+        raise failure(prim, tuple(tensors), e, params) from None
+    outs: Any = tuple([wrap(v) for v in y]) if y.__class__ is tuple else wrap(y)
+    return record_one(stack, prim, tensors, params, outs, NARROW) if stack.sessions else outs
+
+
 def _apply_special(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any:
-    """Run and record an op on complex numbers, or on half precision (computed in float32 and rounded once)."""
-    narrow = not any(t._layout.complex for t in tensors)
+    """Run and record an op on complex numbers or half precision."""
+    narrow = not any([t._layout.complex for t in tensors])  # noqa: C419 - a list is quicker
     how = None if narrow else prim.complex
     if not narrow and not how:
         raise errors.InvalidArgumentError(
             f"{prim.name} is not defined for {tensors[0].dtype.name} tensors: take gtape.math.real, imag or abs first"
         )
     check_dtypes(prim, tensors)
+    if narrow and "conversion" not in prim.roles:
+        return _apply_narrow(prim, tensors, params)
     if how.__class__ is str:
         return getattr(late.complex_parts, how)(*tensors, **params)
     kernel = how if callable(how) else prim.kernel
     stack = record.peek() or record.idle_stack()
-    values = [t._value for t in tensors]
     try:
-        if narrow and "conversion" not in prim.roles:
-            y = _run(stack, kernel, *widened(values), **params)
-            # In the quiet context, like a kernel, because rounding may overflow.
-            y = _run(stack, narrowed, y, next(v for v in values if is_narrow(v)))
-        else:
-            y = _run(stack, kernel, *values, **params)
+        y = _run(stack, kernel, *[t._value for t in tensors], **params)
     except FAILURES as e:
         raise failure(prim, tensors, e, params) from None
     outs: Any = tuple([wrap(v) for v in y]) if y.__class__ is tuple else wrap(y)
@@ -127,9 +143,17 @@ def apply(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any
 
 
 def record_one(
-    stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any], out: Any
+    stack: record.Stack,
+    prim: Primitive,
+    tensors: Sequence[Tensor],
+    params: dict[str, Any],
+    out: Any,
+    world: Any = NUMPY,
 ) -> Any:
-    """Record one op with every active tape that watches one of its inputs; returns `out`."""
+    """Record one op with every active tape that watches one of its inputs; returns `out`.
+
+    `world` is NARROW for an op on half precision.
+    """
     if stack.probe is not None:
         record.note_read(stack, tensors)
     recording = stack.recording
@@ -156,15 +180,15 @@ def record_one(
     plan = plan_for(prim, tuple(active), i)
     layouts = tuple([t._layout for t in tensors])
     if params:
-        step = RuleStep(prim, plan.active, params, layouts, out._layout)
+        step = RuleStep(prim, plan.active, params, layouts, out._layout, world)
     else:
         found = plan.known.get(layouts)
         if found is None:
-            found = remember(plan.known, layouts, Seen([RuleStep(prim, plan.active, {}, layouts, out._layout)]))
+            found = remember(plan.known, layouts, Seen([RuleStep(prim, plan.active, {}, layouts, out._layout, world)]))
         if found.calls_left:
             found.meet(stack)
         step = found.steps[0]
-    keep = plan.keep
+    keep = plan.keep if world is NUMPY else plan.keep_narrow
     ins = None if keep is None else tuple([t if keep[k] else None for k, t in enumerate(tensors)])
     out._record = new_record(step, parents, ins, out._value if plan.reads_y else None, recording)
     if stack.note is not None:
@@ -238,11 +262,8 @@ def record_any(
     layouts = tuple([t._layout for t in tensors])
     out_layout = tuple([o._layout for o in outs]) if several else out._layout
     step = RuleStep(prim, plan.active, params, layouts, out_layout, world_for(prim, layouts))
-    ins: Any = None
-    if plan.reads_y and step.computes_again:
-        ins = tuple(tensors)
-    elif plan.keep is not None:
-        ins = tuple([t if kept else None for t, kept in zip(tensors, plan.keep, strict=True)])
+    keep = plan.keep_narrow if step.world is NARROW else plan.keep
+    ins = None if keep is None else tuple([t if kept else None for t, kept in zip(tensors, keep, strict=True)])
     values: Any = tuple([o._value for o in outs]) if several else out._value
     made = new_record(step, parents, ins, values if plan.reads_y else None, tapes)
     trace = None

@@ -265,13 +265,15 @@ def world_for(prim: Primitive, layouts: Iterable[Layout]) -> Any:
 class _Plan:
     """The values that records of a primitive keep for given active arguments; made once for each combination."""
 
-    __slots__ = ("active", "keep", "known", "reads_y")
+    __slots__ = ("active", "keep", "keep_narrow", "known", "reads_y")
 
     def __init__(self, prim: Primitive, active: tuple[int, ...], n: int) -> None:
         reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in active])
         self.active = active
         self.reads_y = "y" in reads
         self.keep = tuple([i in reads for i in range(n)]) if reads - {"y"} else None
+        # With half precision all inputs, if the step computes the output again.
+        self.keep_narrow = (True,) * n if self.reads_y and prim.partials is not None else self.keep
         # Backward steps of an op without parameters, by the layouts of its operands; see `gtape.engine.fast.steps`.
         self.known: dict[tuple[Layout, ...], Any] = {}
 

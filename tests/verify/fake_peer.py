@@ -25,8 +25,8 @@ def derivative(f: Callable[..., Any], i: int = 0) -> Callable[..., Any]:
     return slopes
 
 
-def _of(value: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Callable[[Dual], Dual]:
-    return lambda x: Dual(value(x.value), slope(x.value) * x.slope)
+def _of(value: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: Dual(value(x.value), slope(x.value) * x.slope) if isinstance(x, Dual) else value(x)
 
 
 sin = _of(np.sin, np.cos)

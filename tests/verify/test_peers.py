@@ -18,7 +18,7 @@ from gtape.verify.command import cli
 from gtape.verify.command.census_pictures import plots
 from gtape.verify.command.output import Usage
 from gtape.verify.peers import arrays, census, functions, libraries
-from gtape.verify.peers.audit import Audit, audit, summed
+from gtape.verify.peers.audit import Audit, audit, pieces, summed
 from gtape.verify.peers.conversation import Conversation, Unusable
 from gtape.verify.peers.faults import Fault
 from gtape.verify.peers.findings import _apart, markdown, witness
@@ -175,6 +175,29 @@ def test_what_is_not_used_has_no_share_in_exact_derivatives(name: str) -> None:
         for order in (1, 2):
             known = truth(name, number, "float64", order)
             assert known.blocks and not known.kink, (number, order, known.why)
+
+
+def test_half_precision_is_judged_for_functions_of_numbers() -> None:
+    ops = ("exp", "sin", "prod")
+    assert {p["subject"] for p in pieces(["fake"], ops=ops, dtypes=("float16",), programs=0)} == {"exp", "sin"}
+    (cause,) = audit("fake", ops=ops, dtypes=("float16",), points=60, programs=0).causes
+    assert cause.subject == "exp"
+    assert "np.float16" in cause.source
+
+
+def test_a_function_without_a_kernel_for_half_precision_is_not_judged_there() -> None:
+    wide = "fake_peer.sin(x) if getattr(x, 'value', x).dtype.itemsize > 2 else fake_peer.missing(x)"
+    libraries.register(FAKE._replace(name="wide", functions={"sin": wide}))
+    found = audit("wide", ops=("sin",), dtypes=("float32", "float16"), points=40, programs=0)
+    assert (found.causes, found.refused) == ([], {})
+    assert found.judged
+
+
+def test_parts_of_decompositions_and_masked_arrays_have_exact_derivatives() -> None:
+    for name in ("masked_log_softmax", "norm_half", "leading_part", "conv1d_transpose"):
+        for number in range(3):
+            known = truth(name, min(number, len(arrays.CASES[name].inputs) - 1), "float64", 1)
+            assert known.blocks and not known.kink, (name, number, known.why)
 
 
 def test_a_short_witness_that_does_not_show_the_fault_is_not_used() -> None:

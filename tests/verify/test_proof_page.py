@@ -16,6 +16,7 @@ from gtape.verify.command import artifact, cli
 from gtape.verify.command.output import Usage
 from gtape.verify.command.runs import Line
 from gtape.verify.command.verify_table import Group, folded, legend, owners
+from gtape.verify.search import doctor
 
 
 def test_a_proof_shows_mirror_rule_branches_and_normal_forms() -> None:
@@ -127,3 +128,41 @@ def test_an_artifact_is_written_whole_or_not_at_all(
     with pytest.raises(Usage, match="No space left"):
         artifact.write_folder(str(tmp_path / "kit"), {command: {"ok": True}})
     assert [p.name for p in tmp_path.iterdir()] == ["there"]
+
+
+def test_an_artifact_goes_on_where_a_run_was_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, rest = tmp_path / "kit", tmp_path / "kit.unfinished.jsonl"
+    right = artifact.expected
+    asked: list[str] = []
+
+    def expected(command: artifact.Command, processes: int) -> dict[str, Any]:
+        asked.append(command.name)
+        if asked == ["prove", "census"]:
+            raise KeyboardInterrupt
+        return right(command, processes)
+
+    monkeypatch.setattr(artifact, "expected", expected)
+    assert _artifact(folder) == 130
+    assert not folder.exists()
+    with rest.open("a") as f:
+        f.write('{"what": "torn')
+    measured: list[Any] = []
+    monkeypatch.setattr(doctor, "measure", lambda *a: measured.append(a))
+    assert _artifact(folder) == 0
+    assert (asked, measured) == (["prove", "census", "census"], [])
+    assert len(json.loads((folder / "expected" / "doctor.json").read_text())["kernels"]) == 2
+    assert not rest.exists()
+
+
+def test_a_file_in_the_way_of_an_artifact_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "kit.unfinished.jsonl").write_text("mine\n")
+    assert _artifact(tmp_path / "kit") == 2
+    assert "is in the way" in capsys.readouterr().err
+    assert (tmp_path / "kit.unfinished.jsonl").read_text() == "mine\n"
+
+
+def test_the_census_of_an_artifact_has_parts() -> None:
+    ops = [f"op_{k}" for k in range(45)]
+    found = [c for c in artifact.commands([], ops, 100) if c.name.startswith("census")]
+    assert [c.name for c in found] == ["census-1", "census-2", "census-3"]
+    assert [a for c in found for a in c.arguments if a.startswith("op_")] == ops

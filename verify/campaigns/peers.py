@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gtape.verify.campaigns.kinds import Kind, Outcome, Settings, Shard
-from gtape.verify.peers.audit import judged, pieces
+from gtape.verify.peers.audit import DTYPES, judged, pieces
 from gtape.verify.peers.findings import Cause
 
 __all__ = ["KIND"]
@@ -67,7 +67,7 @@ def _find(outcome: Outcome, verdict: str, cause: Cause, versions: dict[str, str]
 KIND = Kind(
     "the derivatives of other libraries, each in a process of its own",
     {
-        "seed": 0, "size": 240, "libraries": [], "ops": [], "modes": [], "dtypes": ["float64", "float32"],
+        "seed": 0, "size": 240, "libraries": [], "ops": [], "modes": [], "dtypes": list(DTYPES),
         "programs": 100, "patience": 20.0,
     },
     plan,

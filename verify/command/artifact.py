@@ -5,6 +5,7 @@ The folder appears whole or not at all: it is made next to its place under anoth
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -20,11 +21,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape.base.escaping import json_data, plain
+from gtape.storage.files import new_file, open_regular
 from gtape.verify.command.output import Usage, versions
 from gtape.verify.command.own_process import table_of
 
-__all__ = ["Command", "check_folder", "commands", "environment", "expected", "without_times", "write_folder"]
+__all__ = [
+    "Command", "Unfinished", "check_folder", "commands", "environment", "expected", "without_times", "write_folder",
+]  # fmt: skip
 
+_UNFINISHED = "unfinished artefact"
+_AT_ONCE = 20  # ops of one command of the census, because a command that is ended begins again
 _TIMES = frozenset({"seconds", "versions", "machine", "command", "deaths", "jobs", "jobs_done"})
 
 
@@ -46,34 +52,39 @@ class Command(NamedTuple):
     seed: str
 
 
-def commands(names: Sequence[str], elementwise: Sequence[str], points: int, load: Sequence[str] = ()) -> list[Command]:
+def commands(names: Sequence[str], every: Sequence[str], points: int, load: Sequence[str] = ()) -> list[Command]:
     """The commands whose tables an artefact holds.
 
     Parameters
     ----------
     names : sequence of str
-        Differentiable primitives; all if empty.
-    elementwise : sequence of str
-        The elementwise ones, for the doctor and the census; these are left out without any, unless `names` is empty.
+        Elementwise primitives; all primitives if empty.
+    every : sequence of str
+        All elementwise primitives, for the parts of the census if `names` is empty.
     points : int
     load : sequence of str
         Modules of ``--load``.
 
     Examples
     --------
-    >>> [c.name for c in commands(["tanh"], ["tanh"], 100)]
+    >>> [c.name for c in commands(["tanh"], [], 100)]
     ['doctor', 'prove', 'census']
+    >>> [c.name for c in commands([], ["tanh"] * 30, 100)]
+    ['doctor', 'prove', 'census-1', 'census-2']
     """
     loads = tuple(w for module in load for w in ("--load", module))
     by_name = "each op and dtype has its own, made from their names"
-    found = [Command("prove", ("prove", *names, *loads), "none: proofs are symbolic")]
-    if elementwise or not names:
-        size = ("--points", str(points))
-        dtypes = ("--dtypes", "float64", "float32")
-        found.insert(0, Command("doctor", ("doctor", *elementwise, *size, *loads), by_name))
-        found.append(
-            Command("census", ("census", *elementwise, *size, *dtypes, "--seed", "0", *loads), f"0; {by_name}")
-        )
+    size = ("--points", str(points))
+    found = [
+        Command("doctor", ("doctor", *names, *size, *loads), by_name),
+        Command("prove", ("prove", *names, *loads), "none: proofs are symbolic"),
+    ]
+    ops = names or every
+    parts = [ops[k : k + _AT_ONCE] for k in range(0, len(ops), _AT_ONCE)]
+    for k, part in enumerate(parts, 1):
+        name = "census" if len(parts) == 1 else f"census-{k}"
+        words = ("census", *part, *size, "--dtypes", "float64", "float32", "--seed", "0", *loads)
+        found.append(Command(name, words, f"0; {by_name}"))
     return found
 
 
@@ -147,6 +158,71 @@ def expected(command: Command, processes: int) -> dict[str, Any]:
         raise Usage(f"gtape {shlex.join(command.arguments)} ended with {status}: {complaint[-500:]}")
     found: dict[str, Any] = table
     return found
+
+
+# ------------------------------------------------------------------------------------------------ going on
+
+
+class Unfinished:
+    """The results for an artefact whose command has not come to its end, in a file beside the folder.
+
+    One line of JSON for each result, so that a command that was killed goes on from there. A file of another machine,
+    other versions or another commit is begun anew.
+
+    Parameters
+    ----------
+    folder : str
+        The folder of the artefact.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.path = os.path.realpath(folder) + ".unfinished.jsonl"
+        self._lines: dict[str, Any] = {}
+        head = json.loads(_line({"gtape": _UNFINISHED, **environment()}))
+        try:
+            old = b""
+            if os.path.lexists(self.path):
+                with open_regular(self.path) as f:
+                    old = f.read()
+            lines = [_parsed(line) for line in old.split(b"\n")[:-1]]
+            first = lines[0] if lines else {}
+            if first == head:
+                self._lines = {line["what"]: line["result"] for line in lines[1:] if "what" in line}
+            elif old and first.get("gtape") != _UNFINISHED:
+                raise Usage(f"{plain(self.path)} is in the way: gtape doctor --artifact did not write it, so move it")
+            with new_file(self.path) as out:
+                out.write(_line(head) + b"".join(_line({"what": k, "result": v}) for k, v in self._lines.items()))
+        except OSError as e:
+            raise Usage(f"{plain(self.path)} cannot be used: {e.strerror or e}") from None
+
+    def get(self, what: str) -> Any:
+        """A result of an earlier run, or None."""
+        return self._lines.get(what)
+
+    def add(self, what: str, result: Any) -> None:
+        """Keep a result on the disk."""
+        with open(self.path, "ab") as f:
+            f.write(_line({"what": what, "result": result}))
+            f.flush()
+            os.fsync(f.fileno())
+
+    def end(self) -> None:
+        """Remove the file, because the artefact is complete."""
+        with contextlib.suppress(OSError):
+            os.remove(self.path)
+
+
+def _line(data: Any) -> bytes:
+    return json.dumps(data).encode() + b"\n"
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    """The data of a line; empty for a line that was torn, or of another program."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 # ------------------------------------------------------------------------------------------------ the folder

@@ -289,12 +289,21 @@ def _place(where: Sequence[float]) -> str:
 
 def doctor(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from gtape.verify.command import artifact
-    from gtape.verify.search.doctor import measure_all
+    from gtape.verify.search.doctor import Kernel, measure_all
+    from gtape.verify.search.subjects import subjects
 
     check_path(options.json)
     artifact.check_folder(options.artifact)
     names = _primitives(options)
+    started = None if options.artifact is None else artifact.Unfinished(options.artifact)
+
+    def keep(kernel: Kernel) -> None:
+        if started is not None:
+            started.add(f"{options.points} points of {kernel.op}, {kernel.dtype}", kernel)
+
     try:
+        every = [(str(s), d) for s in subjects(names or None) for d in ("float64", "float32")]
+        kept = {k: started.get(f"{options.points} points of {', '.join(k)}") for k in every} if started else {}
         with progress_bar(options) as progress:
             harvest = measure_all(
                 names or None,
@@ -302,6 +311,8 @@ def doctor(options: argparse.Namespace, interrupts: Interrupts) -> int:
                 processes=options.processes,
                 progress=progress,
                 interrupts=interrupts,
+                known={k: Kernel(*v[:4], tuple(v[4])) for k, v in kept.items() if v},
+                found=keep,
             )
     except ValueError as e:
         raise Usage(str(e)) from None
@@ -324,17 +335,25 @@ def doctor(options: argparse.Namespace, interrupts: Interrupts) -> int:
 
     data = {"kernels": [k.as_dict() for k in found]}
     status = _deliver(options, harvest, data, show, not bad)
-    if options.artifact is None:
+    if started is None:
         return status
     if harvest.partial:
-        tell(f"gtape doctor: --artifact {plain(options.artifact)}: nothing was written, because not all jobs are done")
+        tell(
+            f"gtape doctor: --artifact {plain(options.artifact)}: not all jobs are done, so that nothing was written; "
+            "the same command goes on from here"
+        )
         return status
     tables: dict[artifact.Command, dict[str, Any]] = {}
     own = {"ok": not bad, **harvest.as_dict(), **data}
-    for command in artifact.commands(names, names, options.points, options.load):
-        table = own if command.name == "doctor" else artifact.expected(command, options.processes)
+    elementwise = list(dict.fromkeys(s.prim.name for s in subjects()))
+    for command in artifact.commands(names, elementwise, options.points, options.load):
+        table = own if command.name == "doctor" else started.get(shlex.join(command.arguments))
+        if table is None:
+            table = artifact.expected(command, options.processes)
+            started.add(shlex.join(command.arguments), table)
         tables[command] = table
     files = artifact.write_folder(options.artifact, tables)
+    started.end()
     if options.json != "-":
         shown = plain(options.artifact)
         say(f"{shown}: {len(files)} files; python {shown}/repeat.py repeats the tables")

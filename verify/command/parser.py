@@ -136,7 +136,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--artifact",
         metavar="DIR",
         help="write a new folder DIR, whole or not at all, with versions, seeds, commands and the tables of doctor, "
-        "prove and census, so that others can repeat them",
+        "prove and census, so that others can repeat them; the same command goes on where it was ended",
     )
 
     c = command("mutants", "Plant faults in the rules of ops, and count which kind of check finds them.")
@@ -229,8 +229,9 @@ def make_parser() -> argparse.ArgumentParser:
         "--modes", nargs="+", default=[], metavar="MODE", help="only these modes, such as 'forward over reverse'"
     )
     c.add_argument(
-        "--dtypes", nargs="+", choices=("float64", "float32"), default=["float64", "float32"], metavar="D",
-        help="float64, float32 (default: both)",
+        "--dtypes", nargs="+", choices=("float64", "float32", "float16"), metavar="D",
+        default=["float64", "float32", "float16"],
+        help="float64, float32, float16 (default: all), the last for functions of numbers only",
     )  # fmt: skip
     c.add_argument(
         "--seconds", type=_whole(1, 10_000_000), default=1_800, metavar="S",

@@ -116,6 +116,10 @@ _STD = "tf.norm((x - tf.reduce_mean(x)) / tf.sqrt(tf.reduce_sum(0.0 * x + 1.0)))
 _NORM_3 = (
     "(lambda m: m * tf.math.cbrt(tf.reduce_sum((tf.abs(x) / m) ** 3.0)))(tf.stop_gradient(tf.reduce_max(tf.abs(x))))"
 )
+# The part of the largest singular value, whose derivative does not depend on the other ones being apart.
+_LEADING = (
+    "(lambda v: x @ v @ tf.linalg.matrix_transpose(v))(tf.linalg.eigh(tf.linalg.matrix_transpose(x) @ x)[1][:, -1:])"
+)
 _KEPT = "tf.gather(x, [0, 2])"  # a mask leaves these; the peers write -inf for the other
 
 CASES: dict[str, Case] = {
@@ -134,6 +138,7 @@ CASES: dict[str, Case] = {
         Case("norm_squared", "tf.norm(x) ** 2", _FULL),
         Case("norm_1", "tf.norm(x, ord=1)", _FULL),
         Case("norm_3", _NORM_3, _NONZERO),
+        Case("norm_half", "tf.reduce_sum(tf.sqrt(tf.abs(x))) ** 2", [v for v in _FULL if v[0].all()]),
         Case("norm_inf", "tf.norm(x, ord=np.inf)", _FULL),
         Case("max", "tf.reduce_max(x)", _FULL),
         Case("min", "tf.reduce_min(x)", _FULL),
@@ -146,6 +151,7 @@ CASES: dict[str, Case] = {
         Case("cross_entropy", "tf.nn.softmax_cross_entropy_with_logits([1.0, 0.0, 0.0], x)", _THREE),
         Case("masked_logsumexp", f"tf.reduce_logsumexp({_KEPT})", _THREE),
         Case("masked_softmax", f"(lambda p: tf.stack([p[0], 0.0 * p[0], p[1]]))(tf.nn.softmax({_KEPT}))", _THREE),
+        Case("masked_log_softmax", f"(lambda p: tf.stack([p[0], p[1]]))(tf.nn.log_softmax({_KEPT}))", _THREE),
         Case("where_log", "tf.where(x > 1.0, tf.math.log(x), x - 1.0)", [*_SIDES, (_a(0.0, 0.5, 3.0),)]),
         Case("where_exp", "tf.where(x > 0.0, 1.0 + x, tf.exp(tf.minimum(x, 0.0)))",
              [*_SIDES, (_a(1000.0, -2.0, 0.5),)]),
@@ -184,6 +190,7 @@ CASES: dict[str, Case] = {
              [(_A2,), *_TALL[:2], *_TALL[4:], (1e19 * _A3,), (1e-20 * _A3,)]),
         Case("frobenius_norm", "tf.norm(x)", [(_A2,), *_TALL, (np.zeros((2, 2)),)]),
         Case("svd_product", "1.0 * x", [(_A2,), *_TALL, *_EQUAL[:2]]),
+        Case("leading_part", _LEADING, [(_A2,), (_A3,), (np.diag([3.0, 1.0, 1.0]),), (np.diag([3.0, 0.0, 0.0]),)]),
         Case("qr_product", "1.0 * x", _TALL),
         Case("pinv", "tf.linalg.pinv(x)", [(_A2,), *_TALL]),
         Case("expm", "tf.linalg.expm(x)", _EXPONENTS),
@@ -197,6 +204,9 @@ CASES: dict[str, Case] = {
              [(_A2, _A2 + 1.0), (_A2, _A2), (1e200 * _A2, _A2), (1e-200 * _A2, np.zeros((2, 2)))]),
         Case("conv1d", "tf.nn.conv1d(x[None, :, None], y[:, None, None], 1, 'VALID')[0, :, 0]",
              [(_a(0.5, -1.25, 2.0, 3.0), _a(1.0, -2.0))]),
+        Case("conv1d_transpose",
+             "tf.nn.conv1d_transpose(x[None, :, None], y[:, None, None], [1, 2 * x.shape[0], 1], 2, 'VALID')[0, :, 0]",
+             [(_a(0.5, -1.25, 2.0), _a(1.0, -2.0)), (_a(0.5, -1.25), _a(0.0, -2.0))]),
         Case("max_pool", "tf.nn.max_pool1d(x[None, :, None], 2, 1, 'VALID')[0, :, 0]", _THREE),
         Case("avg_pool", "tf.nn.avg_pool1d(x[None, :, None], 2, 1, 'VALID')[0, :, 0]", _THREE),
         Case("kronecker", "tf.reshape(x[:, None, :, None] * y[None, :, None, :], [4, 4])", [(_A2, _A2)]),

@@ -22,13 +22,14 @@ from gtape.verify.peers.faults import Fault
 from gtape.verify.peers.findings import Cause, causes_of, joined, same_number, witness
 from gtape.verify.peers.functions import function
 from gtape.verify.peers.libraries import KNOWN, Library, installed, library
-from gtape.verify.peers.numbers import Grid, exact_digits, grid_of, judge_function, plainest
+from gtape.verify.peers.numbers import Grid, computes, exact_digits, grid_of, judge_function, plainest
 from gtape.verify.peers.programs import audit_programs
 from gtape.verify.peers.tensors import judge_case
 from gtape.verify.search.partials import Key, exact_partials, keys_of
 
-__all__ = ["PROGRAMS", "Audit", "audit", "chosen", "end_peer", "judged", "pieces", "summed"]
+__all__ = ["DTYPES", "PROGRAMS", "Audit", "audit", "chosen", "end_peer", "judged", "pieces", "summed"]
 
+DTYPES = ("float64", "float32", "float16")
 PROGRAMS = "programs"  # stands for random programs where functions are named
 _AT_ONCE = 10  # random programs in a piece
 _TRIES = 6  # faults of a cause that may become its witness
@@ -89,7 +90,7 @@ def pieces(
     *,
     ops: Sequence[str] = (),
     modes: Sequence[str] = (),
-    dtypes: Sequence[str] = ("float64", "float32"),
+    dtypes: Sequence[str] = DTYPES,
     programs: int = 100,
     points: int = 240,
     patience: float = 20.0,
@@ -108,11 +109,12 @@ def pieces(
         Only these functions and cases; "programs" stands for random programs.
     modes : sequence of str, optional
         Only these modes, as "forward over reverse".
-    dtypes : sequence of {"float64", "float32"}
+    dtypes : sequence of {"float64", "float32", "float16"}
+        float16 for functions of numbers only, because few libraries have linear algebra of 16 bits.
     programs : int
         How many random programs.
     points : int
-        Points of a grid in float64; half as many in float32.
+        Points of a grid in float64; half as many in the other dtypes.
     patience : float
         Seconds to wait for one reply.
     seed : int
@@ -125,13 +127,13 @@ def pieces(
     made = [library(name) for name in chosen(libraries)]
     _known("function", ops, {PROGRAMS, *(n for x in made for n in (*x.functions, *x.arrays))}, made)
     _known("mode", modes, {" over ".join(m) for x in made for m in (*x.modes, *x.array_modes)}, made)
-    _known("dtype", dtypes, {"float64", "float32"}, made)
+    _known("dtype", dtypes, set(DTYPES), made)
     found: list[Piece] = []
     for x in made:
         common = {"library": x.name, "patience": patience}
         for dtype, order in itertools.product(dtypes, (1, 2)):
             number = points if dtype == "float64" else points // 2
-            for subject in (*x.functions, *x.arrays):
+            for subject in (*x.functions, *(x.arrays if dtype != "float16" else ())):
                 possible = x.modes if subject in x.functions else x.array_modes
                 used = [m for m in possible if _order(x, m) == order]
                 told = [text for text in map(" over ".join, used) if not modes or text in modes]
@@ -290,6 +292,8 @@ class _Work:
 
     def numbers(self, subject: str, expression: str, dtype: str, points: int, seed: int) -> None:
         grid = _grid(subject, dtype, self.orders(), points, seed)
+        if dtype != "float64" and not computes(self.peer, expression, grid):
+            return
         for mode in self.modes:
             faults, errors, count, grid = judge_function(self.peer, subject, expression, mode, dtype, grid)
             self.faults += faults

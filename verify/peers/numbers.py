@@ -17,7 +17,7 @@ from gtape.verify.peers.functions import function
 from gtape.verify.search.partials import Exact, Key, evaluator, exact_partials, keys_of, kink_allowance
 from gtape.verify.search.points import points_for, steps, unsteps
 
-__all__ = ["Grid", "called", "exact_digits", "grid_of", "judge_function", "jumps", "limits", "plainest"]
+__all__ = ["Grid", "called", "computes", "exact_digits", "grid_of", "judge_function", "jumps", "limits", "plainest"]
 
 _DIGITS = 40
 _SUSPECTS = 6  # wrong numbers that are examined, per mode and derivative
@@ -26,7 +26,6 @@ _MOST_BY_PARAMETERS = 120  # points of functions such as igamma, whose exact par
 _NOTHING = arb(2) ** -1300  # smaller than every float
 _FATAL = 2  # fatal points that are found and left out, per derivative
 _IMPATIENT = 3.0  # seconds to wait for a part of a grid while a fatal point is looked for
-_BADLY = 2.0**-10  # relative change of the derivative by one rounding of the input, beyond which nothing is judged
 
 
 class Grid(NamedTuple):
@@ -89,7 +88,7 @@ def grid_of(name: str, dtype: str, points: int, orders: Sequence[int], seed: int
 def _plain_points(f: Any, dtype: str) -> list[tuple[float, ...]]:
     """Points of few digits inside the domain, because a witness reads best at one of them."""
     steps = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 50.0, 100.0, 1e3, 1e6, 1e10)
-    sides = [s for v in steps for s in ((v, -v) if v else (v,))]
+    sides = [s for v in steps if v <= float(np.finfo(dtype).max) for s in ((v, -v) if v else (v,))]
     if f.prim.arity > 1:
         sides = [s for s in sides if abs(s) in (0.0, 0.5, 1.0, 2.0, 30.0)]
     intervals = f.prim.domain.intervals
@@ -117,6 +116,14 @@ def called(mode: Sequence[str], f: str, by: Sequence[int], batched: str) -> str:
     for name in reversed(mode):
         text = f"{name}({text})" if name == batched else f"{name}({text}, {rest.pop(0)})"
     return text
+
+
+def computes(peer: Conversation, expression: str, grid: Grid) -> bool:
+    """Whether a peer computes the function itself in the dtype of a grid: some functions have no kernel for all."""
+    arguments = ", ".join("xyz"[: len(grid.columns)])
+    program = f"f = lambda {arguments}: {expression}\nresult = lower(f(*map(lift, arrays)))"
+    reply = peer.ask(program, [c[:1] for c in grid.columns])
+    return reply.kind != "error"
 
 
 def judge_function(
@@ -223,7 +230,7 @@ def _faults(f: Any, whole: Fault, columns: list[Any], exact: Exact, got: Any, gr
         high = exact.high[some]
         moved = _moved(f, there, key, dtype)
         with np.errstate(all="ignore"):
-            doubtful = (np.abs(got[some] - high) <= 16 * moved) | (moved > _BADLY * np.abs(high))
+            doubtful = (np.abs(got[some] - high) <= 16 * moved) | (moved > _badly(dtype) * np.abs(high))
             relative = moved / np.abs(high)
         if what != "nan":
             # Infinity of the right sign is excused, too, because the next number may be a pole.
@@ -243,7 +250,7 @@ def _faults(f: Any, whole: Fault, columns: list[Any], exact: Exact, got: Any, gr
                 whole._replace(
                     what="kink" if kink[j] else what, place=place, arguments=point, got=float(got[i]),
                     exact=exact_digits(f.prim.name, [float(v) for v in point], key),
-                    why="the one-sided derivatives enclose other numbers" if kink[j] else _exists(relative[j]),
+                    why="the one-sided derivatives enclose other numbers" if kink[j] else _exists(relative[j], dtype),
                     mechanism="" if kink[j] else mechanisms[i],
                 )
             )  # fmt: skip
@@ -399,9 +406,14 @@ def _moved(f: Any, xs: list[Any], key: Key, dtype: Any) -> Any:
     return size
 
 
-def _exists(moved: float) -> str:
+def _badly(dtype: Any) -> float:
+    """The relative change of the derivative by one rounding of the input beyond which nothing is judged."""
+    return max(2.0**-10, float(np.sqrt(np.finfo(dtype).eps)) / 2)
+
+
+def _exists(moved: float, dtype: Any) -> str:
     """Why a derivative counts that one rounding of each input moves by this part of itself; by 0 if that is unknown."""
-    if not 0 < moved <= _BADLY:
+    if not 0 < moved <= _badly(dtype):
         return "the derivative exists"
     return f"the derivative exists, and one rounding of each input changes it by at most {moved:.1g} of itself"
 

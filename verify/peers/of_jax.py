@@ -175,6 +175,7 @@ _ARRAYS = {
     "norm_squared": f"{_L}norm(x) ** 2",
     "norm_1": f"{_L}norm(x, 1)",
     "norm_3": f"{_L}norm(x, 3)",
+    "norm_half": f"{_L}norm(x, 0.5)",
     "norm_inf": f"{_L}norm(x, jnp.inf)",
     "max": "jnp.max(x)",
     "min": "jnp.min(x)",
@@ -186,6 +187,10 @@ _ARRAYS = {
     "masked_softmax": (
         f"{_N}softmax(jnp.where(jnp.array([True, False, True]), x, -jnp.inf))",
         f"{_N}softmax(x, where=jnp.array([True, False, True]))",
+    ),
+    "masked_log_softmax": (
+        f"{_N}log_softmax(jnp.where(jnp.array([True, False, True]), x, -jnp.inf))[jnp.array([0, 2])]",
+        f"{_N}log_softmax(x, where=jnp.array([True, False, True]))[jnp.array([0, 2])]",
     ),
     "where_log": "jnp.where(x > 1, jnp.log(x), x - 1)",
     "where_exp": "jnp.where(x > 0, 1 + x, jnp.exp(x))",
@@ -216,6 +221,7 @@ _ARRAYS = {
     "nuclear_norm": f"{_L}norm(x, 'nuc')",
     "frobenius_norm": f"{_L}norm(x)",
     "svd_product": f"(lambda u, s, vh: (u * s) @ vh)(*{_L}svd(x, full_matrices=False))",
+    "leading_part": f"(lambda u, s, vh: s[0] * u[:, :1] @ vh[:1])(*{_L}svd(x))",
     "qr_product": f"(lambda q, r: q @ r)(*{_L}qr(x))",
     "pinv": f"{_L}pinv(x)",
     "expm": "jax.scipy.linalg.expm(x)",

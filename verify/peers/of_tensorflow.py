@@ -209,6 +209,7 @@ _ARRAYS = {
     "norm_squared": "tf.norm(x) ** 2",
     "norm_1": "tf.norm(x, ord=1)",
     "norm_3": "tf.norm(x, ord=3)",
+    "norm_half": "tf.norm(x, ord=0.5)",
     "norm_inf": "tf.norm(x, ord=np.inf)",
     "max": "tf.reduce_max(x)",
     "min": "tf.reduce_min(x)",
@@ -220,6 +221,7 @@ _ARRAYS = {
     "cross_entropy": f"{_N}softmax_cross_entropy_with_logits(tf.constant([1.0, 0.0, 0.0], x.dtype), x)",
     "masked_logsumexp": f"tf.reduce_logsumexp({_MASK})",
     "masked_softmax": f"{_N}softmax({_MASK})",
+    "masked_log_softmax": f"tf.gather({_N}log_softmax({_MASK}), [0, 2])",
     "where_log": "tf.where(x > 1, tf.math.log(x), x - 1)",
     "where_exp": "tf.where(x > 0, 1 + x, tf.exp(x))",
     "where_sqrt": "tf.where(x > 1, tf.sqrt(x - 1), x)",
@@ -248,11 +250,15 @@ _ARRAYS = {
     "nuclear_norm": f"tf.reduce_sum({_L}svd(x, compute_uv=False))",
     "frobenius_norm": "tf.norm(x, ord='fro', axis=(0, 1))",
     "svd_product": f"(lambda s, u, v: tf.matmul(u * s, v, transpose_b=True))(*{_L}svd(x))",
+    "leading_part": f"(lambda s, u, v: tf.matmul(s[0] * u[:, :1], v[:, :1], transpose_b=True))(*{_L}svd(x))",
     "qr_product": f"(lambda q, r: q @ r)(*{_L}qr(x))",
     "pinv": f"{_L}pinv(x)",
     "expm": f"{_L}expm(x)",
     "matrix_square": "x @ x",
     "conv1d": f"{_N}conv1d(x[None, :, None], y[:, None, None], 1, 'VALID')[0, :, 0]",
+    "conv1d_transpose": (
+        f"{_N}conv1d_transpose(x[None, :, None], y[:, None, None], [1, 2 * x.shape[0], 1], 2, 'VALID')[0, :, 0]"
+    ),
     "max_pool": f"{_N}max_pool1d(x[None, :, None], 2, 1, 'VALID')[0, :, 0]",
     "avg_pool": f"{_N}avg_pool1d(x[None, :, None], 2, 1, 'VALID')[0, :, 0]",
 }

@@ -192,6 +192,7 @@ _ARRAYS = {
     "norm_squared": f"{_L}vector_norm(x) ** 2",
     "norm_1": f"{_L}vector_norm(x, 1)",
     "norm_3": f"{_L}vector_norm(x, 3)",
+    "norm_half": f"{_L}vector_norm(x, 0.5)",
     "norm_inf": f"{_L}vector_norm(x, float('inf'))",
     "max": ("torch.amax(x)", "torch.max(x)"),
     "min": "torch.amin(x)",
@@ -204,6 +205,9 @@ _ARRAYS = {
     "cross_entropy": f"{_F}cross_entropy(x[None], torch.tensor([0]), reduction='none')",
     "masked_logsumexp": "torch.logsumexp(torch.where(torch.tensor([True, False, True]), x, -torch.inf), 0)",
     "masked_softmax": "torch.softmax(torch.where(torch.tensor([True, False, True]), x, -torch.inf), 0)",
+    "masked_log_softmax": (
+        "torch.log_softmax(torch.where(torch.tensor([True, False, True]), x, -torch.inf), 0)[torch.tensor([0, 2])]"
+    ),
     "where_log": "torch.where(x > 1, torch.log(x), x - 1)",
     "where_exp": "torch.where(x > 0, 1 + x, torch.exp(x))",
     "where_sqrt": "torch.where(x > 1, torch.sqrt(x - 1), x)",
@@ -235,6 +239,7 @@ _ARRAYS = {
     "nuclear_norm": (f"{_L}matrix_norm(x, 'nuc')", f"{_L}svdvals(x).sum()"),
     "frobenius_norm": f"{_L}matrix_norm(x)",
     "svd_product": f"(lambda u, s, vh: (u * s) @ vh)(*{_L}svd(x, full_matrices=False))",
+    "leading_part": f"(lambda u, s, vh: s[0] * u[:, :1] @ vh[:1])(*{_L}svd(x))",
     "qr_product": f"(lambda q, r: q @ r)(*{_L}qr(x))",
     "pinv": f"{_L}pinv(x)",
     "expm": f"{_L}matrix_exp(x)",
@@ -245,6 +250,7 @@ _ARRAYS = {
     "distances": "torch.pdist(x)",
     "cdist": "torch.cdist(x, y)",
     "conv1d": f"{_F}conv1d(x[None, None], y[None, None])[0, 0]",
+    "conv1d_transpose": f"{_F}conv_transpose1d(x[None, None], y[None, None], stride=2)[0, 0]",
     "max_pool": f"{_F}max_pool1d(x[None], 2, 1)[0]",
     "avg_pool": f"{_F}avg_pool1d(x[None], 2, 1)[0]",
     "kronecker": "torch.kron(x, y)",
@@ -315,9 +321,8 @@ LIBRARY = Library(
         "columns": "torch.func.jacfwd",
     },
     helpers=_HELPERS,
-    documented={
-        "svd_product": (
-            "equal singular values", "https://docs.pytorch.org/docs/stable/generated/torch.linalg.svd.html"
-        ),
-    },
+    documented=dict.fromkeys(
+        ("svd_product", "leading_part"),
+        ("equal singular values", "https://docs.pytorch.org/docs/stable/generated/torch.linalg.svd.html"),
+    ),
 )  # fmt: skip

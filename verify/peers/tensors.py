@@ -264,7 +264,7 @@ def _place(args: tuple[Any, ...]) -> str:
             values = np.linalg.svd(x.astype(np.float64), compute_uv=False)
         if values[-1] <= 1e-12 * values[0]:
             words.append("a singular matrix")
-        elif len(values) > 1 and (np.abs(np.diff(values)) <= 1e-12 * values[0]).any():
+        if len(values) > 1 and (np.abs(np.diff(values)) <= 1e-12 * values[0]).any():
             words.append("equal singular values")
     if size.max() > 1e15:
         words.append("huge numbers")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,6 +110,8 @@ def measure_all(
     processes: int = 1,
     progress: Callable[[int, int, str], None] | None = None,
     interrupts: Interrupts | None = None,
+    known: Mapping[tuple[str, str], Kernel] | None = None,
+    found: Callable[[Kernel], None] | None = None,
 ) -> Harvest:
     """Measure kernels like `examine_kernels`, for a command that may be interrupted.
 
@@ -119,6 +121,10 @@ def measure_all(
         As for `examine_kernels`.
     interrupts : Interrupts, optional
         The handler of signals.
+    known : mapping, optional
+        Op and dtype -> a result of an earlier call, which is not measured again.
+    found : callable, optional
+        Called with each new result.
 
     Returns
     -------
@@ -136,4 +142,8 @@ def measure_all(
     chosen = [(s, d) for s in subjects(names) for d in ("float64", "float32")]
     tasks = [(s.prim.name, s.params, d, max(points // 40, 50) if s.prim.limit > 4 else points) for s, d in chosen]
     labels = [f"{s}, {d}" for s, d in chosen]
-    return run_all(_task, tasks, labels, processes=processes, progress=progress, interrupts=interrupts)
+    kept = {i: known[str(s), d] for i, (s, d) in enumerate(chosen) if known and (str(s), d) in known}
+    return run_all(
+        _task, tasks, labels, processes=processes, progress=progress, interrupts=interrupts, known=kept,
+        found=None if found is None else lambda _, kernel: found(kernel),
+    )  # fmt: skip

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -139,6 +139,8 @@ def run_all(
     processes: int = 1,
     progress: Callable[[int, int, str], None] | None = None,
     interrupts: Interrupts | None = None,
+    known: Mapping[int, Any] | None = None,
+    found: Callable[[int, Any], None] | None = None,
 ) -> Harvest:
     """Call a function once for each job.
 
@@ -159,6 +161,10 @@ def run_all(
     interrupts : Interrupts, optional
         The handler of signals, for a command that only reports afterwards. Without one, Ctrl-C raises
         KeyboardInterrupt.
+    known : mapping, optional
+        Number of a job -> its result, of an earlier call; these jobs are left out.
+    found : callable, optional
+        ``found(i, value)`` after each job with a result.
 
     Examples
     --------
@@ -170,17 +176,22 @@ def run_all(
     if interrupts is not None and not isinstance(interrupts, Interrupts):
         raise TypeError(f"run_all: `interrupts` must be an Interrupts, not {shown(interrupts)}")
 
+    harvest.values.update(known or {})
+    left = {i: job for i, job in enumerate(jobs) if i not in harvest.values}
+
     def tell(i: int) -> None:
+        if found is not None and i in harvest.values:
+            found(i, harvest.values[i])
         if progress is not None and i not in harvest.given_up:
             progress(len(harvest.values) + len(harvest.failed), len(jobs), harvest.labels[i])
 
     try:
         if processes <= 1:
-            _here(function, jobs, harvest, tell, interrupts)
-        elif jobs:
+            _here(function, left, harvest, tell, interrupts)
+        elif left:
             if interrupts is not None:
                 interrupts.waiting()
-            _Pool(function, dict(enumerate(jobs)), harvest, tell, interrupts).run(min(processes, len(jobs)))
+            _Pool(function, left, harvest, tell, interrupts).run(min(processes, len(left)))
     except Interrupted:
         if interrupts is None:
             raise
@@ -269,12 +280,12 @@ def run_stream(
 
 def _here(
     function: Callable[..., Any],
-    jobs: Sequence[tuple[Any, ...]],
+    jobs: Mapping[int, tuple[Any, ...]],
     harvest: Harvest,
     tell: Callable[[int], None],
     interrupts: Interrupts | None,
 ) -> None:
-    for i, arguments in enumerate(jobs):
+    for i, arguments in jobs.items():
         if interrupts is not None and interrupts.number is not None:
             return
         try:

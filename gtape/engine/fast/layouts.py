@@ -16,8 +16,9 @@ from gtape.base.scalars import truth_of
 from gtape.declare.primitives import Primitive
 from gtape.engine.call import apply, record_one
 from gtape.engine.fast.source import kernel_for
-from gtape.engine.fast.steps import Seen, remember
-from gtape.engine.rules import RuleStep, plan_for
+from gtape.engine.fast.steps import Seen, narrow_kernel, remember
+from gtape.engine.rules import RuleStep, plan_for, world_for
+from gtape.engine.worlds import NARROW, NUMPY
 from gtape.recording import record
 from gtape.recording.record import TAPES
 from gtape.tensors.axes import axes_of
@@ -149,9 +150,10 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
             return t
         plan = plan_for(prim, (0,), 1)  # anew, because a swapped rule has a new plan (and clears `known`)
         keep, reads_y = plan.keep is not None, plan.reads_y
-        if _is_plain(axis, keepdims) and av.real and av is not FLOAT:
-            step = RuleStep(prim, plan.active, params, (av,), t._layout)
-            remember(known, (av, axis, keepdims), Seen([step], kernel_for(prim, (av,), params), t._layout, params))
+        if _is_plain(axis, keepdims) and (av.real or av.narrow) and av is not FLOAT:
+            step = RuleStep(prim, plan.active, params, (av,), t._layout, world_for(prim, (av,)))
+            made = narrow_kernel(prim, (av,), params) if av.narrow else kernel_for(prim, (av,), params)
+            remember(known, (av, axis, keepdims), Seen([step], made, t._layout, params))
         return t
 
     def along(x: Tensor, axis: Any, keepdims: Any) -> Any:
@@ -174,7 +176,8 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
             return t
         if r[TAPES] is not s.tapes:
             t._record = None
-            return record_one(s, prim, (x,), found.params, t) if s.sessions else t
+            world = NARROW if av.narrow else NUMPY
+            return record_one(s, prim, (x,), found.params, t, world) if s.sessions else t
         if found.calls_left:
             found.meet(s)
         ins, out = (x,) if keep else None, t._value if reads_y else None

@@ -12,13 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.layout import FLOAT, Layout
+from gtape.base.half_precision import narrowed
+from gtape.base.layout import FLOAT, Layout, make_layout
 from gtape.declare.primitives import Primitive
-from gtape.engine.fast.source import Expression, Writer
+from gtape.engine.fast.source import Expression, Writer, kernel_for
 from gtape.engine.rules import RuleStep, by_slope
+from gtape.engine.worlds import NARROW
 from gtape.recording import record
 
-__all__ = ["FAMILIAR", "FAULTS", "MOST_ELEMENTS", "Seen", "remember", "sample_of", "step_for", "too_large", "written"]
+__all__ = [
+    "FAMILIAR", "FAULTS", "MOST_ELEMENTS", "Seen", "narrow_kernel", "remember", "sample_of", "step_for", "too_large",
+    "written",
+]  # fmt: skip
+
+_float32 = np.dtype(np.float32)
 
 # Larger operands are not compiled, because a sample run costs as much as the step itself.
 MOST_ELEMENTS = 1 << 20
@@ -41,7 +48,7 @@ def step_for(step: RuleStep) -> Callable[..., Any] | None:
     Parameters
     ----------
     step : RuleStep
-        Made for real operands (no complex numbers, no half precision) and one output.
+        Made for operands without complex numbers, and for one output.
 
     Returns
     -------
@@ -50,13 +57,73 @@ def step_for(step: RuleStep) -> Callable[..., Any] | None:
     """
     if too_large(step):
         return None
-    notes = Writer(step.prim)
+    file = f"<gtape step of {step.prim.name}>"
     try:
-        made: Any = notes.function(*written(notes, step), f"<gtape step of {step.prim.name}>")
+        if step.world is NARROW:
+            made: Any = _narrow_step(step, file)
+        else:
+            notes = Writer(step.prim)
+            made = notes.function(*written(notes, step), file)
     except FAULTS:
         return None  # the general step raises the error, if the rule really fails
     made.step = step
     return made  # type: ignore[no-any-return]
+
+
+class _RawWriter(Writer):
+    """Writes a step that gets the values of the inputs, not tensors."""
+
+    load = ""
+
+
+def _narrow_step(step: RuleStep, file: str) -> Any:
+    """A step for half precision: the step for float32 between a widening and a rounding."""
+    prim: Primitive = step.prim
+    layouts: Any = step.layouts
+    reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in step.active])
+    notes = _RawWriter(prim)
+    wide = RuleStep(prim, step.active, step.params, tuple(map(_widened, layouts)), _widened(step.out_layout))
+    space: dict[str, Any] = {"inner": notes.function(*written(notes, wide), file), "float32": _float32}
+    again = step.computes_again and "y" in reads
+    lines, words = [], ["None"] * len(layouts)
+    for i, layout in enumerate(layouts):
+        if i in reads or again:
+            words[i] = f"x{i}"
+            lines.append(f"x{i} = ins[{i}]._value{'.astype(float32)' if layout.narrow else ''}")
+    out = "None"
+    if again:
+        space["kernel"] = kernel_for(prim, wide.layouts, step.params)
+        lines.append(f"out = kernel({', '.join(words)})")
+        out = "out"
+    elif "y" in reads:
+        out = "out.astype(float32)" if step.out_layout.narrow else "out"
+    g = "g.astype(float32)" if step.out_layout.narrow else "g"
+    lines.append(f"made = inner({g}, ({''.join(f'{w}, ' for w in words)}), {out})")
+    rounded = []
+    for k, i in enumerate(step.active):
+        part = "made" if len(step.active) == 1 else f"made[{k}]"
+        space[f"dtype{k}"] = layouts[i].dtype
+        rounded.append(f"{part}.astype(dtype{k})" if layouts[i].narrow else part)
+    answer = rounded[0] if len(rounded) == 1 else f"({', '.join(rounded)})"
+    body = "".join(f"    {line}\n" for line in lines)
+    exec(compile(f"def step(g, ins, out):\n{body}    return {answer}\n", file, "exec"), space)
+    return space["step"]
+
+
+def narrow_kernel(prim: Primitive, layouts: tuple[Layout, ...], params: dict[str, Any]) -> Callable[..., Any]:
+    """The kernel of a primitive for operands of half precision of one layout each: in float32, and rounded once."""
+    kernel = kernel_for(prim, tuple(map(_widened, layouts)), params)
+    dtype = layouts[0].dtype
+
+    def rounded(*values: Any) -> Any:
+        return narrowed(kernel(*[v.astype(_float32) for v in values]), dtype)
+
+    rounded.__name__ = prim.name  # shown in tracebacks and checks
+    return rounded
+
+
+def _widened(layout: Layout) -> Layout:
+    return make_layout(_float32, layout.shape) if layout.narrow else layout
 
 
 def too_large(step: RuleStep) -> bool:
@@ -115,9 +182,9 @@ class Seen:
         self.kernel = kernel
         self.layout = layout
         self.params = params
-        # Complex numbers and half precision keep the general steps.
-        no_kernel = any(a.no_kernel for step in steps if step is not None for a in step.layouts)
-        self.calls_left = 0 if no_kernel else FAMILIAR
+        # Complex numbers keep the general steps.
+        has_complex = any(a.complex for step in steps if step is not None for a in step.layouts)
+        self.calls_left = 0 if has_complex else FAMILIAR
 
     def meet(self, s: record.Stack) -> None:
         """Count a call; the last replaces the steps by functions compiled for this layout, where the rules allow it."""
