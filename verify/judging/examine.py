@@ -139,7 +139,7 @@ class Gradient(Judgement):
         known = None if self.locally or self.shared is None else self.shared.compared
         if known is not None and known[0] is self.seeds:
             return self._as_compared(*known[1:])
-        if self.order > 1:
+        if self.order > 2:
             return None
         with precision(PRECISIONS[0]), degenerate_noted() as degenerate:
             checked = self._checked()
@@ -156,6 +156,8 @@ class Gradient(Judgement):
                 if compared is None:
                     return None
                 worst, report.findings = compared.worst, compared.findings
+            if self.order > 1 and self.locally and self.shared is not None:
+                checked.share(self.shared)
         report.checked, report.max_ulp = sum(g.size for g in self.got), worst
         report.coverage["bits"] = PRECISIONS[0]
         return report
