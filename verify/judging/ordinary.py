@@ -1,10 +1,10 @@
 """The short way through a check: the exact gradient of an ordinary program whose ops and rules are all right.
 
 Ordinary are programs of smooth ops on real numbers, away from kinks, with decisions away from ties, without custom
-gradients. They may take gradients, but none of gradients. Nothing but numbers can be wrong there, so that the check is a
-list of comparisons: the value and the rule of each op with the exact ones at its recorded inputs, the replay with the
-jets of the mirrors, and each gradient that the program takes with jets of the function behind it. If all agree, the full
-check finds nothing either. Otherwise the full check decides and explains.
+gradients. They may take gradients, but none of gradients. Nothing but numbers can be wrong there, so that the check is
+a list of comparisons: the value and the rule of each op with the exact ones at its recorded inputs, the replay with the
+jets of the mirrors, and each gradient that the program takes with jets of the function behind it. If all agree, the
+full check finds nothing either. Otherwise the full check decides and explains.
 
 A training loop checks one program thousands of times, with other numbers. What depends on the structure of a program
 alone is found once and kept.
@@ -299,7 +299,9 @@ class Checked:
         """
         along, scale = self._along(way)
         try:
-            return bool(scale < _LONG_TERM) and not disagreement(inner_product(way, flat), along, scale + magnitude(way, flat))
+            return bool(scale < _LONG_TERM) and not disagreement(
+                inner_product(way, flat), along, scale + magnitude(way, flat)
+            )
         except ArithmeticError:
             return False
 

@@ -301,7 +301,12 @@ class Structure:
 
         def arrive(j: int, c: Any) -> None:
             c = shaped(objects(c), self.shapes[j])
-            arrived[j] = objects(arrived[j] + c) if j in arrived else c
+            if j not in arrived:
+                arrived[j] = c
+            elif c.ndim:
+                arrived[j] = objects(arrived[j] + c)
+            else:
+                arrived[j] = box(arrived[j].item() + c.item())
 
         for i, c in zip(self.outputs, seeds, strict=True):
             arrive(i, c)
@@ -329,40 +334,44 @@ class Structure:
             Receives the result of a sweep there.
         """
         arrived: dict[int, Any] = {}
-        terms: dict[int, list[Any]] | None = None if kept is None else kept.terms
+        terms: dict[int, list[Any]] = {} if kept is None else kept.terms
 
         def arrive(j: int, c: Any) -> None:
-            if terms is not None:
-                terms.setdefault(j, []).append(c)
-            arrived[j] = arrived[j] + c if j in arrived else c
+            if j not in arrived:
+                arrived[j] = c
+                return
+            if kept is not None:  # sums of fewer than three terms have no caller
+                terms.setdefault(j, [arrived[j]]).append(c)
+            arrived[j] = arrived[j] + c
 
         def all_arrived(j: int, g: Any) -> None:
-            if kept is None:
-                return
-            if len(kept.terms[j]) > 2:
-                kept.totals[j] = np.asarray(g)
+            if len(terms.get(j, ())) > 2:
+                kept.totals[j] = np.asarray(g)  # type: ignore[union-attr]
             else:
-                del kept.terms[j]  # sums of two terms, which are many, have no caller
+                terms.pop(j, None)
 
         for i, c in zip(self.outputs, seeds, strict=True):
             arrive(i, c)
         for op in reversed(self.ops):
-            g = arrived.pop(op.number, None)
+            number = op.number
+            g = arrived.pop(number, None)
             if g is None:
                 continue
-            all_arrived(op.number, g)
+            if number in terms:
+                all_arrived(number, g)
             kind, inputs = op.kind, op.inputs
             if not kind.node.active:
                 continue
             tick()
-            cs = kind.pulled(NUMPY, g, values[op.number], [values[j] for j in inputs])
+            cs = kind.pulled(NUMPY, g, values[number], [values[j] for j in inputs])
             if kept is not None:
-                kept.kept[op.number] = g, cs
+                kept.kept[number] = g, cs
             for a, c in zip(kind.node.active, cs, strict=True):
                 if c is not None:
                     arrive(inputs[a], c)
         for j, g in arrived.items():
-            all_arrived(j, g)
+            if j in terms:
+                all_arrived(j, g)
         return [arrived[i] for i in self.sources]
 
     def moved_in_floats(self, arrays: list[Any], seeds: list[Any], steps: dict[int, Any]) -> list[Any]:
