@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from flint import arb
@@ -156,7 +156,7 @@ class Gradient(Judgement):
                 if compared is None:
                     return None
                 worst, report.findings = compared.worst, compared.findings
-            if self.order > 1 and self.locally and self.shared is not None:
+            if self.order > 1 and self.shared is not None and not self.shared.calm:
                 checked.share(self.shared)
         report.checked, report.max_ulp = sum(g.size for g in self.got), worst
         report.coverage["bits"] = PRECISIONS[0]
@@ -181,10 +181,14 @@ class Gradient(Judgement):
         if self.locally:
             made = ordinary.checked(self.program, self.seeds)
             if self.shared is not None:
-                self.shared.short = made
+                self.shared.short = made or False
             return made
-        known: ordinary.Checked | None = None if self.shared is None else self.shared.short
-        return known if known is not None and known.given is self.seeds else None
+        if self.shared is None:
+            return None
+        if self.shared.short is None:  # the first row of a program whose ops another one has, too
+            self.shared.short = ordinary.checked(self.program, self.seeds, locally=False) or False
+        known: ordinary.Checked | Literal[False] = self.shared.short
+        return known if known and known.given is self.seeds else None
 
     def _beyond_roundings(self, checked: ordinary.Checked, far: list[Distances]) -> Comparison | None:
         """The comparison of numbers beyond the tight bound; None if not all of them are harmless."""

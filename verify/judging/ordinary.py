@@ -53,15 +53,19 @@ _UNIT = arb(2) ** -61  # random directions are integers of this size
 _MOST_OPS = 64  # programs with more ops are checked op by op together, by their kind
 
 
-def checked(program: Program, seeds: list[Any]) -> Checked | None:
+def checked(program: Program, seeds: list[Any], *, locally: bool = True) -> Checked | None:
     """The exact gradient of a program, at the precision in force; None if the full check has to decide.
 
     Parameters
     ----------
     seeds : list of arrays or None
         Cotangent of each output.
+    locally : bool
+        Whether to check every op and rule by itself, too; if not, only for programs that take gradients.
     """
     takes_gradients = any(n.mark is not None for n in program.nodes)
+    if not (locally or takes_gradients):
+        return None
     if program.blocked(program.session) or any(c is None for c in seeds):
         return None
     if not takes_gradients and not all(map(np.all, seeds)):
@@ -79,7 +83,7 @@ def checked(program: Program, seeds: list[Any]) -> Checked | None:
         straight = None if takes_gradients else straight_of(structure)
         if straight is not None:
             return Straightly(straight, structure, program, arrays, seeds)
-        return Checked(structure, program, arrays, seeds)
+        return Checked(structure, program, arrays, seeds, locally=locally)
     except OutOfTime:
         raise
     except Exception:  # an open comparison, or a rule of a wrong shape: the full check finds out
@@ -100,7 +104,7 @@ class Checked:
     given : list of arrays
         The cotangents, as they were given.
     way : array or None
-        For a program that takes gradients, the random direction of all sources in one row.
+        For a program that takes gradients, the random direction of all sources.
     tangents : dict
         Node -> its exact tangent along the last direction, for all nodes that move.
     bounds : dict
@@ -113,8 +117,11 @@ class Checked:
     way: Any = None
     tangents: dict[int, Any]
 
-    def __init__(self, structure: Structure, program: Program, arrays: list[Any], seeds: list[Any]) -> None:
+    def __init__(
+        self, structure: Structure, program: Program, arrays: list[Any], seeds: list[Any], *, locally: bool = True
+    ) -> None:
         self.structure, self.program, self.arrays = structure, program, arrays
+        self.with_ops = locally
         self.given, self.bounds = seeds, dict[int, list[Any]]()
         self.recorded: dict[int, Any] = {}
         self._ops: Local | None = None
@@ -148,7 +155,8 @@ class Checked:
             for name, longest in [used for op in inner.inside for used in op.kind.used]:
                 self.used[name] = max(self.used.get(name, 1), longest)
         self.certify()
-        self.locally()
+        if self.with_ops:
+            self.locally()
 
     @cached_property
     def exact(self) -> dict[int, Any]:
@@ -213,7 +221,9 @@ class Checked:
         return made
 
     def follows(self, s: int) -> tuple[Any, float] | None:
-        """As `Local.follows`, for ops and rules that are within their bounds."""
+        """As `Local.follows`, for ops and rules that are within their bounds; None if they were not checked."""
+        if not self.with_ops:
+            return None
         if self.structure.added is not None and self._in_floats:
             return self._in_floats[s], self.structure.added
         if self._ops is None:
@@ -223,7 +233,9 @@ class Checked:
 
     def share(self, shared: Shared) -> None:
         """Keep what the other rows of a derivative need."""
-        shared.calm, shared.ops = True, self._ops
+        shared.calm = True
+        if self.with_ops:
+            shared.ops = self._ops
         if "exact" not in self.__dict__:
             return
         shared.get("values", lambda: (self.exact, []))
