@@ -23,7 +23,7 @@ from gtape.verify.bounds.noise_world import MovedWorld
 from gtape.verify.causes.advice import explain
 from gtape.verify.causes.blame import blame
 from gtape.verify.causes.customs import faulty_customs, least_stable, not_finite, only_rounded, roundings_of
-from gtape.verify.causes.float_range import left_the_range, lost_by_a_rule
+from gtape.verify.causes.float_range import left_the_range, lost_by_a_rule, overflows_in_floats
 from gtape.verify.causes.misfits import misfits
 from gtape.verify.judging import ordinary
 from gtape.verify.judging.chunks import Chunks, chunks_of
@@ -267,6 +267,9 @@ class Gradient(Judgement):
             ops.gradient = gradient(self.program, self.seeds, Floats(self.program, ops.arrays))
             self.checked_ops = ops
         return super().followed(s)
+
+    def overflow(self) -> Cause | None:
+        return overflows_in_floats(self.program, self.seeds)
 
     def suspects(self, oracle: Oracle) -> list[tuple[Cause, list[Node], Any]]:
         found = [to_blame(self.program, f) for f in check_locally(self.program, self.seeds)]
