@@ -409,6 +409,16 @@ def test_the_report_on_a_hessian_is_that_of_the_full_check(case: Any, monkeypatc
     assert made.coverage["ops"] == full.coverage["ops"]
 
 
+def test_a_gradient_of_several_gradients_needs_no_full_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_the_full_check(monkeypatch)
+    x, y = tf.Variable(0.5), tf.Variable(1.5)
+    with tf.GradientTape(verify=True) as outer:
+        with tf.GradientTape() as inner:
+            z = tf.sin(x * y) * tf.exp(y)
+        by_x, by_y = inner.gradient(z, [x, y])
+    assert all(g is not None for g in outer.gradient([by_x, by_y], [x, y]))
+
+
 @pytest.mark.parametrize("f", [lambda x: tf.reduce_sum(tf.exp(tf.sin(x)) * tf.tanh(x)), nested])
 def test_wrong_rules_below_a_second_derivative_are_found(f: Any) -> None:
     """Each fault is in all worlds, so that the replay repeats it, and only jets of the mirrors show it."""

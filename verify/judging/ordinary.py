@@ -104,9 +104,9 @@ class Checked:
     given : list of arrays
         The cotangents, as they were given.
     way : array or None
-        For a program that takes gradients, the random direction of all sources.
+        The random direction of all sources, if it was needed.
     tangents : dict
-        Node -> its exact tangent along the last direction, for all nodes that move.
+        Node -> its exact tangent along `way`, for all nodes that move.
     bounds : dict
         The computed bounds of the problem: number of moves -> the bound on each array.
     """
@@ -193,7 +193,7 @@ class Checked:
     def _use(self, op: Op, cs: list[Any]) -> None:
         """Note a rule that took part, with the length of its longest sum."""
         for (name, longest), c in zip(op.kind.used, cs, strict=True):
-            if c is None or self.used.get(name, 0) >= longest:
+            if c is None or (name in self.used and self.used[name] >= longest):
                 continue  # nothing new
             if any(map(_NOTHING.__ne__, objects(c).ravel().tolist())):
                 self.used[name] = max(1, longest)
@@ -236,7 +236,7 @@ class Checked:
         shared.calm = True
         if self.with_ops:
             shared.ops = self._ops
-        if "exact" not in self.__dict__:
+        if "exact" not in self.__dict__ or len(self.structure.outputs) > 1:
             return
         shared.get("values", lambda: (self.exact, []))
         (output,) = self.structure.outputs
@@ -295,14 +295,12 @@ class Checked:
             return
         if not self._agrees(way, flat):
             raise Apart
-        if inner:
-            self.way, tangents = way, self.tangents
-            for one in inner:
-                self._certify_inner(one, tangents)
-            if len(self.structure.ops) > _LONG:
-                self.tangents = {}
+        tangents = self.tangents
+        for one in inner:
+            self._certify_inner(one, tangents)
         if still is not None and certainly_not_0(self._along(mapped(arb, still[0]))[0]):
             raise Apart
+        self.way, self.tangents = way, tangents if inner and len(self.structure.ops) <= _LONG else {}
 
     def _agrees(self, way: Any, flat: Any) -> bool:
         """Whether the gradient and the mirrors certainly give one derivative along a direction.
@@ -353,7 +351,10 @@ class Checked:
                     raise Apart
 
     def _along(self, way: Any) -> tuple[arb, arb]:
-        """The derivative along a direction by the mirrors, and the sum of the magnitudes of its terms."""
+        """The derivative along a direction by the mirrors, and the sum of the magnitudes of its terms.
+
+        Keeps the tangents of all nodes.
+        """
         tangents = dict(zip(self.structure.sources, cut(way, [g.shape for g in self.gradient]), strict=True))
         self.tangents = tangents
         self.structure.push(self.exact, tangents)
