@@ -364,6 +364,7 @@ def _low(x: Any, high: float) -> float:
 
 
 _INFINITY = float("inf")
+_EASY = 1e-290  # radii above it are floats
 
 
 @diagnosed
@@ -400,7 +401,7 @@ def _radius(x: Any) -> float:
             return 0.0
         # A radius has 30 bits, so a float holds it, except next to the smallest floats. The radius of NaN is infinite.
         f = float(x.rad())
-        return f if f > 1e-290 else math.nextafter(f, _INFINITY)
+        return f if f > _EASY else math.nextafter(f, _INFINITY)
     if isinstance(x, acb):
         return float(np.nextafter(np.hypot(_radius(x.real), _radius(x.imag)), np.inf)) if not x.is_exact() else 0.0
     return 0.0
@@ -424,7 +425,14 @@ def radius(x: Any) -> np.ndarray:
     >>> float(radius(arb(3)))
     0.0
     """
-    return _floats(_radius, objects(x))
+    x = objects(x)
+    flat = x.ravel().tolist()
+    if set(map(type, flat)) != {arb}:
+        return _floats(_radius, x)
+    made = np.fromiter(map(float, map(arb.rad, flat)), np.float64, x.size)
+    for i in np.flatnonzero(~(made > _EASY)).tolist():
+        made[i] = _radius(flat[i])
+    return made.reshape(x.shape)
 
 
 @diagnosed

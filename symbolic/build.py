@@ -19,24 +19,20 @@ class _Builder:
         self.kept: list[Any] = []  # values whose id is a key of `found`
         self.underway: set[Any] = set()  # constants that hold values which left the tape and are not yet visited
 
-    def add(self, kind: str, output: Any, record: Any) -> Node:
-        """The next node."""
+    def add(self, kind: str, output: Any, record: Any, key: Any) -> Node:
+        """The next node, and its key in `found`."""
         program = self.program
         node = Node(len(program.nodes), kind, output, 0 if record is None else record[SEQ])
         program.nodes.append(node)
         if record is not None:
             program.by_seq.setdefault(node.seq, []).append(node.index)
-        self.found[_key(record, output)] = node.index
+        self.found[key] = node.index
         return node
 
     def number(self, record: Any, value: Any) -> int:
         """The node of a record and its value."""
-        made = self.computed(record)
+        made = None if record is None else self.found.get(record[SEQ])
         return self.found[_key(record, value)] if made is None else made
-
-    def computed(self, record: Any) -> int | None:
-        """The node of a record that says how its value was computed; None for others, or without a node."""
-        return None if record is None else self.found.get(record[SEQ])
 
     def numbers(self, record: Any) -> list[int]:
         """The nodes of a record: a leaf has one for each value that was read from it."""
@@ -44,26 +40,30 @@ class _Builder:
 
     def visit(self, roots: list[tuple[Any, Any]]) -> None:
         """Add the nodes of (record, value) pairs and of all their ancestors, without recursion."""
+        found = self.found
         pending = [(r, v, False) for r, v in reversed(roots)]
         while pending:
             record, value, ready = pending.pop()
-            if self.computed(record) is not None or _key(record, value) in self.found:
+            if record is not None and record[SEQ] in found:
                 continue
             if not _traced(record):
+                key = _key_of_input(record, value)
+                if key in found:
+                    continue
                 back = None if self.returns is None else self.returns.of(record, value)
-                if back is None or (not ready and _key(record, value) in self.underway):
-                    self.add("const" if record is None else "leaf", value, record)
+                if back is None or (not ready and key in self.underway):
+                    self.add("const" if record is None else "leaf", value, record, key)
                     self.kept.append(value)
                 elif ready:
                     self.bring_back(record, back)
                 else:
-                    self.underway.add(_key(record, value))
+                    self.underway.add(key)
                     pending += [(record, value, True), (back.conversion.record, back.conversion.value, False)]
             elif ready:
                 self.finish(record)
             else:
                 pending.append((record, value, True))
-                pending.extend((r, v, False) for r, v in reversed(_needs(record)))
+                pending += [(r, v, False) for r, v in reversed(_needs(record)) if r is None or r[SEQ] not in found]
 
     def bring_back(self, record: Any, back: Return) -> None:
         """Add the nodes of a constant, or of a variable's value, that holds a value which left the tape."""
@@ -84,14 +84,14 @@ class _Builder:
         step = step_of(record)
         if step.prim is None:  # one output of an op with several
             whole = self.program.nodes[self.found[record[PARENTS][SEQ]]]
-            node = self.add("item", whole.output[step.index], record)
+            node = self.add("item", whole.output[step.index], record, record[SEQ])
             node.inputs, node.active, node.params, node.line = (whole.index,), (0,), {"index": step.index}, whole.line
             return
         t = record[TRACE]
-        node = self.add("custom" if step.prim.kind == "custom" else "op", t.output, record)
+        node = self.add("custom" if step.prim.kind == "custom" else "op", t.output, record, record[SEQ])
         node.prim, node.step, node.active, node.params, node.line = step.prim, step, step.active, step.params, t.line
         node.flows = t.flows
-        node.inputs = tuple(self.number(r, x._value) for r, x in zip(t.origins, t.inputs, strict=True))
+        node.inputs = tuple([self.number(r, x._value) for r, x in zip(t.origins, t.inputs, strict=True)])
         if node.kind == "custom":
             node.call = t.call
             node.body = tuple(self.number(r, x._value) for r, x in zip(t.body_origins, t.body, strict=True))
@@ -117,20 +117,22 @@ class _Builder:
 
 
 def _key(record: Any, value: Any) -> Any:
+    return record[SEQ] if _traced(record) else _key_of_input(record, value)
+
+
+def _key_of_input(record: Any, value: Any) -> Any:
     if record is None:
         return ("const", id(value))
-    if not _traced(record):  # one node for each value read
-        return (record[SEQ], value if isinstance(value, float) else id(value))
-    return record[SEQ]
+    return (record[SEQ], value if isinstance(value, float) else id(value))  # one node for each value read
 
 
 def _traced(record: Any) -> bool:
     """True if a record says how its value was computed. None (a constant) and a leaf do not."""
     if record is None or record[STEP] is None:
         return False
-    if step_of(record).prim is None:
-        return _traced(record[PARENTS])
-    return len(record) > TRACE and record[TRACE] is not None
+    if len(record) > TRACE and record[TRACE] is not None:
+        return True
+    return step_of(record).prim is None and _traced(record[PARENTS])
 
 
 def _needs(record: Any) -> list[tuple[Any, Any]]:

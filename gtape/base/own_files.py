@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import sys
@@ -21,6 +22,7 @@ OWN_FOLDERS = (
 _STARTS = (*OWN_FOLDERS, "<gtape")
 
 
+@functools.lru_cache(4096)  # because a check asks for each frame of each op
 def is_own(filename: str) -> bool:
     """Whether a source file is one of gtape's, or source that gtape generated.
 

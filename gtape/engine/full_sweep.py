@@ -181,7 +181,8 @@ class Sweep:
         prim = step.prim
         if step.layouts is None:
             step = step.on(layout_of_operands(record, g, batch))
-        g = self._filled(g, step.out_layout)
+        if g.__class__ is PartialOutputs:
+            g = self._filled(g, step.out_layout)
         y = output_in(world, record)
         xs = values_in(world, record, step)
         if self.anchored is not None:

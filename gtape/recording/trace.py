@@ -233,11 +233,14 @@ _CONVERTING = frozenset(
 
 
 def _asked_by_library() -> bool:
-    """Whether the library, and no code of the user's, calls the method that converts a tensor."""
+    """Whether the library, and no code of the user's, calls the method that converts a tensor.
+
+    A module that gives the array to a function of the user's has a constant ``LETS_OUT``.
+    """
     frame: Any = sys._getframe()
     while frame is not None and (frame.f_globals is globals() or frame.f_code.co_name in _CONVERTING):
         frame = frame.f_back
-    return frame is not None and _is_ours(frame)
+    return frame is not None and _is_ours(frame) and "LETS_OUT" not in frame.f_globals
 
 
 def _called_within_customs() -> bool:

@@ -19,6 +19,7 @@ from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, wrap
 
 __all__ = ["numpy_function", "py_function"]
 NAMESPACES = ()
+LETS_OUT = True  # values leave the tape here for the user's function, as `gtape.recording.trace` notes
 
 
 def _inputs(inp: Any) -> list[Tensor]:

@@ -36,6 +36,21 @@ def test_what_leaves_the_range_on_the_way_is_named(name: str) -> None:
     assert all(how in v.reason for v in report.findings)
 
 
+def test_an_overflow_to_which_rounding_led_is_named() -> None:
+    """Exact orbits of a chaotic map stay where the derivative is in range; the floats' orbit is another one."""
+
+    def henon(x: Any, a: Any) -> Any:
+        y = tf.constant(np.float32(0.2))
+        for _ in range(200):
+            x, y = 1 - a * x * x + y, 0.3 * x
+        return x + y
+
+    report = check(henon, np.float32(0.1), np.float32(1.4))
+    assert not report.ok and np.isnan(report.findings[0].got)
+    assert {(v.verdict, v.op) for v in report.findings} == {("range", "add")}
+    assert "rounding moved the numbers along the way" in report.findings[0].reason
+
+
 def test_forward_mode_names_it_too() -> None:
     x = tf.constant(np.array([1e-200, 1e-200]))
     with collecting() as report, pytest.raises(tf.VerificationError), tf.verifying():

@@ -100,6 +100,18 @@ def test_what_is_only_looked_at_fails_nothing(name: str, value: float) -> None:
     assert report.verdict == "correct"
 
 
+def test_a_value_given_to_numpy_function_is_counted_and_undecided_if_strict() -> None:
+    def f(x: Any) -> Any:
+        return x * tf.numpy_function(np.sin, [x], x.dtype)
+
+    with collecting() as report:
+        gradient(f, np.asarray(LONG), True)
+    assert report.ok and report.coverage["left"] == 1
+    with warnings.catch_warnings(), pytest.raises(tf.VerificationError, match="undecided"):
+        warnings.simplefilter("error")
+        gradient(f, np.asarray(LONG), "strict")
+
+
 def test_what_may_have_come_back_is_counted_and_undecided_if_strict() -> None:
     for name in ("a function of it", "rounded"):
         with collecting() as report:

@@ -26,6 +26,7 @@ from gtape.verify.judging.plain import Plain
 from gtape.verify.judging.recording import Recording
 from gtape.verify.oracles import backward
 from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.programs.mutants import planted, scaled
 
 X = np.array([[0.3, -1.2, 2.5], [1e-3, 40.0, -0.7]])
 
@@ -365,3 +366,101 @@ def test_what_reads_its_numbers_has_no_straight_line_functions(f: Any, monkeypat
     monkeypatch.setattr(straight, "_OFTEN", 1)
     monkeypatch.setattr(structure, "_kept", {})
     assert type(shortly(f, np.array([0.3, 1.2]))) is ordinary.Checked
+
+
+# -- second derivatives
+
+X0 = np.array([0.3, -1.2, 0.7])
+
+SECOND: list[tuple[Any, ...]] = [
+    (lambda x: tf.tanh(tf.sin(x) * x), 0.5), (lambda x, y: tf.tanh(tf.sin(x) * y) / y, 0.5, np.float64(1.5)),
+    (lambda x: tf.reduce_sum(tf.exp(tf.sin(x)) * x), X0), (lambda x: tf.exp(tf.sin(x)) * x, X0.astype(np.float32)),
+    (lambda x: tf.reduce_sum(tf.tanh(tf.matmul(x, x))), np.linspace(0.1, 2, 4).reshape(2, 2)),
+    (lambda x: tf.reduce_logsumexp(x * x), X0), (lambda x: tf.exp(-3 * x) + x * x, X0),
+    (lambda x: 1 - tf.cos(x), 1e-5), (lambda x: x**3, 0.0),
+]  # fmt: skip
+
+
+def nested(x: Any) -> Any:
+    """A long chain, so that rules are written as functions of balls."""
+    for _ in range(40):
+        x = tf.sin(x) * 1.01
+    return x
+
+
+def second(f: Any, *args: Any) -> tuple[Program, list[Any]]:
+    """The program and the cotangents of the first row of a Hessian."""
+    _, program, seeds, _ = next(Recording(f, args, 2).programs())
+    return program, seeds
+
+
+@pytest.mark.parametrize("case", SECOND)
+def test_the_report_on_a_hessian_is_that_of_the_full_check(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as m:
+        without_the_full_check(m)
+        made = check(*case, order=2)
+    monkeypatch.setattr(ordinary, "checked", lambda *_, **__: None)
+    full = check(*case, order=2)
+
+    def told(report: Any) -> Any:
+        return [(f.verdict, f.order, f.element, f.got, f.exact, f.count) for f in report.findings]
+
+    assert (told(made), made.checked, made.used) == (told(full), full.checked, full.used)
+    assert made.coverage["ops"] == full.coverage["ops"]
+
+
+def test_a_gradient_of_several_gradients_needs_no_full_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_the_full_check(monkeypatch)
+    x, y = tf.Variable(0.5), tf.Variable(1.5)
+    with tf.GradientTape(verify=True) as outer:
+        with tf.GradientTape() as inner:
+            z = tf.sin(x * y) * tf.exp(y)
+        by_x, by_y = inner.gradient(z, [x, y])
+    assert all(g is not None for g in outer.gradient([by_x, by_y], [x, y]))
+
+
+@pytest.mark.parametrize("f", [lambda x: tf.reduce_sum(tf.exp(tf.sin(x)) * tf.tanh(x)), nested])
+def test_wrong_rules_below_a_second_derivative_are_found(f: Any) -> None:
+    """Each fault is in all worlds, so that the replay repeats it, and only jets of the mirrors show it."""
+    x: Any = 0.5 if f is nested else X0
+    program, seeds = second(f, x)
+    ops = [n for n in program.nodes if n.kind == "op" and n.prim.partials is not None]
+    rules = {(n.prim.name, a) for n in ops for a in n.active}
+    assert len({name for name, _ in rules}) > 2
+    with off(), quietly(), precision(200):
+        assert ordinary.checked(program, seeds) is not None
+    for name, a in sorted(rules):
+        with planted(name, a, scaled(1 + 2.0**-30)):
+            program, seeds = second(f, x)
+            with off(), quietly(), precision(200):
+                assert ordinary.checked(program, seeds) is None, (name, a)
+
+
+def test_a_wrong_inner_gradient_is_left_to_the_full_check() -> None:
+    program, seeds = second(lambda x: tf.reduce_sum(tf.exp(tf.sin(x)) * x), X0)
+    (marked,) = [n for n in program.nodes if n.mark is not None]
+    for n in program.nodes:
+        if n.index in program.ancestors([marked.index]) and n.prim is REGISTRY["cos"]:
+            n.prim = n.step = None
+            break
+    n.prim = REGISTRY["sin"]  # the ops compute a gradient, but of another function
+    n.step = RuleStep(n.prim, n.active, {}, None, None)
+    n.output = np.sin(program.nodes[n.inputs[0]].output)
+    env = program.evaluate(NUMPY, {m.index: m.output for m in program.nodes if m.kind in ("leaf", "const")})
+    for m in program.nodes:
+        m.output = np.asarray(env[m.index])
+    with off(), quietly(), precision(200):
+        assert ordinary.checked(program, seeds) is None
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: tf.abs(x) * x, lambda x: tf.nn.relu(x) ** 2, lambda x: tf.where(x > 0, x, -x) ** 2,
+        lambda x: tf.stop_gradient(x) * x, lambda x: tf.reduce_max(x) ** 2,
+    ],
+)  # fmt: skip
+def test_kinks_and_stops_below_a_second_derivative_are_left_to_the_full_check(f: Any) -> None:
+    program, seeds = second(f, np.zeros(2))
+    with off(), quietly(), precision(200):
+        assert ordinary.checked(program, seeds) is None

@@ -23,7 +23,7 @@ from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.bounds import local_error
 from gtape.verify.bounds.running_error import Err, ErrorWorld, Independent
 from gtape.verify.oracles.backward import Algebra, by_rule, by_user, gradient, kept_off
-from gtape.verify.oracles.enclosures import BALLS, is_floating
+from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.oracles.replay import is_step, longest_sum
 from gtape.verify.verdicts.ulp import ROUNDINGS, spacing, ulps_between, widest
 from gtape.verify.verdicts.verdict import Finding
@@ -240,8 +240,8 @@ class Local:
         most = 0.0
         if not any(n.kind == "op" and declares_much(n.prim) for n in self.program.nodes):
             return most
-        for task in self.tasks([]):
-            if task.node.prim.kind == "elementwise" and task.output.size and finite(*task.values, task.output):
+        for task in self.tasks([], declares_much):
+            if task.output.size and finite(*task.values, task.output):
                 ulps = task.own_error() / spacing(task.output, task.output.dtype)
                 most = max(most, float(np.max(ulps, initial=0.0, where=np.isfinite(ulps))))
         return most
@@ -261,11 +261,11 @@ class Local:
 
     # -- what is checked
 
-    def tasks(self, sweeps: list[Floats]) -> Iterable[_Task]:
-        """Each op with a floating-point result, alone or with others like it."""
+    def tasks(self, sweeps: list[Floats], only: Callable[[Any], bool] | None = None) -> Iterable[_Task]:
+        """Each op with a floating-point result, alone or with others like it; of some primitives alone with `only`."""
         alike: dict[Any, list[Node]] = {}
         for node in self.program.nodes:
-            if node.kind != "op" or not is_floating(node.output):
+            if node.kind != "op" or not self.floats(node) or (only is not None and not only(node.prim)):
                 continue
             if not node.prim.differentiable:
                 if is_step(node):
@@ -281,7 +281,7 @@ class Local:
                 task = self._together(members, sweeps)
                 arrays = [*task.values, task.output, *[v for gs, made in task.sweeps for v in (*gs, *made)]]
                 good = np.logical_and.reduce([np.isfinite(v) for v in arrays if v is not None and v.dtype.kind in "fc"])
-                good = np.logical_and.reduceat(good, _starts(members))
+                good = np.logical_and.reduceat(good, _starts(members, good.size == len(members)))
                 apart = [n for n, ordinary in zip(members, good.tolist(), strict=True) if not ordinary]
                 members = [n for n, ordinary in zip(members, good.tolist(), strict=True) if ordinary]
                 for node in apart:
@@ -293,20 +293,27 @@ class Local:
             elif members:
                 yield self.alone(members[0], sweeps)
 
+    def floats(self, node: Node) -> bool:
+        """Whether an output of a node holds floats or complex numbers."""
+        y = self.arrays[node.index]
+        return any([v.dtype.kind in "fc" for v in y] if y.__class__ is tuple else (y.dtype.kind in "fc",))
+
     def _kind(self, node: Node, sweeps: list[Floats]) -> Any:
         """The key of ops that are checked together; None for an op that is checked alone."""
         y = self.arrays[node.index]
-        if node.prim.kind != "elementwise" or isinstance(y, tuple) or not 0 < y.size <= _SMALL:
+        if node.prim.kind != "elementwise" or y.__class__ is tuple or not 0 < y.size <= _SMALL:
             return None
         inputs = [self.arrays[j] for j in node.inputs]
         for a, v in enumerate(inputs):
             if v.shape != y.shape and (v.size != 1 or a in node.active):
                 return None
-        try:
-            params = tuple(node.params.items())
-            hash(params)
-        except TypeError:
-            return None
+        params = None
+        if node.params:
+            try:
+                params = tuple(node.params.items())
+                hash(params)
+            except TypeError:
+                return None
         reached = tuple([node.index in s.kept for s in sweeps])
         return id(node.prim), params, node.active, reached, y.dtype, tuple([v.dtype for v in inputs])
 
@@ -389,7 +396,7 @@ class Local:
     def decisions(self) -> None:
         """Compare decisions (comparisons, indices, orders) with the exact ones at the recorded inputs."""
         for node in self.program.nodes:
-            if node.kind == "op" and not isinstance(node.output, tuple) and not is_floating(node.output):
+            if node.kind == "op" and not isinstance(node.output, tuple) and not self.floats(node):
                 tick()
                 self.decision(node)
 
@@ -539,16 +546,21 @@ class Local:
 
     def sums(self, sweep: Floats) -> None:
         """Check the sums of cotangents from several consumers."""
+        alike: dict[Any, list[int]] = {}
         for i, g in sweep.totals.items():
-            parts = sweep.terms[i]
-            if not finite(g, *parts):
-                continue
+            if finite(g, *sweep.terms[i]):
+                alone = i if g.ndim else None  # sums of as many single numbers are checked together
+                alike.setdefault((alone, g.dtype, len(sweep.terms[i])), []).append(i)
+        for (alone, dtype, count), members in alike.items():
+            columns: Any = zip(*[sweep.terms[i] for i in members], strict=True)
+            parts = sweep.terms[alone] if alone is not None else [np.array(c) for c in columns]
+            g = sweep.totals[alone] if alone is not None else np.array([sweep.totals[i] for i in members])
             exact = objects(BALLS.lift(np.asarray(parts[0])))
             for p in parts[1:]:
                 exact = exact + objects(BALLS.lift(np.asarray(p)))
-            task = _Task([self.program.nodes[i]], [], g, [])
-            what = f"the sum of {len(parts)} cotangents"
-            self.compare(task, (1, 0), "total", what, g, exact, partial(_of_sum, parts, g.dtype))
+            task = _Task([self.program.nodes[i] for i in members], [], g, [])
+            what = f"the sum of {count} cotangents"
+            self.compare(task, (1, 0), "total", what, g, exact, partial(_of_sum, parts, dtype))
 
     # -- comparisons
 
@@ -598,7 +610,7 @@ class Local:
     def _exceeded(self, w: _Waiting, over: Any, ratio: Any) -> None:
         """Add a finding for each op of a task with elements out of bounds."""
         members = w.task.members
-        starts = _starts(members) if len(members) > 1 else np.zeros(1, np.intp)
+        starts = _starts(members, w.got.size == len(members)) if len(members) > 1 else np.zeros(1, np.intp)
         whose = np.searchsorted(starts, over, side="right") - 1
         for k in np.unique(whose).tolist():
             mine = np.flatnonzero(whose == k)
@@ -746,8 +758,10 @@ def _of_sum(parts: list[Any], dtype: Any) -> Any:
     return (len(parts) - 1) * spacing(1.0, dtype) / 2 * size + spacing(0.0, dtype)
 
 
-def _starts(members: list[Node]) -> Any:
+def _starts(members: list[Node], scalars: bool = False) -> Any:
     """The place of each op's first number in a task."""
+    if scalars:
+        return np.arange(len(members))
     sizes = [np.size(n.output) for n in members]
     return np.cumsum([0, *sizes[:-1]])
 

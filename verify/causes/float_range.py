@@ -13,13 +13,13 @@ from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.local import Floats, finite
 from gtape.verify.causes.conventions import exact_partials
 from gtape.verify.causes.outside import called
-from gtape.verify.oracles.backward import gradient
+from gtape.verify.oracles.backward import by_rule, gradient
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_world
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.ulp import widest
 from gtape.verify.verdicts.verdict import Cause
 
-__all__ = ["left_the_range", "lost_by_a_rule", "without_slope"]
+__all__ = ["left_the_range", "lost_by_a_rule", "overflows_in_floats", "without_slope"]
 
 _SUSPECTS = 16  # elements tried per op
 _LOST = 2.0**-40
@@ -70,6 +70,50 @@ def _cotangent_beyond(program: Program, oracle: Oracle) -> Cause | None:
                     what = f"the cotangent that {node.name} sends to its argument {a} is exactly {digits(ball, 6)}"
                     return "range", f"{what}, which overflows {dtype.name}", node.name, node.line
     return None
+
+
+def overflows_in_floats(program: Program, seeds: list[Any]) -> Cause | None:
+    """The first cotangent that overflows in a sweep of floats at its recorded numbers, while no exact cotangent does.
+
+    Rounding may lead a chaotic program to another point, where cotangents are larger. Infinities that a rule makes of
+    numbers whose exact result is in range are no overflow.
+    """
+    floats = Floats(program)
+    with np.errstate(all="ignore"):
+        gradient(program, seeds, floats)
+    for index, (g, made) in floats.kept.items():
+        node, y = program.nodes[index], floats.values[index]
+        values = [floats.values[j] for j in node.inputs]
+        if node.kind != "op" or isinstance(g, PartialOutputs) or any(isinstance(v, tuple) for v in (y, *values)):
+            continue
+        parts = floats.terms[index]
+        if not finite(g):
+            total = sum(objects(BALLS.lift(np.asarray(p))) for p in parts) if finite(*parts) else None
+            if total is not None and _overflows(np.asarray(g), total):
+                return _led_beyond(f"the sum of the cotangents of {node.name}", np.asarray(g).dtype, node)
+            continue
+        if not finite(y, *values):
+            continue
+        for a, c, k in zip(node.active, made, range(len(made)), strict=True):
+            if c is not None and np.isinf(c).any():
+                balls = [BALLS.lift(v) for v in values]
+                exact = by_rule(BALLS, node, BALLS.lift(g), BALLS.lift(y), balls, values)[k]
+                if _overflows(np.asarray(c), exact):
+                    what = f"the cotangent that {node.name} sends to its argument {a}"
+                    return _led_beyond(what, np.asarray(c).dtype, node)
+    return None
+
+
+def _overflows(c: Any, exact: Any) -> bool:
+    """Whether each infinity among some numbers stands for an exact number beyond their range."""
+    largest = float(np.finfo(c.dtype).max)
+    pairs = zip(c.ravel().tolist(), objects(exact).ravel().tolist(), strict=True)
+    return all(abs(e) > largest for v, e in pairs if np.isinf(v))
+
+
+def _led_beyond(what: str, dtype: Any, node: Node) -> Cause:
+    reason = f"{what} overflows {dtype.name}, and the exact one does not: rounding moved the numbers along the way"
+    return "range", reason, node.name, node.line
 
 
 def _beyond(value: Any, exact_at: Any) -> tuple[tuple[int, ...], str, str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from flint import arb
@@ -23,7 +23,7 @@ from gtape.verify.bounds.noise_world import MovedWorld
 from gtape.verify.causes.advice import explain
 from gtape.verify.causes.blame import blame
 from gtape.verify.causes.customs import faulty_customs, least_stable, not_finite, only_rounded, roundings_of
-from gtape.verify.causes.float_range import left_the_range, lost_by_a_rule
+from gtape.verify.causes.float_range import left_the_range, lost_by_a_rule, overflows_in_floats
 from gtape.verify.causes.misfits import misfits
 from gtape.verify.judging import ordinary
 from gtape.verify.judging.chunks import Chunks, chunks_of
@@ -139,7 +139,7 @@ class Gradient(Judgement):
         known = None if self.locally or self.shared is None else self.shared.compared
         if known is not None and known[0] is self.seeds:
             return self._as_compared(*known[1:])
-        if self.order > 1:
+        if self.order > 2:
             return None
         with precision(PRECISIONS[0]), degenerate_noted() as degenerate:
             checked = self._checked()
@@ -156,6 +156,8 @@ class Gradient(Judgement):
                 if compared is None:
                     return None
                 worst, report.findings = compared.worst, compared.findings
+            if self.order > 1 and self.shared is not None and not self.shared.calm:
+                checked.share(self.shared)
         report.checked, report.max_ulp = sum(g.size for g in self.got), worst
         report.coverage["bits"] = PRECISIONS[0]
         return report
@@ -179,10 +181,14 @@ class Gradient(Judgement):
         if self.locally:
             made = ordinary.checked(self.program, self.seeds)
             if self.shared is not None:
-                self.shared.short = made
+                self.shared.short = made or False
             return made
-        known: ordinary.Checked | None = None if self.shared is None else self.shared.short
-        return known if known is not None and known.given is self.seeds else None
+        if self.shared is None:
+            return None
+        if self.shared.short is None:  # the first row of a program whose ops another one has, too
+            self.shared.short = ordinary.checked(self.program, self.seeds, locally=False) or False
+        known: ordinary.Checked | Literal[False] = self.shared.short
+        return known if known and known.given is self.seeds else None
 
     def _beyond_roundings(self, checked: ordinary.Checked, far: list[Distances]) -> Comparison | None:
         """The comparison of numbers beyond the tight bound; None if not all of them are harmless."""
@@ -261,6 +267,9 @@ class Gradient(Judgement):
             ops.gradient = gradient(self.program, self.seeds, Floats(self.program, ops.arrays))
             self.checked_ops = ops
         return super().followed(s)
+
+    def overflow(self) -> Cause | None:
+        return overflows_in_floats(self.program, self.seeds)
 
     def suspects(self, oracle: Oracle) -> list[tuple[Cause, list[Node], Any]]:
         found = [to_blame(self.program, f) for f in check_locally(self.program, self.seeds)]

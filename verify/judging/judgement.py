@@ -157,11 +157,15 @@ class Judgement(Causes):
         return world.declared
 
     def left(self, s: int, mask: Any) -> tuple[Cause, Any] | None:
-        cause = left_the_range(self.program, self._oracle())
+        cause = left_the_range(self.program, self._oracle()) or self.overflow()
         if cause is None:
             return None
         reached = reached_from(self.nudged, self.dtype, {n.index for n in nodes_of(self.program, cause)})[s]
         return cause, mask if reached is None else mask & reached
+
+    def overflow(self) -> Cause | None:
+        """The first overflow of floats where no exact number leaves the range of its dtype."""
+        return None
 
     def wrong(self, wrong: Wrong) -> list[Told]:
         told, open_ = [], wrong.mask

@@ -1,9 +1,10 @@
 """The short way through a check: the exact gradient of an ordinary program whose ops and rules are all right.
 
-Ordinary are programs of smooth ops on real numbers, away from kinks, with decisions away from ties, without gradients
-of gradients and custom gradients. Nothing but numbers can be wrong there, so that the check is a list of comparisons:
-the value and the rule of each op with the exact ones at its recorded inputs, and the replay with the jets of the
-mirrors. If all agree, the full check finds nothing either. Otherwise the full check decides and explains.
+Ordinary are programs of smooth ops on real numbers, away from kinks, with decisions away from ties, without custom
+gradients. They may take gradients, but none of gradients. Nothing but numbers can be wrong there, so that the check is
+a list of comparisons: the value and the rule of each op with the exact ones at its recorded inputs, the replay with the
+jets of the mirrors, and each gradient that the program takes with jets of the function behind it. If all agree, the
+full check finds nothing either. Otherwise the full check decides and explains.
 
 A training loop checks one program thousands of times, with other numbers. What depends on the structure of a program
 alone is found once and kept.
@@ -26,18 +27,20 @@ from gtape.verify.causes.choices import decides_at_ties
 from gtape.verify.causes.conventions import kinks_met
 from gtape.verify.judging.comparison import Distances, distances
 from gtape.verify.judging.straight import Place, Straight, straight_of
-from gtape.verify.judging.structure import JETS, Apart, Op, Structure, cut, shaped, structure_of
+from gtape.verify.judging.structure import BENDS, JETS, Apart, Inner, Op, Structure, cut, shaped, structure_of
+from gtape.verify.oracles.certificates import Direction
 from gtape.verify.oracles.enclosures import (
     BALLS,
     at_zeros,
+    bands,
     certainly_not_0,
     directions,
     disagreement,
-    inner,
     magnitude,
 )
+from gtape.verify.oracles.enclosures import inner as inner_product
 from gtape.verify.oracles.oracle import Oracle
-from gtape.verify.oracles.replay import decided_anew
+from gtape.verify.oracles.replay import Shared, decided_anew
 from gtape.verify.verdicts.verdict import Report
 
 __all__ = ["Apart", "Checked", "Straightly", "checked"]
@@ -46,28 +49,41 @@ _LONG = 2048  # of programs with more ops nothing is kept that can be computed a
 # A direction along exact zeros, this much longer than the others, goes along with them: what remains of it is no 0.
 _HUGE, _LONG_TERM = arb(2) ** 2**40, arb(2) ** 2**39
 _NOTHING = arb(0)
+_UNIT = arb(2) ** -61  # random directions are integers of this size
 _MOST_OPS = 64  # programs with more ops are checked op by op together, by their kind
 
 
-def checked(program: Program, seeds: list[Any]) -> Checked | None:
+def checked(program: Program, seeds: list[Any], *, locally: bool = True) -> Checked | None:
     """The exact gradient of a program, at the precision in force; None if the full check has to decide.
 
     Parameters
     ----------
     seeds : list of arrays or None
         Cotangent of each output.
+    locally : bool
+        Whether to check every op and rule by itself, too; if not, only for programs that take gradients.
     """
-    if program.blocked(program.session) or not all(c is not None and np.all(c) for c in seeds):
+    takes_gradients = any(n.mark is not None for n in program.nodes)
+    if not (locally or takes_gradients):
+        return None
+    if program.blocked(program.session) or any(c is None for c in seeds):
+        return None
+    if not takes_gradients and not all(map(np.all, seeds)):
         return None
     arrays = [np.asarray(n.output) for n in program.nodes if not isinstance(n.output, tuple)]
     structure = structure_of(program, arrays) if len(arrays) == len(program.nodes) else None
     if structure is None:
         return None
+    for inner in structure.inner:
+        mark = program.nodes[inner.members[0][0]].mark
+        assert mark is not None
+        if not program.blocked(mark.session).keys().isdisjoint([op.number for op in inner.inside]):
+            return None
     try:
-        straight = straight_of(structure)
+        straight = None if takes_gradients else straight_of(structure)
         if straight is not None:
             return Straightly(straight, structure, program, arrays, seeds)
-        return Checked(structure, program, arrays, seeds)
+        return Checked(structure, program, arrays, seeds, locally=locally)
     except OutOfTime:
         raise
     except Exception:  # an open comparison, or a rule of a wrong shape: the full check finds out
@@ -87,6 +103,10 @@ class Checked:
         The number of ops whose rules ran.
     given : list of arrays
         The cotangents, as they were given.
+    way : array or None
+        The random direction of all sources, if it was needed.
+    tangents : dict
+        Node -> its exact tangent along `way`, for all nodes that move.
     bounds : dict
         The computed bounds of the problem: number of moves -> the bound on each array.
     """
@@ -94,9 +114,14 @@ class Checked:
     gradient: list[Any]
     used: dict[tuple[str, int], int]
     rules: int
+    way: Any = None
+    tangents: dict[int, Any]
 
-    def __init__(self, structure: Structure, program: Program, arrays: list[Any], seeds: list[Any]) -> None:
+    def __init__(
+        self, structure: Structure, program: Program, arrays: list[Any], seeds: list[Any], *, locally: bool = True
+    ) -> None:
         self.structure, self.program, self.arrays = structure, program, arrays
+        self.with_ops = locally
         self.given, self.bounds = seeds, dict[int, list[Any]]()
         self.recorded: dict[int, Any] = {}
         self._ops: Local | None = None
@@ -126,8 +151,12 @@ class Checked:
         self.gradient = self.structure.replay(BALLS, self.exact, self.cotangents, told)
         if short:
             self.made = made
+        for inner in self.structure.inner:  # whose rules take part, too
+            for name, longest in [used for op in inner.inside for used in op.kind.used]:
+                self.used[name] = max(self.used.get(name, 1), longest)
         self.certify()
-        self.locally()
+        if self.with_ops:
+            self.locally()
 
     @cached_property
     def exact(self) -> dict[int, Any]:
@@ -164,8 +193,10 @@ class Checked:
     def _use(self, op: Op, cs: list[Any]) -> None:
         """Note a rule that took part, with the length of its longest sum."""
         for (name, longest), c in zip(op.kind.used, cs, strict=True):
-            if c is not None and any(map(_NOTHING.__ne__, objects(c).ravel().tolist())):
-                self.used[name] = max(self.used.get(name, 1), longest)
+            if c is None or (name in self.used and self.used[name] >= longest):
+                continue  # nothing new
+            if any(map(_NOTHING.__ne__, objects(c).ravel().tolist())):
+                self.used[name] = max(1, longest)
 
     def _with_values(self) -> Oracle:
         made = Oracle(self.program, self.seeds)
@@ -190,13 +221,29 @@ class Checked:
         return made
 
     def follows(self, s: int) -> tuple[Any, float] | None:
-        """As `Local.follows`, for ops and rules that are within their bounds."""
+        """As `Local.follows`, for ops and rules that are within their bounds; None if they were not checked."""
+        if not self.with_ops:
+            return None
         if self.structure.added is not None and self._in_floats:
             return self._in_floats[s], self.structure.added
         if self._ops is None:
             self._ops = Local(self.program, self.exact, self.arrays)
             self._ops.gradient = self._in_floats
         return self._ops.follows(s)
+
+    def share(self, shared: Shared) -> None:
+        """Keep what the other rows of a derivative need."""
+        shared.calm = True
+        if self.with_ops:
+            shared.ops = self._ops
+        if "exact" not in self.__dict__ or len(self.structure.outputs) > 1:
+            return
+        shared.get("values", lambda: (self.exact, []))
+        (output,) = self.structure.outputs
+        if output in self.tangents and not any(bands(g).any() for g in self.gradient):
+            ways = cut(self.way, [g.shape for g in self.gradient])
+            made = {output: JETS.jet(self.exact[output], self.tangents[output])}
+            shared.get(Direction, lambda: Direction(ways, made))
 
     def report(self) -> Report:
         """A report without findings."""
@@ -243,12 +290,17 @@ class Checked:
         flat = np.concatenate([g.ravel() for g in self.gradient])
         way = mapped(arb, directions(flat.shape, self.structure.rng, like=flat))
         still = at_zeros([way], [flat])
-        if still is not None and self._agrees(objects(way + _HUGE * still[0]), flat):
+        inner = self.structure.inner
+        if not inner and still is not None and self._agrees(objects(way + _HUGE * still[0]), flat):
             return
         if not self._agrees(way, flat):
             raise Apart
+        tangents = self.tangents
+        for one in inner:
+            self._certify_inner(one, tangents)
         if still is not None and certainly_not_0(self._along(mapped(arb, still[0]))[0]):
             raise Apart
+        self.way, self.tangents = way, tangents if inner and len(self.structure.ops) <= _LONG else {}
 
     def _agrees(self, way: Any, flat: Any) -> bool:
         """Whether the gradient and the mirrors certainly give one derivative along a direction.
@@ -257,23 +309,64 @@ class Checked:
         """
         along, scale = self._along(way)
         try:
-            return bool(scale < _LONG_TERM) and not disagreement(inner(way, flat), along, scale + magnitude(way, flat))
+            return bool(scale < _LONG_TERM) and not disagreement(
+                inner_product(way, flat), along, scale + magnitude(way, flat)
+            )
         except ArithmeticError:
             return False
 
+    def _certify_inner(self, inner: Inner, tangents: dict[int, Any]) -> None:
+        """Compare an inner gradient and its tangent with the jets of its function, in one random direction more.
+
+        Parameters
+        ----------
+        tangents : dict
+            The tangents of all nodes that move with the sources of the program.
+        """
+        exact, rng = self.exact, self.structure.rng
+        made = [(exact[i], tangents.get(i)) for i, _ in inner.members]
+        sizes: dict[tuple[bytes, ...], list[Any]] = {}
+        if sum(g.size for g, _ in made) == 1:
+            sizes[()] = [None]
+        else:  # numbers of other magnitudes need directions of their own
+            for like in ([g for g, _ in made], [g if t is None else objects(t * _UNIT) for g, t in made]):
+                sizes.setdefault(tuple([bands(x).tobytes() for x in like]), like)
+        for likes in sizes.values():
+            ways = {
+                s: mapped(arb, directions(exact[s].shape, rng, like=like))
+                for (_, s), like in zip(inner.members, likes, strict=True)
+            }
+            jets = self.structure.bend(inner, exact, tangents, ways)
+            for bits in (0, 1):
+                expected, along, scale = arb(0), arb(0), arb(0)
+                for t, c in zip(inner.targets, inner.cotangents, strict=True):
+                    slope, weight = BENDS.component(jets.get(t, exact[t]), bits | 2), exact[c]
+                    weight = weight if weight.shape == slope.shape else np.broadcast_to(weight, slope.shape)
+                    expected, scale = expected + inner_product(weight, slope), scale + magnitude(weight, slope)
+                for (_, s), parts in zip(inner.members, made, strict=True):
+                    if parts[bits] is not None:
+                        along = along + inner_product(ways[s], parts[bits])
+                        scale = scale + magnitude(ways[s], parts[bits])
+                if disagreement(along, expected, scale):
+                    raise Apart
+
     def _along(self, way: Any) -> tuple[arb, arb]:
-        """The derivative along a direction by the mirrors, and the sum of the magnitudes of its terms."""
+        """The derivative along a direction by the mirrors, and the sum of the magnitudes of its terms.
+
+        Keeps the tangents of all nodes.
+        """
         tangents = dict(zip(self.structure.sources, cut(way, [g.shape for g in self.gradient]), strict=True))
+        self.tangents = tangents
         self.structure.push(self.exact, tangents)
         along, scale = arb(0), arb(0)
         for i, c in zip(self.program.outputs, self.cotangents, strict=True):
             if i in tangents:
-                along, scale = along + inner(c, tangents[i]), scale + magnitude(c, tangents[i])
+                along, scale = along + inner_product(c, tangents[i]), scale + magnitude(c, tangents[i])
         return along, scale
 
     def locally(self) -> None:
         """Compare the value and the rule of each op at its recorded inputs."""
-        if len(self.structure.ops) > _MOST_OPS:
+        if len(self.structure.ops) > _MOST_OPS or self.structure.inner:
             self._ops = Local(self.program, self.exact, self.arrays)
             if len(self.structure.ops) > _LONG:
                 del self.exact

@@ -1,13 +1,15 @@
 """The structure of an ordinary program: what stays when its numbers change, and the sweeps over it in any world.
 
-Ordinary are programs of smooth ops on real numbers, away from kinks, with decisions away from ties, without gradients
-of gradients and custom gradients. A training loop checks one structure thousands of times, so that structures are kept.
+Ordinary are programs of smooth ops on real numbers, away from kinks, with decisions away from ties, without custom
+gradients. They may take gradients, but none of gradients. A training loop checks one structure thousands of times, so
+that structures are kept.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable
 from copy import copy
 from functools import partial
@@ -18,25 +20,26 @@ import numpy as np
 from gtape.base.deadline import tick
 from gtape.base.layout import make_layout
 from gtape.declare.primitives import CHANGED
-from gtape.engine.rules import RuleStep, cotangents
+from gtape.engine.rules import RuleStep, by_slope, cotangents
 from gtape.engine.worlds import NUMPY
-from gtape.symbolic.balls import objects
+from gtape.symbolic.balls import box, objects
 from gtape.symbolic.mirrors import has_mirror
 from gtape.symbolic.mirrors.registry import SCALARS
 from gtape.symbolic.program import Node, Program
 from gtape.symbolic.scalars import hashable, template
-from gtape.symbolic.straight_line import Code, WrittenBalls, WrittenJets
+from gtape.symbolic.straight_line import Code, NotStraight, WrittenBalls, WrittenJets
 from gtape.verify.bounds.local import Floats, added_terms, declares_much
 from gtape.verify.oracles.along import is_linear, multilinear
 from gtape.verify.oracles.enclosures import BALLS, jet_world
 from gtape.verify.oracles.replay import longest_sum, seed_of
 from gtape.verify.verdicts.ulp import ROUNDINGS, widest
 
-__all__ = ["JETS", "Apart", "Kind", "Op", "Structure", "cut", "shaped", "structure_of"]
+__all__ = ["BENDS", "JETS", "Apart", "Inner", "Kind", "Op", "Structure", "cut", "shaped", "structure_of"]
 
-JETS = jet_world(1)
+JETS, BENDS = jet_world(1), jet_world(2)
 _MOST_KEPT = 2**14  # nodes of all structures that are kept
 _MOST_NODES = 2**12  # structures of longer programs are not kept
+_OFTEN = 32  # writing the code of a rule takes as long as running the rule about so often
 
 _kept: dict[Any, Structure | None] = {}
 CHANGED.append(lambda _: _kept.clear())
@@ -66,7 +69,12 @@ class Kind:
     value, slopes, move : callable or None
         An elementwise mirror on arrays of balls, its partial derivatives by the moving arguments, and the mirror on
         arrays of jets.
+    small : bool
+        Whether all arguments of an elementwise op are single numbers, which need no arrays.
     """
+
+    _value: Callable[..., Any]
+    _slopes: Callable[..., Any]
 
     def __init__(self, n: Node, moving: tuple[int, ...], layouts: tuple[Any, ...], shape: tuple[int, ...]) -> None:
         self.node = node = Node(-1, "op", None)
@@ -74,6 +82,10 @@ class Kind:
         node.step = RuleStep(n.prim, n.active, n.params, None, None)
         self.moving, self.layouts, self.shape = moving, layouts, shape
         self.used = [((n.name, a), longest_sum(n, layouts[a].shape)) for a in n.active]
+        self.small = n.prim.kind == "elementwise" and not any(layout.shape for layout in layouts)
+        self._runs = 0
+        self._pull: Callable[[list[Any]], list[Any]] | None = None
+        self._bend: Callable[..., Any] | None = None
         self._compile(BALLS, JETS, lambda f, count: f)
 
     def _compile(self, balls: Any, jets: Any, called: Callable[[Any, int], Any]) -> None:
@@ -83,12 +95,14 @@ class Kind:
         if node.prim.kind != "elementwise":
             return
         mirror = SCALARS[node.prim.name]
-        self.value = np.frompyfunc(balls.scalar_function(mirror, count, node.params)[0], count, 1)
+        self._value = balls.scalar_function(mirror, count, node.params)[0]
+        self.value = np.frompyfunc(self._value, count, 1)
         self.move = np.frompyfunc(jets.scalar_function(mirror, count, node.params)[0], count, 1)
         made = template(mirror, count, node.params)
         if self.moving and not made.exponents:
             several = len(self.moving)
-            self.slopes = np.frompyfunc(called(made.slopes(self.moving), several), count, several)
+            self._slopes = called(made.slopes(self.moving), several)
+            self.slopes = np.frompyfunc(self._slopes, count, several)
 
     def written(self, code: Code) -> Kind:
         """The kind in the worlds of written scalars."""
@@ -98,10 +112,17 @@ class Kind:
 
     def exact(self, xs: list[Any]) -> Any:
         """The exact value of the op at arrays of balls."""
+        if self.small:
+            return box(self._value(*[x.item() for x in xs]))
         return objects(self.node.apply(self.balls, xs) if self.value is None else self.value(*xs))
 
     def along(self, xs: list[Any], tangents: list[Any]) -> Any:
         """The derivative of the mirror along tangents of the moving arguments."""
+        if self.slopes is not None and self.small:
+            one = self._slopes(*[x.item() for x in xs])
+            if len(tangents) == 1:
+                return box(one * tangents[0].item())
+            return box(sum(map(operator.mul, one[1:], [t.item() for t in tangents[1:]]), one[0] * tangents[0].item()))
         if self.slopes is not None:
             slopes = self.slopes(*xs)
             if len(tangents) == 1:
@@ -123,8 +144,39 @@ class Kind:
         xs = [self.jets.component(x, 0) if x.dtype == object and not connected(a) else x for a, x in enumerate(xs)]
         return objects(self.node.apply(self.jets, xs) if self.move is None else self.move(*xs))
 
+    def bent(self, xs: list[Any]) -> Any:
+        """The value of the op at arrays of jets in two directions."""
+        xs = [x if a in self.moving else BENDS.component(x, 0) if x.dtype == object else x for a, x in enumerate(xs)]
+        if not self.small:
+            return objects(self.node.apply(BENDS, xs))
+        if self._bend is None:
+            self._bend = BENDS.scalar_function(SCALARS[self.node.prim.name], len(xs), self.node.params)[0]
+        return box(self._bend(*[x.item() for x in xs]))
+
     def pulled(self, world: Any, g: Any, y: Any, xs: list[Any]) -> list[Any]:
         """The cotangents of the active inputs, by the op's own rule in a world."""
+        if self.small and world is BALLS:
+            self._runs += 1
+            if self._runs == _OFTEN:
+                self._pull = self._written_pull()
+            if self._pull is not None:
+                return list(map(box, self._pull([g.item(), y.item(), *[x.item() for x in xs]])))
+        if self.small and world is NUMPY:  # without the sums over axes that broadcasting adds, of which there are none
+            prim, params = self.node.prim, self.node.params
+            return [by_slope(NUMPY, prim, a, g, y, xs, params) for a in self.node.active]
+        return self._pulled(world, g, y, xs)
+
+    def _written_pull(self) -> Callable[[list[Any]], list[Any]] | None:
+        """The rule as a function of balls; None for a rule that looks at its numbers."""
+        with Code() as code:
+            try:
+                g, y, *xs = map(box, code.inputs(2 + len(self.layouts)))
+                made = self.written(code)._pulled(WrittenBalls(code), g, y, xs)
+                return code.function([c.item() for c in map(objects, made)])
+            except NotStraight:
+                return None
+
+    def _pulled(self, world: Any, g: Any, y: Any, xs: list[Any]) -> list[Any]:
         prim = self.node.prim
         arguments = self.layouts if prim.kind == "linear" and not prim.variadic else tuple(xs)
         return cotangents(world, self.node.step, g, y, arguments, layouts=self.layouts, out_shape=self.shape)
@@ -139,6 +191,24 @@ class Op(NamedTuple):
     kind: Kind
 
 
+class Inner(NamedTuple):
+    """A gradient that the program itself takes.
+
+    Attributes
+    ----------
+    targets, cotangents : tuples of int
+    members : tuple of (int, int)
+        Each result, and the source by which it is the gradient.
+    inside : list of Op
+        The ops on which the targets depend and that move with a source of the program.
+    """
+
+    targets: tuple[int, ...]
+    cotangents: tuple[int, ...]
+    members: tuple[tuple[int, int], ...]
+    inside: list[Op]
+
+
 class Structure:
     """The data that depend only on the structure of a program, and the sweeps over the program.
 
@@ -151,6 +221,8 @@ class Structure:
     decisions : list of int
         The ops that decide truth values or indices.
     sources, outputs : lists of int
+    inner : list of Inner
+        The gradients that the program itself takes.
     shapes : list of tuple of int
         Of all nodes.
     kinked : bool
@@ -179,8 +251,24 @@ class Structure:
         close = not any(declares_much(op.kind.node.prim) for op in ops)
         self.added = ROUNDINGS * added_terms(program) if close else None
         self.rng = np.random.default_rng(seed_of(program))
+        self.inner = self._gradients(program)
         self.met = 0
         self.straight: Any = None
+
+    def _gradients(self, program: Program) -> list[Inner]:
+        groups: dict[int, list[Node]] = {}
+        for n in program.nodes:
+            if n.mark is not None:
+                groups.setdefault(n.mark.key, []).append(n)
+        found = []
+        for members in groups.values():
+            mark = members[0].mark
+            assert mark is not None
+            among = set(program.ancestors(mark.targets))
+            inside = [op for op in self.ops if op.number in among and op.kind.moving]
+            pairs = tuple([(n.index, n.mark.sources[n.mark.which][0]) for n in members if n.mark is not None])
+            found.append(Inner(tuple(mark.targets), tuple(mark.cotangents), pairs, inside))
+        return found
 
     def written(self, code: Code) -> Structure:
         """The structure in the worlds of written scalars."""
@@ -213,7 +301,12 @@ class Structure:
 
         def arrive(j: int, c: Any) -> None:
             c = shaped(objects(c), self.shapes[j])
-            arrived[j] = objects(arrived[j] + c) if j in arrived else c
+            if j not in arrived:
+                arrived[j] = c
+            elif c.ndim:
+                arrived[j] = objects(arrived[j] + c)
+            else:
+                arrived[j] = box(arrived[j].item() + c.item())
 
         for i, c in zip(self.outputs, seeds, strict=True):
             arrive(i, c)
@@ -241,40 +334,44 @@ class Structure:
             Receives the result of a sweep there.
         """
         arrived: dict[int, Any] = {}
-        terms: dict[int, list[Any]] | None = None if kept is None else kept.terms
+        terms: dict[int, list[Any]] = {} if kept is None else kept.terms
 
         def arrive(j: int, c: Any) -> None:
-            if terms is not None:
-                terms.setdefault(j, []).append(c)
-            arrived[j] = arrived[j] + c if j in arrived else c
+            if j not in arrived:
+                arrived[j] = c
+                return
+            if kept is not None:  # sums of fewer than three terms have no caller
+                terms.setdefault(j, [arrived[j]]).append(c)
+            arrived[j] = arrived[j] + c
 
         def all_arrived(j: int, g: Any) -> None:
-            if kept is None:
-                return
-            if len(kept.terms[j]) > 2:
-                kept.totals[j] = np.asarray(g)
+            if len(terms.get(j, ())) > 2:
+                kept.totals[j] = np.asarray(g)  # type: ignore[union-attr]
             else:
-                del kept.terms[j]  # sums of two terms, which are many, have no caller
+                terms.pop(j, None)
 
         for i, c in zip(self.outputs, seeds, strict=True):
             arrive(i, c)
         for op in reversed(self.ops):
-            g = arrived.pop(op.number, None)
+            number = op.number
+            g = arrived.pop(number, None)
             if g is None:
                 continue
-            all_arrived(op.number, g)
+            if number in terms:
+                all_arrived(number, g)
             kind, inputs = op.kind, op.inputs
             if not kind.node.active:
                 continue
             tick()
-            cs = kind.pulled(NUMPY, g, values[op.number], [values[j] for j in inputs])
+            cs = kind.pulled(NUMPY, g, values[number], [values[j] for j in inputs])
             if kept is not None:
-                kept.kept[op.number] = g, cs
+                kept.kept[number] = g, cs
             for a, c in zip(kind.node.active, cs, strict=True):
                 if c is not None:
                     arrive(inputs[a], c)
         for j, g in arrived.items():
-            all_arrived(j, g)
+            if j in terms:
+                all_arrived(j, g)
         return [arrived[i] for i in self.sources]
 
     def moved_in_floats(self, arrays: list[Any], seeds: list[Any], steps: dict[int, Any]) -> list[Any]:
@@ -293,6 +390,32 @@ class Structure:
                 tick()
                 ts = [tangents[op.inputs[a]] for a in op.kind.moving]
                 tangents[op.number] = shaped(op.kind.along([values[j] for j in op.inputs], ts), op.kind.shape)
+
+    def bend(
+        self, inner: Inner, values: dict[int, Any], tangents: dict[int, Any], ways: dict[int, Any]
+    ) -> dict[int, Any]:
+        """The jets of the function behind an inner gradient, along some tangents and along one direction more.
+
+        Parameters
+        ----------
+        values : dict
+            The exact values of all nodes.
+        tangents : dict
+            The tangent of each source of the program.
+        ways : dict
+            The further direction of the sources of the inner gradient.
+
+        Returns
+        -------
+        dict
+            Node -> its jets; nodes that do not move are left out.
+        """
+        jets = {s: BENDS.jet(values[s], tangents[s], ways.get(s)) for s in self.sources}
+        for op in inner.inside:
+            tick()
+            arguments = [jets[j] if j in jets else values[j] for j in op.inputs]
+            jets[op.number] = shaped(op.kind.bent(arguments), op.kind.shape)
+        return jets
 
     def move(self, values: dict[int, Any], moving: set[int]) -> None:
         """Replace the values of the ops that depend on some inputs, whose values are jets.
@@ -332,7 +455,11 @@ def _key(n: Node, v: Any) -> Any:
     if n.prim is None:
         return n.kind, v.shape, v.dtype
     params = hashable(tuple(n.params.items())) if n.params else None
-    return n.kind, n.prim, SCALARS.get(n.prim.name), n.inputs, n.active, params, n.mark is None, v.shape, v.dtype
+    mark = None
+    if n.mark is not None:
+        m = n.mark
+        mark = m.form, m.which, tuple(m.targets), tuple(m.cotangents), tuple(map(tuple, m.sources))
+    return n.kind, n.prim, SCALARS.get(n.prim.name), n.inputs, n.active, params, mark, v.shape, v.dtype
 
 
 def _is_ordinary(program: Program, arrays: list[Any]) -> bool:
@@ -348,12 +475,42 @@ def _is_ordinary(program: Program, arrays: list[Any]) -> bool:
         if n.kind in ("leaf", "const"):
             if v.dtype.kind not in "biu" and not _is_real(v):
                 return False
-        elif n.kind != "op" or n.mark is not None:
+        elif n.kind != "op" or (n.mark is not None and n.index in alone):
             return False
         elif v.dtype.kind in "biu":
             if not _is_decision(n):
                 return False
         elif not _is_real(v) or not (_is_smooth(n) or _is_fixed(n)):
+            return False
+    return _takes_gradients_once(program, set(alone))
+
+
+def _takes_gradients_once(program: Program, alone: set[int]) -> bool:
+    """Whether the gradients that a program itself takes are those of functions of its sources, without gradients.
+
+    Their cotangents are constants, and each is by one node.
+    """
+    marked = [n for n in program.nodes if n.mark is not None]
+    if not marked:
+        return True
+    varying = set(alone)
+    for n in program.nodes:
+        if not varying.isdisjoint(n.inputs):
+            varying.add(n.index)
+    numbers, seen = {n.index for n in marked}, set[tuple[int, int]]()
+    inside: dict[int, bool] = {}
+    for n in marked:
+        mark = n.mark
+        assert mark is not None
+        if mark.form != "gradient" or not varying.isdisjoint(mark.cotangents):
+            return False
+        by = mark.sources[mark.which]
+        if len(by) != 1 or by[0] not in alone or (mark.key, by[0]) in seen:
+            return False
+        seen.add((mark.key, by[0]))
+        if mark.key not in inside:
+            inside[mark.key] = numbers.isdisjoint(program.ancestors(mark.targets))
+        if not inside[mark.key]:
             return False
     return True
 

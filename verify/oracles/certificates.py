@@ -30,7 +30,7 @@ from gtape.verify.oracles.enclosures import (
 from gtape.verify.oracles.oracle import MOST_NESTED, Oracle, TooDeep, nested_too_deep, own_part, varies
 from gtape.verify.oracles.replay import Shared
 
-__all__ = ["Failure", "certify", "certify_marks", "certify_rows", "directions_of", "faulty_rules"]
+__all__ = ["Direction", "Failure", "certify", "certify_marks", "certify_rows", "directions_of", "faulty_rules"]
 
 
 _SAME = 1e3
@@ -77,7 +77,8 @@ def certify_rows(oracle: Oracle, seeds: Any, gradients: list[Any]) -> bool:
     gradients : list of arrays, or None
         By each source, with an axis of rows in front.
     """
-    known = (oracle.shared or Shared()).known(("certificate", b""))
+    shared = oracle.shared or Shared()
+    known = shared.known(("certificate", b"")) or shared.known(Direction)
     if known is None or known.failures or any(g is not None and bands(g).any() for g in gradients):
         return False  # no such row came before, or the sum would hide small rows
     weights = directions((len(seeds),), oracle.rng)
@@ -90,6 +91,17 @@ def certify_rows(oracle: Oracle, seeds: Any, gradients: list[Any]) -> bool:
     by_mirrors = objects(np.tensordot(weights, BALLS.lift(seeds), 1))
     scale = scale + magnitude(by_mirrors, along)
     return not disagreement(total, inner(by_mirrors, along), scale)
+
+
+class Direction(NamedTuple):
+    """A direction of the sources along which a row of a derivative was certified, and the jets of the output there.
+
+    `Shared` keeps a direction under this class for `certify_rows`.
+    """
+
+    ways: list[Any]
+    env: dict[int, Any]
+    failures: tuple[Failure, ...] = ()
 
 
 class _Certificate:

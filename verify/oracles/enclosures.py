@@ -5,6 +5,7 @@ An enclosure is a ball, a midpoint with a radius, that certainly holds the exact
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -45,9 +46,10 @@ def plus(a: Any, b: Any) -> Any:
 
 def inner(a: Any, b: Any) -> arb:
     """The real part of the sum of products of two object arrays."""
-    total: Any = arb(0)
-    for p, q in zip(objects(a).ravel().tolist(), objects(b).ravel().tolist(), strict=True):
-        total = total + p * q
+    left, right = objects(a).ravel().tolist(), objects(b).ravel().tolist()
+    if len(left) != len(right):
+        raise ValueError(f"inner: {len(left)} and {len(right)} numbers")
+    total: Any = sum(map(operator.mul, left, right), arb(0))
     # The real part, because a cotangent describes the change of a real loss.
     return total.real if isinstance(total, acb) else arb(total)
 

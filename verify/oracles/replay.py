@@ -28,7 +28,8 @@ class Shared:
     def __init__(self) -> None:
         self._kept: dict[Any, Any] = {}
         self.ops: Any = None  # the checks of all ops and rules, if each was within its bound
-        self.short: Any = None  # results of the short way for the last row whose ops were checked
+        # Results of the short way for the first row, or for the last one whose ops were checked; False without any.
+        self.short: Any = None
         self.calm = False  # whether no kink, tie or other branch is near the point, and all certificates agree
         # Cotangents, the exact numbers of their row, and the answers for a comparison; see `Gradient.shortly`.
         self.compared: tuple[list[Any], list[Any], dict[Any, Any]] | None = None
