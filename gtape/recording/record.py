@@ -18,7 +18,7 @@ index  name      content
 5      OUT       the raw output, if the rule reads it. For a binary op of a generated function whose rule reads both
                  inputs but not the output: the second input (a tuple would cost the collector as much as a record)
 6      TAPES     the set of recording sessions that hold this record
-7      OTHER     the second of two parents, or None
+7      OTHER     the second of two parents; SEVERAL if PARENTS is a tuple; otherwise None
 8      TRACE     all inputs, the output, the user's source line: only for a check, otherwise None
 9      TANGENTS  forward mode: {session: tangent}, or None
 ====== ========= ==========================================================================================
@@ -30,7 +30,6 @@ consumers refer to a record, so unused results are freed at once, without the co
 from __future__ import annotations
 
 import gc
-import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -46,7 +45,8 @@ from gtape.base.locks import sharing
 
 __all__ = [
     "ANCHOR", "COT", "FROZEN_BEFORE", "INS", "LEAF", "MOST_WATCHED", "NO_TAPES", "OTHER", "OUT", "PARENTS", "SEQ",
-    "STEP", "TANGENTS", "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread", "checked_later",
+    "SEVERAL", "STEP", "TANGENTS", "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread",
+    "checked_later",
     "clear_below", "close", "count", "directly", "done_later", "drawn_later", "empty", "enter", "for_a_check_alone",
     "forget_parents", "get_stack", "idle_stack", "is_traced", "leaf", "leave", "off", "own", "parents_of", "peek",
     "record_of", "refuse_in_traced_calls", "restore_stack", "set_stack", "sharing", "should_track", "step_of",
@@ -65,6 +65,8 @@ class _Leaf:
 
 
 LEAF = _Leaf()
+# The OTHER of an op's record whose parents are a tuple; sweeps tell by one comparison how many parents there are.
+SEVERAL: Any = ()
 # The tensors that a tape may watch if calls of compiled functions are to be recorded as one.
 MOST_WATCHED = 8
 # The objects that `gc.freeze` hid from the collector before there was a tensor; Python 3.12 hides some when it starts.
@@ -72,8 +74,9 @@ FROZEN_BEFORE = gc.get_freeze_count()
 # The OUT of the leaves that a check makes of constants.
 ANCHOR = object()
 
-# Counts down: a plain min-heap of records then yields the newest first.
-count = itertools.count(0, -1)
+# Counts down: a plain min-heap of records then yields the newest first. A range, because `itertools.count` takes longer
+# for steps other than 1.
+count = iter(range(0, -(1 << 62), -1))
 
 
 class TapeSet:
