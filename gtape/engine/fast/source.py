@@ -207,10 +207,11 @@ class Writer:
             lifts = prim.kind != "elementwise" and "selection" not in prim.roles
             lifts = lifts and all(a.__class__ is Expression and a.value is not None for a in args)
             kernel, made = self._called(prim, [off_python(v) for v in values] if lifts else values, params)
-            words: list[Any] | None = parts_of(kernel, args[0], self.bound) if self._scalars else None
-            if words is not None:
-                return self.note(words, made)
-            words = [f"{self.bound(kernel)}("]
+            if len(args) == 1 and args[0].__class__ is Expression:
+                parts = parts_of(kernel, args[0], self.bound)
+                if parts is not None:
+                    return self.note(parts, made)
+            words: list[Any] = [f"{self.bound(kernel)}("]
             for a, v in zip(args, values, strict=True):
                 word = a if a.__class__ is Expression else repr(a)
                 words += [self.bound(np.float64), "(", word, "), "] if lifts and v.__class__ is float else [word, ", "]
