@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,7 @@ def formula(source: str, **names: Any) -> Callable[[float], float]:
     source : str
         A Python expression of ``$x``. Names that it assigns with ``:=`` are single letters.
     **names
-        The functions that the expression calls, by names of two letters at least.
+        The functions and numbers that the expression reads, by names of two letters at least.
     """
     space: dict[str, Any] = dict(names)
     exec(compile(f"def value(x):\n    return {source.replace(_ARGUMENT, 'x')}\n", "<gtape formula>", "exec"), space)
@@ -39,15 +40,14 @@ def parts_of(function: Any, argument: Any, bound: Callable[[Any], str]) -> list[
     argument : object
         Stands in the list wherever the expression reads its argument.
     bound : callable
-        Gives a function that the expression calls a name in the source.
+        Gives a function or number that the expression reads a name in the source.
     """
     found = getattr(function, "formula", None)
     if found is None:
         return None
     source, names = found
-    source = f"({source})"
-    for name, value in names.items():
-        source = source.replace(f"{name}(", f"{bound(value)}(")
+    own = {name: bound(value) for name, value in names.items()}
+    source = re.sub(r"\b[a-zA-Z_]\w+", lambda m: own.get(m[0], m[0]), f"({source})")
     parts: list[Any] = []
     for word in source.split(_ARGUMENT):
         parts += [word, argument]

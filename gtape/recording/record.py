@@ -46,12 +46,11 @@ from gtape.base.locks import sharing
 
 __all__ = [
     "ANCHOR", "COT", "FROZEN_BEFORE", "INS", "LEAF", "MOST_WATCHED", "NO_TAPES", "OTHER", "OUT", "PARENTS",
-    "PASSES", "SEQ",
-    "SEVERAL", "STEP", "TANGENTS", "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread",
-    "checked_later",
-    "clear_below", "close", "count", "directly", "done_later", "drawn_later", "empty", "enter", "for_a_check_alone",
-    "forget_parents", "get_stack", "idle_stack", "is_traced", "leaf", "leave", "off", "own", "parents_of", "peek",
-    "record_of", "refuse_in_traced_calls", "restore_stack", "set_stack", "sharing", "should_track", "step_of",
+    "PASSES", "SEQ", "SEVERAL", "STEP", "TANGENTS", "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active",
+    "adopt_thread", "checked_later", "clear_below", "close", "count", "directly", "done_later", "drawn_later",
+    "empty", "enter", "for_a_check_alone", "forget_parents", "get_stack", "idle_stack", "is_traced", "leaf", "leave",
+    "off", "own", "parents_of", "peek", "record_of", "refuse_in_traced_calls", "restore_stack", "set_stack",
+    "sharing", "should_track", "step_of",
 ]  # fmt: skip
 
 SEQ, COT, STEP, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)

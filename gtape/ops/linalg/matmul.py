@@ -41,7 +41,7 @@ _float16 = np.dtype(np.float16)
 def _matmul(a: Any, b: Any) -> Any:
     n, m = len(a.shape), len(b.shape)
     if n == 2 and m == 2 and a.dtype.char in "fdFD":
-        # The product of np.matmul, with less overhead.
+        # The product of np.matmul, with less overhead. The two treat single rows and columns differently.
         return np.dot if a.shape[0] * b.shape[1] < _LARGE or 1 in (*a.shape, *b.shape) else _large_product
     if a.dtype == _float16:
         # Half precision is summed in float32, because NumPy would round each partial sum.
