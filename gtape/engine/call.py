@@ -199,8 +199,11 @@ def record_one(
 def new_record(step: Any, parents: list[record.Record], ins: Any, out: Any, tapes: record.TapeSet) -> record.Record:
     """A new record, in the general form."""
     n = len(parents)
-    first = parents[0] if 0 < n < 3 else tuple(parents)
-    return [next(record.count), None, step, first, ins, out, tapes, parents[1] if n == 2 else None]
+    if n == 1:
+        return [next(record.count), None, step, parents[0], ins, out, tapes, None]
+    if n == 2:
+        return [next(record.count), None, step, parents[0], ins, out, tapes, parents[1]]
+    return [next(record.count), None, step, tuple(parents), ins, out, tapes, record.SEVERAL]
 
 
 def connections(

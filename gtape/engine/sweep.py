@@ -17,7 +17,7 @@ from gtape.base.locks import Lock
 from gtape.engine.rules import RuleStep, inputs_of, output_of
 from gtape.engine.worlds import NUMPY, off_python
 from gtape.recording import record as record_module
-from gtape.recording.record import COT, LEAF, NO_TAPES, SEQ, STEP, Record, step_of
+from gtape.recording.record import COT, LEAF, NO_TAPES, OTHER, PASSES, SEQ, SEVERAL, STEP, Record, step_of
 
 __all__ = ["keeping", "short_sweep"]
 
@@ -144,11 +144,14 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
     short: set[int] = set()
     long: set[int] = set()
     nobody = NO_TAPES
-    noting: dict[int, tuple[Record, Any, Any]] = {}
+    passes = PASSES
+    noting: dict[int, tuple[Record, Any, Any, Any]] = {}
     for s in sources:
         if s[STEP] is not None and id(s) not in noting:
-            noting[id(s)] = (s, s[STEP], _noting(s, leaves))
-            s[STEP] = noting[id(s)][2]
+            noting[id(s)] = (s, s[STEP], s[OTHER], _noting(s, leaves))
+            s[STEP] = noting[id(s)][3]
+            if s[OTHER] is passes:
+                s[OTHER] = None  # the step has to be called
     heap: list[Record] = []
     for r, g in seeds:
         if r[STEP] is None:  # a leaf, or the result of a tape that is used up or was reset
@@ -165,70 +168,78 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
     try:
         while record is not None:
             _, _, step, parents, ins, out, _, other = record
-            try:
-                made = step(g, ins, out)
-            except (ArithmeticError, ValueError):
-                if step_of(record).__class__ is not RuleStep:
-                    raise  # from a function of the user's, not from Python floats
-                made = _step_in_numpy(record, g)
+            if other is passes:
+                made, other = g, None
+            else:
+                try:
+                    made = step(g, ins, out)
+                except (ArithmeticError, ValueError):
+                    if step_of(record).__class__ is not RuleStep:
+                        raise  # from a function of the user's, not from Python floats
+                    made = _step_in_numpy(record, g)
             if not keep:
                 record[2] = record[4] = record[5] = None
                 record[3] = ()
                 record[6] = nobody
-            if parents.__class__ is list:
-                if other is not None:
-                    if not keep:
-                        record[7] = None
-                    first, made = made
-                    old = parents[1]
-                    if old is None:
-                        parents[1] = first
-                        heappush(heap, parents)
-                    elif old is LEAF:
-                        seq = parents[0]
-                        if seq in short:
-                            leaves[seq] = leaves[seq] + first
-                        elif seq in leaves:
-                            leaves[seq] = _sum_of_leaf(short, long, seq, leaves[seq], first, step, 0)
+            if other is not None:
+                if other is SEVERAL:
+                    for parent, cotangent in zip(parents, made, strict=True):
+                        if cotangent is None:  # of a whole call, some of whose results have no cotangent
+                            continue
+                        old = parent[1]
+                        if old is None:
+                            parent[1] = cotangent
+                            heappush(heap, parent)
+                        elif old is LEAF:
+                            seq = parent[0]
+                            leaves[seq] = leaves[seq] + cotangent if seq in leaves else cotangent
                         else:
-                            leaves[seq] = first
-                    else:
-                        parents[1] = old + first
-                    parents = other
-                old = parents[1]
-                if old is None:
-                    if not heap:  # a chain needs no heap: its only open record is the next
-                        record = parents
-                        g = made
-                        continue
-                    parents[1] = made
-                    record = heappushpop(heap, parents)
+                            parent[1] = old + cotangent
+                    if not heap:
+                        break
+                    record = heappop(heap)
                     g = record[1]
                     record[1] = None
                     continue
-                if old is LEAF:
+                if not keep:
+                    record[7] = None
+                first, made = made
+                old = parents[1]
+                if old is None:
+                    parents[1] = first
+                    heappush(heap, parents)
+                elif old is LEAF:
                     seq = parents[0]
                     if seq in short:
-                        leaves[seq] = leaves[seq] + made
+                        leaves[seq] = leaves[seq] + first
                     elif seq in leaves:
-                        leaves[seq] = _sum_of_leaf(short, long, seq, leaves[seq], made, step, -1)
+                        leaves[seq] = _sum_of_leaf(short, long, seq, leaves[seq], first, step, 0)
                     else:
-                        leaves[seq] = made
+                        leaves[seq] = first
                 else:
-                    parents[1] = old + made
+                    parents[1] = old + first
+                parents = other
+            old = parents[1]
+            if old is None:
+                if not heap:  # a chain needs no heap: its only open record is the next
+                    record = parents
+                    g = made
+                    continue
+                parents[1] = made
+                record = heappushpop(heap, parents)
+                g = record[1]
+                record[1] = None
+                continue
+            if old is LEAF:
+                seq = parents[0]
+                if seq in short:
+                    leaves[seq] = leaves[seq] + made
+                elif seq in leaves:
+                    leaves[seq] = _sum_of_leaf(short, long, seq, leaves[seq], made, step, -1)
+                else:
+                    leaves[seq] = made
             else:
-                for parent, cotangent in zip(parents, made, strict=True):
-                    if cotangent is None:  # of a whole call, some of whose results have no cotangent
-                        continue
-                    old = parent[1]
-                    if old is None:
-                        parent[1] = cotangent
-                        heappush(heap, parent)
-                    elif old is LEAF:
-                        seq = parent[0]
-                        leaves[seq] = leaves[seq] + cotangent if seq in leaves else cotangent
-                    else:
-                        parent[1] = old + cotangent
+                parents[1] = old + made
             if not heap:
                 break
             record = heappop(heap)
@@ -243,7 +254,7 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
             record_module.clear_below(reached, spare=False)
         raise
     finally:
-        for s, step, note in noting.values():
+        for s, step, other, note in noting.values():
             if s[STEP] is note:  # a kept record, or one not reached
-                s[STEP] = step
+                s[STEP], s[OTHER] = step, other
     return [leaves.get(s[SEQ]) for s in sources]

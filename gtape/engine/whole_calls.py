@@ -16,7 +16,19 @@ from typing import Any, NamedTuple
 from gtape.engine.call import new_record
 from gtape.engine.rules import PartialOutputs, PartStep
 from gtape.recording import record
-from gtape.recording.record import INS, NO_TAPES, OTHER, SEQ, STEP, TAPES, Record, TapeSet, parents_of, step_of
+from gtape.recording.record import (
+    INS,
+    NO_TAPES,
+    OTHER,
+    SEQ,
+    SEVERAL,
+    STEP,
+    TAPES,
+    Record,
+    TapeSet,
+    parents_of,
+    step_of,
+)  # fmt: skip
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = [
@@ -259,7 +271,7 @@ def split_calls(starts: Iterable[Record]) -> None:
                 r[STEP : OTHER + 1] = step.results[i][STEP : OTHER + 1]
             continue
         results = step.ops.records(call[INS], parents_of(call), call[TAPES], parts, call[SEQ])
-        call[STEP : OTHER + 1] = [_Split(results), (), None, None, call[TAPES], None]
+        call[STEP : OTHER + 1] = [_Split(results), (), None, None, call[TAPES], SEVERAL]
 
 
 def put_ops(made: Record) -> None:

@@ -18,7 +18,8 @@ index  name      content
 5      OUT       the raw output, if the rule reads it. For a binary op of a generated function whose rule reads both
                  inputs but not the output: the second input (a tuple would cost the collector as much as a record)
 6      TAPES     the set of recording sessions that hold this record
-7      OTHER     the second of two parents, or None
+7      OTHER     the second of two parents; SEVERAL if PARENTS is a tuple; PASSES if the only parent takes the
+                 cotangent unchanged; otherwise None
 8      TRACE     all inputs, the output, the user's source line: only for a check, otherwise None
 9      TANGENTS  forward mode: {session: tangent}, or None
 ====== ========= ==========================================================================================
@@ -30,7 +31,6 @@ consumers refer to a record, so unused results are freed at once, without the co
 from __future__ import annotations
 
 import gc
-import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -45,7 +45,7 @@ from gtape.base.blocks import Leaving
 from gtape.base.locks import sharing
 
 __all__ = [
-    "ANCHOR", "COT", "INS", "LEAF", "MOST_WATCHED", "NO_TAPES", "OTHER", "OUT", "PARENTS", "SEQ",
+    "ANCHOR", "COT", "INS", "LEAF", "MOST_WATCHED", "NO_TAPES", "OTHER", "OUT", "PARENTS", "PASSES", "SEQ", "SEVERAL",
     "STEP", "TANGENTS", "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread", "checked_later",
     "clear_below", "close", "count", "directly", "done_later", "drawn_later", "empty", "enter", "for_a_check_alone",
     "forget_parents", "get_stack", "idle_stack", "is_traced", "leaf", "leave", "note_read", "off", "own", "parents_of",
@@ -65,13 +65,18 @@ class _Leaf:
 
 
 LEAF = _Leaf()
+# The OTHER of an op's record whose parents are a tuple; sweeps tell by one comparison how many parents there are.
+SEVERAL: Any = ()
+# The OTHER of an op's record whose step returns its cotangent, as for `x + constant`; a sweep need not call the step.
+PASSES = object()
 # The tensors that a tape may watch if calls of compiled functions are to be recorded as one.
 MOST_WATCHED = 8
 # The OUT of the leaves that a check makes of constants.
 ANCHOR = object()
 
-# Counts down: a plain min-heap of records then yields the newest first.
-count = itertools.count(0, -1)
+# Counts down: a plain min-heap of records then yields the newest first. A range, because `itertools.count` takes longer
+# for steps other than 1.
+count = iter(range(0, -(1 << 62), -1))
 
 
 class TapeSet:
@@ -635,7 +640,7 @@ def parents_of(record: Record) -> tuple[Record, ...]:
     if parents.__class__ is not list:
         return parents  # type: ignore[no-any-return]
     other = record[OTHER]
-    return (parents,) if other is None else (parents, other)
+    return (parents, other) if other.__class__ is list else (parents,)
 
 
 def step_of(record: Record) -> Any:

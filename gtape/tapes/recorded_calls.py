@@ -34,6 +34,7 @@ from gtape.recording.record import (
     OTHER,
     PARENTS,
     SEQ,
+    SEVERAL,
     STEP,
     TAPES,
     Record,
@@ -311,7 +312,7 @@ class _Recorded(Results):
         made = [whole]
         if self.parts:
             session.several = True
-            whole[PARENTS], whole[OTHER] = tuple(parents), None  # one form, because some may get no cotangent
+            whole[PARENTS], whole[OTHER] = tuple(parents), SEVERAL  # one form, because some may get no cotangent
             seq = whole[SEQ]
             made = [[seq - p.offset, None, p, whole, None, None, recording, None] for p in self.parts]
         for place, k in self.records:

@@ -128,3 +128,51 @@ def test_sweeps_under_tapes_make_the_numbers_of_the_full_sweep_up_to_the_third_o
         made = _three_orders(seed)
     monkeypatch.setattr(differentiation, "takes_recorded_sweep", lambda *_: False)
     _same(made, _three_orders(seed))
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("value", [np.float64(2.0), np.array([2.0, -3.0])])
+def test_ops_that_pass_their_cotangent_on_may_be_sources(value: Any, persistent: bool) -> None:
+    """The sweep does not call the backward step of `x + constant`, unless its result is a source."""
+    like, one = tf.constant(value), tf.constant(np.ones_like(value)[()])
+    with tf.GradientTape(persistent=persistent) as tape:
+        tape.watch(like)
+        square = like * like
+        moved = square + one
+        again = one + moved
+        y = again * again
+    assert [r[record.OTHER] for r in (moved._record, again._record)] == [record.PASSES] * 2
+    sources = [like, square, moved, again, moved]
+    expected = [4.0 * again * like, *[2.0 * again] * 4]
+    for _ in range(2 if persistent else 1):
+        _same([g.numpy() for g in tape.gradient(y, sources)], [e.numpy() for e in expected])
+    if persistent:  # the records are as before
+        assert [r[record.OTHER] for r in (moved._record, again._record)] == [record.PASSES] * 2
+        assert record.parents_of(again._record) == (moved._record,)
+        _same([tape.gradient(y, like).numpy()], [expected[0].numpy()])
+        _same([tape.gradient(y, moved).numpy()], [expected[2].numpy()])
+
+
+def test_ops_that_pass_their_cotangent_on_are_differentiated_twice() -> None:
+    x = tf.constant(2.0, tf.float64)
+    for _ in range(2 * FAMILIAR):
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = (x * x + tf.constant(1.0, tf.float64)) * x
+            g = tape.gradient(y, x) + tf.constant(5.0, tf.float64)
+        assert g.numpy() == 3 * 4.0 + 1.0 + 5.0
+        assert outer.gradient(g, x).numpy() == 6 * 2.0
+
+
+def test_records_tell_how_many_parents_they_have() -> None:
+    x = tf.constant([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        one, two = tf.sin(x), x * x
+        three = tf.concat([one, two, x], 0)
+    assert one._record[record.OTHER] is None
+    assert two._record[record.OTHER] is x._record
+    assert three._record[record.OTHER] is record.SEVERAL
+    assert [len(record.parents_of(v._record)) for v in (one, two, three)] == [1, 2, 3]

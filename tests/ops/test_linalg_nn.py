@@ -10,6 +10,7 @@ import pytest
 
 import gtape as tf
 from gtape.declare.primitives import REGISTRY
+from gtape.engine.fast.source import kernel_for
 from gtape.engine.worlds import NUMPY
 from gtape.errors import InvalidArgumentError
 from gtape.symbolic.balls import precision, to_float
@@ -567,3 +568,20 @@ def test_embedding_lookup_has_a_sparse_gradient() -> None:
     assert isinstance(g, tf.IndexedSlices)
     assert tf.convert_to_tensor(g).numpy().tolist() == [[1, 1], [0, 0], [2, 2]]
     _close(tf.linalg.norm(tf.nn.embedding_lookup(table, [2], max_norm=1.0)), 1.0)
+
+
+@pytest.mark.parametrize("char", "fdFD")
+@pytest.mark.parametrize("sizes", [(128, 70, 128), (200, 3, 90), (2, 30, 9000), (16384, 1, 1), (1, 5, 16384)])
+def test_products_with_many_elements_have_the_bits_of_small_ones(sizes: tuple[int, int, int], char: str) -> None:
+    """Large products go by another function of NumPy, whatever the layout of the operands in memory."""
+    rng = np.random.default_rng(7)
+    n, k, m = sizes
+    a, b = [rng.normal(size=(*s, 2)).view(complex)[..., 0] for s in ((n, k), (k, m))]
+    a, b = [(v if char in "FD" else v.real).astype(char) for v in (a, b)]
+    kernel = kernel_for(REGISTRY["matmul"], (a, b), {})
+    layouts = [np.array, np.asfortranarray, lambda v: np.repeat(v, 2, axis=1)[:, ::2]]
+    for left in layouts:
+        for right in layouts:
+            assert kernel(left(a), right(b)).tobytes() == np.dot(left(a), right(b)).tobytes()
+    if n == m:
+        assert kernel(a, a.T).tobytes() == np.dot(a, a.T).tobytes()

@@ -222,6 +222,7 @@ def _base_names(prim: Primitive) -> dict[str, Any]:
         "refuse_bool": _refuse_bool,
         "read": _read,
         "count": record.count,
+        "passes": record.PASSES,
         "float64": np.float64,
         "float_beside": float_beside,
         "general": record_one,
@@ -284,6 +285,10 @@ def _ends_of(prim: Primitive, space: dict[str, Any], scalars: bool) -> tuple[str
         if connected:
             space[step], reads = _make_step(prim, active, scalars)
             ins, out = fields(reads, ("x", "y")[:n], "t._value")
+            # The step returns its cotangent, see `PASSES`.
+            slope: Any = prim.partials[active[0]]  # type: ignore[index]
+            if len(active) == 1 and slope.__class__ is int and slope == 1:
+                other = "passes"
         words[f"unless{k}"] = "" if connected else " and False"
         words[f"record{k}"] = _RECORD.format(
             step=step, parent=parent, ins=ins, out=out, other=other,

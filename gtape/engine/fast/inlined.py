@@ -20,7 +20,7 @@ from gtape.engine.fast.layouts import key_of
 from gtape.engine.fast.source import Expression, kernel_for
 from gtape.engine.fast.steps import remember, step_for
 from gtape.engine.rules import RuleStep, plan_for
-from gtape.recording.record import NO_TAPES, TAPES, count
+from gtape.recording.record import NO_TAPES, SEVERAL, TAPES, count
 from gtape.tensors.operands import FAILURES
 from gtape.tensors.tensor import Tensor
 
@@ -112,7 +112,7 @@ class _Lines:
         self._rule = rule
         self._recorded = recorded
         self._names: dict[str, Any] = {
-            "Tensor": Tensor, "count": count, "float64": np.float64, "calls": rule.calls,
+            "Tensor": Tensor, "count": count, "float64": np.float64, "calls": rule.calls, "several": SEVERAL,
         }  # fmt: skip
         self._lines = ["run = s.run"]
         self._layouts = {name: layout_of(sample) for name, sample in rule.notes.samples.items()}
@@ -233,7 +233,7 @@ class _Lines:
                 ins = f"({', '.join(kept)},)"
             value = f"{name}_v" if plan.reads_y else "None"
         parents = [f"{operands[i]}_r" for i in active]
-        first, other = (f"({', '.join(parents)})", "None") if len(parents) > 2 else (*parents, "None")[:2]
+        first, other = (f"({', '.join(parents)})", "several") if len(parents) > 2 else (*parents, "None")[:2]
         self._recorded.add(name)
         self._lines.append(
             f"{name}_r = [next(count), None, {bound(self._names, step)}, {first}, {ins}, {value}, tapes, {other}]"

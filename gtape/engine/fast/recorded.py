@@ -21,6 +21,7 @@ from gtape.recording.record import (
     OTHER,
     OUT,
     PARENTS,
+    PASSES,
     SEQ,
     STEP,
     TAPES,
@@ -158,7 +159,7 @@ def _history(session: Session, starts: list[Record]) -> _History | None:
             parents = r[PARENTS]
             if parents.__class__ is list:
                 pending.append(parents)
-                if r[OTHER] is not None:
+                if r[OTHER].__class__ is list:
                     pending.append(r[OTHER])
             else:
                 pending.extend(parents)
@@ -230,6 +231,8 @@ def recorded_sweep(
         pairs: Any = ()
         if parents.__class__ is list:
             number = parents[SEQ]
+            if other is PASSES:
+                other = None
             if number not in records and (other is None or other[SEQ] not in records):
                 continue
         elif not any([p[SEQ] in records for p in parents]):  # noqa: C419 - a list is quicker

@@ -15,6 +15,7 @@ import numpy as np
 
 from gtape.base.layout import FLOAT
 from gtape.base.shown import shown
+from gtape.declare.formula import parts_of
 from gtape.declare.primitives import Primitive
 from gtape.engine.rules import absorb_zeros
 from gtape.engine.worlds import NUMPY, named, off_python
@@ -206,6 +207,10 @@ class Writer:
             lifts = prim.kind != "elementwise" and "selection" not in prim.roles
             lifts = lifts and all(a.__class__ is Expression and a.value is not None for a in args)
             kernel, made = self._called(prim, [off_python(v) for v in values] if lifts else values, params)
+            if len(args) == 1 and args[0].__class__ is Expression:
+                parts = parts_of(kernel, args[0], self.bound)
+                if parts is not None:
+                    return self.note(parts, made)
             words: list[Any] = [f"{self.bound(kernel)}("]
             for a, v in zip(args, values, strict=True):
                 word = a if a.__class__ is Expression else repr(a)

@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from gtape.declare.domains import OPEN_UNIT, UNIT, Interval
+from gtape.declare.formula import formula
 from gtape.declare.primitives import elementwise
 from gtape.kernels import complex_functions as complex_kernels
 from gtape.kernels import elementary as k
@@ -19,15 +20,17 @@ from gtape.kernels.derivative_orders import FROM_TWO, ORDERS_AND_POWERS
 
 __all__: list[str] = []
 
-_exp = math.exp
+
+def _sech2_tail(x: float) -> float:
+    h = math.exp(-abs(x))
+    return 4.0 * h * h
 
 
-def _sech2_float(x: float) -> float:
-    e = _exp(-2.0 * x) if x > 0.0 else _exp(2.0 * x)
-    if e < 1e-290:  # 4e would come from a subnormal e; the denominator is 1 here
-        h = _exp(-abs(x))
-        return 4.0 * h * h
-    return 4.0 * e / (1.0 + e * (2.0 + e))
+# 4e would come from a subnormal e in the tail, where the denominator is 1.
+_sech2_float = formula(
+    "tail($x) if (e := exp(-2.0 * $x if $x > 0.0 else 2.0 * $x)) < 1e-290 else 4.0 * e / (1.0 + e * (2.0 + e))",
+    exp=math.exp, tail=_sech2_tail,
+)  # fmt: skip
 
 
 sinh = elementwise(

@@ -41,7 +41,8 @@ _float16 = np.dtype(np.float16)
 def _matmul(a: Any, b: Any) -> Any:
     n, m = len(a.shape), len(b.shape)
     if n == 2 and m == 2 and a.dtype.char in "fdFD":
-        return np.dot  # the product of np.matmul, with less overhead
+        # The product of np.matmul, with less overhead. The two treat single rows and columns differently.
+        return np.dot if a.shape[0] * b.shape[1] < _LARGE or 1 in (*a.shape, *b.shape) else _large_product
     if a.dtype == _float16:
         # Half precision is summed in float32, because NumPy would round each partial sum.
         return lambda a, b: np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(_float16)
@@ -50,6 +51,17 @@ def _matmul(a: Any, b: Any) -> Any:
     if n == 2 and m > 2 and b.shape[-1] == 1 and all(b.shape):
         return _many_columns
     return np.matmul
+
+
+# From this number of elements on, the zeros that np.dot first writes into its result cost more than its overhead saves.
+_LARGE = 1 << 14
+
+
+def _large_product(a: Any, b: Any) -> Any:
+    """The product of two matrices whose result has many elements, by the same call of BLAS as in np.dot."""
+    if a.__class__ is np.ndarray and b.__class__ is np.ndarray and a.flags.forc and b.flags.forc:
+        return np.matmul(a, b)
+    return np.dot(a, b)  # which copies other layouts; or a traced call
 
 
 def _many_rows(a: Any, b: Any) -> Any:
