@@ -19,7 +19,7 @@ import numpy  # noqa: F401  loaded here, because every module needs it
 
 
 class _Checkout:
-    """Finds gtape.symbolic and gtape.verify in a checkout, where their folders are siblings of this one.
+    """Finds gtape.symbolic and gtape.verify in a checkout, where their folders lie beside the folder gtape.
 
     The parent folder is not in `__path__`, because it would make gtape.tests and gtape.gtape of its other folders.
     """
@@ -41,8 +41,8 @@ __version__ = "0.1.0"
 
 newaxis = None
 
-# The modules of names that are no ops, imported on first use (PEP 562) so that `import gtape` costs little more than
-# `import numpy`, even without cached bytecode.
+# The modules of names that are no ops. They are imported on first use (PEP 562), so that `import gtape` costs little
+# more than `import numpy`, even without cached bytecode.
 _HOMES: dict[str, tuple[str, ...]] = {
     "gtape.engine.requests": ("UnconnectedGradients",),
     "gtape.base.distribution": ("VariableAggregation", "VariableSynchronization"),
@@ -71,7 +71,7 @@ _NAMESPACES = frozenset({
     "random", "symbolic", "test", "train", "verify",
 })  # fmt: skip
 
-# Parts of Keras that TensorFlow has at its top level, too: tf.optimizers.Adam is tf.keras.optimizers.Adam.
+# Parts of Keras that TensorFlow also has at its top level: tf.optimizers.Adam is tf.keras.optimizers.Adam.
 _FROM_KERAS = frozenset({"initializers", "losses", "metrics", "optimizers"})
 _INITIALIZERS = frozenset({
     "constant_initializer", "ones_initializer", "random_normal_initializer", "random_uniform_initializer",
@@ -115,7 +115,8 @@ def _find(name: str) -> Any:
         return _import("gtape.tensors.tensor").PublicTensor
     if name == "print":
         return _import("gtape.base.printing").print_v2
-    # Before the search for ops, because `from gtape import record` calls this first and must stay light.
+    # This check comes before the search for ops, because `from gtape import record` calls this function first and must
+    # stay light.
     if name.isidentifier() and find_spec(f"gtape.{name}") is not None:
         return _import(f"gtape.{name}")
     dtypes = _import("gtape.dtypes")
@@ -131,7 +132,7 @@ def _find(name: str) -> Any:
 
 
 def _star() -> list[str]:
-    """The names of `from gtape import *`: no builtins of Python, and nothing that loads SymPy."""
+    """The names of `from gtape import *`. Names of Python's builtins and names that load SymPy are left out."""
     import builtins
 
     return [n for n in __dir__() if not hasattr(builtins, n) and n not in ("symbolic", "verify", "__version__")]

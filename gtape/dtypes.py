@@ -91,7 +91,7 @@ class DType:
 
     @property
     def limits(self) -> tuple[Any, Any]:
-        """The least and the greatest finite value."""
+        """The least and the greatest finite value, as a tuple."""
         if self.name == "bfloat16":
             import ml_dtypes
 
@@ -159,7 +159,7 @@ _FOUND: dict[Any, DType] = {
     **_NAMES,
     **{d.dtype: d for d in _ALL},
     **{d.as_numpy_dtype: d for d in _ALL},
-    # TensorFlow's reading of names and of Python's own types: a Python float means float32.
+    # Element types by TensorFlow's names and by Python's own types. A Python float means float32.
     "half": float16,
     "float": float32,
     "double": float64,
@@ -200,7 +200,7 @@ def as_dtype(type_value: Any) -> DType:
         return type_value
     try:
         return _FOUND[type_value]
-    except (KeyError, TypeError, ValueError):  # unknown, or unhashable, for which NumPy's times raise ValueError
+    except (KeyError, TypeError, ValueError):  # unknown, or unhashable; NumPy's times raise ValueError
         pass
     if isinstance(type_value, np.ndarray):
         raise TypeError(
