@@ -35,8 +35,7 @@ def doubled(xp: Any, *values: Any) -> tuple[list[Any], Callable[[Any], Any]]:
 
 
 def _wide(xp: Any, x: Any, narrow: list[Any]) -> Any:
-    """One value in double precision; notes the dtypes that were narrower. (An inner function that calls itself would
-    be a reference cycle.)"""
+    """One value in double precision. Notes the dtypes that were narrower."""
     if isinstance(x, tuple):
         return tuple([_wide(xp, v, narrow) for v in x])
     layout = getattr(x, "_layout", x)

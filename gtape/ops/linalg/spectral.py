@@ -78,8 +78,7 @@ _safe_quotient = primitive(
 
 
 def _swirl(xp: Any, v: Any, g: Any) -> Any:
-    """The derivative of a function when the columns of `v` turn into each other: exactly 0 for a function that is the
-    same in every basis of their span, so that a difference of 0 may divide the swirl."""
+    """The derivative of a function when columns of `v` turn into each other; exactly 0 if the function is invariant."""
     turned = xp.off_diagonal(xp.matmul(xp.swap_last(v), g))
     return turned - xp.swap_last(turned)
 
