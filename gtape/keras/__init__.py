@@ -40,7 +40,7 @@ __all__ = [
     "losses", "metrics", "models", "optimizers", "regularizers", "utils",
 ]  # fmt: skip
 
-# Imported at first use, so that a script that needs an optimizer does not import layers.
+# Modules are imported at first use, so that a script that needs an optimizer does not import layers.
 _HOMES = {
     "Initializer": "gtape.keras.initializers", "Loss": "gtape.keras.loss", "Metric": "gtape.keras.metric",
     "Optimizer": "gtape.keras.optimizers.base", "Regularizer": "gtape.keras.regularizers",
@@ -50,7 +50,7 @@ _HOMES = {
 }  # fmt: skip
 
 
-if not TYPE_CHECKING:  # a type checker that sees this function accepts any name
+if not TYPE_CHECKING:  # because a type checker that sees this function accepts any name
 
     def __getattr__(name: str) -> Any:
         if name in _HOMES:

@@ -1,4 +1,4 @@
-"""Conditions on weights, which hold after each step of an optimizer."""
+"""Conditions that weights satisfy after each step of an optimizer."""
 
 from __future__ import annotations
 
