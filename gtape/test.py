@@ -50,7 +50,7 @@ def compute_gradient(f: Callable[..., Any], x: Any, delta: float | None = None) 
     Raises
     ------
     ValueError
-        When `x` is no list, or holds integers.
+        If `x` is no list, or holds integers.
 
     Examples
     --------

@@ -76,7 +76,7 @@ def apply(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When dtypes or shapes do not fit.
+        If dtypes or shapes do not fit.
     """
     tensors: Any = args
     for a in args:

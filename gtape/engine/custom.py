@@ -199,9 +199,9 @@ def custom_gradient(f: Any = None, *, declared: str | None = None) -> Any:
     Raises
     ------
     TypeError
-        When variables are read inside and `grad_fn` does not take ``variables``, or `f` returns no gradient function.
+        If variables are read inside and `grad_fn` does not take ``variables``, or `f` returns no gradient function.
     ValueError
-        When `grad_fn` returns a wrong number of gradients.
+        If `grad_fn` returns a wrong number of gradients.
 
     Examples
     --------

@@ -225,7 +225,7 @@ class RandomUniform(_Random):
 
 
 def _finite(owner: Any, name: str, value: Any) -> float:
-    # Half of the range, because the whole range may be infinite in the dtype.
+    # The limit is half of the greatest float, because the difference of two numbers must be finite, too.
     return checks.number(owner, name, value, lambda v: abs(v) < 8e307, "must be a finite number")
 
 

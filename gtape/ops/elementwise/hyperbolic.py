@@ -1,6 +1,6 @@
 """Hyperbolic functions, their inverses and their slopes: each family is closed under differentiation.
 
-A slope is a primitive of its own where the textbook form, or its derivative, would cancel, overflow or lose the tail.
+A slope is a primitive of its own if the textbook form or its derivative cancels, overflows or loses the tail.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _exp = math.exp
 
 def _sech2_float(x: float) -> float:
     e = _exp(-2.0 * x) if x > 0.0 else _exp(2.0 * x)
-    if e < 1e-290:  # 4e would come from a subnormal e; the denominator is 1 here
+    if e < 1e-290:  # 4e of a subnormal e has few digits, and the denominator is 1 here
         h = _exp(-abs(x))
         return 4.0 * h * h
     return 4.0 * e / (1.0 + e * (2.0 + e))
