@@ -1,4 +1,4 @@
-"""Imports on first use, by several threads at once."""
+"""Imports on first use that several threads may make at once."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _PAUSES = (0.001, 0.01, 0.1, 0.5)
 
 
 def import_module(name: str) -> Any:
-    """Import a module; try again if another thread imports modules at the same time and both wait for each other.
+    """Import a module. Try again if the imports of two threads wait for each other.
 
-    Python ends such a deadlock by an error in one of the threads, whose imports are then undone.
+    Python ends such a deadlock by an error in one of the threads, and undoes the imports of this thread.
     """
     for pause in _PAUSES:
         try:
