@@ -14,7 +14,7 @@ __all__ = [
     "set_visible_devices",
 ]  # fmt: skip
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 class PhysicalDevice(NamedTuple):

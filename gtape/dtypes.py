@@ -16,7 +16,7 @@ __all__ = [
     "int16", "int32", "int64", "string", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 class DType:

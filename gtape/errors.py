@@ -17,7 +17,7 @@ __all__ = [
     "VerificationError",
 ]  # fmt: skip
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 # The values of `OpError.error_code`.

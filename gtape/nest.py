@@ -18,7 +18,7 @@ from gtape.base.tensor_shape import TensorShape
 
 __all__ = ["assert_same_structure", "flatten", "is_nested", "map_structure", "pack_sequence_as"]
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 _LEAF, _SEQUENCE, _MAPPING, _ATTRS, _COMPOSITE, _RANGE = range(6)

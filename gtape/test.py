@@ -24,7 +24,7 @@ __all__ = [
     "is_gpu_available", "main",
 ]  # fmt: skip
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 @diagnosed
@@ -50,7 +50,7 @@ def compute_gradient(f: Callable[..., Any], x: Any, delta: float | None = None) 
     Raises
     ------
     ValueError
-        If `x` is no list, or holds integers.
+        If `x` is not a list, or holds integers.
 
     Examples
     --------

@@ -25,7 +25,7 @@ __all__ = ["Checkpoint", "CheckpointManager", "latest_checkpoint", "list_variabl
 
 _ENDING = ".npz"
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 # ---------------------------------------------------------------------------------------------- variables of objects
@@ -39,7 +39,7 @@ _INTERNAL = frozenset({
 
 
 def _children(x: Any) -> Iterator[tuple[str, Any]]:
-    """The parts of an object, each with the name that stands for it in paths of variables."""
+    """The parts of an object, with their names in the paths of variables."""
     if isinstance(x, (list, tuple)):
         yield from ((str(i), part) for i, part in enumerate(x))
     elif isinstance(x, dict):

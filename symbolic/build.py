@@ -149,7 +149,7 @@ def _needs(record: Any) -> list[tuple[Any, Any]]:
 
 
 def _targets_of(g: Any) -> list[tuple[Any, Any]]:
-    """(record, value) of each target of a derivative. A leaf that is no source has the value None and adds nothing."""
+    """(record, value) of each target of a derivative. The value of a leaf that is not a source is None."""
     sources = {r[SEQ]: value for r, value in g.sources if r is not None}
     found = []
     for r in g.targets:

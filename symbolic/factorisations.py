@@ -1,6 +1,6 @@
 """Exact factors of matrices, for the mirrors of eigenvalues, singular values and orthogonal factors.
 
-An invariant subspace of a symmetric matrix A is defined by A X = X B and C X = 1 with fixed rows C. These equations are
+An invariant subspace of a symmetric matrix A is defined by A X = X B and C X = 1 with fixed rows C. The equations are
 polynomials, and Newton's method solves them (see `gtape.symbolic.implicit`). Eigenvalues that are far apart have a
 subspace each. Eigenvalues that floats cannot separate share a subspace, in which the problem is solved again,
 magnified. Eigenvalues that stay together at every precision are one multiple eigenvalue. Each of them gets the mean of

@@ -130,7 +130,7 @@ def derivative(expr: sp.Expr, x: sp.Symbol) -> sp.Expr:
     Parameters
     ----------
     expr : sympy.Expr
-        An expression free of Abs, sign, Max and Min (see `plain`). It may contain Piecewise and Removable.
+        An expression free of Abs, sign, Max and Min (see `plain`), which may contain Piecewise and Removable.
 
     Examples
     --------

@@ -5,7 +5,7 @@ float Jacobian converges from there to the exact value, up to the precision. F i
 bound on the contraction holds in a whole neighbourhood and gives a rigorous enclosure. Jets follow from the same
 equations: each component of F(y, x) = 0 is a linear system with the same matrix. No derivative rule takes part.
 
-The equations do not determine signs and order. These come from the recorded output (`recorded`), otherwise from LAPACK.
+The equations do not determine signs and order. The recorded output does (`recorded`), otherwise LAPACK.
 """
 
 from __future__ import annotations

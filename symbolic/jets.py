@@ -216,7 +216,7 @@ def compose(k: int, n: int) -> Callable[..., Jet]:
     Returns
     -------
     callable
-        ``(partials, *components) -> Jet``. It takes the partial derivatives in the order of `multi_indices`, and the
+        ``(partials, *components) -> Jet``, for the partial derivatives in the order of `multi_indices` and the
         components of each argument.
     """
     make = jet_class(k)

@@ -115,7 +115,7 @@ def _cofactors_by_traces(W: Any, a: Any) -> Any:
 
 
 def _magnitude(x: Any) -> float:
-    """The rough size of an element. It selects pivots that keep balls narrow."""
+    """The rough size of an element, to select pivots that keep balls narrow."""
     x = getattr(x, "value", x)
     try:
         return abs(float(x))

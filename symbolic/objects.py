@@ -169,7 +169,7 @@ class ObjectWorld:
 
     @property
     def plain(self) -> ObjectWorld:
-        """The world of the values alone."""
+        """The world of the values, without derivatives."""
         return self
 
     def component(self, x: Any, directions: int) -> np.ndarray:

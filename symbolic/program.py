@@ -214,7 +214,7 @@ class Program:
 
     @property
     def differentiated(self) -> list[int]:
-        """The nodes of which the program itself takes derivatives. At order 3 they include inner gradients."""
+        """The nodes that the program itself differentiates. At order 3 they include inner gradients."""
         return list(dict.fromkeys(t for n in self.nodes if n.mark is not None for t in n.mark.targets))
 
     @property

@@ -125,7 +125,7 @@ class _Registry(dict[str, "Primitive"]):
             first.replaced_by(prim)
 
     def check(self, prim: Primitive, first: Primitive | None) -> None:
-        """Check a declaration from outside gtape. A wrong one is removed, and the one that it replaced is restored."""
+        """Check a declaration from outside gtape. A wrong one is removed, and the one before it restored."""
         try:
             late.check_declaration(prim)
         except BaseException:

@@ -35,7 +35,7 @@ def _run(stack: record.Stack, function: Any, *args: Any, **params: Any) -> Any:
 
 
 def refuse(prim: Primitive, tensors: list[Tensor]) -> Any:
-    """Run an op whose operands are no floats, for a generated function."""
+    """Run an op for a generated function whose operands are not floats."""
     as_floats = promoted(prim, tensors)
     if as_floats is not None:
         return prim.function(*as_floats)

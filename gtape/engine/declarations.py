@@ -26,7 +26,7 @@ Run = tuple[list[Any], dict[str, Any]]  # arrays and parameters
 
 _NUMBERS = (0.5, 2.0, -0.75, 1.25, -2.5, 3.0, 0.125, -0.25, 6.0, -7.0, 40.0, 1.0, 0.0)
 _POINTS = 4
-# A float with a larger denominator was meant as a number that is no float, such as 0.1.
+# A float with a larger denominator was meant as a number that floats cannot hold, such as 0.1.
 _SHORT = 2**20
 
 

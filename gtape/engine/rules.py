@@ -329,7 +329,7 @@ class PartialOutputs:
 class PartStep:
     """The backward step of one output of an op with several outputs. The parent is the record of the op.
 
-    Only the full sweep handles this class. It adds the cotangent to the record of the op as `PartialOutputs`.
+    Only the full sweep handles this class, and adds the cotangent to the record of the op as `PartialOutputs`.
     """
 
     __slots__ = ("index",)

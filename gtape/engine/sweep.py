@@ -1,7 +1,7 @@
 """The reverse sweep: cotangents flow from the targets to the sources, the newest record first, without recursion.
 
-`short_sweep` is for the usual case: one tape and no outer tape. It gathers cotangents in the records, and empties each
-record that it passes unless the tape is persistent. `gtape.engine.full_sweep` handles all other cases.
+`short_sweep` is for the usual case: one tape and no outer tape. This sweep gathers cotangents in the records and,
+unless the tape is persistent, empties the records. `gtape.engine.full_sweep` handles all other cases.
 """
 
 from __future__ import annotations

@@ -167,8 +167,8 @@ class WholeCall:
         ``sweep(g, ins, out)`` returns a raw cotangent for each parent. With several results, `g` is a `PartialOutputs`,
         and the cotangent of a parent is None if no result with a cotangent depends on the parent.
     full : bool
-        Whether `sweep` gives the same bits as the full sweep. It always gives the bits of the short sweep, where the
-        short sweep is possible.
+        Whether `sweep` gives the same bits as the full sweep. If the short sweep is possible, `sweep` gives the same
+        bits as the short sweep.
     several : bool
         Whether the call has several results. If so, PARENTS is a tuple.
     """
@@ -255,7 +255,8 @@ def split_calls(starts: Iterable[Record]) -> None:
         for session in sessions:
             session.split = True
         if step.__class__ is _Split:
-            # Two records of one op exist now. Only the full sweep treats them as one, because it goes by their number.
+            # Two records of one op exist now. Only the full sweep treats them as one, because it identifies records by
+            # their number.
             for session in sessions:
                 session.shared = True
             for i, r in parts.items():

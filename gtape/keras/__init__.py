@@ -64,4 +64,4 @@ if not TYPE_CHECKING:  # because a type checker that sees this function accepts 
         raise unknown("gtape.keras", name, __all__)
 
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them

@@ -10,7 +10,7 @@ from gtape.tensors import argument_checks as checks
 
 __all__ = ["Callback", "History", "LambdaCallback"]
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 class Callback:

@@ -25,7 +25,7 @@ name, dtype : as for `Metric`"""
 class _Counts(Metric):
     """Counts of right and wrong answers at one threshold or several."""
 
-    # What each class counts, as (label, prediction).
+    # The samples that each class counts, as pairs (label, prediction).
     kinds: tuple[tuple[bool, bool], ...] = ()
 
     def __init__(

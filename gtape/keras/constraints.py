@@ -14,7 +14,7 @@ from gtape.tensors.tensor import Tensor
 
 __all__ = ["Constraint", "MaxNorm", "NonNeg", "UnitNorm", "get"]
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 class Constraint(Configured):

@@ -29,7 +29,7 @@ __all__ = [
     "Zeros", "get",
 ]  # fmt: skip
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 _MOST = 2**59  # elements, because NumPy's arrays have at most 2**63 bytes

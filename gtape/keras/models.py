@@ -22,7 +22,7 @@ from gtape.tensors.tensor import Tensor
 
 __all__ = ["Functional", "Model", "Sequential", "clone_model"]
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 _OF_GRAPHS = frozenset({"input", "input_shape", "inputs", "output", "output_shape", "outputs"})
@@ -184,7 +184,7 @@ class Model(Trainer, Layer):
         Parameters
         ----------
         filepath : str or path
-            The file is a NumPy archive, whatever its suffix.
+            The file is a NumPy archive for every suffix.
         overwrite : bool
             Whether to replace an existing file.
         **more : ignored; Keras has them

@@ -15,7 +15,7 @@ from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["normalize", "pack_x_y_sample_weight", "set_random_seed", "to_categorical", "unpack_x_y_sample_weight"]
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 def set_random_seed(seed: int) -> None:

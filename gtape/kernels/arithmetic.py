@@ -26,7 +26,7 @@ def divide_power(x: Any, y: Any, *, n: int) -> Any:
     return _divisions(x, y, n)
 
 
-_PLAIN = 3  # the number of plain divisions, each of which rounds; more divisions are computed in pairs of floats
+_PLAIN = 3  # the number of plain divisions; more divisions are computed in pairs of floats, because each rounds
 
 
 def _divisions(x: Any, y: Any, n: int) -> Any:

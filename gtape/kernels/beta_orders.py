@@ -2,10 +2,10 @@
 
 If SciPy loses digits, the value comes from the smaller of the two tails.
 
-I_x(a, b) is x^a (1-x)^b / (a B(a, b)) times the sum of (a+b)_k / (a+1)_k x^k (DLMF 8.17.8). It is also an integral in
-the variable log(t/(1-t)). By differentiation each term and the integrand get a factor: the complete Bell polynomial of
-the derivatives of their logarithms. The integral has two sides, from 0 to x and from x to 1. The kernels take the side
-on which the first derivative adds up terms of one sign.
+I_x(a, b) is x^a (1-x)^b / (a B(a, b)) times the sum of (a+b)_k / (a+1)_k x^k (DLMF 8.17.8), and also an integral in the
+variable log(t/(1-t)). By differentiation each term and the integrand get a factor: the complete Bell polynomial of the
+derivatives of their logarithms. The integral has two sides, from 0 to x and from x to 1. The kernels take the side on
+which the first derivative adds up terms of one sign.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Side:
         self.both = two_sum(a, b)
         self.log_x, self.log_y = _log(x, y), _log(y, x)
         self.rise_a, self.rise_b = _psi_rise(a, b, 0), _psi_rise(b, a, 0)
-        # These are the derivatives of the density's logarithm at x.
+        # The derivatives of the density's logarithm at x.
         in_a, in_b = (a, 0.0 * a), (b, 0.0 * b)
         self.by_a = sum_pair(sum_pair(self.log_x, self.rise_a), over(_inverse(in_a), over(self.both, in_b)))
         self.by_b = sum_pair(sum_pair(self.log_y, self.rise_b), over(_inverse(in_b), over(self.both, in_a)))
@@ -507,7 +507,8 @@ def beta_density_derivative(a: Any, b: Any, x: Any, *, p: int, q: int, n: int) -
     with np.errstate(all="ignore"):
         inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
         u, v, t = np.where(inside, a, 1.0), np.where(inside, b, 1.0), np.where(inside, x, 0.5)
-        # For subnormal a a derivative by b, without log(x), is c a + d x^w over a power of x. It is computed magnified.
+        # For subnormal a a derivative by b, without log(x), is c a + d x^w over a power of x, and is computed
+        # magnified.
         w = 1 if p else n + 1
         tiny = (u < 2.0**-850) & (t < 2.0 ** (-850 / w)) & (v > 2.0 ** (155 - 610 / w)) & (q > 0)
         up = np.where(tiny, 240 // w * w, 0)

@@ -269,7 +269,7 @@ def correlate_filter(
         parts = g.reshape(*g.shape[:-1], groups, f // groups)
         for at, where in _taps(taps, places, geometry):
             met = x[(slice(None), *where)]
-            summed = list(range(2, met.ndim + 1))  # the channels are axis 0, and what each is made into 1
+            summed = list(range(2, met.ndim + 1))  # axis 0 has the channels, axis 1 their outputs
             out[at] = np.einsum(met, [*summed, 0], parts, [*summed, 0, 1], [0, 1]).reshape(1, f)
         return out
     for a, b, c in zip(_split(x, groups, -1), _split(g, groups, -1), _split(out, groups, -1), strict=True):

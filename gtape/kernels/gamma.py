@@ -339,7 +339,7 @@ def _zeta(s: Any, q: Any, log_factor: Pair | None = None, n: int = 0) -> Any:
     tail = last * (np.ldexp(x, down) / gap + np.ldexp(bernoulli_sum(s, x), down))
     total = np.ldexp(total, down) + np.where((last > 1e-25 * np.minimum(gap, 1.0)) & (s < 4.0 * x), tail, 0.0)
     part, k = _exp_of((0.0 * q, 0.0 * q) if log_factor is None else log_factor, -s, q, -low)
-    # The total may be as large as 1/gap. It multiplies the power first that would leave the range.
+    # The total may be as large as 1/gap, and first multiplies the power that would otherwise leave the range.
     return np.ldexp(total * part, k - down)
 
 
@@ -376,7 +376,7 @@ def _orders_of_zeta(s: Any, q: Any, m: int, n: int, size: bool = False) -> Any:
     ends = [scaled * (-1.0) ** i / gap ** (i + 1) + rest[i] for i in range(m + 1)]
     total = [np.ldexp(v, down) for v in total]
     add(np.where(kept, last, 0.0), np.log(x), [np.where(kept, v, 0.0) for v in ends])
-    # These are s (s+1) ... (s+n-1) and its derivatives, divided by the product.
+    # s (s+1) ... (s+n-1) and its derivatives, divided by the product.
     rising: list[Any] = [np.ones_like(s)] + [np.zeros_like(s)] * m
     factor: Any = np.ones_like(s)
     for j in range(n):

@@ -63,7 +63,7 @@ def _falling_in_order(a: Any, x: Any, n: int, i: int) -> Any:
     """`_falling` differentiated i times by a, in floats."""
     total = np.zeros_like(x)
     for k in range(n + 1):
-        # These are coefficients of powers of the increment of a.
+        # Coefficients of powers of the increment of a.
         term = [np.full_like(x, float(comb(n, k)))] + [np.zeros_like(x)] * i
         for j in range(1, n + 1):
             if j <= k:

@@ -116,8 +116,8 @@ class Session:
     # Sequence numbers of records that are leaves for this session: watched results of other tapes.
     stops: frozenset[int] = frozenset()
     plain = True
-    # Whether a whole call of a compiled function was recorded, see `gtape.engine.whole_calls`. Whether such a call had
-    # several results. Whether ops replaced such a call.
+    # Whether a whole call of a compiled function was recorded (see `gtape.engine.whole_calls`), whether one of these
+    # calls had several results, and whether ops replaced one of these calls.
     calls = several = split = False
     # The first tensors that were watched.
     watched: tuple[Any, ...] = ()
@@ -542,7 +542,7 @@ def checked_later(check: Callable[..., None], tensors: list[Any]) -> bool:
     Parameters
     ----------
     check : callable
-        Takes the raw values of the tensors, and raises an error for wrong ones. It holds no tensor.
+        Takes the raw values of the tensors, and raises an error for wrong ones. The function may not hold a tensor.
     tensors : list of Tensor
     """
     stack = _stack.get()
@@ -786,8 +786,8 @@ def close(session: Session, *, unused: bool = False) -> None:
             _forget(variables, alone)
             outlived = _disconnect(tracked) if tracked else None
     if session.plain:
-        # The test uses a weak reference, because reference counts differ between interpreters. Tracked results alone,
-        # from a time with several tapes, are no reason to track more.
+        # The test uses a weak reference, because reference counts differ between interpreters. Results that were
+        # tracked because of several tapes are no reason to track the next sessions.
         outlived = weakref.ref(alone)
         del alone
     elif not session.tracks_for_now:

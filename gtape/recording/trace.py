@@ -429,7 +429,7 @@ def _append_to(sessions: Iterable[Session], name: str, noted: Any) -> None:
 
 
 def _noting(tensor: Any) -> list[Session]:
-    """The sessions that note what happens to a tensor."""
+    """The sessions that note events of a tensor."""
     stack = get_stack()
     if not stack.trace or called_within_assertions():
         return []

@@ -64,7 +64,7 @@ def new_file(path: str, before: Callable[[], None] | None = None, *, nameless: b
 
     A link with this name is replaced, and its target stays. `before` is called when the new file is on the disk, before
     the new file replaces the old one. A `nameless` file gets its name when it is on the disk, so that a killed process
-    leaves no part. This needs a system with nameless files, such as Linux.
+    leaves no part. Nameless files exist on some systems, such as Linux.
     """
     folder, name = os.path.split(path)
     folder = folder or os.curdir

@@ -165,7 +165,7 @@ def _stored(
 
 
 def _assigning(assigned: Sequence[tuple[Any, int, int]]) -> Callable[..., bool]:
-    """A function that assigns variables. It returns False if a variable was assigned since the program read it.
+    """A function that assigns variables, or returns False if one was assigned since the program read it.
 
     The function takes the values that the program returned and the values that the program read from the variables.
     """
@@ -182,7 +182,7 @@ def _assigning(assigned: Sequence[tuple[Any, int, int]]) -> Callable[..., bool]:
 
 
 class _Again(Exception):
-    """This call cannot be traced, because of its values or its work at a first call. A later call may be traced."""
+    """The call cannot be traced, because of its values or its work at a first call. A later call may be traced."""
 
 
 class Compiler:

@@ -35,7 +35,7 @@ def _single(result: Any) -> Any:
 def cond(
     pred: Any, true_fn: Callable[[], Any] | None = None, false_fn: Callable[[], Any] | None = None, name: Any = None
 ) -> Any:
-    """Call one of two functions; gradients flow through the one that ran.
+    """Call one of two functions. Gradients flow through the called function.
 
     Parameters
     ----------

@@ -336,7 +336,7 @@ class ForwardAccumulator:
             return
         record.close(session)
         # A variable outlives the accumulator and must not gather its tangents.
-        for tangents in self._given:  # no weak references, because the collector has cleared those by now
+        for tangents in self._given:  # no weak references, because the collector has cleared them by now
             tangents.pop(session, None)
 
     def _looked_up(self, x: Any, zero: bool) -> Any:

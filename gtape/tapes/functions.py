@@ -337,8 +337,8 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     draws whole numbers from a distribution, or reads values into Python. The traced call raises the errors that the
     function itself raises.
 
-    A call under one tape is compiled, too, together with its part of the gradient. It is traced again if a new
-    combination of its results gets cotangents. Under several tapes and in forward mode the function runs eagerly.
+    A call under one tape is compiled, too, together with its part of the gradient. The function is traced again if a
+    new combination of results gets cotangents. Under several tapes and in forward mode the function runs eagerly.
 
     Parameters
     ----------

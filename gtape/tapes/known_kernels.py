@@ -26,9 +26,9 @@ class _Kernels:
     linear : dict
         The primitives that only change the shape of their operand, by the identities of their kernels.
     elementwise : frozenset of int
-        The identities of elementwise kernels that are no ufuncs.
+        The identities of elementwise kernels other than ufuncs.
     others : frozenset of int
-        The identities of all kernels that are no ufuncs.
+        The identities of all kernels other than ufuncs.
     """
 
     __slots__ = ("elementwise", "linear", "others", "scalars", "version")

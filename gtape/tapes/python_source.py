@@ -120,7 +120,7 @@ def _array_ufunc(node: Node) -> np.ufunc | None:
 
 
 def _is_elementwise(node: Node) -> bool:
-    """Whether a node calls an elementwise kernel that is no ufunc."""
+    """Whether a node calls an elementwise kernel other than a ufunc."""
     plain = all([v.__class__ is float or v.__class__ in PLAIN for v in node.words.values()])  # noqa: C419
     return plain and id(node.function) in known_kernels().elementwise
 

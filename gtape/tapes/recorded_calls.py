@@ -204,7 +204,7 @@ class _Patterns:
     known : dict of tuple of int to _OnePattern
         The sweeps by the indices of results that have a cotangent.
     ops, parents, full
-        As of `_CompiledSweep`.
+        As in `_CompiledSweep`.
 
     Attributes
     ----------

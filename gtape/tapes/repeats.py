@@ -81,7 +81,7 @@ def _form(value: Any) -> Any:
 
 
 def _constant_form(a: Any) -> Any:
-    """The form of an operand that is no node; None if no block may contain it."""
+    """The form of an operand other than a node; None if no block may contain the operand."""
     kind = a.__class__
     if kind is int or kind is bool or kind is str or a is None:
         return (kind, a)

@@ -1,4 +1,4 @@
-"""TensorArray: a list of tensors that loops write and read. It is differentiable, because it only holds tensors."""
+"""TensorArray: a list of tensors that loops write and read, differentiable because it only holds tensors."""
 
 from __future__ import annotations
 

@@ -318,7 +318,7 @@ class Traced(Tensor):
     as_tensor = _as_tensor
 
     def applied(self, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any]) -> Any:
-        """The result of an op of which this tensor is an operand."""
+        """The result of an op that has this tensor as an operand."""
         return self._value.tracer.op(prim, tensors, params)
 
     def absorbed(self, _: Any, g: Any) -> Traced:

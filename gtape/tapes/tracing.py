@@ -87,7 +87,7 @@ def _tracer_of(args: Any) -> Any:
 
 
 def _in_numpy_world(prim: Primitive, samples: list[Any], params: dict[str, Any]) -> Callable[..., Any]:
-    """The kernel that the function of the NumPy world calls for such samples, or else the function."""
+    """The kernel that the function of the NumPy world calls for these samples, or else the function."""
     if "selection" not in prim.roles:
         if not any(s.__class__ in (float, list, tuple) for s in samples):
             return prim.kernel
@@ -568,7 +568,7 @@ class Tracer:
 
 
 class _Sweep(Sweep):
-    """A sweep of traced values. It repeats the calls of a known rule instead of running the rule."""
+    """A sweep of traced values that repeats the calls of a known rule instead of running the rule."""
 
     def pass_on(self, record: Any, parents: Any, g: Any, mask: Any) -> None:
         """Pass the cotangent that arrived at a record to its parents."""
@@ -579,7 +579,7 @@ class _Sweep(Sweep):
         step = step_of(record)
         tracer, node, ins, out = g.tracer, g.node, record[INS], record[OUT]
         alone = step.params or step.prim.kind == "custom" or step.prim.sparse is not None
-        # An op on constants alone that the tape watches has the record of an eager op.
+        # An op on only constants that the tape watches has the record of an eager op.
         if alone or (ins.__class__ is not tuple and (ins is not None or step.layouts is None)):
             super().pass_on(record, parents, g, mask)
             return

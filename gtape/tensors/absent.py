@@ -51,7 +51,7 @@ INSTEAD = {
 
 
 class _Absent:
-    """A descriptor in place of an attribute. It raises an AttributeError that names the replacement."""
+    """A descriptor in place of an attribute, which raises an AttributeError that names the replacement."""
 
     def __init__(self, name: str) -> None:
         self.name = name

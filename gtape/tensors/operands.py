@@ -154,7 +154,7 @@ def text_as_array(v: Any) -> Any:
 def failure(
     prim: Primitive, tensors: tuple[Tensor, ...], e: Exception, params: dict[str, Any] | None = None
 ) -> Exception:
-    """The error for a failed kernel. It names the op, the dtypes, the shapes and the parameters."""
+    """The error for a failed kernel, with the op, the dtypes, the shapes and the parameters."""
     if isinstance(e, errors.OpError):
         return e  # the kernel's own error, which is clear
     given = [f"{u.dtype.name}{list(u._layout.shape)}" for u in tensors]

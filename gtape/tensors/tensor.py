@@ -371,7 +371,7 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
                 "use gtape.cast to change the dtype"
             )
         return value
-    # The class is asked for the attribute, because an instance of a mock has every attribute.
+    # The lookup is in the class, because an instance of a mock has every attribute.
     if getattr(type(value), "_is_gtape_tensor", False):
         # Each read of a variable is a separate op, because each is another source, as in TensorFlow.
         return convert_to_tensor(value.value() if hasattr(value, "value") else value._as_tensor(), dtype)

@@ -47,7 +47,7 @@ def _start(value: Any, dtype: Any) -> Tensor:
 
 
 def _refusal(sign: str, v: str, instead: str) -> Callable[[Any, Any], NoReturn]:
-    """The method of an operator that would change a variable in place. It raises an error."""
+    """The method of an operator that would change a variable in place, which raises an error."""
 
     def refuse(self: Any, other: Any) -> NoReturn:
         raise RuntimeError(
@@ -64,7 +64,7 @@ class Variable(ChangesInPart, Operators):
     Parameters
     ----------
     initial_value : tensor, array, number, nest or callable
-        The first value. It is always copied.
+        The first value, which is always copied.
     trainable : bool
         Whether tapes watch the variable automatically.
     dtype : dtype, optional

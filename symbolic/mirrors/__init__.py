@@ -30,7 +30,7 @@ def has_mirror(name: str) -> bool:
 
 
 def without_mirror(name: str) -> str:
-    """The error for an op without a mirror. It names the remedy."""
+    """The error for an op without a mirror, with the remedy."""
     return f"{name} has no mirror (declare one with gtape.declare.mirror({name!r}, f))"
 
 

@@ -90,7 +90,7 @@ def parametrised(name: str, index: int, f: Callable[..., Any], *, shapes: Callab
 
 
 def _adopt(made: Mirror) -> None:
-    """Register a mirror that was declared with its op outside gtape. It replaces the mirror declared earlier."""
+    """Register a mirror declared with its op outside gtape, in place of the mirror declared earlier."""
     name = made.prim.name
     for table in (SCALARS, COMPLEX, ARRAYS, PARAMETRISED, OUTPUT_SHAPES, MULTILINEAR):
         table.pop(name, None)

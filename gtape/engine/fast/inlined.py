@@ -1,7 +1,7 @@
 """A rule in the tape world as one function of kernels and records, without calls of functions of tensors.
 
 The records depend on the inputs that are recorded, so a rule has a function for each combination of recorded inputs.
-The function makes the same records as the calls. It makes tensors only for results and for values that a record keeps.
+The function makes the same records as the calls, but makes tensors only for results and for values that a record keeps.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Inlined:
     notes : Calls
     results : list of Expression
     calls : callable
-        ``calls(g, record)`` calls the functions of tensors. It is used for records of other sessions, and if a kernel
-        fails.
+        ``calls(g, record)`` calls the functions of tensors. The sweep uses this function for records of other sessions,
+        and if a kernel fails.
     """
 
     __slots__ = ("__weakref__", "calls", "file", "inputs", "notes", "results", "variants")
@@ -63,7 +63,7 @@ class Inlined:
         _all.add(self)
 
     def function(self, loads: list[str], names: dict[str, Any]) -> Any:
-        """The function ``step(g, record, s)`` for a stack `s`. It returns the cotangents as a tuple.
+        """The function ``step(g, record, s)`` for a stack `s`, which returns the cotangents as a tuple.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Functions of ops whose results may have another shape than their operands. They are fast for known layouts.
+"""Functions of ops whose results may have another shape than their operands, fast for known layouts.
 
 The shapes and dtypes of the operands and the axes of the op determine the kernel, the result's layout and the backward
 step. They are found once and kept.
@@ -135,7 +135,7 @@ def _is_plain(axis: Any, keepdims: Any) -> bool:
 
 
 def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of a reduction with `axis` as users give it. It is fast for known arguments."""
+    """The function of a reduction with `axis` as users give it, fast for known arguments."""
     keep = reads_y = True
     peek, idle = record.peek, record.idle_stack
     known: dict[Any, Seen] = prim.layouts.setdefault("axes", {})

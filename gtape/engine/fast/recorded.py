@@ -1,4 +1,4 @@
-"""The sweep of an inner tape that plain outer tapes record. It is fast for known layouts.
+"""The sweep of an inner tape that plain outer tapes record, fast for known layouts.
 
 A backward step is one function, see `gtape.engine.fast.calls` and `gtape.engine.fast.inlined`.
 """

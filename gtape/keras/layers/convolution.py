@@ -304,7 +304,7 @@ class Conv1DTranspose(_Transposed):
 
 
 class Conv2DTranspose(_Transposed):
-    """The transpose of `Conv2D`. It enlarges images, as generators do.
+    """The transpose of `Conv2D`, which enlarges images, as generators do.
 
     Parameters
     ----------

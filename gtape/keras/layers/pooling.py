@@ -69,7 +69,7 @@ class _Pooling(TensorLayer):
 
 
 class MaxPooling2D(_Pooling, result="4."):
-    """The greatest entry of each window. If several entries are equal, the gradient goes to the first."""
+    """The greatest entry of each window. If several entries are equal, the gradient flows to the first."""
 
 
 class MaxPooling1D(_Pooling, result="3."):

@@ -18,7 +18,7 @@ __all__ = [
     "get", "schedules", "serialize",
 ]  # fmt: skip
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 _KNOWN = {c.__name__.lower(): c for c in (SGD, Adadelta, Adagrad, Adam, AdamW, Adamax, Ftrl, Nadam, RMSprop)}

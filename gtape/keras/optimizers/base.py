@@ -36,7 +36,7 @@ _ONE = wrap(np.int64(1))
 
 
 class Optimizer(Settings):
-    """Base class of optimizers. It contains everything except the formula of the update.
+    """Base class of optimizers, with everything except the formula of the update.
 
     A subclass defines `update_step`, and makes its variables in `build`, as in Keras.
 

@@ -22,7 +22,7 @@ __all__ = [
     "PiecewiseConstantDecay", "PolynomialDecay", "deserialize", "serialize",
 ]  # fmt: skip
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 def _positive(owner: Any, name: str, value: Any) -> float:

@@ -90,7 +90,7 @@ class Settings(State):
 
     @property
     def learning_rate(self) -> Any:
-        """The learning rate: a float32 variable, or a schedule's rate for the next step. It may be set."""
+        """The learning rate, which may be set: a float32 variable, or a schedule's rate for the next step."""
         rate = self._learning_rate
         return rate if isinstance(rate, Variable) else wrap(np.float32(self._rate()))
 

@@ -22,7 +22,7 @@ from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tenso
 # Names at the top level. `gtape.debugging` has the others, too.
 __all__ = ["Assert", "assert_equal", "assert_greater", "assert_less"]
 
-ASSERTS = True  # truth values read here are no branches of the user: see gtape.recording.trace
+ASSERTS = True  # a check does not count truth values read here as branches: see gtape.recording.trace
 
 _IN_GRADIENT = "Not a number (NaN) or infinity (Inf) values detected in gradient. "
 

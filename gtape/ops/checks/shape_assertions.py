@@ -17,7 +17,7 @@ from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tenso
 # Names at the top level. `gtape.debugging` has the others, too.
 __all__ = ["assert_rank"]
 
-ASSERTS = True  # truth values read here are no branches of the user: see gtape.recording.trace
+ASSERTS = True  # a check does not count truth values read here as branches: see gtape.recording.trace
 
 
 def _rank_error(text: str, message: Any) -> ValueError:

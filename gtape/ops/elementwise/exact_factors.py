@@ -1,4 +1,4 @@
-"""Products with factors that are no floats: fractions, pi and reciprocals of square roots.
+"""Products with factors that floats cannot hold: fractions, pi and reciprocals of square roots.
 
 Each product is a primitive, because its mirror then has the exact factor. A rounded factor would be a constant of the
 program, and exact derivatives would use the rounded number.

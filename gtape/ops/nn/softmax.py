@@ -4,8 +4,9 @@ With p = softmax(x), the derivatives of all orders are made of two linear maps o
 
     softmax_center(x, g) = g - sum(p g)     softmax_spread(x, h) = h - p sum(h)
 
-They are transposes of each other. If one p is nearly 1, as in a trained classifier, both formulas cancel. The kernels
-then leave the greatest element out of the sums, because all p add up to 1. So the gradient 1 - p keeps its digits.
+The maps are transposes of each other. If one p is nearly 1, as in a trained classifier, both formulas cancel. The
+kernels then leave the greatest element out of the sums, because all p add up to 1. So the gradient 1 - p keeps its
+digits.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class _Parts:
 
 
 class _Careful:
-    """Sums without the greatest elements, for each of which e is 1.
+    """Sums without the greatest elements, where e is 1.
 
     Attributes
     ----------
@@ -167,7 +168,8 @@ def _spread(x: Any, h: Any, *, axis: int) -> Any:
         others, at_top = care.split(w, axis)
         rest = np.add.reduce(others, axis=axis, keepdims=True)
         # At a greatest element, h - p sum(h) = (h sum(rest) + (ties h - sum of h there) - sum of the other h) / total.
-        # This does not cancel: for one such element, 1 - p and sum(h) - h are sums over the other elements.
+        # The formula does not cancel, because for one greatest element 1 - p and sum(h) - h are sums over the other
+        # elements.
         value = (w * care.others + (care.ties * w - at_top) - rest) / care.total
         out = np.where(care.top, value, others - (care.rest / care.total) * (rest + at_top))
     return out.astype(h.dtype, order="C", copy=False)

@@ -228,7 +228,7 @@ def histogram_fixed_width_bins(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        If the range is empty, or there is no bin.
+        If the range is empty, or the number of bins is 0.
 
     Examples
     --------

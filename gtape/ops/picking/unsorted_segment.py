@@ -36,7 +36,7 @@ def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: s
         The number of each slice. The shape is that of the first axes of `data`. Slices with a negative number are
         dropped.
     num_segments : int
-        The number of rows of the result. It must exceed the greatest number.
+        The number of rows of the result, greater than the greatest number.
 
     Returns
     -------

@@ -269,7 +269,7 @@ def get_global_generator() -> Generator:
 
 
 def set_global_generator(generator: Generator) -> None:
-    """Make `generator` the one that `get_global_generator` returns.
+    """Set the generator that `get_global_generator` returns.
 
     Parameters
     ----------

@@ -111,7 +111,7 @@ def stateless_gamma(
     Parameters
     ----------
     shape : sequence of int
-        The shape of the result. It ends with the shape of the parameters.
+        The shape of the result, ending with the shape of the parameters.
     alpha, beta, dtype
         As in `gamma`.
 

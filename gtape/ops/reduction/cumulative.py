@@ -50,8 +50,7 @@ def _shares(x: Any) -> tuple[Any, Any]:
     """The share of each newest term, and the share of all terms before it."""
     w = x.astype(np.float64)
     top = np.maximum.accumulate(w, axis=-1)
-    # These are sums relative to the greatest term so far: s[k] = exp(x[k] - top[k]) + exp(top[k - 1] - top[k]) s[k -
-    # 1].
+    # Sums relative to the greatest term so far: s[k] = exp(x[k] - top[k]) + exp(top[k - 1] - top[k]) s[k - 1].
     new = _exponential(w, top)
     keep = np.zeros_like(w)
     keep[..., 1:] = _exponential(top[..., :-1], top[..., 1:])
@@ -110,7 +109,7 @@ def _before(xp: Any, v: Any) -> Any:
 
 
 def _bend(xp: Any, x: Any, g: Any, v: Any) -> Any:
-    """The derivative of pull(x, g) by x along v. It is symmetric in g and v."""
+    """The derivative of pull(x, g) by x along v, symmetric in g and v."""
     if not shape_of(x)[-1]:
         return g * v
     (x, g, v), home = doubled(xp, x, g, v)

@@ -52,8 +52,8 @@ def _spread_out_kernel(g: Any, *, shape: tuple[int, ...], axis: tuple[int, ...],
     inner, whole, strides = _layout(g.shape, shape, axis, keepdims, dtype.itemsize)
 
     def spread_out(g: Any) -> Any:
-        # A view with zero strides, made by hand because np.broadcast_to costs ten times as much. It is safe, because
-        # values are immutable.
+        # A view with zero strides, safe because values are immutable, and made by hand because np.broadcast_to costs
+        # ten times as much.
         if g.__class__ is not np.ndarray or (g.flags.c_contiguous and g.size):
             return np.ndarray(whole, dtype, g, 0, strides)
         return np.broadcast_to(g.reshape(inner), whole)

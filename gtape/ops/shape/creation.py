@@ -231,7 +231,7 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        If `value` is no scalar, or a size is negative.
+        If `value` is not a scalar, or a size is negative.
 
     Examples
     --------
@@ -299,7 +299,7 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        If an argument is no scalar, and if `delta` is 0 or leads away from `limit`.
+        If an argument is not a scalar, or if `delta` is 0 or leads away from `limit`.
 
     Examples
     --------
@@ -428,7 +428,7 @@ def one_hot(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        If the indices are no integers, or `depth` is negative or no scalar.
+        If the indices are not integers, or `depth` is negative or not a scalar.
     TypeError
         If the values have different dtypes.
 

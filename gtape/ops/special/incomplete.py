@@ -132,7 +132,7 @@ def lbeta(x: Any, name: str | None = None) -> Tensor:
 
     Notes
     -----
-    DLMF 5.12.1, generalised to several arguments. It is the constant of Dirichlet's distribution.
+    DLMF 5.12.1, generalised to several arguments: the constant of Dirichlet's distribution.
     """
     from gtape.errors import InvalidArgumentError
 
