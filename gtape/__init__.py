@@ -3,7 +3,7 @@
 ``import gtape as tf`` runs code that was written for TensorFlow's tape; every gradient can be checked against the exact
 derivative: ``tf.GradientTape(verify=True)``, or ``gtape.verify.check``.
 
-Ops take ``name=``, as TensorFlow's do, and ignore it; their docstrings leave it out.
+Ops accept and ignore the argument ``name=``, as TensorFlow's ops do. Their docstrings leave the argument out.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ __dir__ = __all__.copy  # the names for `dir`, which sorts them
 class DType:
     """The type of a tensor's elements.
 
-    There is one object for each type, made by this module; `as_dtype` finds it.
+    This module makes one object for each type. `as_dtype` finds the object.
 
     Attributes
     ----------

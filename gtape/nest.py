@@ -223,7 +223,7 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
     TypeError
         If `flat_sequence` is not a sequence.
     ValueError
-        If it has another number of leaves.
+        If `flat_sequence` has another number of leaves.
 
     Examples
     --------

@@ -127,7 +127,7 @@ def _exponent(values: Any) -> int:
 
 
 def scaled(W: Any, a: Any) -> tuple[Any, int, np.ndarray]:
-    """The matrix scaled to elements of about 1, the exponent of the removed power of two, and its floats."""
+    """The matrix scaled to elements of about 1, the exponent of the removed power of two, and the scaled floats."""
     power = _exponent(W.component(a, 0))
     a = times_power_of_two(a, -power)
     return a, power, to_float(W.component(a, 0))

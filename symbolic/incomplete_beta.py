@@ -22,7 +22,7 @@ Orders = tuple[int, int]
 Table = dict[Orders, Any]
 
 # The budgets limit the time to about 0.2 s.
-_MOST_WORK = 20_000.0  # in units of terms with few bits
+_MOST_WORK = 20_000.0  # the greatest cost of a computation, where a term with few bits costs 1
 _MOST_LOST = 4_000  # bits
 _MOST_BITS_OF_INTEGRALS = 1_500
 _MOST_NODES = 256  # of one panel

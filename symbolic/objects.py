@@ -131,7 +131,7 @@ class ObjectWorld:
         raise TypeError(f"{type(self).__name__} holds real numbers; got an array of dtype {x.dtype}")
 
     def sign_of(self, a: Any, b: Any, relation: str) -> int:
-        """-1, 0 or 1 for a < b, a == b, a > b. Raises `Undecided` (naming `relation`) if this is undecided."""
+        """-1, 0 or 1 for a < b, a == b, a > b. Raises `Undecided` (naming `relation`) if the scalars do not decide."""
         raise NotImplementedError
 
     def lift(self, x: Any) -> np.ndarray:

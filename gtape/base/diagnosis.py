@@ -37,8 +37,8 @@ _FOREIGN = (
 def diagnosed(function: F) -> F:
     """Decorate a public function, so that errors of wrong arguments name it. Its docstring is `completed`, too.
 
-    Errors from ``raise`` statements of this library and from functions of the user are not replaced. A docstring that
-    leaves out the section Returns gets it from the annotation.
+    Errors from ``raise`` statements of this library and from functions of the user are not replaced. A docstring
+    without a section Returns gets the section from the annotation.
 
     >>> from gtape.base.diagnosis import diagnosed
     >>> @diagnosed
@@ -64,7 +64,7 @@ def diagnosed(function: F) -> F:
 
 
 def diagnosis(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], e: Exception) -> Exception:
-    """The error to raise instead of `e`, which the function raised for its arguments. `e` itself if it is clear."""
+    """The error to raise instead of `e`, which the function raised for its arguments. If `e` is clear, `e` itself."""
     last = _last(e.__traceback__)
     if last is not None and isinstance(e, TypeError | ValueError) and ("truth value" in str(e) or "__bool__" in str(e)):
         unclear = _no_flag(function, args, kwargs)

@@ -3,9 +3,9 @@
 Data that several threads change are changed under a lock, with or without a global interpreter lock. The recording path
 takes no lock.
 
-A block under a lock must not contain a loop or a comprehension. It calls a function instead. Python 3.13 leaves the
-jump back to the head of a loop out of the block's exception table, so an interrupt there would not free the lock. The
-same holds for a block with `finally`.
+A block under a lock must not contain a loop or a comprehension. Instead the block calls a function. Python 3.13 leaves
+the jump back to the head of a loop out of the block's exception table, so an interrupt there would not free the lock.
+The same holds for a block with `finally`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A hashable reference to a tensor or variable. These are not hashable, because their ``==`` is elementwise."""
+"""A hashable reference to a tensor or variable, which are not hashable because their ``==`` is elementwise."""
 
 from __future__ import annotations
 

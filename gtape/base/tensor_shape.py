@@ -43,8 +43,8 @@ def _whole(op: str, rank: Any) -> int:
 class TensorShape(tuple[Any, ...]):
     """The sizes of a tensor's axes.
 
-    A shape can be compared with tuples and lists, and NumPy accepts it. Every tensor has a fully defined shape. A size
-    of None (any size) and ``TensorShape(None)`` (any rank) only describe the values that a variable may hold.
+    A shape can be compared with tuples and lists, and used as a shape in NumPy. Every tensor has a fully defined shape.
+    A size of None (any size) and ``TensorShape(None)`` (any rank) only describe the values that a variable may hold.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ def mirror(
     Examples
     --------
     ``declare.mirror(log_cosh, lambda x: sp.log(sp.cosh(x)))`` stands below the declaration of `log_cosh`. Only the
-    module that declares an op may give it a mirror:
+    module that declares an op may declare its mirror:
 
     >>> from gtape import declare
     >>> declare.mirror("sin", lambda x: x)

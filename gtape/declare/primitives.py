@@ -1,10 +1,11 @@
 """Declarations of primitives.
 
 One declaration holds all facts about an op: its NumPy kernel, its derivative rules, its domain, its kinks and its
-accuracy. Everything else (public function, docstring, proofs, strategies, census rows) is generated from it.
+accuracy. gtape generates everything else from the declaration: public function, docstring, proofs, strategies, census
+rows.
 
 A rule is written once, against a namespace ``xp``, and runs in every world: NumPy, tape, SymPy, enclosures. Numbers in
-a rule are Python integers and the constants of `CONSTANTS`, because every world reads those exactly.
+a rule are Python integers and the constants of `CONSTANTS`, because every world reads these numbers exactly.
 """
 
 from __future__ import annotations
@@ -407,7 +408,7 @@ def elementwise(
         ``kernel(*arrays, **params)``; keeps the dtype, never raises, may set floating-point flags.
     partials : rule, int, None or a tuple of these
         One entry for each argument: a rule ``(xp, y, *x)``; an int for a constant partial (0: connected with zero
-        gradient); None: no gradient (name the argument in `missing` if the function depends on it smoothly).
+        gradient); None: no gradient (name the argument in `missing` if the function depends smoothly on the argument).
     scalar : callable, optional
         The kernel for Python floats.
     domain : Interval or Domain

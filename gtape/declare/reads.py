@@ -87,7 +87,7 @@ def _probed(partial: Callable[..., Any], n: int, params: Sequence[str], constant
     values = [_Probe(used, name) for name in ("y", *range(n))]
     try:
         result = partial(_ProbeWorld(used, constants), *values, **{p: _Probe(used) for p in params})
-    except Exception:  # a faulty partial raises again when it runs on numbers
+    except Exception:  # a faulty partial raises its error when it runs on numbers
         return reads_everything(n)
     if result.__class__ is _Probe:
         result.combine()  # a partial may return an argument unchanged

@@ -15,7 +15,7 @@ Size = float | tuple[float, ...]
 
 
 class Rounding:
-    """The largest distance between the result of a kernel and the exact result. The functions of this module make it.
+    """The largest distance between the result of a kernel and the exact result, made by functions of this module.
 
     Attributes
     ----------

@@ -172,7 +172,7 @@ class Sweep:
                 self.arrive(parent, c)
 
     def _filled(self, g: Any, layouts: Any) -> Any:
-        """A cotangent. If an op has several outputs, missing ones become zeros."""
+        """A cotangent, with zeros for the missing parts of an op with several outputs."""
         leading = () if self.batch is None else (self.batch,)
         return PartialOutputs.filled(g, layouts, lambda layout: _zeros(self.world, layout, *leading))
 

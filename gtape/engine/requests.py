@@ -70,7 +70,7 @@ def leaves(structure: Any, role: str) -> list[Any]:
 
 
 def one_of(layout: Any) -> Tensor | None:
-    """The default cotangent of a target. A new tensor, because a program may get it as a gradient and watch it."""
+    """The default cotangent of a target. A new tensor, because a program may watch its gradient."""
     if not layout.inexact:
         return None
     if layout.shape:

@@ -60,7 +60,7 @@ class _Keeping:
         self.sweep: Any = None  # the running sweep, as a list with its session
 
     def take(self, sweep: list[Any]) -> bool:
-        """Whether the sweep may begin now. If so, it is the running sweep."""
+        """Whether the sweep may begin now. A sweep that may begin becomes the running sweep."""
         with self._lock:
             if self.sweep is None:
                 self.sweep = sweep

@@ -227,7 +227,7 @@ def logaddexp(x: Any, y: Any) -> Any:
     d, low = _difference(small, high)
     e = np.exp(d)
     out = high + (np.log1p(e) + low * (e / (1.0 + e)))
-    # The logarithm has an error of about 1 ULP of its own, so it must not be larger than the sum.
+    # The logarithm has an error of about 1 ULP of its own, so the logarithm must not be larger than the sum.
     cancels = (high < 0) & (np.abs(out) < out - high)
     if np.any(cancels):
         # Around the curve where the exponentials add up to 1, the exponential and the logarithm are computed as pairs.

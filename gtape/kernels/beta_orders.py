@@ -97,7 +97,8 @@ class _Side:
         """The integral over the side, differentiated p times by a and q times by b. With `size`, of magnitudes."""
         a, b, x, y = self.a, self.b, self.x[0], self.y[0]
         slope = difference(multiply_pairs((a, 0.0 * a), self.y), multiply_pairs((b, 0.0 * b), self.x))[0]
-        # A large parameter is a factor inside the logarithm. A small one is a factor outside, where it has no pole.
+        # A large parameter is a factor inside the logarithm. A small parameter is a factor outside, which avoids a
+        # pole.
         far_a, far_b = a > 1.0, b > 1.0
         out_a, out_b = 1.0 - far_a, 1.0 - far_b
         gap_a = nearest(_either(far_a, self.by_a, self.first()))
@@ -316,7 +317,7 @@ def _either(mask: Any, x: Pair, y: Pair) -> Pair:
 
 
 def _psi(x: Pair, n: int) -> Pair:
-    """The n-th derivative of digamma as a pair. If x is tiny or huge, it has only the digits of a float."""
+    """The n-th derivative of digamma as a pair, which has only the digits of a float if x is tiny or huge."""
     middle = (x[0] > 1e-30) & (x[0] < 1e20)
     if middle.all():
         return slope_of_positive(x, n)

@@ -246,7 +246,7 @@ def _stirling() -> list[Pair]:
 
 
 def lgamma_pair(x: Pair) -> Pair:
-    """log(gamma(x)) for pairs within [_TINY, 1e300], as a pair, to about 100 bits of the larger of it and 30."""
+    """log(gamma(x)) as a pair, for pairs within [_TINY, 1e300], with an error of 2^-100 times max(30, |result|)."""
     steps = np.ceil(np.maximum(SHIFT - x[0], 0.0))
     product: Pair = (np.ones_like(x[0]), 0.0 * x[0])
     for k in range(int(steps.max(initial=0.0))):

@@ -157,7 +157,7 @@ def gelu_derivative(x: Any, n: int) -> Any:
     return np.where((x > -1.5) & (x < 1.0), middle, np.where(x < 0.0, left, 1.0 - left))
 
 
-# The numbers 2 sqrt(2/pi) and 0.044715 times it, each in two parts.
+# The numbers 2 sqrt(2/pi) and 0.044715 * 2 sqrt(2/pi), each in two parts.
 _LINEAR, _LINEAR_LOW = 1.5957691216057308, -9.96930880911092e-17
 _CUBIC, _CUBIC_LOW = 0.07135481627260025, -6.175149918155315e-19
 

@@ -2,8 +2,8 @@
 
 The density is exp of a sum, and the sum is a pair, because its terms cancel. At one point x the derivative of the
 density by a changes its sign. On either side of this point the derivative of P(a, x) by a is a sum of terms of one
-sign: below it the power series (DLMF 8.7.1), above it the integral from x on, by the trapezoidal rule after a double
-exponential substitution. For large orders an integral like this is accurate on both sides.
+sign. For smaller x the sum is the power series (DLMF 8.7.1), for larger x the integral from x on, by the trapezoidal
+rule after a double exponential substitution. For large orders an integral like this is accurate on both sides.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def _from_below(a: Any, x: Any, m: int, gap: Any) -> Any:
 
 
 def _from_below_exactly(a: Any, x: Any, m: int) -> Any:
-    """`_from_below` summed as pairs. From m = 2 on it has roots for x near a, where its terms cancel."""
+    """`_from_below` summed as pairs, because from m = 2 on terms cancel near a root with x near a."""
     one_more = two_sum(a, 1.0)
     gap = difference(log_exact(x), slope_of_positive(one_more, 0))
     cumulants = [gap, *[_negative(slope_of_positive(one_more, j)) for j in range(1, m)]]

@@ -35,7 +35,7 @@ def scale_of(x: Array, *, axis: tuple[int, ...] = (-2, -1)) -> Array:
     """A power of two near the largest entry of each matrix, row or column; 1 if the entry is an ordinary number.
 
     The power and its reciprocal are normal numbers of the dtype. The fourth power of an ordinary number is finite and
-    normal, because factorisations and their rules need it.
+    normal, because factorisations and their rules compute it.
 
     Examples
     --------

@@ -25,7 +25,7 @@ from gtape.kernels.pairs import (
 def _polar(x: Any, y: Any) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
     """Mantissas and exponents of x and y; x and y scaled by 2**-e with their larger exponent e; and e.
 
-    An infinite argument counts as huge, and a finite argument beside it as 0.
+    An infinite argument counts as huge. If the other argument is finite, it counts as 0.
     """
     infinite = np.isinf(x) | np.isinf(y)
     x = np.where(infinite, np.copysign(np.where(np.isinf(x), 1.0, 0.0), x), x)

@@ -181,7 +181,7 @@ def mish_derivative(x: Any, n: int) -> Any:
     return np.where(x < 0.0, rounded(left, k), rounded(right, 2 * k))
 
 
-# The numbers 2 sqrt(2/pi) and 0.044715 times it: v is _LINEAR x + _CUBIC x³.
+# The numbers 2 sqrt(2/pi) and 0.044715 * 2 sqrt(2/pi): v is _LINEAR x + _CUBIC x³.
 _LINEAR: Pair = (1.5957691216057308, -9.96930880911092e-17)
 _CUBIC: Pair = (0.07135481627260025, -6.175149918155315e-19)
 _FAR = 40.0  # from this number on exp(-v) and all its derivatives are 0 in float64

@@ -82,7 +82,7 @@ def _near(x: Any, s: int, n: int) -> Pair:
 
 
 def _f(x: Any, s: int, n: int = 0) -> Pair:
-    """The n-th derivative of f for x >= 0 as a pair. From _FAR on it has only the digits of a float."""
+    """The n-th derivative of f for x >= 0 as a pair, which from _FAR on has only the digits of a float."""
     far = x >= _FAR[s]
     near = _near(np.where(far, 1.0, x), s, n)
     if not np.any(far):

@@ -100,7 +100,7 @@ LEFT_OUT: dict[str, dict[str, frozenset[str]]] = {
 def shown(name: str, spaces: Sequence[str], namespace: str | None) -> bool:
     """Whether a namespace ("math", "nn" and so on; None for the top level) lists an op.
 
-    `spaces` are the `NAMESPACES` of the op's module. If it is empty, the top level shows the names.
+    `spaces` are the `NAMESPACES` of the op's module. If `spaces` is empty, the top level shows the names.
 
     >>> [shown("relu", ("math", "nn"), n) for n in ("math", "nn", None)]
     [False, True, False]

@@ -77,11 +77,11 @@ class Conversion:
         return self._scalar
 
     def found_in(self, constant: Any) -> Return | None:
-        """The way in which a constant contains this array or number; None if it does not contain it.
+        """The way in which a constant contains this array or number, or None.
 
-        A constant contains the object if it is the same object, or if it has numbers of the object, up to the sign,
-        while the object is still in use. The result is certain if one of these numbers has many digits, because a short
-        number, such as 0.5 or 0.1, may be equal by chance.
+        A constant contains the object if both are the same object, or if some of its numbers are numbers of the object,
+        up to the sign, while the object is still in use. The result is certain if one of these numbers has many digits,
+        because a short number, such as 0.5 or 0.1, may be equal by chance.
         """
         made = self.made()
         if made is None:

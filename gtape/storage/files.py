@@ -191,7 +191,7 @@ def _sync(folder: str) -> None:
         return  # because Windows cannot open folders
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with suppress(OSError):  # because some file systems cannot do it
+        with suppress(OSError):  # because some file systems cannot sync folders
             os.fsync(handle)
     finally:
         os.close(handle)

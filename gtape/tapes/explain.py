@@ -120,7 +120,7 @@ def _path(session: Session, start: Record, end: Record) -> list[Record] | None:
 
 
 def _disconnected(start: Record, end: Record) -> str:
-    """The text if no path exists. If a check's trace shows it, the text names the nearest op without a derivative."""
+    """The text if no path exists, with the nearest op without a derivative if a check's trace shows the op."""
     came: dict[int, Record | None] = {start[SEQ]: None}
     pending = [start]
     while pending:

@@ -304,8 +304,8 @@ def scan(
     Parameters
     ----------
     initializer : tensor or nest, optional
-        The accumulator before the first row. The result does not contain it. By default the first row, which the result
-        contains.
+        The accumulator before the first row, which is not part of the result. By default the first row, which is part
+        of the result.
     parallel_iterations, swap_memory, infer_shape, name
         Ignored; TensorFlow has them.
     reverse : bool

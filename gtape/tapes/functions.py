@@ -85,7 +85,7 @@ def _asks(f: Any, seen: set[int]) -> bool:
     seen.add(id(code))
     if any(_ASKING.intersection(c.co_names) for c in _codes(code)):
         return True
-    # The function may have another name for `gradients`, or reach a function that names it.
+    # The function may have another name for `gradients`, or reach a function that names `gradients`.
     return any(
         g is gradients or g is hessians or (not _ours(g) and _asks(g, seen))
         for g in _seen(f)
@@ -105,7 +105,7 @@ def _tensors(values: Any) -> Iterator[Any]:
 
 
 class Function:
-    """A Python function that TensorFlow would compile. By default a call just runs it.
+    """A Python function that TensorFlow would compile. By default a call just runs the Python function.
 
     Parameters
     ----------

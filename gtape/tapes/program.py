@@ -30,7 +30,7 @@ FAILED: Any = object()
 
 
 class _Generation:
-    """The number of swaps of kernels so far. Programs note it, because they hold kernels."""
+    """The number of swaps of kernels so far, which programs note because they hold kernels."""
 
     __slots__ = ("number",)
 

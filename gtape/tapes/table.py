@@ -316,7 +316,7 @@ class Lowering:
         return a.dtype.char if isinstance(a, (np.generic, np.ndarray)) else None
 
     def _operand(self, a: Any, char: str, form: Form, exact: bool) -> tuple[Any, int] | None:
-        """An operand with its step in bytes, for a result of the given form."""
+        """An operand and its step in bytes, for a result of the given form."""
         if a.__class__ is Node:
             have = self.form(a)
             if have is None or have.char != char:

@@ -394,7 +394,7 @@ class GradientTape:
         TypeError
             If a target or source is not a tensor.
         VerificationError
-            If the tape verifies and the gradient is not the exact one.
+            If the tape verifies and the gradient is wrong.
 
         Examples
         --------
@@ -572,7 +572,7 @@ class GradientTape:
         RuntimeError
             If the tape is not persistent and was used before.
         VerificationError
-            If the tape verifies and a number is not the exact one.
+            If the tape verifies and a number is wrong.
 
         Examples
         --------
@@ -641,7 +641,7 @@ class GradientTape:
         ValueError
             If the target or source has a rank below 2, or if their first dimensions differ.
         VerificationError
-            If the tape verifies and a number is not the exact one.
+            If the tape verifies and a number is wrong.
 
         Examples
         --------

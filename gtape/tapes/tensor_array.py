@@ -120,7 +120,7 @@ class TensorArray:
 
     @property
     def flow(self) -> Tensor:
-        """A scalar. In TensorFlow it orders the operations of a graph."""
+        """A scalar, which orders the operations of a graph in TensorFlow."""
         return wrap(np.float32(0.0))
 
     def __repr__(self) -> str:

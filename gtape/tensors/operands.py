@@ -18,8 +18,8 @@ __all__ = [
     "require_floats", "text_as_array", "whole_numbers",
 ]  # fmt: skip
 
-# Errors of a kernel for arguments that it cannot take. RuntimeError is not among them, because the stack of another
-# thread raises it.
+# Errors of a kernel for arguments that it cannot take. RuntimeError is left out, because the stack of another thread
+# raises RuntimeError.
 FAILURES = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError, AssertionError,
     NotImplementedError, RecursionError, np.linalg.LinAlgError,

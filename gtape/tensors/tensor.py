@@ -240,7 +240,7 @@ class PublicTensor(Operators):
 
 
 class Tensor(PublicTensor):
-    """The class of all tensors. Unlike the public class it can be called, so that ops make tensors without overhead."""
+    """The class of all tensors, which unlike the public class can be called, so that ops have no overhead."""
 
     __slots__ = ()
 
@@ -490,7 +490,7 @@ _NUMBERS = (bool, int, float, complex)
 
 
 def as_operand(x: Any, like: Any = None) -> Tensor:
-    """One operand of an op as a tensor. As in TensorFlow, it may adopt the dtype of the other operand.
+    """One operand of an op as a tensor, which may adopt the dtype of the other operand, as in TensorFlow.
 
     Python numbers and NumPy arrays take the dtype of `like`. Tensors keep their own.
     """

@@ -511,7 +511,7 @@ class Variable(ChangesInPart, Operators):
     def assign_add(
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
-        """Add to the value, and return this variable. InvalidArgumentError for another shape, even if it broadcasts."""
+        """Add to the value, and return this variable. InvalidArgumentError for another shape, even a smaller one."""
         read_value = read_value is True or flag(self, "read_value", read_value)
         self._update(delta, 1)
         return self if read_value else None

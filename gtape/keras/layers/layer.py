@@ -82,7 +82,7 @@ class Layer(FromConfig, Module):
     activity_regularizer : callable or str, optional
         A penalty on the output. `losses` contains the penalty.
     trainable : bool
-        Whether the variables are trainable. Setting the attribute later sets it for all inner layers too.
+        Whether the variables are trainable. A later change of the attribute changes all inner layers, too.
     dtype : dtype, optional
         Float type of variables and inputs, `floatx` by default.
     name : str, optional

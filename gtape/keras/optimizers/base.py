@@ -43,8 +43,8 @@ class Optimizer(Settings):
     Parameters
     ----------
     learning_rate : float or callable
-        The step's length. A callable is called at every step. If it takes an argument, it gets the number of steps
-        done.
+        The step's length. A callable is called at every step, with the number of steps done if the callable takes an
+        argument.
     weight_decay : float, optional
         Each update first subtracts ``weight_decay * learning_rate * variable``.
     clipnorm, global_clipnorm, clipvalue : float, optional
@@ -216,7 +216,7 @@ class Optimizer(Settings):
     def scale_loss(self, loss: Any) -> Any:
         """The loss times `loss_scale_factor`, if set. Differentiate the result, so that gradients do not underflow.
 
-        `minimize` calls this; call it yourself before `apply_gradients`.
+        `minimize` calls this method. Programs that use `apply_gradients` have to call the method themselves.
 
         Examples
         --------

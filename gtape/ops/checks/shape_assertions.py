@@ -99,7 +99,7 @@ def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) ->
 @diagnosed
 @documented_like(assert_rank)
 def assert_scalar(tensor: Any, name: Any = None, message: Any = None) -> Tensor:
-    """The argument as a tensor. An error unless it is a scalar.
+    """The argument as a tensor, which must be a scalar.
 
     Parameters
     ----------

@@ -230,7 +230,7 @@ def with_direction(xp: Any, g: Any, gs: Any) -> Any:
 
 
 def _replaced_directions(xp: Any, g: Any, gs: Any) -> Any:
-    """Stacks of directions, each with another direction replaced by `g`, as a list: shape [k, ..., k, n, n]."""
+    """Stacks of directions, each with another direction replaced by `g`, as an array of shape [k, ..., k, n, n]."""
     axis = len(gs.shape) - 3
     k = gs.shape[axis]
     new = as_direction(xp, g)

@@ -169,7 +169,7 @@ def diag(
     ----------
     diagonal : tensor, shape [..., n], or [..., number, n] for several diagonals, the highest first
     num_rows, num_cols : int
-        The size of the matrices. If one is -1, it is the smallest size that fits. If both are -1, the matrices are
+        The size of the matrices. A size of -1 means the smallest size that fits. If both are -1, the matrices are
         square.
     padding_value : number
         The value of all other elements.

@@ -177,7 +177,7 @@ def matmul(
     a_is_sparse, b_is_sparse, grad_a, grad_b : bool
         Ignored; TensorFlow has them.
     output_type : dtype, optional
-        The dtype of the product of small integers. Both arguments are cast to it first.
+        The dtype of the product of small integers, to which both arguments are cast first.
 
     Returns
     -------

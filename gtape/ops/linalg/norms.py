@@ -123,7 +123,7 @@ def _p_norm(t: Tensor, p: float, axes: tuple[int, ...], keep: bool) -> Tensor:
 
 
 def _held(p: float, dtype: Any) -> float:
-    """An exponent in the dtype of its base. If it is 0 or infinite in this dtype, it stays unchanged."""
+    """An exponent in the dtype of its base. An exponent that would become 0 or infinite stays unchanged."""
     with np.errstate(all="ignore"):
         held = float(dtype.type(p))
     return held if 0 < held < math.inf else p

@@ -109,7 +109,7 @@ def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
     ----------
     features : tensor of floats or complex numbers
     beta : float or tensor
-        If `beta` is a tensor, it has a gradient, too.
+        Gradients flow to a tensor.
 
     Returns
     -------

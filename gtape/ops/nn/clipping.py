@@ -34,8 +34,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
     Returns
     -------
     Tensor or IndexedSlices
-        At a bound the gradient flows to `t`, beyond a bound it flows to the bound. Each row of IndexedSlices is
-        clipped.
+        At a bound the gradient flows to `t`, and beyond a bound to the bound. Each row of IndexedSlices is clipped.
 
     Raises
     ------

@@ -61,7 +61,7 @@ def _sigmoid_cross_entropy(z: Any, x: Any) -> Any:
         z, x = z.astype(np.float64), x.astype(np.float64)
     log = np.log1p(np.exp(-np.abs(x)))
     up, down = np.maximum(x, 0) + log, np.maximum(-x, 0) + log  # softplus(x), softplus(-x)
-    # Three forms of softplus(x) - x z. Each is used where it does not cancel.
+    # Three forms of softplus(x) - x z, each used where its terms do not cancel.
     inside = (1 - z) * np.where(z == 1, 0, up) + z * np.where(z == 0, 0, down)
     return np.where(z < 0, up - x * z, np.where(z > 1, down - x * (z - 1), inside)).astype(dtype)
 

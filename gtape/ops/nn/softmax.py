@@ -150,7 +150,8 @@ def _center(x: Any, g: Any, *, axis: int) -> Any:
         # An impossible state, whose elements are all -inf, gets 0, because its p is NaN and must add nothing.
         none = np.isnan(parts.total) & ~np.any(w, axis=axis, keepdims=True)
         out = np.where(none, 0, out)
-        # For tangents, because later ops give the state no weight. Tangents of logsumexp have equal shares, too.
+        # In forward mode tangents of such a state get equal shares, as in logsumexp, because later ops give the state
+        # no weight.
         impossible = np.all(x == -np.inf, axis=axis, keepdims=True)
         out = np.where(impossible, w - np.mean(w, axis=axis, keepdims=True), out)
     return out.astype(g.dtype, order="C", copy=False)

@@ -281,7 +281,7 @@ def strided_slice(
 
 
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
-    """`x` where the condition is true, otherwise `y`. With the condition alone, the indices where it is true.
+    """`x` where the condition is true, otherwise `y`. With the condition alone, the indices of its true elements.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ _order = primitive(
 
 
 def _taken(t: Tensor, order: Tensor) -> Tensor:
-    """Gather the last axis by an order of each row. The order is a tensor, because checks trace what decided it."""
+    """Gather the last axis by an order of each row, a tensor so that a check sees the values that decided the order."""
     shape = t._layout.shape
     if len(shape) > 1:
         rows = math.prod(shape[:-1])

@@ -101,7 +101,7 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
 
 @diagnosed
 def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
-    """New tensors with the same values. For a tape they are sources of their own.
+    """New tensors with the same values, which are separate sources for a tape.
 
     Parameters
     ----------

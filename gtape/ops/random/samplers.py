@@ -25,7 +25,7 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 def float_dtype(dtype: Any, op: str) -> np.dtype[Any]:
-    """The NumPy dtype of the draws of `op`. An error unless it is floating-point."""
+    """The NumPy dtype of the draws of `op`, which must be floating-point."""
     found = dtypes.np_dtype(dtype)
     if dtypes.as_dtype(found).name not in _FLOATS:
         raise ValueError(f"{op}: dtype must be one of {', '.join(_FLOATS)}, got {dtypes.as_dtype(found).name}")

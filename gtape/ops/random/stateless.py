@@ -144,7 +144,7 @@ def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = dtypes.int32
     Parameters
     ----------
     shape : sequence of int
-        The shape of the result. The shape of `lam` broadcasts to it.
+        The shape of the result, to which `lam` broadcasts.
     lam : non-negative tensor
     dtype : floating-point or integer dtype
 

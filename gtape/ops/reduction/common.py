@@ -28,7 +28,7 @@ KEPT_AXIS_SAMPLES: Any = tuple((s, {"axis": p["axis"]}) for s, p in AXIS_SAMPLES
 
 
 def numeric(x: Any, op: str) -> Tensor:
-    """The operand of the reduction named `op`. An error unless it holds numbers."""
+    """The operand of the reduction named `op`, which must hold numbers."""
     t = as_operand(x)
     if t._layout.dtype.kind not in "iufcV":
         raise OperandTypeError(

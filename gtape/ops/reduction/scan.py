@@ -292,7 +292,7 @@ _prod = primitive(
 
 
 def scan_operand(x: Any, op: str, floating: bool = False) -> Tensor:
-    """The operand of the scan named `op`. An error unless it holds numbers."""
+    """The operand of the scan named `op`, which must hold numbers."""
     t = as_operand(x)
     if t._layout.dtype.kind in "bOSU" or (floating and not t.dtype.is_floating):
         raise InvalidArgumentError(

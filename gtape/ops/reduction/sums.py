@@ -1,4 +1,4 @@
-"""Sums, means and their transpose."""
+"""Sums and means, and the transpose of both: spreading along axes."""
 
 from __future__ import annotations
 
@@ -222,6 +222,6 @@ def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
     if t._layout.dtype == np.float16:
         from gtape.ops.shape.creation import cast
 
-        # The sum is not in float16, because it overflows at 65504, far below the range of means.
+        # The sum is not in float16, because the sum overflows at 65504, far below the range of means.
         return cast(sum_op(cast(t, np.float32), axis=axes, keepdims=keepdims) / n, np.float16)
     return _mean(t, axis=axes, keepdims=keepdims)

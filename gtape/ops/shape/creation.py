@@ -161,7 +161,7 @@ def ones_like(input: Any, dtype: Any = None, name: str | None = None, layout: An
 
 
 def identity(input: Any, name: str | None = None) -> Tensor:
-    """A new tensor with the same value. For a tape it is a source of its own.
+    """A new tensor with the same value, which is a separate source for a tape.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Indices and masks that NumPy computes from a tensor. Tapes see constants, and checks see where they come from."""
+"""Indices and masks that NumPy computes from a tensor. Tapes see constants, and checks see the tensor, too."""
 
 from __future__ import annotations
 
