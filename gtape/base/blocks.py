@@ -49,7 +49,7 @@ class Leaving:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self.function
-        # A partial, because its call has no Python frame. A kept traceback would keep a method alive.
+        # A partial object, because its call has no Python frame. A method would stay alive as long as a kept traceback.
         bound = partial(self.function, instance)
         watch = _Watch(bound, _over)
         watch.held = None

@@ -76,7 +76,7 @@ class Sweep:
         self.misshapen: str | None = None  # the fault of the first custom gradient with a wrong shape
 
     def arrive(self, record: Record, g: Any, mask: Any = None) -> None:
-        """Add a cotangent to that of a record. `mask` is True for live elements, None if all are live."""
+        """Add a cotangent to the cotangent of a record. `mask` is True for live elements, None if all are live."""
         seq = record[SEQ]
         if seq in self._cots:
             self._cots[seq] = self._cots[seq] + g

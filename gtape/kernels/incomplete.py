@@ -259,7 +259,7 @@ def igamma_order_derivative(a: Any, x: Any, *, m: int) -> Any:
 
 
 def _smaller(a: Any, x: Any, below: Any, above: Any, ways: Any) -> Any:
-    """P where `below` and Q where `above`, where they are small; NaN elsewhere. `ways` are methods by the size of a."""
+    """P where `below` and Q where `above`, if they are small; NaN elsewhere. `ways` are methods by the size of a."""
     out = np.full(x.shape, np.nan)
     for side, here in ((-1.0, below), (1.0, above)):
         for far, way in zip((False, True), ways[side], strict=True):

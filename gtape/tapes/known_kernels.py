@@ -12,7 +12,7 @@ _RENAMING = frozenset({"spread", "flat", "read", "stop"})
 
 
 class _Kernels:
-    """The kernels of all imported primitives. Every node of a traced call has a kernel of these.
+    """The kernels of all imported primitives. Every node of a traced call has one of these kernels.
 
     Parameters
     ----------

@@ -101,7 +101,7 @@ _METHODS = frozenset([method.__name__ for method in (
     np.ndarray.copy, np.ndarray.item, np.ndarray.max, np.ndarray.mean, np.ndarray.min, np.ndarray.ravel,
     np.ndarray.reshape, np.ndarray.sum, np.ndarray.squeeze, np.ndarray.swapaxes, np.ndarray.transpose,
 )])  # fmt: skip
-# The functions of NumPy with the same property.
+# The functions of NumPy whose result has a shape that depends only on shapes and dtypes.
 _FUNCTIONS = frozenset({
     np.all, np.any, np.argmax, np.array_equal, np.broadcast_to, np.concatenate, np.copy, np.dot, np.einsum,
     np.expand_dims, np.flip, np.max, np.mean, np.min, np.moveaxis, np.ones_like, np.prod, np.ravel, np.reshape,

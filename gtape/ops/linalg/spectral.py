@@ -78,7 +78,7 @@ _safe_quotient = primitive(
 
 
 def _swirl(xp: Any, v: Any, g: Any) -> Any:
-    """The derivative of a function when columns of `v` turn into each other; exactly 0 if the function is invariant."""
+    """The derivative by a rotation of the columns of `v` into each other; exactly 0 for an invariant function."""
     turned = xp.off_diagonal(xp.matmul(xp.swap_last(v), g))
     return turned - xp.swap_last(turned)
 

@@ -22,7 +22,7 @@ NAMESPACES = ("math", "linalg")
 
 
 def scale_of(x: Any, axis: tuple[int, ...]) -> Any:
-    """The exponent of a power of two near the greatest magnitude of each row; 0 if that is 0 or not finite."""
+    """The exponent of a power of two near the greatest magnitude of each row; 0 for a magnitude of 0, inf or NaN."""
     top = np.maximum.reduce(np.abs(x), axis=axis, keepdims=True, initial=0)
     usable = np.isfinite(top) & (top > 0)
     _, exponent = np.frexp(np.where(usable, top, 1))
