@@ -34,8 +34,8 @@ from gtape.tensors.tensor import Tensor
 
 __all__ = ["Compiler"]
 
-_MOST_PROGRAMS = 64  # of programs that one function keeps
-_MOST_LOCKS = 8  # of locks that one `with` statement takes
+_MOST_PROGRAMS = 64  # the number of programs that one function keeps
+_MOST_LOCKS = 8  # the number of locks that one `with` statement takes
 _QUIET = type(copy_context().run)  # the class of the runner of kernels while no check replaces the runner
 _new: Callable[[type], Any] = object.__new__
 

@@ -63,11 +63,11 @@ from gtape.tensors.tensor import Tensor
 
 __all__ = ["RecordedCalls"]
 
-_MOST_KINDS = 64  # of kinds of arguments that one function keeps
+_MOST_KINDS = 64  # the number of kinds of arguments that one function keeps
 
-_MOST_TIMES = 8  # of new traces of one kind of arguments because of tensors that a tape watches
-_MOST_TENSORS = 10_000  # of tensors that are distinguished
-_MOST_PATTERNS = 4  # of patterns for which a call has sweeps
+_MOST_TIMES = 8  # the number of times that a kind of arguments is traced again because of watched tensors
+_MOST_TENSORS = 10_000  # the number of older tensors to which a call keeps weak references
+_MOST_PATTERNS = 4  # the number of patterns for which a call has sweeps
 
 _QUIET = type(copy_context().run)  # the class of the runner of kernels while no check replaces the runner
 _FLAGS = ("selects", "shared", "mixed", "custom")
