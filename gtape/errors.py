@@ -185,7 +185,7 @@ class OperatorNotAllowedInGraphError(TypeError):
 
 
 class VerificationError(AssertionError):
-    """A checked gradient is wrong. With `undecided` among the failures: wrong, or not shown to be right.
+    """A checked gradient is wrong, or undecided if undecided gradients count as failures.
 
     Parameters
     ----------

@@ -97,8 +97,8 @@ def beta_density_derivative(a: Any, b: Any, x: Any, *, n: int) -> Any:
         inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
         p, q, t = np.where(inside, a, 1.0), np.where(inside, b, 1.0), np.where(inside, x, 0.5)
         rest = two_sum(1.0, -t)
-        # For integers a <= n all terms without a power of r are 0. The power joins that of x, because r may be
-        # subnormal.
+        # For integers a <= n all terms without a power of r are 0. This power is combined with the power of x, because
+        # r may be subnormal.
         joined = np.where((p <= n) & (np.rint(p) == p), n + 1.0 - p, 0.0)
         mantissa, k = exp_of_pair(beta_exponent(p, q, t, rest, n + 1.0 - joined, 1.0 + joined))
         # The sum is Leibniz's rule times x^n: C(n, k) (a-1) ... (a-k) (1-b) ... (n-k-b) r^(n-k), r = x / (1-x).

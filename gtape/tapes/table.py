@@ -888,7 +888,7 @@ _REST: tuple[tuple[int, ...], ...] = ((0,) * 4, (0,) * 3, (0,) * 2, (0,), ())  #
 
 
 class _Walk:
-    """One walk: the values that enter and leave, and the rows: names with numbers of operands, and words."""
+    """One walk: the values that enter, the values that leave, and the rows as words, with names for comments."""
 
     __slots__ = ("_known", "gives", "rows", "start", "takes", "words")
 

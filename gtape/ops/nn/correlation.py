@@ -41,7 +41,7 @@ def _with_images(xp: Any, f: Any, x: Any, ndim: int) -> Any:
 
 
 def _with_channels(xp: Any, f: Any, x: Any, ndim: int, groups: int, rows: bool, out_rows: bool) -> Any:
-    """f(x) with the leading axes moved into the last axis of x; with `rows`, into the last but one of a filter."""
+    """``f(x)`` with the leading axes moved into the last axis of x; with `rows`, into the last but one of filters."""
     lead = lead_of(x, ndim)
     if not lead:
         return f(x)
