@@ -75,7 +75,7 @@ class Interval:
 
 
 class Domain:
-    """Where an op is defined: an interval for each argument, and a condition if they depend on each other.
+    """The domain of an op: an interval for each argument, and a condition if they depend on each other.
 
     Parameters
     ----------

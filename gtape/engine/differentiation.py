@@ -1,4 +1,4 @@
-"""From targets and sources to gradients: selects the sweep, then checks and notes its results."""
+"""Gradients of targets by sources: selects the sweep, then checks and notes its results."""
 
 from __future__ import annotations
 

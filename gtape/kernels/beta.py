@@ -62,8 +62,8 @@ def beta_tail(a: Any, b: Any, x: Any, y: Any, slope: Any, factor: Callable[[Any]
     """The integral of the density from 0 to x <= a/(a+b), divided by x^a y^b, y = 1 - x, in the variable log(t/(1-t)).
 
     The integrand is exp(-fall(s)) with fall(s) = a s + (a+b) log(1 + x expm1(-s)), a convex function. Its slope at 0, a
-    y - b x, is the argument `slope`, because the terms nearly cancel. For x near 1 the logarithm is log(1 + y expm1(s))
-    - s. `factor` is an additional factor of the integrand, as a function of s.
+    y - b x, is the argument `slope`, because the terms nearly cancel. For x near 1 the logarithm is computed as -s +
+    log(1 + y expm1(s)). `factor` is an additional factor of the integrand, as a function of s.
     """
     both = a + b
     near = x <= 0.5

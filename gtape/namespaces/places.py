@@ -1,4 +1,4 @@
-"""Where TensorFlow has each name. Tables only, because the build reads them without NumPy to write stubs.
+"""The places of names in TensorFlow, as tables, because the build reads them without NumPy to write stubs.
 
 An op appears in the namespaces that its module or its family states in `NAMESPACES`. The tables here hold the
 exceptions. Some names are found without being listed: `gtape.erf` works, but `dir` lists `erf` only in `gtape.math`.

@@ -23,7 +23,7 @@ AXIS_SAMPLES: tuple[Any, ...] = (
     (((2, 1, 2),), {"axis": (0, -1), "keepdims": False}),
     (((2, 2),), {"axis": (), "keepdims": False}),
 )
-# For primitives that always keep the reduced axes.
+# The samples of primitives that always keep the reduced axes.
 KEPT_AXIS_SAMPLES: Any = tuple((s, {"axis": p["axis"]}) for s, p in AXIS_SAMPLES if not p["keepdims"])
 
 
