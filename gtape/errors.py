@@ -174,7 +174,7 @@ class UnauthenticatedError(OpError, error_code=UNAUTHENTICATED):
 
 
 class OperatorNotAllowedInGraphError(TypeError):
-    """Never raised: Python needs the value of a tensor that has none. gtape's tensors always have values.
+    """Python needs the truth value of a tensor that has no value yet, while a compiled function is traced.
 
     Examples
     --------

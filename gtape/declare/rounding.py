@@ -126,7 +126,7 @@ def products(terms: Callable[..., Any]) -> Rounding:
 
 
 def stable(forward: Size, backward: Size = 0.0, **more: Any) -> Rounding:
-    """A stable algorithm: `forward` units in the last place of the result, for inputs `backward` roundings away.
+    """A stable algorithm: within `forward` units of the exact result for inputs that are `backward` roundings away.
 
     Either may be a tuple: coefficients of a polynomial in the length of the longest axis. With ``by=f`` the magnitudes
     ``f(*arrays, **params)`` replace the effect of moved inputs on the result. `more` are attributes of `Rounding`. The
