@@ -174,7 +174,7 @@ class UnauthenticatedError(OpError, error_code=UNAUTHENTICATED):
 
 
 class OperatorNotAllowedInGraphError(TypeError):
-    """Python needs the truth value of a tensor that has no value yet, while a compiled function is traced.
+    """While a compiled function is traced, Python needs the truth value of a tensor, as in an `if` statement.
 
     Examples
     --------
