@@ -3,7 +3,7 @@
 ``import gtape as tf`` runs code that was written for TensorFlow's tape; every gradient can be checked against the exact
 derivative: ``tf.GradientTape(verify=True)``, or ``gtape.verify.check``.
 
-Ops take ``name=``, as TensorFlow's do, and ignore it; their docstrings leave it out.
+Ops accept and ignore the argument ``name=``, as TensorFlow's ops do. Their docstrings leave the argument out.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ __version__ = "0.1.0"
 
 newaxis = None
 
-# The modules of names that are no ops, imported on first use (PEP 562) so that `import gtape` costs little more than
-# `import numpy`, even without cached bytecode.
+# The modules of names that are no ops. They are imported on first use (PEP 562), so that `import gtape` costs little
+# more than `import numpy`, even without cached bytecode.
 _HOMES: dict[str, tuple[str, ...]] = {
     "gtape.engine.requests": ("UnconnectedGradients",),
     "gtape.base.distribution": ("VariableAggregation", "VariableSynchronization"),
@@ -58,7 +58,7 @@ _NAMESPACES = frozenset({
     "random", "symbolic", "test", "train", "verify",
 })  # fmt: skip
 
-# Parts of Keras that TensorFlow has at its top level, too: tf.optimizers.Adam is tf.keras.optimizers.Adam.
+# Parts of Keras that TensorFlow also has at its top level: tf.optimizers.Adam is tf.keras.optimizers.Adam.
 _FROM_KERAS = frozenset({"initializers", "losses", "metrics", "optimizers"})
 _INITIALIZERS = frozenset({
     "constant_initializer", "ones_initializer", "random_normal_initializer", "random_uniform_initializer",
@@ -98,7 +98,8 @@ def _find(name: str) -> Any:
         return _import("gtape.tensors.tensor").PublicTensor
     if name == "print":
         return _import("gtape.base.printing").print_v2
-    # Before the search for ops, because `from gtape import record` calls this first and must stay light.
+    # This check comes before the search for ops, because `from gtape import record` calls this function first and must
+    # stay light.
     if name.isidentifier() and find_spec(f"gtape.{name}") is not None:
         return _import(f"gtape.{name}")
     dtypes = _import("gtape.dtypes")
@@ -114,7 +115,7 @@ def _find(name: str) -> Any:
 
 
 def _star() -> list[str]:
-    """The names of `from gtape import *`: no builtins of Python, and nothing that loads SymPy."""
+    """The names of `from gtape import *`. Names of Python's builtins and names that load SymPy are left out."""
     import builtins
 
     return [n for n in __dir__() if not hasattr(builtins, n) and n not in ("symbolic", "verify", "__version__")]

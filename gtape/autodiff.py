@@ -7,4 +7,4 @@ from gtape.tapes.tape import GradientTape
 
 __all__ = ["ForwardAccumulator", "GradientTape"]
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them

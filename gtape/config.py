@@ -14,7 +14,7 @@ __all__ = [
     "set_visible_devices",
 ]  # fmt: skip
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 class PhysicalDevice(NamedTuple):
@@ -69,7 +69,7 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
 @diagnosed
 @documented_like(list_physical_devices)
 def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
-    """The same as `list_physical_devices`, as programs name them.
+    """The devices of `list_physical_devices`, as programs name them.
 
     Returns
     -------

@@ -17,16 +17,16 @@ from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor, wrap
 
 __all__ = ["AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "Dataset"]
 
-# Arguments that TensorFlow tunes by itself; they change nothing here.
+# Ignored arguments, with which TensorFlow tunes its speed.
 AUTOTUNE = -1
 INFINITE_CARDINALITY = -1
 UNKNOWN_CARDINALITY = -2
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 def _element(x: Any) -> Any:
-    """An element with tensors as leaves; only tuples and dicts are structures, lists become tensors."""
+    """An element with tensors as leaves. Only tuples and dicts are structures; lists become tensors."""
     try:
         return _tensors(x)
     except RecursionError:
@@ -137,7 +137,7 @@ class Dataset:
         Parameters
         ----------
         generator : callable
-            Called with `args` for each iteration over the dataset.
+            Called with `args` at the start of each iteration over the dataset.
         output_types, output_signature : dtype or TensorSpec, or structure of these, optional
             The dtypes of the elements; `output_shapes` is ignored.
         args : tuple, optional
@@ -309,12 +309,12 @@ class Dataset:
         return Dataset(lambda: itertools.chain(self, dataset), size, self._open_batch or dataset._open_batch)
 
     def enumerate(self, start: int = 0, name: str | None = None) -> Dataset:
-        """Each element after its number, an int64."""
+        """Pairs of a number, an int64, and an element."""
         first = checks.whole("enumerate", "start", start)
         return Dataset(lambda: ((convert_to_tensor(i, "int64"), x) for i, x in enumerate(self, first)), self._size)
 
     def cache(self, filename: str = "", name: str | None = None) -> Dataset:
-        """The same elements, kept in memory once all have been seen."""
+        """The same elements, kept in memory after the first complete iteration."""
         checks.text("cache", "filename", filename)
         kept: list[list[Any]] = []
 
@@ -348,7 +348,7 @@ class Dataset:
         return (_mapped(lambda t: t.numpy(), x) for x in self)
 
     def reduce(self, initial_state: Any, reduce_func: Callable[[Any, Any], Any], name: str | None = None) -> Any:
-        """One value of all elements: ``state = reduce_func(state, element)`` for each."""
+        """One value computed from all elements: ``state = reduce_func(state, element)`` for each element."""
         checks.function("reduce", "reduce_func", reduce_func)
         state = _element(initial_state)
         for x in self:
@@ -375,7 +375,7 @@ class Dataset:
         return _mapped(spec, first)
 
     def cardinality(self) -> Tensor:
-        """The number of elements, an int64; -1 for endless, -2 for unknown."""
+        """The number of elements, an int64: -1 if endless, -2 if unknown."""
         return wrap(np.int64(self._size))
 
     def __len__(self) -> int:
@@ -405,12 +405,12 @@ def _type_of(spec: Any) -> np.dtype[Any]:
 
 
 def drawn(seed: Any) -> int:
-    """A seed for an order, drawn from the program's seeds."""
+    """A seed for a random order, drawn from the program's seeds."""
     from gtape.ops.random.draw_functions import uniform
 
     return int(uniform([], 0, 2**31 - 1, "int32", seed=seed))
 
 
 def is_dataset(x: Any) -> bool:
-    """Whether `x` is iterated element by element."""
+    """Whether Keras iterates over `x` element by element."""
     return isinstance(x, Dataset) or (isinstance(x, Iterator) and not is_tensor(x))

@@ -17,13 +17,13 @@ __all__ = [
     "int16", "int32", "int64", "string", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 class DType:
     """The type of a tensor's elements.
 
-    There is one object for each type, made by this module; `as_dtype` finds it.
+    This module makes one object for each type. `as_dtype` finds the object.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class DType:
 
     @property
     def limits(self) -> tuple[Any, Any]:
-        """The least and the greatest finite value."""
+        """The least and the greatest finite value, as a tuple."""
         if self.name == "bfloat16":
             ml_dtypes = library("ml_dtypes")
 
@@ -160,7 +160,7 @@ _FOUND: dict[Any, DType] = {
     **_NAMES,
     **{d.dtype: d for d in _ALL},
     **{d.as_numpy_dtype: d for d in _ALL},
-    # TensorFlow's reading of names and of Python's own types: a Python float means float32.
+    # Element types by TensorFlow's names and by Python's own types. A Python float means float32.
     "half": float16,
     "float": float32,
     "double": float64,
@@ -201,7 +201,7 @@ def as_dtype(type_value: Any) -> DType:
         return type_value
     try:
         return _FOUND[type_value]
-    except (KeyError, TypeError, ValueError):  # unknown, or unhashable, for which NumPy's times raise ValueError
+    except (KeyError, TypeError, ValueError):  # unknown, or unhashable; NumPy's times raise ValueError
         pass
     if isinstance(type_value, np.ndarray):
         raise TypeError(

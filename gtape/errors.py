@@ -17,7 +17,7 @@ __all__ = [
     "VerificationError",
 ]  # fmt: skip
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 # The values of `OpError.error_code`.
@@ -34,8 +34,8 @@ class OpError(Exception):
     Parameters
     ----------
     *args
-        Either the message alone, or TensorFlow's ``(node_def, op, message)`` with an optional error code, so that code
-        that raises these errors itself runs unchanged.
+        Either the message alone, or TensorFlow's ``(node_def, op, message)`` with an optional error code. Both forms
+        exist, because programs written for TensorFlow raise these errors with three arguments.
 
     Attributes
     ----------
@@ -96,7 +96,8 @@ class InvalidArgumentError(OpError, error_code=INVALID_ARGUMENT):
 class OperandTypeError(InvalidArgumentError, TypeError):
     """An argument has a type that the op does not accept, or that does not fit another argument.
 
-    Both InvalidArgumentError and TypeError, because TensorFlow raises either, depending on the op.
+    The class derives from InvalidArgumentError and TypeError, because TensorFlow raises one or the other, depending on
+    the op.
 
     Examples
     --------
@@ -109,7 +110,8 @@ class OperandTypeError(InvalidArgumentError, TypeError):
 class NotATensorError(TypeError, AttributeError):
     """An argument is a number, an array or another object instead of a tensor or a variable.
 
-    Both AttributeError and TypeError, because TensorFlow raises either, depending on the object.
+    The class derives from AttributeError and TypeError, because TensorFlow raises one or the other, depending on the
+    object.
 
     Examples
     --------
@@ -172,7 +174,7 @@ class UnauthenticatedError(OpError, error_code=UNAUTHENTICATED):
 
 
 class OperatorNotAllowedInGraphError(TypeError):
-    """Python needs the value of a tensor that has none yet: never raised, because gtape's tensors always have values.
+    """While a compiled function is traced, Python needs the truth value of a tensor, as in an `if` statement.
 
     Examples
     --------
@@ -183,7 +185,7 @@ class OperatorNotAllowedInGraphError(TypeError):
 
 
 class VerificationError(AssertionError):
-    """A checked gradient is wrong, or, where `undecided` counts as a failure, could not be shown to be right.
+    """A checked gradient is wrong, or undecided if undecided gradients count as failures.
 
     Parameters
     ----------
@@ -213,5 +215,5 @@ class VerificationError(AssertionError):
         self.report = report
 
     def __reduce__(self) -> Any:
-        # The default would lose the report when the error crosses a process boundary.
+        # The default implementation loses the report when the error crosses a process boundary.
         return (type(self), (str(self), self.report))

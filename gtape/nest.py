@@ -18,14 +18,14 @@ from gtape.base.tensor_shape import TensorShape
 
 __all__ = ["assert_same_structure", "flatten", "is_nested", "map_structure", "pack_sequence_as"]
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 _LEAF, _SEQUENCE, _MAPPING, _ATTRS, _COMPOSITE, _RANGE = range(6)
-# A longer range is a mistake.
+# The greatest length of a range. A longer range is taken for a mistake.
 _LONGEST_RANGE = 1 << 24
 
-# The kinds of classes; bounded, because programs may create classes without end.
+# The kinds of classes seen so far, bounded because programs may create classes without end.
 _kinds: dict[type, int] = {list: _SEQUENCE, tuple: _SEQUENCE, dict: _MAPPING, TensorShape: _LEAF, range: _RANGE}
 
 
@@ -90,14 +90,14 @@ def _collect(x: Any, composites: bool, into: list[Any]) -> None:
 
 
 def too_deep(structure: Any) -> ValueError:
-    """The error for a structure that contains itself, or that is nested too deeply."""
+    """The error for a structure that contains itself or is nested too deeply."""
     return ValueError(
         f"a structure must not hold itself, nor be nested deeper than Python's recursion goes: {shown(structure)}"
     )
 
 
 def is_nested(seq: Any) -> bool:
-    """Whether something is a structure rather than a leaf.
+    """Whether an object is a structure rather than a leaf.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
     """
     cls = structure.__class__
     if cls is list or cls is tuple:
-        # Flat structures are by far the most common.
+        # A shortcut for flat structures, because they are by far the most common.
         get = _kinds.get
         for x in structure:
             if get(x.__class__) != _LEAF:
@@ -174,7 +174,7 @@ def _rebuild(like: Any, kind: int, children: list[Any]) -> Any:
     if kind == _MAPPING:
         by_key = dict(zip(_sorted_keys(like), children, strict=True))
         items = [(k, by_key[k]) for k in like]
-        # From a dict, because the classes of chained and read-only mappings take no pairs.
+        # The class gets a dict, because the classes of chained and read-only mappings take no pairs.
         return defaultdict(like.default_factory, items) if cls is defaultdict else cls(dict(items))
     if kind == _COMPOSITE:
         return cls(*children)
@@ -197,7 +197,7 @@ def _pack(like: Any, composites: bool, leaves: Iterator[Any]) -> Any:
 def _packed(like: Any, composites: bool, leaves: list[Any]) -> Any:
     try:
         return _pack(like, composites, iter(leaves))
-    except RecursionError:  # it needs more calls for a level than `_collect`
+    except RecursionError:  # this function needs more calls for a level than `_collect`
         raise too_deep(like) from None
 
 
@@ -223,7 +223,7 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
     TypeError
         If `flat_sequence` is not a sequence.
     ValueError
-        If it has another number of leaves.
+        If `flat_sequence` has another number of leaves.
 
     Examples
     --------
@@ -279,14 +279,14 @@ def _same(a: Any, b: Any, check_types: bool, composites: bool) -> None:
 
 
 def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False) -> None:
-    """Raise unless two structures have the same form, whatever their leaves.
+    """Raise an error unless two structures have the same form. Their leaves may differ.
 
     Parameters
     ----------
     nest1, nest2 : object
     check_types : bool, optional
-        Compare classes and the keys of mappings, too. All mappings agree with each other, and so do namedtuples of one
-        name and the same fields.
+        Whether to compare classes and the keys of mappings, too. All mappings agree with each other, and so do
+        namedtuples with equal names and fields.
     expand_composites : bool, optional
         As for `flatten`.
 
@@ -332,7 +332,7 @@ def map_structure(
     func : callable
         Takes as many leaves as there are structures.
     *structure : object
-        At least one; all of the same form.
+        One or more structures of the same form.
     check_types, expand_composites : bool, optional
         As for `assert_same_structure`.
 

@@ -24,7 +24,7 @@ __all__ = [
     "truncated_normal", "uniform",
 ]  # fmt: skip
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 class experimental:

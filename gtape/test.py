@@ -24,12 +24,12 @@ __all__ = [
     "is_gpu_available", "main",
 ]  # fmt: skip
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 @diagnosed
 def compute_gradient(f: Callable[..., Any], x: Any, delta: float | None = None) -> Any:
-    """The Jacobians of a function by the tape, and by central differences.
+    """The Jacobians of a function by the tape and by central differences.
 
     Parameters
     ----------
@@ -43,13 +43,14 @@ def compute_gradient(f: Callable[..., Any], x: Any, delta: float | None = None) 
     Returns
     -------
     (list, list) of 2-D arrays
-        By the tape and by differences, one for each of `x`; a row for each element of the result, a column for each
-        element of that input. A complex element has two rows or columns: its real and its imaginary part.
+        The Jacobians by the tape, and those by differences, one for each of `x`. A row stands for an element of the
+        result, a column for an element of that input. A complex element has two rows or columns: for its real and its
+        imaginary part.
 
     Raises
     ------
     ValueError
-        When `x` is no list, or holds integers.
+        If `x` is not a list, or holds integers.
 
     Examples
     --------
@@ -80,14 +81,15 @@ def compute_gradient(f: Callable[..., Any], x: Any, delta: float | None = None) 
 
 
 def _parts(array: Any) -> Any:
-    """Real numbers in a row, complex ones by their two parts."""
+    """The numbers in a row; for complex numbers, their real and imaginary parts."""
     flat = np.array(array).reshape(-1)
     return flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
 
 
 def _complex_jacobians(tape: GradientTape, y: Tensor, inputs: list[Tensor]) -> list[Any]:
-    """One gradient for each part of each element of the result."""
-    # By the conjugate convention, the cotangent 1 gives derivatives of the real part, 1j of the imaginary part.
+    """The Jacobians, by one gradient for each part of each element of the result."""
+    # By the conjugate convention, the cotangent 1 gives derivatives of the real part, and 1j those of the imaginary
+    # part.
     units = (1, 1j) if y._layout.complex else (1,)
     rows: list[list[Any]] = [[] for _ in inputs]
     for k in range(y._layout.size):
@@ -139,14 +141,14 @@ class TestCase(unittest.TestCase):
         return nest.map_structure(lambda x: np.asarray(x)[()], tensors) if nest.is_nested(tensors) else tensors.numpy()
 
     def assertAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: Any = None) -> None:
-        """Fail unless ``|a - b| <= atol + rtol * |b|`` in every element, for float16 at least 1e-3 each."""
+        """Fail unless ``|a - b| <= atol + rtol * |b|`` in every element. For float16 both are at least 1e-3."""
         for x, y in self._pairs(a, b):
             coarse = np.float16 in (x.dtype, y.dtype)
             r, s = (max(rtol, 1e-3), max(atol, 1e-3)) if coarse else (rtol, atol)
             np.testing.assert_allclose(x, y, rtol=r, atol=s, err_msg=msg or "")
 
     def assertNotAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: Any = None) -> None:
-        """Fail if `assertAllClose` would not."""
+        """Fail if `assertAllClose` passes."""
         self._differ(lambda: self.assertAllClose(a, b, rtol, atol), msg or "The two values are close at all elements")
 
     def assertAllEqual(self, a: Any, b: Any, msg: Any = None) -> None:
@@ -236,7 +238,7 @@ def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any =
 
 @diagnosed
 def gpu_device_name() -> str:
-    """The name of the graphics card: empty, because gtape runs on the CPU.
+    """The name of the graphics card: an empty string, because gtape runs on the CPU.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""``gtape.train``: checkpoints, one NumPy archive each of the values of all variables that objects hold."""
+"""``gtape.train``: checkpoints. A checkpoint is a NumPy archive with the values of all variables that objects hold."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ __all__ = ["Checkpoint", "CheckpointManager", "latest_checkpoint", "list_variabl
 
 _ENDING = ".npz"
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 # ---------------------------------------------------------------------------------------------- variables of objects
 
 
-# Private attributes of gtape's own classes; variables that `add_weight` made come last.
+# Private attributes of gtape's own classes. `_variables` comes last, because `add_weight` made these variables last.
 _INTERNAL = frozenset({
     "_added", "_chosen", "_graph", "_graph_layers", "_losses", "_made", "_means", "_penalties", "_pending", "_sequence",
     "_settings", "_symbolic", "_tracker",
@@ -39,7 +39,7 @@ _INTERNAL = frozenset({
 
 
 def _children(x: Any) -> Iterator[tuple[str, Any]]:
-    """The parts of an object, with the names for the paths of their variables."""
+    """The parts of an object, with their names in the paths of variables."""
     if isinstance(x, (list, tuple)):
         yield from ((str(i), part) for i, part in enumerate(x))
     elif isinstance(x, dict):
@@ -61,12 +61,12 @@ def _children(x: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _escaped(key: str) -> str:
-    """A key of a dict as one part of a path."""
+    """A key of a dict, escaped for use as one part of a path."""
     return key.replace("%", "%25").replace("/", "%2F").replace("|", "%7C")
 
 
 def _held(x: Any, path: str = "", seen: set[int] | None = None) -> Iterator[tuple[str, Any]]:
-    """Every variable, and every unbuilt part, with its path; each once."""
+    """Every variable and every unbuilt part of an object with its path, each once."""
     seen = set() if seen is None else seen
     if id(x) in seen:
         return
@@ -82,7 +82,7 @@ def _held(x: Any, path: str = "", seen: set[int] | None = None) -> Iterator[tupl
 
 
 def values_of(x: Any) -> dict[str, Any]:
-    """The values of all variables of an object, by path."""
+    """The values of all variables of an object by path."""
     values: dict[str, Any] = {}
     for path, v in _held(x):
         if path in values:
@@ -95,7 +95,7 @@ def values_of(x: Any) -> dict[str, Any]:
 
 
 class _Status:
-    """The outcome of restoring values."""
+    """The outcome of a restoration of values."""
 
     def __init__(self, unused: set[str], missing: set[str]) -> None:
         self._unused, self._missing = unused, missing
@@ -116,11 +116,11 @@ class _Status:
         return self
 
     def assert_nontrivial_match(self) -> _Status:
-        """As `assert_existing_objects_matched`."""
+        """The same as `assert_existing_objects_matched`."""
         return self.assert_existing_objects_matched()
 
     def expect_partial(self) -> _Status:
-        """Accept unused values; gtape never warns about them."""
+        """Return the status itself, because gtape never warns about unused values."""
         return self
 
     initialize_or_restore = run_restore_ops = expect_partial
@@ -129,7 +129,7 @@ class _Status:
 def restore_values(x: Any, path: str) -> _Status:
     """Assign the values of an archive to the variables of an object: all of them or, after an exception, none.
 
-    Unbuilt parts get their values when they make their variables. ValueError for a value of another shape.
+    Unbuilt parts get their values when they make their variables. Raises a ValueError for a value of another shape.
     """
     with open_archive(path) as archive:
         unused, missing = set(archive.names), set()
@@ -158,7 +158,7 @@ def restore_values(x: Any, path: str) -> _Status:
 
 
 def _check_fit(v: Variable, name: str, archive: Archive) -> None:
-    """Compare the declaration of an archive with a variable, before any data are read."""
+    """Compare the declared shapes and dtypes of an archive with a variable, before any data are read."""
     declared = archive.member(name)
     if not v.shape.is_compatible_with(declared.shape):
         raise ValueError(
@@ -189,7 +189,7 @@ def _when_built(path: str, values: dict[str, Any], unused: set[str]) -> Callable
 
 
 class Checkpoint:
-    """The state of objects: modules, layers, models, optimizers, metrics, variables, lists and dicts of these.
+    """The state of objects: modules, layers, models, optimizers, metrics, variables, or lists and dicts of these.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ class Checkpoint:
         raise AttributeError(f"this checkpoint keeps {sorted(objects)}, and no {name!r}")
 
     def write(self, file_prefix: Any, options: Any = None) -> str:
-        """Write the values to a file of this name, without a number; returns the path for `restore`.
+        """Write the values to a file with this name, without a number. Returns the path for `restore`.
 
         Parameters
         ----------
@@ -241,13 +241,13 @@ class Checkpoint:
         Raises
         ------
         gtape.errors.OpError
-            If the file cannot be written: TensorFlow's class for the cause, such as ResourceExhaustedError for a full
-            disk. The old file stays.
+            If the file cannot be written. The class is TensorFlow's for the cause, such as ResourceExhaustedError for a
+            full disk. The old file stays.
         """
         return self._write(path_text(file_prefix))
 
     def _write(self, path: str, before: Callable[[], None] | None = None) -> str:
-        """As `write`; calls `before` when all is written, before the file replaces an old one."""
+        """Like `write`, but calls `before` when all data are written, just before the new file replaces the old one."""
         values = values_of(self)
         with translated(path + _ENDING, "written"):
             make_folder(os.path.dirname(path) or os.curdir)
@@ -255,7 +255,7 @@ class Checkpoint:
         return path
 
     def save(self, file_prefix: Any, options: Any = None) -> str:
-        """As `write`, with the next number in the name, and note the file as the newest in its directory."""
+        """Like `write`, with the next number in the name. Notes the file as the newest in its directory."""
         self.save_counter.assign_add(1)
         path = self._write(f"{path_text(file_prefix)}-{int(self.save_counter)}")
         folder, name = os.path.split(path)
@@ -287,14 +287,14 @@ class Checkpoint:
         gtape.errors.NotFoundError
             If there is no such file.
         gtape.errors.DataLossError
-            If it is damaged, or no checkpoint of gtape's.
+            If the file is damaged, or is not a checkpoint of gtape.
         ValueError
-            If a variable has another shape. Then, and after any other exception, all variables are as they were.
+            If a variable has another shape. After any exception, all variables keep their old values.
         """
         return restore_values(self, path_text(save_path) + _ENDING)
 
     def restore(self, save_path: Any, options: Any = None) -> _Status:
-        """As `read`, for `save` and `write`; None, for no checkpoint, changes nothing."""
+        """Like `read`, for files of `save` and `write`. None stands for no checkpoint and changes nothing."""
         return _Status(set(), set()) if save_path is None else self.read(save_path, options)
 
 
@@ -305,12 +305,12 @@ def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -
     ----------
     checkpoint_dir : str or path
     latest_filename : str, optional
-        The file with its name, "checkpoint" by default.
+        The name of the file that notes the newest checkpoint, "checkpoint" by default.
 
     Returns
     -------
     str or None
-        None if there is none.
+        None if the directory has no checkpoint.
 
     Examples
     --------
@@ -332,7 +332,7 @@ def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -
 
 
 def _file_of(ckpt_dir_or_file: Any) -> str:
-    """The archive of a checkpoint, or of the newest in a directory."""
+    """The archive of a checkpoint, or of the newest checkpoint in a directory."""
     path = path_text(ckpt_dir_or_file)
     return (latest_checkpoint(path) or path if os.path.isdir(path) else path) + _ENDING
 
@@ -361,13 +361,13 @@ def list_variables(ckpt_dir_or_file: Any) -> list[tuple[str, list[int]]]:
 
 
 def load_variable(ckpt_dir_or_file: Any, name: str) -> Any:
-    """One value of a checkpoint.
+    """The value of one variable in a checkpoint.
 
     Parameters
     ----------
     ckpt_dir_or_file : str or path
     name : str
-        As in `list_variables`.
+        A name that `list_variables` returns.
 
     Returns
     -------
@@ -395,9 +395,9 @@ def load_variable(ckpt_dir_or_file: Any, name: str) -> Any:
 
 
 class CheckpointManager:
-    """The last few checkpoints of a directory.
+    """Keeps the last few checkpoints in a directory.
 
-    A checkpoint is on the disk when `save` returns and stays until it is too old, even if the process is killed.
+    A checkpoint is on the disk when `save` returns and stays there until it is too old, even if the process is killed.
     Several processes may save in one directory. Only gtape's archives named `checkpoint_name` are deleted.
 
     Parameters
@@ -450,7 +450,7 @@ class CheckpointManager:
         if os.path.isdir(self._folder):
             begin = part_stem(self._begin)
             remove_stale_parts(self._folder, lambda stem: stem == NOTE or stem.startswith(begin))
-            if note.doomed:  # a process was killed before it had deleted them
+            if note.doomed:  # a process was killed before it deleted these files
                 with suppress(OpError), hold(self._folder):
                     note = read_note(self._folder) or Note()
                     self._delete(self._doomed(note, note.kept))
@@ -459,13 +459,14 @@ class CheckpointManager:
         return os.path.isfile(os.path.join(self._folder, name + _ENDING))
 
     def _is_own(self, name: str) -> bool:
-        """Whether this manager may have made a file of this name."""
+        """Whether this manager may have made a file with this name."""
         return name.startswith(self._begin) and re.fullmatch("-?[0-9]+", name[len(self._begin) :]) is not None
 
     def _there(self, known: list[str], note: Note, finished: str | None = None) -> list[str]:
-        """The checkpoints in the directory, the oldest first: the known ones, and those that other processes noted.
+        """The checkpoints in the directory from old to new: the known ones, and those that other processes noted.
 
-        A checkpoint that a killed process finished without a note stands before the newest, so that it ages, too.
+        A checkpoint that a killed process finished without a note stands before the newest one, so that it is deleted
+        in time, too.
         """
         names = [n for n in known if n not in note.kept] + note.kept
         lost = [n for n in note.unfinished if n not in names and self._is_own(n)]
@@ -482,7 +483,7 @@ class CheckpointManager:
             write_note(self._folder, note)
 
     def _settle(self, finished: str) -> None:
-        """Note a new checkpoint, and delete old ones, which the note drops first."""
+        """Note a new checkpoint and delete old ones. The note drops the old ones before they are deleted."""
         with hold(self._folder):
             note = read_note(self._folder) or Note()
             kept = self._there(self._kept, note, finished)
@@ -490,7 +491,7 @@ class CheckpointManager:
             old = [] if self._keep is None else own[: -self._keep]
             kept = [n for n in kept if n not in old]
             doomed = list(dict.fromkeys([*self._doomed(note, kept), *filter(self._is_archive, old)]))
-            # The file of another manager exists before that manager notes it.
+            # The file of another manager exists before the other manager notes the file.
             unfinished = [
                 n for n in note.unfinished
                 if self._is_coming(n) or (self._exists(n) and n not in kept and n not in doomed)
@@ -500,7 +501,7 @@ class CheckpointManager:
             self._delete(doomed)
 
     def _doomed(self, note: Note, kept: list[str]) -> list[str]:
-        """The names that a note dooms, without files that changed since, such as copies put back by hand."""
+        """The names of files that a note dooms, without files that changed since, such as copies put back by hand."""
         found = []
         for name in note.doomed:
             with suppress(OSError):
@@ -513,7 +514,7 @@ class CheckpointManager:
         return is_archive(os.path.join(self._folder, name + _ENDING))
 
     def _is_coming(self, name: str) -> bool:
-        """Whether a file is being written; killed processes leave names without files."""
+        """Whether a process is writing a file. Killed processes leave names without files."""
         begin = part_stem(name + _ENDING) + "."
         return any(other.startswith(begin) and other.endswith(".part") for other in os.listdir(self._folder))
 
@@ -526,12 +527,12 @@ class CheckpointManager:
 
     @property
     def checkpoints(self) -> list[str]:
-        """The kept checkpoints, the oldest first."""
+        """The kept checkpoints from old to new."""
         return [self._head + name for name in self._kept]
 
     @property
     def latest_checkpoint(self) -> str | None:
-        """The newest; None if there is none."""
+        """The newest checkpoint; None if no checkpoint exists."""
         return None if self._newest is None else self._head + self._newest
 
     def save(self, checkpoint_number: int | None = None, check_interval: bool = True, options: Any = None) -> str:
@@ -555,7 +556,7 @@ class CheckpointManager:
         return path
 
     def restore_or_initialize(self) -> str | None:
-        """Restore the newest checkpoint, if there is one; returns its path."""
+        """Restore the newest checkpoint, if one exists. Returns its path."""
         newest = self.latest_checkpoint
         if newest is not None:
             self.checkpoint.restore(newest)

@@ -25,16 +25,16 @@ Number: TypeAlias = bool | int | float | complex
 TensorLike: TypeAlias = (
     "Tensor | Variable | IndexedSlices | npt.NDArray[Any] | np.generic | Number | Sequence[TensorLike]"
 )
-"""What `convert_to_tensor` takes."""
+"""The types that `convert_to_tensor` takes."""
 
 DTypeLike: TypeAlias = "DType | npt.DTypeLike"
-"""What `as_dtype` takes."""
+"""The types that `as_dtype` takes."""
 
 ShapeLike: TypeAlias = "TensorShape | Sequence[int | None] | int | None"
-"""What `TensorShape` takes."""
+"""The types that `TensorShape` takes."""
 
 Structure: TypeAlias = "T | Sequence[Structure[T]] | Mapping[Any, Structure[T]]"
 """A leaf of type T or a nest of them."""
 
 Gradient: TypeAlias = "Tensor | IndexedSlices | None"
-"""What `gradient` returns for one source."""
+"""The types that `gradient` returns for one source."""

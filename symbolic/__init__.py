@@ -1,11 +1,11 @@
-"""The mirror of every op in SymPy, and the worlds in which mirrors and rules run: SymPy, enclosures (balls), jets."""
+"""The mirror of every op in SymPy, and the worlds of mirrors and rules: SymPy expressions, enclosures (balls), jets."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # for type checkers and editors; at run time, each name is imported at its first use
+if TYPE_CHECKING:  # for type checkers and editors; at run time each name is imported at its first use
     from gtape.symbolic.balls import Undecided as Undecided
     from gtape.symbolic.balls import digits as digits
     from gtape.symbolic.balls import precision as precision
@@ -35,7 +35,7 @@ _HOMES = {
 __all__ = sorted(_HOMES)
 
 
-if not TYPE_CHECKING:  # a type checker that sees this function accepts any name
+if not TYPE_CHECKING:  # because a type checker that sees this function accepts any name
 
     def __getattr__(name: str) -> Any:
         home = _HOMES.get(name)

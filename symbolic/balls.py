@@ -1,8 +1,8 @@
 """Balls: real numbers with a rigorous error bound (``flint.arb``), their comparisons, precision and conversions.
 
-A ball is an enclosure: an interval that certainly contains the exact number. A comparison of two balls is decided only
-if all pairs of their numbers agree on it. Otherwise it raises `Undecided`, and the caller runs again with a higher
-precision. One ball object stands for one number: it equals itself, however wide it is.
+A ball is an enclosure: an interval that certainly contains the exact number. A comparison of two balls is decided if
+all pairs of their numbers give the same answer. Otherwise it raises `Undecided`, and the caller runs again with a
+higher precision. One ball object stands for one number, so a ball equals itself even if it is wide.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Undecided(ArithmeticError):
-    """A comparison that the enclosures leave open at this precision.
+    """A comparison that the balls leave undecided at this precision.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Undecided(ArithmeticError):
     left, right : object
         The compared objects.
     hopeless : bool
-        True if more precision cannot help: a side is NaN, or a symbol without a sample value.
+        Whether more precision cannot help, because a side is NaN or a symbol without a sample value.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def _anew() -> None:
     ctx.prec = _gradient_of_one_scalar
 
 
-# Only one thread at a time computes in balls, because flint's precision and `assumed` hold for the whole process.
+# Only one thread at a time computes in balls, because flint's precision and `assumed` belong to the whole process.
 _one_thread = Lock(_anew)
 _gradient_of_one_scalar = ctx.prec
 assumed: dict[str, Any] = {}
@@ -93,15 +93,16 @@ def assume(name: str, value: Any) -> Iterator[Any]:
 
 
 def ties_assumed() -> Block[Any]:
-    """Treat balls that agree to a third of the current precision as one number, and list them, inside the block.
+    """Treat balls that agree to a third of the current precision as one number inside the block, and list them.
 
-    Enclosures of equal numbers that were computed in different ways overlap at every precision: none proves equality.
+    Balls of equal numbers that were computed in different ways overlap at every precision, so no precision proves
+    equality.
     """
     return assume("ties", [])
 
 
 def circumstances() -> tuple[Any, ...] | None:
-    """The settings that a result depends on besides its inputs; None where the computation also takes notes."""
+    """The settings that a result depends on besides its inputs; None if the computation also takes notes."""
     if assumed.get("ties") is not None or assumed.get("degenerate") or assumed.get("recorded") is not None:
         return None
     return ctx.prec, *[bool(assumed.get(name)) for name in ("limits", "sides", "turned")]
@@ -120,14 +121,14 @@ def tied(a: Any, b: Any) -> bool:
 
 
 def _at_a_tie(answer: bool, relation: str, a: Any, b: Any) -> bool:
-    """The answer for equal numbers if both are one object or an assumed tie; otherwise raise `Undecided`."""
+    """The answer for equal numbers, if both are one object or an assumed tie. Otherwise raise `Undecided`."""
     if (a is b and not _is_nan(a)) or tied(a, b):
         return answer
     raise Undecided(relation, a, b)
 
 
 def _relation(symbol: str, holds: Callable[..., Any], fails: Callable[..., Any], tied: bool) -> Callable[..., bool]:
-    """A three-valued comparison, from two that are True only if certain; `tied` is the answer for equal numbers."""
+    """A three-valued comparison from two comparisons that are True only if certain. `tied` is the answer for ties."""
 
     def decide(a: Any, b: Any) -> bool:
         if holds(a, b):
@@ -144,7 +145,8 @@ greater = _relation(">", operator.gt, operator.le, False)
 greater_equal = _relation(">=", operator.ge, operator.lt, True)
 equal = _relation("==", operator.eq, operator.ne, True)
 not_equal = _relation("!=", operator.ne, operator.eq, False)
-# For each comparison of balls the other one: it fails for all numbers in the balls only if the other certainly holds.
+# For each comparison of balls its negation: a comparison fails for all numbers in the balls only if the negation
+# certainly holds.
 AGAINST = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 RELATIONS = {"<": less, "<=": less_equal, ">": greater, ">=": greater_equal, "==": equal, "!=": not_equal}
 
@@ -156,7 +158,7 @@ def precision(bits: int) -> Iterator[None]:
     Parameters
     ----------
     bits : int
-        2 or more.
+        An integer of at least 2.
 
     Returns
     -------
@@ -165,7 +167,7 @@ def precision(bits: int) -> Iterator[None]:
     Raises
     ------
     ValueError
-        For fewer than 2 bits.
+        If `bits` is less than 2.
 
     Examples
     --------
@@ -193,7 +195,7 @@ _MOST_BITS = 4 * MOST_DIGITS
 
 
 def lift_balls(x: np.ndarray) -> np.ndarray:
-    """Floats of any dtype as an object array of exact balls (NaN becomes the indeterminate ball)."""
+    """Floats of any dtype as an object array of exact balls. NaN becomes the indeterminate ball."""
     x = x if x.dtype == np.float64 else x.astype(np.float64)
     out = mapped(_limit if assumed.get("limits") and not np.isfinite(x).all() else arb, x)
     if assumed.get("sides") and (below := (x == 0) & np.signbit(x)).any():
@@ -202,7 +204,7 @@ def lift_balls(x: np.ndarray) -> np.ndarray:
 
 
 def infinities_as_limits() -> Block[Any]:
-    """Lift an infinity as a number larger than all floats inside the block, so that functions give their limits.
+    """Lift infinities as numbers larger than all floats inside the block, so that functions give their limits.
 
     Most functions of an infinite ball are NaN, but a softmax with a mask of -inf has a limit.
 
@@ -248,7 +250,7 @@ def finite_ball(x: Any) -> bool:
 
 
 def has_complex(x: Any) -> bool:
-    """True if an object array holds complex balls, or jets of them."""
+    """Whether an object array holds complex balls, or jets of complex balls."""
     return any(isinstance(c, acb) for e in objects(x).ravel().tolist() for c in getattr(e, "components", (e,)))
 
 
@@ -264,12 +266,12 @@ def integer_power(x: Any, n: int) -> Any:
     return out
 
 
-# FLINT ends the process when it looks for an integer near numbers with exponents beyond memory, large or small.
+# FLINT ends the process if it looks for an integer near numbers whose exponents need too much memory.
 LARGEST_WHOLE = arb(2) ** 100_000
 
 
 def only_integer(x: arb) -> Any:
-    """The only integer in a ball, as FLINT's; None without one or with several, or beyond `LARGEST_WHOLE`."""
+    """The only integer in a ball, as FLINT's; None without one, with several, or beyond `LARGEST_WHOLE`."""
     if abs(x) < 0.5:
         return fmpz(0) if x.contains(0) else None
     return x.unique_fmpz() if abs(x) < LARGEST_WHOLE else None
@@ -294,7 +296,7 @@ def box(x: Any) -> np.ndarray:
 
 
 def objects(x: Any) -> np.ndarray:
-    """`x` as an object ndarray, 0-d included."""
+    """The value `x` as an object ndarray, 0-d included."""
     if isinstance(x, np.ndarray):
         return x if x.dtype == object else x.astype(object)
     return box(x)
@@ -311,7 +313,7 @@ def filled(entries: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray:
 
 
 def rowwise(f: Callable[..., Sequence[Any]], axis: int, *xs: Any) -> np.ndarray:
-    """A function of lists on every row of arrays along an axis; it returns lists of the same length."""
+    """A function of lists on every row of arrays along an axis. The function returns lists of the same length."""
     moved = [np.moveaxis(objects(x), axis, -1) for x in xs]
     out = np.empty(moved[0].shape, dtype=object)
     for at in np.ndindex(*out.shape[:-1]):
@@ -323,7 +325,7 @@ def rowwise(f: Callable[..., Sequence[Any]], axis: int, *xs: Any) -> np.ndarray:
 def _floats(f: Any, x: np.ndarray) -> np.ndarray:
     flat = x.ravel().tolist()
     if any(issubclass(kind, np.complexfloating) for kind in set(map(type, flat))):
-        # NumPy's complex numbers have a float, their real part; Python's have none.
+        # float() of NumPy's complex numbers gives the real part. Python's complex numbers have no float.
         flat = [complex(e) if isinstance(e, np.complexfloating) else e for e in flat]
     try:
         return np.fromiter(map(f, flat), np.float64, x.size).reshape(x.shape)
@@ -338,7 +340,7 @@ def _floats(f: Any, x: np.ndarray) -> np.ndarray:
 
 @diagnosed
 def to_float(x: Any) -> np.ndarray:
-    """Midpoints, correctly rounded to float64; complex128 where there are complex balls.
+    """The midpoints, correctly rounded to float64; complex128 if there are complex balls.
 
     Parameters
     ----------
@@ -369,7 +371,7 @@ _EASY = 1e-290  # radii above it are floats
 
 @diagnosed
 def to_double_double(x: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Midpoints as unevaluated sums ``hi + lo`` of float64, hi the correctly rounded midpoint.
+    """The midpoints as unevaluated sums ``hi + lo`` of float64. hi is the correctly rounded midpoint.
 
     Parameters
     ----------
@@ -399,7 +401,7 @@ def _radius(x: Any) -> float:
     if x.__class__ is arb:
         if x.is_exact():
             return 0.0
-        # A radius has 30 bits, so a float holds it, except next to the smallest floats. The radius of NaN is infinite.
+        # A radius has 30 bits, so a float holds it, except near the smallest floats. The radius of NaN is infinite.
         f = float(x.rad())
         return f if f > _EASY else math.nextafter(f, _INFINITY)
     if isinstance(x, acb):
@@ -409,7 +411,7 @@ def _radius(x: Any) -> float:
 
 @diagnosed
 def radius(x: Any) -> np.ndarray:
-    """Upper bounds of the radii; infinite where a ball is indeterminate.
+    """Upper bounds of the radii. Infinite if a ball is indeterminate.
 
     Parameters
     ----------

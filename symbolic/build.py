@@ -17,7 +17,7 @@ class _Builder:
         self.returns = returns
         self.found: dict[Any, int] = {}
         self.kept: list[Any] = []  # values whose id is a key of `found`
-        self.underway: set[Any] = set()  # constants that hold values which left the tape and are not yet visited
+        self.underway: set[Any] = set()  # constants with values that left the tape, not visited yet
 
     def add(self, kind: str, output: Any, record: Any, key: Any) -> Node:
         """The next node, and its key in `found`."""
@@ -35,7 +35,7 @@ class _Builder:
         return self.found[_key(record, value)] if made is None else made
 
     def numbers(self, record: Any) -> list[int]:
-        """The nodes of a record: a leaf has one for each value that was read from it."""
+        """The nodes of a record. A leaf has a node for each value that was read from it."""
         return [] if record is None else list(self.program.by_seq.get(record[SEQ], []))
 
     def visit(self, roots: list[tuple[Any, Any]]) -> None:
@@ -105,7 +105,7 @@ class _Builder:
             self.number(*c) for (_, v), c in zip(targets, g.given, strict=g.form == "gradient") if v is not None
         ]
         return GradMark(
-            id(g.targets),  # one list for all results of one call
+            id(g.targets),  # all results of one call share the list
             [self.number(r, v) for r, v in targets if v is not None],
             cotangents if g.form == "gradient" else [],
             [self.numbers(r) for r, _ in g.sources],
@@ -127,7 +127,7 @@ def _key_of_input(record: Any, value: Any) -> Any:
 
 
 def _traced(record: Any) -> bool:
-    """True if a record says how its value was computed. None (a constant) and a leaf do not."""
+    """Whether a record tells how its value was computed. None (a constant) and leaves do not."""
     if record is None or record[STEP] is None:
         return False
     if len(record) > TRACE and record[TRACE] is not None:
@@ -136,7 +136,7 @@ def _traced(record: Any) -> bool:
 
 
 def _needs(record: Any) -> list[tuple[Any, Any]]:
-    """The (record, value) pairs of the inputs: a record's node needs their nodes first."""
+    """The (record, value) pairs of the inputs, whose nodes come before the record's node."""
     step = step_of(record)
     if step.prim is None:
         return [(record[PARENTS], None)]
@@ -151,7 +151,7 @@ def _needs(record: Any) -> list[tuple[Any, Any]]:
 
 
 def _targets_of(g: Any) -> list[tuple[Any, Any]]:
-    """(record, value) of each target of a derivative; None as value for a leaf that is no source: it adds nothing."""
+    """(record, value) of each target of a derivative. The value of a leaf that is not a source is None."""
     sources = {r[SEQ]: value for r, value in g.sources if r is not None}
     found = []
     for r in g.targets:
@@ -165,7 +165,7 @@ def _targets_of(g: Any) -> list[tuple[Any, Any]]:
 
 
 def _reached(r: Any, session: Any, targets: list[Any]) -> bool:
-    """True if a tape's gradient may reach a source: the tape watches or recorded it, or it is a target itself."""
+    """Whether a tape's gradient may reach a source: the tape watches or recorded it, or it is itself a target."""
     return r is None or session is None or session in r[TAPES].sessions or any(r is t for t in targets)
 
 
@@ -179,8 +179,8 @@ def build(targets: list[tuple[Any, Any]], sources: list[Any], session: Any = Non
     session : Session, optional
         The session of the tape whose gradients are checked.
     returns : object, optional
-        Its methods ``of(record, value)`` and ``nodes_of(found, start, index)`` tell which constants hold values that
-        left the tape, and give the nodes that compute such a constant from its value.
+        An object with two methods: ``of(record, value)`` finds constants that hold values which left the tape, and
+        ``nodes_of(found, start, index)`` returns the nodes that compute such a constant from the value.
     """
     b = _Builder(returns)
     b.visit(targets)

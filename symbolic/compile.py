@@ -1,7 +1,7 @@
 """SymPy expressions as Python functions of enclosures (balls).
 
-Constants are exact: integers stay integers, every other constant is a ball at the precision of the call. Shared
-subexpressions are computed once. Of a Piecewise only the branch that applies is computed; if the balls do not decide
+Constants are exact: integers stay integers, and other constants are balls at the precision of the call. Shared
+subexpressions are computed once. Only the branch of a Piecewise that applies is computed. If the balls do not decide
 the branch, the function raises `Undecided`.
 """
 
@@ -50,9 +50,9 @@ def _polygamma(n: Any, x: Any) -> Any:
         if max(abs(x), abs(arb(n))) > _BEYOND_FLOATS:  # FLINT would not return
             raise ArithmeticError("polygamma of a fractional order is not evaluated beyond all floats")
         return acb(x).polygamma(n).real
-    if x > 0:  # zeta is quicker
+    if x > 0:  # zeta is faster
         return (-1) ** (k + 1) * arb.fac_ui(k) * arb(k + 1).zeta(x)
-    if x < 0:  # reflected, because acb's own function is of no use far out
+    if x < 0:  # reflected, because acb's own function is useless for large negative numbers
         cot = x.cot_pi()
         part = sum((c * integer_power(cot, i) if i else arb(c) for i, c in enumerate(_cotangent(k)) if c), arb(0))
         return -arb.fac_ui(k) * arb(k + 1).zeta(1 - x) - arb.pi() ** (k + 1) * part
@@ -70,20 +70,20 @@ def _cotangent(n: int) -> list[int]:
 
 
 def _power(x: Any, y: Any) -> Any:
-    """The real power; a negative base needs an exact integer exponent, 0**0 is 1."""
+    """The real power. A negative base needs an exact integer exponent. 0**0 is 1."""
     x = arb(x)
     if x.is_exact() or not x.contains(0):
         return x**y
-    n = whole_number(y, 2**62)  # arb's own power is NaN for a ball around 0
+    n = whole_number(y, 2**62)  # because arb's own power is NaN for a ball around 0
     if n is None:
         if not (balls.greater(arb(y), 0) and balls.equal(x, 0)):
             return x**y
-        return arb(0).union(abs(x).upper() ** y)  # assumed to be 0
+        return arb(0).union(abs(x).upper() ** y)  # a tie with 0 is assumed
     return integer_power(x, n) if n > 0 else arb(1) if n == 0 else 1 / integer_power(x, -n)
 
 
 def _complex_power(x: Any, y: Any) -> Any:
-    """The principal power; an exact integer exponent needs no logarithm."""
+    """The principal power. An exact integer exponent needs no logarithm."""
     n = whole_number(y, 64)
     if n is None:
         return acb(x) ** y
@@ -113,7 +113,7 @@ def _truncation(nearest: Callable[[Any], Any]) -> Callable[[Any], Any]:
         y = nearest(x)
         if y.is_exact():
             return y
-        whole = (x.mid() + arb(1) / 2).floor()  # the ball contains an integer, so the side is open
+        whole = (x.mid() + arb(1) / 2).floor()  # the ball contains an integer, so the side is undecided
         if not balls.tied(x, whole):
             raise balls.Undecided(f"{nearest.__name__} of", x, "")
         return whole
@@ -121,7 +121,7 @@ def _truncation(nearest: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return step
 
 
-# Methods of balls for SymPy's functions of one argument that have another name there.
+# Methods of balls for SymPy's functions of one argument with another name.
 _OF_ONE_ARGUMENT = """
 exp log sin cos tan cot sec csc asin acos atan sinh cosh tanh coth sech csch asinh acosh atanh
 erf erfi erfinv erfcinv gamma sinc digamma loggamma=lgamma Si=si Ci=ci Shi=shi Chi=chi Ei=ei
@@ -158,7 +158,7 @@ _CALLS: dict[Any, Callable[..., Any]] = {
     ),
 }
 
-# Their results depend on the ties that are assumed, too.
+# Results of these functions also depend on the assumed ties.
 _DECISIONS = (sp.sign, sp.Max, sp.Min, sp.floor, sp.ceiling)
 
 _CONSTANTS = {
@@ -192,7 +192,7 @@ _NAMESPACE: dict[str, Any] = {
 
 
 class _Point:
-    """The value of a `Removable`, found and compiled when first needed."""
+    """The value of a `Removable`, computed and compiled on first use."""
 
     def __init__(self, node: Removable, symbols: Sequence[sp.Symbol], kind: str) -> None:
         self.node, self.symbols, self.kind = node, symbols, kind
@@ -209,7 +209,7 @@ class _Writer:
 
     def __init__(self, symbols: Sequence[sp.Symbol], constant: bool = False, kind: str = "arb") -> None:
         self.symbols = tuple(symbols)
-        self.kind = kind  # type of the arguments: arb or acb
+        self.kind = kind  # the type of the arguments: arb or acb
         self.real = True if kind == "arb" else None
         self.arguments = [f"a{i}" for i in range(len(symbols))]
         self.names: dict[Any, str] = dict(zip(symbols, self.arguments, strict=True))
@@ -252,7 +252,7 @@ class _Writer:
                 word = "elif"
                 if test == "True":
                     break
-            else:  # no branch applies: outside the domain
+            else:  # no branch applies outside the domain
                 self.lines.append(f"{indent}else:")
                 self.lines += [f"{indent}    {t} = arb('nan')" for _, t in members]
         flat = [e.xreplace(opaque) for e in expressions]
@@ -279,7 +279,7 @@ class _Writer:
         )
 
     def relation(self, c: Any) -> str:
-        """A comparison; balls compare in place first, because most of them decide, and a call takes as long again."""
+        """A comparison. Balls compare in place first, because most comparisons decide and a call takes longer."""
         left, right = [self.write(a) for a in c.args]
         called = f"{_RELATIONS[c.rel_op]}({left}, {right})"
         if not all(a.is_Integer or code.isidentifier() for a, code in zip(c.args, (left, right), strict=True)):
@@ -290,7 +290,7 @@ class _Writer:
         return f"({x} {c.rel_op} {y} or (not {x} {AGAINST[c.rel_op]} {y} and {called}))"
 
     def whole(self, n: Any) -> str:
-        """A name for an integer as a ball, which compares with balls more quickly."""
+        """A name for an integer as a ball, because balls compare faster with balls."""
         name = f"whole_{int(n)}".replace("-", "minus_")
         self.namespace[name] = arb(int(n))
         return name
@@ -328,7 +328,7 @@ class _Writer:
         return self.function(e)
 
     def ball(self, e: Any) -> str:
-        """`e` as an object with methods, so never a bare integer."""
+        """`e` as an object with methods, which a plain integer lacks."""
         return self.literal(e) if e.is_Integer else self.write(e)
 
     def sum(self, e: Any) -> str:
@@ -444,14 +444,15 @@ def compile_balls(symbols: Sequence[sp.Symbol], expression: Any, *, kind: str = 
     Returns
     -------
     callable
-        Of ``flint.arb`` (ints are converted), to ``arb`` or a tuple of them; its ``__doc__`` is its source.
+        A function of ``flint.arb`` (ints are converted) that returns an ``arb`` or a tuple of them. Its ``__doc__`` is
+        its source.
 
     Raises
     ------
     NotImplementedError
         If the expression contains a function that balls lack.
     Undecided
-        Raised by the returned function if the balls do not decide a branch.
+        From the returned function, if the balls do not decide a branch.
 
     Examples
     --------

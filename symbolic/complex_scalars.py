@@ -1,4 +1,4 @@
-"""Real and imaginary parts of scalars of any world; on jets by component, because these functions are linear."""
+"""Real and imaginary parts of scalars of any world. For jets component by component, because parts are linear."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["conjugate", "imag", "is_complex", "joined", "over", "real", "widened
 
 
 def is_complex(x: Any) -> bool:
-    """True if an object array holds numbers that are not real by type."""
+    """Whether an object array holds numbers of a type that is not real."""
     return has_complex(x) or any(isinstance(e, sp.Basic) and e.has(sp.I) for e in np.asarray(x).ravel().tolist())
 
 
 def _map(f: Callable[..., Any], *xs: Any) -> Any:
-    """Apply a function that is linear over the reals to scalars of any world; to a jet component by component."""
+    """Apply a function that is linear over the reals to scalars of any world, component by component to jets."""
     like = next((x for x in xs if isinstance(x, Jet)), None)
     if like is None:
         return f(*xs)
@@ -46,7 +46,7 @@ def conjugate(x: Any) -> Any:
 
 
 def joined(a: Any, b: Any) -> Any:
-    """a + ib."""
+    """The complex number a + ib."""
     if isinstance(a, sp.Basic) or isinstance(b, sp.Basic):
         return a + sp.I * b
     return acb(arb(a), arb(b))
@@ -65,7 +65,7 @@ def _placed(x: Any) -> Any:
 
 
 def over(f: Callable[..., Any], place: bool = False) -> Callable[..., Any]:
-    """The mirror that applies `f` to every element; with `place` it moves results off branch cuts (see `_placed`)."""
+    """The mirror that applies `f` to every element. With `place` it moves results off branch cuts (see `_placed`)."""
 
     def one(*e: Any) -> Any:
         made = _map(f, *e)

@@ -1,4 +1,4 @@
-"""Prints a program: its outputs in LaTeX, its assignments as text, and a diagram."""
+"""Shows a program: its outputs in LaTeX, its assignments as text, and a diagram."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ def _symbols(node: Node, name: str) -> Any:
 
 
 def expressions(program: Program) -> list[Any]:
-    """The outputs as SymPy expressions in one symbol for each element of each input.
+    """The outputs as SymPy expressions, with one symbol for each element of each input.
 
     Returns
     -------
     list
-        One object array for each output, or the bare expression for a scalar. Branches are those of the recording.
+        One object array for each output, or the expression itself for a scalar. The branches are those of the
+        recording.
 
     Examples
     --------
@@ -63,7 +64,7 @@ def latex(program: Program) -> str:
 
 
 def mermaid(program: Program) -> str:
-    """The program as a Mermaid flowchart: inputs, constants, ops; gradient nodes are marked."""
+    """The program as a Mermaid flowchart of inputs, constants and ops, with marks on gradient nodes."""
     lines = ["flowchart TD"]
     outputs = set(program.outputs)
     for n in program.nodes:

@@ -31,7 +31,8 @@ class Decision:
     ----------
     left, right : sympy.Expr
     sign : int
-        The sign of left - right at the sample: -1, 0 or 1. A 0 holds only at the sample, not on an open set around it.
+        The sign of left - right at the sample: -1, 0 or 1. The sign 0 holds only at the sample, not on an open set
+        around it.
     """
 
     __slots__ = ("left", "right", "sign")
@@ -51,13 +52,13 @@ class SymPyWorld(ObjectWorld):
     Parameters
     ----------
     samples : mapping of sympy.Symbol to rational numbers, optional
-        Decides comparisons. Without it, a comparison that depends on the values of the symbols raises `Undecided`;
-        with it, results contain no Piecewise, Abs, sign, Max, Min or floor.
+        The sample point, which decides comparisons. Without it, a comparison that depends on the values of the symbols
+        raises `Undecided`. With it, results contain no Piecewise, Abs, sign, Max, Min or floor.
 
     Attributes
     ----------
     decisions : list of Decision
-        Relations decided at the sample, in order, each once.
+        The relations decided at the sample, in order, each once.
 
     Examples
     --------
@@ -82,7 +83,7 @@ class SymPyWorld(ObjectWorld):
         self._signs: dict[Any, int] = {}
 
     def exact(self, x: Any) -> Any:
-        """A number as a SymPy number; a float as the rational that it equals."""
+        """A number as a SymPy number. A float becomes the rational that it equals."""
         if isinstance(x, np.generic):
             x = x.item()
         try:
@@ -102,7 +103,7 @@ class SymPyWorld(ObjectWorld):
     def scalar_function(
         self, mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb"
     ) -> tuple[Callable[..., Any], bool]:
-        """The mirror with expressions in place of its symbols, and with branches resolved."""
+        """The mirror with expressions in place of its symbols and with resolved branches."""
         made = template(mirror, arity, params)
         expression = made.plain if self.samples else made.expression
         branches = expression.has(sp.Piecewise, sp.floor, sp.ceiling)
@@ -153,7 +154,7 @@ class SymPyWorld(ObjectWorld):
     # -- signs
 
     def sign_of(self, a: Any, b: Any, relation: str) -> int:
-        """The sign of a - b: for all values of the symbols, else at the sample (recorded as a decision)."""
+        """The sign of a - b, for all values of the symbols or at the sample (which is recorded as a decision)."""
         left, right = self.exact(a), self.exact(b)
         difference = left - right
         sign = self._signs.get(difference)
@@ -163,7 +164,7 @@ class SymPyWorld(ObjectWorld):
             sign = _number_sign(difference)
         elif self.samples and difference.free_symbols <= self.samples.keys():
             sign = _number_sign(difference.xreplace(self.samples))
-            if sign is not None and (sign or sp.expand(difference) != 0):  # else it holds for all values
+            if sign is not None and (sign or sp.expand(difference) != 0):  # otherwise the sign holds for all values
                 self.decisions.append(Decision(left, right, sign))
         else:
             known = {difference.is_positive: 1, difference.is_negative: -1, difference.is_zero: 0}
@@ -175,7 +176,7 @@ class SymPyWorld(ObjectWorld):
 
 
 def _number_sign(value: Any) -> int | None:
-    """The exact sign of a constant expression; None if it is not real or not decided at 3200 bits."""
+    """The exact sign of a constant expression; None if it is not real or undecided at 3200 bits."""
     if value.is_Rational:
         return int(sp.sign(value))
     if value in (sp.oo, -sp.oo):

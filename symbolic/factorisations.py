@@ -1,15 +1,15 @@
 """Exact factors of matrices, for the mirrors of eigenvalues, singular values and orthogonal factors.
 
-An invariant subspace of a symmetric matrix A is defined by A X = X B and C X = 1 with fixed rows C. These equations are
+An invariant subspace of a symmetric matrix A is defined by A X = X B and C X = 1 with fixed rows C. The equations are
 polynomials, and Newton's method solves them (see `gtape.symbolic.implicit`). Eigenvalues that are far apart have a
-subspace each. Those that floats cannot separate share one; the problem is solved again within it, magnified.
-Eigenvalues that stay together at every precision are one multiple eigenvalue. Each then gets the mean of their
-derivatives, which is right for functions that are symmetric in them; a note says that other functions are not
-differentiable. Functions of the vectors must be the same in every basis of them (`another_basis`). Singular values are
-eigenvalues of [0 A; A' 0].
+subspace each. Eigenvalues that floats cannot separate share a subspace, in which the problem is solved again,
+magnified. Eigenvalues that stay together at every precision are one multiple eigenvalue. Each of them gets the mean of
+their derivatives, which is correct for functions that are symmetric in them. A note says that other functions are not
+differentiable. Functions of the vectors must be the same in every basis of the vectors (`another_basis`). Singular
+values are eigenvalues of [0 A; A' 0].
 
-A Hermitian matrix, written in real numbers with the block [a -b; b a] in place of a + ib, has each eigenvalue twice
-(`fold` 2), with the vectors x and ix.
+A Hermitian matrix is written in real numbers, with the block [a -b; b a] in place of a + ib. This matrix has each
+eigenvalue twice (`fold` 2), with the vectors x and ix.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
     "side_by_side", "singular_pairs", "singular_values", "times_power_of_two",
 ]  # fmt: skip
 
-# Eigenvalues closer than this, in units of the largest, share a subspace at first.
+# Closer eigenvalues, in units of the largest, share a subspace at first.
 TOGETHER = 2.0**-24
 _DEEPEST = 60
 _EQUAL = (
@@ -55,14 +55,14 @@ def factorisation(
     name : str
         The primitive's registered name.
     factors : callable
-        ``factors(W, matrix, *recorded) -> outputs``; `recorded` are the float outputs of that matrix, or None for each.
+        ``factors(W, matrix, *recorded) -> outputs``. `recorded` are the float outputs of the matrix, or None for each.
     whole : callable
-        ``whole(at, *outputs, matrix) -> (*outputs, matrix)``: from generic entries to outputs with the right structure,
-        and to the matrix with these outputs; `at` is the place of the matrix in the batch.
+        ``whole(at, *outputs, matrix) -> (*outputs, matrix)`` maps generic entries to outputs with the right structure,
+        and to the matrix with these outputs. `at` is the index of the matrix in the batch.
     shapes : callable
-        From the input's shape to a tuple of the outputs' shapes, or to the shape of the only output.
+        Maps the shape of the input to a tuple of the shapes of the outputs, or to the shape of the only output.
     axes : int
-        The number of axes of a matrix: 3 if the first one holds real and imaginary parts.
+        The number of axes of a matrix. 3 if the first axis holds real and imaginary parts.
     """
     found = shapes((0,) * axes)
     several = isinstance(found[0], tuple)
@@ -110,7 +110,7 @@ def product(W: Any, *factors: Any) -> Any:
 
 
 def times_power_of_two(x: Any, power: int) -> Any:
-    """x * 2**power, exactly."""
+    """The product x * 2**power, exactly."""
     factor = arb(2) ** power
     return mapped(lambda e: e * factor, objects(x))
 
@@ -127,14 +127,14 @@ def _exponent(values: Any) -> int:
 
 
 def scaled(W: Any, a: Any) -> tuple[Any, int, np.ndarray]:
-    """The matrix scaled to elements of about 1, the exponent of the removed power of two, and its floats."""
+    """The matrix scaled to elements of about 1, the exponent of the removed power of two, and the scaled floats."""
     power = _exponent(W.component(a, 0))
     a = times_power_of_two(a, -power)
     return a, power, to_float(W.component(a, 0))
 
 
 def gram_schmidt(W: Any, a: Any, signs: Any = None) -> tuple[Any, Any]:
-    """Orthonormal columns and the triangle whose product is `a`; `signs` are those of the triangle's diagonal."""
+    """Orthonormal columns, and the triangle whose product with them is `a`. `signs` are those of its diagonal."""
     m, n = a.shape
     k = min(m, n)
     q, r = np.empty((m, k), dtype=object), np.full((k, n), 0, dtype=object)
@@ -181,7 +181,7 @@ def _subspace(W: Any, a: Any, rough: np.ndarray, basis: np.ndarray) -> Any:
 
 
 def _groups(w: np.ndarray) -> list[list[int]]:
-    """Groups of neighbouring eigenvalues that are too close for floats to separate, in order."""
+    """Groups of neighbouring eigenvalues that floats cannot separate, in order."""
     groups: list[list[int]] = []
     for i in range(len(w)):
         if i and w[i] - w[i - 1] < TOGETHER:
@@ -199,10 +199,10 @@ def _facing(W: Any, q: Any, like: np.ndarray | None, i: int) -> Any:
 def eigenpairs(
     W: Any, a: Any, basis: np.ndarray, like: Any, wanted: Any, fold: int = 1, depth: int = 0
 ) -> tuple[list[Any], list[Any]]:
-    """Eigenvalues in ascending order and eigenvectors of one symmetric matrix whose largest element is about 1.
+    """Ascending eigenvalues and eigenvectors of one symmetric matrix whose largest element is about 1.
 
-    `basis` has the float eigenvectors, `like` the recorded ones. `wanted` says which to compute; the others are
-    None. With `fold` 2, neighbouring columns of `basis`, and neighbouring vectors, are i times each other.
+    `basis` has the float eigenvectors, `like` the recorded ones. Only the pairs in `wanted` are computed, and the
+    others are None. With `fold` 2, neighbouring columns of `basis`, and neighbouring vectors, are i times each other.
     """
     n = len(a)
     rough = to_float(W.component(a, 0))
@@ -233,7 +233,7 @@ def eigenpairs(
             if turn is not None:
                 turn = np.kron(turn, unit(fold))
                 q, small = product(W, q, turn), product(W, turn.T, small, turn)
-            # The values are equal, but each moves as its vector says; only the sum of the motions is determined.
+            # The values are equal, but each moves as its vector tells. Only the sum of the motions is determined.
             alike = [_with_value(W, small[j, j], mean) for j in range(size)] if W.k else [mean] * size
             for j, i in enumerate(group):
                 values[i], vectors[i] = alike[j], q[:, j]
@@ -249,24 +249,24 @@ def eigenpairs(
 
 
 def _with_value(W: Any, moving: Any, value: Any) -> Any:
-    """A jet with the motion of one number and the value of another."""
+    """A jet with the derivatives of one number and the value of another."""
     parts = [W.component(filled([moving], (1,)), s) for s in range(1 << W.k)]
     return W.from_components([W.component(filled([value], (1,)), 0), *parts[1:]])[0]
 
 
 def _float_vectors(a: np.ndarray, fold: int) -> np.ndarray:
-    """Eigenvectors of a symmetric matrix; in pairs for a Hermitian matrix in real numbers (`fold` 2)."""
+    """The eigenvectors of a symmetric matrix. In pairs for a Hermitian matrix in real numbers (`fold` 2)."""
     if fold == 1:
         return np.asarray(np.linalg.eigh(a)[1])
     return paired(np.linalg.eigh(a[0::2, 0::2] + 1j * a[1::2, 0::2])[1])
 
 
 def _all_equal(rest: Any) -> bool:
-    """True if the differences of eigenvalues are zero; raises `Undecided` if more precision is needed."""
+    """Whether all differences of eigenvalues are zero. Raises `Undecided` if more precision is needed."""
     flat = rest.ravel().tolist()
     if any(not arb(e).contains(0) for e in flat):
         return False
-    decided = [balls.equal(arb(e), arb(0)) for e in flat]  # no short cut, because each may raise Undecided
+    decided = [balls.equal(arb(e), arb(0)) for e in flat]  # no short cut, because each comparison may raise Undecided
     return all(decided)
 
 
@@ -276,10 +276,10 @@ def _all_equal(rest: Any) -> bool:
 def singular_pairs(
     W: Any, a: Any, rough: np.ndarray, recorded: tuple[Any, Any] | None, rank: int, fold: int = 1
 ) -> list[tuple[Any, Any]]:
-    """The largest `rank` singular values of one matrix, descending, each with its vectors u and v as one vector.
+    """The `rank` largest singular values of one matrix, descending, each with its vectors u and v in one vector.
 
-    `rough` has the floats of `a`. `recorded` has the float vectors, which fix signs and phases; they are complex if
-    `a` is a complex matrix in real numbers (`fold` 2). Then each value comes once, with the first vector of its pair.
+    `rough` has the floats of `a`. `recorded` has the float vectors, which fix signs and phases. They are complex if `a`
+    is a complex matrix in real numbers (`fold` 2). Each value then comes once, with the first vector of its pair.
     """
     m, n = rough.shape
     left, _, right = np.linalg.svd(rough)
@@ -292,7 +292,7 @@ def singular_pairs(
     def both(u: Any, v: Any) -> Any:
         return np.concatenate([u, v]) * np.sqrt(0.5)
 
-    # Ascending order: negative values, zeros, positive values.
+    # The order is ascending: negative values, zeros, positive values.
     minus = both(left[:, :k], -right[:, :k])
     none = np.block([[left[:, k:], np.zeros((m, n - k))], [np.zeros((n, m - k)), right[:, k:]]])
     plus = both(left[:, :k], right[:, :k])
@@ -308,7 +308,7 @@ def singular_pairs(
 def singular_values(
     W: Any, a: Any, s: Any = None, u: Any = None, v: Any = None, rank: int | None = None
 ) -> tuple[Any, Any, Any]:
-    """The factors of one real matrix, with the signs of the recorded ones; only the first `rank` columns, if given."""
+    """The factors of one real matrix with the signs of the recorded ones. With `rank` only the first `rank` columns."""
     m, n = a.shape
     a, power, rough = scaled(W, a)
     pairs = singular_pairs(W, a, rough, None if u is None else (u, v), min(m, n) if rank is None else rank)
@@ -330,7 +330,7 @@ def cayley(s: Any) -> Any:
 
 
 def rotation(entries: Any) -> Any:
-    """A rotation from the entries below the diagonal; its first k columns if there are k columns of entries."""
+    """A rotation from the entries below the diagonal. If there are k columns of entries, its first k columns."""
     n, k = entries.shape
     s = np.full((n, n), 0, dtype=object)
     for i in range(n):

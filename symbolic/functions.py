@@ -1,7 +1,7 @@
-"""Derivatives of Piecewise, Abs, Max, sinc and powers that hold at every point; SymPy's are wrong at some points.
+"""Derivatives of Piecewise, Abs, Max, sinc and powers that are correct at every point. SymPy's are wrong at some.
 
-``sympy.diff`` differentiates each arm of a Piecewise. So it takes the value at a removable point (the 1 of sin(x)/x at
-0) for a constant function. Here the derivative at such a point is the limit of the derivative around it.
+``sympy.diff`` differentiates each branch of a Piecewise. So it treats the value at a removable point (the 1 of sin(x)/x
+at 0) as a constant function. Here the derivative at a removable point is the limit of the derivative around the point.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Removable(sp.Function):
     nargs = 6
 
     def limit(self) -> sp.Expr:
-        """The value as an expression free of x; NaN if SymPy cannot find it."""
+        """The value as an expression free of x; NaN if SymPy cannot find the limit."""
         rest, own, x, c, f, at = self.args
         try:
             values, slopes = _limits(f, x, c), _limits(rest, x, c)
@@ -78,7 +78,7 @@ def _side(expr: sp.Expr, x: sp.Symbol, c: sp.Expr, direction: str) -> sp.Expr:
 
 
 def outermost(expr: Any, kinds: Any) -> list[Any]:
-    """The subexpressions of the given kinds that lie in no other such subexpression, in order of appearance."""
+    """The subexpressions of the given kinds that no other such subexpression contains, in order of appearance."""
     found: dict[Any, None] = {}
     todo = [expr]
     while todo:
@@ -93,12 +93,12 @@ def outermost(expr: Any, kinds: Any) -> list[Any]:
 def plain(expr: sp.Expr) -> sp.Expr:
     """`expr` with Abs, sign, Max, Min and sinc written as Piecewise, so that each branch can be differentiated.
 
-    At a kink the branch taken has the derivative of least norm (Abs: 0); ties of Max and Min take their first argument.
+    At a kink the derivative is that of least norm (0 for Abs). Ties of Max and Min take their first argument.
     """
 
     if not expr.has(*_REWRITTEN):
         return expr
-    if isinstance(expr, sp.Piecewise):  # conditions stay: they are not differentiated
+    if isinstance(expr, sp.Piecewise):  # conditions stay, because they are not differentiated
         return sp.Piecewise(*[(plain(arm), condition) for arm, condition in expr.args], evaluate=False)
     args = [plain(a) for a in expr.args]
     rule = _REWRITTEN.get(expr.func)
@@ -125,12 +125,12 @@ _REWRITTEN: dict[Any, Any] = {
 
 
 def derivative(expr: sp.Expr, x: sp.Symbol) -> sp.Expr:
-    """d expr / dx: arms of Piecewise are differentiated one by one, removable points by limits.
+    """The derivative d expr / dx, by branches of Piecewise, and by limits at removable points.
 
     Parameters
     ----------
     expr : sympy.Expr
-        Free of Abs, sign, Max and Min (see `plain`); may contain Piecewise and Removable anywhere.
+        An expression free of Abs, sign, Max and Min (see `plain`), which may contain Piecewise and Removable.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def derivative(expr: sp.Expr, x: sp.Symbol) -> sp.Expr:
     opaque = outermost(expr, (sp.Piecewise, Removable, sp.floor, sp.ceiling))
     if not opaque:
         return _powers(sp.diff(expr, x))
-    # Parts free of x become plain symbols, because SymPy would otherwise write x**n with a division by x.
+    # Parts free of x become plain symbols, because SymPy otherwise writes x**n with a division by x.
     names = [
         sp.Function(f"p{i}_", real=True)(x) if p.has(x) else sp.Symbol(f"p{i}_", real=True)
         for i, p in enumerate(opaque)
@@ -160,11 +160,11 @@ def _derivative_of(e: Any, x: sp.Symbol) -> sp.Expr:
     if isinstance(e, Removable):
         rest, own, *point = e.args
         return Removable(derivative(rest, x), derivative(own, x), *point)
-    return sp.Integer(0)  # floor and ceiling
+    return sp.Integer(0)  # floor and ceiling have slope 0
 
 
 def _point(condition: Any, x: sp.Symbol) -> Any:
-    """c where the condition is x = c for the symbol `x` and an expression c without it; else None."""
+    """The point c if the condition is x = c for the symbol `x` and an expression c without x; else None."""
     if isinstance(condition, sp.Eq):
         left, right = condition.args
         if right == x:

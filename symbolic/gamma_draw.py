@@ -1,7 +1,8 @@
-"""The gamma draw y(a, z) with P(a, y) = Phi(z), and its derivatives in a, as enclosures (balls).
+"""The gamma draw y(a, z) with P(a, y) = Phi(z), and its derivatives by a, as enclosures (balls).
 
-P is the regularised lower incomplete gamma function, Phi the normal distribution. The derivatives come from the power
-series of y in a, which Newton's method finds from the equation. The tape's kernels share no formula with this module.
+P is the regularised lower incomplete gamma function, and Phi the normal distribution. The derivatives come from the
+power series of y in a, which Newton's method finds from the equation. The tape's kernels share no formula with this
+module.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ __all__ = ["GammaDraw"]
 
 
 class GammaDraw(sp.Function):
-    """``GammaDraw(n, a, z)``: the n-th derivative of the draw in a."""
+    """``GammaDraw(n, a, z)``: the n-th derivative of the draw by a."""
 
     nargs = 3
 
@@ -44,7 +45,7 @@ class GammaDraw(sp.Function):
 
 
 def _lower(a: Any, y: Any) -> tuple[Any, Any]:
-    """P(a, y) and its derivative in y, for power series (DLMF 8.7.1)."""
+    """P(a, y) and its derivative by y, for power series (DLMF 8.7.1)."""
     term = 1 / a
     total = term
     k = 0
@@ -69,7 +70,7 @@ def _lower(a: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _probability(a: Any, y: Any) -> Any:
-    """P(a, y) for balls, because flint's own function loses all digits and takes seconds for some large arguments."""
+    """P(a, y) for balls, because flint's function loses all digits and takes seconds for some large arguments."""
     return _lower(arb_series([a], 1), arb_series([y], 1))[0][0]
 
 
@@ -88,12 +89,12 @@ def _series(a: Any, z: Any, n: int) -> Any:
     for _ in range((n + 1).bit_length()):
         have, slope = _lower(line, full)
         full = full - (have - aim) / slope
-    # A Newton step is exact up to the order of the series before it, so all coefficients are right by now.
+    # A Newton step is exact up to the order of the series before it, so all coefficients are correct now.
     return full
 
 
 def _start(a: Any, z: Any, aim: Any) -> Any:
-    """A ball around y(a, z): its middle by Newton's method, its radius by the signs of P - aim at both ends."""
+    """A ball around y(a, z): the middle by Newton's method, the radius by the signs of P - aim at both ends."""
     from gtape.kernels.random_gamma import gamma_draw
 
     cap = ctx.cap

@@ -1,11 +1,11 @@
-"""Exact outputs of ops that equations F(y, x) = 0 define: Newton's method, on enclosures (balls) and on jets.
+"""Exact outputs of ops that equations F(y, x) = 0 define: by Newton's method in enclosures (balls) and jets.
 
 A factorisation has no closed form, but a float result is close to the exact one. Newton's method with the inverse of a
 float Jacobian converges from there to the exact value, up to the precision. F is a polynomial of degree 2 in y, so a
 bound on the contraction holds in a whole neighbourhood and gives a rigorous enclosure. Jets follow from the same
 equations: each component of F(y, x) = 0 is a linear system with the same matrix. No derivative rule takes part.
 
-The equations leave signs and order open: these are those of the recorded output (`recorded`), otherwise LAPACK's.
+The equations do not determine signs and order. The recorded output does (`recorded`), otherwise LAPACK.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ __all__ = [
 
 
 def recorded(output: Any) -> Block[Any]:
-    """Let mirrors choose the signs and the order of `output`, the program's recorded result, inside the block."""
+    """Let mirrors take the signs and the order of `output`, the program's recorded result, inside the block."""
     return assume("recorded", output)
 
 
 def start() -> Any:
-    """The recorded output of the op whose mirror runs, or None."""
+    """The recorded output of the op whose mirror runs; None without one."""
     return assumed.get("recorded")
 
 
 def degenerate_noted() -> Block[Any]:
-    """List the reasons why single outputs are not differentiable, although symmetric functions of them may be."""
+    """Gather the reasons why single outputs are not differentiable although symmetric functions of them may be."""
     return assume("degenerate", [])
 
 
 def note_degenerate(reason: str) -> None:
-    """Note that single outputs have no derivative here, although functions that are symmetric in them have one."""
+    """Note that single outputs have no derivative here although functions that are symmetric in them have one."""
     noted = assumed.get("degenerate")
     if noted is not None and reason not in noted:
         noted.append(reason)
@@ -50,7 +50,7 @@ def note_degenerate(reason: str) -> None:
 def bases_turned() -> Block[Any]:
     """Let mirrors choose another basis for the vectors of equal eigenvalues inside the block.
 
-    A function that is differentiable there has the same value and the same derivative in every basis.
+    A function that is differentiable at equal eigenvalues has the same value and the same derivative in every basis.
     """
     return assume("turned", True)
 
@@ -59,7 +59,7 @@ def another_basis(n: int) -> np.ndarray | None:
     """An exact orthogonal matrix that turns every direction of a space; None outside `bases_turned`."""
     if not assumed.get("turned"):
         return None
-    # Cayley: (1 + S)(1 - S)^-1 with an antisymmetric S, here with elements of one size and no pattern.
+    # The matrix is Cayley's (1 + S)(1 - S)^-1 with an antisymmetric S, whose elements have one size and no pattern.
     s = fmpq_mat(n, n, [0 if i == j else (i - j) // abs(i - j) * fmpq(7 + (i * j + i + j) % 5, 17)
                         for i in range(n) for j in range(n)])  # fmt: skip
     unit = fmpq_mat(n, n, [int(i == j) for i in range(n) for j in range(n)])
@@ -82,8 +82,8 @@ def solve_equations(
     ----------
     W : BallWorld or JetWorld
     equations : callable
-        ``equations(W, y, *xs)`` takes the unknowns as one vector and returns as many residuals, polynomials of degree
-        at most 2 in `y`.
+        ``equations(W, y, *xs)`` takes the unknowns as one vector and returns equally many residuals. They are
+        polynomials of degree at most 2 in `y`.
     y : ndarray of float64, shape [n]
         The approximation to start from.
     xs : sequence of object arrays
@@ -91,7 +91,7 @@ def solve_equations(
     jacobian : ndarray of float64, shape [n, n]
         The derivative of the residuals by `y` at the start, up to rounding.
     curvature : float
-        A bound L: the derivative changes by at most L * h, in the maximum norm, when `y` moves by h.
+        A bound L: if `y` moves by h, the derivative changes by at most L * h in the maximum norm.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def solve_equations(
     Raises
     ------
     ArithmeticError
-        If the iteration is not known to contract, because the solution is not isolated or is too far away.
+        If no contraction of the iteration can be proved, because the solution is not isolated or is too far away.
     """
     with np.errstate(all="ignore"):
         try:
@@ -169,7 +169,7 @@ def _largest(v: Any) -> arb:
 
 
 def _iterate(residuals: Callable[[], dict[int, Any]], found: dict[int, Any], step: _Step) -> None:
-    """Correct the components that `residuals` gives until the corrections are below the precision."""
+    """Correct the components of `residuals` until the corrections are below the precision."""
     last: arb | None = None
     for _ in range(ctx.prec // 4 + 20):
         tick()

@@ -1,4 +1,4 @@
-"""Enclosures (balls) of the incomplete beta function I_x(a, b) and of its derivatives in a and b, in bounded time.
+"""Enclosures (balls) of the incomplete beta function I_x(a, b) and its derivatives by a and b, in bounded time.
 
 The function is an integral from 0 to x, or 1 minus one from x to 1 (DLMF 8.17.2, 8.17.4). Either side is the sum of a
 power series (DLMF 8.17.8) or, where a series would need many terms, an integral by Gauss and Legendre's rule. Each term
@@ -21,8 +21,8 @@ __all__ = ["beta_derivatives"]
 Orders = tuple[int, int]
 Table = dict[Orders, Any]
 
-# The budgets keep the time below some 0.2 s.
-_MOST_WORK = 20_000.0  # in terms of few bits
+# The budgets limit the time to about 0.2 s.
+_MOST_WORK = 20_000.0  # the greatest cost of a computation, where a term with few bits costs 1
 _MOST_LOST = 4_000  # bits
 _MOST_BITS_OF_INTEGRALS = 1_500
 _MOST_NODES = 256  # of one panel
@@ -31,7 +31,7 @@ _RATES = (2.0, 3.0, 4.0, 6.0, 9.0, 16.0)
 
 
 def beta_derivatives(m: int, a: Any, b: Any, x: Any) -> Table:
-    """I_x(a, b) differentiated p times in a and q times in b for all p + q <= m, as a table by (p, q).
+    """I_x(a, b) differentiated p times by a and q times by b for all p + q <= m, as a table by (p, q).
 
     Parameters
     ----------
@@ -41,7 +41,8 @@ def beta_derivatives(m: int, a: Any, b: Any, x: Any) -> Table:
     Returns
     -------
     dict
-        Indeterminate balls outside 0 < a, b and 0 < x < 1, for balls too wide, and where the budget does not suffice.
+        Indeterminate balls outside 0 < a, b and 0 < x < 1, for balls that are too wide, and if the budget is not
+        enough.
     """
     if not (a > 0 and b > 0 and x > 0 and x < 1) or not all(z.is_finite() for z in (a, b)):
         return _open(m)
@@ -73,7 +74,7 @@ def _orders(m: int) -> tuple[Orders, ...]:
 
 
 class _Side:
-    """The part of the integral from 0 to x, with y = 1 - x; with everything swapped, the part from x to 1."""
+    """The part of the integral from 0 to x, with y = 1 - x; or, with everything swapped, the part from x to 1."""
 
     def __init__(self, a: Any, b: Any, x: Any, y: Any) -> None:
         self.a, self.b, self.x, self.y = a, b, x, y
@@ -86,7 +87,7 @@ class _Side:
         return made
 
     def logarithms(self, m: int, shift: int) -> Table:
-        """The derivatives of log(x^a y^b Γ(a+b+shift) / (Γ(a+shift) Γ(b+1))) in a and b, up to the order m."""
+        """The derivatives of log(x^a y^b Γ(a+b+shift) / (Γ(a+shift) Γ(b+1))) by a and b, up to the order m."""
         made: Table = {}
         for n in range(1, m + 1):
             both, in_a, in_b = (_polygamma(n - 1, z) for z in (self.a + self.b + shift, self.a + shift, self.b + 1))
@@ -98,7 +99,7 @@ class _Side:
         return made
 
     def scale(self, shift: int) -> Any:
-        """x^a y^b Γ(a+b+shift) / (Γ(a+shift) Γ(b+1))."""
+        """The factor x^a y^b Γ(a+b+shift) / (Γ(a+shift) Γ(b+1))."""
         gammas = (self.a + self.b + shift).lgamma() - (self.a + shift).lgamma() - (self.b + 1).lgamma()
         return (self.a * self.log_x + self.b * self.log_y + gammas).exp()
 
@@ -117,7 +118,7 @@ def _polygamma(n: int, x: Any) -> Any:
 
 @cache
 def _recursion(m: int) -> tuple[tuple[Orders, tuple[tuple[int, Orders, Orders], ...]], ...]:
-    """How the derivatives of exp(f), over exp(f), follow from those of f and from lower ones, by Leibniz's rule."""
+    """For each derivative of exp(f) over exp(f): the terms of Leibniz's rule that give it from lower ones."""
     steps = []
     for p, q in _orders(m)[1:]:
         i, j = (p - 1, q) if p else (p, q - 1)  # h of (p, q) is a derivative of f' h
@@ -146,12 +147,12 @@ def _bell(f: Table, m: int) -> Table:
 
 
 def _bounds(f: Table, m: int) -> Table:
-    """Bounds of the Bell polynomials, in which each derivative of f counts as 1 at least."""
+    """Bounds of the Bell polynomials, in which each derivative of f counts as at least 1."""
     return _bell({at: abs(v).upper().max(arb(1)) for at, v in f.items()}, m)
 
 
 def _widened(sums: Table, bounds: Table, factor: Any) -> Table:
-    """The sums with balls of a factor times the bounds added, for all that the sums omit."""
+    """The sums with added balls, a factor times the bounds, for everything that the sums omit."""
     return {at: v + (bounds[at] * factor).upper() * arb(0, 1) for at, v in sums.items()}
 
 
@@ -159,7 +160,7 @@ def _widened(sums: Table, bounds: Table, factor: Any) -> Table:
 
 
 class _Plan:
-    """How to compute one side: the cost in terms, the precision and the function."""
+    """A way to compute one side: the cost in terms, the precision and the function."""
 
     def __init__(self, cost: float, bits: int, run: Any) -> None:
         self.cost, self.bits, self.run = cost, bits, run
@@ -172,7 +173,7 @@ def _plan(side: _Side) -> _Plan:
     if not (a > 0.0 and b > 0.0 and a + b < math.inf):
         return nothing
     heavy = x * (a + b) > a
-    # For tiny a terms nearly cancel in derivatives by b. A heavy side is almost 1, and the result the rest.
+    # For tiny a, terms nearly cancel in derivatives by b. A heavy side is almost 1, and the result is the rest.
     lost = max(0.0, math.log2(a + b) - math.log2(a)) + (_rarity(side) if heavy else 0.0)
     if not lost < _MOST_LOST:
         return nothing
@@ -180,7 +181,8 @@ def _plan(side: _Side) -> _Plan:
     size = 1.0 + (bits / 2000.0) ** 1.5
     work = size * _terms(a, b, x, float(side.log_x.mid()), bits * math.log(2.0))
     series = _Plan(work, bits, _by_series) if work <= _MOST_WORK else nothing
-    # An integral needs about a node for two bits. A node, with its logarithms and exponentials, takes more than a term.
+    # An integral needs about a node for two bits. A node takes more time than a term, because of its logarithms and
+    # exponentials.
     nodes = bits * size * size
     if heavy or a < 16.0 or bits > _MOST_BITS_OF_INTEGRALS or series.cost <= nodes:
         return series
@@ -188,14 +190,14 @@ def _plan(side: _Side) -> _Plan:
 
 
 def _rarity(side: _Side) -> float:
-    """Minus the binary logarithm of the density at x over that at the mean a/(a+b), without the powers of x and 1-x."""
+    """Minus the binary logarithm of the density at x over the density at a/(a+b), without powers of x and 1-x."""
     a, b, both = side.a, side.b, side.a + side.b
     fall = a * (side.log_x - (a / both).log()) + b * (side.log_y - (b / both).log())
     return max(0.0, -float(fall.mid())) / math.log(2.0)
 
 
 def _terms(a: float, b: float, x: float, log_x: float, enough: float) -> float:
-    """About how many terms the power series needs until they are exp(-enough) times the largest one."""
+    """About the number of terms that the power series needs until they are exp(-enough) times the largest term."""
     a, b = max(a, 1.0), max(b, 1.0)  # because derivatives by tiny numbers are large
     peak = max(0.0, (x * (a + b) - a) / max(1.0 - x, 1e-300))
     if not peak < 1e7:
@@ -221,9 +223,10 @@ def _terms(a: float, b: float, x: float, log_x: float, enough: float) -> float:
 
 
 def _by_series(m: int, side: _Side) -> Table:
-    """DLMF 8.17.8: x^a y^b Γ(a+b) / (Γ(a+1) Γ(b)) times the sum of (a+b)_k / (a+1)_k x^k.
+    """I_x by DLMF 8.17.8: x^a y^b Γ(a+b) / (Γ(a+1) Γ(b)) times the sum of (a+b)_k / (a+1)_k x^k.
 
-    Γ(a+b) (a+b)_k is Γ(a+b+1) (a+b+1)_(k-1) for k > 0, because the derivatives of Γ(a+b) are large for tiny a+b.
+    Γ(a+b) (a+b)_k is computed as Γ(a+b+1) (a+b+1)_(k-1) for k > 0, because the derivatives of Γ(a+b) are large for tiny
+    a+b.
     """
     x, above, below = side.x, side.a + side.b, side.a + 1
     steps = {n: (-1) ** (n - 1) * math.factorial(n - 1) for n in range(1, m + 1)}
@@ -245,7 +248,8 @@ def _by_series(m: int, side: _Side) -> Table:
         term = term * (x * above / below)
         if k % 8 or k <= 2 * m:
             continue
-        # From here on the terms fall by this factor at least, and no derivative of f grows by more than 1/k a term.
+        # From here on the terms fall by at least this factor, and no derivative of f grows by more than 1/k with each
+        # term.
         ratio = (x * (above / below).max(arb(1))).upper() * (arb(m) / k).exp()
         if ratio < 1:
             tail = term / (1 - ratio)
@@ -262,7 +266,7 @@ def _by_series(m: int, side: _Side) -> Table:
 
 
 class _Fall:
-    """The integrand x^a y^b exp(-fall(s)), in the variable s = logit(x) - logit(t) >= 0.
+    """The integrand x^a y^b exp(-fall(s)) in the variable s = logit(x) - logit(t) >= 0.
 
     t = x e^-s / (y + x e^-s), so that fall(s) = a s + (a+b) log(1 + x expm1(-s)), a convex function with the slope
     a - (a+b) t.
@@ -273,7 +277,7 @@ class _Fall:
         self.f = side.logarithms(m, 0)
 
     def at(self, s: Any) -> tuple[Any, Any, Any]:
-        """t, the fall and log(1 + x expm1(-s))."""
+        """The values of t, of the fall, and of log(1 + x expm1(-s))."""
         x = self.side.x
         e = (-s).expm1()
         rest = (x * e).log1p()
@@ -302,10 +306,10 @@ class _Fall:
         return arb(high)
 
     def beyond(self, s: Any) -> tuple[Table, Any] | None:
-        """Bounds on the integral from s on: of the Bell polynomials, and a factor.
+        """Bounds on the integral from s on: bounds of the Bell polynomials, and a factor.
 
         The fall grows at least as fast as its tangent. log(t) changes at most as fast as s, and log(1-t) approaches 0.
-        So the Bell polynomials, in which each derivative counts as 1 at least, grow at most as exp(m s).
+        So the Bell polynomials, in which each derivative counts as at least 1, grow at most like exp(m s).
         """
         t, fall, rest = self.at(s)
         slope = self.side.a - self.both * t - self.m
@@ -318,9 +322,10 @@ class _Fall:
         return _bounds(f, self.m), (-fall).exp() / slope
 
     def in_ellipse(self, start: Any, width: Any, rate: float) -> tuple[Table, Any] | None:
-        """Bounds on the integrand within the ellipse around an interval on which Gauss's rule converges at this rate.
+        """Bounds on the integrand in the ellipse around an interval in which Gauss's rule converges at this rate.
 
-        For complex s, |exp(-fall)| is its value at Re s over (1 - 4 t (1-t) sin²(Im s / 2))^((a+b)/2), t that of Re s.
+        For complex s, |exp(-fall)| is its value at Re s divided by (1 - 4 t (1-t) sin²(Im s / 2))^((a+b)/2), with the t
+        of Re s.
         """
         r = arb(rate)
         out, up = width * ((r + 1 / r) / 2 - 1) / 2, width * (r - 1 / r) / 4
@@ -328,7 +333,7 @@ class _Fall:
             return None
         low, high = start - out, start + width + out
         (t_most, fall, _), (t_least, _, _) = self.at(low), self.at(high)
-        # the tangent at `low` bounds the fall from below
+        # The tangent at `low` bounds the fall from below.
         slope = self.side.a - self.both * t_most
         least = fall - (-slope).max(arb(0)) * (high - low)
         bend = arb(1) / 4
@@ -347,11 +352,11 @@ class _Fall:
 
 
 def _by_integral(m: int, side: _Side) -> Table:
-    """The integral of exp(-fall) and of its derivatives, panel by panel, and bounds on the errors.
+    """The integral of exp(-fall) and of its derivatives, panel by panel, with bounds on the errors.
 
     Let M bound the integrand in the ellipse whose half axes add up to `rate` half widths. Its Chebyshev coefficients
-    are at most 2 M rate^-k. The rule of n nodes is exact for k < 2n and odd k, and errs by at most 32/15 for others
-    (Trefethen, SIAM Review 50 (2008), theorem 4.5).
+    are at most 2 M rate^-k. The rule of n nodes is exact for k < 2n and for odd k. For others its error is at most
+    32/15 (Trefethen, SIAM Review 50 (2008), theorem 4.5).
     """
     bits = ctx.prec
     fall = _Fall(side, m)
@@ -386,7 +391,7 @@ def _by_integral(m: int, side: _Side) -> Table:
 
 
 def _panels(fall: _Fall, end: Any, bits: int) -> tuple[int, float, int] | None:
-    """The number of panels, the rate and the nodes of a panel with the fewest nodes in all."""
+    """The number of panels, the rate, and the nodes of a panel, with the fewest nodes in total."""
     best = None
     panels = 1
     while panels <= _MOST_PANELS and (best is None or panels <= 2 * best[0]):
@@ -399,7 +404,7 @@ def _panels(fall: _Fall, end: Any, bits: int) -> tuple[int, float, int] | None:
 
 
 def _nodes_needed(fall: _Fall, width: Any, panels: int, rate: float, bits: int) -> int | None:
-    """The number of nodes for one panel, from a ladder of numbers, because nodes are kept."""
+    """The number of nodes for one panel. Only some numbers occur, because nodes are kept."""
     most = 0.0
     for i in range(panels):
         bounds = fall.in_ellipse(width * i, width, rate)
@@ -416,10 +421,10 @@ def _nodes_needed(fall: _Fall, width: Any, panels: int, rate: float, bits: int) 
 
 @lru_cache(maxsize=64)
 def _nodes(n: int, bits: int) -> list[tuple[Any, Any]]:
-    """Nodes and weights of Gauss and Legendre's rule on the interval from 0 to 1."""
+    """The nodes and weights of Gauss and Legendre's rule on the interval from 0 to 1."""
     before, ctx.prec = ctx.prec, bits
     try:
-        half = [arb.legendre_p_root(n, k, weight=True) for k in range(n // 2)]  # n is even, and 0 is no node
+        half = [arb.legendre_p_root(n, k, weight=True) for k in range(n // 2)]  # n is even, and 0 is not a node
         return [((1 + sign * z) / 2, w / 2) for z, w in half for sign in (1, -1)]
     finally:
         ctx.prec = before

@@ -2,7 +2,7 @@
 
 A jet has 2**k components, one for each set of directions, numbered by bitmask: k = 1 is (value, d), k = 2 the
 hyper-dual (value, du, dv, dudv). Components are enclosures (balls) or any other numbers. The Python integer 0 stands
-for a component that is zero by construction. It stays zero times infinity, unlike a computed ball 0. Constants are
+for a component that is zero by construction. Times infinity it stays zero, unlike a computed ball 0. Constants are
 plain balls, because they need no derivatives.
 """
 
@@ -20,7 +20,7 @@ from gtape.symbolic import balls
 
 __all__ = ["Jet", "compose", "jet_class", "multi_indices"]
 
-ZERO = 0  # compared by identity: CPython keeps one object for small integers
+ZERO = 0  # compared by identity, because CPython keeps one object for small integers
 
 
 @cache
@@ -47,7 +47,7 @@ def _product(a: Any, b: Any) -> Any:
 
 
 def _quotient(a: Any, b: Any) -> Any:
-    """The components of the quotient q, one by one from q * b = a."""
+    """The components of the quotient q, one after the other from q * b = a."""
     below = b[0]
     q = [a[0] / below]
     for s, pairs in enumerate(_splits(len(a))[1:], 1):
@@ -61,7 +61,7 @@ def _quotient(a: Any, b: Any) -> Any:
 
 
 def _operator(with_number: Callable[..., Any], with_jet: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    """An operator of jets, from a function of components and a number, and one of the components of two jets."""
+    """An operator of jets, from its function of components and a number, and its function of two jets' components."""
 
     def operate(self: Jet, other: Any) -> Any:
         if other.__class__ is self.__class__ and with_jet is not None:
@@ -85,7 +85,7 @@ class Jet:
     Parameters
     ----------
     *components
-        2**k numbers, by bitmask. `jet_class` gives the class for a fixed k.
+        2**k numbers by bitmask. `jet_class` returns the class for a fixed k.
     """
 
     __slots__ = ("components",)
@@ -134,7 +134,7 @@ class _Jet1(Jet):
     __slots__ = ()
     k = 1
 
-    # Programs mostly use these special cases, which take a third of the time of the general case.
+    # Programs mostly use these special cases, because they take a third of the time of the general case.
 
     def __add__(self, other: Any) -> Any:
         if other.__class__ is _Jet1:
@@ -166,7 +166,7 @@ def jet_class(k: int) -> type[Jet]:
 
 
 def value_of(x: Any) -> Any:
-    """The value of a jet; a number is its own value."""
+    """The value of a jet. The value of a number is the number."""
     return x.components[0] if isinstance(x, Jet) else x
 
 
@@ -198,7 +198,7 @@ def _partitions(s: int) -> list[list[int]]:
 
 @cache
 def _plan(n: int, k: int) -> tuple[tuple[tuple[int, tuple[tuple[int, int], ...]], ...], ...]:
-    """The chain rule: for each set of directions, the terms (number of the partial, factors (argument, set))."""
+    """The chain rule: for each set of directions the terms (number of the partial, factors (argument, set))."""
     where = {m: i for i, m in enumerate(multi_indices(n, k))}
     plan = []
     for s in range(1, 1 << k):
@@ -216,7 +216,7 @@ def compose(k: int, n: int) -> Callable[..., Jet]:
     Returns
     -------
     callable
-        ``(partials, *components) -> Jet``, with the partial derivatives in the order of `multi_indices` and the
+        ``(partials, *components) -> Jet``, for the partial derivatives in the order of `multi_indices` and the
         components of each argument.
     """
     make = jet_class(k)

@@ -1,4 +1,4 @@
-"""Matrices of the scalars of any world: products, determinants, elimination, functions of each matrix of a batch."""
+"""Matrices of scalars of any world: products, determinants, elimination, functions of each matrix of a batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
     "back_substitute", "cofactors", "determinant", "each", "inverse", "matmul_components", "solve", "triangle", "unit",
 ]  # fmt: skip
 
-# Cofactors invert matrices up to this size.
+# The largest size of matrices that cofactors invert.
 _SMALL = 5
 
 
@@ -64,7 +64,7 @@ def determinant(W: Any, a: Any) -> Any:
     if n == 0:
         return 1
     if n <= _SMALL:
-        # Minors of the last rows, by the set of their columns; each is computed once.
+        # Minors of the last rows by the set of their columns. Each is computed once.
         minors: dict[tuple[int, ...], Any] = {(j,): a[n - 1, j] for j in range(n)}
         for row in range(n - 2, -1, -1):
             larger: dict[tuple[int, ...], Any] = {}
@@ -101,7 +101,7 @@ def cofactors(W: Any, a: Any) -> Any:
 
 
 def _cofactors_by_traces(W: Any, a: Any) -> Any:
-    """The cofactors by Faddeev and LeVerrier: products and traces, divided only by integers."""
+    """The cofactors by Faddeev and LeVerrier: products and traces, with divisions only by integers."""
     n = len(a)
     m = unit(n)
     for k in range(1, n):
@@ -115,7 +115,7 @@ def _cofactors_by_traces(W: Any, a: Any) -> Any:
 
 
 def _magnitude(x: Any) -> float:
-    """The rough size of an element, to choose pivots that keep balls narrow."""
+    """The rough size of an element, to select pivots that keep balls narrow."""
     x = getattr(x, "value", x)
     try:
         return abs(float(x))
@@ -124,7 +124,7 @@ def _magnitude(x: Any) -> float:
 
 
 def _eliminate(a: Any, b: Any) -> Any:
-    """Solution of a x = b for one matrix, by elimination with the largest pivot."""
+    """The solution of a x = b for one matrix, by elimination with the largest pivot."""
     n = len(a)
     a, b = a.copy(), b.copy()
     for i in range(n):
@@ -139,7 +139,7 @@ def _eliminate(a: Any, b: Any) -> Any:
 
 
 def back_substitute(a: Any, b: Any) -> Any:
-    """Solution for one upper triangular matrix."""
+    """The solution for one upper triangular matrix."""
     n = len(a)
     x = b.copy()
     for i in range(n - 1, -1, -1):
@@ -169,17 +169,17 @@ def solve(a: Any, b: Any) -> Any:
 # ---------------------------------------------------------------------------------------------- products
 
 
-# Below this many scalar multiplications, converting to and from arb_mat costs more than it saves.
+# For fewer scalar multiplications than this, converting to and from arb_mat costs more than it saves.
 _FEW = 64
 
 
 def matmul_components(left: list[Any], right: list[Any]) -> list[Any]:
-    """Products of matrices of jets: component s is the sum of left[t] @ right[s without t] over the subsets t of s.
+    """Products of matrices of jets. Component s is the sum of left[t] @ right[s without t] over the subsets t of s.
 
     Parameters
     ----------
     left, right : lists of object ndarrays
-        2**k components by bitmask; None stands for a zero component, but not for the first.
+        2**k components by bitmask. None stands for a zero component. The first component may not be None.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def matmul_components(left: list[Any], right: list[Any]) -> list[Any]:
         return _convolve(left, right, np.matmul)
     left = _put(np.atleast_2d, left)
     right = _put(lambda c: c[:, None] if c.ndim == 1 else c, right)
-    if right[0].ndim == 2:  # one tall product instead of many
+    if right[0].ndim == 2:  # one tall product instead of many products
         batch = left[0].shape[:-2]
         out = _matmul_2d(_put(lambda c: c.reshape(-1, inner), left), right)
     else:
@@ -226,7 +226,7 @@ def _convolve(left: list[Any], right: list[Any], times: Any) -> list[Any]:
 
 
 def _matmul_2d(left: list[Any], right: list[Any]) -> list[Any]:
-    """The same for two matrices, by ``arb_mat``; each component is converted once."""
+    """`matmul_components` for two matrices, by ``arb_mat``. Each component is converted once."""
 
     def product(kind: Any) -> Any:
         a, b = (_put(lambda x: kind(*x.shape, x.ravel().tolist()), parts) for parts in (left, right))
@@ -234,6 +234,6 @@ def _matmul_2d(left: list[Any], right: list[Any]) -> list[Any]:
 
     try:
         products = product(arb_mat)
-    except TypeError:  # a complex ball is no entry of a real matrix
+    except TypeError:  # a real matrix cannot hold a complex ball
         products = product(acb_mat)
     return _put(lambda m: filled(m.entries(), (m.nrows(), m.ncols())), products)

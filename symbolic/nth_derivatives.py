@@ -11,12 +11,12 @@ __all__ = ["logistic", "logistic_derivative", "quadratic_power_derivative"]
 
 
 def logistic(x: Any) -> Any:
-    """1 / (1 + exp(-x))."""
+    """The logistic function 1 / (1 + exp(-x))."""
     return 1 / (1 + sp.exp(-x))
 
 
 def logistic_derivative(x: Any, n: int) -> Any:
-    """The n-th derivative of `logistic` as a polynomial in it, with Stirling numbers of the second kind."""
+    """The n-th derivative of `logistic` as a polynomial in `logistic`, with Stirling numbers of the second kind."""
     s = logistic(x)
     return sum((-1) ** j * sp.factorial(j) * stirling(n + 1, j + 1) * s ** (j + 1) for j in range(n + 1))
 

@@ -1,7 +1,7 @@
 """The base class of the worlds of object arrays: NumPy arrays of SymPy expressions, enclosures (balls) or jets.
 
-``W.name(*arrays, **params)`` applies the mirror of the primitive `name`; rules written against a namespace ``xp`` run
-here unchanged. Results are object ndarrays, 0-d included; conditions and indices are plain NumPy arrays.
+``W.name(*arrays, **params)`` applies the mirror of the primitive `name`. Rules written against a namespace ``xp`` run
+here unchanged. Results are object ndarrays, also 0-d ones. Conditions and indices are plain NumPy arrays.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gtape.symbolic.mirrors.registry import ARRAYS, COMPLEX, SCALARS
 
 __all__ = ["COMPARISONS", "ObjectWorld"]
 
-# Relations of integers; of arrays of balls, the masks of the pairs for which a relation certainly holds.
+# Relations of integers. For arrays of balls, masks of the pairs for which a relation certainly holds.
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -31,29 +31,29 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
-# For each relation the signs of a - b for which it holds.
+# For each relation the signs of a - b that satisfy it.
 _SIGNS = {"<": (-1,), "<=": (-1, 0), ">": (1,), ">=": (0, 1), "==": (0,), "!=": (-1, 1)}
 
 
 def _of_scalars(function: Callable[..., Any], arrays: list[np.ndarray], boolean: bool) -> np.ndarray:
-    """A function of scalars of 0-d arrays, without NumPy, which takes longer than most functions."""
+    """A function of scalars in 0-d arrays without NumPy, because NumPy takes longer than most functions."""
     out = function(*[a.item() for a in arrays])
     return np.array(out != 0, dtype=bool) if boolean else box(out)
 
 
 class ObjectWorld:
-    """The base class of the worlds of object arrays, which differ in their scalars.
+    """The base class of the worlds of object arrays. The worlds differ in their scalars.
 
-    Subclasses give `exact` (a number as a scalar of the world), `lift_floats`, `scalar_function` and `sign_of`.
+    Subclasses define `exact` (a number as a scalar of the world), `lift_floats`, `scalar_function` and `sign_of`.
 
     Attributes
     ----------
     symbolic : bool
-        True if scalars are expressions, False if they are numbers.
+        Whether scalars are expressions; otherwise they are numbers.
     k : int
-        The number of directions along which scalars carry derivatives; see `component`.
+        The number of directions in which scalars have derivatives, see `component`.
     pi, ln2, ln10, sqrt2, two_over_sqrt_pi : ndarray
-        Constants, 0-d.
+        Constants as 0-d arrays.
     """
 
     symbolic = False
@@ -77,7 +77,7 @@ class ObjectWorld:
             try:
                 if not any(a.ndim for a in arrays):
                     return _of_scalars(function, arrays, boolean)
-                with np.errstate(all="ignore"):  # ignore the floating-point flags that flint leaves behind
+                with np.errstate(all="ignore"):  # ignores the floating-point flags that flint sets
                     out = mapped(function, *arrays)
             except TypeError:  # functions of real balls refuse complex ones
                 if not any(map(has_complex, arrays)):
@@ -100,7 +100,7 @@ class ObjectWorld:
         return apply
 
     def _argument(self, x: Any) -> Any:
-        """Arrays and numbers of the world as object arrays; lists element by element."""
+        """Arrays and numbers of the world as object arrays. Lists are converted element by element."""
         if isinstance(x, (np.ndarray, float, np.generic, arb, acb, Jet, sp.Basic)):
             return self.lift(x)
         if isinstance(x, (list, tuple)) and any(isinstance(e, (np.ndarray, arb, acb, Jet, sp.Basic)) for e in x):
@@ -123,7 +123,7 @@ class ObjectWorld:
     def scalar_function(
         self, mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb"
     ) -> tuple[Callable[..., Any], bool]:
-        """An elementwise mirror as a function of real or complex ("acb") scalars, and True if it is a condition."""
+        """An elementwise mirror as a function of real or complex ("acb") scalars, and whether it is a condition."""
         raise NotImplementedError
 
     def lift_complex(self, x: np.ndarray) -> np.ndarray:
@@ -131,7 +131,7 @@ class ObjectWorld:
         raise TypeError(f"{type(self).__name__} holds real numbers; got an array of dtype {x.dtype}")
 
     def sign_of(self, a: Any, b: Any, relation: str) -> int:
-        """-1, 0 or 1 for a < b, a == b, a > b; raises `Undecided` (naming `relation`) if this is open."""
+        """-1, 0 or 1 for a < b, a == b, a > b. Raises `Undecided` (naming `relation`) if the scalars do not decide."""
         raise NotImplementedError
 
     def lift(self, x: Any) -> np.ndarray:
@@ -140,8 +140,8 @@ class ObjectWorld:
         Parameters
         ----------
         x : array_like
-            Floats of any dtype become exact scalars. Integers and booleans stay a plain array, because they are indices
-            and conditions. Object arrays stay as they are.
+            Floats of any dtype become exact scalars. Integers and booleans stay plain arrays, because they are indices
+            and conditions. Object arrays stay unchanged.
 
         Returns
         -------
@@ -161,7 +161,7 @@ class ObjectWorld:
         raise TypeError(f"{type(self).__name__} holds numbers; got an array of dtype {array.dtype}")
 
     def objects(self, x: Any) -> np.ndarray:
-        """Like `lift`, but integers and booleans become object arrays of Python integers."""
+        """The same as `lift`, but integers and booleans become object arrays of Python integers."""
         lifted = self.lift(x)
         return lifted.astype(np.int64).astype(object) if lifted.dtype.kind == "b" else objects(lifted)
 
@@ -169,7 +169,7 @@ class ObjectWorld:
 
     @property
     def plain(self) -> ObjectWorld:
-        """The world of the values alone."""
+        """The world of the values, without derivatives."""
         return self
 
     def component(self, x: Any, directions: int) -> np.ndarray:
@@ -177,7 +177,7 @@ class ObjectWorld:
         return objects(x)
 
     def components_of(self, x: np.ndarray) -> list[Any]:
-        """The components as object arrays; None for a component that is zero by construction everywhere."""
+        """The components as object arrays. None for a component that is zero everywhere by construction."""
         return [x]
 
     def from_components(self, components: list[Any]) -> np.ndarray:
@@ -195,7 +195,7 @@ class ObjectWorld:
     negative = partialmethod(_arithmetic, ufunc=np.negative)
 
     def divide(self, a: Any, b: Any) -> np.ndarray:
-        """a / b, elementwise; integers divide exactly."""
+        """The quotient a / b, elementwise. Integers divide exactly."""
 
         def quotient(x: Any, y: Any) -> Any:
             return (self.exact(x) if isinstance(x, int) else x) / y
@@ -203,7 +203,7 @@ class ObjectWorld:
         return mapped(quotient, self.objects(a), self.objects(b))
 
     def matmul(self, a: Any, b: Any) -> np.ndarray:
-        """``np.matmul``."""
+        """The product ``np.matmul``."""
         return self._matmul(self.objects(a), self.objects(b))
 
     def _matmul(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -220,10 +220,10 @@ class ObjectWorld:
         return mapped(lambda x, y: self.holds(x, y, relation), a, b).astype(bool)
 
     def holds(self, a: Any, b: Any, relation: str) -> bool:
-        """True if a relation such as "<=" holds between two scalars; may raise `Undecided`."""
+        """Whether a relation such as "<=" holds between two scalars. May raise `Undecided`."""
         return self.sign_of(a, b, relation) in _SIGNS[relation]
 
-    # Comparisons of arrays return booleans, or raise `Undecided` if the scalars leave one open.
+    # Comparisons of arrays return booleans, or raise `Undecided` if the scalars do not decide one.
     less = partialmethod(_compare, relation="<")
     less_equal = partialmethod(_compare, relation="<=")
     greater = partialmethod(_compare, relation=">")
@@ -232,7 +232,7 @@ class ObjectWorld:
     not_equal = partialmethod(_compare, relation="!=")
 
     def where(self, condition: Any, a: Any, b: Any) -> np.ndarray:
-        """a where the condition holds, else b; a condition of scalars holds where it is nonzero."""
+        """a where the condition holds, else b. A condition of scalars holds where it is not zero."""
         condition = np.asarray(condition)
         if condition.dtype == object:
             condition = self.not_equal(condition, 0)
@@ -243,17 +243,17 @@ class ObjectWorld:
         return self.objects(np.add.reduce(self.objects(x), axis=axis, keepdims=keepdims))  # type: ignore[call-overload]
 
     def max_along(self, x: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> np.ndarray:
-        """The greatest elements along axes; at a tie the derivative is the mean of those of the tied elements.
+        """The greatest elements along axes. At a tie the derivative is the mean of those of the tied elements.
 
         Raises
         ------
         Undecided
-            Where the scalars leave open which element is the greatest.
+            If the scalars do not decide which element is the greatest.
         """
         return self._extreme_along(x, axis, keepdims, 1)
 
     def min_along(self, x: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> np.ndarray:
-        """The least elements along axes; see `max_along`."""
+        """The least elements along axes, see `max_along`."""
         return self._extreme_along(x, axis, keepdims, -1)
 
     def _extreme_along(self, x: Any, axis: int | Sequence[int] | None, keepdims: bool, sense: int) -> np.ndarray:
@@ -281,7 +281,7 @@ class ObjectWorld:
         return (self.exact(total) if isinstance(total, int) else total) / len(tied)
 
     def order_along(self, x: Any, axis: int = -1, descending: bool = False) -> np.ndarray:
-        """The permutation that sorts along an axis, stable: integers, for ``np.take_along_axis``."""
+        """The stable permutation that sorts along an axis, as integers for ``np.take_along_axis``."""
         sense = -1 if descending else 1
 
         def order(row: list[Any]) -> list[int]:
@@ -303,7 +303,7 @@ _CONSTANTS: dict[str, Callable[[], Any]] = {
 
 
 def _rows(x: np.ndarray, axis: Any) -> tuple[np.ndarray, tuple[int, ...], tuple[int, ...]]:
-    """Rows to reduce, the shape without the axes, and the shape with ones in their place."""
+    """The rows to reduce, the shape without the axes, and the shape with ones in their place."""
     axes = tuple(range(x.ndim)) if axis is None else tuple(a % x.ndim for a in np.atleast_1d(axis).tolist())
     kept = [i for i in range(x.ndim) if i not in axes]
     shape = tuple(x.shape[i] for i in kept)

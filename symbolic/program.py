@@ -1,8 +1,9 @@
 """Program: a recorded computation as a list of let-bound assignments.
 
-Each node is assigned once, so expressions never grow: an evaluation (with floats, SymPy, enclosures or jets) keeps one
-value for each node, and its cost is linear in the program's length. A gradient taken under an outer tape is in the
-program as the ops that computed it. A mark (`GradMark`) on each of its results names targets and sources.
+Each node is assigned once, so expressions never grow. An evaluation (with floats, SymPy, enclosures or jets) keeps one
+value for each node, and its cost is linear in the length of the program. If a gradient was taken under an outer tape,
+the program contains the ops that computed the gradient. A mark (`GradMark`) on each result of the gradient names
+targets and sources.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ class Node:
     Attributes
     ----------
     index : int
-        Position in the program.
+        The position in the program.
     kind : {"leaf", "const", "op", "custom", "item"}
     prim : Primitive or None
     inputs : tuple of int
-        The nodes that it reads.
+        The nodes that the assignment reads.
     active : tuple of int
         The inputs that a gradient flows to.
     flows : tuple of frozenset or None
-        For each input, the sessions of the tapes that follow it back; None for all.
+        For each input the sessions of the tapes whose gradients flow back to it. None stands for all sessions.
     params : dict
         Static parameters.
     output : raw value or tuple
         The recorded result.
     seq : int
-        The record's number, which identifies it.
+        The sequence number of the record, which identifies the record.
     line : (file, number, function) or None
         The line of the user's code that ran the op.
     call : (function, arguments, keyword arguments) or None
@@ -79,7 +80,7 @@ class Node:
 
     @property
     def name(self) -> str:
-        """The op's name, or the kind of leaf; made printable, because a custom gradient may have any name."""
+        """The op's name, or the kind of leaf. Printable, because a custom gradient may have any name."""
         return plain(self.prim.name) if self.prim is not None else self.kind
 
     @property
@@ -87,7 +88,7 @@ class Node:
         return np.shape(self.output)
 
     def apply(self, world: Any, arguments: list[Any]) -> Any:
-        """The op in a world; if equations define the output, the recorded output selects the solution."""
+        """Run the op in a world. If equations define the output, the recorded output selects the solution."""
         function = getattr(world, self.prim.name)
         if self.prim.kind != "implicit":
             made = function(*arguments, **self.params)
@@ -115,18 +116,18 @@ class GradMark(NamedTuple):
     Attributes
     ----------
     key : int
-        The same for all results of one call of gradient() or its like.
+        A number that all results of one call of gradient(), jacobian() and so on share.
     targets, sources : lists of node indices
     cotangents : list of node indices
-        One for each target of a gradient; empty for other forms.
+        One for each target of a gradient. Empty for other forms.
     which : int
-        The source that this result belongs to.
+        The source to which this result belongs.
     session : Session
         The session of the tape or accumulator that took the derivative.
     form : {"gradient", "jacobian", "batch_jacobian", "jvp"}
         The method that returned the result.
     tangents : list of node indices
-        One for each source of a jvp; empty for other forms.
+        One for each source of a jvp. Empty for other forms.
     """
 
     key: int
@@ -154,14 +155,15 @@ class Program:
     outputs : list of int
         The nodes of the targets.
     sources : list of list of int
-        For each source, its nodes: several if a variable was assigned between two reads.
+        For each source its nodes. There are several if a variable was assigned between two reads.
     session : Session or None
-        The session of the tape that takes the gradient; ops that it did not record are constants. None: no op is.
+        The session of the tape that takes the gradient. Ops that the session did not record are constants. With None no
+        op is a constant.
     stops : frozenset of int
-        Record numbers of further constants, such as the ``stop_gradients`` of `gtape.gradients`.
+        Sequence numbers of additional constants, such as the ``stop_gradients`` of `gtape.gradients`.
     returned : dict
-        Nodes that make constants from values that left the tape (see `gtape.symbolic.build`) -> the `Return`, and
-        whether the node is the constant itself, as ops read it.
+        For each node that makes a constant from a value which left the tape (see `gtape.symbolic.build`): the `Return`,
+        and whether the node is the constant itself, as ops read it.
 
     A pickle keeps the program, except the functions of custom gradients.
 
@@ -191,14 +193,14 @@ class Program:
 
     @property
     def assignments(self) -> list[tuple[str, str]]:
-        """(name, right-hand side) of every op, as text."""
+        """The name and the right-hand side of every op, as text."""
         return [(f"v{n.index}", _call_text(n)) for n in self.nodes if n.kind in ("op", "custom", "item")]
 
     def blocked(self, session: Any) -> dict[int, frozenset[int]]:
-        """For each node the active inputs that a tape does not follow back; nodes without such inputs are left out.
+        """For each node the active inputs to which a tape sends no gradient. Nodes without such inputs are left out.
 
-        A tape does not follow ops that it did not record (because it was paused or not yet open), nor ops behind a
-        result that it watches.
+        A tape sends no gradient through ops that it did not record (because it was paused or not yet open), nor to the
+        inputs of a result that it watches.
         """
         if session is None:
             return {}
@@ -218,7 +220,7 @@ class Program:
 
     @property
     def size(self) -> int:
-        """The number of numbers along the program."""
+        """The number of numbers in all nodes of the program."""
         found = 0
         for n in self.nodes:
             v = n.output
@@ -227,17 +229,17 @@ class Program:
 
     @property
     def differentiated(self) -> list[int]:
-        """The nodes of which the program itself takes derivatives, which are inner gradients in turn at order 3."""
+        """The nodes that the program itself differentiates. At order 3 they include inner gradients."""
         return list(dict.fromkeys(t for n in self.nodes if n.mark is not None for t in n.mark.targets))
 
     @property
     def primals(self) -> list[int]:
-        """The nodes that hold the values of the differentiated function, without gradients among them."""
+        """The nodes with values of the differentiated function, without gradients."""
         marked = {n.index for n in self.nodes if n.mark is not None}
         return [t for t in self.differentiated or self.outputs if not marked.intersection(self.ancestors([t]))]
 
     def ancestors(self, targets: Iterable[int]) -> list[int]:
-        """The nodes that the targets depend on, themselves included, in order."""
+        """The nodes that the targets depend on, with the targets, in order."""
         seen: set[int] = set()
         pending = _numbers_of(targets)
         for i in pending:
@@ -259,11 +261,11 @@ class Program:
         Parameters
         ----------
         world : object-array world
-            Its `lift` converts recorded values; its attributes are the mirrors.
+            The world, whose `lift` converts recorded values and whose attributes are the mirrors.
         values : dict, optional
             Known values of some nodes, in the world's form.
         only : iterable of int, optional
-            The nodes to evaluate, in order; all by default.
+            The nodes to evaluate, in order. By default all nodes.
 
         Returns
         -------
@@ -283,7 +285,7 @@ class Program:
         return env
 
     def step(self, world: Any, node: Node, env: dict[int, Any] | list[Any]) -> Any:
-        """The value of one node, from those of its inputs."""
+        """The value of one node from the values of its inputs."""
         if not isinstance(node, Node):
             raise TypeError(f"Program.step takes a node of the program, not {shown(node)}")
         if node.kind in ("leaf", "const"):

@@ -1,4 +1,4 @@
-"""Functions of balls that remember their results, because jets evaluate one point along many directions."""
+"""Functions of balls that keep their results, because jets evaluate one point in many directions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
     Parameters
     ----------
     function : callable
-        Its result depends on its arguments and the precision alone.
+        A function whose result depends only on its arguments and the precision.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Turns elementwise mirrors into functions of scalars: of SymPy expressions, of enclosures (balls), of jets.
+"""Functions of scalars from elementwise mirrors: of SymPy expressions, of enclosures (balls), of jets.
 
 A mirror is applied once to plain symbols. All functions are made from this template and cached.
 """
@@ -33,7 +33,7 @@ class Template:
     symbols : tuple of sympy.Symbol
     expression : sympy.Expr
     boolean : bool
-        True if the mirror is a condition; `expression` is then 1 or 0.
+        Whether the mirror is a condition. If so, `expression` is 1 or 0.
     """
 
     __slots__ = ("_at_exponents", "_balls", "_jets", "_plain", "boolean", "exponents", "expression", "kind", "symbols")
@@ -54,7 +54,7 @@ class Template:
 
     @property
     def plain(self) -> sp.Expr:
-        """The expression with Abs, sign, Max, Min, sinc as Piecewise."""
+        """The expression with Abs, sign, Max, Min and sinc as Piecewise."""
         if self._plain is None:
             self._plain = plain(self.expression)
         return self._plain
@@ -68,9 +68,9 @@ class Template:
         return self._balls
 
     def _by_exponents(self, general: Callable[..., Any]) -> Callable[..., Any]:
-        """The function of balls, with integer exponents substituted where the base is a ball around 0.
+        """The function of balls, with integer exponents substituted if the base is a ball around 0.
 
-        A power with such an exponent is a polynomial, so that the sign of its base need not be decided.
+        A power with an integer exponent is a polynomial, so the sign of its base need not be decided.
         """
 
         def apply(*xs: Any) -> Any:
@@ -93,12 +93,12 @@ class Template:
         return tuple((i, n) for i in self.exponents if i not in active and (n := whole_number(xs[i], 64)) is not None)
 
     def partials(self, active: tuple[int, ...], k: int, fixed: tuple[tuple[int, int], ...] = ()) -> list[sp.Expr]:
-        """The value and all partial derivatives up to order `k` in the active arguments, by `multi_indices`.
+        """The value and all partial derivatives up to order `k` by the active arguments, ordered by `multi_indices`.
 
         Parameters
         ----------
         fixed : tuple of (argument, int)
-            Arguments that are known integers. They are substituted first, so that x**n is a polynomial at 0.
+            Arguments that are known integers. They are substituted first, because x**n is then a polynomial at 0.
         """
         put = {self.symbols[i]: sp.Integer(n) for i, n in fixed}
         found: dict[tuple[int, ...], sp.Expr] = {}
@@ -134,7 +134,7 @@ def _around_0(x: Any) -> bool:
 
 
 def exact_parameter(value: Any) -> Any:
-    """A static parameter without rounding: floats as rationals, NumPy scalars as Python's, tuples by element."""
+    """A static parameter without rounding: floats as rationals, NumPy scalars as Python numbers, tuples by element."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
@@ -145,7 +145,7 @@ def exact_parameter(value: Any) -> Any:
 
 
 def exact_rational(x: float) -> sp.Expr:
-    """The rational number that a float equals; infinities and NaN become SymPy's."""
+    """The rational number that a float equals. Infinities and NaN become SymPy's."""
     if x != x:
         return sp.nan
     if x in (float("inf"), float("-inf")):
@@ -157,7 +157,7 @@ _TEMPLATES: dict[Any, Template] = {}
 
 
 def template(mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb") -> Template:
-    """The template of a mirror, made once for each arity and set of parameters."""
+    """The template of a mirror. Each arity and set of parameters has one template."""
     key = (mirror, arity, kind, tuple(sorted((name, hashable(value)) for name, value in params.items())))
     made = _TEMPLATES.get(key)
     if made is None:
@@ -173,9 +173,9 @@ def hashable(value: Any) -> Any:
 
 
 def jet_function(made: Template, k: int) -> Callable[..., Any]:
-    """An elementwise mirror as a function of jets in `k` directions and plain balls.
+    """An elementwise mirror as a function of jets in `k` directions and of plain balls.
 
-    Its derivatives come from ``sympy.diff`` of the mirror, never from a rule of the tape.
+    The derivatives come from ``sympy.diff`` of the mirror, never from a rule of the tape.
     """
     if len(made.symbols) == 1:
         return _unary(made, k)

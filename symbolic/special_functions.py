@@ -34,7 +34,7 @@ __all__ = [
 
 
 class LogAbsGamma(sp.Function):
-    """log|Γ(x)| for real x; SymPy's loggamma is complex for negative x (DLMF 5.5.3)."""
+    """log|Γ(x)| for real x. SymPy's loggamma is complex for negative x (DLMF 5.5.3)."""
 
     nargs = 1
 
@@ -64,7 +64,7 @@ class Dawson(sp.Function):
 
 
 class NormalDistribution(sp.Function):
-    """erfc(-x/sqrt(2))/2, which SymPy would write as 1 - erfc(x/sqrt(2))/2, without digits in the tail."""
+    """erfc(-x/sqrt(2))/2. SymPy would write 1 - erfc(x/sqrt(2))/2, which has no digits in the tail."""
 
     nargs = 1
 
@@ -113,7 +113,7 @@ class ScaledBesselK(sp.Function):
         m, x = arb(m), arb(x)
         if ctx.prec <= 400:
             return x.bessel_k(m, scaled=True)
-        # By Tricomi's function (DLMF 10.39.6) at many bits, because flint's own K takes minutes for x near 500.
+        # Tricomi's function (DLMF 10.39.6) at many bits, because flint's own K takes minutes for x near 500.
         return arb.pi().sqrt() * (2 * x) ** m * (2 * x).hypgeom_u(m + arb(1) / 2, 2 * m + 1)
 
 
@@ -136,7 +136,7 @@ class Spence(sp.Function):
 
 
 class HurwitzZeta(sp.Function):
-    """``HurwitzZeta(m, s, q)``: the sum of (q + k)^-s over k >= 0, m times differentiated in s (DLMF 25.11.1)."""
+    """``HurwitzZeta(m, s, q)``: the sum of (q + k)^-s over k >= 0, m times differentiated by s (DLMF 25.11.1)."""
 
     nargs = 3
 
@@ -144,13 +144,13 @@ class HurwitzZeta(sp.Function):
         m, s, q = self.args
         if argindex == 2:
             return self.func(m + 1, s, q)
-        value = -s * self.func(m, s + 1, q)  # DLMF 25.11.17
+        value = -s * self.func(m, s + 1, q)  # by DLMF 25.11.17
         return value - m * self.func(m - 1, s + 1, q) if m else value
 
     @staticmethod
     def ball(m: Any, s: Any, q: Any) -> Any:
         m, s, q = int(m), arb(s), arb(q)
-        if s > 2**30 and q > 0:  # flint gives up here: sum some terms, and bound the rest by an integral
+        if s > 2**30 and q > 0:  # flint has no result here, so some terms are summed and an integral bounds the rest
             total = sum((_times_log(m, q + k) * (1 + k / q) ** -s for k in range(1, 64)), _times_log(m, q))
             end = q + 64
             rest = (1 + 64 / q) ** -s * end.log() ** m * (1 + end / (s - 1 - m))  # log(t)/t falls
@@ -171,7 +171,7 @@ def _times_log(m: int, x: Any) -> Any:
 
 
 class IncompleteGamma(sp.Function):
-    """``IncompleteGamma(m, a, x)``: the m-th derivative in a of P(a, x), the regularised integral to x (DLMF 8.2.4)."""
+    """``IncompleteGamma(m, a, x)``: the m-th derivative by a of P(a, x), the regularised integral to x (DLMF 8.2.4)."""
 
     nargs = 3
 
@@ -192,7 +192,7 @@ class IncompleteGamma(sp.Function):
             return _by_series(m, a, x)
         if m == 0:
             return 1 - x.gamma_upper(a, 1)
-        # with a < 2 it is less than exp(-x) x^a (1 + log(x) + 1/a)^m / gamma(a), whatever its digits are
+        # With a < 2, Q is less than exp(-x) x^a (1 + log(x) + 1/a)^m / gamma(a) for all digits of a.
         return _by_differences(m, a, x) if a >= 2 else arb(0, arb(2) ** -1300)
 
 
@@ -211,7 +211,7 @@ class IncompleteGammaRest(sp.Function):
 
 
 class IncompleteBeta(sp.Function):
-    """``IncompleteBeta(p, q, a, b, x)``: I_x(a, b), p times differentiated in a and q times in b (DLMF 8.17.2)."""
+    """``IncompleteBeta(p, q, a, b, x)``: I_x(a, b), p times differentiated by a and q times by b (DLMF 8.17.2)."""
 
     nargs = 5
 
@@ -228,21 +228,21 @@ class IncompleteBeta(sp.Function):
             return arb(int(x == 1 and p + q == 0))
         if p == q > 0 and 2 * x == 1 and a == b:  # by I_x(a, b) = 1 - I_{1-x}(b, a)
             return arb(0)
-        # All orders of a point at once, because callers take the partials one by one.
+        # All orders of a point are computed at once, because callers take the partials one by one.
         return remembered(beta_derivatives)(p + q and max(p + q, 2), a, b, x)[p, q]
 
 
 def far_erfc(square: Any) -> Any:
-    """erfc of a positive number, from its square, by Tricomi's function (DLMF 7.11.5).
+    """erfc of a positive number, from the number's square, by Tricomi's function (DLMF 7.11.5).
 
-    flint's own erfc of a large ball that is not exact holds 0, whatever the precision.
+    flint's own erfc of a large inexact ball contains 0 at every precision.
     """
     half = arb(1) / 2
     return (-square).exp() * square.hypgeom_u(half, half) / arb.pi().sqrt()
 
 
 def gamma_density(a: Any, x: Any, m: int, n: int) -> Any:
-    """x^(a-1) exp(-x) / Γ(a), differentiated m times in a and n times in x."""
+    """x^(a-1) exp(-x) / Γ(a), differentiated m times by a and n times by x."""
     s, t = sp.Symbol("s", positive=True), sp.Symbol("t", positive=True)
     value = t ** (s - 1) * sp.exp(-t) / sp.gamma(s)
     for _ in range(m):
@@ -253,7 +253,7 @@ def gamma_density(a: Any, x: Any, m: int, n: int) -> Any:
 
 
 def zeta_derivative(s: Any, q: Any, m: int, n: int) -> Any:
-    """Hurwitz's zeta function differentiated m times in s and n times in q."""
+    """Hurwitz's zeta function differentiated m times by s and n times by q."""
     t = sp.Symbol("t", positive=True)
     value = (-1) ** n * sp.Mul(*[t + j for j in range(n)]) * HurwitzZeta(0, t + n, q)
     for _ in range(m):
@@ -262,9 +262,9 @@ def zeta_derivative(s: Any, q: Any, m: int, n: int) -> Any:
 
 
 def beta_density(a: Any, b: Any, x: Any, p: int, q: int, n: int) -> Any:
-    """x^(a-1) (1-x)^(b-1) / B(a, b), differentiated p times in a, q times in b and n times in x."""
+    """x^(a-1) (1-x)^(b-1) / B(a, b), differentiated p times by a, q times by b and n times by x."""
     u, v = sp.Symbol("u", positive=True), sp.Symbol("v", positive=True)
-    # Leibniz's rule for the powers
+    # Leibniz's rule gives the powers.
     terms = [
         sp.binomial(n, k) * sp.ff(u - 1, k) * x ** (u - 1 - k) * (-1) ** (n - k) * sp.ff(v - 1, n - k)
         * (1 - x) ** (v - 1 - (n - k))
@@ -281,7 +281,7 @@ _MOST_TERMS = 200_000
 
 
 def _by_series(m: int, a: Any, x: Any) -> Any:
-    """Sum of x^(a+k) exp(-x) / Γ(a+k+1) as power series in a, and a bound on the rest (DLMF 8.7.1)."""
+    """The sum of x^(a+k) exp(-x) / Γ(a+k+1) as power series in a, and a bound on the rest (DLMF 8.7.1)."""
     before, ctx.cap = ctx.cap, m + 1
     try:
         s = arb_series([a, 1], prec=m + 1)
@@ -297,7 +297,7 @@ def _by_series(m: int, a: Any, x: Any) -> Any:
                 continue
             if k > _MOST_TERMS:
                 raise ArithmeticError("the series of the incomplete gamma function needs too many terms")
-            # the sum of the coefficients' moduli falls by this factor at least, from here on
+            # From here on the sum of the coefficients' moduli falls by at least this factor.
             ratio = x / (a + k)
             size = sum((abs(c) for c in term.coeffs()), arb(0))
             if ratio < 1 and size < least * (1 - ratio) * abs(total[0]):
@@ -309,12 +309,12 @@ def _by_series(m: int, a: Any, x: Any) -> Any:
 
 
 def _by_differences(m: int, a: Any, x: Any) -> Any:
-    """Central differences of Q in a at far more digits than the result needs, and a bound on their error.
+    """Central differences of Q by a with far more digits than the result needs, and a bound on their error.
 
     Q is regular within 1 of a >= 2, and less than 3 there: |Γ(s, x)| <= Γ(Re s), and |Γ(Re s) / Γ(s)|² is the product
-    of 1 + (Im s / (Re s + n))² over n >= 0 (DLMF 5.8.3). So no Taylor coefficient exceeds 3, nor does one of the
-    density of x, which is at most 1 for a >= 1. The differences are taken at the midpoints, because balls are wider
-    than their step; the slopes bound the share of the radii.
+    of 1 + (Im s / (Re s + n))² over n >= 0 (DLMF 5.8.3). So no Taylor coefficient of Q exceeds 3, and none of the
+    density exceeds 3, because the density is at most 1 for a >= 1. The differences are taken at the midpoints, because
+    balls are wider than their step. The slopes bound the effect of the radii.
     """
     before = ctx.prec
     radii = abs(a - a.mid()).upper(), abs(x - x.mid()).upper()

@@ -1,10 +1,10 @@
-"""Straight-line code: the scalar operations of a computation in balls, written down once as one Python function.
+"""Straight-line code: one Python function of the scalar operations of a computation in balls.
 
-Mirrors and rules move arrays of scalars about in NumPy. For a few numbers this takes longer than the arithmetic. So a
-computation that runs often runs once on `Written` scalars, which note each operation. The function that `Code.function`
-makes does the same operations on balls, in the same order, and nothing else.
+Mirrors and rules move arrays of scalars in NumPy. For a few numbers the moves take longer than the arithmetic. So a
+frequent computation runs once on `Written` scalars, which note each operation. `Code.function` makes a function that
+does the same operations on balls in the same order, and nothing else.
 
-The function is right for all numbers, because a written scalar has no value that a rule could branch on: each
+The function is correct for all numbers, because a written scalar has no value on which a rule could branch. Each
 comparison raises `NotStraight`.
 """
 
@@ -96,24 +96,24 @@ class Code:
         self.namespace: dict[str, Any] = {}
         self._names: dict[Any, str] = {}
         self._kept: list[Any] = []  # objects whose id is a key of `_names`
-        self.worlds: list[Any] = []  # those that write into this code
+        self.worlds: list[Any] = []  # the worlds that write into this code
 
     def __enter__(self) -> Code:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Let go of the results and worlds, which refer back to the code, because cycles are left to the collector."""
+        """Drop the results and worlds. They refer back to the code, and cycles would be left to the collector."""
         for kept in (self.lines, self.known, self._kept, *[vars(world) for world in self.worlds], self.worlds):
             kept.clear()
 
     def inputs(self, count: int) -> list[Written]:
-        """The arguments of the function; called once, before all operations."""
+        """The arguments of the function. Called once, before all operations."""
         self.count = count
         self.lines = [("", ())] * count
         return [Written(self, i) for i in range(count)]
 
     def line(self, text: str, *operands: Written) -> Written:
-        """The result of an operation; the same for the same text."""
+        """The result of an operation. Equal text has the same result."""
         made = self.known.get(text)
         if made is None:
             if len(self.lines) - self.count >= _MOST:
@@ -123,7 +123,7 @@ class Code:
         return made
 
     def operation(self, symbol: str, a: Any, b: Any) -> Any:
-        """The result of an operator, of which at least one side is written."""
+        """The result of an operator with at least one written operand."""
         if symbol == "+":
             if a is ZERO:
                 return b
@@ -132,7 +132,7 @@ class Code:
         return self.line(f"{self.text(a)} {symbol} {self.text(b)}", *[v for v in (a, b) if v.__class__ is Written])
 
     def calls(self, function: Callable[..., Any], count: int, *xs: Any) -> Any:
-        """The result of a function of balls; a tuple of `count` results if there are several."""
+        """The result of a function of balls. A tuple of `count` results if there are several."""
         arguments = ", ".join(map(self.text, xs))
         text = f"{self._named('f', function)}({arguments})"
         whole = self.line(text, *[x for x in xs if x.__class__ is Written])
@@ -157,7 +157,7 @@ class Code:
         return name
 
     def function(self, results: Sequence[Any]) -> Callable[[list[Any]], list[Any]]:
-        """The function that takes a list of inputs and returns a list of results, and leaves out all else.
+        """The function that takes a list of inputs and returns a list of results, without unneeded operations.
 
         Integers among the results become balls.
         """
@@ -178,7 +178,7 @@ class Code:
 
 
 def _without_exponents(mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str) -> Template:
-    """The template of a mirror that computes the same for all numbers."""
+    """The template of a mirror, if the mirror computes the same for all numbers."""
     made = template(mirror, arity, params, kind)
     if kind != "arb" or made.boolean or made.exponents:
         raise NotStraight("a mirror that looks at its arguments")
@@ -210,7 +210,7 @@ class _World(BallWorld):
         raise NotStraight("a comparison")
 
 
-# Mirrors of most of linear algebra, and those from outside gtape, may test the type of a scalar.
+# Most mirrors of linear algebra, and mirrors from outside gtape, may test the type of a scalar.
 _OWN, _LINALG = "gtape.symbolic.mirrors.", "gtape.symbolic.mirrors.linalg"
 _PLAIN = (".diagonal", ".matmul", ".matrix_products")
 
@@ -242,7 +242,7 @@ class WrittenJets(_World, JetWorld):
         return WrittenBalls(self.code)
 
     def jet(self, value: Any, *tangents: Any) -> np.ndarray:
-        """Values with tangents, each of which counts as different from 0."""
+        """Values with tangents. Each tangent counts as different from 0."""
         return mapped(self.make, value, tangents[0])
 
     def component(self, x: Any, directions: int) -> np.ndarray:

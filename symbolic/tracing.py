@@ -28,7 +28,7 @@ def trace(f: Callable[..., Any], *args: Any) -> Program:
     f : callable
         Takes tensors, returns a tensor or a nest of tensors.
     *args : tensor, array or number
-        The arguments of the run; Python floats become float64.
+        The arguments of the run. Python floats become float64.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def trace(f: Callable[..., Any], *args: Any) -> Program:
 
 
 def as_input(x: Any) -> Tensor:
-    """A fresh tensor for one argument: numbers and lists as float64, arrays and tensors in their own dtype."""
+    """A new tensor for one argument: numbers and lists as float64, arrays and tensors in their own dtype."""
     if is_tensor(x):
         return wrap(np.array(x._as_tensor()._value if not isinstance(x, Tensor) else x._value))
     if isinstance(x, (np.ndarray, np.generic)):

@@ -1,4 +1,4 @@
-"""Places of the windows that slide over an image: the element under each tap of each window."""
+"""The windows that slide over an image: the element under each tap (position in a window) of each window."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Sizes = tuple[int, ...]
 
 
 def places(size: Sizes, taps: Sizes, p: dict[str, Any]) -> Sizes:
-    """The number of windows of `taps` elements along each axis; `p` has strides, dilations and padding."""
+    """The number of windows of `taps` elements along each axis. `p` has strides, dilations and padding."""
     return tuple(
         (n + sum(around) - d * (k - 1) - 1) // s + 1
         for n, k, s, d, around in zip(size, taps, p["strides"], p["dilations"], p["padding"], strict=True)
@@ -18,10 +18,10 @@ def places(size: Sizes, taps: Sizes, p: dict[str, Any]) -> Sizes:
 
 
 def met(size: Sizes, windows: Sizes, taps: Sizes, p: dict[str, Any], by_image: bool = False) -> list[list[list[Any]]]:
-    """For each axis, window and tap: the image element under the tap, None outside.
+    """For each axis, window and tap: the image element under the tap; None outside of the image.
 
-    With `by_image`: for each axis, image element and tap, the window whose tap lies on the element, None if there is
-    none.
+    With `by_image`, for each axis, image element and tap: the window whose tap is on the element; None if there is no
+    such window.
     """
     found = []
     for n, o, k, s, d, (before, _) in zip(

@@ -1,4 +1,4 @@
-"""The worlds in which mirrors and rules run besides NumPy and the tape: SymPy expressions, enclosures (balls), jets."""
+"""The worlds of enclosures (balls) and jets, in which mirrors and rules run."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class BallWorld(ObjectWorld):
     def scalar_function(
         self, mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb"
     ) -> tuple[Callable[..., Any], bool]:
-        """The mirror, compiled for balls."""
+        """The mirror compiled for balls."""
         made = template(mirror, arity, params, kind)
         return made.balls, made.boolean
 
     def sign_of(self, a: Any, b: Any, relation: str) -> int:
-        """The sign of a - b, or `Undecided`."""
+        """The sign of a - b. Raises `Undecided` if the balls do not decide it."""
         if a < b:
             return -1
         if a > b:
@@ -54,11 +54,11 @@ class BallWorld(ObjectWorld):
         raise Undecided(relation, a, b)
 
     def mean(self, tied: list[Any]) -> Any:
-        """One of them, because tied balls stand for the same number."""
+        """One of the tied balls, because they stand for the same number."""
         return tied[0]
 
     def holds(self, a: Any, b: Any, relation: str) -> bool:
-        """True if a relation holds for all numbers in the balls; raises `Undecided` if only for some."""
+        """Whether a relation holds for all numbers in the balls. Raises `Undecided` if only for some."""
         return RELATIONS[relation](value_of(a), value_of(b))
 
     def _holds_in(self, a: np.ndarray, b: np.ndarray, relation: str) -> np.ndarray:
@@ -102,18 +102,18 @@ class JetWorld(BallWorld):
         self._constant_tail = (ZERO,) * ((1 << k) - 1)
 
     def jet(self, value: Any, *tangents: Any) -> np.ndarray:
-        """Inputs with their tangents along each direction.
+        """Inputs with their tangents in each direction.
 
         Parameters
         ----------
         value : array of floats or balls
         *tangents : `k` arrays of that shape, or None
-            None, or an element that is exactly 0, is constant along that direction.
+            The tangent in each direction. None, or an element that is exactly 0, means constant in this direction.
 
         Returns
         -------
         object ndarray
-            Jets; plain balls where all tangents are 0.
+            Jets, or plain balls where all tangents are 0.
         """
         if len(tangents) != self.k:
             raise ValueError(f"this world has {self.k} directions, got {len(tangents)} tangents")
@@ -141,7 +141,7 @@ class JetWorld(BallWorld):
         return BallWorld()
 
     def component(self, x: Any, directions: int) -> np.ndarray:
-        """One component of every element, by bitmask: 0 the value, 1 along the first direction, 3 along both of two.
+        """One component of every element by bitmask: 0 for the value, 1 for the first direction, 3 for the first two.
 
         Returns
         -------
@@ -156,7 +156,7 @@ class JetWorld(BallWorld):
         return filled([c if isinstance(c, (arb, acb)) else arb(c) for c in picked], of.shape)
 
     def components_of(self, x: np.ndarray) -> list[Any]:
-        """The components as object arrays; None for a component that is zero by construction everywhere."""
+        """The components as object arrays. None for a component that is zero everywhere by construction."""
         rest = self._constant_tail
         flat = [e.components if isinstance(e, Jet) else (e, *rest) for e in x.ravel().tolist()]
         first, *others = zip(*flat, strict=True) if flat else ((), *[(ZERO,)] * len(rest))
@@ -178,7 +178,7 @@ class JetWorld(BallWorld):
     def scalar_function(
         self, mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb"
     ) -> tuple[Callable[..., Any], bool]:
-        """The mirror and its derivatives, compiled for jets; a condition depends on values only."""
+        """The mirror and its derivatives, compiled for jets. A condition depends only on values."""
         made = template(mirror, arity, params, kind)
         if made.boolean:
             return (lambda *xs: made.balls(*map(value_of, xs))), True
@@ -188,11 +188,11 @@ class JetWorld(BallWorld):
         return super()._holds_in(mapped(value_of, a), mapped(value_of, b), relation)
 
     def sign_of(self, a: Any, b: Any, relation: str) -> int:
-        """The sign of the difference of the values, or `Undecided`."""
+        """The sign of the difference of the values. Raises `Undecided` if the balls do not decide it."""
         return super().sign_of(value_of(a), value_of(b), relation)
 
     def mean(self, tied: list[Any]) -> Any:
-        """The value that they share, with the mean of their derivatives."""
+        """The common value, with the mean of the derivatives."""
         if not any(isinstance(x, Jet) for x in tied):
             return tied[0]
         parts = zip(*[x.components[1:] if isinstance(x, Jet) else self._constant_tail for x in tied], strict=True)

@@ -1,11 +1,11 @@
-"""`with` statements that make a recording active, and always end it.
+"""`with` statements that make a recording active and end it in every case.
 
-An interrupt may come between any two calls: in `__enter__` when the recording is active already, or at the first
-instruction of `__exit__`, before it has any effect. The recording must still end. The interpreter holds the bound
-`__exit__` of a `with` statement from before `__enter__` is called until the statement ends in any way. So this module
-makes the bound `__exit__`, once for each statement. When a weak reference to it dies, a recording that is still active
-is made inactive. Without a `with` statement (`tape.__enter__()` called by hand), the death of the tape or accumulator
-has the same effect.
+An interrupt may come between any two calls: in `__enter__` after the recording became active, or at the first
+instruction of `__exit__`, before `__exit__` has any effect. The recording must still end. The interpreter holds the
+bound `__exit__` of a `with` statement from before the call of `__enter__` until the statement ends in any way. So this
+module makes a new bound `__exit__` for each statement. When a weak reference to the bound `__exit__` dies, a recording
+that is still active becomes inactive. Without a `with` statement (if a program calls `tape.__enter__()` itself), the
+end of the tape or accumulator has the same effect.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Watch(weakref.ref[Any]):
 
 
 def _over(watch: Any) -> None:
-    """Leave the block of the ended statement; `held` is None if its `__exit__` has run."""
+    """Leave the block of the ended statement. `held` is None if its `__exit__` has run."""
     held = watch.held
     if held is not None:
         held.leave()
@@ -40,7 +40,7 @@ def _over(watch: Any) -> None:
 class Leaving:
     """The `__exit__` of a class: a function that each `with` statement binds to the instance anew.
 
-    It is ``function(instance, *exc)``. The instances have an attribute `_watch`, which is None at first.
+    The function is ``function(instance, *exc)``. The instances have an attribute `_watch`, which is None at first.
     """
 
     def __init__(self, function: Callable[..., None]) -> None:
@@ -49,7 +49,7 @@ class Leaving:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self.function
-        # A partial, because its call has no Python frame: a kept traceback would keep a method alive.
+        # A partial object, because its call has no Python frame. A method would stay alive as long as a kept traceback.
         bound = partial(self.function, instance)
         watch = _Watch(bound, _over)
         watch.held = None
@@ -63,14 +63,14 @@ def is_open(watch: Any) -> bool:
 
 
 class Block(ContextDecorator, Generic[_T]):
-    """A context manager, or decorator, that runs a generator function; made by `block`.
+    """A context manager or decorator that runs a generator function. `block` makes it.
 
-    Unlike a context manager of `contextlib`, it ends even if the traceback of an interrupt is kept.
+    Unlike a context manager of `contextlib`, the block ends even if the traceback of an interrupt is kept.
     """
 
     def __init__(self, make: Callable[[], Iterator[_T]]) -> None:
         self._make = make
-        self._generator: Any = make()  # already here, so that wrong arguments raise at once
+        self._generator: Any = make()  # made here, so that wrong arguments raise an error at once
         self._watch: Any = None
         self._statement: Any = None
 
@@ -103,7 +103,7 @@ class Block(ContextDecorator, Generic[_T]):
 
 
 def block(function: Callable[_P, Iterator[_T]]) -> Callable[_P, Block[_T]]:
-    """Make a context manager of a generator function that yields once and tidies up in `finally`.
+    """Make a context manager of a generator function that yields once and cleans up in `finally`.
 
     The function must not catch exceptions of its block.
     """

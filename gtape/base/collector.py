@@ -11,9 +11,9 @@ __all__ = ["collector_paused"]
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Keep the collector from walking again and again through objects of which none is garbage yet.
+    """Pause the collector during a block that makes many objects and no garbage.
 
-    Only around code of the library, because the collector calls finalizers of the user's.
+    The block must be code of the library, because the collector calls finalizers of the user.
     """
     if not gc.isenabled():
         yield

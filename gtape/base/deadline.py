@@ -1,4 +1,4 @@
-"""The time that a check may take: long computations look at the clock between their steps."""
+"""The time limit of a check. Long computations look at the clock between their steps."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class OutOfTime(Exception):
 
 @block
 def within(seconds: float | None) -> Iterator[None]:
-    """Limit the time of a block; an inner block never extends the time of an outer one.
+    """Limit the time of a block. An inner block never extends the time of an outer block.
 
     Parameters
     ----------
     seconds : float, optional
-        No limit by default.
+        By default there is no limit.
 
     Raises
     ------
     OutOfTime
-        From `tick`, once the time is over.
+        From `tick`, after the time is over.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def within(seconds: float | None) -> Iterator[None]:
 
 
 def tick() -> None:
-    """Raise OutOfTime if the time is over; called between the steps of a computation."""
+    """Raise OutOfTime if the time is over. Called between the steps of a computation."""
     end = _deadline.get()
     if end is not None and time.monotonic() > end:
         raise OutOfTime

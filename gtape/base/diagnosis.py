@@ -1,8 +1,8 @@
-"""Errors of wrong arguments: caught in the public function, and raised with its name and arguments.
+"""Errors of wrong arguments. The public function catches them and raises them with its name and arguments.
 
-A function checks its arguments as far as that is cheap. Other wrong arguments fail somewhere below it, with an
-AttributeError, an IndexError or a NumPy error that names neither the function nor the argument. `diagnosed` replaces
-these errors, and no others, by an error that names both. A call that succeeds only pays for one more Python call;
+A function makes only cheap checks of its arguments. Other wrong arguments fail in an inner function, with an
+AttributeError, an IndexError or a NumPy error that does not name the public function and the argument. `diagnosed`
+replaces these errors, and no others, by an error with both names. A successful call costs one more Python call, so
 functions that take about a microsecond are not decorated.
 """
 
@@ -28,7 +28,7 @@ __all__ = ["diagnosed", "diagnosed_methods", "diagnosis"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Errors that wrong arguments cause below a function.
+# Errors that wrong arguments cause in inner functions.
 _FOREIGN = (
     AttributeError, LookupError, ArithmeticError, MemoryError, AssertionError, NotImplementedError, RecursionError,
     NameError, StopIteration, TypeError, ValueError,
@@ -36,10 +36,10 @@ _FOREIGN = (
 
 
 def diagnosed(function: F) -> F:
-    """Decorate a public function, so that errors of wrong arguments name it; its docstring is `completed`, too.
+    """Decorate a public function, so that errors of wrong arguments name it. Its docstring is `completed`, too.
 
-    Errors from ``raise`` statements of this library and from functions of the user are not replaced. A docstring that
-    leaves out the section Returns gets it from the annotation.
+    Errors from ``raise`` statements of this library and from functions of the user are not replaced. A docstring
+    without a section Returns gets the section from the annotation.
 
     >>> from gtape.base.diagnosis import diagnosed
     >>> @diagnosed
@@ -65,7 +65,7 @@ def diagnosed(function: F) -> F:
 
 
 def diagnosis(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], e: Exception) -> Exception:
-    """The error to raise in place of `e`, which the function raised for its arguments; `e` itself if it is clear."""
+    """The error to raise instead of `e`, which the function raised for its arguments. If `e` is clear, `e` itself."""
     last = _last(e.__traceback__)
     if last is not None and isinstance(e, TypeError | ValueError) and ("truth value" in str(e) or "__bool__" in str(e)):
         unclear = _no_flag(function, args, kwargs)
@@ -102,8 +102,8 @@ def _no_flag(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ex
 
 
 def _described(x: Any) -> str:
-    """An argument in a message: dtype and shape of tensors and arrays."""
-    # The type, because a mock with a `spec` says by its `__class__` that it is an array.
+    """The text of an argument in a message. For tensors and arrays their dtype and shape."""
+    # The type, because a mock with a `spec` claims by its `__class__` to be an array.
     layout = x if issubclass(type(x), np.ndarray) else getattr(x, "_layout", None)
     if isinstance(layout, Layout | np.ndarray) and not isinstance(x, type):
         return f"{type(x).__name__} of {layout.dtype} and shape {list(layout.shape)}"
@@ -124,7 +124,7 @@ def _last(tb: TracebackType | None) -> TracebackType | None:
     last = None
     while tb is not None:
         name = tb.tb_frame.f_code.co_filename
-        compiled = name.endswith((".pyx", ".pxd"))  # the file names in NumPy's and SciPy's extensions
+        compiled = name.endswith((".pyx", ".pxd"))  # the names of files in extensions of NumPy and SciPy
         if last is not None and not compiled and not name.startswith((*OWN_FOLDERS, *_libraries(), "<")):
             return None
         last, tb = tb, tb.tb_next
@@ -132,7 +132,7 @@ def _last(tb: TracebackType | None) -> TracebackType | None:
 
 
 def _is_meant(e: Exception, last: TracebackType) -> bool:
-    """Whether the library raised the error on purpose, or Python for arguments that do not fit the signature."""
+    """Whether the library raised the error itself, or Python raised it for arguments that do not fit the signature."""
     file = last.tb_frame.f_code.co_filename
     if last.tb_next is None and file == __file__:
         return True  # the call itself failed, and Python's error names the function

@@ -1,4 +1,4 @@
-"""TensorFlow's policies for copies of a variable on several devices; gtape has one device and only keeps them."""
+"""TensorFlow's policies for copies of a variable on several devices. gtape stores them, because it has one device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["VariableAggregation", "VariableSynchronization"]
 
 
 class VariableSynchronization(Enum):
-    """When copies of a variable on several devices are synchronised.
+    """The policies for synchronising copies of a variable on several devices.
 
     Examples
     --------
@@ -28,7 +28,7 @@ class VariableSynchronization(Enum):
 
 
 class VariableAggregation(Enum):
-    """How copies of a variable on several devices are combined.
+    """The policies for combining copies of a variable on several devices.
 
     Examples
     --------
@@ -44,9 +44,9 @@ class VariableAggregation(Enum):
 
 
 def policies(synchronization: Any, aggregation: Any, name: str | None) -> tuple[Enum, Enum]:
-    """Both policies as members, from members or from names such as Keras's "sum"; None stands for the defaults.
+    """Both policies as members, from members or from names such as Keras's "sum". None stands for the defaults.
 
-    ValueError, with the variable's name, for an unknown member.
+    Raises a ValueError with the variable's name for an unknown member.
 
     >>> [policy.name for policy in policies(None, "mean", "w")]
     ['AUTO', 'MEAN']

@@ -1,4 +1,4 @@
-"""Docstrings of public functions: what several share is written once."""
+"""Sections that the docstrings of many public functions share. Each is written once."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _EXAMPLES = re.compile(r"^( *)Examples\n *-+\n", re.MULTILINE)
 
 
 def completed(function: Any) -> None:
-    """Add to a docstring what most of them say: the type of the result, and what `tf` is in the examples.
+    """Add to a docstring the type of the result and the import of gtape, if they are missing.
 
     Parameters
     ----------
     function : callable
-        If its docstring has no section Returns, one names the annotated type. If its examples use `tf` and do not
-        import it, they begin with the import.
+        If its docstring has no section Returns, the section with the annotated type is added. If its examples use `tf`
+        without an import, the import is added.
 
     Examples
     --------
@@ -52,13 +52,13 @@ def completed(function: Any) -> None:
 
 
 def _sections(function: Any) -> dict[str, str]:
-    """The sections of a docstring by title; the text before them under the empty title."""
+    """The sections of a docstring by title. The text before them has the empty title."""
     head, *rest = _BEGIN.split(inspect.cleandoc(function.__doc__))
     return {"": head} | {text.partition("\n")[0]: text for text in rest}
 
 
 def _entries(section: str) -> dict[str, str]:
-    """The entry of each parameter in a section; an entry may explain several."""
+    """The entry of each parameter in a section. An entry may explain several parameters."""
     _, _, text = section.partition("-\n")
     return {name: e for e in _ENTRY.split(text) for name in e.partition("\n")[0].partition(" :")[0].split(", ")}
 
@@ -69,7 +69,7 @@ def documented_like(model: Any) -> Callable[[F], F]:
     Parameters
     ----------
     model : function
-        A function with a NumPy-style docstring that has the section Parameters.
+        A function with a NumPy-style docstring and the section Parameters.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""Escapes text from outside (names of functions, variables, files) for gtape's output: one function for each target.
+"""Escapes text from outside (names of functions, variables, files) for gtape's output. One function for each target.
 
-A name can hold anything: sequences that recolour a terminal, markup of a diagram or a table, or lone surrogates, which
-cannot be encoded.
+A name may contain sequences that recolour a terminal, markup of a diagram or a table, or lone surrogates, which cannot
+be encoded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _escaped(c: str) -> str:
 
 
 def plain_lines(text: str) -> str:
-    r"""As `plain`, for text of several lines.
+    r"""The same as `plain` for text of several lines.
 
     >>> print(plain_lines("one\ntw\ro"))
     one
@@ -38,7 +38,7 @@ def plain_lines(text: str) -> str:
 
 
 def place_text(line: tuple[Any, Any, Any]) -> str:
-    """For terminals and messages: the place (file, number, function) of a line of source.
+    """For terminals and messages: a line of source, given as (file, number, function).
 
     >>> place_text(("model.py", 3, "loss"))
     'model.py:3 in loss'
@@ -56,7 +56,7 @@ def rich_text(text: Any) -> Any:
 
 
 def mermaid_text(text: Any) -> str:
-    """For quoted labels of Mermaid diagrams: everything but letters, digits and a few harmless signs as entities.
+    """For quoted labels of Mermaid diagrams: letters, digits and some harmless signs; all others become entities.
 
     >>> mermaid_text('float32[2, 3]'), mermaid_text('"]; click A')
     ('float32[2, 3]', '#34;]#59; click A')
@@ -64,14 +64,15 @@ def mermaid_text(text: Any) -> str:
     return "".join([c if c.isalnum() or c in _HARMLESS else f"#{ord(c)};" for c in plain(text)])
 
 
-# Excluded: `#` and `;` (entities), quotes, brackets of HTML, backticks (Markdown), `%` (comments), `&`.
+# Not among the harmless signs: `#` and `;` (entities), quotes, brackets of HTML, backticks (Markdown), `%` (comments),
+# `&`.
 _HARMLESS = frozenset(" _.,:=()[]+-")
 
 
 def json_data(data: Any) -> Any:
-    r"""For JSON: lone surrogates, which strict readers refuse, are escaped in every string and key.
+    r"""For JSON: every string and key with escapes for lone surrogates, because strict readers refuse them.
 
-    `data` is made of dicts, lists, tuples, strings and numbers; the result has the same structure.
+    `data` consists of dicts, lists, tuples, strings and numbers. The result has the same structure.
 
     >>> print(json_data({"name": ["\ud800", 1]})["name"])
     ['\\ud800', 1]

@@ -1,4 +1,4 @@
-"""Errors of the file system as the errors that TensorFlow raises for them: they name the file and say what to do."""
+"""Errors of the file system as TensorFlow's errors. They name the file and a remedy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["file_error", "path_shown", "translated"]
 
 _LONGEST = 300
 
-# TensorFlow's class for each number of the system (tsl/platform/default/errors.cc), and what a user can do.
+# For each number of the system: TensorFlow's class (tsl/platform/default/errors.cc), and the remedy.
 _ROWS: tuple[tuple[type[errors.OpError], str, str], ...] = (
     (errors.InvalidArgumentError, "ENAMETOOLONG", "Give a shorter name: most systems take names of 255 bytes"),
     (errors.InvalidArgumentError, "EINVAL EILSEQ EFAULT EDOM ESPIPE", "Give another name"),
@@ -47,7 +47,7 @@ _BY_NUMBER = {
 
 
 def path_shown(path: Any) -> str:
-    """A path in a message, without its middle if it is long.
+    """A path in a message. A long path has its middle left out.
 
     >>> path_shown("run/ckpt-1.npz")
     'run/ckpt-1.npz'
@@ -59,7 +59,7 @@ def path_shown(path: Any) -> str:
 
 
 def file_error(e: OSError, path: Any, done: str) -> errors.OpError:
-    """The error to raise in place of an error of the file system.
+    """The error to raise instead of an error of the file system.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def file_error(e: OSError, path: Any, done: str) -> errors.OpError:
 
 @contextmanager
 def translated(path: Any, done: str) -> Iterator[None]:
-    """Raise each OSError in the block as `file_error` says."""
+    """Raise each OSError in the block as a `file_error`."""
     try:
         yield
     except OSError as e:

@@ -140,9 +140,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def import_module(name: str) -> Any:
-    """Import a module; try again if another thread imports modules at the same time and both wait for each other.
+    """Import a module. Try again if the imports of two threads wait for each other.
 
-    Python ends such a deadlock by an error in one of the threads, whose imports are then undone.
+    Python ends such a deadlock by an error in one of the threads, and undoes the imports of this thread.
     """
     if get_ident() in _importing:  # a fork waits for this thread
         _begin()

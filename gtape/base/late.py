@@ -12,7 +12,7 @@ from gtape.base.imports import import_module
 
 __all__ = ["PLACES"]
 
-# Name: module, and the name there; None stands for the module itself.
+# Name: (module, name in the module). None stands for the module itself.
 PLACES: dict[str, tuple[str, str | None]] = {
     "find_op": ("gtape.namespaces.catalogue", "resolve"),
     "load_ops": ("gtape.namespaces.catalogue", "load"),

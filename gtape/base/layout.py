@@ -1,4 +1,4 @@
-"""Shape and dtype of a value as one interned object, so that comparing shape and dtype is one identity test."""
+"""The shape and dtype of a value as one interned object, because a comparison is then one identity test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["FLOAT", "Layout", "layout_of", "make_layout"]
 
 
 class Layout:
-    """Shape and dtype of a tensor. Interned, but two objects may be equal (of strings, of variables)."""
+    """Shape and dtype of a tensor. Interned, except that strings and variables have layouts of their own."""
 
     __slots__ = (
         "_tensor_shape", "complex", "dtype", "family", "inexact", "narrow", "no_kernel", "one", "plain", "real",
@@ -22,25 +22,25 @@ class Layout:
     def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         self.dtype = dtype
         self.shape = shape
-        # The layouts of the same dtype, by shape: a quicker lookup, because dtypes hash slowly.
+        # Layouts of the same dtype by shape. This lookup is faster, because dtypes hash slowly.
         self.family: dict[tuple[int, ...], Layout] = _families.setdefault(dtype, {})
-        # For scalars, the cotangent that a sweep starts from.
+        # For a scalar: the cotangent that a sweep starts from.
         self.one: Any = None
         self.complex = dtype.kind == "c"
-        # Half precision, which is computed in float32.
+        # Whether the dtype has half precision, which is computed in float32.
         self.narrow = dtype.name in ("float16", "bfloat16")
-        # Floats that kernels take as they are.
+        # Whether the dtype is one of floats that kernels take unchanged.
         self.real = dtype.kind == "f" and not self.narrow
-        # Arrays, not scalars, of such floats.
+        # Whether the value is an array (not a scalar) of such floats.
         self.plain = self.real and bool(shape)
-        # Dtypes that need the general way.
+        # Whether the dtype needs the general way.
         self.no_kernel = self.complex or self.narrow
-        # Dtypes that have derivatives.
+        # Whether the dtype has derivatives.
         self.inexact = self.real or self.no_kernel
         self._tensor_shape: TensorShape | None = None
 
     def apart(self) -> Layout:
-        """A copy, for tensors that fast paths must not take, because fast paths compare layouts by identity."""
+        """A copy, for values that fast paths must not take, because fast paths compare layouts by identity."""
         made = Layout.__new__(Layout)
         made.dtype, made.shape, made.family, made.one = self.dtype, self.shape, self.family, None
         made.real, made.plain, made.complex, made.narrow = self.real, self.plain, self.complex, self.narrow
@@ -76,13 +76,13 @@ _families: dict[Any, dict[tuple[int, ...], Layout]] = {}
 
 
 def make_layout(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Layout:
-    """The Layout of a dtype and a shape; interned, except for strings."""
+    """The Layout of a dtype and a shape. Interned, except for strings."""
     if dtype.kind == "O":
-        return Layout(dtype, shape)  # a new one for each tensor, because fast paths of ops are for numbers
+        return Layout(dtype, shape)  # a new one for each tensor, because fast paths are for numbers
     family = _families.get(dtype)
     found = None if family is None else family.get(shape)
     if found is None:
-        if family is not None and len(family) > 10_000:  # else a program with ever new shapes fills the memory
+        if family is not None and len(family) > 10_000:  # otherwise a program with ever new shapes fills the memory
             family.clear()
             family[()] = FLOAT if dtype == FLOAT.dtype else Layout(dtype, ())
         made = Layout(dtype, shape)

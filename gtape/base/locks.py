@@ -1,11 +1,11 @@
-"""Locks that are free after an interrupt and in a forked child.
+"""Locks that are free after an interrupt, and free in a forked child.
 
-Data that several threads change is changed under a lock, with or without a global interpreter lock. The recording path
+Data that several threads change are changed under a lock, with or without a global interpreter lock. The recording path
 takes no lock.
 
-A block under a lock must not contain a loop or a comprehension; it calls a function instead. Python 3.13 leaves the
-jump back to the head of a loop out of the block's exception table, so an interrupt there would not free the lock. The
-same holds for a block with `finally`.
+A block under a lock must not contain a loop or a comprehension. Instead the block calls a function. Python 3.13 leaves
+the jump back to the head of a loop out of the block's exception table, so an interrupt there would not free the lock.
+The same holds for a block with `finally`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Lock:
 
     def _set(self, inner: Any) -> None:
         self._inner = inner
-        # ``with lock.now:`` is quicker, because it avoids the properties below.
+        # ``with lock.now:`` is faster, because it avoids the properties below.
         self.now: Any = self if sys.version_info >= (3, 14) else inner
 
     def _enter(self) -> None:
@@ -52,20 +52,20 @@ class Lock:
         try:
             inner.acquire()
         except BaseException:
-            # An interrupt came while this thread waited, or as soon as it had the lock, before the block began.
+            # An interrupt came while this thread waited, or after it got the lock and before the block began.
             try:  # noqa: SIM105 - contextlib would be an import, and more windows for the next interrupt
                 inner.release()
             except RuntimeError:
                 pass
             raise
 
-    # Up to Python 3.13 no interrupt comes between a built-in `__enter__` and the block; in 3.14 one may.
+    # Up to Python 3.13 no interrupt comes between a built-in `__enter__` and the block. In 3.14 one may come.
     __enter__ = _enter if sys.version_info >= (3, 14) else property(attrgetter("_inner.__enter__"))
-    # Built in, because an interrupt at the first instruction of a Python function would leave the lock held.
+    # A built-in function, because an interrupt at the first instruction of a Python function would leave the lock held.
     __exit__ = property(attrgetter("_inner.__exit__"))
 
     def take(self, seconds: float) -> bool:
-        """Take the lock within some seconds; False if that failed."""
+        """Take the lock within some seconds. False if the time was not enough."""
         return bool(self._inner.acquire(timeout=seconds))
 
     def give_back(self) -> None:
@@ -73,7 +73,7 @@ class Lock:
         self._inner.release()
 
     def replace(self) -> None:
-        """Make a new lock in a forked child, which has no thread that would free the old one."""
+        """Make a new lock in a forked child, because no thread of the child can free the old lock."""
         self._set(threading.RLock())
         if self._renew is not None:
             self._renew()
@@ -81,9 +81,9 @@ class Lock:
 
 _all: list[Lock] = []
 
-# Guards the sessions of a leaf and the leaf of a tensor or variable, because several threads may watch one. The
-# collector may end a tape in a thread that holds it. A fork takes this lock last, because a thread that holds another
-# lock may need it.
+# Guards the sessions of a leaf, and the leaf of a tensor or variable, because several threads may watch the same one.
+# The collector may end a tape in a thread that holds this lock. A fork takes this lock last, because a thread that
+# holds another lock may need this one.
 sharing = Lock()
 _of_variables = [Lock() for _ in range(_STRIPES)]
 _of_optimizers = [Lock() for _ in range(_STRIPES)]
@@ -95,12 +95,12 @@ def of_variable(number: int) -> Lock:
 
 
 def lock_order(number: int) -> int:
-    """Where the lock of a variable comes in the order in which a thread takes several."""
+    """The position of a variable's lock in the order in which a thread takes several locks."""
     return number % _STRIPES
 
 
 def of_optimizer(optimizer: object) -> Lock:
-    """The lock under which an optimizer takes a step; never taken while holding the lock of a variable."""
+    """The lock under which an optimizer takes a step. Never taken while holding the lock of a variable."""
     return _of_optimizers[id(optimizer) // 16 % _STRIPES]
 
 

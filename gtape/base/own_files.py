@@ -1,4 +1,4 @@
-"""The folders of gtape's own source files, so that messages can name the user's line instead."""
+"""The folders of gtape's own source files. Messages name the user's line, so these files are skipped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gtape.base.imports import library
 __all__ = ["OWN_FOLDERS", "hide_own_frames", "is_own", "raised_by_user"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# In a checkout symbolic/ and verify/ lie next to the package, in an installation inside it.
+# In a checkout symbolic/ and verify/ lie beside the package, in an installation inside the package.
 OWN_FOLDERS = (
     _PACKAGE + os.sep,
     *(os.path.join(os.path.dirname(_PACKAGE), name) + os.sep for name in ("symbolic", "verify")),
@@ -24,17 +24,17 @@ _STARTS = (*OWN_FOLDERS, "<gtape")
 
 @functools.lru_cache(4096)  # because a check asks for each frame of each op
 def is_own(filename: str) -> bool:
-    """Whether a source file is one of gtape's, or source that gtape generated.
+    """Whether a source file belongs to gtape, or is source that gtape generated.
 
-    The name is as in code objects: absolute, or ``<gtape ...>`` for generated source.
+    The name is that of a code object: an absolute path, or ``<gtape ...>`` for generated source.
     """
     return filename.startswith(_STARTS)
 
 
 def raised_by_user(error: BaseException) -> bool:
-    """Whether an error comes from a `raise` or `assert` in the user's code, and not from a library that it calls.
+    """Whether a `raise` or `assert` in the user's own code raised an error, and not a library that the code calls.
 
-    False if the source text of the line is missing, because a call that raises looks alike without it.
+    False if the source text of the line is missing, because a call that raises cannot be told apart without the text.
     """
     import linecache
 
@@ -52,10 +52,10 @@ def raised_by_user(error: BaseException) -> bool:
 
 
 def hide_own_frames() -> None:
-    """Let pytest and IPython leave out the frames of gtape from the traceback of an error that is about to be raised.
+    """Let pytest and IPython leave out the frames of gtape from the traceback of an error that is to be raised.
 
-    Both look for a local name ``__tracebackhide__`` in the frames of a traceback. It is set here, from outside, because
-    functions that succeed then do nothing for it.
+    Both look for a local name ``__tracebackhide__`` in the frames of a traceback. This function sets the name from
+    outside, because the name then costs successful calls nothing.
     """
     frame: Any = sys._getframe(1)
     while frame is not None:

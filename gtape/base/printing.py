@@ -1,6 +1,6 @@
 """The text of tensors and variables, and `print` with TensorFlow's number format.
 
-Tensors and variables are recognised by their `numpy` method, so this file does not import their classes.
+Tensors and variables are recognised by their `numpy` method, because this file cannot import their classes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _on_own_line(text: str) -> str:
 
 
 def _repr_text(value: Any) -> str:
-    # NumPy scalars as Python prints their value: 6.0, not np.float64(6.0).
+    # NumPy scalars as Python prints their value: 6.0 instead of np.float64(6.0).
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     return _on_own_line(repr(value.item() if isinstance(value, np.generic) else value))
@@ -55,9 +55,10 @@ def tensor_str(value: Any, dtype_name: str) -> str:
 
 
 def variable_repr(name: str, value: Any, dtype_name: str | None = None, shape: Any = None) -> str:
-    """The repr, and the str, of a variable with this full name and value.
+    """The repr and the str of a variable with this full name and value.
 
-    The dtype is by default that of the value; `shape`, of the values that the variable may hold, that of the value.
+    By default the dtype is that of the value, and `shape`, the shape of all values that the variable may hold, is that
+    of the value.
 
     >>> variable_repr("w:0", np.array([1.0, 2.0], np.float32))
     "<gtape.Variable 'w:0' shape=(2,) dtype=float32, numpy=array([1., 2.], dtype=float32)>"
@@ -71,7 +72,7 @@ def variable_repr(name: str, value: Any, dtype_name: str | None = None, shape: A
 
 
 def _float_text(x: Any, narrow: type, short: int, long: int) -> str:
-    # As TensorFlow: first the digits that every decimal survives, then those that every float survives.
+    # As in TensorFlow: first the digits that every decimal number keeps, then those that every float keeps.
     if x != x:
         return "-nan" if np.signbit(x) else "nan"
     text = f"{float(x):.{short}g}"
@@ -107,7 +108,7 @@ def _formatter(dtype: np.dtype[Any]) -> Callable[[Any], str]:
 def format_value(value: Any, summarize: int = 3) -> str:
     """The text of one array as `print_v2` writes it: rows on separate lines, numbers as short as in TensorFlow.
 
-    `summarize` is the number of entries to show at either end of each axis; -1 shows all.
+    `summarize` is the number of entries to show at either end of each axis. -1 shows all.
 
     >>> format_value([0.0, 0.6]), format_value(range(10))
     ('[0 0.6]', '[0 1 2 ... 7 8 9]')
@@ -146,12 +147,12 @@ def _pretty(structure: Any) -> str:
 
     try:
         return pformat(structure)
-    except RecursionError:  # it needs more calls for a level than `flatten`
+    except RecursionError:  # this function needs more calls for a level than `flatten`
         raise nest.too_deep(structure) from None
 
 
 def _free_placeholder(inputs: tuple[Any, ...], sep: str) -> str:
-    # A placeholder that does not occur in the fixed text, so that every one stands for a tensor.
+    # A placeholder that does not occur in the fixed text, so that every occurrence stands for a tensor.
     fixed = sep + " ".join(_pretty(nest.map_structure(lambda x: "" if _is_tensor(x) else x, i)) for i in inputs)
     placeholder, n = _HOLE, 0
     while placeholder in fixed:
@@ -169,7 +170,7 @@ def _template(item: Any, placeholder: str, texts: list[str], summarize: int) -> 
             leaves.append(placeholder)
         else:
             leaves.append(leaf)
-    # pprint sorts the keys of plain dicts as `flatten` does; those of OrderedDict were sorted beforehand.
+    # pprint sorts the keys of plain dicts as `flatten` does. Keys of an OrderedDict were sorted before.
     return _pretty(nest.pack_sequence_as(item, leaves)).replace(f"'{placeholder}'", placeholder)
 
 
@@ -188,9 +189,9 @@ def print_v2(
     *inputs : object
         The values to print. Structures keep their brackets.
     output_stream : file object or str, optional
-        Where to write: any object with `write`, or ``"file://"`` and a path to append to. By default ``sys.stderr``.
+        The destination: any object with `write`, or ``"file://"`` and a path to append to. By default ``sys.stderr``.
     summarize : int, optional
-        The number of entries to show at either end of each axis; -1 shows all.
+        The number of entries to show at either end of each axis. -1 shows all.
     sep : str, optional
         The text between the inputs.
     end : str, optional
@@ -203,9 +204,10 @@ def print_v2(
     Raises
     ------
     ValueError
-        If `output_stream` is none of these, or `summarize` is below -1.
+        If `output_stream` is another object, or `summarize` is below -1.
     gtape.errors.OpError
-        If the file cannot be written: TensorFlow's class for the cause, such as NotFoundError without its folder.
+        If the file cannot be written. The class is TensorFlow's for the cause, such as NotFoundError for a missing
+        folder.
 
     Examples
     --------

@@ -50,7 +50,7 @@ def array_from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any
             return array.astype(np.int32)
         if kind != "f":  # a copy, because an object that shares its memory may change it later
             return np.array(array, dtype=own_dtype(array.dtype))
-        # NumPy's numbers keep their dtype inside a list as well; the first one decides for all.
+        # NumPy's numbers keep their dtype inside a list, too. The first number decides for all.
         own = getattr(_first(value), "dtype", None)
         kept = own_dtype(own) if own is not None and own.kind == "f" and own.itemsize <= 8 else np.dtype(np.float32)
         with np.errstate(all="ignore"):
@@ -74,13 +74,13 @@ def array_from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any
     )
     if not fits:
         raise TypeError(f"Cannot convert {shown(value)} to EagerTensor of dtype {dtypes.as_dtype(dtype).name}")
-    with np.errstate(all="ignore"):  # numbers that are too large become infinite, as in TensorFlow
+    with np.errstate(all="ignore"):  # as in TensorFlow, numbers that are too large become infinite
         return array.astype(dtype)
 
 
 def _first(value: Any) -> Any:
     """The first leaf of nested lists, as an array if it can be converted."""
-    while isinstance(value, (list, tuple)) and len(value):  # not by truth, because an empty TensorShape is true
+    while isinstance(value, (list, tuple)) and len(value):  # no truth test, because an empty TensorShape is true
         value = value[0]
     return np.asarray(value) if not isinstance(value, (list, tuple)) and hasattr(value, "__array__") else value
 
@@ -100,7 +100,7 @@ def _text(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def cast_number(x: Any, dtype: np.dtype[Any]) -> Any:
-    """A number in a dtype of floats; infinite beyond its range, without NumPy's warning."""
+    """A number in a dtype of floats. Numbers beyond its range become infinite, without NumPy's warning."""
     with np.errstate(all="ignore"):
         try:
             return np.float64(x).astype(dtype)
@@ -109,14 +109,15 @@ def cast_number(x: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def exhausted(what: str, e: BaseException) -> errors.ResourceExhaustedError:
-    """The error for something that does not fit into the memory."""
+    """The error for a value that does not fit into memory."""
     return errors.ResourceExhaustedError(f"{what}: out of memory; {str(e) or 'it is too large'}")
 
 
 def copied(array: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
-    """A copy of an array, in another dtype if given; numbers that are too large become infinite, as in TensorFlow.
+    """A copy of an array, in another dtype if given. Numbers that are too large become infinite, as in TensorFlow.
 
-    ResourceExhaustedError when there is not enough memory; ValueError when the dtype cannot hold its elements.
+    Raises a ResourceExhaustedError if there is not enough memory, and a ValueError if the dtype cannot hold the
+    elements.
     """
     try:
         with np.errstate(all="ignore"):
@@ -133,9 +134,9 @@ def copied(array: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
 
 
 def own_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype in which gtape keeps an array's numbers: the same, in native byte order.
+    """The dtype in which gtape keeps an array's numbers: the same dtype in native byte order.
 
-    ValueError for dtypes that gtape does not have, such as dates, records and long doubles.
+    Raises a ValueError for dtypes that gtape does not have, such as dates, records and long doubles.
     """
     try:
         return dtypes.np_dtype(dtype)
@@ -146,9 +147,10 @@ def own_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def adapted(x: Any, dtype: np.dtype[Any]) -> Any:
-    """A NumPy operand in the dtype of the tensor that it is combined with.
+    """A NumPy operand in the dtype of the tensor with which an op combines it.
 
-    OperandTypeError when the dtype would cut off fractions or imaginary parts, or the operand holds no numbers.
+    Raises an OperandTypeError if the dtype would cut off fractions or imaginary parts, or if the operand does not hold
+    numbers.
     """
     if issubclass(type(x), (np.ndarray, np.generic)) and x.dtype.kind not in "biufcV":
         raise errors.OperandTypeError(

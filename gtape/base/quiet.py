@@ -1,4 +1,4 @@
-"""Code in the caller's own context without warnings for floating-point errors, as in ops."""
+"""Code without warnings for floating-point errors, as in ops, in the caller's own context."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["quietly"]
 def quietly() -> Iterator[None]:
     """Let NumPy ignore floating-point errors during a block.
 
-    ``np.errstate`` alone would remain in force after an interrupt at the end of its `__enter__`.
+    ``np.errstate`` is not enough, because it stays in force after an interrupt at the end of its `__enter__`.
     """
     before = np.geterr()
-    if before == _QUIET:  # as in a block inside another one
+    if before == _QUIET:  # the block is inside another one
         yield
         return
     try:

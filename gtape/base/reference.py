@@ -1,4 +1,4 @@
-"""A hashable handle on a tensor or a variable, which are unhashable because their ``==`` is elementwise."""
+"""A hashable reference to a tensor or variable, which are not hashable because their ``==`` is elementwise."""
 
 from __future__ import annotations
 

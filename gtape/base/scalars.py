@@ -1,4 +1,4 @@
-"""Arguments that are one truth value, one integer or one number, and the one error for those that are not."""
+"""Arguments that are one truth value, one integer or one number, and the error for other arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["float_of", "int_of", "truth_of"]
 
 
 def truth_of(value: Any, owner: str, name: str) -> bool:
-    """The truth value of an argument; OperandTypeError without one, as for an array of several elements.
+    """The truth value of an argument. OperandTypeError without one, as for an array of several elements.
 
     >>> truth_of(1, "bincount", "binary_output")
     True
@@ -22,12 +22,12 @@ def truth_of(value: Any, owner: str, name: str) -> bool:
         return value
     try:
         return bool(value)
-    except (TypeError, ValueError, OverflowError):  # __len__ raises the last one
+    except (TypeError, ValueError, OverflowError):  # __len__ raises OverflowError
         raise OperandTypeError(f"{owner}: `{name}` must be True or False, not {shown(value)}") from None
 
 
 def int_of(value: Any, owner: str, name: str) -> int:
-    """An argument as `int` reads it; OperandTypeError for NumPy's complex and masked numbers.
+    """An argument as `int` reads it. OperandTypeError for NumPy's complex and masked numbers.
 
     >>> int_of(2.0, "band_part", "num_lower")
     2
@@ -38,7 +38,7 @@ def int_of(value: Any, owner: str, name: str) -> int:
 
 
 def float_of(value: Any, owner: str, name: str) -> float:
-    """An argument as `float` reads it; OperandTypeError for NumPy's complex and masked numbers.
+    """An argument as `float` reads it. OperandTypeError for NumPy's complex and masked numbers.
 
     >>> float_of(1, "dropout", "rate")
     1.0
@@ -49,7 +49,7 @@ def float_of(value: Any, owner: str, name: str) -> float:
 
 
 def _is_unreal(value: Any) -> bool:
-    """Whether NumPy would read another number with a mere warning: a real part, or the data under a mask."""
+    """Whether NumPy would read another number with only a warning: a real part, or the data under a mask."""
     if not isinstance(value, np.ndarray | np.generic):
         return False
     return value.dtype.kind == "c" or bool(np.any(getattr(value, "mask", False)))

@@ -1,4 +1,4 @@
-"""Sections of docstrings for families of classes and functions, whose members differ in a name, a line and a number."""
+"""Sections of docstrings for families of classes and functions that differ in a name, a line and a number."""
 
 from __future__ import annotations
 

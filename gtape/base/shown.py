@@ -1,4 +1,4 @@
-"""Shows arguments in error messages: briefly, even if their `repr` fails."""
+"""Shows arguments in error messages. The text is short, and objects whose `repr` fails are shown, too."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _brief.maxstring = _brief.maxother = _brief.maxlong = _LONGEST // 2
 def shown(x: Any) -> str:
     """The `repr` of an object, shortened if long; its type if `repr` fails.
 
-    Works for lists that hold themselves or are nested thousands deep, and for objects whose ``__repr__`` raises or has
-    control characters.
+    The function also handles lists that contain themselves or are nested thousands deep, and objects whose ``__repr__``
+    raises an error or returns control characters.
 
     >>> shown([1, "a"])
     "[1, 'a']"
@@ -36,7 +36,7 @@ def shown(x: Any) -> str:
         long = isinstance(x, (list, tuple, dict, set, frozenset)) and len(x) > 50
         rank = len(getattr(x, "shape", ())) if isinstance(getattr(x, "shape", ()), tuple) else 0
         text = _brief.repr(x) if long else repr(x) if rank <= _MOST_AXES else f"<{type(x).__name__} of {rank} axes>"
-    except Exception:  # whatever a user's __repr__ or __len__ raises, and RecursionError
+    except Exception:  # any error of a user's __repr__ or __len__, and RecursionError
         try:
             text = _brief.repr(x)
         except Exception:
@@ -45,7 +45,7 @@ def shown(x: Any) -> str:
 
 
 def brief(text: str) -> str:
-    """A text without its middle part, if it is long.
+    """A text without its middle part if the text is long.
 
     >>> len(brief("a" * 10_000))
     293

@@ -13,7 +13,7 @@ __all__ = ["UNKNOWN", "TensorShape", "as_shape"]
 
 
 _LARGEST = 2**63 - 1
-# More axes than any tensor may have; a limit, because endless iterables are not shapes.
+# More axes than any tensor may have. The limit exists, because endless iterables are not shapes.
 _MOST_AXES = 1 << 16
 
 
@@ -43,20 +43,20 @@ def _whole(op: str, rank: Any) -> int:
 class TensorShape(tuple[Any, ...]):
     """The sizes of a tensor's axes.
 
-    Compares with tuples and lists, and NumPy accepts it as a shape. Every tensor has a fully defined shape; a size of
-    None (any) and ``TensorShape(None)`` (any rank) only describe the values that a variable may hold.
+    A shape can be compared with tuples and lists, and used as a shape in NumPy. Every tensor has a fully defined shape.
+    A size of None (any size) and ``TensorShape(None)`` (any rank) only describe the values that a variable may hold.
 
     Parameters
     ----------
     dims : iterable of int or None, int, or None
-        The sizes; a single number is a shape of rank 1.
+        The sizes. A single number stands for a shape of rank 1.
 
     Raises
     ------
     TypeError
-        For a size that is not an integer.
+        If a size is not an integer.
     ValueError
-        For a negative size.
+        If a size is negative.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class TensorShape(tuple[Any, ...]):
         return None if self.rank is None else list(self)
 
     def as_list(self) -> list[Any]:
-        """The sizes as a list; ValueError if the rank is unknown."""
+        """The sizes as a list. ValueError if the rank is unknown."""
         return list(self)
 
     def num_elements(self) -> int | None:
@@ -118,7 +118,7 @@ class TensorShape(tuple[Any, ...]):
         return None not in tuple(self)
 
     def is_compatible_with(self, other: Any) -> bool:
-        """Whether some fully defined shape fits both this one and `other`."""
+        """Whether some fully defined shape fits this shape and `other`."""
         other = as_shape(other)
         if other.rank is None:
             return True
@@ -127,42 +127,42 @@ class TensorShape(tuple[Any, ...]):
         )
 
     def assert_is_compatible_with(self, other: Any) -> None:
-        """Raise ValueError unless some fully defined shape fits both."""
+        """Raise a ValueError unless some fully defined shape fits both shapes."""
         if not self.is_compatible_with(other):
             raise ValueError(f"Shapes {self} and {as_shape(other)} are incompatible")
 
     def assert_has_rank(self, rank: int) -> None:
-        """Raise ValueError unless the shape may have `rank` axes."""
+        """Raise a ValueError unless the shape may have `rank` axes."""
         if self.rank != _whole("assert_has_rank", rank) and self.rank is not None:
             raise ValueError(f"Shape {self} must have rank {rank}")
 
     def assert_same_rank(self, other: Any) -> None:
-        """Raise ValueError if both ranks are known and differ."""
+        """Raise a ValueError if both ranks are known and differ."""
         other = as_shape(other)
         if other.rank is not None and self.rank not in (None, other.rank):
             raise ValueError(f"Shapes {self} and {other} must have the same rank")
 
     def assert_is_fully_defined(self) -> None:
-        """Raise ValueError unless every size is known."""
+        """Raise a ValueError unless every size is known."""
         if not self.is_fully_defined():
             raise ValueError(f"Shape {self} is not fully defined")
 
     def with_rank(self, rank: int) -> TensorShape:
-        """The shape itself, if it has `rank` axes; of unknown rank, one with `rank` unknown sizes.
+        """The shape itself if it has `rank` axes. If its rank is unknown, a shape with `rank` unknown sizes.
 
-        ValueError if it has another rank.
+        Raises a ValueError if the shape has another rank.
         """
         self.assert_has_rank(rank)
         return self
 
     def with_rank_at_least(self, rank: int) -> TensorShape:
-        """The shape itself, if it has `rank` axes or more; ValueError if it has fewer."""
+        """The shape itself if it has at least `rank` axes. ValueError if it has fewer."""
         if self.rank is not None and self.rank < _whole("with_rank_at_least", rank):
             raise ValueError(f"Shape {self} must have rank at least {rank}")
         return self
 
     def with_rank_at_most(self, rank: int) -> TensorShape:
-        """The shape itself, if it has `rank` axes or fewer; ValueError if it has more."""
+        """The shape itself if it has at most `rank` axes. ValueError if it has more."""
         if self.rank is not None and self.rank > _whole("with_rank_at_most", rank):
             raise ValueError(f"Shape {self} must have rank at most {rank}")
         return self
@@ -173,7 +173,7 @@ class TensorShape(tuple[Any, ...]):
         return UNKNOWN if other.rank is None else TensorShape((*self, *other))
 
     def merge_with(self, other: Any) -> TensorShape:
-        """The shape with every size that this one or `other` knows; ValueError if they are incompatible."""
+        """The shape with every size that this shape or `other` knows. ValueError if the shapes are incompatible."""
         other = as_shape(other)
         self.assert_is_compatible_with(other)
         if other.rank is None:
@@ -181,7 +181,7 @@ class TensorShape(tuple[Any, ...]):
         return TensorShape(b if a is None else a for a, b in zip(self, other, strict=True))
 
     def most_specific_compatible_shape(self, other: Any) -> TensorShape:
-        """The narrowest shape that both this one and `other` fit: unequal sizes become unknown, unequal ranks too.
+        """The narrowest shape that covers this shape and `other`. Different sizes and different ranks become unknown.
 
         Parameters
         ----------
@@ -232,7 +232,7 @@ class TensorShape(tuple[Any, ...]):
     __hash__ = tuple.__hash__
 
     def __bool__(self) -> bool:
-        # As in TensorFlow: only the shape of unknown rank is false.
+        # As in TensorFlow, only the shape of unknown rank is false.
         return True
 
     def __str__(self) -> str:
@@ -246,7 +246,7 @@ class TensorShape(tuple[Any, ...]):
 
 
 class _Unknown(TensorShape):
-    """The shape of any rank; its only value is UNKNOWN."""
+    """The shape of any rank. Its only value is UNKNOWN."""
 
     __slots__ = ()
 
@@ -316,7 +316,7 @@ UNKNOWN: TensorShape = tuple.__new__(_Unknown)
 
 
 def as_shape(shape: Any) -> TensorShape:
-    """Anything that describes a shape, as a TensorShape; errors as for `TensorShape`.
+    """The TensorShape for anything that describes a shape. The errors are those of `TensorShape`.
 
     >>> as_shape((2, 3))
     TensorShape([2, 3])

@@ -1,4 +1,4 @@
-"""TensorSpec: shape and dtype of a tensor that does not exist yet."""
+"""TensorSpec: the shape and dtype of a tensor that does not exist yet."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class TensorSpec:
     Parameters
     ----------
     shape : sequence of int or None, TensorShape
-        None for an axis of any length; None alone for any shape.
+        None stands for an axis of any length, and None alone for any shape.
     dtype : dtype
     name : str, optional
 
     Raises
     ------
     TypeError
-        For an unknown dtype.
+        If the dtype is unknown.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Whether and how derivatives are checked: options, `verifying()` blocks, and the environment variable GTAPE_VERIFY."""
+"""The settings of the verify flag: options, `verifying()` blocks, and the environment variable GTAPE_VERIFY."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ FAILING = (
     "rule", "unstable", "convention", "unconnected", "domain", "undecided", "cancellation", "conditioning", "range",
 )  # fmt: skip
 
-_MOST_DIGITS = 17  # of a float64
+_MOST_DIGITS = 17  # a float64 has no more
 
 
 class Options:
-    """How derivatives are checked under the flag, and which verdicts raise.
+    """The settings of checks under the flag, and the verdicts that raise.
 
-    Immutable. ``verify=True`` is ``Options()``, and ``verify="strict"`` is ``Options(strict=True)``.
+    The object is immutable. ``verify=True`` is ``Options()``, and ``verify="strict"`` is ``Options(strict=True)``.
 
     Parameters
     ----------
     fail_on : str or iterable of str, optional
-        The verdicts that raise `VerificationError`, harmless findings of these verdicts included. By default, all
-        findings raise that are not harmless (`Finding.ok`), undecided ones excepted. A finding that is not harmless
-        and does not raise gives a warning.
+        The verdicts that raise `VerificationError`, also for harmless findings. By default all findings raise, except
+        harmless (`Finding.ok`) and undecided ones. A finding that does not raise gives a warning, unless it is
+        harmless.
     order : int, optional
-        The highest order that is checked: 1 leaves out gradients of gradients. All orders by default.
+        The highest order that is checked. 1 leaves out gradients of gradients. By default all orders.
     digits : int, optional
-        The number of right decimal digits that are asked for where rounding spoils a derivative (the verdicts
-        "unstable", "cancellation" and "conditioning"). A finding with as many right digits does not raise, one with
-        fewer does. A number within a few units in the last place is right, however many digits you require.
+        The number of correct decimal digits that you require if rounding spoils a derivative (the verdicts "unstable",
+        "cancellation" and "conditioning"). A finding with fewer correct digits raises, other findings do not. A number
+        within a few units in the last place is always correct.
     budget : float, optional
-        Seconds for each check. A check that takes longer ends with the verdict "undecided".
+        The seconds for each check. A check that takes longer ends with the verdict "undecided".
     sample : float
         The share of the calls of `gradient`, `jacobian` and `jvp` that are checked, more than 0 and at most 1.
     seed : int
-        Chooses the calls of the sample. The same seed chooses the same calls: counted in a `verifying` block from its
-        begin, otherwise among all calls of the process with the same options.
+        Selects the calls of the sample. The same seed selects the same calls. A `verifying` block counts calls from its
+        beginning; outside of blocks, all calls of the process with the same options are counted together.
     strict : bool
-        Whether undecided derivatives raise, whatever `fail_on` says. Without `fail_on` and `digits`, cancellations of
-        more than four bits raise, too.
+        Whether undecided derivatives raise, for every value of `fail_on`. Without `fail_on` and `digits`, cancellations
+        of more than four bits raise, too.
 
     Raises
     ------
     ValueError
-        For an unknown verdict, or a number out of range.
+        If a verdict is unknown, or a number is out of range.
     TypeError
-        For a value of a wrong type, or a change of an option.
+        If a value has a wrong type, or an option is changed.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class Options:
 
     @classmethod
     def of(cls, mode: Any) -> Options:
-        """The options that a mode stands for.
+        """The options for a mode.
 
         Parameters
         ----------
@@ -151,13 +151,13 @@ class Options:
 
     @classmethod
     def from_text(cls, text: str) -> Mode:
-        """The mode that a text stands for, in the form of the environment variable GTAPE_VERIFY.
+        """The mode for a text in the form of the environment variable GTAPE_VERIFY.
 
         Parameters
         ----------
         text : str
-            A word ("1", "0", "strict" and their like), options as ``name=value``, or both, separated by semicolons.
-            Verdicts are separated by commas.
+            A word such as "1", "0" or "strict", options as ``name=value``, or both, separated by semicolons. Verdicts
+            are separated by commas.
 
         Returns
         -------
@@ -166,9 +166,9 @@ class Options:
         Raises
         ------
         TypeError
-            For anything but text.
+            If the argument is not a string.
         ValueError
-            For an unknown word, option or value.
+            If a word, option or value is unknown.
 
         Examples
         --------
@@ -288,7 +288,7 @@ _STRICT = Options(strict=True)
 
 
 def checked_mode(given: Any, what: str) -> Any:
-    """A mode that a caller gave: a bool, "strict" or Options.
+    """A mode that a caller gave, checked: a bool, "strict" or Options.
 
     Parameters
     ----------
@@ -299,7 +299,7 @@ def checked_mode(given: Any, what: str) -> Any:
     Raises
     ------
     ValueError
-        For anything else.
+        If the argument is anything else.
     """
     if isinstance(given, Options) or (isinstance(given, str) and given == "strict"):
         return given
@@ -309,7 +309,7 @@ def checked_mode(given: Any, what: str) -> Any:
 
 
 def _of_process(text: str) -> Any:
-    """The mode that the text of GTAPE_VERIFY sets."""
+    """The mode in the text of GTAPE_VERIFY."""
     try:
         return Options.from_text(text)
     except ValueError as e:
@@ -325,7 +325,7 @@ class _Calls:
         self.number = itertools.count()
 
 
-# Where both are empty, nothing is checked: compiled functions look here, because a call of `verify_mode` costs more.
+# If both are empty, nothing is checked. Compiled functions read these, because a call of `verify_mode` costs more.
 PROCESS: Any = _of_process(os.environ.get("GTAPE_VERIFY", ""))
 # The thread, mode and count of calls of each open `verifying()` block.
 BLOCKS: dict[object, tuple[int, Any, _Calls]] = {}
@@ -339,10 +339,10 @@ def verifying(mode: Mode = True) -> Iterator[None]:
     Parameters
     ----------
     mode : bool, "strict" or gtape.verify.Options
-        "strict": undecided gradients raise, too. Options say what raises, and what is checked. False: no gradient is
-        checked in the block, except those of tapes with a `verify` of their own. The innermost block decides; at its
-        end the block around it, or the environment variable GTAPE_VERIFY, decides again. Threads without a block of
-        their own follow the newest block of all threads.
+        With "strict" undecided gradients raise, too. Options set the verdicts that raise, and the extent of the checks.
+        With False no gradient is checked in the block, except gradients of tapes with a `verify` of their own. The
+        innermost block decides. At its end the block around it, or the environment variable GTAPE_VERIFY, decides
+        again. Threads without a block of their own follow the newest block of all threads.
 
     Returns
     -------
@@ -351,9 +351,9 @@ def verifying(mode: Mode = True) -> Iterator[None]:
     Raises
     ------
     ValueError
-        For any other mode.
+        If the mode is anything else.
     VerificationError
-        From `gradient`, when a derivative is not the exact one.
+        From `gradient`, if a derivative is wrong.
 
     Examples
     --------
@@ -371,11 +371,11 @@ def verifying(mode: Mode = True) -> Iterator[None]:
         BLOCKS[block] = threading.get_ident(), mode, _Calls()
         yield
     finally:
-        BLOCKS.pop(block, None)  # not a Python call, so no interrupt comes before it
+        BLOCKS.pop(block, None)  # a built-in call, so that no interrupt comes before it
 
 
 def _innermost() -> tuple[Any, _Calls] | None:
-    """The mode and the count of the block that decides for this thread; None outside all blocks."""
+    """The mode and the count of the block that decides for this thread; None outside of all blocks."""
     found = list(BLOCKS.values())
     if not found:  # another thread may have left its block
         return None
@@ -398,7 +398,7 @@ def is_switched_off() -> bool:
 
 
 def is_sampled(options: Options) -> bool:
-    """Whether this call belongs to the sample of its options; counts the call."""
+    """Count a call, and return whether it belongs to the sample of its options."""
     if options.sample >= 1.0:
         return True
     found = _innermost() if BLOCKS else None
@@ -407,7 +407,7 @@ def is_sampled(options: Options) -> bool:
 
 
 def _uniform(seed: int, number: int) -> float:
-    """A number in [0, 1) that looks random, by SplitMix64 (Steele, Lea and Flood 2014)."""
+    """A pseudo-random number in [0, 1), by SplitMix64 (Steele, Lea and Flood 2014)."""
     z = (_mixed(seed) + (number + 1) * 0x9E3779B97F4A7C15) & _WORD
     return _mixed(z) / 2.0**64
 

@@ -1,8 +1,8 @@
-"""Conventions of ops at NaN, infinities and signed zeros: where they differ from their mirror's limit, and why.
+"""Conventions of ops at NaN, infinities and signed zeros: where an op differs from its mirror's limit, and why.
 
 Everywhere else a NaN argument gives NaN, and an infinity or a signed zero gives the mirror's limit. An op states its
-conventions in its declaration, and functions of the op inherit them; a function composed of several ops states
-those of its own formula by the decorator `conventional`.
+conventions in its declaration, and functions of the op inherit them. A function composed of several ops states the
+conventions of its own formula by the decorator `conventional`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class AtPoints(NamedTuple):
-    """Points where an elementwise op keeps a convention, in words: `where` it `gives` what, and the `reason`.
+    """A convention of an elementwise op at certain points.
 
-    ``holds(point, by)`` is True if this covers a point, for the value (`by` is None) or a derivative.
+    The texts name the points (`where`), the result there (`gives`) and the `reason`. ``holds(point, by)`` is True if
+    the convention covers the point, for the value (`by` is None) or for the derivative by argument `by`.
     """
 
     where: str
@@ -29,7 +30,7 @@ class AtPoints(NamedTuple):
 
 
 class OfArrays(NamedTuple):
-    """Results of an op on arrays that differ from the limit.
+    """A convention of an op on arrays: results that differ from the limit.
 
     Attributes
     ----------
@@ -49,19 +50,19 @@ class OfArrays(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """A convention in words, for the page of conventions alone."""
+    """A convention in words that only the page of conventions shows."""
 
     text: str
 
 
 Convention = AtPoints | OfArrays | Noted
 
-# The conventions of functions composed of ops, by name; of modules imported so far.
+# The conventions of functions composed of ops, by the function's name. Only imported modules have entries.
 FUNCTIONS: dict[str, tuple[Convention, ...]] = {}
 
 
 def conventional(*conventions: Convention) -> Callable[[F], F]:
-    """Decorate a function composed of ops that keeps conventions of its own, besides those of its ops."""
+    """Decorate a function composed of ops that has conventions of its own, in addition to those of its ops."""
 
     def decorate(function: F) -> F:
         FUNCTIONS[function.__name__] = (*FUNCTIONS.get(function.__name__, ()), *conventions)
@@ -132,7 +133,7 @@ NO_REMAINDER = AtPoints(
 )  # fmt: skip
 NOT_TAKEN = Noted("a NaN that is not taken leaves no trace")
 
-# Of all ops of complex numbers.
+# The conventions of every op that takes complex numbers.
 _WAY = "C99, Annex G: values at {} that depend on the way, such as {}".format
 _ANY_INFINITY = "C99, Annex G: a complex number with an infinite part is an infinity, whatever its signs"
 _ADDED = "signed zeros of parts are added up"

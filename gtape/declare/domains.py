@@ -1,4 +1,4 @@
-"""Where an op is defined: data on its declaration, read by proofs, strategies and the census."""
+"""The domain of an op: data on its declaration that proofs, strategies and the census read."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Interval:
         return self.lo == -inf and self.hi == inf and not self.holes and not self.whole
 
     def folded(self, x: np.ndarray) -> np.ndarray:
-        """Random numbers moved into the interval, but not out of its holes, because these are rarely drawn."""
+        """Random numbers moved into the interval. Numbers in holes stay, because random numbers rarely hit a hole."""
         if self.everywhere:
             return x
         outside = ~((x > self.lo) & (x < self.hi))
@@ -75,18 +75,18 @@ class Interval:
 
 
 class Domain:
-    """Where an op is defined: an interval for each argument, and a condition if they depend on each other.
+    """The domain of an op: an interval for each argument, and a condition if they depend on each other.
 
     Parameters
     ----------
     intervals : tuple of Interval
-        One for each argument.
+        An interval for each argument.
     where : callable, optional
         ``where(*arguments) -> bool`` for scalars inside the intervals, or for whole arrays if the op is not
         elementwise; None where every combination is allowed.
     fit : callable, optional
-        ``fit(*arrays) -> arrays`` moves whole arrays into the domain, or near it; for random arguments, which would
-        rarely lie in the domain otherwise.
+        ``fit(*arrays) -> arrays`` moves whole arrays into the domain or near the domain. Strategies need `fit`, because
+        random arrays rarely lie in such a domain.
     """
 
     __slots__ = ("fit", "intervals", "where")

@@ -1,4 +1,4 @@
-"""Mirrors declared together with their op: kept until `gtape.symbolic` is loaded, so that SymPy need not be."""
+"""Mirrors declared together with their op, kept until `gtape.symbolic` loads, because declaring must not load SymPy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Mirror", "hand_over", "mirror"]
 
 
 class Mirror(NamedTuple):
-    """The arguments of `mirror`."""
+    """The arguments of one call of `mirror`."""
 
     prim: Primitive
     function: Callable[..., Any]
@@ -42,14 +42,14 @@ def mirror(
         branch at the kink gives the convention. For another op ``function(W, *object_arrays, **params)``:
         ``W.exp(x)`` and so on apply other mirrors, and plain NumPy moves elements.
     complex : callable, optional
-        The same for complex symbols, if `function` depends on signs.
+        The definition for complex symbols, if `function` depends on signs.
     solved : callable, optional
         For an implicit op ``solved(W, y, *object_arrays, **params) -> (y, x)``: the output with its structure (such as
         zeros of a triangular matrix), and the argument that leads to it. Proofs then run in the entries of the output.
     argument : int
         The index of the argument that `solved` gives.
     shapes : callable, optional
-        ``shapes(*shapes, **params)``: the shape of the output, or a tuple of shapes; needed where `function` has no
+        ``shapes(*shapes, **params)`` returns the shape of the output, or a tuple of shapes. Needed if `function` has no
         closed form.
 
     Raises
@@ -60,7 +60,7 @@ def mirror(
     Examples
     --------
     ``declare.mirror(log_cosh, lambda x: sp.log(sp.cosh(x)))`` stands below the declaration of `log_cosh`. Only the
-    module that declares an op may give it a mirror:
+    module that declares an op may declare its mirror:
 
     >>> from gtape import declare
     >>> declare.mirror("sin", lambda x: x)
@@ -96,7 +96,7 @@ def mirror(
 
 
 def hand_over(receiver: Callable[[Mirror], None]) -> None:
-    """Pass all waiting mirrors to `receiver`, and each new one from now on."""
+    """Pass all waiting mirrors to `receiver`, and from now on each new mirror."""
     global _receiver
     _receiver = receiver
     while _waiting:

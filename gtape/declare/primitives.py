@@ -1,10 +1,11 @@
-"""How a primitive is declared.
+"""Declarations of primitives.
 
 One declaration holds all facts about an op: its NumPy kernel, its derivative rules, its domain, its kinks and its
-accuracy. Everything else (public function, docstring, proofs, strategies, census rows) is generated from it.
+accuracy. gtape generates everything else from the declaration: public function, docstring, proofs, strategies, census
+rows.
 
 A rule is written once, against a namespace ``xp``, and runs in every world: NumPy, tape, SymPy, enclosures. Numbers in
-a rule are Python integers and the constants of `CONSTANTS`, because every world reads those exactly.
+a rule are Python integers and the constants of `CONSTANTS`, because every world reads these numbers exactly.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ Rule = Callable[..., Any]
 Partial = Rule | int | None
 
 
-# Callbacks of modules that keep derived data; called with a primitive whose kernel or rule was swapped.
+# Callbacks of modules that keep derived data. Each is called with a primitive whose kernel or rule was swapped.
 CHANGED: list[Callable[[Any], None]] = []
 
-# Properties of an op that its numbers do not show.
+# Properties of an op that its numbers do not show, each with its meaning.
 ROLES = {
     "accumulate": "adds the rows of its first argument that have one index",
     "broadcasts": "takes operands with different numbers of leading axes, and so do its rules",
@@ -72,18 +73,19 @@ class Primitive:
     kernel : callable
         ``kernel(*arrays, **params)`` on NumPy values.
     place : Place
-        Where it is declared; ``module`` is the module.
+        Where the primitive is declared.
     rounding : Rounding
-        How its kernel rounds; `ulps` is its size in units in the last place.
+        How the kernel rounds. `ulps` is the size of the rounding in units in the last place.
     roles : frozenset of str
-        Which of `ROLES` it has.
+        Names of `ROLES`.
     conventions : tuple of AtPoints, OfArrays or Noted
-        Where it does not give its mirror's limit at NaN, infinities and signed zeros; see `gtape.declare.conventions`.
+        Where the result differs from the mirror's limit at NaN, infinities and signed zeros; see
+        `gtape.declare.conventions`.
     takes : frozenset of str
-        Operands accepted besides numbers: "bool", "string".
+        Operands that the primitive accepts besides numbers: "bool", "string".
     scalar : callable or None
-        The kernel for Python floats, for frequent ops; may raise ArithmeticError or ValueError where NumPy gives inf
-        or NaN.
+        The kernel for Python floats, for frequent ops. Where NumPy gives inf or NaN, the function may raise
+        ArithmeticError or ValueError.
     partials : tuple or None
         For elementwise primitives, for each argument: a rule ``(xp, y, *x)``, an int (constant) or None.
     vjp, jvp : tuple or callable or None
@@ -91,32 +93,35 @@ class Primitive:
     reads : tuple of frozenset
         The values that each argument's vjp reads: ``"y"`` and argument indices.
     linear_in : tuple of int
-        The arguments in each of which an elementwise op is linear, while the others stay.
+        The arguments in which an elementwise op is linear while the other arguments stay.
     mean_of : Primitive or None
-        The sum that this op divides by the number of its terms.
+        For a mean: the sum that the mean divides by the number of terms.
     rewrites : tuple of (pattern, str)
-        Formulas with or instead of this op that lose digits, overflow or leave a domain, and what to write. A pattern
-        is the name of an op with patterns for its inputs, a whole number, or a capital letter for one and the same
-        input.
+        Formulas with or instead of this op that lose digits, overflow or leave a domain, each with a better formula as
+        text. A pattern is the name of an op with patterns for its inputs, a whole number, or a capital letter. A letter
+        stands for the same input wherever the letter occurs.
     spelled : tuple of patterns
         Other ways to write this op of X.
     misfit : callable or None
-        ``misfit(*shapes)``: why the shapes of arguments do not fit, as text for the error, or None.
+        ``misfit(*shapes)`` returns the text of an error if the shapes of the arguments do not fit, otherwise None.
     random : bool or Interval
-        Whether random programs call it with any operands in its domain; an interval: with operands inside it.
+        Whether random programs call the primitive with any operands in its domain. An interval limits the operands
+        further.
     public : bool
-        Whether users call it by its name. By default an op of gtape is public if it gives an example.
+        Whether users call the primitive by its name. By default an op of gtape is public if its declaration has an
+        example.
     limit : float
         Largest error of its derivatives in float64, in ULP: 4, or about 4500 (1e-12) for several parameters.
     missing : tuple of int
-        The arguments without a rule by which the function does have a derivative. A check is undecided about them.
+        The arguments that have no rule although the function has a derivative by them. Checks of these arguments are
+        undecided.
     zero_absorbs : bool
         Whether a cotangent of zero stays zero where the slope is infinite (TensorFlow's sqrt, rsqrt, reciprocal).
     diagonal : callable or None
-        ``diagonal(d, i, inputs)``: the stacked cotangents of argument `i`, given the diagonal `d` of the output's
-        cotangents; None if the rule is as short.
+        ``diagonal(d, i, inputs)`` returns the stacked cotangents of argument `i`, given the diagonal `d` of the
+        output's cotangents. None if the vjp is as fast.
     layouts : dict
-        Cached data for operands of one layout; see `gtape.engine.fast.layouts`.
+        Cached data by the layouts of operands; see `gtape.engine.fast.layouts`.
     users : set of Primitive
         The primitives whose generated functions call the kernel of this one.
     complex : bool, callable or str
@@ -133,8 +138,8 @@ class Primitive:
         "spelled", "summary", "takes", "ulps", "users", "variadic", "vjp", "written", "zero_absorbs",
     )  # fmt: skip
 
-    # Whether generated functions compute Python floats themselves. If not, they call every kernel through the `run` of
-    # a stack, because a check of all kernels replaces `run`.
+    # Whether generated functions compute Python floats themselves. Otherwise generated functions call every kernel
+    # through the `run` of a stack, because a check of all kernels replaces `run`.
     inlined = True
 
     partials: tuple[Partial, ...] | None
@@ -150,7 +155,7 @@ class Primitive:
 
     def __init__(self, name: str, kind: str, kernel: Callable[..., Any], **data: Any) -> None:
         self.place = Place.of_caller()
-        # The name becomes one in generated source.
+        # The name has to be an identifier, because generated source uses the name.
         if not isinstance(name, str) or not name.isidentifier() or iskeyword(name):
             raise ValueError(
                 f"{name!r} ({self.place}) is not a valid name for a primitive: it has to be a Python identifier"
@@ -195,7 +200,7 @@ class Primitive:
         self.summary: str = data.pop("summary", "")
         self.variadic: bool = data.pop("variadic", False)
         self.reads: Any = data.pop("reads", None)
-        # The rules of the declaration and the values that they read, because a swapped rule comes back.
+        # The declared rules and the values that they read, kept because a swapped rule is restored later.
         self.written = (self.partials, self.vjp, self.reads)
         if data:
             raise TypeError(f"{self.declaration} has unknown words: {', '.join(data)}")
@@ -249,12 +254,12 @@ class Primitive:
 
     @property
     def declaration(self) -> str:
-        """The declaration, for errors."""
+        """The place of the declaration as text for errors."""
         return f"the declaration of {self.name!r} ({self.place})"
 
     @property
     def module(self) -> str:
-        """The module that declares it."""
+        """The name of the module that declares the primitive."""
         return self.place.module
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -271,7 +276,7 @@ class Primitive:
             self.replaced_by(self)
 
     def replaced_by(self, other: Primitive) -> None:
-        """Discard everything derived from this declaration, because `other` replaces it."""
+        """Discard everything derived from this declaration, because the declaration `other` replaces this one."""
         for forget in CHANGED:
             forget(other)
         users = (other, *self.users)
@@ -280,7 +285,7 @@ class Primitive:
             prim.renew()
 
     def renew(self) -> None:
-        """Discard cached data and renew the function in place, because other modules hold it."""
+        """Discard cached data and renew the function in place, because other modules keep the function."""
         self.plans.clear()
         for known in self.layouts.values():
             known.clear()
@@ -288,7 +293,7 @@ class Primitive:
             self._function.renew()  # type: ignore[attr-defined]
 
     def __reduce__(self) -> Any:
-        return primitive_named, (self.name,)  # one object for each name, copies included
+        return primitive_named, (self.name,)  # copies are the same object, because a name has one primitive
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
@@ -304,12 +309,12 @@ class Primitive:
 
     @staticmethod
     def behind(function: Any) -> Primitive | None:
-        """The primitive whose function of tensors this is; None for any other object, wrappers included."""
-        prim = getattr(function, "primitive", None)  # a wrapper made by functools.wraps has this attribute, too
+        """The primitive whose function of tensors `function` is; None for any other object, wrappers included."""
+        prim = getattr(function, "primitive", None)  # functools.wraps copies this attribute to wrappers
         return prim if isinstance(prim, Primitive) and prim._function is function else None
 
     def __call__(self, *args: Any, **params: Any) -> Tensor:
-        # Several outputs are a tuple; for a type checker, a Tensor unpacks as well.
+        # Several outputs are a tuple. The annotation is Tensor, because type checkers let a Tensor be unpacked, too.
         return (self._function or self.function)(*args, **params)  # type: ignore[no-any-return]
 
     @property
@@ -319,32 +324,32 @@ class Primitive:
 
     @property
     def rules(self) -> tuple[Any, ...]:
-        """For each argument its rule, an int for a constant rule, or None without a cotangent."""
+        """For each argument its rule, an int for a constant rule, or None if no cotangent flows."""
         if self.partials is not None:
             return tuple(self.partials)
         return self.vjp if isinstance(self.vjp, tuple) else (self.vjp,)
 
     @property
     def opaque(self) -> bool:
-        """Whether a rule depends on its world (only planted faults do); it is never compiled to source."""
+        """Whether a rule depends on its world, as only planted faults do. Such a rule is never compiled to source."""
         return any(getattr(rule, "opaque", False) for rule in self.rules)
 
     def argument(self, i: int) -> str:
-        """Argument `i` in the words of a message."""
+        """Argument `i` as a message names it."""
         return self.arguments[i] if i < len(self.arguments) else f"argument {i}"
 
     def connected(self, i: int) -> bool:
-        """Whether a gradient flows to argument `i` at all (zeros count, None does not)."""
+        """Whether a gradient flows to argument `i`. A gradient of zeros counts, None does not."""
         return self.variadic or self.rules[i] is not None
 
 
 def primitive_named(name: str) -> Primitive:
-    """The primitive of that name, for pickles."""
+    """The primitive with the given name. Pickles call this function."""
     return REGISTRY[name]
 
 
 def planned(plan: Callable[..., Callable[..., Any]]) -> Callable[..., Any]:
-    """A kernel chosen by shapes and dtypes: ``plan(*operands, **params)`` gives the function of the values.
+    """A kernel that chooses its function by shapes and dtypes: ``plan(*operands, **params)`` returns this function.
 
     `plan` must not depend on values, because its result is reused for all operands of one layout.
     """
@@ -358,7 +363,7 @@ def planned(plan: Callable[..., Callable[..., Any]]) -> Callable[..., Any]:
 
 
 class _Probed:
-    """The values that each partial of an elementwise primitive reads, found on first use."""
+    """The values that each partial of an elementwise primitive reads. A run on stand-ins finds them on first use."""
 
     __slots__ = ("found", "params", "partials")
 
@@ -374,7 +379,7 @@ class _Probed:
 
 
 class _ReadsNothing:
-    """The reads of a linear primitive, whatever the number of its arguments."""
+    """The `reads` of a linear primitive: no values, for any argument."""
 
     __slots__ = ()
 
@@ -403,7 +408,7 @@ def elementwise(
         ``kernel(*arrays, **params)``; keeps the dtype, never raises, may set floating-point flags.
     partials : rule, int, None or a tuple of these
         One entry for each argument: a rule ``(xp, y, *x)``; an int for a constant partial (0: connected with zero
-        gradient); None: no gradient (name the argument in `missing` if the function depends on it smoothly).
+        gradient); None: no gradient (name the argument in `missing` if the function depends smoothly on the argument).
     scalar : callable, optional
         The kernel for Python floats.
     domain : Interval or Domain
@@ -477,18 +482,18 @@ def primitive(
     params: Sequence[str] = (), domain: Interval | Domain = ANY_REAL, reads: Sequence[Sequence[Any]] | None = None,
     **data: Any,
 ) -> Primitive:  # fmt: skip
-    """Declare a primitive that is neither elementwise nor linear, by its rules.
+    """Declare a primitive that is neither elementwise nor linear by its rules.
 
     Parameters
     ----------
     vjp : tuple
-        For each argument ``(xp, g, y, *x, **params) -> cotangent`` of that argument, or None. The rule of the only
-        argument needs no tuple.
+        For each argument ``(xp, g, y, *x, **params) -> cotangent`` of that argument, or None. A single rule needs no
+        tuple.
     jvp : tuple
         For each argument ``(xp, t, y, *x, **params) -> contribution`` of that argument's tangent.
     reads : sequence of sequences, optional
-        The values that each vjp reads: ``"y"`` for the output, indices for arguments. A record keeps only these; of
-        other values a rule sees shape and dtype. By default a record keeps everything.
+        The values that each vjp reads: ``"y"`` for the output, indices for arguments. A record keeps only these values;
+        a rule sees the shape and dtype of the others. By default a record keeps all values.
 
     Returns
     -------
@@ -524,6 +529,7 @@ def implicit(
 
     The mirror states the equations solved for an input (A = L Lᵀ), and proofs run in the entries of the output. Without
     a closed form, Newton's method solves the equations from the recorded output, which determines signs and order. The
-    condition of the domain, on whole arrays, tells where derivatives exist. Arguments as for `primitive`.
+    condition of the domain takes whole arrays and is True where derivatives exist. The arguments are those of
+    `primitive`.
     """
     return _by_rules("implicit", name, kernel, vjp, jvp, domain=domain, params=params, **data)

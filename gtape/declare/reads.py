@@ -1,8 +1,8 @@
-"""Which values the rules of a primitive read, so that a record keeps only those.
+"""Finds the values that the rules of a primitive read, so that a record keeps only these values.
 
 The partials of an elementwise primitive run once on stand-ins that note their use. Other rules depend on shapes and
-parameters, so one run does not show everything that they read: their declaration states it (``reads=...``). Without a
-statement a record keeps everything.
+parameters, and one run may not show every value that they read. Their declarations state the values (``reads=...``).
+Without a statement a record keeps all values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Reads = tuple[frozenset[Any], ...]
 
 
 class _Undetermined(Exception):
-    """A rule depends on a number, which a stand-in does not have."""
+    """A rule depends on a number that a stand-in does not have."""
 
 
 def _refuse(*_: Any) -> NoReturn:
@@ -28,7 +28,7 @@ def _refuse(*_: Any) -> NoReturn:
 class _Probe:
     """A stand-in for a value or a parameter of a rule.
 
-    Arithmetic and calls return further probes and note their arguments. A probe has no shape, truth value or elements.
+    Arithmetic and calls return new probes and note their arguments. A probe has no shape, truth value or elements.
     """
 
     __slots__ = ("name", "used")
@@ -74,9 +74,9 @@ def reads_everything(arity: int) -> frozenset[Any]:
 def probed_reads(partials: Sequence[Any], params: Sequence[str], constants: Any) -> Reads:
     """The values that each partial of an elementwise primitive reads, found by running it on stand-ins.
 
-    There is one partial for each argument: a callable, which takes ``(xp, y, *x, **params)``, an int or None.
-    `constants` names the numbers of the namespace. The result has a set for each argument: ``"y"`` for the output, and
-    indices of arguments. A partial that fails on stand-ins or depends on values counts as reading everything.
+    There is one partial for each argument: a callable that takes ``(xp, y, *x, **params)``, an int or None. `constants`
+    names the numbers of the namespace. The result has a set for each argument: ``"y"`` for the output, and indices of
+    arguments. A partial that fails on stand-ins or depends on values counts as reading everything.
     """
     n = len(partials)
     return tuple([_probed(p, n, params, constants) if callable(p) else frozenset() for p in partials])
@@ -87,7 +87,7 @@ def _probed(partial: Callable[..., Any], n: int, params: Sequence[str], constant
     values = [_Probe(used, name) for name in ("y", *range(n))]
     try:
         result = partial(_ProbeWorld(used, constants), *values, **{p: _Probe(used) for p in params})
-    except Exception:  # a faulty partial raises again when it runs on numbers
+    except Exception:  # a faulty partial raises its error when it runs on numbers
         return reads_everything(n)
     if result.__class__ is _Probe:
         result.combine()  # a partial may return an argument unchanged
@@ -97,10 +97,11 @@ def _probed(partial: Callable[..., Any], n: int, params: Sequence[str], constant
 
 
 def declared_reads(name: str, given: Sequence[Sequence[Any]] | None, rules: Sequence[Any]) -> Reads:
-    """The values that each rule reads by its declaration, checked; everything without a declaration.
+    """The values that each rule reads by its declaration, which is checked; all values without a declaration.
 
-    `given` has one entry for each argument: ``"y"`` for the output, and indices of arguments. ValueError, with the name
-    of the primitive, if the number of entries is not the number of arguments, or an entry names an unknown value.
+    `given` has one entry for each argument: ``"y"`` for the output, and indices of arguments. Raises a ValueError with
+    the name of the primitive if the number of entries is not the number of arguments, or if an entry names an unknown
+    value.
     """
     n = len(rules)
     if given is None:

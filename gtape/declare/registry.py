@@ -19,14 +19,14 @@ __all__ = ["CONSTANTS", "REGISTRY", "Place", "together"]
 
 
 class Place(NamedTuple):
-    """Where something is declared.
+    """The place of a declaration.
 
     Attributes
     ----------
     module, file : str
     line : int
     run : module spec or None
-        A new object each time that a module is loaded; None for a script and for a notebook's cells.
+        A new object each time a module is loaded; None for scripts and for cells of a notebook.
     """
 
     module: str
@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
     @classmethod
     def of_caller(cls) -> Place:
-        """The innermost caller outside this package."""
+        """The place of the innermost caller outside this package."""
         frame: Any = sys._getframe()
         while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("gtape.declare"):
             frame = frame.f_back
@@ -54,9 +54,9 @@ class Place(NamedTuple):
         return not self.module.startswith("gtape.")
 
     def again(self, other: Place) -> bool:
-        """Whether `other` repeats this place: a function or a notebook's cell that runs again, or a reloaded module.
+        """Whether `other` is the same declaration run again: a function or notebook cell again, or a reloaded module.
 
-        Two lines of one run of a module are two declarations.
+        Two lines of a module that ran once are two declarations.
         """
         if not self.outside or self.module != other.module:
             return False
@@ -75,7 +75,7 @@ class _Registry(dict[str, "Primitive"]):
     """
 
     complete = False
-    # Counts declarations, because data derived from all of them must be derived again after a new one.
+    # The number of declarations so far. Data derived from all declarations are derived again when the number grows.
     version = 0
     _loading = False
 
@@ -83,15 +83,15 @@ class _Registry(dict[str, "Primitive"]):
         self._lock = Lock(self._load_again)
 
     def _load_again(self) -> None:
-        """In a forked child, where the thread that was loading is missing."""
+        """Reset the loading in a forked child, where the thread that was loading does not exist."""
         self._loading = False
 
     def load(self) -> None:
-        """Import every ops module; other threads wait meanwhile."""
+        """Import every ops module. Other threads wait until the import is done."""
         if self.complete:
             return
         with self._lock:
-            if not (self.complete or self._loading):  # a module that is being loaded may look up names itself
+            if not (self.complete or self._loading):  # modules that are being loaded look up names, too
                 self._load_ops()
 
     def _load_ops(self) -> None:
@@ -103,9 +103,9 @@ class _Registry(dict[str, "Primitive"]):
             self._loading = False
 
     def put(self, prim: Primitive) -> None:
-        """Add a declaration. One from outside gtape is checked, and may replace an earlier run of itself.
+        """Add a declaration. A declaration from outside gtape is checked, and may replace an earlier run of itself.
 
-        ValueError if the name is taken, or something is wrong with a declaration from outside.
+        Raises a ValueError if the name is taken, or if a declaration from outside is wrong.
         """
         name, place = prim.name, prim.place
         if place.outside:
@@ -125,7 +125,7 @@ class _Registry(dict[str, "Primitive"]):
             first.replaced_by(prim)
 
     def check(self, prim: Primitive, first: Primitive | None) -> None:
-        """Check a declaration from outside; a wrong one is removed, and an earlier one restored."""
+        """Check a declaration from outside gtape. A wrong one is removed, and the one before it restored."""
         try:
             late.check_declaration(prim)
         except BaseException:
@@ -176,7 +176,7 @@ class _Registry(dict[str, "Primitive"]):
         return self._all()
 
     def loaded(self) -> list[Primitive]:
-        """The primitives whose modules are imported; a value that an op has made comes from one of these."""
+        """The primitives whose modules are imported. Every recorded value comes from one of them."""
         return list(dict.values(self))
 
 
@@ -187,7 +187,7 @@ _together: ContextVar[list[tuple[Primitive, Primitive | None]] | None] = Context
 
 @contextmanager
 def together() -> Iterator[None]:
-    """Declare ops whose rules use each other, as sine and cosine do; all are checked when the block ends.
+    """Declare ops whose rules use each other, such as sine and cosine. All are checked when the block ends.
 
     Examples
     --------

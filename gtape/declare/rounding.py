@@ -1,4 +1,4 @@
-"""How an op rounds: data on its declaration, from which `gtape.verify` makes bounds.
+"""How an op rounds: data on its declaration, from which `gtape.verify` computes error bounds.
 
 Every declaration states its rounding: `EXACT`, `ulps(2)`, `SUM`, `PRODUCT`, `stable(4, 1)`, `elimination(0.5, 4)` or
 `growing(1)`. One rounding is half a unit in the last place.
@@ -15,46 +15,46 @@ Size = float | tuple[float, ...]
 
 
 class Rounding:
-    """How far the result of a kernel may be from the exact one. Made by the functions of this module.
+    """The largest distance between the result of a kernel and the exact result, made by functions of this module.
 
     Attributes
     ----------
     kind : {"exact", "ulps", "sum", "product", "stable"}
     ulps : float
-        The error of each element, in units in its last place; for sums and products, roundings per term.
+        The error of each element in units in its last place. For sums and products: the number of roundings per term.
     forward, backward : float or tuple of float
         For a stable algorithm: its error, in units in the last place of the result, and the distance, in roundings, to
-        the inputs for which the result would be exact. A tuple holds the coefficients of a polynomial in the length of
-        the longest axis.
+        inputs for which the result would be exact. A tuple holds the coefficients of a polynomial in the length of the
+        longest axis.
     by : callable or None
-        ``by(*arrays, **params)``: the sum of the magnitudes of the terms of a result, each counted once for every time
-        that it is rounded.
+        ``by(*arrays, **params)`` returns the sum of the magnitudes of a result's terms. A term counts once for each
+        time it is rounded.
     terms : callable or None
-        ``terms(*arrays, **params)``: the number of products in a result, if the shapes determine it.
+        ``terms(*arrays, **params)`` returns the number of products in a result, if the shapes determine this number.
     signed : bool
-        Whether some terms of a sum are subtracted, so that the kernel does not give the sum of their magnitudes.
+        Whether some terms of a sum are subtracted. The kernel called on magnitudes then does not give their sum.
     noise : callable or None
-        ``noise(*arrays, **params)``: an additional absolute error of the kernel, because its terms cancel, or because
-        it leaves out what rounding does not determine.
+        ``noise(*arrays, **params)`` returns an additional absolute error of the kernel, because terms cancel or because
+        the kernel leaves out digits that rounding does not determine.
     wide : bool
-        Whether narrower dtypes are computed in float64 and rounded once; the other attributes then are for float64.
+        Whether narrower dtypes are computed in float64 and rounded once. If so, the other attributes hold for float64.
     whole : bool
         Whether the error is relative to the largest element of the result.
     eliminates : bool
         Whether the backward error is relative to the size of the matrices, as for an elimination.
     independent : bool
-        Whether errors count as independent, because the rules have many products and a sum of bounds would hide
-        faults of one rounding. Measured on 50,000 random matrices (regular, nearly singular, scaled): at most 0.8 of
-        the bound.
+        Whether errors count as independent, because the rules have many products and a sum of bounds would hide faults
+        of one rounding. On 50,000 random matrices (regular, nearly singular, scaled) errors reached at most 0.8 of the
+        bound.
     columns : tuple of int
-        The outputs that hold vectors as columns, which may turn by more than the first-order error.
+        The outputs whose columns are vectors. A vector may turn by more than the first-order error.
     undetermined : callable or None
-        ``undetermined(y)``, for the first output `y`: the columns that rounding leaves undetermined.
+        ``undetermined(y)`` returns the columns that rounding leaves undetermined, given the first output `y`.
     parts : bool
         Whether these columns have real and imaginary parts along the axis before those of the matrix.
     feeds : int or None
-        The argument of which products may be subnormal numbers that the rest of the kernel magnifies: in each step of
-        a recurrence, or before a division.
+        The argument whose products may be subnormal numbers that the kernel magnifies afterwards, in a recurrence or by
+        a division.
     """
 
     __slots__ = (
@@ -85,13 +85,13 @@ class Rounding:
         return f"{'elimination' if self.eliminates else self.kind}({said})"
 
     def sizes(self, n: int) -> tuple[float, float]:
-        """`forward` and `backward` for a longest axis of length `n`."""
+        """`forward` and `backward` if the longest axis has length `n`."""
         forward, backward = [
             sum(c * n**k for k, c in enumerate(_coefficients(size))) for size in (self.forward, self.backward)
         ]
         if self.kind != "stable":
             return forward, backward
-        # Covers sums of n terms, up to a sixteenth of a unit for each term.
+        # The bound covers sums of n terms, with up to a sixteenth of a unit for each term.
         return forward + (n / 16 if forward > 0.5 else 0.0), backward + (n / 16 if backward else 0.0)
 
 
@@ -100,47 +100,47 @@ def _coefficients(size: Any) -> tuple[float, ...]:
 
 
 EXACT = Rounding("exact", 0.0)  # moves or chooses numbers without rounding
-SUM = Rounding(kind="sum")  # sums terms; the kernel called on ones gives their number
-PRODUCT = Rounding("product")  # sums products of elements of its arguments
+SUM = Rounding(kind="sum")  # a sum of terms; the kernel called on ones gives their number
+PRODUCT = Rounding("product")  # a sum of products of elements of the arguments
 
 
 def ulps(count: float, **more: Any) -> Rounding:
-    """Each element lies within `count` units in the last place of the exact one (0.5: correctly rounded).
+    """Each element is within `count` units in the last place of the exact one (0.5: correctly rounded).
 
-    `more`: see `Rounding`.
+    `more` are attributes of `Rounding`.
     """
     return Rounding("ulps", count, count, **more)
 
 
 def sums(by: Callable[..., Any], *, signed: bool = False) -> Rounding:
-    """A sum. ``by(*arrays, **params)`` adds the magnitudes of its terms, each once for every time that it is rounded.
+    """A sum. ``by(*arrays, **params)`` adds the magnitudes of the terms, each once for every rounding of the term.
 
-    `signed`: whether some of the terms are subtracted.
+    `signed` says whether some of the terms are subtracted.
     """
     return Rounding(kind="sum", by=by, signed=signed)
 
 
 def products(terms: Callable[..., Any]) -> Rounding:
-    """A sum of ``terms(*arrays, **params)`` products, which is quicker than counting them."""
+    """A sum of ``terms(*arrays, **params)`` products. The number is given, because counting the products is slower."""
     return Rounding("product", terms=terms)
 
 
 def stable(forward: Size, backward: Size = 0.0, **more: Any) -> Rounding:
-    """A stable algorithm: `forward` units in the last place of the result, for inputs `backward` roundings away.
+    """A stable algorithm: within `forward` units of the exact result for inputs that are `backward` roundings away.
 
-    Either may be a tuple: coefficients of a polynomial in the length of the longest axis. ``by=f`` replaces the effect
-    of moved inputs on the result by the magnitudes ``f(*arrays, **params)``. `more`: see `Rounding`. The figures of
-    gtape's ops are measured on random inputs of up to 40 elements: apart from the last digit, errors reach at most half
-    of the sum of both.
+    Either may be a tuple: coefficients of a polynomial in the length of the longest axis. With ``by=f`` the magnitudes
+    ``f(*arrays, **params)`` replace the effect of moved inputs on the result. `more` are attributes of `Rounding`. The
+    figures of gtape's ops are measured on random inputs of up to 40 elements. Apart from the last digit, errors reach
+    at most half of the sum of `forward` and `backward`.
     """
     return Rounding("stable", _coefficients(forward)[0], forward, backward, **more)
 
 
 def elimination(forward: Size, backward: Size, **more: Any) -> Rounding:
-    """An elimination or a factorisation: as `stable`, with inputs moved relative to the size of their matrices."""
+    """An elimination or a factorisation: like `stable`, but inputs move relative to the size of their matrices."""
     return stable(forward, backward, eliminates=True, **more)
 
 
 def growing(count: float = 1.0, **more: Any) -> Rounding:
-    """`count` units for each element of the longest axis, forward and backward: if nothing better is known."""
+    """`count` units for each element of the longest axis, forward and backward, if no better bound is known."""
     return stable((count, count), (0.0, count), **more)

@@ -1,4 +1,4 @@
-"""Checks of what a function of a declaration takes: an error names the op and its declaration."""
+"""Checks the arguments that a function of a declaration takes. An error names the op and its declaration."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["check_signature", "defaults_of", "wrong"]
 
 
 def wrong(prim: Primitive, text: str) -> ValueError:
-    """The error of a wrong declaration."""
+    """The error to raise for a wrong declaration."""
     return ValueError(f"{prim.declaration} is wrong: {text}")
 
 
 def check_signature(prim: Primitive, what: str, f: Callable[..., Any], names: Sequence[str], params: Any) -> None:
-    """Raise an error if a function does not take these arguments.
+    """Raise an error unless a function takes the given arguments.
 
     Parameters
     ----------
     what : str
-        The function in the words of the error.
+        The name of the function in the error.
     names : sequence of str
         The arguments by position.
     params : iterable of str

@@ -1,7 +1,7 @@
 """Running and recording an op the general way.
 
-`gtape.engine.fast.elementwise` makes the functions that users call. Calls that these functions cannot handle quickly
-end in `apply` and `record_one` here. Both ways make the same records.
+`gtape.engine.fast.elementwise` makes the functions that users call. These functions leave every call that they cannot
+handle quickly to `apply` and `record_one`. Both ways make the same records.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ def _apply_special(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any
 
 
 def apply(prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """Run a primitive on operands of any kind and record it: the general way.
+    """Run a primitive on operands of any kind and record the op: the general way.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When dtypes or shapes do not fit.
+        If dtypes or shapes do not fit.
     """
     tensors: Any = args
     for a in args:
@@ -161,7 +161,7 @@ def record_one(
         if stack.push is not None and stack.push(stack, prim, tensors, params, out):
             return out
         return record_any(stack, prim, tensors, params, out)
-    # Neither a check nor forward mode: the usual case.
+    # The usual case: no check and no forward mode.
     active = []
     parents = []
     i = 0
@@ -197,7 +197,7 @@ def record_one(
 
 
 def new_record(step: Any, parents: list[record.Record], ins: Any, out: Any, tapes: record.TapeSet) -> record.Record:
-    """A new record, in the general form."""
+    """A new record in the general form."""
     n = len(parents)
     if n == 1:
         return [next(record.count), None, step, parents[0], ins, out, tapes, None]
@@ -209,18 +209,18 @@ def new_record(step: Any, parents: list[record.Record], ins: Any, out: Any, tape
 def connections(
     stack: record.Stack, prim: Any, tensors: Sequence[Tensor], smooth: bool = True
 ) -> tuple[tuple[int, ...], list[record.Record], record.TapeSet, bool]:
-    """Which inputs, records and sessions a call depends on.
+    """The inputs, records and sessions that a call depends on.
 
     Returns
     -------
     active : tuple of int
-        The inputs that get a gradient.
+        The indices of the inputs that get a gradient.
     parents : list of Record
         The records of these inputs.
     tapes : TapeSet
         The sessions that record the call. They also record ops without derivatives, whose results may be sources.
     idle : bool
-        Whether the call is recorded for a check alone.
+        Whether the call is recorded only for a check.
     """
     active = []
     parents = []
@@ -238,7 +238,7 @@ def connections(
             active.append(i)
             parents.append(r)
         elif varies and not prim.differentiable and "stop" not in prim.roles:
-            stand_by = True  # no gradient of the inputs, but the result may be a source
+            stand_by = True  # the inputs get no gradient, but the result may be a source
         else:
             if stack.trace:
                 idle = stack.join(idle, mine)
@@ -275,14 +275,14 @@ def record_any(
         trace.idle = idle
         if params:
             note_params(stack, params)
-        # A check keeps all values anyway, and a rule swapped in later may read more than the declared rule.
+        # A check keeps all values, and a rule swapped in later may read more than the declared rule.
         made[INS], made[OUT] = tuple(tensors), values
     attach(stack, made, tensors, out, trace)
     return out
 
 
 def attach(stack: record.Stack, made: record.Record, tensors: Sequence[Tensor], out: Any, trace: Any) -> None:
-    """Give the outputs their record, and pass them to the sessions that hold the record."""
+    """Give the outputs their record. Pass them to the sessions that hold the record."""
     step, tapes = made[STEP], made[TAPES]
     prim = step.prim
     several = out.__class__ is tuple
@@ -305,7 +305,7 @@ def attach(stack: record.Stack, made: record.Record, tensors: Sequence[Tensor], 
                 o._record = part_of(made, i)
     else:
         out._record = made
-    for session in stack.sessions:  # outer ones first: an inner tangent may read the output's outer one
+    for session in stack.sessions:  # outer ones first, because an inner tangent may read the output's outer tangent
         if session not in tapes.sessions:
             continue
         if session.forward is not None:
@@ -313,6 +313,6 @@ def attach(stack: record.Stack, made: record.Record, tensors: Sequence[Tensor], 
         for o in outs:
             session.track(o)
     if trace is None and all([s.forward is not None for s in tapes.sessions]):  # noqa: C419
-        # Only forward mode: no tape will sweep over the record, so free the values that a rule would read.
+        # Only forward mode holds the record, and no tape will sweep over it, so the values for rules can be freed.
         for r in [made, *[o._record for o in outs if o._record is not None]] if several else (made,):
             record.forget_parents(r)

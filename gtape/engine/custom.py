@@ -1,4 +1,4 @@
-"""custom_gradient: functions with a gradient written by the user, and the records of their calls."""
+"""custom_gradient: functions whose gradient the user wrote, and the records of their calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gtape.tensors.variable import Variable
 
 __all__ = ["CustomGradient", "custom_gradient", "keep_records"]
 
-CUSTOMS = True  # read by `gtape.recording.trace`: functions of users that this module calls are custom gradients
+CUSTOMS = True  # `gtape.recording.trace` reads this: functions of users that this module calls are custom gradients
 
 
 class _Absent:
@@ -39,19 +39,20 @@ class _Absent:
 
 
 class CustomStep:
-    """The backward step of one call of a custom gradient, which is its own primitive.
+    """The backward step of one call of a custom gradient. The step is its own primitive.
 
-    It has the attributes of a primitive that the sweeps and forward mode read. Only the full sweep meets this class.
+    The step has the attributes of a primitive that the sweeps and forward mode read. Only the full sweep handles this
+    class.
 
     Parameters
     ----------
     name : str
-        Of the function.
+        The name of the function.
     declared : str or None
-        Why its gradient differs from the derivative of its body on purpose.
+        The reason why the gradient intentionally differs from the derivative of the body.
     grad_fn : callable
     active : tuple of int
-        The inputs, then variables, that get a gradient.
+        The indices of the inputs, then of the variables, that get a gradient.
     layouts, out_layout
         As in `gtape.engine.rules.RuleStep`.
     n_args : int
@@ -99,7 +100,8 @@ class CustomStep:
 
     @property
     def prim(self) -> CustomStep:
-        # Not stored: a cycle would keep the graph until the collector runs.
+        # A property, because a stored reference to itself would be a cycle that keeps the graph until the collector
+        # runs.
         return self
 
     @property
@@ -111,7 +113,7 @@ class CustomStep:
         return True
 
     def jvp_custom(self, tangents: list[Any], tensors: Any, out: Any) -> Any:
-        """J t from the transpose of the linear map ``g -> grad_fn(g)``."""
+        """The tangent J t, from the transpose of the linear map ``g -> grad_fn(g)``."""
         outs = out if out.__class__ is tuple else (out,)
         seeds = [wrap(np.ones(o._layout.shape, o._layout.dtype)) for o in outs]
         with late.GradientTape() as tape:
@@ -120,14 +122,14 @@ class CustomStep:
         pairs = [(b, t) for b, t in zip(back, tangents, strict=True) if b is not None and t is not None]
         if not pairs:
             return None
-        # grad_fn is the adjoint of J in TensorFlow's convention, so its adjoint is J, for complex numbers too.
+        # grad_fn is the adjoint of J in TensorFlow's convention, so its adjoint is J, for complex numbers, too.
         made = tape.gradient([b for b, _ in pairs], seeds, output_gradients=[t for _, t in pairs])
         return tuple(made) if out.__class__ is tuple else made[0]
 
     def run(self, gs: list[Any], *, sparse: bool = False) -> list[Any]:
-        """Call the user's function; returns one gradient for each input, then one for each variable.
+        """Call the user's function. Returns one gradient for each input, then one for each variable.
 
-        With `sparse`, IndexedSlices are not made dense.
+        With `sparse`, IndexedSlices stay sparse.
         """
         if self.variables:
             back = self.grad_fn(*gs, variables=list(self.variables))
@@ -164,7 +166,7 @@ class CustomStep:
         return made
 
     def cotangents(self, world: Any, g: Any, *, sparse: bool = False) -> list[Any]:
-        """The gradients for the active inputs, as values of `world`; with `sparse`, IndexedSlices stay sparse."""
+        """The gradients for the active inputs as values of `world`. With `sparse`, IndexedSlices stay sparse."""
         gs = list(g) if self.out_layout.__class__ is tuple else [g]
         gs = [x if x.__class__ is Tensor else wrap(x) for x in gs]
         back = self.run([_turned(x) for x in gs], sparse=sparse)
@@ -183,7 +185,7 @@ class CustomStep:
 
 
 def _turned(g: Any) -> Any:
-    """The conjugate, because sweeps use the plain transpose and a user's function TensorFlow's convention."""
+    """The conjugate, because sweeps use the plain transpose and the user's function follows TensorFlow's convention."""
     return REGISTRY["conj"](g) if g is not None and g._layout.complex else g
 
 
@@ -205,7 +207,8 @@ def custom_gradient(f: Any = None, *, declared: str | None = None) -> Any:
         leaf of the arguments. If `f` reads trainable variables, `grad_fn` takes ``variables`` too and returns
         ``(gradients of the arguments, gradients of the variables)``.
     declared : str, optional
-        Why the gradient differs from the derivative of the body on purpose. Verification then accepts it.
+        The reason why the gradient intentionally differs from the derivative of the body. Verification then accepts the
+        gradient.
 
     Returns
     -------
@@ -215,9 +218,9 @@ def custom_gradient(f: Any = None, *, declared: str | None = None) -> Any:
     Raises
     ------
     TypeError
-        When variables are read inside and `grad_fn` does not take ``variables``, or `f` returns no gradient function.
+        If variables are read inside and `grad_fn` does not take ``variables``, or `f` returns no gradient function.
     ValueError
-        When `grad_fn` returns a wrong number of gradients.
+        If `grad_fn` returns a wrong number of gradients.
 
     Examples
     --------
@@ -241,7 +244,7 @@ def custom_gradient(f: Any = None, *, declared: str | None = None) -> Any:
 
 
 class CustomGradient:
-    """A function with its own gradient; as a method it is bound to its instance, which is not an input."""
+    """A function with its own gradient. A method is bound to its instance, which is not an input."""
 
     def __init__(self, f: Callable[..., Any], declared: str | None) -> None:
         functools.update_wrapper(self, f)
@@ -254,7 +257,7 @@ class CustomGradient:
 
     @property
     def declared(self) -> str | None:
-        """Why the gradient differs from the derivative of the body on purpose."""
+        """The reason why the gradient intentionally differs from the derivative of the body."""
         return self._declared
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -277,7 +280,7 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any) -> Any:
     before = record.get_stack()
     probe: dict[int, Any] = {}
     with record.off(before.sessions, probe):
-        returned = f(*args, **kwargs)  # the given arguments: a number stays a number
+        returned = f(*args, **kwargs)  # the arguments as given, so that a number stays a number
     y, grad_fn = _pair(f, returned)
     if before.probe is not None:
         before.probe.update(probe)
@@ -297,18 +300,18 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any) -> Any:
     positions = [t if isinstance(t, (Tensor, Variable)) else None for t in tensors]
     called = f, args, kwargs
     if before.sessions and not _record(before, called, declared, grad_fn, positions, variables, inner, outs, several):
-        # No input gets a gradient: tensors from elsewhere (a keyword argument) keep their plain derivatives.
+        # If no input gets a gradient, tensors from elsewhere (a keyword argument) keep their plain derivatives.
         outs = [REGISTRY["identity"](x) for x in inner]
     return nest.pack_sequence_as(y, outs) if several else outs[0]
 
 
 def keep_records(*upstream: Any) -> Any:
-    """In the place of a gradient function: the results keep their records, and their plain derivatives."""
+    """Keep the results' own records, and so their plain derivatives, instead of using a gradient function."""
     raise NotImplementedError
 
 
 def _pair(f: Any, returned: Any) -> tuple[Any, Any]:
-    """The returned value and gradient function; raises if `returned` is anything else."""
+    """The returned value and gradient function. An error if `returned` is anything else."""
     said = f"a custom gradient returns (value, gradient function), and {_shown(f)} returned "
     if not isinstance(returned, (tuple, list)):
         raise TypeError(f"{said}a {type(returned).__name__}")
@@ -327,7 +330,7 @@ def _input(x: Any) -> Any:
     try:
         return convert_to_tensor(x)
     except (TypeError, ValueError):
-        return x  # any object that the function uses
+        return x  # an object of another kind, which the function uses
 
 
 def _record(
@@ -341,8 +344,8 @@ def _record(
     outs: list[Any],
     several: bool,
 ) -> bool:
-    """Record the call; False if no tape watches any of its inputs."""
-    # An object that is not a tensor stands as a constant number.
+    """Record the call. False if no tape watches any of its inputs."""
+    # A constant number stands for an object that is not a tensor.
     tensors = [
         wrap(0.0) if x is None else x._as_tensor() if isinstance(x, Variable) else x for x in [*inputs, *variables]
     ]

@@ -1,7 +1,7 @@
-"""Checks of a declaration: an error names the op, the place and the fault as soon as the op is declared.
+"""Checks declarations. An error names the op, the place and the fault as soon as the op is declared.
 
-A declaration from outside gtape is checked when it is made. Those of gtape itself are checked only by the tests,
-because the checks take time. Rules run on arrays that detect forbidden operations.
+A declaration from outside gtape is checked when it is made. Only the tests check gtape's own declarations, because the
+checks take time. Rules run on arrays that detect forbidden operations.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ Run = tuple[list[Any], dict[str, Any]]  # arrays and parameters
 
 _NUMBERS = (0.5, 2.0, -0.75, 1.25, -2.5, 3.0, 0.125, -0.25, 6.0, -7.0, 40.0, 1.0, 0.0)
 _POINTS = 4
-# A float with a larger denominator was meant as a number that no float holds, such as 0.1.
+# A float with a larger denominator was meant as a number that floats cannot hold, such as 0.1.
 _SHORT = 2**20
 
 
 def check(prim: Primitive, calls: Sequence[Run] | None = None) -> None:
     """Check a declaration, and run its kernel and its rules.
 
-    An op from outside gtape gets the arguments without a rule on which its values depend smoothly into `missing`.
+    For an op from outside gtape, `missing` gains the arguments that have no rule although the values depend smoothly on
+    them.
 
     Parameters
     ----------
     calls : sequence of (arrays, params), optional
-        The calls to run; by default from its domain or its samples.
+        The calls to run. By default calls from the domain or the samples.
 
     Raises
     ------
     ValueError
-        With the fault and the place of the declaration.
+        If the declaration is wrong. The message names the fault and the place.
     """
     _check_words(prim)
     _check_signatures(prim)
@@ -122,7 +123,7 @@ def _check_signatures(prim: Primitive) -> None:
 
 
 def _rules(prim: Primitive) -> Iterator[tuple[str, int, Callable[..., Any]]]:
-    """The kind of each rule that is a function, its argument's index, and the rule."""
+    """The kind of each rule that is a function, the index of its argument, and the rule."""
     words = {"elementwise": ("partials",), "linear": ("vjp",)}.get(prim.kind, ("vjp", "jvp"))
     for word in words:
         for i, rule in enumerate(getattr(prim, word)):
@@ -138,7 +139,7 @@ def _named(prim: Primitive, what: str, i: int) -> str:
 
 
 def calls_of(prim: Primitive, params: dict[str, Any] | None = None) -> list[Run]:
-    """Arrays and parameters to call a primitive with: inside its domain, or by its samples."""
+    """Arrays and parameters for calls of a primitive, from its domain or its samples."""
     if prim.kind == "elementwise":
         params = _defaults(prim) if params is None else params
         points = [_points(interval, k) for k, interval in enumerate(prim.domain.intervals)]
@@ -252,7 +253,7 @@ def _check_kernel(prim: Primitive, arrays: list[Any], params: dict[str, Any]) ->
 
 
 def _smooth_without_rule(prim: Primitive, arrays: list[Any], params: dict[str, Any]) -> Iterator[int]:
-    """Yield the arguments without a rule on which values depend, except by steps: the changes shrink with the moves."""
+    """Yield the arguments without a rule on which values depend smoothly: small moves make small changes."""
     if prim.variadic or "stop" in prim.roles:
         return
     for i, a in enumerate(arrays):
@@ -271,7 +272,7 @@ def _smooth_without_rule(prim: Primitive, arrays: list[Any], params: dict[str, A
 
 
 def _check_terms(prim: Primitive, arrays: list[Any], params: dict[str, Any]) -> None:
-    """Raise if some signs give a larger result than the magnitudes, because such a kernel subtracts."""
+    """Raise an error if some signs give a larger result than the magnitudes, because such a kernel subtracts."""
     rng = np.random.default_rng(1)
     whole = np.asarray(prim.kernel(*arrays, **params))
     for _ in range(4):
@@ -287,11 +288,11 @@ def _check_terms(prim: Primitive, arrays: list[Any], params: dict[str, Any]) -> 
 
 
 class _Refused(Exception):
-    """A rule does something forbidden."""
+    """A rule does something that rules must not do."""
 
 
 class _Exact(float):
-    """An exactly meant number: a constant of a world, a parameter, or a result computed from these."""
+    """A number that is meant exactly: a constant of a world, a parameter, or a result computed from these."""
 
 
 def _closed(name: str) -> Callable[..., Any]:
@@ -311,7 +312,7 @@ for _name in (
     setattr(_Exact, _name, _closed(_name))
 
 
-# The ufuncs that Python's operators call; x**2, x**-1 and x**0.5 call functions of their own.
+# The ufuncs that Python's operators call. x**2, x**-1 and x**0.5 call other functions.
 _OPERATORS = frozenset({
     np.add, np.subtract, np.multiply, np.true_divide, np.floor_divide, np.remainder, np.power, np.square, np.reciprocal,
     np.sqrt, np.negative, np.positive, np.absolute, np.matmul, np.equal, np.not_equal, np.less, np.less_equal,
@@ -365,7 +366,7 @@ def _refuse_inexact(v: Any) -> None:
 
 
 class _WatchingWorld:
-    """The NumPy world, restricted to names and numbers that all worlds have."""
+    """The NumPy world, restricted to the names and numbers that every world has."""
 
     def __getattr__(self, name: str) -> Any:
         if name in CONSTANTS:
@@ -428,7 +429,7 @@ def _check_rules(prim: Primitive, arrays: list[Any], params: dict[str, Any], y: 
 
 
 def _check_reads(prim: Primitive, name: str, i: int, run: Any, g: Any, out: Any, xs: list[Any]) -> None:
-    """Run a rule with layouts in place of the values that it does not read by its declaration, as records keep them."""
+    """Run a rule with layouts in place of the values that it does not read by its declaration, as in records."""
     if prim.kind == "linear" or isinstance(out, tuple):
         return
     reads = prim.reads[i]
@@ -451,7 +452,7 @@ def _check_linear(prim: Primitive, x: Any, params: dict[str, Any], y: Any) -> No
     g = np.random.default_rng(2).integers(1, 9, y.shape).astype(y.dtype)
     back = np.asarray(prim.vjp[0](NUMPY, g, x, **params))
     if back.shape != x.shape:
-        return  # `_check_shape` says so
+        return  # `_check_shape` reports this
     there, here, size = (float(np.sum(v, dtype=np.float64)) for v in (g * y, back * x, np.abs(g * y)))
     if not abs(there - here) <= 1e-3 * size:
         raise wrong(prim, "the transpose is not that of the kernel: sum(g * kernel(x)) is not sum(transpose(g) * x)")

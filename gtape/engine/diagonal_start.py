@@ -1,7 +1,7 @@
 """The first backward steps of a Jacobian, while its cotangents form a diagonal matrix.
 
-A Jacobian starts from the identity: n cotangents of n numbers. Elementwise ops keep it diagonal, so n numbers are
-enough; the next matrix product then scales rows, where a general sweep would multiply two matrices.
+A Jacobian starts from the identity: n cotangents of n numbers. Elementwise ops keep the matrix diagonal, so n numbers
+are enough. The next matrix product then scales rows, while a general sweep would multiply two matrices.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ def diagonal_start(start: Record, ones: Any, wanted: set[int]) -> tuple[list[tup
     Parameters
     ----------
     start : Record
-        The target's, on a tape that the short sweep may take.
+        The target's record. The short sweep must be possible for its tape.
     ones : array
-        In the target's shape, with more than one element.
+        An array in the target's shape, with more than one element.
     wanted : set of int
-        The numbers of the sources' records.
+        The sequence numbers of the sources' records.
 
     Returns
     -------
     seeds : list of (record, cotangents)
-        Where `short_sweep` continues, with stacked cotangents.
+        The records from which `short_sweep` continues, with stacked cotangents.
     found : dict
-        For sources that were reached, by number, the diagonal that arrived.
+        The diagonals that arrived at sources, by sequence number.
     """
     waiting: dict[int, tuple[Record, Any]] = {start[SEQ]: (start, ones)}
     heap = [start[SEQ]]
@@ -58,7 +58,7 @@ def diagonal_start(start: Record, ones: Any, wanted: set[int]) -> tuple[list[tup
         made: Any
         if step is None:
             made = ()
-        elif step.layouts is None:  # elementwise
+        elif step.layouts is None:  # the step of an elementwise op
             made = function(d, r[INS], r[OUT])
             made = (made,) if len(parents) == 1 else made
         elif "flat" in step.prim.roles:
@@ -79,7 +79,7 @@ def diagonal_start(start: Record, ones: Any, wanted: set[int]) -> tuple[list[tup
 
 
 def _products(r: Record, d: Any, parents: tuple[Record, ...], wanted: set[int]) -> list[tuple[Record, Any]] | None:
-    """The cotangents of the parents by the op's own rule for diagonals; None if some parent has none."""
+    """The cotangents of the parents by the op's own rule for diagonals; None if a parent has none."""
     step = step_of(r)
     short = step.prim.diagonal
     if short is None:

@@ -1,4 +1,4 @@
-"""From targets and sources to gradients: chooses the sweep, then checks and notes its results."""
+"""Gradients of targets by sources: selects the sweep, then checks and notes its results."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def differentiate(
     Parameters
     ----------
     session : Session
-        The recording.
+        The session of the tape.
     targets, seeds : list of tensors or variables
         The values to differentiate, and their cotangents; None for a target without a gradient.
     sources : list of tensors or variables
     persistent : bool
         Whether the records are kept.
     mode : callable
-        Tells whether results are checked: a false value, True, "strict" or Options. Called only if a trace is kept.
+        Returns whether results are checked: a false value, True, "strict" or Options. Called only if a trace is kept.
     stops : set of int
-        Numbers of records that count as leaves.
+        Sequence numbers of records that count as leaves.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def differentiate(
             session.live = False
             _empty_alone(visited)
         finally:
-            session.live = True  # until it is closed
+            session.live = True  # until the session is closed
     return results
 
 
@@ -108,13 +108,13 @@ def _in_short(
     try:
         if not keeping.take(sweep):
             whole = True
-            return None  # another thread sweeps; the full sweep leaves records untouched
+            return None  # another thread sweeps, and the full sweep leaves records unchanged
         made: list[Any] = stack.run(short_sweep, seeds, sources, keep=True)
         whole = True
         return made
     finally:
         if not whole:
-            # Cotangents may be left in the records, so the session needs the full sweep, which ignores them.
+            # The records may hold cotangents. The session needs the full sweep from now on, which ignores them.
             session.shared = True
         if keeping.sweep is sweep:
             keeping.sweep = None
@@ -123,7 +123,7 @@ def _in_short(
 def _in_full(
     session: Session, stack: Stack, start: list[Any], sources: list[Any], stops: frozenset[int]
 ) -> tuple[list[Any], list[record.Record]]:
-    """Cotangents by the full sweep, and the records that it visited."""
+    """Cotangents by the full sweep, and the records that the sweep visited."""
     if stack.sessions:
         return full_sweep(TAPE, session, start, sources, masked=True, stops=stops)
     raw = [(r, g._value) for r, g in start]

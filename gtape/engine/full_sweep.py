@@ -1,7 +1,7 @@
-"""The general reverse sweep: any world, several tapes, custom gradients, selections, batches.
+"""The general reverse sweep: for any world, several tapes, custom gradients, selections, batches.
 
-The sweep keeps the cotangents itself and leaves the records unchanged, so several sweeps may pass the same records.
-With masks, an element that a selection made zero stays zero through an infinite slope.
+The sweep keeps the cotangents itself and leaves the records unchanged, so that several sweeps may pass the same
+records. With masks, an element that a selection made zero stays zero even if a slope is infinite.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
 
 
 class Sweep:
-    """One sweep: the cotangents that have arrived, and the records that are still to be passed."""
+    """One sweep: the cotangents that have arrived, and the records that still have to be passed."""
 
     def __init__(
         self,
@@ -73,10 +73,10 @@ class Sweep:
         self._masks: dict[int, Any] = {}
         self._waiting: dict[int, Record] = {}
         self._heap: list[int] = []
-        self.misshapen: str | None = None  # the fault of the first custom gradient of another shape
+        self.misshapen: str | None = None  # the fault of the first custom gradient with a wrong shape
 
     def arrive(self, record: Record, g: Any, mask: Any = None) -> None:
-        """Add a cotangent to that of a record; `mask` is True for live elements, None if all are live."""
+        """Add a cotangent to the cotangent of a record. `mask` is True for live elements, None if all are live."""
         seq = record[SEQ]
         if seq in self._cots:
             self._cots[seq] = self._cots[seq] + g
@@ -89,18 +89,18 @@ class Sweep:
             heappush(self._heap, seq)
 
     def run(self) -> None:
-        """Pass the records, newest first, until none is left."""
+        """Pass the records, newest first, until no record is left."""
         while self._heap:
             seq = heappop(self._heap)
             record = self._waiting.pop(seq)
             g, mask = self._cots.pop(seq), self._masks.pop(seq)
             step = record[STEP]
-            # An anchor has the number of a source, but is not the source.
+            # An anchor has the number of a source but is not the source.
             if seq in self.wanted and (step is not None or record is self.wanted[seq]):
                 self.found[seq] = g
             self.visited.append(record)
             if step is None or seq in self.stops or self.session not in record[TAPES].sessions:
-                continue  # a leaf, or made while this tape was paused
+                continue  # a leaf, or a record made while this tape was paused
             if step.__class__ is WholeCall:
                 if step.several or self._takes_whole(step, g):
                     self._pass_whole(record, g)
@@ -112,7 +112,7 @@ class Sweep:
 
     @property
     def meets_whole_calls(self) -> bool:
-        """Whether the sweep takes the compiled steps of whole calls."""
+        """Whether the sweep uses the compiled steps of whole calls."""
         return self.world is NUMPY and self.batch is None and not self.masked
 
     def _takes_whole(self, step: WholeCall, g: Any) -> bool:
@@ -130,7 +130,7 @@ class Sweep:
         """Pass the cotangent that arrived at a record to its parents."""
         step = step_of(record)
         if isinstance(step, PartStep):
-            if isinstance(g, SparseCotangent):  # from a lookup in one output, which is a source itself
+            if isinstance(g, SparseCotangent):  # from a lookup in one output, which is itself a source
                 g = g.dense(self.world)
             self.arrive(parents[0], PartialOutputs({step.index: g}))  # without its mask, which is for one output
             return
@@ -155,13 +155,13 @@ class Sweep:
             raise InvalidArgumentError(f"{self.misshapen}; the rule of {prim.name} cannot take it: {e}") from e
 
     def _asks_directly(self, parent: Record) -> bool:
-        """Whether the array of a lookup, or the variable that it was read from, is a source or leaf."""
+        """Whether the array of a lookup, or the variable behind this array, is a source or leaf."""
         return _asked(parent, self.wanted) or _read_of_asked(parent, self.wanted)
 
     def _pass_custom(self, step: Any, parents: tuple[Record, ...], g: Any) -> None:
         g = self._filled(g, step.out_layout)
         if self.batch == 0:
-            return  # an empty target: there is no cotangent to call the function with
+            return  # an empty target has no cotangent to call the function with
         if self.batch is None:
             made = step.cotangents(self.world, g, sparse=self.sparse)
         else:
@@ -172,7 +172,7 @@ class Sweep:
                 self.arrive(parent, c)
 
     def _filled(self, g: Any, layouts: Any) -> Any:
-        """A cotangent; that of several outputs with zeros for the missing ones."""
+        """A cotangent, with zeros for the missing parts of an op with several outputs."""
         leading = () if self.batch is None else (self.batch,)
         return PartialOutputs.filled(g, layouts, lambda layout: _zeros(self.world, layout, *leading))
 
@@ -213,7 +213,7 @@ class Sweep:
 
 
 def _misshapen(step: Any, i: int, made: Any, leading: int) -> str | None:
-    """Describe the fault of the shape of a custom gradient for input `i`; None without a fault."""
+    """A description of the wrong shape of a custom gradient for input `i`; None if the shape is right."""
     shape, wanted = shape_of(made)[leading:], step.layouts[i].shape
     if shape == wanted:
         return None
@@ -229,7 +229,7 @@ def _quietly(function: Callable[..., Any], *args: Any, **params: Any) -> Any:
 
 
 def runner_for(stack: Stack, session: Session) -> Callable[..., Any]:
-    """Runs a sweep of raw values in the quiet context; in the caller's context if it calls functions of the user's."""
+    """A function that runs sweeps of raw values in the quiet context, or in the caller's for user functions."""
     if not session.custom:
         return stack.run
     of_a_check = getattr(stack.run, "in_place", None)
@@ -248,30 +248,30 @@ def full_sweep(
     stops: frozenset[int] = frozenset(),
     kind: type[Sweep] = Sweep,
 ) -> tuple[list[Any], list[Record]]:
-    """Cotangents of `sources` in the NumPy or the tape world; does not change the records.
+    """Cotangents of `sources` in the NumPy or the tape world. The records stay unchanged.
 
     Parameters
     ----------
     world : NUMPY or TAPE
     session : Session
-        Only records that this session holds are followed.
+        The sweep follows only records that this session holds.
     seeds, sources
-        As for `gtape.engine.sweep.short_sweep`.
+        As in `gtape.engine.sweep.short_sweep`.
     batch : int, optional
-        Number of independent cotangents along a leading axis.
+        The number of independent cotangents along a leading axis.
     masked : bool
-        Track the elements that a selection made zero, and keep them zero.
+        Whether elements that a selection made zero are tracked and stay zero.
     sparse : bool
         Whether a lookup directly on a source may give a SparseCotangent.
     stops : set of int
         Sequence numbers of records that count as leaves.
     kind : type, optional
-        A class of sweeps that passes some records in a way of its own.
+        A subclass of `Sweep` that passes some records in its own way.
 
     Returns
     -------
     cotangents : list
-        One for each source, None where nothing arrived.
+        One for each source, None if no cotangent arrived.
     visited : list of records
     """
     sweep = kind(world, session, sources, batch=batch, masked=masked, sparse=sparse, stops=stops)
@@ -280,7 +280,7 @@ def full_sweep(
     for r, g in seeds:
         sweep.arrive(r, g)
     sweep.run()
-    if batch is not None and sweep.misshapen is not None:  # a Jacobian has a shape
+    if batch is not None and sweep.misshapen is not None:  # because a Jacobian has a shape
         raise InvalidArgumentError(sweep.misshapen)
     return [sweep.found.get(s[SEQ]) for s in sources], sweep.visited
 
@@ -288,8 +288,8 @@ def full_sweep(
 def batches_as_is(session: Session, start: Record) -> bool:
     """Whether every backward step from a record on accepts cotangents with one more leading axis.
 
-    Steps of generated functions do, because they broadcast nothing, and so do elementwise steps and rules declared as
-    `batched`. Ops take the place of whole calls.
+    Steps of generated functions accept them, because these steps do not broadcast. Elementwise steps and rules declared
+    as `batched` accept them, too. Whole calls are replaced by their ops.
     """
     if session.calls:
         put_ops_behind([start])
@@ -308,20 +308,20 @@ def batches_as_is(session: Session, start: Record) -> bool:
         if step.layouts is not None:
             if not step.takes_batches:
                 return False
-            r[STEP] = step  # in place of a function, which may be written for cotangents of one shape
+            r[STEP] = step  # replaces a function, which may be written for cotangents of one shape
         pending.extend(parents_of(r))
     return True
 
 
 def _is_alone(session: Session, tapes: TapeSet) -> bool:
-    """Whether a session is the only open one of a set."""
+    """Whether a session is the only open session of a set."""
     if tapes is session.alone:
         return True
     return session in tapes.sessions and not any([s.live and s is not session for s in tapes.sessions])  # noqa: C419
 
 
 def values_in(world: Any, record: Record, step: RuleStep) -> tuple[Any, ...]:
-    """The inputs of a record as values of a world; layouts for those that it does not keep."""
+    """The inputs of a record as values of a world. Inputs that the record does not keep become layouts."""
     layouts: Any = step.layouts
     if record[INS] is None:
         return layouts  # type: ignore[no-any-return]
@@ -344,21 +344,21 @@ def output_in(world: Any, record: Record) -> Any:
                     o._record = part_of(record, i)
             return several
         t = wrap(out)
-        t._record = record  # to differentiation, it is the op's own output
+        t._record = record  # for differentiation, the value is the op's own output
         return t
     return world.lift(out)
 
 
 def alive(step: RuleStep, mask: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
-    """For each active input, the elements that the live elements of the output's cotangent can reach."""
+    """For each active input, a mask of elements that the live elements of the output's cotangent can reach."""
     prim, layouts = step.prim, step.layouts
     assert layouts is not None
     out_shape = step.out_layout.shape
-    # Generic numbers in [1, 2), because ones would cancel in a rule that subtracts (softmax) and look dead.
+    # Different numbers in [1, 2), because ones would cancel in a rule that subtracts (softmax) and look dead.
     n = int(np.prod(out_shape, dtype=np.int64))
     living = (1.0 + np.arange(1, n + 1) * 0.6180339887498949 % 1.0).reshape(out_shape)
     if step.out_layout.complex:
-        living = living * (1 + 0.5j)  # both parts live
+        living = living * (1 + 0.5j)  # both the real and the imaginary part are live
     if mask is not None:
         living = np.where(mask, living, 0.0)
     if prim.partials is not None and not prim.selects:
@@ -366,7 +366,7 @@ def alive(step: RuleStep, mask: Any, values: tuple[Any, ...], out: Any) -> tuple
             return (None,) * len(step.active)
         return tuple([NUMPY.sum_to(living, shape=layouts[i].shape, batch=0) != 0 for i in step.active])
     if not prim.selects:
-        # Generic values, because a slope that happens to be zero at the recorded values does not make an element dead.
+        # Generic values, because an element is not dead if its slope is zero by chance at the recorded values.
         values = tuple([_generic(v, i) for i, v in enumerate(values, 1)])
         out = _generic(out, len(values) + 1)
     made = [np.asarray(c) != 0 for c in step.cotangents(NUMPY, living, out, values)]
@@ -381,7 +381,7 @@ def alive(step: RuleStep, mask: Any, values: tuple[Any, ...], out: Any) -> tuple
 
 
 def _generic(v: Any, salt: int) -> Any:
-    """Unrelated numbers near 1 in place of floats; any other value unchanged."""
+    """Unrelated numbers near 1 in place of floats. Any other value stays unchanged."""
     if v.__class__ is tuple:
         return tuple([_generic(part, salt + i) for i, part in enumerate(v)])
     if not isinstance(v, (np.ndarray, np.generic)) or v.dtype.kind not in "fcV":
@@ -423,9 +423,9 @@ def stack_in(world: Any, parts: list[Any]) -> Any:
 def _takes_batches(world: Any, prim: Any) -> bool:
     """Whether a rule accepts a batch of cotangents.
 
-    Under an outer tape, the rule becomes recorded ops on one operand with the batch axis and one without. Elementwise
-    and linear ops and those that broadcast (products of matrices) can be differentiated then; the rules of others do
-    not allow for the axis.
+    Under an outer tape, the rule becomes recorded ops on one operand with the batch axis and one without. These ops can
+    be differentiated if they are elementwise, linear, or broadcast (products of matrices). The rules of other ops do
+    not expect the axis.
     """
     if world is TAPE and prim.kind not in ("elementwise", "linear") and "broadcasts" not in prim.roles:
         return False
@@ -438,7 +438,7 @@ def _asked(record: Record, wanted: dict[int, Record]) -> bool:
 
 
 def _read_of_asked(record: Record, wanted: dict[int, Record]) -> bool:
-    """Whether a record is a read of a leaf or source."""
+    """Whether a record is a read of a variable that is a leaf or source."""
     return _is_read(step_of(record)) and _asked(parents_of(record)[0], wanted)
 
 
@@ -449,10 +449,10 @@ def _is_read(step: Any) -> bool:
 
 
 class Anchor:
-    """Makes leaves of the constants that a backward pass, or a pass of tangents, reads while an outer tape traces it.
+    """Makes leaves of the constants that a backward pass, or forward mode, reads while an outer tape traces the pass.
 
-    Otherwise the oracle would take numbers that a rule computes from constants, such as 1/d, for exact ones, because
-    their ops would not be recorded.
+    Without leaves, ops on constants would not be recorded, and the oracle would treat numbers that a rule computes from
+    constants, such as 1/d, as exact.
     """
 
     __slots__ = ("known", "stack")
@@ -476,13 +476,13 @@ class Anchor:
             leaf._record = record_module.leaf(self.stack.recording)
             leaf._record[OUT] = ANCHOR
             made = self.made(t)
-            if made is not None:  # a constant for the outer tape, but the oracle needs the ops that made it
+            if made is not None:  # a constant for the outer tape, but the oracle needs the ops that made the constant
                 leaf._record[SEQ], leaf._record[INS] = made[SEQ], made
             found = self.known[id(t)] = (leaf, t)
         return found[0]
 
     def made(self, t: Any) -> Any:
-        """The record of a constant; the copy of a record that ended with an inner tape."""
+        """The record of a constant, or the copy of a record that ended with an inner tape."""
         r = t._record
         if r is None or r[STEP] is None:
             for session in self.stack.sessions:
@@ -493,14 +493,14 @@ class Anchor:
 
 
 def layout_of_operands(record: Record, g: Any, batch: int | None) -> Any:
-    """The layout of the operands of a generated function, which are all alike."""
+    """The layout of the operands of a generated function. All operands have the same layout."""
     for t in inputs_of(record, len(step_of(record).prim.rules)):
         if t is not None:
             return t._layout
     out = output_of(record)
     if out is not None:
         return layout_of(out)
-    # The record keeps no value (add, negative), so the cotangent tells the shape.
+    # The record keeps no value (add, negative), so the shape comes from the cotangent.
     if isinstance(g, Tensor):
         return g._layout if batch is None else layout_of(np.empty(g._layout.shape[1:], g._layout.dtype))
     return layout_of(g if batch is None else g[0])

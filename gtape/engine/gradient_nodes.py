@@ -1,4 +1,4 @@
-"""Marks on derivatives taken under an outer tape: the targets and sources, for the oracle that checks that tape."""
+"""Marks derivatives taken under an outer tape with their targets and sources, for the oracle of the outer tape."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ def note_gradients(
     Parameters
     ----------
     session : Session
-        Of the tape or accumulator that took the derivative.
+        The session of the tape or accumulator that took the derivative.
     targets : list of Record
     given : list of tensors
         The cotangents of the targets of a gradient, or the tangents of the sources of a jvp.
     sources, results : lists of tensors or variables
     form : {"gradient", "jacobian", "batch_jacobian", "jvp"}
     since : int, optional
-        A number that is older than all ops of the derivative; by default that of the newest target.
+        A sequence number older than all ops of the derivative. By default the number of the newest target.
 
     Returns
     -------
     list
-        The results, with other tensors of the same values in place of those that an outer tape recorded.
+        The results. Those that an outer tape recorded are replaced by other tensors with the same values.
     """
     stack = record.get_stack()
     slices = {i: g for i, g in enumerate(results) if isinstance(g, IndexedSlices)}
-    # The places of the rows may depend on the point, so that the oracle follows the dense gradient.
+    # The oracle follows the dense gradient, because the places of the rows may depend on the point.
     results = [g._as_tensor() if i in slices else g for i, g in enumerate(results)]
     values = [*given, *[g for g in results if isinstance(g, Tensor)]]
     since = min((r[record.SEQ] for r in targets), default=0) if since is None else since
@@ -78,10 +78,10 @@ def note_gradients(
 
 
 def _for_checks_alone(stack: Any, session: Any, targets: list[Any], g: Tensor) -> Tensor | None:
-    """A constant gradient as a result that only checks follow; None if no outer tape under the flag has the targets.
+    """A constant gradient as a result that only checks follow; None if no checked outer tape has the targets.
 
-    What a custom gradient computes through NumPy is a constant for an outer tape, though it need not be one. `check`
-    finds such a gradient by the rows without a record, see `gtape.verify.judging.unrecorded`.
+    For an outer tape a gradient that a custom gradient computes through NumPy is a constant, although it may depend on
+    the inputs. `check` finds such a gradient by its rows without a record, see `gtape.verify.judging.unrecorded`.
     """
     tapes = record.NO_TAPES
     for r in targets:
@@ -99,7 +99,7 @@ def _for_checks_alone(stack: Any, session: Any, targets: list[Any], g: Tensor) -
 
 
 def _with_whole(slices: IndexedSlices, whole: Tensor) -> IndexedSlices:
-    """The same slices, with a tensor that stands for all of them."""
+    """The same slices, with a tensor that stands for the whole array."""
     made = IndexedSlices(slices.values, slices.indices, slices.dense_shape)
     made._whole_gradient = whole
     return made
@@ -111,7 +111,7 @@ def _origin(x: Any, kept: dict[int, Any]) -> tuple[Any, Any]:
 
 
 def _value_of(r: Any) -> Any:
-    """The value of a traced record; None for several."""
+    """The value of a traced record; None if the op has several outputs."""
     if record.step_of(r).prim is None:
         parent = r[record.PARENTS]
         trace = parent[record.TRACE] if len(parent) > record.TRACE else None
@@ -121,14 +121,15 @@ def _value_of(r: Any) -> Any:
 
 
 def _kept_after(session: Any, records: list[Any], since: int, checkers: set[Any]) -> dict[int, Any]:
-    """Copies of the records that end before a check, by number; the traces of their consumers point at the copies.
+    """Copies of records that end before a check, by number. The traces of their consumers point at the copies.
 
-    A value that only inner tapes watched is a constant for the tape that is checked, but the inner gradient depends on
-    it, so the oracle needs the ops that made it. Records end with the last session that holds them: this one, or
-    another one that may end before one of the `checkers`, the sessions that may be checked later.
+    A value that only inner tapes watched is a constant for the checked tape. But the inner gradient depends on the
+    value, so the oracle needs the ops that made it. Records end with the last session that holds them. This session, or
+    another one, may end before one of the `checkers`, which are the sessions that may be checked later.
 
     The walk follows only records of the session and records newer than a limit: ops of the gradient are newer than its
-    targets, ops of a custom gradient's body newer than its inputs. So a long history is not walked again and again.
+    targets, and ops of a custom gradient's body are newer than its inputs. The limit exists because repeated walks over
+    a long history would take too long.
     """
     seen: dict[int, Any] = {}
     pending = [(r, since) for r in records if r is not None]
@@ -154,7 +155,7 @@ def _kept_after(session: Any, records: list[Any], since: int, checkers: set[Any]
     for number, r in seen.items():
         trace = r[record.TRACE] if len(r) > record.TRACE else None
         if trace is not None:
-            for p in (*trace.origins, *trace.body_origins):  # later sweeps read the anchors, too
+            for p in (*trace.origins, *trace.body_origins):  # because later sweeps read the anchors, too
                 if p is not None and p[record.STEP] is None and p[record.INS] is not None and p[record.SEQ] in kept:
                     p[record.INS] = kept[p[record.SEQ]]
             trace.origins, trace.body_origins = (
@@ -170,20 +171,20 @@ def _kept_after(session: Any, records: list[Any], since: int, checkers: set[Any]
 
 
 def _point_at(body: GradNode, kept: dict[int, Any]) -> None:
-    """Let an inner gradient point at copies; in place, because all results of one call share the lists."""
+    """Make an inner gradient point at copies. In place, because all results of one call share the lists."""
     body.targets[:] = [kept.get(r[record.SEQ], r) for r in body.targets]
     for pairs in (body.given, body.sources):
         pairs[:] = [(r if r is None else kept.get(r[record.SEQ], r), value) for r, value in pairs]
 
 
 def _meant(r: Any) -> Any:
-    """The record that an anchor of `full_sweep` stands for, unless it was emptied; any other record unchanged."""
+    """The record that an anchor of `full_sweep` stands for, if not emptied. Any other record stays unchanged."""
     meant = r[record.INS] if r[record.STEP] is None else None
     return r if meant is None or meant[record.STEP] is None else meant
 
 
 def _origins(r: Any, limit: int) -> list[tuple[tuple[Any, ...], int]]:
-    """Groups of records that `r` depends on, each with its limit (numbers count down: newer is smaller)."""
+    """Groups of records that `r` depends on, each with its limit. Numbers count down, so newer ones are smaller."""
     trace = r[record.TRACE] if len(r) > record.TRACE else None
     if trace is not None:
         groups = [(trace.origins, limit)]

@@ -1,6 +1,6 @@
 """Jacobians: one sweep with a cotangent for each element of the target, stacked along a leading axis.
 
-With respect to complex numbers, each row is the gradient of one element, conjugated like TensorFlow's gradients.
+For complex sources, each row is the gradient of one element, conjugated as TensorFlow does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["batch_jacobian", "from_identity", "jacobians", "release"]
 
 
 def jacobians(session: Session, target: Any, sources: list[Any], mode: Any) -> list[Any]:
-    """The Jacobian of one target with respect to each source, None for an unconnected source."""
+    """The Jacobian of one target with respect to each source; None for an unconnected source."""
     layout = target._layout
     if not layout.inexact:
         return [None] * len(sources)
@@ -47,7 +47,7 @@ def batch_jacobian(session: Session, target: Any, source: Any, mode: Any) -> Ten
     """The Jacobian of each row of a target with respect to the same row of a source."""
     rows, *inner = target._layout.shape
     size = math.prod(inner)
-    # One cotangent for each element of a row, set in all rows at once.
+    # The seeds have a cotangent for each element of a row, set in all rows at once.
     eye = np.eye(size, dtype=target._layout.dtype).reshape(size, 1, *inner)
     seed = np.array(np.broadcast_to(eye, (size, rows, *inner)))
     made = _told(session, target, seed, [source], mode)[0] if target._layout.inexact and size else None
@@ -66,7 +66,7 @@ def batch_jacobian(session: Session, target: Any, source: Any, mode: Any) -> Ten
 
 
 def _noted(session: Session, target: Any, sources: list[Any], results: list[Any], form: str) -> list[Any]:
-    """The results, marked for the check of an outer tape if there is one."""
+    """The results, marked for the check of an outer tape if there is an outer tape."""
     if not record.get_stack().trace:
         return results
     from gtape.engine.gradient_nodes import note_gradients
@@ -75,7 +75,7 @@ def _noted(session: Session, target: Any, sources: list[Any], results: list[Any]
 
 
 def release(session: Session, start: Any) -> None:
-    """Empty the records that led to a target, except those of other open sessions."""
+    """Empty the records that led to a target, except records of other open sessions."""
     try:
         session.live = False
         record.clear_below([start], spare=True)
@@ -84,7 +84,7 @@ def release(session: Session, start: Any) -> None:
 
 
 def _told(session: Session, target: Any, seed: Any, sources: list[Any], mode: Any) -> list[Any]:
-    """As `_batched_sweep`; a check tells which custom gradient has a wrong shape."""
+    """The same as `_batched_sweep`. In a check, errors name the custom gradient with a wrong shape."""
     try:
         return _batched_sweep(session, target, seed, sources)
     except InvalidArgumentError:
@@ -94,13 +94,13 @@ def _told(session: Session, target: Any, seed: Any, sources: list[Any], mode: An
 
 
 def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any]) -> list[Any]:
-    """Cotangents of the sources for stacked cotangents of one target; `seed` None stands for the identity."""
+    """Cotangents of the sources for stacked cotangents of one target. The seed None stands for the identity."""
     stack = record.get_stack()
     source_records = [record_of(s) for s in sources]
     start = record_of(target)
     world, run = (TAPE, record.directly) if stack.sessions else (NUMPY, runner_for(stack, session))
-    # Also where results are tracked for now, because the sign of a zero must not depend on what outlived former tapes.
-    # A persistent tape keeps its records, which these sweeps use up.
+    # The condition holds also if results are tracked for now, because the sign of a zero must not depend on results
+    # that outlived former tapes. A persistent tape keeps its records, which these sweeps would empty.
     alone = session.plain or (session.tracks_for_now and not session.trace)
     usual = alone and not stack.sessions and session.is_simple()
     if usual and batches_as_is(session, start):
@@ -112,7 +112,7 @@ def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any])
         seed = _identity(target._layout)
     made: list[Any] = run(full_sweep, world, session, [(start, _lift(world, seed))], source_records, batch=len(seed))[0]
     if session.selects and not all(is_finite(c) for c in made):
-        # Masks, which keep a selection's zeros, work for one cotangent at a time.
+        # Masks, which keep a selection's zeros, need one sweep for each cotangent.
         rows = [
             run(full_sweep, world, session, [(start, _lift(world, row))], source_records, masked=True, sparse=False)[0]
             for row in seed

@@ -1,4 +1,4 @@
-"""Converts gradient()'s arguments to records and seeds, and a sweep's cotangents to tensors."""
+"""Converts the arguments of gradient() to records and seeds, and the cotangents of a sweep to tensors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _OPTIONS = frozenset([*UnconnectedGradients, *[option.value for option in Unconn
 
 
 def wants_zeros(option: Any) -> bool:
-    """Whether the option is ZERO; raises ValueError for an unknown option."""
+    """Whether the option is ZERO. A ValueError for an unknown option."""
     if option is _NONE:  # the usual case first, because an enum's hash is a Python function
         return False
     if isinstance(option, (UnconnectedGradients, str)) and option in _OPTIONS:
@@ -70,7 +70,7 @@ def leaves(structure: Any, role: str) -> list[Any]:
 
 
 def one_of(layout: Any) -> Tensor | None:
-    """The default cotangent of a target. A new tensor, because it may be returned as the gradient and watched."""
+    """The default cotangent of a target. A new tensor, because a program may watch its gradient."""
     if not layout.inexact:
         return None
     if layout.shape:
@@ -86,7 +86,7 @@ def checked(x: Any, role: str) -> Any:
     if isinstance(x, (Tensor, Variable)):
         return x
     if isinstance(x, IndexedSlices):
-        return x.values  # the recorded tensor; `seeds_of` takes its rows of a cotangent of the whole
+        return x.values  # the recorded tensor; `seeds_of` takes its rows from a cotangent of the whole array
     if x is None:
         raise TypeError(f"a {role} of gradient() is None, whose dtype is unknown; pass a tensor or a variable")
     if callable(x):
@@ -103,7 +103,7 @@ def checked(x: Any, role: str) -> Any:
 def seeds_of(targets: list[Any], output_gradients: Any, structure: Any = None) -> list[Any]:
     """The cotangents that the sweep starts from: a tensor for each target, None for a target without a gradient.
 
-    `structure` is the argument from which `leaves` made `targets`: IndexedSlices in it take cotangents of the whole.
+    `leaves` made `targets` from the argument `structure`. Its IndexedSlices take cotangents of the whole array.
     """
     given = [] if output_gradients is None else nest.flatten(output_gradients)
     wholes = nest.flatten(structure) if given else []
@@ -152,7 +152,7 @@ def seeds_of(targets: list[Any], output_gradients: Any, structure: Any = None) -
 
 
 def _rows_of(g: Tensor, whole: IndexedSlices) -> Tensor:
-    """The rows of a cotangent of the whole array at the slices: the transpose of densifying."""
+    """The rows of a cotangent of the whole array at the indices of slices: the transpose of densifying."""
     if g._layout.shape != tuple(whole.shape):
         return g
     rows: Tensor = late.find_op("gather")(g, whole.indices)
@@ -168,7 +168,7 @@ def is_finite(c: Any) -> bool:
 
 
 def conjugate(g: Any) -> Any:
-    """Converts between TensorFlow's convention for complex gradients and the plain transpose of the sweeps."""
+    """Convert between TensorFlow's convention for complex gradients and the plain transpose of the sweeps."""
     if isinstance(g, IndexedSlices):
         return IndexedSlices(TAPE.conj(g.values), g.indices, g.dense_shape)
     return TAPE.conj(g)
@@ -186,4 +186,4 @@ def result_of(c: Any, source: Any) -> Any:
 
 def zeros_for(source: Any) -> Tensor:
     shape, dtype = source._layout.shape, source._layout.dtype
-    return wrap(np.zeros(shape, dtype) if dtype.kind != "O" else np.full(shape, b"", dtype))  # strings: empty ones
+    return wrap(np.zeros(shape, dtype) if dtype.kind != "O" else np.full(shape, b"", dtype))  # empty strings

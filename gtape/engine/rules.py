@@ -1,4 +1,4 @@
-"""The cotangents of one op by its rules, in any world, and the backward step that a record holds."""
+"""The cotangents of one op by its rules in any world, and the backward step in a record."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ def cotangents(
     ----------
     xp : world
     step : RuleStep
-        Only its primitive, active arguments and parameters are read.
+        Only its primitive, its active arguments and its parameters are read.
     g, y : cotangent and output, as values of that world
     xs : tuple
-        Inputs as values of that world; layouts for inputs that the rule does not read.
+        The inputs as values of that world. Inputs that the rule does not read are layouts.
     layouts : tuple
-        Shapes and dtypes of the inputs.
+        The layouts of the inputs.
     out_shape : tuple of int
-        Shape of the output (without the batch axis).
+        The shape of the output, without the batch axis.
     batch : bool
         Whether `g` has a leading axis of independent cotangents.
     mask : bool array, optional
-        True for live elements of the cotangent; the others stay zero through an infinite partial.
+        True for live elements of the cotangent. The other elements stay zero even if a partial is infinite.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def by_slope(
 
 
 def absorb_zeros(xp: Any, g: Any, c: Any) -> Any:
-    """`c`, a slope times `g`, with zero for NaN where `g` is zero; exact numbers need no change."""
+    """`c`, a slope times `g`, with zero for NaN where `g` is zero. Exact numbers need no change."""
     values = c._value if c.__class__ is Tensor else c
     if values.__class__ is float:
         if values == values or (g._value if g.__class__ is Tensor else g) != 0.0:
@@ -114,7 +114,7 @@ def absorb_zeros(xp: Any, g: Any, c: Any) -> Any:
         return c.absorbed(xp, g) if hasattr(c, "absorbed") else c
     if values.dtype.kind == "O":
         return c
-    # argmax stops at the first NaN and is several times quicker than isnan of all elements.
+    # argmax stops at the first NaN and is several times faster than isnan of all elements.
     flat: Any = values
     if not flat.size or (top := flat.item(flat.argmax())) == top:
         return c
@@ -123,11 +123,11 @@ def absorb_zeros(xp: Any, g: Any, c: Any) -> Any:
 
 
 def undecided(prim: Primitive, xs: Iterable[Any]) -> Any:
-    """Where a NaN kept an elementwise op from choosing by comparison; None if nowhere.
+    """A mask of elements where a NaN kept an elementwise op from a choice by comparison; None if there are none.
 
-    No argument counts as passed over there, because the comparisons of a NaN say nothing.
+    At these elements no argument counts as left out, because comparisons with NaN decide nothing.
     """
-    if prim.partials is None or not prim.selects or "selection" in prim.roles:  # a selection gets the places to take
+    if prim.partials is None or not prim.selects or "selection" in prim.roles:  # a selection chooses by its condition
         return None
     found: Any = None
     for x in xs:
@@ -148,13 +148,13 @@ class RuleStep:
     Parameters
     ----------
     active : tuple of int
-        The arguments that a gradient flows to.
+        The indices of the arguments that a gradient flows to.
     params : dict
         The static parameters.
     layouts : tuple of Layout, or None
-        Of the inputs. None for a generated function, whose operands all have the layout of the output.
+        The layouts of the inputs. None for a generated function, whose operands all have the layout of the output.
     out_layout : Layout, tuple of Layout, or None
-        Of the output, or of several outputs; None where `layouts` is None.
+        The layout of the output, or of several outputs. None if `layouts` is None.
     world : NUMPY, COMPLEX or NARROW
         The arithmetic of the op, chosen when it is recorded.
     keeps : tuple of int, optional
@@ -163,7 +163,7 @@ class RuleStep:
 
     __slots__ = ("active", "items", "keeps", "layouts", "met", "out_layout", "params", "prim", "world")
 
-    # For each of several outputs, the number of its record and the tangents; None for integers and the like.
+    # For each of several outputs, the number of its record and the tangents; None for outputs without tangents.
     items: tuple[tuple[int, dict[Any, Any]] | None, ...]
 
     def __init__(
@@ -183,7 +183,7 @@ class RuleStep:
         self.out_layout = out_layout
         self.world = world
         self.keeps = keeps
-        # The data that `gtape.engine.fast.recorded` keeps for the step.
+        # Data of `gtape.engine.fast.recorded` for the step.
         self.met: Any = None
 
     def __reduce__(self) -> Any:
@@ -192,32 +192,32 @@ class RuleStep:
         )  # fmt: skip
 
     def on(self, layout: Layout) -> RuleStep:
-        """The step of a generated function, for operands of one layout."""
+        """The step of a generated function for operands of one layout."""
         layouts = (layout,) * len(self.prim.rules)
         return RuleStep(self.prim, self.active, self.params, layouts, layout, keeps=self.keeps)
 
     @property
     def adds_nothing(self) -> bool:
-        """Whether the step only calls rules, and so takes a batch axis if the rules do."""
+        """Whether the step only calls rules. Such a step accepts a batch axis if the rules do."""
         return self.world is NUMPY and self.prim.partials is None and not self.prim.variadic
 
     @property
     def takes_batches(self) -> bool:
-        """Whether a call may pass a cotangent with one more leading axis."""
+        """Whether the step accepts a cotangent with one more leading axis."""
         if self.prim.partials is not None:
             return self.world is NUMPY
         return self.adds_nothing and bool(self.prim.batched)
 
     @property
     def computes_again(self) -> bool:
-        """Whether the step computes the output again in float32, because a rounded output spoils slopes."""
+        """Whether the step computes the output again in float32, because slopes of a rounded output are inaccurate."""
         return self.world is NARROW and self.prim.partials is not None
 
     def __call__(self, g: Any, ins: Any, out: Any) -> Any:
         """The cotangents in the NumPy world: one value for one active argument, otherwise a list."""
         xs: Any = self.layouts
         prim, active = self.prim, self.active
-        if prim.kind == "linear" and len(active) == 1 and self.adds_nothing:  # the usual case, in fewer calls
+        if prim.kind == "linear" and len(active) == 1 and self.adds_nothing:  # the usual case in fewer calls
             return prim.vjp[active[0]](NUMPY, g, xs[active[0]], **self.params)
         if ins is not None:
             xs = tuple([layout if t is None else t._value for t, layout in zip(ins, xs, strict=True)])
@@ -230,7 +230,7 @@ class RuleStep:
     def cotangents(
         self, world: Any, g: Any, y: Any, xs: tuple[Any, ...], *, batch: bool = False, mask: Any = None
     ) -> list[Any]:
-        """`cotangents` for the layouts of the step; NUMPY stands for the world that the op was recorded in."""
+        """The function `cotangents` for the layouts of the step. NUMPY stands for the world of the recorded op."""
         if world is NUMPY:
             world = self.world
         layouts: Any = self.layouts
@@ -254,7 +254,7 @@ class RuleStep:
 
 
 def world_for(prim: Primitive, layouts: Iterable[Layout]) -> Any:
-    """The arithmetic of an op on operands of these layouts."""
+    """The arithmetic of an op on operands with the given layouts."""
     if not any([a.no_kernel for a in layouts]):  # noqa: C419 - a list is quicker
         return NUMPY
     if not any(a.complex for a in layouts):
@@ -263,7 +263,7 @@ def world_for(prim: Primitive, layouts: Iterable[Layout]) -> Any:
 
 
 class _Plan:
-    """The values that records of a primitive keep for given active arguments; made once for each combination."""
+    """The values that records of a primitive keep for given active arguments. Each combination has one object."""
 
     __slots__ = ("active", "keep", "keep_narrow", "known", "reads_y")
 
@@ -279,7 +279,7 @@ class _Plan:
 
 
 def plan_for(prim: Primitive, active: tuple[int, ...], n: int) -> _Plan:
-    """The plan for records of `prim` on `n` operands, of which `active` are differentiated."""
+    """The plan for records of `prim` on `n` operands. Gradients flow to the operands `active`."""
     key = active if not prim.variadic else (*active, n)
     found: _Plan | None = prim.plans.get(key)
     if found is None:
@@ -288,7 +288,7 @@ def plan_for(prim: Primitive, active: tuple[int, ...], n: int) -> _Plan:
 
 
 def inputs_of(made: record.Record, n: int) -> tuple[Any, ...]:
-    """The `n` inputs of a record, with None for each that it does not keep."""
+    """The `n` inputs of a record, with None for inputs that the record does not keep."""
     ins = made[record.INS]
     if ins is None:
         return (None,) * n
@@ -301,9 +301,9 @@ def inputs_of(made: record.Record, n: int) -> tuple[Any, ...]:
 
 
 def output_of(made: record.Record) -> Any:
-    """The raw value, or values, of the output; None if the record does not keep them."""
+    """The raw value or values of the output; None if the record does not keep them."""
     out = made[record.OUT]
-    return None if out.__class__ is Tensor else out  # a tensor is the second input
+    return None if out.__class__ is Tensor else out  # a tensor in OUT is the second input
 
 
 class PartialOutputs:
@@ -315,28 +315,28 @@ class PartialOutputs:
         self.parts = parts
 
     def __add__(self, other: PartialOutputs) -> PartialOutputs:
-        parts = self.parts  # in place: only one sweep holds it, and copies would take quadratic time
+        parts = self.parts  # in place, because only one sweep holds the object, and copies would take quadratic time
         for i, g in other.parts.items():
             parts[i] = parts[i] + g if i in parts else g
         return self
 
     @staticmethod
     def of(g: Any) -> dict[int, Any]:
-        """The cotangents of an op, by the number of the output: 0 for an op with one output."""
+        """The cotangents of an op by the number of the output. An op with one output has the number 0."""
         return g.parts if isinstance(g, PartialOutputs) else dict(enumerate(g)) if isinstance(g, tuple) else {0: g}
 
     @staticmethod
     def filled(g: Any, outputs: Any, zeros: Callable[[Any], Any] = np.zeros_like) -> Any:
-        """A cotangent in the form that rules take: a tuple with ``zeros(output)`` for each missing one."""
+        """A cotangent in the form that rules take: a tuple with ``zeros(output)`` for each missing part."""
         if g.__class__ is not PartialOutputs:
             return g
         return tuple([g.parts[k] if k in g.parts else zeros(v) for k, v in enumerate(outputs)])
 
 
 class PartStep:
-    """The backward step of one output of a multi-output op, whose own record is the parent.
+    """The backward step of one output of an op with several outputs. The parent is the record of the op.
 
-    Only the full sweep meets this class; it adds the cotangent to that record as `PartialOutputs`.
+    Only the full sweep handles this class, and adds the cotangent to the record of the op as `PartialOutputs`.
     """
 
     __slots__ = ("index",)
@@ -348,9 +348,9 @@ class PartStep:
 
 
 def part_of(made: Any, i: int) -> Any:
-    """A record for output `i` of an op with several; all copies share a number, by which sweeps identify them.
+    """A record for output `i` of an op with several outputs. All copies have the same number, which identifies them.
 
-    The op's record does not hold these records, because they hold it and a cycle would delay freeing the graph.
+    The op's record does not hold these records. They hold the op's record, and a cycle would delay freeing the graph.
     """
     seq, tangents = made[record.STEP].items[i]
     return [seq, None, PartStep(i), made, None, None, made[record.TAPES], None, None, tangents]

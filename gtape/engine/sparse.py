@@ -1,4 +1,4 @@
-"""Cotangents of lookups, as the rows that were touched."""
+"""Cotangents of lookups, as rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["SparseCotangent", "from_cotangent"]
 
 
 class SparseCotangent:
-    """Rows of a cotangent on its way through a sweep; adding a dense one makes it dense.
+    """Rows of a cotangent in a sweep. The sum with a dense cotangent is dense.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class SparseCotangent:
 
     __slots__ = ("dense_shape", "indices", "values")
 
-    # Makes an array on the left leave the addition to __radd__; a tensor on the left calls `_as_tensor`.
+    # With this attribute an array on the left leaves the addition to __radd__, and a tensor calls `_as_tensor`.
     __array_ufunc__ = None
     _is_gtape_tensor = True
 
@@ -37,7 +37,7 @@ class SparseCotangent:
         return self.dense(TAPE)  # type: ignore[no-any-return]
 
     def dense(self, world: Any) -> Any:
-        """The same cotangent with every row, duplicates added."""
+        """The same cotangent with every row. Rows that occur twice are added."""
         # A tensor, because a plain array would be cast to the dtype of the values.
         indices = wrap(self.indices) if world is TAPE else self.indices
         return world.scatter_rows(self.values, indices, size=self.dense_shape[0])
@@ -45,7 +45,7 @@ class SparseCotangent:
     def __add__(self, other: Any) -> Any:
         world = TAPE if isinstance(self.values, Tensor) else NUMPY
         if isinstance(other, SparseCotangent):
-            # A sweep meets the lookups backwards, so `other` comes first to restore their order.
+            # A sweep passes the lookups backwards, so `other` comes first to restore their order.
             values = world.concat(other.values, self.values, axis=0)
             return SparseCotangent(values, np.concatenate([other.indices, self.indices]), self.dense_shape)
         return self.dense(world) + other
@@ -54,6 +54,6 @@ class SparseCotangent:
 
 
 def from_cotangent(cotangent: SparseCotangent) -> IndexedSlices:
-    """The public form of a sparse cotangent."""
+    """The public form of a sparse cotangent. Other cotangents stay unchanged."""
     values = cotangent.values if isinstance(cotangent.values, Tensor) else wrap(cotangent.values)
     return IndexedSlices(values, wrap(cotangent.indices), wrap(np.asarray(cotangent.dense_shape, dtype=np.int32)))

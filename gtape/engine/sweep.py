@@ -1,7 +1,7 @@
-"""The reverse sweep: cotangents flow from the targets to the sources, newest record first, without recursion.
+"""The reverse sweep: cotangents flow from the targets to the sources, the newest record first, without recursion.
 
-`short_sweep` is for the usual case, one tape and no outer one: it gathers cotangents in the records, and empties each
-record that it passes unless the tape is persistent. `gtape.engine.full_sweep` does everything else.
+`short_sweep` is for the usual case: one tape and no outer tape. This sweep gathers cotangents in the records and,
+unless the tape is persistent, empties the records. `gtape.engine.full_sweep` handles all other cases.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["keeping", "short_sweep"]
 
 
 def _noting(record: Record, found: dict[int, Any]) -> Any:
-    """The step of a source that is not a leaf, as a function that also notes its cotangent in `found`."""
+    """A function that runs the step of a source that is not a leaf, and notes its cotangent in `found`."""
     step, seq = record[STEP], record[SEQ]
 
     def note(g: Any, ins: Any, out: Any) -> Any:
@@ -31,12 +31,12 @@ def _noting(record: Record, found: dict[int, Any]) -> Any:
         return step(g, ins, out)
 
     made: Any = note
-    made.step = step_of(record)  # sweeps of other threads may meet it
+    made.step = step_of(record)  # sweeps of other threads may use the function as a step
     return made
 
 
 def _step_in_numpy(record: Record, g: Any) -> Any:
-    """The cotangents of a scalar record by NumPy scalars, after Python floats raised (1.0 / 0.0)."""
+    """The cotangents of a scalar record with NumPy scalars, after Python floats raised an error (1.0 / 0.0)."""
     step = step_of(record)
     if step.layouts is None:
         step = step.on(FLOAT)
@@ -50,17 +50,17 @@ def _step_in_numpy(record: Record, g: Any) -> Any:
 class _Keeping:
     """Lets one sweep at a time gather cotangents in records that are kept.
 
-    A sweep is released by a single store, because an interrupt may come between any two calls.
+    A single store releases a sweep, because an interrupt may come between any two calls.
     """
 
     __slots__ = ("_lock", "sweep")
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self.sweep: Any = None  # the running sweep: a list with its session
+        self.sweep: Any = None  # the running sweep, as a list with its session
 
     def take(self, sweep: list[Any]) -> bool:
-        """Whether the sweep may begin now."""
+        """Whether the sweep may begin now. A sweep that may begin becomes the running sweep."""
         with self._lock:
             if self.sweep is None:
                 self.sweep = sweep
@@ -77,7 +77,7 @@ class _Keeping:
         self.sweep = None
 
     def forked(self) -> None:
-        """After a fork: the sweeping thread is gone, and its records may hold stale cotangents."""
+        """Release the sweep after a fork: its thread is gone, and its records may hold stale cotangents."""
         if self.sweep is not None and self.sweep[0] is not None:
             self.sweep[0].shared = True  # leads to the full sweep, which ignores cotangents in records
         self.sweep = None
@@ -88,17 +88,17 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=keeping.forked)
 
 
-# From this number of bytes on, page faults of new memory cost more than the arithmetic.
+# For more bytes than this, page faults of new memory cost more than the arithmetic.
 _LONG = 1 << 17
 
 
 def _sum_of_leaf(short: set[int], long: set[int], seq: int, old: Any, c: Any, step: Any, place: int) -> Any:
-    """The sum of the cotangents of a leaf and of one more, in the memory of either if both are long.
+    """The sum of the cotangents of a leaf and of one more cotangent, in the memory of either if both are long.
 
     Parameters
     ----------
     short, long : set of int
-        The numbers of leaves whose cotangents are sums, by the length of the sum. Only the sweep holds such a sum.
+        The numbers of leaves whose cotangents are sums: short sums and long sums. Only the sweep holds such a sum.
     seq : int
         The number of the leaf.
     old : value
@@ -122,23 +122,23 @@ def _sum_of_leaf(short: set[int], long: set[int], seq: int, old: Any, c: Any, st
 
 
 def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep: bool = False) -> list[Any]:
-    """Cotangents of `sources`, in the NumPy world; uses the records up.
+    """Cotangents of `sources` in the NumPy world. Empties the records unless `keep`.
 
     Parameters
     ----------
     seeds : list of (record, cotangent)
-        Where the sweep starts.
+        The records that the sweep starts from.
     sources : list of records
-        Leaves or interior records; may repeat.
+        Leaves or interior records, with or without repetitions.
     keep : bool
-        Whether the records are kept; the caller then holds `keeping`.
+        Whether the records are kept. If so, the caller holds `keeping`.
 
     Returns
     -------
     list
-        One raw cotangent for each source, None where nothing arrived.
+        One raw cotangent for each source, None if no cotangent arrived.
     """
-    # Cotangents by number: of leaves, and of other sources, noted by `_noting`.
+    # Cotangents by number: those of leaves, and those of other sources, which `_noting` notes.
     leaves: dict[int, Any] = {}
     # The numbers of leaves whose cotangents are sums.
     short: set[int] = set()
@@ -154,7 +154,7 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                 s[OTHER] = None  # the step has to be called
     heap: list[Record] = []
     for r, g in seeds:
-        if r[STEP] is None:  # a leaf, or the result of a tape that is used up or was reset
+        if r[STEP] is None:  # a leaf, or the result of a tape that was used or reset
             leaves[r[SEQ]] = leaves[r[SEQ]] + g if r[SEQ] in leaves else g
         elif r[COT] is None:
             r[COT] = g
@@ -250,7 +250,7 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
         if keep:
             for r in reached:
                 r[COT] = None
-        else:  # use the records up, as a complete sweep does
+        else:  # empty the records, as a complete sweep does
             record_module.clear_below(reached, spare=False)
         raise
     finally:

@@ -1,11 +1,12 @@
 """Records of whole calls of compiled functions.
 
 One record stands for all ops of a call. Its step is a compiled sweep, for one cotangent in the NumPy world. For every
-other sweep the records of the ops take its place, made from the inputs of the call.
+other sweep the record is replaced by records of the ops, which are made from the inputs of the call.
 
-Each of several results has a record of its own, with a `PartOfCall`, whose parent is the record of the call. It has the
-number that the record of the op would have, so that it can become that record. The record of the call does not hold
-those of the results, because they hold it and a cycle would delay freeing the graph.
+If a call has several results, each has a record of its own with a `PartOfCall`. The parent is the record of the call.
+The result's record has the number that the record of the op would have, so that it can become the op's record. The
+record of the call does not hold the records of the results. They hold the record of the call, and a cycle would delay
+freeing the graph.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ __all__ = [
     "split_calls",
 ]
 
-_MOST_NUMBERS = 2**50  # of which floats tell the parts between two apart
+_MOST_NUMBERS = 2**50  # the greatest number for which floats can tell parts between two integers apart
 
 
 class Between(NamedTuple):
@@ -52,9 +53,9 @@ class Between(NamedTuple):
     Attributes
     ----------
     value : int
-        The number of its value.
+        The number of the value.
     source : int or None
-        The number of the op that made it, as a parent in `OneOp`.
+        The number of the op that made the tensor, as a parent in `OneOp`.
     """
 
     value: int
@@ -62,17 +63,17 @@ class Between(NamedTuple):
 
 
 class OneOp(NamedTuple):
-    """The parts of the record of one op of a call.
+    """The parts of the record of one op in a call.
 
     Attributes
     ----------
     step : RuleStep or function
     parents : tuple of int or None
-        A number from 0 on is an earlier op; ``~k`` is parent k of the call; None is a record that no tape holds.
+        A number from 0 on is an earlier op, ``~k`` is parent k of the call, and None is a record that no tape holds.
     ins : tuple, None, Tensor, int or Between
-        INS, with each tensor as a constant tensor, as the number of an input of the call, or as a `Between`.
+        The field INS. Each tensor is a constant tensor, the number of an input of the call, or a `Between`.
     out : int or None
-        The number of the value of the output, if the rule reads it.
+        The number of the output's value, if the rule reads the output.
     second : Tensor, int, Between or None
         The second input of a generated function, if OUT holds it.
     """
@@ -85,7 +86,7 @@ class OneOp(NamedTuple):
 
 
 class Ops:
-    """The ops of a call, oldest first.
+    """The ops of a call from old to new.
 
     Parameters
     ----------
@@ -105,29 +106,29 @@ class Ops:
 
     @property
     def offsets(self) -> list[float]:
-        """How far below the number of the call those of the results lie: above the number of the next record."""
+        """For each result the distance of its sequence number below that of the call. All are less than 1."""
         return [(k + 1) / (len(self._ops) + 1) for k in self.results]
 
     def has_numbers(self, call: int) -> bool:
-        """Whether floats tell the records of the ops apart."""
+        """Whether floats can tell the numbers of the ops' records apart."""
         return call * (len(self._ops) + 1) > -_MOST_NUMBERS
 
     def records(
         self, ins: Sequence[Tensor], parents: Sequence[Record], tapes: TapeSet, parts: Any = None, call: Any = 0
     ) -> list[Record]:
-        """Records of all ops; returns those of the results.
+        """Make records of all ops. Returns the records of the results.
 
         Parameters
         ----------
         ins : sequence of Tensor
             The inputs of the call.
         parents : sequence of Record
-            Of the call.
+            The parents of the record of the call.
         tapes : TapeSet
         parts : dict of int to Record, optional
             The records of results that become the records of the ops that made them.
         call : int, optional
-            With `parts`, the number of the call.
+            The sequence number of the call, if `parts` are given.
         """
         values = self._values([t._value for t in ins])
         made: list[Record] = []
@@ -156,14 +157,14 @@ class Ops:
                 new[SEQ] = call - (k + 1) / steps
             part = own.get(k)
             if part is not None:
-                part[STEP : OTHER + 1] = new[STEP : OTHER + 1]  # in one store, because sweeps may read it
+                part[STEP : OTHER + 1] = new[STEP : OTHER + 1]  # in one store, because sweeps may read the record
                 new = part
             made.append(new)
         return [made[k] for k in self.results]
 
 
 class WholeCall:
-    """The backward step of a call of a compiled function; it has the attributes of a primitive that sweeps read.
+    """The backward step of a call of a compiled function, with the attributes of a primitive that sweeps read.
 
     The record of the call has a parent for each op and input of the call, in the order in which a sweep over the ops
     reaches them, because sums of cotangents keep their bits only in that order. INS holds all inputs, OUT the values
@@ -172,15 +173,16 @@ class WholeCall:
     Parameters
     ----------
     name : str
-        Of the function.
+        The name of the function.
     ops : Ops
     sweep : callable
         ``sweep(g, ins, out)`` returns a raw cotangent for each parent. With several results, `g` is a `PartialOutputs`,
-        and the cotangent of a parent that no result with a cotangent depends on is None.
+        and the cotangent of a parent is None if no result with a cotangent depends on the parent.
     full : bool
-        Whether `sweep` gives the bits of the full sweep; it always gives the bits of the short one, if that runs.
+        Whether `sweep` gives the same bits as the full sweep. If the short sweep is possible, `sweep` gives the same
+        bits as the short sweep.
     several : bool
-        Whether the call has several results. PARENTS is a tuple then.
+        Whether the call has several results. If so, PARENTS is a tuple.
     """
 
     __slots__ = ("full", "name", "ops", "several", "sweep")
@@ -195,7 +197,8 @@ class WholeCall:
 
     @property
     def prim(self) -> WholeCall:
-        # Not stored: a cycle would keep the programs until the collector runs.
+        # A property, because a stored reference to itself would be a cycle that keeps the programs until the collector
+        # runs.
         return self
 
     def __call__(self, g: Any, ins: Any, out: Any) -> Any:
@@ -212,7 +215,7 @@ class PartOfCall(PartStep):
     index : int
         The number of the result.
     offset : float
-        How far below the number of the call its own lies.
+        The distance of the result's sequence number below that of the call.
     """
 
     __slots__ = ("offset",)
@@ -222,12 +225,12 @@ class PartOfCall(PartStep):
         self.offset = offset
 
     def __call__(self, g: Any, ins: Any, out: Any) -> PartialOutputs:
-        """The cotangent of the call."""
+        """The cotangent of the whole call, with the part of this result."""
         return PartialOutputs({self.index: g})
 
 
 class _Split:
-    """The step in the record of a call with several results after ops took its place; holds their records."""
+    """The step in the record of a call with several results after ops replaced it. Holds the ops' records."""
 
     __slots__ = ("results",)
     prim: Any = None
@@ -238,12 +241,12 @@ class _Split:
 
 
 def is_part_of_call(r: Record) -> bool:
-    """Whether a record is that of one of several results of a whole call."""
+    """Whether a record belongs to one of several results of a whole call."""
     return step_of(r).__class__ is PartOfCall
 
 
 def split_calls(starts: Iterable[Record]) -> None:
-    """Let the records of the ops take the place of whole calls with several results, behind and among some records."""
+    """Replace whole calls with several results by their ops, in some records and in the records behind them."""
     calls: dict[int, tuple[Record, dict[int, Record]]] = {}
     seen = set()
     pending = list(starts)
@@ -264,7 +267,8 @@ def split_calls(starts: Iterable[Record]) -> None:
         for session in sessions:
             session.split = True
         if step.__class__ is _Split:
-            # There are two records of one op now, which only the full sweep takes for one, by their number.
+            # Two records of one op exist now. Only the full sweep treats them as one, because it identifies records by
+            # their number.
             for session in sessions:
                 session.shared = True
             for i, r in parts.items():
@@ -275,13 +279,13 @@ def split_calls(starts: Iterable[Record]) -> None:
 
 
 def put_ops(made: Record) -> None:
-    """Let the records of the ops take the place of the record of a whole call with one result."""
+    """Replace the record of a whole call with one result by the records of its ops."""
     (ops,) = made[STEP].ops.records(made[INS], parents_of(made), made[TAPES])
     made[STEP : OTHER + 1] = [*ops[STEP:TAPES], made[TAPES], ops[OTHER]]  # in one store, because sweeps may read it
 
 
 def put_ops_behind(starts: Sequence[Record]) -> None:
-    """Let the records of the ops take the place of all whole calls behind and among some records."""
+    """Replace all whole calls by their ops, in some records and in the records behind them."""
     split_calls(starts)
     seen = set()
     pending = list(starts)

@@ -1,7 +1,7 @@
-"""The NumPy and the tape world: the namespaces ``xp`` that a rule runs in while it computes.
+"""The NumPy world and the tape world: the namespaces ``xp`` in which rules compute.
 
-`gtape.symbolic` has the others. In the NumPy world a name is the primitive's kernel on raw values; in the tape world it
-is the recorded function of tensors. Both know the constants of `gtape.declare.primitives.CONSTANTS`.
+`gtape.symbolic` has the other worlds. In the NumPy world a name is the primitive's kernel for raw values, and in the
+tape world the recorded function of tensors. Both have the constants of `gtape.declare.primitives.CONSTANTS`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _float64_dtype = np.dtype(np.float64)
 
 
 def off_python(v: Any) -> Any:
-    """A Python float as a NumPy scalar, because Python floats raise where NumPy gives inf; other values unchanged."""
+    """A Python float as a NumPy scalar, because Python floats raise errors where NumPy gives inf. Others unchanged."""
     return _float64(v) if v.__class__ is float else v
 
 
@@ -64,7 +64,7 @@ _ONE_ZERO = np.array([0, 1], dtype=np.int8)
 def _where(kernel: Callable[..., Any]) -> Callable[..., Any]:
     def where(condition: Any, a: Any, b: Any) -> Any:
         if a.__class__ is int and b.__class__ is int:
-            # A mask: int8, so that multiplying by it keeps the dtype of the other factor.
+            # The mask is an int8, so that multiplication keeps the dtype of the other factor.
             return np.where(condition, np.int8(a), np.int8(b))
         if (
             isinstance(condition, (bool, np.bool_))
@@ -78,10 +78,10 @@ def _where(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def named(name: str) -> float | Primitive:
-    """The constant or primitive of a name that a rule uses; AttributeError if there is none."""
+    """The constant or primitive with a name that a rule uses. AttributeError for an unknown name."""
     if name in CONSTANTS:
         return CONSTANTS[name]
-    # Python itself looks up names with underscores, for which REGISTRY would load all ops.
+    # Python looks up names with underscores, for which REGISTRY would load all ops.
     prim: Primitive | None = None if name.startswith("_") else REGISTRY.get(name)
     if prim is None:
         raise AttributeError(f"a rule uses {name!r}, which is neither a primitive nor a constant")
@@ -89,7 +89,7 @@ def named(name: str) -> float | Primitive:
 
 
 class _World:
-    """A namespace of constants and primitives; each is looked up once."""
+    """A namespace of constants and primitives. Each name is looked up once."""
 
     def __reduce__(self) -> str:
         return next(name for name, value in globals().items() if value is self)
@@ -106,7 +106,7 @@ class _World:
 
 
 class NumPyWorld(_World):
-    """Rules on raw NumPy values and Python floats: the first-order backward pass."""
+    """Rules on raw NumPy values and Python floats, for first-order backward passes."""
 
     # Converts the raw values of a record for a full sweep.
     lift = staticmethod(off_python)
@@ -142,7 +142,7 @@ class ComplexWorld(NumPyWorld):
 
 
 class TapeWorld(_World):
-    """Rules on tensors: a backward pass that an outer tape records."""
+    """Rules on tensors, for a backward pass that an outer tape records."""
 
     def _function(self, prim: Primitive) -> Callable[..., Any]:
         return _mask_where(prim.function) if "selection" in prim.roles else prim.function
@@ -151,7 +151,7 @@ class TapeWorld(_World):
 def _mask_where(function: Callable[..., Any]) -> Callable[..., Any]:
     def where(condition: Any, a: Any, b: Any) -> Any:
         if a.__class__ is int and b.__class__ is int:
-            # A constant mask as a plain array, which adopts the dtype of the tensor that it multiplies.
+            # A constant mask is a plain array, because it then adopts the dtype of the tensor that it multiplies.
             return np.where(getattr(condition, "_value", condition), np.int8(a), np.int8(b))
         return function(condition, a, b)
 
@@ -160,7 +160,7 @@ def _mask_where(function: Callable[..., Any]) -> Callable[..., Any]:
 
 NUMPY = NumPyWorld()
 COMPLEX = ComplexWorld()
-# Marks steps of ops on half precision, which compute in float32 and round once.
+# The world of ops on half precision, which compute in float32 and round once.
 NARROW = NumPyWorld()
 TAPE = TapeWorld()
 

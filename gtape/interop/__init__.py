@@ -1,1 +1,1 @@
-"""NumPy's side: NumPy functions of tensors, and tensors where NumPy expects arrays."""
+"""NumPy functions of tensors, and tensors where NumPy expects arrays."""

@@ -1,4 +1,4 @@
-"""NumPy's functions on shapes, single elements and matrices, made of gtape's ops. The table is at the end."""
+"""NumPy's functions of shapes, single elements and matrices, made of gtape's ops. The table is at the end."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _at_least(rank: int) -> Callable[..., Any]:
         for a in arys:
             t = as_operand(a)
             missing = rank - rank_of(t)
-            # NumPy puts the new axes of a vector around it: (n,) becomes (1, n) and (1, n, 1)
+            # NumPy puts the new axes around the axis of a vector: (n,) becomes (1, n) and (1, n, 1).
             if missing > 0:
                 s = list(t._layout.shape)
                 s = [1] * missing if not s else [1, *s] if rank == 2 else [1, *s, 1] if len(s) == 1 else [*s, 1]

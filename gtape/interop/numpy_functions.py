@@ -1,4 +1,4 @@
-"""NumPy's functions, made of gtape's ops: the same arguments, recorded on the tape. The table is at the end.
+"""NumPy's functions with the same arguments, made of gtape's ops and recorded. The table is at the end.
 
 The mean of integers is a float64, as in NumPy; all other results have the dtypes of gtape's ops.
 """
@@ -23,7 +23,7 @@ __all__ = ["FUNCTIONS", "VALUES_ONLY"]
 
 
 def _floats(a: Any, dtype: Any = None) -> Any:
-    """A tensor of floats; integers become float64, as in NumPy."""
+    """A tensor of floats. Integers become float64, as in NumPy."""
     t = as_operand(a)
     if dtype is not None:
         return T.cast(t, dtype)
@@ -32,7 +32,7 @@ def _floats(a: Any, dtype: Any = None) -> Any:
 
 def _as(a: Any, dtype: Any) -> Any:
     t = as_operand(a)
-    if dtype is None and t._layout.dtype.kind == "b":  # NumPy sums booleans by counting
+    if dtype is None and t._layout.dtype.kind == "b":  # because NumPy counts the true elements
         dtype = np.int64
     return t if dtype is None else T.cast(t, dtype)
 
@@ -100,7 +100,7 @@ def _ptp(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 
 def _quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """Linear interpolation between order statistics, NumPy's default."""
+    """A quantile by linear interpolation between order statistics, which is NumPy's default."""
     t = _floats(a)
     if np.ndim(q):
         each = T.stack([_quantile(t, v, axis, keepdims=keepdims) for v in np.ravel(q)])
@@ -113,7 +113,7 @@ def _quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> An
     shape = tuple(1 if i in axes else d for i, d in enumerate(t._layout.shape))
     if len(axes) == 1:
         (k,) = axes
-    else:  # the axes are merged into the last one
+    else:  # merge the axes into the last one
         others = [i for i in range(rank) if i not in axes]
         t, k = T.reshape(T.transpose(t, [*others, *axes]), [*[t._layout.shape[i] for i in others], -1]), len(others)
     row = T.sort(t, axis=k)
@@ -121,7 +121,7 @@ def _quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> An
     low, high = math.floor(place), math.ceil(place)
     below = T.gather(row, low, axis=k)
     made = below if low == high else below + (place - low) * (T.gather(row, high, axis=k) - below)
-    last = T.gather(row, row._layout.shape[k] - 1, axis=k)  # NaN if there is any, because NaN sorts last
+    last = T.gather(row, row._layout.shape[k] - 1, axis=k)  # NaN if any element is NaN, because NaN sorts last
     made = T.where(T.is_nan(last), last, made)
     return T.reshape(made, shape) if keepdims else made
 
@@ -162,7 +162,7 @@ def _arg(name: str) -> Callable[..., Any]:
     def arg(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
         t, k = (ravel(a), 0) if axis is None else (as_operand(a), axis)
         found = getattr(T, name)(t, axis=k)
-        if t._layout.real or t._layout.narrow:  # the first NaN, if there is any
+        if t._layout.real or t._layout.narrow:  # the first NaN, if there is one
             missing = T.is_nan(t)
             found = T.where(T.reduce_any(missing, axis=k), T.argmax(T.cast(missing, np.int32), axis=k), found)
         if not keepdims:
@@ -221,7 +221,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "fix": lambda x: T.where(np.asarray(x) >= 0, T.floor(x), T.ceil(x)), "i0": op_named("bessel_i0"),
 }  # fmt: skip
 
-# Functions without a derivative: NumPy computes them from the values.
+# Functions without a derivative, which NumPy computes from the values.
 VALUES_ONLY = frozenset({
     "shape", "ndim", "size", "iscomplexobj", "isrealobj", "array_equal", "array_equiv", "allclose", "isclose",
     "array2string", "array_repr", "array_str", "result_type", "can_cast", "min_scalar_type", "common_type",

@@ -1,8 +1,8 @@
-"""NumPy's functions on tensors and variables, recorded as the equivalent ops of gtape.
+"""NumPy's functions of tensors and variables, recorded as the equivalent ops of gtape.
 
-``np.sin(x)`` is ``gtape.sin(x)`` when `x` is a tensor. Functions without a derivative (shapes, comparisons, printing)
-work on the values. Other functions raise an error, because they would leave the tape silently: write
-``np.f(x.numpy())`` to leave it.
+``np.sin(x)`` is ``gtape.sin(x)`` if `x` is a tensor. Functions without a derivative (shapes, comparisons, printing)
+work on the values. Other functions raise an error, because the tape would silently lose track of their results. Write
+``np.f(x.numpy())`` to leave the tape on purpose.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gtape.tensors.tensor import is_tensor
 
 __all__ = ["apply_function", "apply_ufunc"]
 
-# NumPy's names that differ from gtape's.
+# NumPy's names that differ from gtape's names.
 _UFUNCS = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
     "arctan2": "atan2", "arctanh": "atanh", "conjugate": "conj", "fabs": "abs", "float_power": "pow",
@@ -37,7 +37,7 @@ _SAME = frozenset({
     "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative", "not_equal",
     "reciprocal", "rint", "sign", "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh",
 })  # fmt: skip
-# Functions without a derivative: NumPy computes them from the values.
+# Functions without a derivative, which NumPy computes from the values.
 _VALUES_ONLY = frozenset({
     "bitwise_count", "gcd", "isnat", "lcm", "left_shift", "right_shift", "signbit", "nextafter", "spacing",
 })  # fmt: skip
@@ -72,7 +72,7 @@ def _rank(x: Any) -> int:
 
 
 def _matmul(x: Any, y: Any) -> Any:
-    """`np.matmul`, which treats vectors as rows or columns."""
+    """The product `np.matmul`, which treats vectors as rows or columns."""
     reshape, matmul = resolve("reshape"), resolve("matmul")
     ranks = _rank(x), _rank(y)
     if 0 in ranks:
@@ -86,7 +86,7 @@ def _matmul(x: Any, y: Any) -> Any:
 
 
 def _by_operator(operator: Callable[..., Any]) -> Callable[..., Any]:
-    """A commutative operator with the tensor first, because the tensor's dtype decides."""
+    """A commutative operator with the tensor first, because the dtype of the tensor decides."""
     return lambda x, *y: operator(x, *y) if is_tensor(x) else operator(*y, x)
 
 
@@ -131,17 +131,17 @@ def _ufunc_call(name: str) -> Callable[..., Any] | None:
 
 
 def _varies(inputs: tuple[Any, ...]) -> bool:
-    """True if an in-place operation on an array gives a tensor: a derivative exists, and a tensor can hold it."""
+    """Whether an in-place operation on an array gives a tensor: a derivative exists, and a tensor can hold it."""
     array, *others = inputs
     dtypes = [t.dtype for t in others if is_tensor(t)]
     return any(d.is_complex or (d.is_floating and array.dtype.kind != "c") for d in dtypes)
 
 
 def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """``__array_ufunc__`` of tensors; TypeError if gtape cannot record the call.
+    """The method ``__array_ufunc__`` of tensors. TypeError if gtape cannot record the call.
 
-    Returns an ndarray if no derivative exists or `out` is given. ``array += tensor`` updates the array and
-    binds the name to a recorded tensor, as in TensorFlow.
+    The result is an ndarray if no derivative exists or `out` is given. ``array += tensor`` updates the array and binds
+    the name to a recorded tensor, as in TensorFlow.
     """
     name = ufunc.__name__
     out = options.get("out")
@@ -151,7 +151,7 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
         made = None if ours is None else ours(*inputs)  # computed before the array changes
         try:
             written = getattr(ufunc, method)(*_plain(inputs), **_plain(options))
-        except (TypeError, OverflowError) as e:  # the latter for an integer beyond all floats
+        except (TypeError, OverflowError) as e:  # OverflowError for an integer beyond all floats
             kind = TypeError if isinstance(e, TypeError) else ValueError
             raise kind(f"np.{name} cannot take these operands, or write into this array: {e}") from None
         return written if made is None else made
@@ -177,7 +177,7 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
 
 
 def apply_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``__array_function__`` of tensors: NumPy's result if no derivative exists; TypeError if gtape lacks it."""
+    """The method ``__array_function__`` of tensors. TypeError if a derivative exists and gtape lacks the function."""
     from gtape.interop.numpy_functions import FUNCTIONS, VALUES_ONLY
 
     name = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
@@ -192,7 +192,7 @@ def apply_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
     signature = inspect.signature(ours)
     try:
-        # An option that gtape's function lacks may be given if it has its default value.
+        # An option that gtape's function lacks must have its default value.
         given = {k: v for k, v in kwargs.items() if k in signature.parameters or not _says_nothing(k, v)}
         signature.bind(*args, **given)
     except (TypeError, ValueError) as e:

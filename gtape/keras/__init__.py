@@ -41,7 +41,7 @@ __all__ = [
     "losses", "metrics", "models", "optimizers", "regularizers", "utils",
 ]  # fmt: skip
 
-# Imported at first use, so that a script that needs an optimizer does not import layers.
+# Modules are imported at first use, so that a script that needs an optimizer does not import layers.
 _HOMES = {
     "Initializer": "gtape.keras.initializers", "Loss": "gtape.keras.loss", "Metric": "gtape.keras.metric",
     "Optimizer": "gtape.keras.optimizers.base", "Regularizer": "gtape.keras.regularizers",
@@ -51,7 +51,7 @@ _HOMES = {
 }  # fmt: skip
 
 
-if not TYPE_CHECKING:  # a type checker that sees this function accepts any name
+if not TYPE_CHECKING:  # because a type checker that sees this function accepts any name
 
     def __getattr__(name: str) -> Any:
         if name in _HOMES:
@@ -65,4 +65,4 @@ if not TYPE_CHECKING:  # a type checker that sees this function accepts any name
         raise unknown("gtape.keras", name, __all__)
 
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them

@@ -1,4 +1,4 @@
-"""Fractions of right predictions."""
+"""Metrics and functions for the fraction of correct predictions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _scores(owner: str, name: str, x: Any) -> Any:
 
 
 def _labels(owner: str, y_true: Any, y_pred: Any) -> tuple[Any, Any]:
-    """Class numbers without an axis of size 1 at the end, and scores."""
+    """Class numbers without a last axis of size 1, and scores."""
     labels, scores = array_of(y_true, owner, "y_true"), _scores(owner, "y_pred", y_pred)
     if labels.ndim == scores.ndim and labels.shape[-1] == 1:
         labels = labels[..., 0]
@@ -49,7 +49,7 @@ def _labels(owner: str, y_true: Any, y_pred: Any) -> tuple[Any, Any]:
 
 @quietly()
 def _agree(owner: str, a: Any, b: Any) -> Tensor:
-    """1 where two arrays are equal, else 0."""
+    """An array with 1 where two arrays are equal, else 0."""
     try:
         broadcast_shapes(a.shape, b.shape)
     except ValueError:
@@ -155,7 +155,7 @@ def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> T
     owner = "sparse_top_k_categorical_accuracy"
     k = checked(owner, k=k)["k"]
     labels, scores = _labels(owner, y_true, y_pred)
-    known = (labels >= 0) & (labels < scores.shape[-1])  # no score belongs to other labels
+    known = (labels >= 0) & (labels < scores.shape[-1])  # other labels have no score
     own = np.take_along_axis(scores, np.where(known, labels, 0)[..., None].astype(np.int64), axis=-1)
     return wrap((((scores > own).sum(axis=-1) < k) & known).astype(np.float32))
 
@@ -183,7 +183,7 @@ class _Mean(MeanMetricWrapper):
     def __init_subclass__(
         cls, example: str = "", mean: float = 0.0, own: str = "", k: int | None = None, **options: Any
     ) -> None:
-        """Documents a metric by an example: labels and predictions, the argument k if any, and the mean."""
+        """Document a metric by an example: labels and predictions, the argument k if needed, and the mean."""
         super().__init_subclass__(**options)
         if example:
             given, own = ("", own) if k is None else (f"k={k}", "k : int\n")

@@ -19,7 +19,7 @@ __all__ = [
     "swish", "tanh",
 ]  # fmt: skip
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 def relu(x: Any, negative_slope: float = 0.0, max_value: float | None = None, threshold: float = 0.0) -> Tensor:
@@ -59,7 +59,7 @@ def relu(x: Any, negative_slope: float = 0.0, max_value: float | None = None, th
 
 @documented_like(relu)
 def elu(x: Any, alpha: float = 1.0) -> Tensor:
-    """x above 0, ``alpha * (exp(x) - 1)`` below.
+    """x for x > 0, otherwise ``alpha * (exp(x) - 1)``.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def elu(x: Any, alpha: float = 1.0) -> Tensor:
 
 @documented_like(relu)
 def gelu(x: Any, approximate: bool = False) -> Tensor:
-    """x times the probability that a normal variable is less than x; `approximate` uses a formula with tanh.
+    """x times the probability that a standard normal variable is less than x. `approximate` uses a formula with tanh.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def gelu(x: Any, approximate: bool = False) -> Tensor:
 
 @documented_like(relu)
 def leaky_relu(x: Any, negative_slope: float = 0.2) -> Tensor:
-    """x above 0, ``negative_slope * x`` below.
+    """x for x > 0, otherwise ``negative_slope * x``.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def hard_silu(x: Any) -> Tensor:
 
 
 def _elementwise(name: str, summary: str, inputs: str, result: str, op: str | None = None) -> Callable[[Any], Tensor]:
-    """An op of `gtape.nn`, or the op with the path `op`, under Keras's name."""
+    """An op of `gtape.nn`, or the op with the path `op`, as a function with Keras's name."""
     path = op or f"nn.{name}"
 
     def function(x: Any) -> Tensor:
@@ -207,7 +207,7 @@ def get(identifier: Any) -> Callable[..., Any]:
     Parameters
     ----------
     identifier : str, callable or None
-        Callables are returned as they are; None is `linear`.
+        Callables are returned unchanged. None stands for `linear`.
 
     Returns
     -------

@@ -11,7 +11,7 @@ from gtape.tensors import argument_checks as checks
 
 __all__ = ["clear_session", "epsilon", "floatx", "set_epsilon", "set_floatx"]
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 _SETTINGS: dict[str, Any] = {"floatx": "float32", "epsilon": 1e-7}

@@ -10,11 +10,11 @@ from gtape.tensors import argument_checks as checks
 
 __all__ = ["Callback", "History", "LambdaCallback"]
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 class Callback:
-    """Base class: a subclass writes any of the methods.
+    """Base class of callbacks. A subclass overrides some of the methods.
 
     Attributes
     ----------
@@ -38,36 +38,36 @@ class Callback:
     params: dict[str, Any]
 
     def set_model(self, model: Any) -> None:
-        """Called once before training."""
+        """Store the model. Called once before training."""
         self.model = model
 
     def set_params(self, params: dict[str, Any]) -> None:
-        """Called once before training."""
+        """Store the parameters. Called once before training."""
         self.params = params
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Before the first epoch."""
+        """Called before the first epoch."""
 
     def on_train_end(self, logs: Any = None) -> None:
-        """After the last epoch."""
+        """Called after the last epoch."""
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Before each epoch."""
+        """Called before each epoch."""
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """After each epoch, with its metrics."""
+        """Called after each epoch, with its metrics."""
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """Before each batch."""
+        """Called before each batch."""
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """After each batch, with the metrics so far."""
+        """Called after each batch, with the metrics so far."""
 
     def on_test_begin(self, logs: Any = None) -> None:
-        """Before an evaluation."""
+        """Called before an evaluation."""
 
     def on_test_end(self, logs: Any = None) -> None:
-        """After an evaluation, with its metrics."""
+        """Called after an evaluation, with its metrics."""
 
 
 class History(Callback):
@@ -77,7 +77,7 @@ class History(Callback):
     ----------
     epoch : list of int
     history : dict of list
-        By name, a number for each epoch.
+        For each name of a metric, a number for each epoch.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class LambdaCallback(Callback):
     ----------
     on_epoch_begin, on_epoch_end, on_train_begin, on_train_end : callable, optional
     on_train_batch_begin, on_train_batch_end : callable, optional
-        Each takes the arguments of the method of its name.
+        Each function takes the arguments of the method with the same name.
 
     Examples
     --------

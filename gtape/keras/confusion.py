@@ -23,9 +23,9 @@ name, dtype : as for `Metric`"""
 
 
 class _Counts(Metric):
-    """Counts of right and wrong answers, at one threshold or several."""
+    """Counts of right and wrong answers at one threshold or several."""
 
-    # The counts: (label, prediction).
+    # The samples that each class counts, as pairs (label, prediction).
     kinds: tuple[tuple[bool, bool], ...] = ()
 
     def __init__(
@@ -78,7 +78,7 @@ class _Counts(Metric):
             said = np.isfinite(scores)[None] & (said if self._several else True)
         for count, (label, answer) in zip(self._counts, self.kinds, strict=True):
             here = ((labels > 0) == label)[None] & (said == answer)
-            with np.errstate(invalid="ignore"):  # infinite weights
+            with np.errstate(invalid="ignore"):  # because weights may be infinite
                 added = (here * weights[None]).sum(axis=tuple(range(1, here.ndim)))
             count.assign_add(wrap(added))
 
@@ -94,7 +94,7 @@ class _Counts(Metric):
 
 class _Count(_Counts):
     def __init_subclass__(cls, count: float | None = None, **options: Any) -> None:
-        """Documents a kind of answers by its count in an example."""
+        """Document a class by its count in an example."""
         super().__init_subclass__(**options)
         if count is not None:
             call = f">>> float(tf.keras.metrics.{cls.__name__}()([0, 1, 1, 1], [0.9, 0.8, 0.1, 0.7]))\n{count}"
@@ -151,13 +151,13 @@ class Precision(_Counts):
 
     @quietly()
     def result(self) -> Tensor:
-        """The fraction so far; 0 where there are no samples."""
+        """The fraction so far; 0 if there are no samples."""
         right, wrong = [count.numpy() for count in self._counts]
         return self._shown(right / np.where(right + wrong == 0, 1.0, right + wrong))
 
 
 class Recall(Precision):
-    """The fraction of prediction 1 among the samples with label 1; arguments as for `Precision`.
+    """The fraction of prediction 1 among the samples with label 1. The arguments are those of `Precision`.
 
     Examples
     --------

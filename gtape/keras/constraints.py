@@ -1,4 +1,4 @@
-"""Conditions on weights, which hold after each step of an optimizer."""
+"""Conditions that weights satisfy after each step of an optimizer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gtape.tensors.tensor import Tensor
 
 __all__ = ["Constraint", "MaxNorm", "NonNeg", "UnitNorm", "get"]
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 class Constraint(Configured):

@@ -1,6 +1,6 @@
 """Initial values of weights.
 
-Random initializers draw with NumPy's generator. With a seed they return the same values at every call; without a seed
+Random initializers draw with NumPy's generator. With a seed they return the same values at every call. Without a seed
 the constructor takes a seed from Python's `random`, which `gtape.keras.utils.set_random_seed` sets.
 """
 
@@ -29,10 +29,10 @@ __all__ = [
     "Zeros", "get",
 ]  # fmt: skip
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
-_MOST = 2**59  # elements: NumPy's arrays have at most 2**63 bytes
+_MOST = 2**59  # elements, because NumPy's arrays have at most 2**63 bytes
 
 
 class Initializer(Configured):
@@ -50,14 +50,14 @@ class Initializer(Configured):
     """
 
     def __call__(self, shape: Any, dtype: Any = None) -> Tensor:
-        """Values for a weight of this shape; `dtype` is that of `floatx` by default."""
+        """Values for a weight of the given shape. `dtype` is `floatx` by default."""
         sizes, kind = checks.shape(self, "shape", shape, whole=True), float_dtype(dtype)
         if math.prod(sizes) >= _MOST:
             raise _too_large(self, sizes)
         try:
             with np.errstate(all="ignore"):
                 values = np.asarray(self._values(sizes))
-                if values.dtype.kind == "c" and kind.kind != "c":  # NumPy would drop the imaginary part
+                if values.dtype.kind == "c" and kind.kind != "c":  # because NumPy would drop the imaginary part
                     raise ValueError(f"{checks.owner_of(self)}: complex values are none for a weight of {kind}")
                 return wrap(values.astype(kind))
         except (MemoryError, OverflowError):
@@ -137,7 +137,7 @@ class Identity(Initializer):
     Raises
     ------
     ValueError
-        For a shape without two axes, when called.
+        If the shape of a call does not have two axes.
 
     Examples
     --------
@@ -161,7 +161,7 @@ class Identity(Initializer):
 class _Random(Initializer):
     def __init__(self, seed: int | None = None) -> None:
         self.seed = None if seed is None else checks.whole(self, "seed", seed, least=0)
-        # Drawn here instead of at the call, so that an object returns the same values every time, as in Keras.
+        # The seed is drawn here and not at the call, so that an object returns the same values every time, as in Keras.
         self._drawn = random.randrange(2**31) if self.seed is None else self.seed
 
     def _generator(self) -> np.random.Generator:
@@ -178,7 +178,7 @@ class _Normal(_Random):
 
 
 class RandomNormal(_Normal):
-    """A normal distribution.
+    """Random numbers from a normal distribution.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ class RandomNormal(_Normal):
 
 
 class RandomUniform(_Random):
-    """A uniform distribution between `minval` and `maxval`.
+    """Random numbers from a uniform distribution between `minval` and `maxval`.
 
     Parameters
     ----------
@@ -225,12 +225,12 @@ class RandomUniform(_Random):
 
 
 def _finite(owner: Any, name: str, value: Any) -> float:
-    # Half of the range, because the difference of two numbers must be finite as well.
+    # The limit is half of the greatest float, because the difference of two numbers must be finite, too.
     return checks.number(owner, name, value, lambda v: abs(v) < 8e307, "must be a finite number")
 
 
 def _truncated(generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
-    """Normal numbers; numbers beyond two standard deviations are drawn again."""
+    """Normal numbers. Numbers beyond two standard deviations are drawn again."""
     drawn = generator.normal(size=shape)
     while (outside := np.abs(drawn) > 2.0).any():
         drawn = np.where(outside, generator.normal(size=shape), drawn)
@@ -238,12 +238,12 @@ def _truncated(generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
 
 
 class TruncatedNormal(_Normal):
-    """A normal distribution without the numbers beyond two standard deviations.
+    """Random numbers from a normal distribution without the numbers beyond two standard deviations.
 
     Parameters
     ----------
     mean, stddev : float
-        Before truncation.
+        Mean and standard deviation before the truncation.
     seed : int, optional
 
     Examples
@@ -262,12 +262,12 @@ _CUT = 0.8796256610342398
 
 
 class VarianceScaling(_Random):
-    """A distribution with variance ``scale / n``, where n is the number of inputs or outputs of a weight.
+    """Random numbers with variance ``scale / n``, where n is the number of inputs or outputs of a weight.
 
     Parameters
     ----------
     scale : float
-        Positive.
+        A positive number.
     mode : str
         The meaning of n: "fan_in", "fan_out" or "fan_avg".
     distribution : str
@@ -277,7 +277,7 @@ class VarianceScaling(_Random):
     Raises
     ------
     ValueError
-        For an unknown mode or distribution, or a scale of 0 or less.
+        If the mode or distribution is unknown, or the scale is not positive.
 
     Examples
     --------
@@ -312,7 +312,7 @@ class VarianceScaling(_Random):
 
 
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:
-    """The numbers of inputs and outputs of a weight; a kernel's positions count for both."""
+    """The numbers of inputs and outputs of a weight. The positions of a convolution kernel count for both."""
     if len(shape) < 2:
         n = int(math.prod(shape))
         return n, n
@@ -325,7 +325,7 @@ class _Scaled(VarianceScaling):
     options = ("seed",)
 
     def __init_subclass__(cls, recipe: tuple[float, str, str] | None = None, **options: Any) -> None:
-        """Documents a class that is `VarianceScaling` with the arguments `recipe`."""
+        """Document a class that is `VarianceScaling` with the arguments `recipe`."""
         super().__init_subclass__(**options)
         if recipe is not None:
             cls.recipe = recipe
@@ -371,7 +371,7 @@ class Orthogonal(_Random):
     Raises
     ------
     ValueError
-        For a shape with fewer than two axes, when called.
+        If the shape of a call has fewer than two axes.
 
     Examples
     --------
@@ -421,7 +421,7 @@ def get(identifier: Any) -> Callable[..., Any]:
     Parameters
     ----------
     identifier : str, dict, callable or array
-        Callables are returned as they are; an array becomes a `Constant`.
+        Callables are returned unchanged. An array becomes a `Constant`.
 
     Returns
     -------
@@ -438,7 +438,7 @@ def get(identifier: Any) -> Callable[..., Any]:
 
 
 def initial(owner: Any, initializer: Any, shape: Any, dtype: Any) -> Tensor:
-    """The first value of a weight of `owner`; ValueError for a shape with open sizes, or values of another shape."""
+    """The first value of a weight of `owner`. ValueError if a size is None, or values have another shape."""
     sizes = checks.shape(owner, "shape", () if shape is None else shape, whole=True)
     kind = float_dtype(dtype)
     if math.prod(sizes) >= _MOST:

@@ -1,4 +1,4 @@
-"""Names and configs: `activation="relu"` becomes a function, a config becomes an object, an object becomes a config."""
+"""Names and configs: `activation="relu"` becomes a function, a config an object, and an object a config."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FromConfig:
 
 
 class Configured(FromConfig):
-    """Base of objects whose settings are attributes; `options` lists the constructor's arguments."""
+    """Base of objects whose settings are attributes. `options` lists the constructor's arguments."""
 
     options: tuple[str, ...] = ()
 
@@ -33,14 +33,14 @@ class Configured(FromConfig):
 
 
 def by_name(identifier: Any, known: dict[str, Any], what: str, make: bool) -> Callable[..., Any]:
-    """The function or object of an identifier: a name, ``{"class_name": name, "config": settings}``, or a callable.
+    """The function or object for a name, for ``{"class_name": name, "config": settings}``, or for a callable.
 
-    `known` has functions and classes by name; `make` turns classes into objects; `what` is the kind, for errors.
+    `known` has functions and classes by name, `make` turns classes into objects, and `what` names the kind in errors.
 
     Parameters
     ----------
     identifier : str, dict, callable or None
-        Callables and None are returned as they are.
+        Callables and None are returned unchanged.
 
     Returns
     -------
@@ -75,10 +75,10 @@ def by_name(identifier: Any, known: dict[str, Any], what: str, make: bool) -> Ca
 
 
 def restored(config: Any, known: dict[str, Any], what: str, owner: str, custom_objects: Any, key: Any = str) -> Any:
-    """The object that `described` describes, of a class in `known` or `custom_objects`, whose keys are ``key(name)``.
+    """The object that `described` describes. Its class is in `known` or `custom_objects`, with the key ``key(name)``.
 
-    TypeError for a `config` that `described` never returns, or `custom_objects` other than a dict of classes;
-    ValueError for an unknown class. The strings `what`, with an article, and `owner` are for these errors.
+    Raises TypeError for a `config` that `described` never returns, or if `custom_objects` is not a dict of classes.
+    Raises ValueError for an unknown class. The errors contain the strings `what` (with an article) and `owner`.
     """
     if not isinstance(config, Mapping) or not isinstance(config.get("class_name"), str):
         raise TypeError(
@@ -102,18 +102,18 @@ def restored(config: Any, known: dict[str, Any], what: str, owner: str, custom_o
 
 
 def made_from(cls: Any, config: Any) -> Any:
-    """An object of a class with the settings of its `get_config`; TypeError if the class does not take them."""
+    """An object of a class with the settings of its `get_config`. TypeError if the class does not take the settings."""
     given = settings(cls, config)
     if given and cls.__init__ is object.__init__:
         raise TypeError(f"{cls.__name__} takes no settings, but `config` has {', '.join(map(plain, given))}")
     odd = next((k for k in given if not k.isidentifier()), None)
-    if odd is not None:  # before Python, whose error shows a name as it is
+    if odd is not None:  # before the call, because Python's error shows the name unescaped
         raise TypeError(f"{cls.__name__} takes no setting of the name {odd!r}, which `config` has")
     return cls(**given)
 
 
 def described(thing: Any, module: str, kind: Any) -> dict[str, Any]:
-    """An object's class and settings as plain data, in Keras's format; TypeError for an object of another kind."""
+    """An object's class and settings as plain data in Keras's format. TypeError for an object of another kind."""
     if not isinstance(thing, kind):
         article = "an" if kind.__name__[0] in "AEIOU" else "a"
         raise TypeError(f"gtape.keras.{module}.serialize takes {article} {kind.__name__}, not {shown(thing)}")

@@ -46,7 +46,7 @@ def reduced(losses: Tensor, weights: Any, reduction: str, counted: Any = None) -
     """The weighted losses of samples, reduced.
 
     `weights` may have one last axis of size 1 more or less than `losses`. The bool array `counted` marks the samples
-    that take part; None marks all.
+    that count. None marks all samples.
     """
     samples = losses._layout.size
     if counted is not None:
@@ -69,12 +69,12 @@ def reduced(losses: Tensor, weights: Any, reduction: str, counted: Any = None) -
     if reduction == "mean_with_sample_weight" and weights is not None:
         whole = gtape.reduce_sum(gtape.broadcast_to(weights, losses._layout.shape))
         return gtape.math.divide_no_nan(total, whole)
-    # 0 instead of 0/0 where there are no samples
+    # The result is 0 instead of 0/0 if there are no samples.
     return total / max(samples, 1)
 
 
 class Loss(Configured):
-    """Base class: a subclass writes `call`, which returns the loss of each sample.
+    """Base class of losses. A subclass defines `call`, which returns the loss of each sample.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Loss(Configured):
         self.dtype = None if dtype is None else checks.dtype(self, dtype)
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        """The reduced loss; `sample_weight` has a factor for the loss of each sample."""
+        """The reduced loss. `sample_weight` has a factor for the loss of each sample."""
         if nest.is_nested(y_pred) and any(isinstance(y, Tensor) for y in nest.flatten(y_pred)):
             y_pred = nest.map_structure(lambda y: floats(y, self.dtype), y_pred)
             y_true = nest.map_structure(floats, y_true)
@@ -125,7 +125,7 @@ class Loss(Configured):
         return reduced(losses, sample_weight, self.reduction, self._counted(y_true, losses))
 
     def _counted(self, y_true: Any, losses: Tensor) -> Any:
-        """The bool array of the samples that count, in the shape of `losses`; None for all."""
+        """The bool array of the samples that count, in the shape of `losses`; None if all count."""
         return None
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
@@ -133,5 +133,5 @@ class Loss(Configured):
         raise NotImplementedError(f"{type(self).__name__} must implement `call(y_true, y_pred)`")
 
     def get_config(self) -> dict[str, Any]:
-        """The settings, as the constructor takes them."""
+        """The settings as the constructor takes them."""
         return {"name": self.name, "reduction": self.reduction, **super().get_config()}

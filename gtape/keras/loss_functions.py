@@ -1,4 +1,4 @@
-"""Losses as functions of labels and predictions; they return a number for each sample.
+"""Losses as functions of labels and predictions. They return a number for each sample.
 
 Labels are cast to the predictions' dtype. Probabilities are clipped to [epsilon, 1 - epsilon] before their logarithm is
 taken, with `gtape.keras.backend.epsilon`. Prefer `from_logits=True`, because logits need no clipping, so that the tails
@@ -46,7 +46,7 @@ Tensor, shape [...]
 
 
 def floats(x: Any, dtype: Any = None) -> Tensor:
-    """A tensor of `dtype`; by default of its own float type, or of `floatx`."""
+    """A tensor of `dtype`. The default is the tensor's own float type, or `floatx`."""
     if dtype is not None and isinstance(x, (float, int, list, tuple)) and not isinstance(x, bool):
         with contextlib.suppress(TypeError, ValueError):  # lists of tensors or booleans are cast below
             return convert_to_tensor(x, float_dtype(dtype))
@@ -56,7 +56,7 @@ def floats(x: Any, dtype: Any = None) -> Tensor:
 
 
 def checked(owner: Any, **options: Any) -> dict[str, Any]:
-    """The settings of a loss or a metric; ValueError for a wrong value, TypeError for an unknown setting."""
+    """The settings of a loss or metric. ValueError for a wrong value, TypeError for an unknown setting."""
     unknown = sorted(options.keys() - _READERS.keys())
     if unknown:
         raise TypeError(f"{checks.owner_of(owner)} got unexpected keyword arguments: {', '.join(unknown)}")
@@ -75,7 +75,7 @@ _READERS: dict[str, Callable[..., Any]] = {
 
 
 def same_rank(y_true: Tensor, y_pred: Tensor) -> tuple[Tensor, Tensor]:
-    """Both with the same number of axes, if one has an additional last axis of size 1."""
+    """Two tensors with the same number of axes. One may have had an additional last axis of size 1."""
     a, b = y_true._layout.shape, y_pred._layout.shape
     if len(a) == len(b) + 1 and a[-1] == 1:
         return (y_true, gtape.expand_dims(y_pred, -1)) if len(b) == 1 else (gtape.squeeze(y_true, -1), y_pred)
@@ -90,7 +90,7 @@ def both(y_true: Any, y_pred: Any) -> tuple[Tensor, Tensor]:
 
 
 def _of_samples(function: _Loss) -> _Loss:
-    """A loss of two float tensors of one rank, with the arguments and the result in its docstring."""
+    """Decorate a loss of two float tensors of one rank. Completes its docstring with arguments and result."""
 
     @functools.wraps(function)
     def loss(y_true: Any, y_pred: Any) -> Tensor:
@@ -204,14 +204,14 @@ def log_cosh(y_true: Any, y_pred: Any) -> Tensor:
 
 
 def _signs(y_true: Any) -> Any:
-    """Labels 0 and 1 as -1 and 1; others as they are."""
+    """Labels 0 and 1 as -1 and 1. Other labels stay unchanged."""
     values = np.asarray(y_true._value)
     return 2.0 * y_true - 1.0 if ((values == 0) | (values == 1)).all() else y_true
 
 
 @_of_samples
 def hinge(y_true: Any, y_pred: Any) -> Tensor:
-    """``mean(max(1 - y_true * y_pred, 0))`` over the last axis; labels are -1 and 1, or 0 and 1.
+    """``mean(max(1 - y_true * y_pred, 0))`` over the last axis. Labels are -1 and 1, or 0 and 1.
 
     Examples
     --------
@@ -224,7 +224,7 @@ def hinge(y_true: Any, y_pred: Any) -> Tensor:
 
 @_of_samples
 def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:
-    """``mean(max(1 - y_true * y_pred, 0) ** 2)`` over the last axis; labels are -1 and 1, or 0 and 1.
+    """``mean(max(1 - y_true * y_pred, 0) ** 2)`` over the last axis. Labels are -1 and 1, or 0 and 1.
 
     Examples
     --------
@@ -241,7 +241,7 @@ _NO_MARGIN = "where both scores are infinite, the greater of their difference Na
 @conventional(LESS_INFINITY, ITS_TANGENTS_TOO, OfArrays("infinity", "derivative", "a number", _NO_MARGIN))
 @_of_samples
 def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
-    """``max(wrong - right + 1, 0)``, for the score of the right class and the best score of the other classes.
+    """``max(wrong - right + 1, 0)`` for the score of the right class and the best score of the other classes.
 
     Examples
     --------
@@ -308,7 +308,7 @@ def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
 
 
 def _inside(p: Any) -> Any:
-    """Probabilities clipped to finite logarithms."""
+    """Probabilities, clipped so that their logarithms are finite."""
     return gtape.clip_by_value(p, epsilon(), 1.0 - epsilon())
 
 
@@ -461,7 +461,7 @@ def sparse_categorical_crossentropy(
     return gtape.where(valid, losses, gtape.zeros_like(losses))
 
 
-# Keras's second names.
+# Second names in Keras.
 mse = MSE = mean_squared_error
 mae = MAE = mean_absolute_error
 mape = MAPE = mean_absolute_percentage_error

@@ -24,14 +24,14 @@ __all__ = [
 
 
 class _MeanLoss(MeanMetricWrapper):
-    """The mean of a loss; losses with settings are dataclasses, whose settings `options` lists."""
+    """The mean of a loss. A loss with settings is a dataclass, and `options` lists the settings."""
 
     function: Callable[..., Tensor]
     options: tuple[str, ...] = ()
     default_name: str | None = None
 
     def __init_subclass__(cls, example: str = "", mean: float = 0.0, **more: Any) -> None:
-        """Finds the settings of a metric, and documents it by an example: labels and predictions, and their mean."""
+        """Find the settings of a metric, and document it by an example: labels and predictions, and their mean."""
         super().__init_subclass__(**more)
         if example:
             cls.options = tuple(n for n in get_annotations(cls) if n not in ("name", "dtype"))
@@ -168,7 +168,7 @@ class SquaredHinge(_MeanLoss, example="[[1.0, -1.0]], [[0.5, 0.5]]", mean=1.25):
 
 
 class CategoricalHinge(_MeanLoss, example="[[0.0, 1.0]], [[0.25, 0.75]]", mean=0.5):
-    """The mean hinge loss between the true class and the best of the others."""
+    """The mean hinge loss between the true class and the best of the other classes."""
 
     function = staticmethod(loss_functions.categorical_hinge)
 

@@ -28,16 +28,16 @@ __all__ = [
     "MeanSquaredLogarithmicError", "Poisson", "Reduction", "SparseCategoricalCrossentropy", "SquaredHinge", "get",
 ]  # fmt: skip
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 class _Function(Loss):
-    """A loss made of a function with settings."""
+    """A loss that calls a function with settings."""
 
     function: Callable[..., Tensor]
 
     def __init_subclass__(cls, example: str = "", loss: float = 0.0, **more: Any) -> None:
-        """Finds the settings of a loss, and documents it by an example: labels and predictions, and their loss."""
+        """Find the settings of a loss, and document it by an example: labels and predictions, and their loss."""
         super().__init_subclass__(**more)
         if example:
             cls.options = tuple(n for n in get_annotations(cls) if n not in ("reduction", "name", "dtype"))
@@ -51,7 +51,7 @@ class _Function(Loss):
     ) -> None:
         super().__init__(type(self).function.__name__ if name is None else name, reduction, dtype)
 
-    def __post_init__(self) -> None:  # runs for losses with settings, because these are dataclasses
+    def __post_init__(self) -> None:  # called for losses with settings, because these are dataclasses
         _Function.__init__(self, self.reduction, self.name, self.dtype)
         vars(self).update(functions.checked(self, **self._settings()))
 
@@ -117,7 +117,7 @@ class SquaredHinge(_Function, example="[[-1.0, 1.0]], [[0.5, 2.0]]", loss=1.125)
 
 
 class CategoricalHinge(_Function, example="[[0.0, 1.0]], [[0.75, 0.5]]", loss=1.25):
-    """`categorical_hinge` as an object."""
+    """`categorical_hinge` as a class."""
 
     function = staticmethod(functions.categorical_hinge)
 

@@ -1,4 +1,4 @@
-"""The base class of metrics, means and sums over batches. Metrics are for logs; they are not differentiated."""
+"""The base class of metrics, and means and sums over batches. Metrics are for logs and are not differentiated."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def spread(weights: Any, shape: tuple[int, ...], owner: Any) -> Any:
 
 
 class Metric:
-    """Base class: `update_state` adds a batch, `result` returns the metric so far, `reset_state` starts again.
+    """Base class of metrics: `update_state` adds a batch, `result` returns the metric, `reset_state` starts again.
 
     Calling a metric updates it and returns the result.
 
     Parameters
     ----------
     dtype : dtype, optional
-        Ignored: state is float64, results are float32.
+        Ignored, because state is always float64 and results are float32.
     name : str, optional
 
     Examples
@@ -99,7 +99,7 @@ class Metric:
         return [v for v, _ in self._variables]
 
     def reset_state(self) -> None:
-        """Start again."""
+        """Reset all variables of the metric."""
         for v, start in self._variables:
             v.assign(start)
 
@@ -108,11 +108,11 @@ class Metric:
         self.reset_state()
 
     def update_state(self, *args: Any, **kwargs: Any) -> Any:
-        """Add a batch."""
+        """Add the numbers of a batch."""
         raise NotImplementedError(f"{type(self).__name__} must implement `update_state`")
 
     def result(self) -> Any:
-        """The metric so far."""
+        """The metric of all batches so far."""
         raise NotImplementedError(f"{type(self).__name__} must implement `result`")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -141,7 +141,7 @@ class Sums(Metric):
         if weights.ndim < values.ndim:
             weights = weights.reshape(*weights.shape, *[1] * (values.ndim - weights.ndim))
         weights = spread(weights, values.shape, self)
-        with np.errstate(all="ignore"):  # weights may be infinite
+        with np.errstate(all="ignore"):  # because weights may be infinite
             total, count = (values * weights).sum(), weights.sum()
         self.total.assign_add(wrap(np.float64(total)))
         self.count.assign_add(wrap(np.float64(count)))
@@ -236,6 +236,6 @@ class MeanMetricWrapper(Sums, FromConfig):
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Add the labels and predictions of a batch."""
-        # Arrays, so that tapes do not record metrics.
+        # Arrays instead of tensors, so that tapes do not record metrics.
         true, predicted = array_of(y_true, self, "y_true"), array_of(y_pred, self, "y_pred")
         self._take(self._fn(true, predicted, **self._options), sample_weight)

@@ -20,7 +20,7 @@ __all__ = [
     "Mean", "MeanMetricWrapper", "Metric", "Sum", "get",
 ]  # fmt: skip
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 _CLASSES = {n: c for n, c in globals().items() if isinstance(c, type) and issubclass(c, metric.Metric)}

@@ -22,7 +22,7 @@ from gtape.tensors.tensor import Tensor
 
 __all__ = ["Functional", "Model", "Sequential", "clone_model"]
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 _OF_GRAPHS = frozenset({"input", "input_shape", "inputs", "output", "output_shape", "outputs"})
@@ -92,7 +92,7 @@ class Model(Trainer, Layer):
         return [m for m in self._inside()[1] if isinstance(m, Layer)]
 
     def get_layer(self, name: str | None = None, index: int | None = None) -> Layer:
-        """A layer by its name or its position; ValueError if there is none."""
+        """A layer by its name or its position. ValueError if there is no such layer."""
         if index is not None:
             index = checks.whole("get_layer", "index", index)
         if index is not None and -len(self.layers) <= index < len(self.layers):
@@ -106,12 +106,12 @@ class Model(Trainer, Layer):
 
     @property
     def inputs(self) -> list[KerasTensor]:
-        """The inputs of the graph."""
+        """The inputs of the graph, as a list."""
         return nest.flatten(self._need_graph().inputs)
 
     @property
     def outputs(self) -> list[KerasTensor]:
-        """The outputs of the graph."""
+        """The outputs of the graph, as a list."""
         return nest.flatten(self._need_graph().outputs)
 
     @property
@@ -126,12 +126,12 @@ class Model(Trainer, Layer):
 
     @property
     def input_shape(self) -> Any:
-        """The shape of the input; None is an open size."""
+        """The shape of the input. An open size is None."""
         return _structure_of_shapes(self.input)
 
     @property
     def output_shape(self) -> Any:
-        """The shape of the output; None is an open size."""
+        """The shape of the output. An open size is None."""
         return _structure_of_shapes(self.output)
 
     @diagnosed
@@ -160,7 +160,7 @@ class Model(Trainer, Layer):
                 f"{checks.owner_of(self)}: `line_length` must be at most {_WIDEST}. Received: {shown(width)}"
             )
         shapes: dict[int, Any] = {}
-        with contextlib.suppress(AttributeError):  # the shapes of a subclass are unknown
+        with contextlib.suppress(AttributeError):  # because the shapes of a subclass are unknown
             graph = self._need_graph()
             shapes = {id(x.made[0]): x.shape for x in graph.steps}
             shapes |= {id(x): x.batch_shape for x in self.layers if isinstance(x, InputLayer)}
@@ -184,7 +184,7 @@ class Model(Trainer, Layer):
         Parameters
         ----------
         filepath : str or path
-            The file is a NumPy archive, whatever its suffix.
+            The file is a NumPy archive for every suffix.
         overwrite : bool
             Whether to replace an existing file.
         **more : ignored; Keras has them
@@ -194,7 +194,8 @@ class Model(Trainer, Layer):
         ValueError
             If the file exists and `overwrite` is False.
         gtape.errors.OpError
-            If the file cannot be written: TensorFlow's class for the cause, such as NotFoundError without its folder.
+            If the file cannot be written. The class is TensorFlow's for the cause, such as NotFoundError for a missing
+            folder.
         """
         path = path_text(filepath)
         if not overwrite and os.path.exists(path):
@@ -228,7 +229,7 @@ class Model(Trainer, Layer):
             )
 
     def __getattr__(self, name: str) -> Any:
-        if name in _OF_GRAPHS:  # called after a property raised AttributeError
+        if name in _OF_GRAPHS:  # Python calls this after a property raised AttributeError
             raise AttributeError(f"{plain(self.name)} is no graph of layers, so it has no `{name}` that is known")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -276,7 +277,7 @@ class Sequential(Model):
     Raises
     ------
     ValueError
-        For anything but layers.
+        If an element is not a layer.
 
     Examples
     --------
@@ -340,7 +341,7 @@ class Sequential(Model):
         return [layer for layer in self._sequence if not isinstance(layer, InputLayer)]
 
     def build(self, input_shape: Any = None) -> None:
-        """Make the variables for inputs of this shape, which includes the batch."""
+        """Make the variables for inputs of the given shape, which includes the batch."""
         if input_shape is None or not self._sequence:
             return
         first = self._sequence[0]
@@ -359,7 +360,7 @@ class Sequential(Model):
         return x
 
     def _build(self, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        # No run on zeros, because calls build the layers; `_need_graph` makes the graph later.
+        # The layers do not run on zeros here, because calls build the layers. `_need_graph` makes the graph later.
         shape = args[0]._layout.shape if args and isinstance(args[0], Tensor) else ()
         self._called_with = (None, *shape[1:]) if shape else None
         self.built = True
@@ -384,7 +385,7 @@ def clone_model(model: Model) -> Any:
     Raises
     ------
     ValueError
-        For a subclass with its own `call`.
+        If the model is a subclass with its own `call`.
 
     Examples
     --------

@@ -14,11 +14,11 @@ from gtape.tensors.tensor import Tensor
 
 __all__ = ["L1", "L1L2", "L2", "Regularizer", "get", "l1", "l1_l2", "l2"]
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 class Regularizer(Configured):
-    """Base class: a function of a weight that returns a scalar.
+    """Base class of regularizers: a function of a weight that returns a scalar.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class L2(L1L2):
 
 
 def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:
-    """`L1L2` with other defaults, which do penalise.
+    """`L1L2` with default factors of 0.01 instead of 0.
 
     Parameters
     ----------

@@ -36,8 +36,8 @@ class Trainer:
     stop_training = False
     _loss: Any = None
     _loss_weights: Any = None
-    # The mean losses of several outputs; and the metrics of `compile`, as triples of the output's position or None for
-    # all outputs, the metric, and whether the metric takes the weights of samples.
+    # The mean losses of several outputs, and the metrics of `compile`. A metric is a triple: the position of its output
+    # or None for all outputs, the metric, and whether the metric takes the weights of samples.
     _means: tuple[Metric, ...] = ()
     _chosen: tuple[tuple[int | None, Metric, bool], ...] = ()
     _tracker: Metric | None = None
@@ -64,7 +64,7 @@ class Trainer:
         Raises
         ------
         ValueError
-            For an unknown name.
+            If a name is unknown.
         """
         self.optimizer = optimizers.get(optimizer)
         parts = [] if loss_weights is None else nest.flatten(loss_weights)
@@ -105,7 +105,7 @@ class Trainer:
         """The mean loss, the mean losses of several outputs, the metrics of `compile`, and metrics in attributes."""
         own = [m for k, m in vars(self).items() if isinstance(m, Metric) and k != "_tracker"]
         each = {m.name: m for m in self._means}
-        if isinstance(self._loss, dict):  # in the dict's order
+        if isinstance(self._loss, dict):  # in the order of the dict
             each = {f"{k}_loss": each[f"{k}_loss"] for k in self._loss}
         loss = [self._tracker, *each.values()] if self._tracker and self._loss is not None else []
         return [*loss, *[m for _, m, _ in self._chosen], *own]
@@ -169,7 +169,7 @@ class Trainer:
         return self.get_metrics_result()
 
     def _output_names(self) -> list[str]:
-        """The names of several outputs: their keys, or the names of their layers."""
+        """The names of several outputs: the keys of a dict, or the names of the layers."""
         if isinstance(self._loss, dict):
             return sorted(self._loss)
         graph = getattr(self, "_graph", None)
@@ -223,7 +223,7 @@ class Trainer:
         batch_size : int, optional
             32 by default.
         epochs, initial_epoch : int
-            The end and the start of the epochs' numbers.
+            The number after the last epoch, and the number of the first epoch.
         verbose : "auto", 0, 1 or 2
             0 prints nothing, otherwise each epoch prints a line.
         callbacks : list of Callback, optional
@@ -309,7 +309,7 @@ class Trainer:
         self, x: Any = None, y: Any = None, batch_size: int | None = None, verbose: Any = "auto",
         sample_weight: Any = None, steps: int | None = None, callbacks: Any = None, return_dict: bool = False,
     ) -> Any:  # fmt: skip
-        """The loss and the metrics on given data.
+        """The loss and the metrics for given data.
 
         Parameters
         ----------
@@ -413,7 +413,7 @@ def _loss_of(f: Callable[..., Any], y: Any, y_pred: Any, weight: Any) -> Any:
 
 
 class _Accuracy(MeanMetricWrapper):
-    """The accuracy for the shapes of the first batch: of binary labels, one-hot labels, or class numbers."""
+    """The accuracy that fits the shapes of the first batch: of binary labels, one-hot labels, or class numbers."""
 
     def __init__(self, name: str) -> None:
         super().__init__(self._figure, name)
@@ -429,7 +429,7 @@ class _Accuracy(MeanMetricWrapper):
 
 
 def _metric(asked: Any) -> Metric:
-    """A metric from an argument of `compile`."""
+    """The metric for an argument of `compile`."""
     if isinstance(asked, Metric):
         return asked
     if isinstance(asked, str) and asked in ("accuracy", "acc"):

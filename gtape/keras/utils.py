@@ -15,7 +15,7 @@ from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["normalize", "pack_x_y_sample_weight", "set_random_seed", "to_categorical", "unpack_x_y_sample_weight"]
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 def set_random_seed(seed: int) -> None:
@@ -26,7 +26,7 @@ def set_random_seed(seed: int) -> None:
     Parameters
     ----------
     seed : int
-        From 0 up to 2**32.
+        An integer from 0 to 2**32 - 1.
 
     Returns
     -------
@@ -35,7 +35,7 @@ def set_random_seed(seed: int) -> None:
     Raises
     ------
     ValueError
-        For any other value.
+        If `seed` is another value.
 
     Examples
     --------
@@ -78,9 +78,9 @@ def to_categorical(x: Any, num_classes: int | None = None) -> Any:
     Raises
     ------
     ValueError
-        For anything but numbers of classes.
+        If `x` holds other values than class numbers.
     gtape.errors.ResourceExhaustedError
-        For a result that does not fit in memory.
+        If the result does not fit in memory.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
     Raises
     ------
     ValueError
-        For anything but numbers, or an `axis` out of range.
+        If `x` holds other values than numbers, or `axis` is out of range.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
     checks.number("normalize", "order", order)
     if not -values.ndim <= axis < values.ndim:
         raise ValueError(f"normalize: `axis` must be in [{-values.ndim}, {values.ndim}). Received: axis={axis}")
-    with np.errstate(all="ignore"):  # numbers may be infinite
+    with np.errstate(all="ignore"):  # because numbers may be infinite
         length = np.linalg.norm(values, order, axis, keepdims=True)
         made = values / np.where(length == 0, np.ones_like(length), length)
     return wrap(made) if isinstance(x, Tensor) else made
@@ -181,7 +181,7 @@ def unpack_x_y_sample_weight(data: Any) -> tuple[Any, Any, Any]:
     Raises
     ------
     ValueError
-        For a longer tuple.
+        If the tuple is longer.
 
     Examples
     --------

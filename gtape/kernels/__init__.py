@@ -1,1 +1,1 @@
-"""Accurate functions of NumPy arrays. A kernel knows arrays alone, so this room serves without a tape too."""
+"""Accurate functions of NumPy arrays. Kernels know no tensors, so this room can be used without a tape."""

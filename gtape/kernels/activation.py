@@ -1,4 +1,4 @@
-"""Kernels of the smooth activations and their first derivatives, by e = exp(-|x|), which never overflows."""
+"""Kernels of the smooth activations and their first derivatives, from e = exp(-|x|), which never overflows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def sigmoid(x: Any) -> Any:
 
 
 def sigmoid_slope(x: Any) -> Any:
-    """sigmoid(x)*sigmoid(-x), in the dtype of `x`; (1 + e)² as 1 + e(2 + e) rounds once where e is small."""
+    """sigmoid(x)*sigmoid(-x) in the dtype of `x`. (1 + e)² is 1 + e(2 + e) here, which rounds once if e is tiny."""
     e = np.exp(-np.abs(x))
     return e / (1.0 + e * (2.0 + e))
 
@@ -62,36 +62,36 @@ def softsign_slope(x: Any) -> Any:
 
 @in_float64
 def elu(x: Any) -> Any:
-    """x for x >= 0, exp(x) - 1 below."""
+    """x for x >= 0, exp(x) - 1 for x < 0."""
     return np.where(x < 0.0, np.expm1(x), x)
 
 
 def elu_slope(x: Any) -> Any:
-    """1 for x >= 0, exp(x) below."""
+    """1 for x >= 0, exp(x) for x < 0."""
     return np.exp(np.minimum(x, 0.0))
 
 
 @in_float64
 def elu_curve(x: Any) -> Any:
-    """0 for x >= 0, exp(x) below."""
+    """0 for x >= 0, exp(x) for x < 0."""
     return np.where(x >= 0.0, 0.0, np.exp(x))
 
 
 @in_float64
 def selu(x: Any) -> Any:
-    """Scaled elu with the fixed point at mean 0, variance 1."""
+    """Scaled elu. The scale makes mean 0 and variance 1 a fixed point."""
     return np.where(x < 0.0, SELU_SCALE_ALPHA * np.expm1(x), SELU_SCALE * x)
 
 
 @in_float64
 def selu_slope(x: Any) -> Any:
-    """The scale for x >= 0, scale*alpha*exp(x) below."""
+    """The scale for x >= 0, scale*alpha*exp(x) for x < 0."""
     return np.where(x >= 0.0, SELU_SCALE, exp_times(np.minimum(x, 0.0), SELU_SCALE_ALPHA))
 
 
 @in_float64
 def selu_curve(x: Any) -> Any:
-    """0 for x >= 0, scale*alpha*exp(x) below."""
+    """0 for x >= 0, scale*alpha*exp(x) for x < 0."""
     return np.where(x >= 0.0, 0.0, exp_times(np.minimum(x, 0.0), SELU_SCALE_ALPHA))
 
 
@@ -109,7 +109,7 @@ def silu(x: Any) -> Any:
 
 @in_float64
 def silu_slope(x: Any) -> Any:
-    """silu'(x): at -|x|, the other side by silu(x) = x + silu(-x)."""
+    """silu'(x), computed at -|x|. For x > 0 by silu(x) = x + silu(-x)."""
     a = np.minimum(np.abs(x), 1e4)
     e = np.exp(-a)
     left = exp_times(-a, ((1.0 - a) + e) / (1.0 + e * (2.0 + e)))
@@ -127,7 +127,7 @@ def mish(x: Any) -> Any:
 
 @in_float64
 def mish_slope(x: Any) -> Any:
-    """mish'(x), rational in e = exp(-|x|) with coefficients linear in |x|."""
+    """mish'(x), a rational function of e = exp(-|x|) with coefficients linear in |x|."""
     a = np.minimum(np.abs(x), 1e4)
     e = np.exp(-a)
 

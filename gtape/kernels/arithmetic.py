@@ -1,4 +1,4 @@
-"""Kernels of the arithmetic ops and of the families of slopes that they are closed under."""
+"""Kernels of the arithmetic ops and of their families of slopes, which are closed under differentiation."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def squared_difference(x: Any, y: Any) -> Any:
 
 
 def divide_power(x: Any, y: Any, *, n: int) -> Any:
-    """x / y**n by n divisions, of which none overflows unless the quotient does."""
+    """x / y**n by n divisions. None of them overflows unless the quotient does."""
     if n > _PLAIN:
         return _divide_power_pair(x, y, n=n)
     return _divisions(x, y, n)
 
 
-_PLAIN = 3  # at most this many plain divisions, each of which rounds; more are done in pairs of floats
+_PLAIN = 3  # the number of plain divisions; more divisions are computed in pairs of floats, because each rounds
 
 
 def _divisions(x: Any, y: Any, n: int) -> Any:
@@ -52,12 +52,12 @@ def _divide_power_float64(x: Any, y: Any, *, n: int) -> Any:
 _divide_power_pair = wide(_divide_power_float64, lambda x, y, *, n: _divisions(x, y, n))
 
 
-# For each dtype its smallest normal number, and a power of two that lifts subnormal numbers well above it.
+# For each dtype its smallest normal number, and a power of two that makes subnormal numbers normal with some distance.
 _SCALES = {c: (f.tiny, f.dtype.type(2.0 ** (f.maxexp // 2))) for c in "efd" for f in (np.finfo(c),)}
 
 
 def _unshortened(first: Any, x: Any, y: Any, q: Any, n: int, tiny: Any, up: Any) -> Any:
-    """`divide_power` where a subnormal quotient on the way has few digits, which divisions by y < 1 bring to light."""
+    """`divide_power` if intermediate quotients are subnormal, because divisions by y < 1 magnify their few digits."""
     short = (np.abs(first) < tiny) & np.not_equal(first, 0)
     scaled = np.multiply(x, up)
     for _ in range(n):
@@ -96,12 +96,12 @@ def reciprocal_power_no_nan(x: Any, *, n: int) -> Any:
 
 
 def multiply_no_nan(x: Any, y: Any) -> Any:
-    """x * y, and 0 where y is 0, whatever x is."""
+    """x * y, and 0 where y is 0, also for infinite and NaN x."""
     return np.where(np.equal(y, 0), 0, np.multiply(x, y))
 
 
 def multiply_no_nan_dy(x: Any, y: Any) -> Any:
-    """x; 0, the value of least norm, where y is 0 and x is not finite: no slope exists."""
+    """x, or 0 (the value of least norm) where y is 0 and x is not finite, because no slope exists there."""
     return np.where(np.equal(y, 0) & ~np.isfinite(x), 0, x)
 
 
@@ -143,7 +143,7 @@ def xlogy_dx(x: Any, y: Any) -> Any:
 @wide
 def xlogy_dy(x: Any, y: Any, *, n: int) -> Any:
     """x / y**n for y >= 0; 0 where x is 0 and y <= 0."""
-    return _logarithmic(x, y, 0.0, divide_power(x, y + 0.0, n=n))  # -0.0 is the end of the domain: take it from above
+    return _logarithmic(x, y, 0.0, divide_power(x, y + 0.0, n=n))  # -0.0 ends the domain and counts as +0
 
 
 @wide
@@ -167,7 +167,7 @@ def xlog1py_dx(x: Any, y: Any) -> Any:
 def _over_1p(x: Any, y: Any, n: int) -> Any:
     s, low = two_sum(y, 1.0)
     q = divide_power(x, s, n=n)
-    # (s + low)**-n = s**-n (1 - n low / s), up to the square of low / s <= 2**-53
+    # The formula is (s + low)**-n = s**-n (1 - n low / s), up to the square of low / s <= 2**-53.
     return np.where(np.isfinite(q) & np.isfinite(s), q - q * (n * low / s), q)
 
 
@@ -203,9 +203,9 @@ def floormod_dx(x: Any, y: Any) -> Any:
 
 @wide
 def floormod_dy(x: Any, y: Any) -> Any:
-    """-floor(x / y), exactly where that is below 2**53."""
+    """-floor(x / y), exact if its size is below 2**53."""
     r = np.fmod(x, y)
-    # x - r is y times an integer; np.floor_divide subtracts the adjusted remainder, which can overflow
+    # x - r is y times an integer. np.floor_divide subtracts the adjusted remainder, which can overflow.
     q = np.rint((x - r) / y)
     q = np.where((r != 0) & (np.signbit(r) != np.signbit(y)), q - 1.0, q)
     return np.where(np.isnan(r), np.nan, -q)
@@ -227,10 +227,10 @@ def logaddexp(x: Any, y: Any) -> Any:
     d, low = _difference(small, high)
     e = np.exp(d)
     out = high + (np.log1p(e) + low * (e / (1.0 + e)))
-    # The logarithm is off by about 1 ULP of its own, so it may not be larger than the sum.
+    # The logarithm has an error of about 1 ULP of its own, so the logarithm must not be larger than the sum.
     cancels = (high < 0) & (np.abs(out) < out - high)
     if np.any(cancels):
-        # around the curve where the exponentials add up to 1, the exponential and the logarithm are pairs
+        # Around the curve where the exponentials add up to 1, the exponential and the logarithm are computed as pairs.
         d, low, e = np.where(cancels, d, 0.0), np.where(cancels, low, 0.0), np.where(cancels, e, 1.0)
         log = log_pair(e)
         e_low = e * (((d - log[0]) - log[1]) + low)
@@ -244,7 +244,7 @@ def logaddexp(x: Any, y: Any) -> Any:
 
 @wide
 def sigmoid_difference(x: Any, y: Any) -> Any:
-    """sigmoid(x - y), with the rounding error of the difference put back."""
+    """sigmoid(x - y), corrected for the rounding error of the difference."""
     d, low = _difference(x, y)
     e = np.exp(-np.abs(d))
     s, rest = two_sum(1.0, e)
@@ -255,7 +255,7 @@ def sigmoid_difference(x: Any, y: Any) -> Any:
 
 @wide
 def sigmoid_slope_difference(x: Any, y: Any) -> Any:
-    """sigmoid'(x - y), with the rounding error of the difference put back."""
+    """sigmoid'(x - y), corrected for the rounding error of the difference."""
     d, low = _difference(x, y)
     e = np.exp(-np.abs(d))
     s, rest = two_sum(1.0, e)
@@ -265,7 +265,7 @@ def sigmoid_slope_difference(x: Any, y: Any) -> Any:
 
 @wide
 def tanh_half_difference(x: Any, y: Any) -> Any:
-    """tanh((x - y) / 2), with the rounding error of the difference put back."""
+    """tanh((x - y) / 2), corrected for the rounding error of the difference."""
     d, low = _difference(x, y)
     t = np.tanh(0.5 * d)
     return t + 0.5 * low * ((1.0 - t) * (1.0 + t))

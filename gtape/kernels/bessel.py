@@ -1,8 +1,8 @@
-"""Kernels of the Bessel functions of order 0 and 1 and of all their derivatives, to about a unit in the last place.
+"""Kernels of the Bessel functions of order 0 and 1 and of all their derivatives, to about one ULP.
 
-J1 = -J0', Y1 = -Y0', I1 = I0' and K1 = -K0' reduce all to four functions and their derivatives. Small x go by the power
-series (with a logarithm for Y and K), others by Taylor tables, large ones by Hankel's asymptotic series (DLMF 10.17,
-10.40), with the phase of J and Y reduced exactly.
+By J1 = -J0', Y1 = -Y0', I1 = I0' and K1 = -K0', all are derivatives of four functions. For small x the kernels use
+power series (with a logarithm for Y and K), for large x Hankel's asymptotic series (DLMF 10.17, 10.40) with an exact
+reduction of the phase of J and Y, and Taylor tables between.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from gtape.kernels.special_tables import (
 )
 
 _TERMS = 90
-_EDGE = Fraction(1, 2)  # where tables of Y and K begin
-_FAR_WAVES, _FAR = 40.0, 24.0  # from here on the asymptotic series have all digits
+_EDGE = Fraction(1, 2)  # the start of the tables of Y and K
+_FAR_WAVES, _FAR = 40.0, 24.0  # from these numbers on the asymptotic series have all digits
 
 
 def _even_series(sign: int) -> list[Fraction]:
@@ -62,7 +62,7 @@ def _exp_times(series: list[Fraction], rate: int) -> list[Fraction]:
 
 
 def _grid(first: Fraction, last: int) -> list[Fraction]:
-    """Centres: every 1/8 up to 2, then every 1/2."""
+    """The centres: every 1/8 up to 2, then every 1/2."""
     found, c = [], first
     while c <= last + 1:
         found.append(c)
@@ -71,7 +71,7 @@ def _grid(first: Fraction, last: int) -> list[Fraction]:
 
 
 def _bessel(sign: int) -> list[list[Fraction | int]]:
-    """x f'' + f' - sign x f = 0."""
+    """The coefficients of the equation x f'' + f' - sign x f = 0."""
     return [[0, -sign], [1], [0, 1]]
 
 
@@ -87,13 +87,13 @@ def _i_table() -> Table:
 
 @lru_cache(maxsize=1)
 def _ie_table() -> Table:
-    ode = [[1], [1, 2], [0, 1]]  # of exp(-x) I0
+    ode = [[1], [1, 2], [0, 1]]  # the equation of exp(-x) I0
     return Table(ode, _grid(Fraction(0), int(_FAR)), lambda: _exp_times(_even_series(1), -1), series=True)
 
 
 @lru_cache(maxsize=2)
 def _near(sign: int) -> LogSeries:
-    """Y0 (sign -1) or K0 (sign 1) near 0; few terms are enough there (DLMF 10.8, 10.31)."""
+    """Y0 (sign -1) or K0 (sign 1) near 0, where few terms are enough (DLMF 10.8, 10.31)."""
     scale = 2 / PI if sign < 0 else Fraction(-1)
     b = [-c for c in _harmonic_series(sign)]
     return LogSeries(scale, EULER - LN2, _even_series(sign)[:44], b[:44])
@@ -116,7 +116,7 @@ def _k_table() -> Table:
 
 @lru_cache(maxsize=1)
 def _ke_table() -> Table:
-    """Of exp(x) K0."""
+    """The table of exp(x) K0."""
 
     def start() -> list[Fraction]:
         value, slope = _start(1)
@@ -130,7 +130,7 @@ def _ke_table() -> Table:
 
 
 def _hankel(sign: int) -> list[Fraction]:
-    """sign^k a_k(0): ((2k-1)!!)² / (k! 8^k), with the sign (-1)^k of its own."""
+    """The coefficients sign^k a_k(0) = sign^k ((2k-1)!!)² / (k! 8^k), with the own sign (-1)^k of a_k."""
     out = [Fraction(1)]
     for k in range(1, 60):
         out.append(-sign * out[-1] * Fraction((2 * k - 1) ** 2, 8 * k))
@@ -146,7 +146,7 @@ def _decaying(kind: str) -> Decaying:
 
 @lru_cache(maxsize=32)
 def _wave(n: int) -> tuple[list[Pair], list[Pair]]:
-    """Real and imaginary coefficients of S in 1/x: H = sqrt(2/(pi x)) exp(i (x - pi/4)) S is the n-th derivative."""
+    """The real and imaginary coefficients in 1/x of S: the n-th derivative is sqrt(2/(pi x)) exp(i (x - pi/4)) S."""
     re, im = _exact_wave(n)
     return [exact(c) for c in re[:44]], [exact(c) for c in im[:44]]
 
@@ -172,7 +172,7 @@ def _far_wave(x: Any, n: int, imaginary: bool) -> Any:
     sine, cosine = turned(*turn_and_rest(x))
     total, gap = sum_pair(cosine, sine), difference(sine, cosine)  # sqrt(2) cos and sin of x - pi/4
     u = 1.0 / x
-    huge = x > 1e290  # exact products would overflow, and change no digit
+    huge = x > 1e290  # exact products would overflow, and no digit would change
     p, e = two_product(u, np.where(huge, 1.0, x))
     inverse = u, np.where(huge, 0.0, u * ((1.0 - p) - e))
     re, im = (horner_pair(row, inverse) for row in _wave(n))
@@ -188,11 +188,11 @@ def _far_wave(x: Any, n: int, imaginary: bool) -> Any:
 
 
 def _far(x: Any, n: int, kind: str, weights: tuple[int, ...] = (1,)) -> Any:
-    """The n-th derivative of I0 or K0, plain or without its exponential, for large x."""
+    """The n-th derivative of I0 or K0, plain or without its exponential factor, for large x."""
     made = _decaying(kind)
     total, skip = decaying_sum(made.combined(n, weights), x, _FAR)
     shrink = np.where(x > 1e290, 2.0**-80, 1.0)
-    # 1/sqrt(2 pi x), or 1/sqrt(2 x/pi)
+    # The factor is 1/sqrt(2 pi x) or 1/sqrt(2 x/pi).
     root = sqrt_pair(multiply_pairs(exact(2 * PI if kind in ("i", "ie") else 2 / PI), (x * shrink, 0.0 * x)))
     value = nearest(over(total, root)) * np.sqrt(shrink)
     for _ in range(skip):
@@ -241,7 +241,7 @@ def _ie(a: Any, n: int, weights: tuple[int, ...]) -> Any:
 
 @flat_float64
 def bessel_ie_derivative(x: Any, *, m: int, n: int) -> Any:
-    """The n-th derivative of exp(-|x|) I_m(x), m = 0 or 1; 0 at 0 where the sides differ."""
+    """The n-th derivative of exp(-|x|) I_m(x), m = 0 or 1. At 0 the result is 0 if the sides differ."""
     value = _ie(np.abs(x), n, (1, 1) if m else (1,))
     jump = (m + n) % 2 == 1 and (m, n) != (1, 0)
     return np.where(x == 0, 0.0 * x, value * _odd_sign(x, 1)) if jump else value * _odd_sign(x, m + n)
@@ -318,7 +318,7 @@ def bessel_j0(x: Any) -> Any:
 
 def bessel_j1(x: Any) -> Any:
     """J1."""
-    return np.where(np.equal(x, 0), x, -bessel_j_derivative(x, n=1))  # -0 at -0
+    return np.where(np.equal(x, 0), x, -bessel_j_derivative(x, n=1))  # keeps -0
 
 
 def bessel_y0(x: Any) -> Any:
@@ -358,7 +358,7 @@ def bessel_k0(x: Any) -> Any:
 
 def bessel_k1(x: Any) -> Any:
     """K1."""
-    return 0 - bessel_k_derivative(x, n=1)  # no -0 at infinity
+    return 0 - bessel_k_derivative(x, n=1)  # avoids -0 at infinity
 
 
 def bessel_k0e(x: Any) -> Any:

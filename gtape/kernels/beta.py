@@ -1,7 +1,7 @@
-"""Kernels of the density of the beta distribution, differentiated in x, and of its integral over a tail.
+"""Kernels of the density of the beta distribution, differentiated by x, and of its integral over a tail.
 
-The density is exp of a sum, formed as a pair because its terms cancel. The integral is the trapezoidal rule after a
-double exponential substitution.
+The density is exp of a sum, and the sum is a pair, because its terms cancel. The integral is computed by the
+trapezoidal rule after a double exponential substitution.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def beta_exponent(a: Any, b: Any, x: Any, rest: Pair, i: Any = 0.0, j: Any = 0.0
 
 
 def log_gamma(x: Pair) -> Pair:
-    """log(gamma(x)) of pairs of any size."""
+    """log(gamma(x)) for pairs of any size."""
     tiny = x[0] < 1e-25
     plain = lgamma_pair((np.where(tiny, 1.0, x[0]), np.where(tiny, 0.0, x[1])))
     log = log_exact(x[0])
@@ -59,11 +59,11 @@ def _expm1_bend(v: Any) -> Any:
 
 
 def beta_tail(a: Any, b: Any, x: Any, y: Any, slope: Any, factor: Callable[[Any], Any] | None = None) -> Any:
-    """The integral from 0 to x <= a/(a+b) over x^a y^b, y = 1 - x, with log(t/(1-t)) for variable: exp(-fall(s)).
+    """The integral of the density from 0 to x <= a/(a+b), divided by x^a y^b, y = 1 - x, in the variable log(t/(1-t)).
 
-    fall(s) = a s + (a+b) log(1 + x expm1(-s)) is convex; its first term a y - b x, the `slope`, is taken out,
-    because the other terms nearly cancel. For x near 1 the logarithm is log(1 + y expm1(s)) - s. `factor` is a further
-    factor of the integrand, as a function of s.
+    The integrand is exp(-fall(s)) with fall(s) = a s + (a+b) log(1 + x expm1(-s)), a convex function. Its slope at 0, a
+    y - b x, is the argument `slope`, because the terms nearly cancel. For x near 1 the logarithm is computed as -s +
+    log(1 + y expm1(s)). `factor` is an additional factor of the integrand, as a function of s.
     """
     both = a + b
     near = x <= 0.5
@@ -73,12 +73,12 @@ def beta_tail(a: Any, b: Any, x: Any, y: Any, slope: Any, factor: Callable[[Any]
         v = np.where(near, -s, np.minimum(s, 700.0))
         w = small * np.expm1(v)
         bend = _log1p_bend(w) + small * _expm1_bend(v)
-        # far from 0 the terms do not cancel, and might overflow
+        # Far from 0 the terms do not cancel, and might overflow.
         straight = np.where(near | (s < 700.0), np.log1p(w) + np.where(near, x, -y) * s, np.log(y) + x * s)
         return slope * s + both * np.where(s < 1.0, bend, straight)
 
     s = (46.0 - both * np.log(y)) / a
-    for _ in range(60):  # Newton's method from the right
+    for _ in range(60):  # Newton's method, starting from the right
         steep = a - both * (x * np.exp(-s)) / (y + x * np.exp(-s))
         s = s - (fall(s) - 46.0) / steep
     scale = s / 46.0
@@ -91,16 +91,17 @@ def beta_tail(a: Any, b: Any, x: Any, y: Any, slope: Any, factor: Callable[[Any]
 
 
 def beta_density_derivative(a: Any, b: Any, x: Any, *, n: int) -> Any:
-    """x^(a-1) (1-x)^(b-1) / B(a, b), differentiated n times in x."""
+    """x^(a-1) (1-x)^(b-1) / B(a, b), differentiated n times by x."""
     (a, b, x), shape, dtype = flat_arrays(a, b, x)
     with np.errstate(all="ignore"):
         inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
         p, q, t = np.where(inside, a, 1.0), np.where(inside, b, 1.0), np.where(inside, x, 0.5)
         rest = two_sum(1.0, -t)
-        # For whole a <= n only terms with a power of r differ from 0. It joins that of x, because r may be subnormal.
+        # For integers a <= n all terms without a power of r are 0. This power is combined with the power of x, because
+        # r may be subnormal.
         joined = np.where((p <= n) & (np.rint(p) == p), n + 1.0 - p, 0.0)
         mantissa, k = exp_of_pair(beta_exponent(p, q, t, rest, n + 1.0 - joined, 1.0 + joined))
-        # Leibniz's rule times x^n: C(n, k) (a-1) ... (a-k) (1-b) ... (n-k-b) r^(n-k), r = x / (1-x)
+        # The sum is Leibniz's rule times x^n: C(n, k) (a-1) ... (a-k) (1-b) ... (n-k-b) r^(n-k), r = x / (1-x).
         ratio = over((t, 0.0 * t), rest)
         total: Pair = (0.0 * t, 0.0 * t)
         for j in range(n + 1):

@@ -1,11 +1,11 @@
-"""Kernels of the incomplete beta function, and of its derivatives in its parameters a and b.
+"""Kernels of the incomplete beta function, and of its derivatives by its parameters a and b.
 
-Where SciPy loses digits, the value comes from the smaller of its tails.
+If SciPy loses digits, the value comes from the smaller of the two tails.
 
-I_x(a, b) is x^a (1-x)^b / (a B(a, b)) times the sum of (a+b)_k / (a+1)_k x^k (DLMF 8.17.8), and an integral with the
-logarithm of t/(1-t) for variable. Differentiated, each term and the integrand gain a factor, the complete Bell
-polynomial of the derivatives of their logarithms. Of the two sides, the one from 0 to x and the one from x to 1, the
-kernels take that on which the first derivative adds up terms of one sign.
+I_x(a, b) is x^a (1-x)^b / (a B(a, b)) times the sum of (a+b)_k / (a+1)_k x^k (DLMF 8.17.8), and also an integral in the
+variable log(t/(1-t)). By differentiation each term and the integrand get a factor: the complete Bell polynomial of the
+derivatives of their logarithms. The integral has two sides, from 0 to x and from x to 1. The kernels take the side on
+which the first derivative adds up terms of one sign.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import ONE, difference, exact, horner_pair, over, power_pair, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, nearest, two_sum
 
-_FEW = 200.0  # up to this parameter a series needs few terms
+_FEW = 200.0  # the greatest parameter for which a series needs few terms
 _MOST = 100_000
 _SMALL = 64
 
 
 def _remembered(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Keep recent results of small arrays, because they take 30 ms and a check needs the same ones several times."""
+    """Keep recent results of small arrays, because one takes 30 ms and a check needs the same results several times."""
 
     @lru_cache(maxsize=256)
     def recent(parameters: tuple[tuple[str, int], ...], *arrays: tuple[str, tuple[int, ...], bytes]) -> Any:
@@ -49,7 +49,7 @@ def _remembered(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _PAIRS = (("a", "b"), ("x", "y"), ("log_x", "log_y"), ("by_a", "by_b"), ("rise_a", "rise_b"))
-# Each attribute of a side with that of the other side that it is equal to.
+# Each attribute of a side, with the attribute of the other side to which it is equal.
 _SWAPPED = (("both", "both"), ("down", "down"), *_PAIRS, *((other, name) for name, other in _PAIRS))
 
 
@@ -58,11 +58,11 @@ class _Side:
 
     def __init__(self, a: Any, b: Any, x: Pair, y: Pair, down: Any = 0) -> None:
         self.a, self.b, self.x, self.y = a, b, x, y
-        self.down = down + np.zeros(a.shape, int)  # a and b are to be multiplied by 2^-down
+        self.down = down + np.zeros(a.shape, int)  # a and b have to be multiplied by 2^-down
         self.both = two_sum(a, b)
         self.log_x, self.log_y = _log(x, y), _log(y, x)
         self.rise_a, self.rise_b = _psi_rise(a, b, 0), _psi_rise(b, a, 0)
-        # the derivatives of the density's logarithm at x
+        # The derivatives of the density's logarithm at x.
         in_a, in_b = (a, 0.0 * a), (b, 0.0 * b)
         self.by_a = sum_pair(sum_pair(self.log_x, self.rise_a), over(_inverse(in_a), over(self.both, in_b)))
         self.by_b = sum_pair(sum_pair(self.log_y, self.rise_b), over(_inverse(in_b), over(self.both, in_a)))
@@ -83,7 +83,7 @@ class _Side:
         return made
 
     def first(self) -> Pair:
-        """The derivative in a of the logarithm of the first term of the series."""
+        """The derivative by a of the logarithm of the first term of the series."""
         return sum_pair(self.log_x, difference(self.rise_a, _inverse(self.both)))
 
     def scale(self) -> tuple[Pair, Any]:
@@ -94,10 +94,11 @@ class _Side:
         return exp_of_pair(difference(power, difference(gammas, log_gamma(self.both))))
 
     def by_integral(self, p: int, q: int, size: bool = False) -> Any:
-        """The integral over the side, differentiated p times in a and q times in b; or, with `size`, of magnitudes."""
+        """The integral over the side, differentiated p times by a and q times by b. With `size`, of magnitudes."""
         a, b, x, y = self.a, self.b, self.x[0], self.y[0]
         slope = difference(multiply_pairs((a, 0.0 * a), self.y), multiply_pairs((b, 0.0 * b), self.x))[0]
-        # A large parameter is a factor inside of the logarithm, a small one is outside, where it has no pole.
+        # A large parameter is a factor inside the logarithm. A small parameter is a factor outside, which avoids a
+        # pole.
         far_a, far_b = a > 1.0, b > 1.0
         out_a, out_b = 1.0 - far_a, 1.0 - far_b
         gap_a = nearest(_either(far_a, self.by_a, self.first()))
@@ -106,7 +107,7 @@ class _Side:
         near = x <= 0.5
 
         def weight(s: Any) -> Any:
-            # log(t) and log(1-t) at s, less those at 0; their difference is s
+            # The logarithms log(t) and log(1-t) at s minus those at 0. Their difference is s.
             rest, lift = np.log1p(x * np.expm1(-s)), np.log1p(y * np.expm1(s))
             rest, lift = np.where(near, rest, lift - s), np.where(near, s + rest, lift)
             others[1, 0], others[0, 1] = gap_a - lift, gap_b - rest
@@ -122,9 +123,9 @@ class _Side:
         return np.ldexp(beta_tail(a, b, x, y, slope, weight) * nearest(mantissa), k)
 
     def higher(self, p: int, q: int, far_a: Any, far_b: Any) -> dict[tuple[int, int], Any]:
-        """The derivatives of log(Γ(a+b) / (Γ(a+1) Γ(b+1))), plus log(a) or log(b) where `far`, from order 2 on.
+        """The derivatives of log(Γ(a+b) / (Γ(a+1) Γ(b+1))) from order 2 on. With `far`, plus log(a) or log(b).
 
-        That of log(b/(a+b)) is written without the difference of two powers.
+        The derivative of log(b/(a+b)) is computed without a difference of two powers.
         """
         made: dict[tuple[int, int], Any] = {}
         both = self.both[0]
@@ -142,7 +143,7 @@ class _Side:
         return made
 
     def by_series(self, p: int, q: int) -> Any:
-        """The power series in x, differentiated once, where all terms have one sign."""
+        """The power series in x, differentiated once. All terms have one sign."""
         a, b, x, both = self.a, self.b, self.x[0], self.both[0]
         factor = nearest(self.first() if p else self.by_b)
         term = np.ones_like(x)
@@ -159,15 +160,15 @@ class _Side:
         return np.ldexp(total * (nearest(mantissa) * b), exponent)
 
     def by_exact_series(self, p: int, q: int) -> Any:
-        """The power series in x, differentiated p times in a and q times in b, where terms cancel."""
+        """The power series in x, differentiated p times by a and q times by b. Terms may cancel."""
         total, exponent = self.exact_series(p, q)
         return np.ldexp(nearest(total), exponent)
 
     def exact_series(self, p: int, q: int) -> tuple[Pair, Any]:
-        """The same as a pair and a power of 2.
+        """The power series in x as a pair and a power of 2.
 
-        The first term has the factor b/(a+b), the others b, and the common factor x^a y^b Γ(a+b+1) / (Γ(a+1) Γ(b+1))
-        has no pole for tiny parameters.
+        The first term has the factor b/(a+b), the other terms have the factor b. Their common factor x^a y^b Γ(a+b+1) /
+        (Γ(a+1) Γ(b+1)) has no pole for tiny parameters.
         """
         b = (self.b, 0.0 * self.b)
         logs = self.logarithms(p, q)
@@ -209,7 +210,7 @@ class _Side:
         return difference(sum_pair(in_a, in_b), in_both)
 
     def logarithms(self, p: int, q: int) -> dict[tuple[int, int], Pair]:
-        """The derivatives of log(x^a y^b Γ(a+b+1) / (Γ(a+1) Γ(b+1))) in a and b."""
+        """The derivatives of log(x^a y^b Γ(a+b+1) / (Γ(a+1) Γ(b+1))) by a and b."""
         made: dict[tuple[int, int], Pair] = {}
         for i in range(p + 1):
             for j in range(q + 1):
@@ -227,7 +228,7 @@ class _Side:
 
 
 def _log(x: Pair, y: Pair) -> Pair:
-    """The logarithm of x = 1 - y; where y is small, by powers of y, because the relative error counts."""
+    """The logarithm of x = 1 - y. If y is small, by powers of y, because the relative error counts."""
     high, low = sum_pair(log_exact(x[0]), (x[1] / x[0], 0.0 * x[0]))
     near = y[0] < 1e-4
     if not near.any():
@@ -278,10 +279,10 @@ def _shares(a: Any, b: Any, both: Pair, p: int, q: int) -> dict[tuple[int, int],
 
 
 def _harmonic(a: Any, b: Any, p: int, q: int) -> tuple[dict[tuple[int, int], Pair], Any, Any]:
-    """The derivatives of ab/(a+b), over a common factor and a power of 2; none cancels up to the second.
+    """The derivatives of ab/(a+b) over a common factor and a power of 2. Up to the second order none cancels.
 
-    They are (-1)^n (n-2)! (2ij ab - i(i-1) b² - j(j-1) a²) / (a+b)^(n+1) for n = i + j > 1. Where only one parameter
-    varies, the other one, which may be tiny, is a factor of them all.
+    They are (-1)^n (n-2)! (2ij ab - i(i-1) b² - j(j-1) a²) / (a+b)^(n+1) for n = i + j > 1. If only one parameter
+    varies, the other one, which may be tiny, is a factor of all derivatives.
     """
     k = np.where(a + b < 2.0**-160, -np.frexp(a + b)[1], 0)
     factor = b if not q else a if not p else np.ones_like(a)
@@ -316,7 +317,7 @@ def _either(mask: Any, x: Pair, y: Pair) -> Pair:
 
 
 def _psi(x: Pair, n: int) -> Pair:
-    """The n-th derivative of digamma as a pair, to the digits of a float where x is tiny or huge."""
+    """The n-th derivative of digamma as a pair, which has only the digits of a float if x is tiny or huge."""
     middle = (x[0] > 1e-30) & (x[0] < 1e20)
     if middle.all():
         return slope_of_positive(x, n)
@@ -331,7 +332,7 @@ def _inverse(x: Pair) -> Pair:
 
 
 def bell(of: dict[tuple[int, int], Any], p: int, q: int) -> Any:
-    """The p-th and q-th derivative of exp(f) over exp(f), from the derivatives of f in two variables."""
+    """The p-th and q-th derivative of exp(f) divided by exp(f), from the derivatives of f in two variables."""
     return _bell(of, p, q, 1.0, lambda a, b: a + b, lambda c, a, b: c * a * b)
 
 
@@ -358,17 +359,17 @@ def _bell(of: Any, p: int, q: int, one: Any, add: Any, times: Any) -> Any:
 
 
 def _plan(side: _Side, p: int, q: int) -> tuple[tuple[Any, Any], ...]:
-    """For the derivative of p >= q: the elements of each of six ways, and the way."""
+    """For the derivative of orders p >= q: the elements that each of six methods computes, and the method."""
     swapped = side.swapped()
     a, b, x, y = side.a, side.b, side.x[0], side.y[0]
     first, by_a = nearest(side.first()), nearest(side.by_a)
-    # A series converges fast where its ratio is small from the start, or where its terms have one sign.
+    # A series converges fast if its ratio is small from the start, or if its terms have one sign.
     near, far = (x <= 0.5) & (a < _FEW), (x > 0.5) & (b < _FEW)
     one_sign = (near & (first <= 0)) | (far & (by_a >= 0))
     near, far = near & (one_sign | ((a + b) * x <= 2.0)), far & (one_sign | ((a + b) * y <= 2.0))
     quick = one_sign & (p + q == 1)
     rest = ~near & ~far
-    # where the first derivative in a adds up terms of one sign
+    # The first derivative by a adds up terms of one sign for these elements.
     left = by_a <= 0 if p + q == 1 else a * y >= b * x
     return (
         (near & quick, lambda m: side.at(m).by_series(p, q)),
@@ -382,7 +383,7 @@ def _plan(side: _Side, p: int, q: int) -> tuple[tuple[Any, Any], ...]:
 
 @_remembered
 def betainc_order_derivative(a: Any, b: Any, x: Any, *, p: int, q: int) -> Any:
-    """I_x(a, b) differentiated p times in a and q times in b, p + q > 0."""
+    """I_x(a, b) differentiated p times by a and q times by b, p + q > 0."""
     (a, b, x), shape, dtype = flat_arrays(a, b, x)
     with np.errstate(all="ignore"):
         valid = (a > 0) & (b > 0) & np.isfinite(a) & np.isfinite(b)
@@ -399,12 +400,14 @@ def betainc_order_derivative(a: Any, b: Any, x: Any, *, p: int, q: int) -> Any:
 def _from_tiny(a: Any, b: Any, x: Any, p: int, q: int) -> tuple[Any, Any, Any, Any]:
     """Parameters for the kernels, a factor, and the power of 2 by which tiny a and b were multiplied.
 
-    For a tiny sum the function depends on a/b alone. For one tiny parameter it is linear in this parameter.
+    If the sum is tiny, the function depends only on a/b. If one parameter is tiny, the function is linear in this
+    parameter.
     """
     k = np.where(a + b < 2.0**-160, -160 - np.frexp(a + b)[1], 0)
     a, b = np.ldexp(a, k), np.ldexp(b, k)
     ratio = np.ones_like(a)
-    # Below these the next term of the power series is less than 32 ULP, where terms cancel; and nothing elsewhere.
+    # Below these bounds the next term of the power series is less than 32 ULP if terms cancel, and otherwise
+    # negligible.
     cancels_a, cancels_b = (x <= 0.5) & (p == 0), (x > 0.5) & (q == 0)
     least_a = np.where(cancels_a, 2.0**-49, 2.0**-120) * np.minimum(b, 1.0) / (1.0 - np.log(x) + np.log1p(b))
     least_b = np.where(cancels_b, 2.0**-49, 2.0**-120) * np.minimum(a, 1.0) / (1.0 - np.log1p(-x) + np.log1p(a))
@@ -462,13 +465,13 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
     (a, b, x), shape, dtype = flat_arrays(a, b, x)
     with np.errstate(all="ignore"):
         inside = (a > 0) & (b > 0) & (x >= 0) & (x <= 1)
-        # For tiny b, where SciPy gives 0, the value is ab/(a + b) times a factor that hardly depends on b.
+        # For tiny b SciPy gives 0. The value is ab/(a + b) times a factor that hardly depends on b.
         faint = inside & (b < _FAINT) & (a > 1e-20) & (x < 1)
         given, b = b, np.where(faint, _FAINT, b)
         out = np.where(inside, scipy_betainc(a, b, x), np.nan)
-        # two tiny parameters share the mass
+        # Two tiny parameters share the mass.
         out = np.where(inside & (np.maximum(a, b) < 1e-20) & (x > 0) & (x < 1), b / (a + b), out)
-        # SciPy loses digits for large parameters, where the smaller tail comes from its integral
+        # SciPy loses digits for large parameters. The smaller tail then comes from its integral.
         least = np.minimum(a, b)
         poor = ((a + b > 10.0) & (least > 1e-3)) | ((x < 1e-290) & (least > 1e-20))
         poor &= inside & (a + b < 1e15) & (x > 0) & (x < 1)
@@ -481,7 +484,7 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
             args = ((p, q), (q, p), (t, rest[0]), (rest[0], t), (slope, -slope))
             tail = np.ldexp(beta_tail(*[np.where(low, *v) for v in args]) * mantissa[0], k)
             found = np.where(low, tail, 1.0 - tail)
-            # the integrand is flat for long and then falls at once, and a series needs few terms
+            # The integrand is flat for long and then falls fast, and a series needs few terms.
             for here, side in (
                 (~low & (p < 1.0) & ((p + q) * t <= 2.0) & (t <= 0.5), 0),
                 (low & (q < 1.0) & ((p + q) * rest[0] <= 2.0) & (rest[0] <= 0.5), 1),
@@ -498,14 +501,15 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
 
 @_remembered
 def beta_density_derivative(a: Any, b: Any, x: Any, *, p: int, q: int, n: int) -> Any:
-    """x^(a-1) (1-x)^(b-1) / B(a, b), differentiated p times in a, q times in b and n times in x."""
+    """x^(a-1) (1-x)^(b-1) / B(a, b), differentiated p times by a, q times by b and n times by x."""
     if p == q == 0:
         return density_in_x(a, b, x, n=n)
     (a, b, x), shape, dtype = flat_arrays(a, b, x)
     with np.errstate(all="ignore"):
         inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
         u, v, t = np.where(inside, a, 1.0), np.where(inside, b, 1.0), np.where(inside, x, 0.5)
-        # For subnormal a a derivative by b, without log(x), is c a + d x^w over a power of x: compute it magnified.
+        # For subnormal a a derivative by b, without log(x), is c a + d x^w over a power of x, and is computed
+        # magnified.
         w = 1 if p else n + 1
         tiny = (u < 2.0**-850) & (t < 2.0 ** (-850 / w)) & (v > 2.0 ** (155 - 610 / w)) & (q > 0)
         up = np.where(tiny, 240 // w * w, 0)
@@ -514,7 +518,7 @@ def beta_density_derivative(a: Any, b: Any, x: Any, *, p: int, q: int, n: int) -
         side = _Side(u, v, (t, 0.0 * t), two_sum(1.0, -t))
         side.log_x = log_x
         near = t * (1.0 + v) < 2.0**-10
-        side.log_y = _either(near, (0.0 * t, 0.0 * t), side.log_y)  # the powers hold (1-x)^(b-1)
+        side.log_y = _either(near, (0.0 * t, 0.0 * t), side.log_y)  # the powers contain (1-x)^(b-1)
         logs = side.logarithms(p, q)
         harmonic, factor, scale = _harmonic(u, v, p, q)
         powers = _leibniz(side, p, q, n)
@@ -544,9 +548,9 @@ def beta_density_derivative(a: Any, b: Any, x: Any, *, p: int, q: int, n: int) -
 
 
 def _leibniz(side: _Side, p: int, q: int, n: int) -> dict[tuple[int, int], Pair]:
-    """Taylor coefficients in a and b of x^n times the n-th derivative of the density in x over itself.
+    """Taylor coefficients in a and b of x^n times the n-th x-derivative of the density over the density.
 
-    Leibniz's rule: the sum of C(n, j) (a-1) ... (a-j) (1-b) ... (n-j-b) r^(n-j), r = x / (1-x).
+    The function is, by Leibniz's rule, the sum of C(n, j) (a-1) ... (a-j) (1-b) ... (n-j-b) r^(n-j), r = x / (1-x).
     """
     zero = 0.0 * side.a
     ratio = over(side.x, side.y)
@@ -564,9 +568,10 @@ def _leibniz(side: _Side, p: int, q: int, n: int) -> dict[tuple[int, int], Pair]
 
 
 def _powers_near_0(side: _Side, p: int, q: int, n: int) -> dict[tuple[int, int], Pair]:
-    """Taylor coefficients in a and b of x^(n+1-a) times the n-th derivative in x of x^(a-1) (1-x)^(b-1), x (1+b) small.
+    """Taylor coefficients in a and b of x^(n+1-a) times the n-th derivative by x of x^(a-1) (1-x)^(b-1).
 
-    The sum of (a-1+k) ... (a-n+k) (1-b) ... (k-b) x^k / k! over k >= 0. For k <= n one factor is a alone.
+    Only for small x (1+b). The function is the sum of (a-1+k) ... (a-n+k) (1-b) ... (k-b) x^k / k! over k >= 0. For k
+    <= n one of the factors is a.
     """
     zero = 0.0 * side.a
     start = {(i, j): (zero, zero) for i in range(p + 1) for j in range(q + 1)}

@@ -1,4 +1,4 @@
-"""Broadcasting of shapes with any number of axes, because ``np.broadcast_shapes`` takes 32 and arrays have up to 64."""
+"""Broadcasting of shapes with any number of axes, because ``np.broadcast_shapes`` allows 32 and arrays up to 64."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NUMPYS = 32
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that arrays of some shapes broadcast to; raises ValueError if there is none.
+    """The shape that arrays of the given shapes broadcast to. A ValueError if there is none.
 
     >>> broadcast_shapes((2, 1), (3,), ())
     (2, 3)
@@ -22,7 +22,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     rank = max(map(len, shapes), default=0)
     if rank <= _NUMPYS:
         return np.broadcast_shapes(*shapes)
-    # NumPy broadcasts the last axes; those before have one size, or 1, in each longer shape.
+    # NumPy broadcasts the last axes. Axes before them have one size, or 1, in each longer shape.
     made = list(np.broadcast_shapes(*[s[-_NUMPYS:] for s in shapes]))
     for axis in range(_NUMPYS + 1, rank + 1):
         sizes = {s[-axis] for s in shapes if len(s) >= axis} - {1}

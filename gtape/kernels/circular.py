@@ -55,7 +55,7 @@ def tan_derivative(x: Any, n: int) -> Any:
 
 # sinc ---------------------------------------------------------------------------------------------------------------
 
-_SINC_BOUND = 0.25  # below, all terms of the series but the first are small
+_SINC_BOUND = 0.25  # if x is smaller, all terms of the series but the first are small
 
 
 @lru_cache(maxsize=64)
@@ -76,7 +76,7 @@ def _pi_power(n: int) -> Pair:
 
 @in_float64
 def sinc_derivative(x: Any, n: int) -> Any:
-    """n-th derivative of sinc: a series about 0; further out the recurrence x s[n] + n s[n-1] = sin^(n)(pi x)/pi."""
+    """The n-th derivative of sinc. Near 0 a series, elsewhere the recurrence x s[n] + n s[n-1] = sin^(n)(pi x)/pi."""
     if n == 1:
         return sinc_slope(x)
     near = np.abs(x) < _SINC_BOUND

@@ -23,7 +23,7 @@ EXTENDED = np.finfo(np.longdouble).nmant > np.finfo(np.float64).nmant  # False o
 
 
 def _wide(core: Callable[..., Array]) -> Callable[..., Array]:
-    """Run a kernel in the wider type and round; real operands besides a complex one become complex, too."""
+    """Run a kernel in the wider type and round. Real operands beside a complex one become complex, too."""
 
     @wraps(core)
     def kernel(*xs: Any, **params: Any) -> Array:
@@ -41,7 +41,7 @@ def _wide(core: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _one_plus(x: Array) -> Array:
-    """1 + x that keeps the sign of a zero imaginary part, because it tells the side of a branch cut."""
+    """1 + x with the sign of a zero imaginary part kept, because the sign tells the side of a branch cut."""
     return x - (-1)
 
 
@@ -50,7 +50,7 @@ def _one_minus(x: Array) -> Array:
 
 
 def _whole_power(x: Array, n: int) -> Array:
-    """x**n for an integer n >= 0, by squaring, because logarithms would spoil exact zeros."""
+    """x**n for an integer n >= 0, by squaring, because logarithms would not give exact zeros."""
     if n == 1:
         return x
     out = np.ones_like(x)
@@ -65,7 +65,7 @@ def _whole_power(x: Array, n: int) -> Array:
 
 
 def _quotient(a: Array, b: Array) -> Array:
-    """a / b; for b = 0 the result is inf + 0j, because plain complex division gives NaN parts, and NaN for 0 / 0."""
+    """a / b. For b = 0 the result is inf + 0j, because complex division gives NaN parts, and NaN for 0 / 0."""
     out = np.divide(a, b)
     pole = np.equal(b, 0) & ~np.equal(a, 0) & ~np.isnan(a)
     return np.where(pole, np.array(complex(np.inf, 0), out.dtype), out) if np.any(pole) else out
@@ -76,7 +76,7 @@ def _inverse_power(x: Array, n: int) -> Array:
 
 
 def _divide_power(a: Array, b: Array, *, n: int) -> Array:
-    for _ in range(n):  # repeated, because a power of b might leave the range although the quotient does not
+    for _ in range(n):  # repeated, because a power of b may leave the range although the quotient does not
         a = _quotient(a, b)
     return a
 
@@ -112,7 +112,7 @@ xlogy = _wide(lambda a, b: _where_both(a, b, a * np.log(b)))
 
 
 def _log1p(x: Array) -> Array:
-    """log(1 + x), with the modulus from |1 + x|² - 1 = 2a + a² + b², because 1 + x would round digits away."""
+    """log(1 + x), with the modulus from |1 + x|² - 1 = 2a + a² + b², because 1 + x would lose digits."""
     a, b = x.real, x.imag
     out = np.log(_one_plus(x))
     near = np.abs(x) < 0.5
@@ -163,7 +163,7 @@ xlog1py = _wide(lambda a, b: _where_both(a, 1 + b, a * _log1p(b)))
 
 @lru_cache(maxsize=64)
 def _eulerian(n: int) -> tuple[int, ...]:
-    """Coefficients of A_n, with sum over k of k**n w**k = w A_n(w) / (1 - w)**(n + 1)."""
+    """The coefficients of A_n, with sum over k of k**n w**k = w A_n(w) / (1 - w)**(n + 1)."""
     row = [1]
     for m in range(2, n + 1):
         old = [0, *row, 0]
@@ -173,7 +173,7 @@ def _eulerian(n: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def _inner(n: int) -> tuple[int, ...]:
-    """Coefficients of A_n(-w), divided by its factor 1 - w for an even n."""
+    """The coefficients of A_n(-w), divided by its factor 1 - w for an even n."""
     c = [(-1) ** k * v for k, v in enumerate(_eulerian(n))]
     if n % 2:
         return tuple(c)
@@ -192,11 +192,12 @@ def _horner(c: tuple[int, ...], w: Array) -> Array:
 
 
 def _tanh_derivative(x: Array, n: int) -> Array:
-    """4 (-2)**(n-1) w A_n(-w) / (1 + w)**(n+1) with w = exp(-2x), on the right half plane; odd or even elsewhere."""
+    """4 (-2)**(n-1) w A_n(-w) / (1 + w)**(n+1), w = exp(-2x), for Re(x) >= 0. Odd or even in x."""
     left = x.real < 0
     x = np.where(left, -x, x)
     w = np.exp(-2 * x)
-    # near a pole use exp(-x) cosh(x), because 1 + w cancels; far right cosh overflows, and 1 + w is 1
+    # Near a pole exp(-x) cosh(x) replaces 1 + w, because 1 + w cancels. Far to the right cosh overflows, and 1 + w is
+    # 1.
     close = np.where(x.real < 20, x, 0)
     below = np.where(x.real < 20, 2 * np.exp(-close) * np.cosh(close), 1 + w)
     out = 4 * (-2) ** (n - 1) * w * _horner(_inner(n), w) * _inverse_power(below, n + 1)
@@ -212,7 +213,7 @@ def _tan_derivative(x: Array, n: int) -> Array:
 
 
 def _times_i(x: Array, k: int) -> Array:
-    """x times i**k by moving parts, because a multiplication would turn a part next to an infinite one into NaN."""
+    """x times i**k by exchange of parts, because a product turns a part beside an infinite part into NaN."""
     if isinstance(x, ComplexPair):
         return x.times_i(k)
     k %= 4
@@ -233,7 +234,7 @@ tanh_derivative = _wide(lambda x, *, n: _tanh_derivative(x, n))
 
 
 def _sigmoid(x: Array) -> Array:
-    """The sigmoid: from exp(x) on the left half plane, from exp(-x) on the right, because these are small there."""
+    """The sigmoid, from exp(x) for Re(x) < 0 and from exp(-x) for Re(x) >= 0, because these are small there."""
     left = x.real < 0
     e = np.exp(np.where(left, x, -x))
     return _quotient(np.where(left, e, np.ones_like(e)), 1 + e)
@@ -249,9 +250,10 @@ sigmoid_derivative = _wide(lambda x, *, n: _tanh_derivative(x / 2, n) / 2 ** (n 
 
 
 def _two_roots(x: Array, p: Array, q: Array, a: Any, b: Any, n: int, k: int) -> Array:
-    """The n-th derivative of (p q)**(-k/2), p' = a and q' = b, pq = c + ab x²: by x² near 0, else by Leibniz's rule.
+    """The n-th derivative of (p q)**(-k/2), with p' = a, q' = b, pq = c + ab x².
 
-    Leibniz's terms would cancel near 0 for an odd n.
+    Near 0 the result comes from a polynomial in x², elsewhere from Leibniz's rule, because its terms cancel near 0 for
+    an odd n.
     """
     inverse_p, inverse_q = _inverse_power(p, 1), _inverse_power(q, 1)
     root_p, root_q = [_inverse_power(np.sqrt(r), 1) if k == 1 else _inverse_power(r, 1) for r in (p, q)]
@@ -306,7 +308,7 @@ steep_power_derivative = _wide(lambda x, *, n, k: _steep_power(x, n, k))
 
 
 def _power(x: Array, y: Array) -> Array:
-    """The principal x**y; 0**0 is 1, 0**y is 0 where Re(y) > 0 and infinite or NaN elsewhere."""
+    """The principal x**y. 0**0 is 1, and 0**y is 0 for Re(y) > 0 and infinite or NaN otherwise."""
     if y.ndim == 0 and y == np.rint(y.real) and abs(y.real) <= 16:
         n = int(y.real)
         return _whole_power(x, n) if n >= 0 else _inverse_power(x, -n)
@@ -329,7 +331,7 @@ def _falling(n: int, k: int) -> list[int]:
 
 
 def _pow_derivative(x: Array, y: Array, *, n: int, m: int) -> Array:
-    """Leibniz: sum of comb(m, k) falling^(k)(y) log(x)**(m-k), times x**(y - n); no logarithms at 0."""
+    """Leibniz's rule: the sum of comb(m, k) falling^(k)(y) log(x)**(m-k), times x**(y - n). At 0 without logarithms."""
     zero = np.equal(x, 0)
     power = _power(x, y - n)
     log = np.log(np.where(zero, 1, x)) if m else np.zeros_like(x)
@@ -338,7 +340,7 @@ def _pow_derivative(x: Array, y: Array, *, n: int, m: int) -> Array:
     for k in range(min(m, n) + 1):
         c = tuple(_falling(n, k))
         total = total + math.comb(m, k) * _horner(c, y) * _whole_power(log, m - k)
-    # a zero factor outweighs the pole of the power at 0
+    # A zero factor outweighs the pole of the power at 0.
     return np.where(np.equal(total, 0), np.zeros_like(total), total * power)
 
 

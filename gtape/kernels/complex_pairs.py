@@ -1,8 +1,8 @@
-"""Complex numbers whose parts are pairs of doubles: for machines on which NumPy's long double is a double.
+"""Complex numbers whose parts are pairs of doubles, for machines on which NumPy's long double is a double.
 
-`ComplexPair` has the operations of arrays that kernels of complex functions use: arithmetic, exp, log, sqrt and
-cosh to twice the digits of a double, other ufuncs to those of a double. `real` and `imag` are the high parts, for
-comparisons.
+`ComplexPair` has the operations of arrays that kernels of complex functions use: arithmetic, exp, log, sqrt and cosh
+with twice the digits of a double, and other ufuncs with the digits of a double. `real` and `imag` are the high parts,
+for comparisons.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from gtape.kernels.log_pairs import log_exact
 from gtape.kernels.pair_functions import difference, exp_parts, over, sine_and_cosine, sum_pair, turn_and_rest
 from gtape.kernels.pairs import Pair, multiply_pairs
 
-_LEAST, _MOST = 1e-140, 1e140  # sizes whose products and quotients have room
+_LEAST, _MOST = 1e-140, 1e140  # sizes whose products and quotients neither overflow nor underflow
 
 
 class ComplexPair:
-    """re + i im, both of them pairs."""
+    """The number re + i im, with pairs as parts."""
 
     __slots__ = ("im", "re")
     __hash__ = None  # type: ignore[assignment]
@@ -44,7 +44,7 @@ class ComplexPair:
 
     def rounded(self) -> Any:
         """The nearest complex128."""
-        # the sign of a zero stays
+        # The sign of a zero stays.
         parts = [np.where(p[1] == 0, p[0], p[0] + p[1]) for p in (self.re, self.im)]
         re, im = broadcast_arrays(*parts)
         out = np.empty(re.shape, np.complex128)
@@ -52,7 +52,7 @@ class ComplexPair:
         return out
 
     def times_i(self, k: int) -> ComplexPair:
-        """Times i**k, exactly."""
+        """The number times i**k, exactly."""
         re, im = self.re, self.im
         for _ in range(k % 4):
             re, im = _negative(im), re
@@ -120,7 +120,7 @@ def _square_of_modulus(x: ComplexPair) -> Pair:
 
 
 def _angle(angle: Any) -> tuple[Pair, Pair]:
-    """Sine and cosine of floats."""
+    """The sine and cosine of floats."""
     turn, rest = turn_and_rest(angle)
     s, c = sine_and_cosine(rest)
     odd, half = (turn & 1).astype(bool), np.where(turn & 2, -1.0, 1.0)
@@ -133,7 +133,7 @@ def _exp(x: ComplexPair) -> ComplexPair:
     part, k = exp_parts((np.clip(x.re[0], -2000.0, 2000.0), x.re[1]))
     size = sum_pair((1.0, 0.0), part)
     sine, cosine = _angle(x.im[0])
-    low = x.im[1]  # turned a little further
+    low = x.im[1]  # an additional small angle
     sine, cosine = (
         sum_pair(sine, multiply_pairs(cosine, (low, 0.0 * low))),
         difference(cosine, multiply_pairs(sine, (low, 0.0 * low))),
@@ -152,7 +152,7 @@ def _log(x: ComplexPair) -> ComplexPair:
     twice = sum_pair(log_exact(np.where(good, square[0], 1.0)), (square[1] / square[0], 0.0 * square[0]))
     first = np.arctan2(x.imag, x.real)
     sine, cosine = _angle(first)
-    # the rest of the angle is small, and equals its tangent
+    # The rest of the angle is small and equals its tangent.
     across = difference(multiply_pairs(x.im, cosine), multiply_pairs(x.re, sine))
     along = sum_pair(multiply_pairs(x.re, cosine), multiply_pairs(x.im, sine))
     return ComplexPair((0.5 * twice[0], 0.5 * twice[1]), sum_pair((first, 0.0 * first), over(across, along)))
@@ -210,10 +210,10 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
 
 
 def in_pairs(core: Callable[..., Any], xs: list[Any], params: dict[str, Any]) -> Any:
-    """A kernel's value at complex128 arrays: computed in pairs where they have room, else as it is.
+    """A kernel's value at complex128 arrays: computed in pairs if their range allows it, otherwise in complex128.
 
-    Sums of pairs lose the sign of -0, which tells on which side of a branch cut a number lies: where that makes a
-    difference, as it is, too.
+    Sums of pairs lose the sign of -0, which tells the side of a branch cut. So for numbers with -0, a result in pairs
+    that differs from the result in complex128 is discarded.
     """
     plain = np.asarray(core(*xs, **params))
     made = core(*map(_lifted, xs), **params)

@@ -1,11 +1,12 @@
-"""NumPy kernels of correlation: windows by strides and one BLAS product, or a sum over the taps of the filter.
+"""NumPy kernels of correlation: windows by strides and one BLAS product, or a sum over the elements of the filter.
 
-All three kernels are faces of one trilinear form, a sum over images n, output places o, taps k and channels c, f::
+All three kernels are derivatives of one trilinear form, a sum over images n, output positions o, positions k in the
+filter (taps), and channels c, f::
 
     sum x[n, stride * o + dilation * k - before, c] * w[k, c, f] * g[n, o, f]
 
-Where the place in `x` lies outside, it counts as zero. `correlate` leaves out g, `correlate_input` x, and
-`correlate_filter` w.
+Elements of `x` outside the image count as zero. `correlate` is the derivative by g, `correlate_input` by x, and
+`correlate_filter` by w.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ class Geometry(NamedTuple):
     Attributes
     ----------
     strides, dilations : tuple of int
-        Step from one output place, and from one tap, to the next; one for each spatial axis.
+        The distance between output positions, and the distance between taps, for each spatial axis.
     padding : tuple of (int, int)
-        Numbers of zeros before and behind the image.
+        The numbers of zeros before and after the image.
     groups : int
-        Number of groups of channels; each output channel reads those of its group.
+        The number of groups of channels. Each output channel reads the channels of its group.
     """
 
     strides: Sizes
@@ -45,7 +46,7 @@ class Geometry(NamedTuple):
 
 
 def output_sizes(size: Sizes, taps: Sizes, geometry: Geometry) -> Sizes:
-    """The number of output places along each axis; below 0 if the filter is too long by more than one."""
+    """The number of output positions along each axis. Below 0 if the filter is too long by more than one."""
     strides, dilations, padding, _ = geometry
     return tuple(
         [
@@ -56,7 +57,7 @@ def output_sizes(size: Sizes, taps: Sizes, geometry: Geometry) -> Sizes:
 
 
 def _reach(places: Sizes, taps: Sizes, geometry: Geometry) -> Sizes:
-    """The length of an image from the first to the last place that a filter touches."""
+    """The length of an image from the first to the last position that a filter touches."""
     return tuple(
         [
             s * (o - 1) + d * (k - 1) + 1 if o and k else 0
@@ -66,7 +67,7 @@ def _reach(places: Sizes, taps: Sizes, geometry: Geometry) -> Sizes:
 
 
 def _inside(size: Sizes, reach: Sizes, geometry: Geometry) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """The touched part of an image, and its place in the whole touched range."""
+    """The touched part of an image, and its position in the whole touched range."""
     ends = [
         max(min(n, r - before), 0) for n, r, (before, _) in zip(size, reach, geometry.padding, strict=True)
     ]  # fmt: skip
@@ -77,7 +78,7 @@ def _inside(size: Sizes, reach: Sizes, geometry: Geometry) -> tuple[tuple[slice,
 
 
 def _is_whole(size: Sizes, reach: Sizes, geometry: Geometry) -> bool:
-    """True if the touched range lies inside the image."""
+    """Whether the touched range lies inside the image."""
     return all(not before and r <= n for n, r, (before, _) in zip(size, reach, geometry.padding, strict=True))
 
 
@@ -92,7 +93,7 @@ def _touched(x: Array, reach: Sizes, geometry: Geometry) -> Array:
 
 
 def _taps(taps: Sizes, places: Sizes, geometry: Geometry) -> Iterator[tuple[Sizes, tuple[slice, ...]]]:
-    """Every tap, and the places of a touched image that it meets."""
+    """Every tap, and the positions of a touched image that the tap meets."""
     for at in itertools.product(*map(range, taps)):
         yield (
             at,
@@ -118,20 +119,20 @@ Part = tuple[slice, slice]
 
 
 def _blocks(x: Array, taps: Sizes, places: Sizes, geometry: Geometry) -> Iterator[tuple[Part, Array]]:
-    """Blocks of windows as rows of one matrix that the next block overwrites, each with its images and first places."""
+    """Blocks of windows as rows of one matrix, which the next block overwrites, with their images and positions."""
     n, width = x.shape[0], math.prod(taps) * x.shape[-1]
     reach = _reach(places, taps, geometry)
     own, there = _inside(x.shape[1:-1], reach, geometry)
     whole = _is_whole(x.shape[1:-1], reach, geometry)
     if whole and reach == x.shape[1:-1] == places and x.flags.c_contiguous:
-        yield (slice(0, n), slice(None)), x.reshape(-1, width)  # one tap, no step: no copy
+        yield (slice(0, n), slice(None)), x.reshape(-1, width)  # one tap and no step need no copy
         return
     row = math.prod(places[1:]) * width * x.dtype.itemsize
     step = min(n, max(1, _BLOCK // (row * places[0])))
     rows = places[0] if step > 1 else min(places[0], max(1, _BLOCK // row))
-    # One buffer for all blocks, because page faults of new memory cost more than the copies.
+    # All blocks share one buffer, because page faults of new memory cost more than the copies.
     buffer = np.empty((step, rows, *places[1:], *taps, x.shape[-1]), x.dtype)
-    # Images with the channels in front are copied, too, because a window needs neighbouring channels.
+    # Images with the channels first are copied, too, because a window needs neighbouring channels.
     in_place = whole and x.strides[-1] == x.dtype.itemsize
     framed = None if in_place else np.zeros((step, *reach, x.shape[-1]), x.dtype)
     windows = _windows(x[(slice(None), *own)] if framed is None else framed, taps, places, geometry)
@@ -214,7 +215,7 @@ def correlate_input(
     _fits(size, taps, places, geometry)
     rest = [(d * (k - 1) - a, d * (k - 1) - b) for d, k, (a, b) in zip(dilations, taps, padding, strict=True)]
     if groups == 1 and all(s == 1 for s in strides) and all(p >= 0 for pair in rest for p in pair):
-        # For steps of 1 this is a correlation with the reversed filter, which reads g once.
+        # For steps of 1 this is a correlation with the reversed filter, which reads g only once.
         turned = w[(slice(None, None, -1),) * len(taps)].swapaxes(-1, -2)
         around = tuple(rest)
         return correlate(g, turned, strides=strides, dilations=dilations, padding=around, groups=1)
@@ -268,7 +269,7 @@ def correlate_filter(
         parts = g.reshape(*g.shape[:-1], groups, f // groups)
         for at, where in _taps(taps, places, geometry):
             met = x[(slice(None), *where)]
-            summed = list(range(2, met.ndim + 1))  # the channels are axis 0, and what each is made into 1
+            summed = list(range(2, met.ndim + 1))  # axis 0 has the channels, axis 1 their outputs
             out[at] = np.einsum(met, [*summed, 0], parts, [*summed, 0, 1], [0, 1]).reshape(1, f)
         return out
     for a, b, c in zip(_split(x, groups, -1), _split(g, groups, -1), _split(out, groups, -1), strict=True):

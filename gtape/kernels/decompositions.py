@@ -1,4 +1,4 @@
-"""Kernels of factorisations: LAPACK through NumPy, in float64, rounded once; NaN where LAPACK finds no answer."""
+"""Kernels of factorisations by LAPACK through NumPy, in float64 and rounded once. NaN if LAPACK finds no answer."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ Array = Any
 
 
 def _factored(f: Callable[[Array], tuple[Array, ...]], a: Array, values: int) -> tuple[Array, ...]:
-    """Apply `f` to a batch of matrices in float64; NaN in all outputs for a matrix that it refuses.
+    """Apply `f` to a batch of matrices in float64. NaN in all outputs for a matrix that `f` refuses.
 
-    `values` is the output that grows with the matrix. Matrices at the edges of the range are scaled by powers of two.
+    `values` is the output that is proportional to the matrix. Matrices at the edges of the range are scaled by powers
+    of two.
     """
     wide = a.astype(np.float64, copy=False)
     unit = scale_of(wide)
@@ -39,25 +40,25 @@ def _factored(f: Callable[[Array], tuple[Array, ...]], a: Array, values: int) ->
     return tuple([p.astype(a.dtype, copy=False) for p in parts])
 
 
-_APART = 1e-7  # relative to the largest value: values closer than this count as equal in domains
+_APART = 1e-7  # relative to the largest value; closer values count as equal in domains
 
 
 def eigenvalues_differ(a: Array) -> bool:
-    """True if the eigenvalues of each symmetric matrix differ, so that they have derivatives."""
+    """Whether the eigenvalues of each symmetric matrix differ. If so, they have derivatives."""
     w = eigh(a.astype(np.float64))[0]
     scale = np.abs(w).max(axis=-1, keepdims=True, initial=0.0)
     return bool((np.diff(w, axis=-1) > _APART * scale).all())
 
 
 def singular_values_differ(a: Array) -> bool:
-    """True if the singular values of each matrix differ and none is 0."""
+    """Whether the singular values of each matrix differ and none is 0."""
     s = svd(a.astype(np.float64))[0]
     scale = s.max(axis=-1, keepdims=True, initial=0.0)
     return bool((-np.diff(s, axis=-1) > _APART * scale).all() and (s > _APART * scale).all())
 
 
 def full_rank(a: Array) -> bool:
-    """True if every singular value of every matrix is positive."""
+    """Whether every singular value of every matrix is positive."""
     s = svd(a.astype(np.float64))[0]
     return bool((s > _APART * s.max(axis=-1, keepdims=True, initial=0.0)).all())
 
@@ -112,11 +113,11 @@ def tridiagonal_solve(diagonals: Array, rhs: Array) -> Array:
     wide = np.result_type(np.float64, diagonals, rhs)
     bands = np.broadcast_to(diagonals, (*batch, 3, m)).astype(wide)
     b = np.broadcast_to(rhs, (*batch, *rhs.shape[-2:])).astype(wide)
-    # LAPACK wants the element above a diagonal element in its column; here it stands in its row.
+    # LAPACK expects the element above a diagonal element in its column. Here the element is in its row.
     bands[..., 0, :] = np.roll(bands[..., 0, :], 1, axis=-1)
     bands[..., 2, :] = np.roll(bands[..., 2, :], -1, axis=-1)
-    bands[..., 0, 0] = bands[..., 2, -1] = 0  # LAPACK does not read them, but they would change the units
-    # Columns are scaled, so that each unknown overflows or underflows by itself.
+    bands[..., 0, 0] = bands[..., 2, -1] = 0  # LAPACK does not read these elements, but they would change the units
+    # Columns are scaled, so that each unknown overflows or underflows independently.
     units = scale_of(bands, axis=(-2,))
     bands /= units
     out = np.full(b.shape, np.nan, wide)
@@ -127,7 +128,7 @@ def tridiagonal_solve(diagonals: Array, rhs: Array) -> Array:
             with np.errstate(all="ignore"):
                 out[i] = np.where(bands[i][1] == 0, np.nan, b[i] / bands[i][1])
             continue
-        with contextlib.suppress(np.linalg.LinAlgError):  # a singular one stays NaN
+        with contextlib.suppress(np.linalg.LinAlgError):  # a singular matrix leaves NaN
             out[i] = solve_banded((1, 1), bands[i], b[i])
     with np.errstate(all="ignore"):
         return (out / np.swapaxes(units, -1, -2)).astype(rhs.dtype)

@@ -1,4 +1,4 @@
-"""Rules of factorisations in double precision, because their many roundings show in narrower dtypes."""
+"""Rules of factorisations in double precision, because their many roundings are visible in narrower dtypes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DOUBLE: dict[str, Any] = {
 
 
 def doubled(xp: Any, *values: Any) -> tuple[list[Any], Callable[[Any], Any]]:
-    """The values of a rule in double precision, and the function that rounds a result to their own precision.
+    """The values of a rule in double precision, and the function that rounds a result to the original precision.
 
     Parameters
     ----------
@@ -35,8 +35,7 @@ def doubled(xp: Any, *values: Any) -> tuple[list[Any], Callable[[Any], Any]]:
 
 
 def _wide(xp: Any, x: Any, narrow: list[Any]) -> Any:
-    """One value in double precision; notes the dtypes that were narrower. (An inner function that calls itself would
-    be a reference cycle.)"""
+    """One value in double precision. Notes the dtypes that were narrower."""
     if isinstance(x, tuple):
         return tuple([_wide(xp, v, narrow) for v in x])
     layout = getattr(x, "_layout", x)

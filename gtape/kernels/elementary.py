@@ -1,7 +1,7 @@
 """Kernels of the slopes of elementary functions, and of functions that NumPy rounds badly or lacks.
 
-Each works in float64 and rounds once for the narrower dtypes. A kernel that rounds more than a unit away carries the
-rounding error of its inner sum or square along (the low parts below) and puts it back at the end.
+Each works in float64 and rounds once for the narrower dtypes. If plain arithmetic is wrong by more than a unit, the
+kernel computes the rounding error of its inner sum or square (the low parts below) and adds the error at the end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gtape.kernels.pairs import two_product, two_sum
 
 Kernel = Callable[..., Any]
 
-# Integers in units of 1e-77, more digits than two float64 products need, because powers of integers round once.
+# Integers in units of 1e-77, which is more exact than two float64 products, because powers of integers round once.
 UNITS = 10**77
 LN2 = 69314718055994530941723212145817656807550013436025525412068000949339362196969
 PI = 314159265358979323846264338327950288419716939937510582097494459230781640628620
@@ -28,11 +28,11 @@ _FLOAT64 = np.dtype(np.float64)
 
 
 def in_float64(core: Kernel) -> Kernel:
-    """Run a float64 kernel for any floating dtype, rounding the result to that dtype."""
+    """A float64 kernel for any floating dtype. The result is rounded to the dtype."""
 
     @wraps(core)
     def kernel(x: Any, **params: Any) -> Any:
-        if x.dtype is _FLOAT64 or x.dtype == np.float64:  # comparing takes longer
+        if x.dtype is _FLOAT64 or x.dtype == np.float64:  # comparing dtypes takes longer
             return core(x, **params)
         return core(x.astype(np.float64), **params).astype(x.dtype)
 
@@ -40,7 +40,7 @@ def in_float64(core: Kernel) -> Kernel:
 
 
 def single_by_double(ufunc: Kernel) -> Kernel:
-    """A NumPy function whose float32 kernels are several ULP off on some machines, by its float64 kernel."""
+    """The float64 kernel of a NumPy function whose float32 kernels are several ULP off on some machines."""
 
     @wraps(ufunc)
     def kernel(*xs: Any) -> Any:
@@ -53,7 +53,7 @@ def single_by_double(ufunc: Kernel) -> Kernel:
 
 
 def horner(coefficients: tuple[float, ...], x: Any) -> Any:
-    """Evaluate a polynomial, lowest coefficient first."""
+    """The value of a polynomial, lowest coefficient first."""
     value = coefficients[-1] * np.ones_like(x)
     for c in coefficients[-2::-1]:
         value = value * x + c
@@ -61,7 +61,7 @@ def horner(coefficients: tuple[float, ...], x: Any) -> Any:
 
 
 def split_square(x: Any) -> tuple[Any, Any]:
-    """Give x*x as the unevaluated sum of two float64 (Dekker); exact for 1e-145 < abs(x) < 1e150."""
+    """x*x as the unevaluated sum of two float64 (Dekker). Exact for 1e-145 < abs(x) < 1e150."""
     high = x * x
     shifted = 134217729.0 * x  # 2**27 + 1
     head = shifted - (shifted - x)
@@ -69,12 +69,12 @@ def split_square(x: Any) -> tuple[Any, Any]:
     return high, ((head * head - high) + 2.0 * head * tail) + tail * tail
 
 
-# exp(-128) is far inside the normal range, and u + 128 is exact for u < -600
+# exp(-128) is far inside the normal range, and u + 128 is exact for u < -600.
 _TAIL, _SHIFT, _SHIFT_FACTOR = -600.0, 128.0, math.exp(-128.0)
 
 
 def exp_times(u: Any, factor: Any) -> Any:
-    """Give exp(u)*factor for u <= 0, rounded once where exp(u) alone is subnormal and `factor` is large."""
+    """exp(u)*factor for u <= 0, rounded once even if exp(u) is subnormal and `factor` is large."""
     tail = u < _TAIL
     if not tail.any():
         return np.exp(u) * factor
@@ -82,8 +82,8 @@ def exp_times(u: Any, factor: Any) -> Any:
 
 
 def _nan_below_zero(slope: Any, x: Any) -> Any:
-    """A slope of a logarithm with NaN for negative arguments, and +inf at minus zero."""
-    # The usual case, six times as fast as a reduction; NaN and -0 (of minus infinity) go on.
+    """A slope of a logarithm, with NaN for negative arguments and +inf at minus zero."""
+    # The usual case, six times as fast as a reduction. NaN and -0 (of minus infinity) continue below.
     if not slope.size or slope.item(slope.argmin()) > 0.0:
         return slope
     wrong = np.signbit(slope)
@@ -91,7 +91,7 @@ def _nan_below_zero(slope: Any, x: Any) -> Any:
 
 
 def _constant(x: Any, value: float) -> Any:
-    """Give a constant in the dtype of `x`, so that NumPy keeps that dtype."""
+    """A constant in the dtype of `x`, because NumPy then keeps the dtype."""
     return x.dtype.type(value)
 
 
@@ -110,7 +110,7 @@ def rsqrt(x: Any) -> Any:
 
 @in_float64
 def rsqrt_derivative(x: Any, n: int) -> Any:
-    """n-th derivative of 1/sqrt(x): a number over sqrt(x), divided by x n times; the root by one Newton step."""
+    """The n-th derivative of 1/sqrt(x): a number over sqrt(x), divided n times by x. One Newton step gives the root."""
     factor = math.prod(-0.5 - k for k in range(n))
     room = np.where(x < 1e-200, 2.0**200, np.where(x > 1e200, 2.0**-200, 1.0))
     scaled = x * room
@@ -134,7 +134,7 @@ def cbrt_parts(x: Any) -> tuple[Any, Any, Any, Any]:
     a = np.abs(x)
     extreme = (a < 1e-200) | (a > 1e200)
     scale = np.where(extreme, np.where(a < 1.0, 2.0**100, 2.0**-100), 1.0)
-    if np.any(extreme):  # the exact products below need room at both ends
+    if np.any(extreme):  # because the exact products below need room at both ends of the range
         x = ((x * scale) * scale) * scale
     y = np.cbrt(x)
     square, low = split_square(y)
@@ -145,9 +145,9 @@ def cbrt_parts(x: Any) -> tuple[Any, Any, Any, Any]:
 
 @in_float64
 def cbrt(x: Any) -> Any:
-    """Cube root; the C library's is 2.7 ULP off."""
+    """The cube root. The C library's is 2.7 ULP off."""
     y, excess, _, scale = cbrt_parts(x)
-    return np.where(excess == 0.0, y, y - y * excess) / scale  # inf - inf * 0 would be NaN
+    return np.where(excess == 0.0, y, y - y * excess) / scale  # because inf - inf * 0 is NaN
 
 
 @in_float64
@@ -171,33 +171,33 @@ def _ln2_power(n: int) -> float:
 
 @in_float64
 def exp2_derivative(x: Any, n: int) -> Any:
-    """ln(2)^n 2^x; it overflows later than 2^x, so kernels use the shift (exact where it is used)."""
+    """ln(2)^n 2^x, which overflows later than 2^x. So kernels use the shift, which is exact where it is used."""
     factor = _ln2_power(n)
     high = x > 1000.0
     if not np.any(high):
         return factor * np.exp2(x)
-    shift = float(min(n, 500))  # 2**-n < ln(2)**n: no overflow before the last product's own
+    shift = float(min(n, 500))  # 2**-n < ln(2)**n, so there is no overflow before the last product
     return np.where(high, (factor * np.exp2(x - shift)) * 2.0**shift, factor * np.exp2(x))
 
 
 def log_slope(x: Any) -> Any:
-    """1/x for x >= 0, NaN below."""
+    """1/x for x >= 0, NaN otherwise."""
     return _nan_below_zero(np.reciprocal(x), x)
 
 
 def log2_slope(x: Any) -> Any:
-    """1/(x ln 2) for x >= 0, NaN below."""
+    """1/(x ln 2) for x >= 0, NaN otherwise."""
     return _nan_below_zero(np.divide(_constant(x, LOG2_E), x), x)
 
 
 def log10_slope(x: Any) -> Any:
-    """1/(x ln 10) for x >= 0, NaN below."""
+    """1/(x ln 10) for x >= 0, NaN otherwise."""
     return _nan_below_zero(np.divide(_constant(x, LOG10_E), x), x)
 
 
 @in_float64
 def log1p_slope(x: Any) -> Any:
-    """1/(1 + x) for x >= -1, NaN below."""
+    """1/(1 + x) for x >= -1, NaN otherwise."""
     total, low = two_sum(1.0, x)
     slope = 1.0 / total
     return _nan_below_zero(np.where((low != 0.0) & (np.abs(x) < LARGE), slope - slope * (slope * low), slope), total)
@@ -207,7 +207,7 @@ def log1p_slope(x: Any) -> Any:
 
 
 def _recip_pair(x: Any, sign: float) -> tuple[Any, Any]:
-    """Give 1 + sign*x*x rounded, and its rounding error; `x` is at most LARGE."""
+    """1 + sign*x*x rounded, and its rounding error. `x` is at most LARGE."""
     square, low = split_square(x)
     total, lost = two_sum(1.0, sign * square)
     return total, np.where(np.abs(x) > 1e-100, lost + sign * low, 0.0)
@@ -222,7 +222,7 @@ def _recip1m2(x: Any) -> Any:
 
 
 def _inverse_root(total: Any, lost: Any) -> Any:
-    """Give 1/sqrt(total + lost), the square root corrected by its exact residual; not for total = 0."""
+    """1/sqrt(total + lost): the square root corrected by its exact residual. Not for total = 0."""
     root = np.sqrt(total)
     square, low = split_square(root)
     r = 1.0 / root
@@ -263,7 +263,7 @@ def rsqrt1p2(x: Any) -> Any:
 
 
 def _m1_pair(x: Any) -> tuple[Any, Any]:
-    """Give x² - 1 rounded, and its rounding error, for 1 <= x <= 1e16."""
+    """x² - 1 rounded, and its rounding error, for 1 <= x <= 1e16."""
     square, low = split_square(x)
     total = square - 1.0
     lost = ((square - total) - 1.0) + low
@@ -273,7 +273,7 @@ def _m1_pair(x: Any) -> tuple[Any, Any]:
 
 @in_float64
 def acosh_slope(x: Any) -> Any:
-    """1/sqrt(x² - 1) for x >= 1, NaN below."""
+    """1/sqrt(x² - 1) for x >= 1, NaN otherwise."""
     total, lost = _m1_pair(np.clip(x, 1.0, 1e16))
     near = np.where(total == 0.0, np.inf, _inverse_root(total, lost))
     return np.where(x < 1e15, np.where(x < 1.0, np.nan, near), 1.0 / x)
@@ -289,21 +289,21 @@ def sec2(x: Any) -> Any:
 
 
 def _at_most(d: Any, most: float) -> Any:
-    """Whether no element is greater than a number of the dtype, or NaN."""
+    """Whether every element is at most a number of the dtype. NaN gives False."""
     if isinstance(d, np.ndarray):
-        return not d.size or d.item(d.argmax()) <= most  # in half the time of a comparison
-    return (d <= most).all()  # of a traced call
+        return not d.size or d.item(d.argmax()) <= most  # takes half the time of a comparison
+    return (d <= most).all()  # an array of a traced call
 
 
 def sech2(x: Any) -> Any:
-    """1/cosh²(x) as 4/(t + 1/t + 2), t = exp(2x), in the dtype of `x`: a sum without cancellation."""
+    """1/cosh²(x) as 4/(t + 1/t + 2), t = exp(2x), in the dtype of `x`. The sum does not cancel."""
     if x.__class__ is float or not x.ndim:
         return sech2(np.asarray(x).reshape(1))[0]
     constants = _SECH2.get(x.dtype.char)
     if constants is None:  # half precision
         return sech2(x.astype(np.float32)).astype(x.dtype)
     if x.__class__ is np.ndarray and x.size >= _LONG and x.flags.c_contiguous:
-        # In blocks that fit the cache, because page faults of long temporaries cost several times the arithmetic.
+        # Blocks fit the cache, because page faults of long temporary arrays cost several times the arithmetic.
         made = np.empty_like(x)
         flat, results = x.reshape(-1), made.reshape(-1)
         for start in range(0, x.size, _BLOCK):
@@ -314,8 +314,8 @@ def sech2(x: Any) -> Any:
 
 
 def _sech2_into(out: Any, x: Any, constants: tuple[Any, ...]) -> Any:
-    """`sech2` of an array, in `out` if that is given."""
-    # In place, because new arrays cost as much as the arithmetic, and every tanh layer differentiates by this kernel.
+    """The function `sech2` of an array, in `out` if given."""
+    # In place, because new arrays cost as much as the arithmetic, and every tanh layer uses this derivative.
     one, two, four, most, far = constants
     t = x + x
     np.exp(t, t)
@@ -326,7 +326,7 @@ def _sech2_into(out: Any, x: Any, constants: tuple[Any, ...]) -> Any:
     np.divide(four, d, d)
     if ordinary:
         return d
-    # t or 1/t may be subnormal, or overflow, before the result does.
+    # t or 1/t may be subnormal, or overflow, although the result does not.
     tail = np.square(2.0 * np.exp(-np.abs(x.astype(np.float64)))).astype(x.dtype)
     made = np.where(np.abs(x) > far, tail, d)
     if out is None:
@@ -336,14 +336,14 @@ def _sech2_into(out: Any, x: Any, constants: tuple[Any, ...]) -> Any:
 
 
 def _sech2_constants(dtype: Any, far: float) -> tuple[Any, ...]:
-    # NumPy takes its own numbers faster than those of Python.
+    # NumPy handles its own numbers faster than those of Python.
     numbers = [np.full((), c, dtype) for c in (1, 2, 4)]
     return (*numbers, float(dtype(math.exp(2 * far))), far)
 
 
-# The number of elements of a block, and from how many elements on an array is taken in blocks.
+# The number of elements of a block, and the number of elements above which an array is split into blocks.
 _BLOCK, _LONG = 1 << 14, 1 << 17
-# With the |x| from where on exp(2|x|) is near the ends of the dtype.
+# Also the |x| above which exp(2|x|) is near the ends of the dtype.
 _SECH2 = {"d": _sech2_constants(np.float64, 350.0), "f": _sech2_constants(np.float32, 40.0)}
 
 
@@ -363,7 +363,7 @@ def tanh_curve(x: Any) -> Any:
 
 
 def _sin_pi(x: Any, quarter: int) -> Any:
-    """Give sin(pi*x + quarter*pi/2); the reduction of x is exact."""
+    """sin(pi*x + quarter*pi/2). The reduction of x is exact."""
     r = np.fmod(np.where(np.isfinite(x), x, np.nan), 2.0)
     k = np.rint(2.0 * r)
     angle = math.pi * (r - 0.5 * k)
@@ -376,7 +376,7 @@ def _sin_pi(x: Any, quarter: int) -> Any:
 def sinc(x: Any) -> Any:
     """sin(pi x)/(pi x), and 1 at 0."""
     z = np.where(np.abs(x) < 1e-300, 1.0, math.pi * x)
-    value = np.where(np.abs(x) < 1e-300, 1.0, _sin_pi(x, 0) / z + 0.0)  # + 0: no -0 at integers
+    value = np.where(np.abs(x) < 1e-300, 1.0, _sin_pi(x, 0) / z + 0.0)  # + 0 avoids -0 at integers
     return np.where(np.isinf(x), 0.0, value)
 
 
@@ -390,7 +390,7 @@ def _sinc_series() -> tuple[float, ...]:
 
 @in_float64
 def sinc_slope(x: Any) -> Any:
-    """sinc'(x): a series about 0, (cos(pi x) - sinc(x))/x further out."""
+    """sinc'(x). Near 0 a series, elsewhere (cos(pi x) - sinc(x))/x."""
     near = np.abs(x) < 0.48  # both formulas cancel least here
     xs = np.where(near, x, 0.0)
     xf = np.where(near, 1.0, x)

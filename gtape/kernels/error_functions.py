@@ -1,6 +1,6 @@
 """Kernels of the inverse error functions and the normal quantile, and of all their derivatives.
 
-One Newton step, whose residual is exact in the tail, too, corrects SciPy's value; the correction is kept, because the
+One Newton step corrects SciPy's value. Its residual is exact in the tail, too. The correction is kept, because the
 square in exp(y²) needs more digits than y has. All coefficients of the derivatives are positive, so no terms cancel.
 """
 
@@ -23,12 +23,12 @@ ROOT_PI = Fraction(
 ROOT_TAU = Fraction(
     "2.5066282746310005024157652848110452530069867406099383166299235763422936546078419749465958383780572661"
 )
-_MIDDLE = 0.5  # below this abs(erf), the equation is solved for y, above for the tail
+_MIDDLE = 0.5  # for a smaller abs(erf) the equation is solved for y, otherwise for the tail
 
 
 @lru_cache(maxsize=1)
 def erf_series() -> list[Pair]:
-    """erf(y)/y in powers of y², as far as abs(y) < 0.5 needs it."""
+    """erf(y)/y in powers of y², with enough terms for abs(y) < 0.5."""
     out, factorial = [], 1
     for k in range(22):
         factorial *= max(k, 1)
@@ -57,7 +57,7 @@ _SCALED_FAR = 9.0
 
 @lru_cache(maxsize=1)
 def _scaled_table() -> Table:
-    """exp(y²) erfc(y): f'' - 2y f' - 2f = 0."""
+    """The table of exp(y²) erfc(y), by f'' - 2y f' - 2f = 0."""
     centres = [Fraction(i, 4) for i in range(41)]
     return Table([[-2], [0, -2], [1]], centres, lambda: [Fraction(1), -2 / ROOT_PI], series=False)
 
@@ -92,7 +92,7 @@ def _tail(p: Any) -> Pair:
     from gtape.kernels.scipy_special import erfcinv
 
     y = np.where(p > 1e-300, erfcinv(np.maximum(p, 1e-300)), np.sqrt(np.maximum(-np.log(p) - 4.0, 1.0)))
-    small = p < 1e-150  # times 2^512, because subnormal numbers lose digits
+    small = p < 1e-150  # these are multiplied by 2^512, because subnormal numbers lose digits
     goal = np.where(small, p * 2.0**512, p)
     for last in (False, False, True):
         high, low = two_product(y, y)
@@ -100,7 +100,7 @@ def _tail(p: Any) -> Pair:
         part, k = exp_parts((-high, -low))
         mantissa = multiply_pairs(factor, sum_pair((1.0, 0.0), part))
         k = k + np.where(small, 512, 0)
-        # Newton on log erfc: step = log(erfc(y)/p) erfc / -erfc'
+        # Newton's method for log erfc: step = log(erfc(y)/p) erfc / -erfc'.
         excess = np.log1p(nearest(difference((np.ldexp(mantissa[0], k), np.ldexp(mantissa[1], k)), (goal, 0.0))) / goal)
         step = excess * factor[0] * float(ROOT_PI / 2)
         if last:
@@ -111,7 +111,7 @@ def _tail(p: Any) -> Pair:
 
 @lru_cache(maxsize=32)
 def _polynomial(n: int, c: int) -> tuple[int, ...]:
-    """P where the n-th derivative is P(y) (y')^n; y'' = c y (y')²."""
+    """The polynomial P for which the n-th derivative is P(y) (y')^n, from y'' = c y (y')²."""
     if n == 1:
         return (1,)
     p = _polynomial(n - 1, c)
@@ -147,7 +147,7 @@ def _erfinv_pair(x: Any) -> Pair:
 
 
 def _erfcinv_pair(x: Any) -> Pair:
-    """For 0 < x < 2."""
+    """erfcinv for 0 < x < 2, as a pair."""
     small, large = x <= _MIDDLE, x >= 2.0 - _MIDDLE
     middle = ~small & ~large
     left = _tail(np.where(small, x, np.where(large, 2.0 - x, 0.25)))
@@ -157,7 +157,7 @@ def _erfcinv_pair(x: Any) -> Pair:
 
 
 def _quantile_pair(p: Any) -> Pair:
-    """The normal quantile over -sqrt(2), erfcinv(2p), for 0 < p < 1."""
+    """The normal quantile divided by -sqrt(2), which is erfcinv(2p), for 0 < p < 1."""
     upper = p > 0.5
     tail = np.where(upper, 1.0 - p, p)  # exact for p > 1/2
     small = tail < 0.25

@@ -1,8 +1,8 @@
 """Kernels of log-gamma, digamma with all its derivatives, polygamma and Hurwitz's zeta function.
 
-Stirling's series (DLMF 5.11, 5.15) after a shift to large arguments, summed as pairs; the reflection formulas for
-negative arguments; Taylor series about 1 and 2, where log-gamma has its roots. Zeta by Euler and Maclaurin (DLMF
-25.11.7).
+The methods are Stirling's series (DLMF 5.11, 5.15) after a shift to large arguments, summed as pairs; the reflection
+formulas for negative arguments; and Taylor series about 1 and 2, the roots of log-gamma. Zeta is computed by Euler and
+Maclaurin's formula (DLMF 25.11.7).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from gtape.kernels.pairs import Pair, multiply_pairs, nearest, two_product, two_
 from gtape.kernels.polynomials import slope, times
 from gtape.kernels.special_tables import EULER, LN2, PI, by_regions, flat_float64
 
-SHIFT = 16  # Stirling's series has 100 bits from here on
+SHIFT = 16  # Stirling's series has 100 bits from this number on
 PAIRED = 8  # derivatives of digamma up to this order are summed as pairs
 _LOG_PI = Fraction(
     "1.14472988584940017414342735135305871164729481291531157151362307147213776988482607978362327027548970770200982"
 )
-_TINY, _HUGE = 1e-30, 1e20  # beyond these the first term of a series is the sum
+_TINY, _HUGE = 1e-30, 1e20  # outside of these the first term of a series is the sum
 
 
 def _where(mask: Any, a: Pair, b: Pair) -> Pair:
@@ -49,7 +49,7 @@ def _where(mask: Any, a: Pair, b: Pair) -> Pair:
 
 @lru_cache(maxsize=32)
 def _stirling_slopes(n: int) -> list[Pair]:
-    """Coefficients in 1/x² of the n-th derivative of digamma without its first two terms, over 1/x^(n+2)."""
+    """The coefficients in 1/x² of the n-th derivative of digamma without its first two terms, over 1/x^(n+2)."""
     if n == 0:
         return [exact(-bernoulli(2 * k) / (2 * k)) for k in range(1, 26)]
     return [
@@ -98,7 +98,7 @@ def _cotangent_polynomial(n: int) -> tuple[int, ...]:
 
 
 def _slope_of_negative(x: Any, n: int) -> Any:
-    """Reflection: (-1)^n psi_n(1 - x) - pi^(n+1) cot_n(pi x)."""
+    """The n-th derivative for x < 0, by reflection: (-1)^n psi_n(1 - x) - pi^(n+1) cot_n(pi x)."""
     mirrored = slope_of_positive(two_sum(1.0, -x), n)
     sine, cosine = turned(*turn_of_pi(x))
     cot = horner_pair([exact(c) for c in _cotangent_polynomial(n)], over(cosine, sine))
@@ -107,7 +107,7 @@ def _slope_of_negative(x: Any, n: int) -> Any:
 
 
 def _one_term(x: Any, n: int) -> Any:
-    """(-1)^(n+1) n! / x^(n+1)."""
+    """The first term (-1)^(n+1) n! / x^(n+1)."""
     value = np.full_like(x, float((-1) ** (n + 1) * factorial(n)))
     for _ in range(n + 1):
         value = value / x
@@ -165,13 +165,13 @@ def _high_slope(x: Any, n: int) -> Any:
 
 
 def _of_finite(f: Any, x: Any) -> Any:
-    """A derivative of digamma, of order 1 or more, where x is finite; at infinity it is 0."""
+    """A derivative of digamma of order 1 or more for finite x. At infinity the result is 0."""
     finite = np.isfinite(x)
     return np.where(finite, f(np.where(finite, x, 1.0)), np.where(x == np.inf, 0.0, np.nan))
 
 
 def _both_sides(x: Any, n: int, log_factor: Pair) -> Any:
-    """n! times the sum of (x + k)^-(n+1) over all whole k, n large; terms at halves cancel exactly."""
+    """n! times the sum of (x + k)^-(n+1) over all integers k, for large n. Terms at halves cancel exactly."""
     d = x - np.rint(x)
     side = np.where(d < 0, -1.0, 1.0)
     total = np.zeros_like(x)
@@ -185,7 +185,7 @@ def _both_sides(x: Any, n: int, log_factor: Pair) -> Any:
 def _exp_of(log_factor: Pair, s: Any, q: Any, low: Any = 0.0) -> tuple[Any, Any]:
     """exp(log_factor) q^(s + low) as mantissa and exponent."""
     log = log_exact(q)
-    s = np.clip(s, -1e290, 1e290)  # such an order acts as an infinite one, but its products are finite
+    s = np.clip(s, -1e290, 1e290)  # such an order gives the same as an infinite one, and its products are finite
     p, e = two_product(s, log[0])
     exponent = sum_pair((p, e + (s * log[1] + low * log[0])), log_factor)
     inside = np.abs(exponent[0]) < 2000.0
@@ -195,7 +195,7 @@ def _exp_of(log_factor: Pair, s: Any, q: Any, low: Any = 0.0) -> tuple[Any, Any]
 
 
 def polygamma(a: Any, x: Any) -> Any:
-    """The a-th derivative of digamma at x, for whole a >= 0; NaN for other a."""
+    """The a-th derivative of digamma at x for integers a >= 0; NaN for other a."""
     dtype = np.result_type(a, x)
     a, x = broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
     out = np.full(x.shape, np.nan)
@@ -210,7 +210,7 @@ def polygamma(a: Any, x: Any) -> Any:
 
 
 def _high_slope_beyond(x: Any, n: float) -> Any:
-    """As `_high_slope` for orders n with an overflowing factorial: 0 or infinite except near n = x."""
+    """The same as `_high_slope` for orders with an infinite factorial: 0 or infinite, except near n = x."""
     with np.errstate(all="ignore"):
         log_factorial = lgamma_pair((np.full_like(x, n + 1.0), 0.0 * x))
         value = _zeta(np.full_like(x, n + 1.0), np.where(x > 0, x, 1.0), log_factorial)
@@ -222,7 +222,7 @@ def _high_slope_beyond(x: Any, n: float) -> Any:
 
 
 def _zeta_at(k: int) -> Fraction:
-    """zeta(k) for whole k > 1, to some 60 digits."""
+    """zeta(k) for integers k > 1, to about 60 digits."""
     n = 30
     direct = sum((Fraction(1, j**k) for j in range(1, n)), Fraction(0))
     direct += Fraction(1, (k - 1) * n ** (k - 1)) + Fraction(1, 2 * n**k)
@@ -246,7 +246,7 @@ def _stirling() -> list[Pair]:
 
 
 def lgamma_pair(x: Pair) -> Pair:
-    """log(gamma(x)) for pairs within [_TINY, 1e300], as a pair: to some 100 bits of the larger of it and 30."""
+    """log(gamma(x)) as a pair, for pairs within [_TINY, 1e300], with an error of 2^-100 times max(30, |result|)."""
     steps = np.ceil(np.maximum(SHIFT - x[0], 0.0))
     product: Pair = (np.ones_like(x[0]), 0.0 * x[0])
     for k in range(int(steps.max(initial=0.0))):
@@ -257,7 +257,7 @@ def lgamma_pair(x: Pair) -> Pair:
     log = sum_pair(log_exact(z[0]), _log1p_small(z[1] / z[0]))
     u = over((1.0, 0.0), safe)
     series = multiply_pairs(horner_pair(_stirling(), multiply_pairs(u, u)), u)
-    # (z - 1/2) log z - z + log(2 pi)/2 + series, as z (log z - 1) - log(z)/2 + ...
+    # The formula (z - 1/2) log z - z + log(2 pi)/2 + series is computed as z (log z - 1) - log(z)/2 + ...
     scale = np.where(z[0] > 1e290, 2.0**-80, 1.0)
     main = multiply_pairs((z[0] * scale, z[1] * scale), difference(log, (1.0, 0.0)))
     main = main[0] / scale, main[1] / scale
@@ -334,17 +334,17 @@ def _zeta(s: Any, q: Any, log_factor: Pair | None = None, n: int = 0) -> Any:
         total = total + np.exp(-s * np.log1p(k / q))
     last = np.exp(-s * np.log1p(_DIRECT / q))
     x = q + _DIRECT
-    # x/gap may overflow where the whole, with the small power before it, does not.
+    # x/gap may overflow although the product with the small power does not.
     down = np.where(q > 2.0**900, -128, 0)
     tail = last * (np.ldexp(x, down) / gap + np.ldexp(bernoulli_sum(s, x), down))
     total = np.ldexp(total, down) + np.where((last > 1e-25 * np.minimum(gap, 1.0)) & (s < 4.0 * x), tail, 0.0)
     part, k = _exp_of((0.0 * q, 0.0 * q) if log_factor is None else log_factor, -s, q, -low)
-    # the total may be as large as 1/gap: it joins the power before that leaves the range
+    # The total may be as large as 1/gap, and first multiplies the power that would otherwise leave the range.
     return np.ldexp(total * part, k - down)
 
 
 def _orders_of_zeta(s: Any, q: Any, m: int, n: int, size: bool = False) -> Any:
-    """s (s+1) ... (s+n-1) zeta(s+n, q) differentiated m > 0 times in s, for s > 1, q > 0; with `size`, of magnitudes.
+    """s (s+1) ... (s+n-1) zeta(s+n, q) differentiated m > 0 times by s, for s > 1, q > 0. With `size`, of magnitudes.
 
     Each term and the integral in Euler and Maclaurin's formula is a power times a polynomial in the increment of s.
     """
@@ -361,7 +361,7 @@ def _orders_of_zeta(s: Any, q: Any, m: int, n: int, size: bool = False) -> Any:
             total[i] = total[i] + factor * sum(np.abs(v) if size else v for v in parts)
 
     def power(k: int) -> Any:
-        """((q + k)/base)^-(s+n), where the first term has a factor 0 at most 1."""
+        """((q + k)/base)^-(s+n). The first term has a factor that is 0 at most 1."""
         ratio = np.where(second, np.log1p((k - 1.0) / 2.0), np.log1p(k / q))
         return np.exp(-whole * np.maximum(ratio, 0.0))
 
@@ -369,14 +369,14 @@ def _orders_of_zeta(s: Any, q: Any, m: int, n: int, size: bool = False) -> Any:
         add(power(k), np.log(q) if k == 0 else np.log1p(q + (k - 1.0)), [1.0])
     x, last = q + _DIRECT, power(_DIRECT)
     kept = (last > 1e-25 * np.minimum(gap, 1.0) ** (m + 1)) & (whole < 4.0 * x)
-    # x/gap may overflow where the whole, with the small power before it, does not.
+    # x/gap may overflow although the product with the small power does not.
     down = np.where(q > 2.0**700, -400, 0)
     scaled = np.ldexp(x, down)
     rest = [np.ldexp(c, down) for c in _bernoulli_sums(whole, x, m)]
     ends = [scaled * (-1.0) ** i / gap ** (i + 1) + rest[i] for i in range(m + 1)]
     total = [np.ldexp(v, down) for v in total]
     add(np.where(kept, last, 0.0), np.log(x), [np.where(kept, v, 0.0) for v in ends])
-    # s (s+1) ... (s+n-1) and its derivatives, over itself
+    # s (s+1) ... (s+n-1) and its derivatives, divided by the product.
     rising: list[Any] = [np.ones_like(s)] + [np.zeros_like(s)] * m
     factor: Any = np.ones_like(s)
     for j in range(n):
@@ -405,7 +405,7 @@ def _orders_of_zeta_as_pairs(s: Any, q: Any, base: Any, m: int, n: int) -> Any:
         part, up = exp_parts(fall)
         power = sum_pair((1.0, 0.0), part)
         power = np.ldexp(power[0], up), np.ldexp(power[1], up)
-        if k == 0:  # it is infinite for q < base = 2, but its factor is 0
+        if k == 0:  # infinite for q < base = 2, but its factor is 0
             power = _where(q == base, power, zero)
         of: list[Pair] = [(1.0, 0.0)] + [zero] * m
         if k == _DIRECT:
@@ -442,7 +442,7 @@ def _bernoulli_sums(s: Any, x: Any, m: int) -> list[Any]:
 def zeta_derivative(s: Any, q: Any, *, m: int, n: int) -> Any:
     """Hurwitz's zeta function differentiated m times in s and n times in q.
 
-    n derivatives in q make it (-1)^n s (s+1) ... (s+n-1) zeta(s+n, q).
+    The n-th derivative by q is (-1)^n s (s+1) ... (s+n-1) zeta(s+n, q).
     """
     dtype = np.result_type(s, q)
     s, q = broadcast_arrays(np.asarray(s, np.float64), np.asarray(q, np.float64))
@@ -463,7 +463,7 @@ def zeta_derivative(s: Any, q: Any, *, m: int, n: int) -> Any:
         value = np.where(np.isfinite(factor), value, (-1.0) ** n * np.where(b > 1.0, 0.0, np.inf))
         whole = (q <= 0) & (np.rint(q) == q)
         below = (q < 0) & ~whole & (s > 1) & (np.rint(s) == s)
-        if np.any(below):  # the derivatives of digamma are defined there, and zeta is one of them at whole s
+        if np.any(below):  # there the derivatives of digamma are defined, and at integers s zeta is one of them
             orders = polygamma(np.where(below, s + (n - 1.0), 0.0), np.where(below, q, 1.0))
             scale = lgamma_pair((np.where(below, s, 2.0), 0.0 * s))
             sign = np.where(np.fmod(s, 2.0) == 0.0, 1.0, -1.0)

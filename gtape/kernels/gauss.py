@@ -1,7 +1,7 @@
 """Kernels of the Gaussian family: erf, erfc, gelu and their derivatives of every order.
 
-exp(-x²) from a rounded x² is wrong by x² ULP, so the square is kept in two parts. The tail probability is that
-exponential times a slowly varying factor, which is a polynomial in (x - k)/(x + k) for all x >= 0.
+exp(-x²) from a rounded x² is wrong by x² ULP, so the square is kept in two parts. The tail probability is the
+exponential times a slowly varying factor: a polynomial in (x - k)/(x + k) for all x >= 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SQRT_HALF = math.sqrt(0.5)
 SQRT_TAU = math.sqrt(2.0 * math.pi)
 ROOT_TAU_INVERSE, ROOT_TAU_INVERSE_LOW = 0.3989422804014327, -2.49232720227773e-17  # 1/sqrt(2 pi) in two parts
 TWO_OVER_SQRT_PI, TWO_OVER_SQRT_PI_LOW = 1.1283791670955126, 1.533545961316588e-17
-BEYOND = 40.0  # exp(-x²/2) and all its derivatives are 0 in float64 from here on
+BEYOND = 40.0  # from this number on exp(-x²/2) and all its derivatives are 0 in float64
 
 # (1 + 2x) exp(x²) erfc(x) - 1 in powers of (x - 4)/(x + 4): a Chebyshev fit of degree 24, within 0.3 ULP of 1
 _ERFCX = (
@@ -33,7 +33,7 @@ _ERFCX = (
     -2.659599690242689e-10,
 )  # fmt: skip
 
-# (1 + 1.4140625x) exp(x²/2) erfc(x/√2) - 1 in powers of (x - 5.65625)/(x + 5.65625), likewise
+# (1 + 1.4140625x) exp(x²/2) erfc(x/√2) - 1 in powers of (x - 5.65625)/(x + 5.65625), also a Chebyshev fit.
 _NORMAL = (
     0.23288550550076248, -0.1396355200695463, 0.015383004852005574, 0.06809546228477874,
     -0.10103075232689422, 0.09371575010742243, -0.06630880130887473, 0.037147839535952035,
@@ -44,7 +44,7 @@ _NORMAL = (
     -2.647420688826336e-10,
 )  # fmt: skip
 
-# the root of gelu' in two parts, and gelu'/t in powers of t = x - root: exact near the root, too
+# The root of gelu' in two parts, and gelu'/t in powers of t = x - root, which is exact near the root, too.
 _ROOT, _ROOT_LOW = -0.7517915246935645, 1.4956759177009883e-17
 _ABOUT_ROOT = (
     0.4314939923140469, 0.388284982990552, -0.018199676398671087, -0.1140082332972217,
@@ -59,7 +59,7 @@ _ABOUT_ROOT = (
 
 
 def _tail_factor(x: Any, lost: Any, table: tuple[float, ...], k: float, b: float) -> Any:
-    """Give (1 - lost) exp(s x²) erfc(√s x) for 0 <= x <= BEYOND from its table; small corrections enter at once."""
+    """(1 - lost) exp(s x²) erfc(√s x) for 0 <= x <= BEYOND from its table. Small corrections enter at once."""
     p = horner(table, (x - k) / (x + k))
     top = 1.0 + p
     scaled = b * x
@@ -69,7 +69,7 @@ def _tail_factor(x: Any, lost: Any, table: tuple[float, ...], k: float, b: float
 
 
 def _decay(x: Any, scale: float) -> tuple[Any, Any]:
-    """Give u and a small low with exp(-scale*x*x) = exp(u)*(1 - low); scale is 1 or 1/2."""
+    """u and a small `low` with exp(-scale*x*x) = exp(u)*(1 - low). The scale is 1 or 1/2."""
     high, low = split_square(x)
     return -scale * high, scale * low
 
@@ -94,7 +94,7 @@ def erfc(x: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def hermite(n: int, first: tuple[int, ...], slope: int) -> tuple[int, ...]:
-    """Coefficients of the polynomial that n steps of p -> p' - slope*x*p make of `first`."""
+    """The coefficients of the polynomial after n steps p -> p' - slope*x*p from `first`."""
     if n == 0:
         return first
     p = hermite(n - 1, first, slope)
@@ -125,7 +125,7 @@ def _near_half(x: Any) -> Any:
 
 @in_float64
 def gelu(x: Any) -> Any:
-    """Give x times the normal distribution function."""
+    """x times the normal distribution function."""
     near = np.clip(x, -BEYOND, BEYOND)
     a = np.abs(near)
     u, low = _decay(a, 0.5)
@@ -138,7 +138,7 @@ def gelu(x: Any) -> Any:
 def gelu_derivative(x: Any, n: int) -> Any:
     """n-th derivative of gelu, n >= 1."""
     x = np.clip(x, -BEYOND, BEYOND)
-    if n == 2 and np.all(np.abs(x) < 34.0):  # beyond, the exponential needs help to round well
+    if n == 2 and np.all(np.abs(x) < 34.0):  # for larger x the exponential needs help to round well
         square, low = split_square(x)
         top, rest = two_sum(2.0, -square)
         density = np.exp(-0.5 * square) * ROOT_TAU_INVERSE
@@ -157,13 +157,13 @@ def gelu_derivative(x: Any, n: int) -> Any:
     return np.where((x > -1.5) & (x < 1.0), middle, np.where(x < 0.0, left, 1.0 - left))
 
 
-# 2 sqrt(2/pi) and 0.044715 times it, each in two parts
+# The numbers 2 sqrt(2/pi) and 0.044715 * 2 sqrt(2/pi), each in two parts.
 _LINEAR, _LINEAR_LOW = 1.5957691216057308, -9.96930880911092e-17
 _CUBIC, _CUBIC_LOW = 0.07135481627260025, -6.175149918155315e-19
 
 
 def _cubic(a: Any, factor: float) -> tuple[Any, Any]:
-    """Give _LINEAR + factor*_CUBIC*a² in two parts, for factor 1 or 3."""
+    """_LINEAR + factor*_CUBIC*a² in two parts, for factor 1 or 3."""
     square, square_low = split_square(a)
     high, low = two_product(factor * square, _CUBIC)
     if factor == 3.0:
@@ -178,7 +178,7 @@ def _product(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
 
 
 def _exponent(a: Any) -> tuple[Any, Any]:
-    """Give v = _LINEAR*a + _CUBIC*a³ in two parts, because exp(-v) magnifies rounding errors by v."""
+    """v = _LINEAR*a + _CUBIC*a³ in two parts, because exp(-v) magnifies rounding errors by v."""
     return _product(_cubic(a, 1.0), (a, 0.0))
 
 
@@ -193,7 +193,7 @@ def gelu_tanh(x: Any) -> Any:
 
 @in_float64
 def gelu_tanh_slope(x: Any) -> Any:
-    """Derivative of gelu_tanh; right of 0 by gelu_tanh(x) = x + gelu_tanh(-x)."""
+    """The derivative of gelu_tanh. For x > 0 by gelu_tanh(x) = x + gelu_tanh(-x)."""
     a = np.minimum(np.abs(x), BEYOND)
     v, low = _exponent(a)
     e = np.exp(-v)

@@ -1,9 +1,9 @@
-"""Kernels of the incomplete gamma functions, of their density, and of P(a, x) differentiated in a.
+"""Kernels of the incomplete gamma functions, of their density, and of P(a, x) differentiated by a.
 
-The density is exp of a sum, formed as a pair because its terms cancel. The derivative of P(a, x) in a is a sum of
-terms of one sign on either side of the place where that of the density changes sign: the power series (DLMF 8.7.1)
-below it, and above it the integral from x on, by the trapezoidal rule after a double exponential substitution. For
-large orders such an integral is good on both sides.
+The density is exp of a sum, and the sum is a pair, because its terms cancel. At one point x the derivative of the
+density by a changes its sign. On either side of this point the derivative of P(a, x) by a is a sum of terms of one
+sign. For smaller x the sum is the power series (DLMF 8.7.1), for larger x the integral from x on, by the trapezoidal
+rule after a double exponential substitution. For large orders an integral like this is accurate on both sides.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def exp_of_pair(exponent: Pair) -> tuple[Pair, Any]:
 
 
 def _gamma_exponent(a: Any, x: Any, n: int = 0) -> Pair:
-    """(a - n) log(x) - x - log(gamma(a + 1)); for n = 0 the logarithm of x times the density over a."""
+    """(a - n) log(x) - x - log(gamma(a + 1)). For n = 0 the logarithm of x times the density over a."""
     power = multiply_pairs(two_sum(a, -float(n)), log_exact(x))
     return difference(difference(power, (x, 0.0 * x)), lgamma_pair(two_sum(a, 1.0)))
 
 
 def _falling(a: Any, x: Any, n: int) -> Pair:
-    """Sum of C(n, k) (a-1) ... (a-k) (-x)^(n-k), as a pair: x^n times the density's n-th derivative over itself."""
+    """The sum of C(n, k) (a-1) ... (a-k) (-x)^(n-k) as a pair: x^n f^(n) / f, with the density f."""
     total: Pair = (0.0 * x, 0.0 * x)
     for k in range(n + 1):
         term: Pair = (np.full_like(x, float(comb(n, k))), 0.0 * x)
@@ -60,10 +60,10 @@ def _falling(a: Any, x: Any, n: int) -> Pair:
 
 
 def _falling_in_order(a: Any, x: Any, n: int, i: int) -> Any:
-    """`_falling` differentiated i times in a, in floats."""
+    """`_falling` differentiated i times by a, in floats."""
     total = np.zeros_like(x)
     for k in range(n + 1):
-        # coefficients of powers of the increment of a
+        # Coefficients of powers of the increment of a.
         term = [np.full_like(x, float(comb(n, k)))] + [np.zeros_like(x)] * i
         for j in range(1, n + 1):
             if j <= k:
@@ -84,7 +84,7 @@ def _bell(first: Any, others: list[Any], m: int) -> list[Any]:
 
 
 def _logarithmic(gap: Any, others: list[Any], m: int, a: Any) -> list[Any]:
-    """a H_0 ... a H_m of the density; `gap` and `others` are those of 1/gamma(a+1), which has no pole at a = 0."""
+    """a H_0 ... a H_m of the density. `gap` and `others` belong to 1/gamma(a+1), which has no pole at a = 0."""
     h = _bell(gap, others, m)
     return [a * h[j] + (j * h[j - 1] if j else 0.0) for j in range(m + 1)]
 
@@ -102,15 +102,15 @@ def _others(a: Any, m: int) -> list[Any]:
 
 
 def gamma_density_derivative(a: Any, x: Any, *, m: int, n: int) -> Any:
-    """x^(a-1) exp(-x) / gamma(a), differentiated m times in a and n times in x."""
+    """x^(a-1) exp(-x) / gamma(a), differentiated m times by a and n times by x."""
     (a, x), shape, dtype = flat_arrays(a, x)
     with np.errstate(all="ignore"):
         inside = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
-        # the density is 0 there, and powers of x would overflow
+        # The density is 0 there, and powers of x would overflow.
         x = np.where(inside & (x > 1e30) & (a < 1e25), np.inf, x)
         inside &= np.isfinite(x)
         p, q = np.where(inside, a, 1.0), np.where(inside, x, 1.0)
-        shift = np.where((p < 1e-250) & (m == 0), 2.0**300, 1.0)  # a subnormal order has digits of its own
+        shift = np.where((p < 1e-250) & (m == 0), 2.0**300, 1.0)  # subnormal orders have fewer digits
         if m == 0:
             factor = multiply_pairs(_falling(p, q, n), (p * shift, 0.0 * p))
         else:
@@ -132,14 +132,14 @@ def gamma_density_derivative(a: Any, x: Any, *, m: int, n: int) -> Any:
 
 @lru_cache(maxsize=1)
 def decay_nodes() -> list[tuple[float, float]]:
-    """Nodes and weights for integrals over u > 0 of functions that decay as exp(-u) or faster: u = exp(y - exp(-y))."""
+    """Nodes and weights for integrals over u > 0 of functions that fall at least like exp(-u): u = exp(y - exp(-y))."""
     step = 1.0 / 18.0
     ys = [step * i for i in range(-68, 79)]
     return [(u := exp(y - exp(-y)), step * u * (1.0 + exp(-y))) for y in ys]
 
 
 def _over_the_tail(fall: Callable[[Any], Any], high: Any, place: Callable[[Any], Any], m: int, a: Any) -> Any:
-    """The integral over s > 0 of exp(-fall(s)) a H_m at place(s); `fall` grows beyond 46 before `high`."""
+    """The integral over s > 0 of exp(-fall(s)) a H_m at place(s). `fall` grows beyond 46 before `high`."""
     low = np.zeros_like(high)
     for _ in range(50):
         middle = 0.5 * (low + high)
@@ -166,9 +166,9 @@ def bend_series() -> list[float]:
 
 
 def _from_afar(a: Any, x: Any, m: int, gap: Any) -> Any:
-    """As `_from_below` where gap < 0 and as `_from_above` elsewhere, for large a: the mass lies within 1 of log(x).
+    """`_from_below` for gap < 0 and `_from_above` otherwise, for large a: the mass lies within 1 of log(x).
 
-    The exponent is written so that its large terms, which cancel where x is near a, do not appear.
+    The formula of the exponent has no large terms, because they would cancel for x near a.
     """
     side = np.where(gap < 0, -1.0, 1.0)
     slope = side * (x - a)
@@ -184,7 +184,7 @@ def _from_afar(a: Any, x: Any, m: int, gap: Any) -> Any:
 
 
 def _from_below(a: Any, x: Any, m: int, gap: Any) -> Any:
-    """Sum over k of x^k / ((a+1) ... (a+k)) H_m: the power series without its first factor."""
+    """The sum over k of x^k / ((a+1) ... (a+k)) H_m: the power series without its first factor."""
     cumulants = [gap, *_others(a + 1.0, m)]
     term = np.ones_like(x)
     total = _bell(gap, cumulants[1:], m)[m]
@@ -200,7 +200,7 @@ def _from_below(a: Any, x: Any, m: int, gap: Any) -> Any:
 
 
 def _from_below_exactly(a: Any, x: Any, m: int) -> Any:
-    """As `_from_below`, summed as pairs: from m = 2 on it has roots for x near a, where its terms cancel."""
+    """`_from_below` summed as pairs, because from m = 2 on terms cancel near a root with x near a."""
     one_more = two_sum(a, 1.0)
     gap = difference(log_exact(x), slope_of_positive(one_more, 0))
     cumulants = [gap, *[_negative(slope_of_positive(one_more, j)) for j in range(1, m)]]
@@ -235,7 +235,7 @@ def _negative(a: Pair) -> Pair:
 
 
 def igamma_order_derivative(a: Any, x: Any, *, m: int) -> Any:
-    """P(a, x) differentiated m times in a, m > 0."""
+    """P(a, x) differentiated m times by a, m > 0."""
     (a, x), shape, dtype = flat_arrays(a, x)
     with np.errstate(all="ignore"):
         x = np.where((a < 1e25) & (x > 1e30), np.inf, x)
@@ -259,7 +259,7 @@ def igamma_order_derivative(a: Any, x: Any, *, m: int) -> Any:
 
 
 def _smaller(a: Any, x: Any, below: Any, above: Any, ways: Any) -> Any:
-    """P where `below` and Q where `above`, where they are small; NaN elsewhere. `ways`: how, for small and large a."""
+    """P where `below` and Q where `above`, if they are small; NaN elsewhere. `ways` are methods by the size of a."""
     out = np.full(x.shape, np.nan)
     for side, here in ((-1.0, below), (1.0, above)):
         for far, way in zip((False, True), ways[side], strict=True):
@@ -272,7 +272,7 @@ def _smaller(a: Any, x: Any, below: Any, above: Any, ways: Any) -> Any:
 
 
 def _rest_by_series(a: Any, x: Any) -> Any:
-    """1 - P(a, x), P by its power series as a pair (DLMF 8.7.1): SciPy adds terms that cancel here."""
+    """1 - P(a, x), with P from its power series as a pair (DLMF 8.7.1), because SciPy's terms cancel here."""
     mantissa, k = exp_of_pair(_gamma_exponent(a, x))
     term: Pair = (np.ones_like(x), 0.0 * x)
     total = term
@@ -293,19 +293,19 @@ def _regularised(a: Any, x: Any, scipy_s: Any, lower: bool) -> Any:
     (a, x), shape, dtype = flat_arrays(a, x)
     with np.errstate(all="ignore"):
         out = np.where((a > 0) & (x >= 0), scipy_s(a, x), np.nan)
-        # SciPy loses digits of small values and, for large a, of values near 1
+        # SciPy loses digits of small values and, for large a, of values near 1.
         width = np.where(a >= _FAR, np.sqrt(a), 0.1 * a - 1.0)
         below = (x < a - width) & (lower | (a >= _FAR))
         above = (x > a + np.where(a >= _FAR, width, 0.1 * a + 1.0)) & (~np.bool_(lower) | (a >= _FAR))
         ways = {-1.0: (_from_below, _from_afar), 1.0: (_from_above, _from_afar)}
         small = _smaller(a, x, below, above, ways)
         out = np.where(np.isnan(small), out, np.where(below == lower, small, 1.0 - small))
-        # for smaller a the pair would lose the digits of the rest, and SciPy has them
+        # For smaller a the pair would lose the digits of the rest, and SciPy has them.
         middle = (a > 1e-13) & (a < 4.0) & (x > 0) & (x <= 1.1 * a + 1.0)
         if not lower and np.any(middle):
             out[middle] = _rest_by_series(a[middle], x[middle])
         tiny = (a > 0) & (a < 1e-20) & (x > 0) & (x < np.inf)
-        if np.any(tiny):  # Q is a E1(x) (DLMF 8.19.1), where SciPy loses hundreds of units, and all for subnormal a
+        if np.any(tiny):  # Q is a E1(x) (DLMF 8.19.1); SciPy loses many digits, and all for subnormal a
             rest = a[tiny] * exp1(x[tiny])
             out[tiny] = 1.0 - rest if lower else rest
     return out.astype(dtype).reshape(shape)[()]

@@ -1,7 +1,7 @@
-"""Kernels of Dawson's function, the exponential integral, Fresnel's integrals and Spence's function, with derivatives.
+"""Kernels of Dawson's function, the exponential integral, Fresnel's integrals, Spence's function, and derivatives.
 
-Dawson's function and the integrals come from Taylor tables and asymptotic series (DLMF 6.12, 7.12); the derivatives of
-the integrals are elementary, and summed as pairs because their terms cancel.
+Dawson's function and the integrals come from Taylor tables and asymptotic series (DLMF 6.12, 7.12). The derivatives of
+the integrals are elementary functions, summed as pairs because their terms cancel.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _DAWSON_FAR = 9.0
 @lru_cache(maxsize=1)
 def _dawson_table() -> Table:
     def series() -> list[Fraction]:
-        """Sum of (-2)^k x^(2k+1) / (2k+1)!!."""
+        """The sum of (-2)^k x^(2k+1) / (2k+1)!!."""
         out, c = [], Fraction(1)
         for k in range(140):
             out += [Fraction(0), c]
@@ -98,7 +98,7 @@ _EI_FAR = 48.0
 
 
 def _ei_series() -> list[Fraction]:
-    """Sum of x^k / (k k!)."""
+    """The sum of x^k / (k k!)."""
     return [Fraction(0), *[Fraction(1, k * factorial(k)) for k in range(1, 120)]]
 
 
@@ -111,7 +111,7 @@ def _ei_near(sign: int) -> LogSeries:
 
 @lru_cache(maxsize=2)
 def _ei_table(sign: int) -> Table:
-    """Ei(sign x) for x from 1/2: x f'' + (1 - sign x) f' = 0."""
+    """The table of Ei(sign x) for x from 1/2 on, by x f'' + (1 - sign x) f' = 0."""
 
     def start() -> list[Fraction]:
         from gtape.kernels.special_tables import LN2
@@ -156,7 +156,7 @@ def expint_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of Ei, n > 0: exp(x)/x^n times the sum of C(n-1, k) (-1)^k k! x^(n-1-k)."""
     c = [comb(n - 1, k) * (-1) ** k * factorial(k) for k in range(n)]
     far = np.abs(x) > 1.0
-    # in powers of 1/x for large x, of x near 0
+    # The polynomials are in powers of 1/x for large x, and in powers of x near 0.
     u = np.where(far, 1.0 / np.where(far, x, 1.0), np.where(far, 1.0, x))
     p, e = two_product(u, np.where(far & (np.abs(x) < 1e290), x, 1.0))
     low = np.where(far & (np.abs(x) < 1e290), u * ((1.0 - p) - e), 0.0)
@@ -184,7 +184,7 @@ _FRESNEL_FAR = 6.0
 
 
 def _fresnel_series(sine: bool) -> list[Fraction]:
-    """Terms (-1)^k (pi/2)^(2k+s) x^(4k+2s+1) / ((2k+s)! (4k+2s+1)), s = 1 for the sine."""
+    """The terms (-1)^k (pi/2)^(2k+s) x^(4k+2s+1) / ((2k+s)! (4k+2s+1)), s = 1 for the sine, s = 0 for the cosine."""
     out = [Fraction(0)] * 400
     s = int(sine)
     half = PI / 2
@@ -209,7 +209,7 @@ def _fresnel_table(sine: bool) -> Table:
 
 def _half_square(x: Any) -> Pair:
     """x²/2 modulo 4, exactly."""
-    whole = np.abs(x) >= 2.0**53  # an even number: x²/2 is a multiple of 2, of 4 from 2**54 on
+    whole = np.abs(x) >= 2.0**53  # an even number, so x²/2 is a multiple of 2, and of 4 from 2**54 on
     p, e = two_product(np.where(whole, 0.0, x), np.where(whole, 0.0, x))
     high, low = np.fmod(0.5 * p, 4.0), np.fmod(0.5 * e, 4.0)
     return sum_pair((high, 0.0 * high), (low, 0.0 * low))
@@ -224,7 +224,7 @@ def _sine_and_cosine_of_half_square(x: Any) -> tuple[Pair, Pair]:
 
 @lru_cache(maxsize=1)
 def _fresnel_rows() -> tuple[list[float], list[float]]:
-    """Coefficients in 1/(pi x²)² of pi x f and pi² x³ g."""
+    """The coefficients in 1/(pi x²)² of pi x f and pi² x³ g."""
     f = [float(np.prod([float(j) for j in range(1, 4 * k, 2)], initial=1.0)) * (-1) ** k for k in range(13)]
     g = [float(np.prod([float(j) for j in range(1, 4 * k + 2, 2)], initial=1.0)) * (-1) ** k for k in range(13)]
     return f, g
@@ -266,8 +266,9 @@ def fresnel_cos(x: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def _wave_polynomials(n: int, quarter: int) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
-    """The n-th derivative of sin(pi x²/2 + quarter pi/2) as S sin + C cos: terms (k, c) for c (pi x)^k pi^((n-k)/2)."""
-    # with z = sqrt(pi) x the phase is z²/2: (S, C) -> (S' - z C, C' + z S), integers in z
+    """The n-th derivative of sin(pi x²/2 + quarter pi/2) as S sin + C cos; S and C are lists of terms (k, c)."""
+    # A term is c (pi x)^k pi^((n-k)/2). With z = sqrt(pi) x the phase is z²/2, and (S, C) -> (S' - z C, C' + z S) has
+    # integer coefficients in z.
     s: dict[int, int] = {0: 1} if quarter % 2 == 0 else {}
     c: dict[int, int] = {} if quarter % 2 == 0 else {0: 1}
     for _ in range(n):
@@ -290,7 +291,7 @@ def fresnel_wave(x: Any, *, n: int, quarter: int) -> Any:
     """The n-th derivative of sin(pi x²/2) (quarter 0) or of cos(pi x²/2) (quarter 1)."""
     sine, cosine = _sine_and_cosine_of_half_square(x)
     rows = _wave_polynomials(n, quarter)
-    # z^k pi^(n/2) = x^k pi^((n+k)/2), whole powers of pi
+    # z^k pi^(n/2) = x^k pi^((n+k)/2) has integer powers of pi.
     largest = max(k for row in rows for k, _ in row)
     huge = np.abs(x) > 2.0 ** (900 // max(largest, 1) if largest > 1 else 900)
     safe = np.where(huge, 1.0, x)
@@ -303,7 +304,7 @@ def fresnel_wave(x: Any, *, n: int, quarter: int) -> Any:
                 term = multiply_pairs(term, (np.where(small, 0.0, safe), 0.0 * safe))
             total = sum_pair(total, term)
     value = nearest(total)
-    if np.any(huge):  # sin is 0 and cos is 1 there, and one power of x counts
+    if np.any(huge):  # sin is 0 and cos is 1 there, and only one power of x counts
         k, v = rows[1][-1] if rows[1] else (0, 0)
         far = np.full_like(x, float(v * PI ** ((n + k) // 2)))
         for _ in range(k):
@@ -316,7 +317,7 @@ def fresnel_wave(x: Any, *, n: int, quarter: int) -> Any:
 
 def _wave_at_0(x: Any, n: int, quarter: int) -> Any:
     """The first term of the power series of `fresnel_wave`, for tiny x."""
-    # sin(pi x²/2) = sum of (-1)^j (pi/2)^(2j+1) x^(4j+2) / (2j+1)!; cos the same with 2j
+    # The series is sin(pi x²/2) = sum of (-1)^j (pi/2)^(2j+1) x^(4j+2) / (2j+1)!; for cos the same with 2j.
     j = 0
     while True:
         power = 2 * (2 * j + 1 - quarter)
@@ -359,7 +360,7 @@ def bernoulli(n: int) -> Fraction:
 
 @lru_cache(maxsize=1)
 def _dilogarithm() -> tuple[float, ...]:
-    """Li2(1 - exp(-v)) = v - v²/4 + sum of B_2k v^(2k+1)/(2k+1)!: coefficients of v^(2k+1) from k = 1."""
+    """Coefficients of v^(2k+1), k >= 1, in Li2(1 - exp(-v)) = v - v²/4 + sum of B_2k v^(2k+1)/(2k+1)!."""
     return tuple(float(bernoulli(2 * k) / factorial(2 * k + 1)) for k in range(1, 14))
 
 
@@ -388,7 +389,7 @@ def _log1m(x: Any) -> Pair:
 
 
 def _spence_small(x: Any) -> Any:
-    """Li2(1 - x) = pi²/6 - log(x) log(1 - x) - Li2(x), and Li2(x) with v = -log(1 - x)."""
+    """Li2(1 - x) = pi²/6 - log(x) log(1 - x) - Li2(x), with Li2(x) from v = -log(1 - x)."""
     other = _log1m(x)
     log = log_exact(np.where(x > 0, x, 1.0))
     cross = multiply_pairs(log, other)
@@ -412,7 +413,8 @@ def _spence_large(x: Any) -> Any:
 def spence_derivative(x: Any, *, n: int) -> Any:
     """The n-th derivative of Spence's function, n > 0.
 
-    With u = 1 - 1/x it is (-1)^n (n-1)! (x-1)^-n times the sum of u^k/k over k >= n: log(x) less its first terms.
+    With u = 1 - 1/x the derivative is (-1)^n (n-1)! (x-1)^-n times the sum of u^k/k over k >= n, which is log(x) minus
+    its first terms.
     """
     sign = (-1) ** n * factorial(n - 1)
     near = (x > 2.0 / 3.0) & (x < 2.0)
@@ -427,7 +429,7 @@ def spence_derivative(x: Any, *, n: int) -> Any:
 
 
 def _spence_slope_near(x: Any, n: int) -> Any:
-    """Sum of u^(k-n)/k over k >= n, over x^n."""
+    """The sum of u^(k-n)/k over k >= n, divided by x^n."""
     u = over(two_sum(x, -1.0), (x, 0.0 * x))
     rest: Any = 0.0
     for k in range(n + 58, n + 6, -1):
@@ -446,7 +448,7 @@ def _spence_slope_far(x: Any, n: int) -> Any:
     total = log_exact(x)
     u = over(gap, (safe, 0.0 * safe))
     u = np.where(large, 1.0, u[0]), np.where(large, -1.0 / x, u[1])
-    if n > 1:  # u may be huge near 0: then its powers count, and the last one most
+    if n > 1:  # near 0 u may be huge, and then its powers dominate, the last one most
         tiny = x < 1e-60
         v = np.where(tiny, 0.0, u[0]), np.where(tiny, 0.0, u[1])
         for k in range(1, n):
@@ -458,7 +460,7 @@ def _spence_slope_far(x: Any, n: int) -> Any:
         for _ in range(n):
             far = far / x
         value = np.where(large, far, nearest(over(total, power_pair(gap, n))))
-        # -u^(n-1)/(n-1) over (x-1)^n with u = -1/x
+        # The term is -u^(n-1)/(n-1) over (x-1)^n with u = -1/x.
         last = np.full_like(x, 1.0 / (n - 1))
         for _ in range(n - 1):
             last = last / x

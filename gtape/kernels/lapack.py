@@ -1,10 +1,10 @@
-"""Kernels of the linear algebra ops: LAPACK through NumPy and SciPy, one matrix or a batch of them.
+"""Kernels of linear algebra: LAPACK through NumPy and SciPy, for one matrix or a batch of matrices.
 
-Kernels never raise for values, because rules run on any numbers (a mask of ones, a singular matrix): a matrix without
-an answer gives NaN, which public functions turn into an error. Half precision is computed in float32.
+Kernels never raise errors for values, because rules run on any numbers (a mask of ones, a singular matrix). A matrix
+without an answer gives NaN, which public functions turn into an error. Half precision is computed in float32.
 
-A NaN in a matrix reaches all elements of the answer, because each depends on the whole matrix. (In LAPACK it reaches
-some, because comparisons of pivots with NaN are arbitrary.)
+A NaN in a matrix makes all elements of the answer NaN, because each depends on the whole matrix. (LAPACK makes some of
+them NaN, because comparisons of pivots with NaN are arbitrary.)
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ import numpy as np
 from gtape.kernels.broadcasting import broadcast_shapes
 
 Array = Any
-_FEW = 64  # up to here Python compares numbers faster than NumPy
+_FEW = 64  # up to this number Python compares numbers faster than NumPy
 
 
 def check_square(a: Array) -> None:
-    """Raise ValueError unless the last two axes of `a` have one size."""
+    """Raise a ValueError unless the last two axes of `a` have the same size."""
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise ValueError(f"square matrices are needed (shape [..., n, n]), not the shape {a.shape}")
 
 
 def widened(a: Array) -> Array:
-    """Half precision in float32, everything else as it is."""
+    """Half precision as float32. All other values stay unchanged."""
     return a.astype(np.float32) if a.dtype == np.float16 else a
 
 
 def scale_of(x: Array, *, axis: tuple[int, ...] = (-2, -1)) -> Array:
-    """A power of two near the largest entry of each matrix, or row or column; 1 if that entry is an ordinary number.
+    """A power of two near the largest entry of each matrix, row or column; 1 if the entry is an ordinary number.
 
     The power and its reciprocal are normal numbers of the dtype. The fourth power of an ordinary number is finite and
-    normal, as factorisations and their rules need.
+    normal, because factorisations and their rules compute it.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def _scales(a: Array, axis: int) -> Array | None:
 
 
 def _over_columns(f: Callable[[Array, Array], Array], a: Array, b: Array) -> Array:
-    """`f`, the solution of a x = b, with columns of `a` and `b` scaled: so each x overflows or underflows by itself."""
+    """The solution `f` of a x = b with scaled columns, so that each x overflows or underflows independently."""
     units = _scales(a, -2)
     if units is None:
         return f(a, b)
@@ -78,36 +78,36 @@ def _over_columns(f: Callable[[Array, Array], Array], a: Array, b: Array) -> Arr
 
 
 def _unscaled(x: Array, units: Array, sizes: Array) -> Array:
-    """The solution of a x = b from that for a / units and b / sizes, where these are powers of two for each column."""
+    """The solution of a x = b from that of a / units and b / sizes. Both are powers of two for each column."""
     ratio = sizes / np.swapaxes(units, -1, -2)
     if ((ratio != 0) & np.isfinite(ratio)).all():
         return x * ratio
-    # In two steps, because the ratio overflows or underflows.
+    # The division has two steps, because the ratio overflows or underflows.
     exponent = np.frexp(sizes)[1] - np.frexp(np.swapaxes(units, -1, -2))[1]
     one = np.ones_like(ratio)
     return x * np.ldexp(one, exponent // 2) * np.ldexp(one, exponent - exponent // 2)
 
 
 def has_nan(a: Array) -> bool:
-    """True if an array has a NaN. The sum comes first, because it proves quickly that most arrays have none."""
+    """Whether an array has a NaN. The sum comes first, because it shows quickly that most arrays have none."""
     total = np.add.reduce(a, axis=None)
     return bool(total != total) and bool(np.isnan(a).any())
 
 
 def known(a: Array, value: Array) -> Array:
-    """A number for each matrix of `a`, but NaN where the matrix has a NaN."""
+    """One number for each matrix of `a`, replaced by NaN if the matrix has a NaN."""
     return np.where(np.isnan(a).any(axis=(-2, -1)), np.nan, value) if has_nan(a) else value
 
 
 def _known_matrices(a: Array, value: Array) -> Array:
-    """`known` for a matrix for each matrix of `a`."""
+    """One matrix for each matrix of `a`, replaced by NaN if the matrix of `a` has a NaN."""
     if not has_nan(a):
         return value
     return np.where(np.isnan(a).any(axis=(-2, -1), keepdims=True), np.array(np.nan, value.dtype), value)
 
 
 def _one_by_one(f: Callable[..., Array], *arrays: Array, like: Array) -> Array:
-    """Apply `f` to each matrix of a batch, giving NaN where LAPACK finds no answer."""
+    """The results of `f` for each matrix of a batch. NaN if LAPACK finds no answer."""
     out = np.empty(like.shape, like.dtype)
     for i in np.ndindex(out.shape[:-2]):
         try:
@@ -118,10 +118,10 @@ def _one_by_one(f: Callable[..., Array], *arrays: Array, like: Array) -> Array:
 
 
 def inverse(a: Array) -> Array:
-    """Inverse of each matrix; NaN for a singular one."""
+    """The inverse of each matrix; NaN for a singular matrix."""
     check_square(a)
     w = widened(a)
-    for axis in (-2, -1):  # each element overflows or underflows by itself
+    for axis in (-2, -1):  # each element overflows or underflows independently
         units = _scales(w, axis)
         if units is not None:
             with np.errstate(all="ignore"):
@@ -134,7 +134,7 @@ def inverse(a: Array) -> Array:
 
 
 def solve(a: Array, b: Array) -> Array:
-    """Solution of a x = b for each matrix, batch axes broadcasting; NaN for a singular matrix."""
+    """The solution of a x = b for each matrix; NaN for a singular matrix. Batch axes broadcast."""
     check_square(a)
     if b.ndim < 2 or b.shape[-2] != a.shape[-1]:
         raise ValueError(f"the right-hand side must have shape [..., {a.shape[-1]}, k], not {b.shape}")
@@ -152,7 +152,7 @@ def _solve(a: Array, b: Array) -> Array:
 
 
 def cholesky(a: Array) -> Array:
-    """Lower Cholesky factor of each matrix, from its lower triangle; NaN for one that is not positive definite."""
+    """The lower Cholesky factor of each matrix, from its lower triangle; NaN unless positive definite."""
     check_square(a)
     w = widened(a)
     try:
@@ -161,12 +161,12 @@ def cholesky(a: Array) -> Array:
         out = _one_by_one(np.linalg.cholesky, w, like=a)
     if (infinite := np.isinf(out).any(axis=(-2, -1), keepdims=True)).any():
         out = np.where(infinite, _by_columns(w).astype(a.dtype, copy=False), out)
-    # NaN in all elements, because a matrix that is not positive definite has no factor.
+    # All elements are NaN, because a matrix that is not positive definite has no factor.
     return _known_matrices(out, out)
 
 
 def _by_columns(a: Array) -> Array:
-    """The Cholesky factor with all divisions, because LAPACK takes infinity over infinity for zero."""
+    """The Cholesky factor by explicit divisions, because LAPACK treats infinity over infinity as zero."""
     out = np.zeros(a.shape, a.dtype)
     with np.errstate(all="ignore"):
         for j in range(a.shape[-1]):
@@ -176,7 +176,7 @@ def _by_columns(a: Array) -> Array:
     return out
 
 
-_SMALL = 32  # up to here rows of all matrices at once are faster than a call of LAPACK for each
+_SMALL = 32  # up to this size rows of all matrices at once are faster than a call of LAPACK for each matrix
 
 
 def _substitute(a: Array, b: Array, lower: bool) -> Array:
@@ -194,7 +194,7 @@ def _substitute(a: Array, b: Array, lower: bool) -> Array:
 
 
 def triangular_solve(a: Array, b: Array, *, lower: bool) -> Array:
-    """Solution of a x = b for triangular matrices (one triangle is read); NaN where the diagonal has a zero."""
+    """The solution of a x = b for triangular matrices, from one triangle; NaN if the diagonal has a zero."""
     check_square(a)
     n = a.shape[-1]
     if b.ndim < 2 or b.shape[-2] != n:
@@ -204,7 +204,7 @@ def triangular_solve(a: Array, b: Array, *, lower: bool) -> Array:
     wb = np.broadcast_to(widened(b), batch + b.shape[-2:])
     one = np.tril if lower else np.triu
     units = _scales(wa, -2)
-    if units is not None:  # elements of the other triangle may be of any size
+    if units is not None:  # elements of the other triangle may have any size
         units = scale_of(one(wa), axis=(-2,))
         sizes = scale_of(wb, axis=(-2,))
         with np.errstate(all="ignore"):
@@ -229,7 +229,7 @@ def _by_lapack(a: Array, b: Array, lower: bool) -> Array:
 
 
 def with_infinities(a: Array, value: Array, from_det: Callable[[Array], Array]) -> Array:
-    """`value`, by minors for matrices with infinite elements, because an elimination loses their signs."""
+    """`value`, but by minors for matrices with infinite elements, because elimination loses their signs."""
     infinite = np.isinf(a).any(axis=(-2, -1))
     if not infinite.any():
         return value
@@ -243,7 +243,7 @@ _MOST_MINORS = 1000
 
 
 def _expanded(m: Array) -> Any:
-    """The determinant of one matrix, developed by its rows with infinite elements; NaN where these are many."""
+    """The determinant of one matrix, expanded by its rows with infinite elements; NaN if there are many."""
     n = len(m)
     rows = np.flatnonzero(np.isinf(m).any(axis=1))
     if not len(rows):
@@ -259,7 +259,7 @@ def _expanded(m: Array) -> Any:
 
 
 def _sign_and_log(a: Array) -> tuple[Array, Array]:
-    """Sign and logarithm of |det|, with columns scaled, because LAPACK's quotients by subnormal pivots are wrong."""
+    """Sign and logarithm of |det|, with scaled columns, because LAPACK's quotients by subnormal pivots are wrong."""
     units = _scales(a, -2) if a.dtype in (np.float64, np.complex128) else None  # others are computed in these two
     if units is None:
         sign, log = np.linalg.slogdet(a)
@@ -269,7 +269,7 @@ def _sign_and_log(a: Array) -> tuple[Array, Array]:
 
 
 def log_abs_det(a: Array) -> Array:
-    """Logarithm of |det| of each matrix; -inf for a singular one."""
+    """The logarithm of |det| of each matrix; -inf for a singular matrix."""
     check_square(a)
     w = widened(a)
     value = with_infinities(w, _sign_and_log(w)[1], lambda d: np.log(np.abs(d)))
@@ -277,7 +277,7 @@ def log_abs_det(a: Array) -> Array:
 
 
 def det_sign(a: Array) -> Array:
-    """Sign of the determinant of each matrix; NaN where the determinant is."""
+    """The sign of the determinant of each matrix; NaN if the determinant is NaN."""
     check_square(a)
     w = widened(a)
     return known(a, with_infinities(w, _sign_and_log(w)[0], np.sign)).astype(a.dtype)[()]

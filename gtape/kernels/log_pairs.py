@@ -1,4 +1,4 @@
-"""Logarithms as pairs, to about 100 bits, from a table and a short series."""
+"""Logarithms as pairs with about 100 bits, from a table and a short series."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ARTANH = [ratio(2, 2 * k + 1) for k in range(9)]
 
 
 def log_exact(x: Any) -> Pair:
-    """log(x) of finite x > 0 as a pair, to about 100 bits, near 1, too."""
+    """log(x) for finite x > 0 as a pair, with about 100 bits, near 1, too."""
     m, e = np.frexp(x)
     up = m < 0.7
     m, e = np.where(up, 2.0 * m, m), e - up.astype(np.float64)
@@ -44,14 +44,15 @@ def log_exact(x: Any) -> Pair:
     return sum_pair(sum_pair((head, error + e * q), (high[i], low[i])), rest)
 
 
-# A power of 2 that moves the ends of the range into it, because exact products need room; minus its logarithm.
+# The factor is a power of 2 that keeps products in range, because exact products need room. Its logarithm is
+# subtracted.
 _SCALE, _LESS = 2.0**-100, 69.31471805599453
 _TURN = (6.283185307179586, 2.4492935982947064e-16)
 
 
 @in_float64
 def log_turns(x: Any) -> Any:
-    """log(2 pi x), near 1/(2 pi), too, where the sum of two logarithms would cancel."""
+    """log(2 pi x), also near 1/(2 pi), where the sum of two logarithms would cancel."""
     shift = np.where(x > 1e290, 1.0, np.where(x < 1e-290, -1.0, 0.0))
     s = np.where(shift == 1.0, x * _SCALE, np.where(shift == -1.0, x / _SCALE, x))
     high, low = two_product(s, _TURN[0])

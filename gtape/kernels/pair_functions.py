@@ -1,6 +1,7 @@
-"""Elementary functions of pairs (numbers held as two floats), to about 85 bits, for slopes whose terms cancel.
+"""Elementary functions of pairs (numbers held as two floats) with about 85 bits, for slopes whose terms cancel.
 
-Sums are normalised, because the next product needs the high part to be the larger one after a cancellation.
+Sums are normalised, because after a cancellation the low part may be the larger one, and products need a larger high
+part.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ ONE: Pair = (1.0, 0.0)
 
 
 def exact(c: int | Fraction) -> Pair:
-    """A rational constant as a pair."""
+    """The pair of a rational constant."""
     return ratio(c.numerator, c.denominator)
 
 
 def ratio(n: int, d: int) -> Pair:
-    """n / d as a pair. Uses integers, because importing `fractions` takes longer than importing a family of ops."""
+    """n / d as a pair. Uses integers, because the import of `fractions` takes longer than that of a family of ops."""
     high = n / d
     over, under = high.as_integer_ratio()
     return high, (n * under - over * d) / (d * under)
@@ -53,7 +54,7 @@ def over(a: Pair, b: Pair) -> Pair:
 
 
 def power_pair(a: Pair, n: int) -> Pair:
-    """A pair to a whole power n >= 0."""
+    """A pair to the power of an integer n >= 0."""
     out = ONE
     for _ in range(n):
         out = a if out is ONE else multiply_pairs(out, a)
@@ -61,7 +62,7 @@ def power_pair(a: Pair, n: int) -> Pair:
 
 
 def horner_pair(coefficients: Sequence[Pair], x: Pair) -> Pair:
-    """A polynomial with pairs for coefficients, lowest first."""
+    """The value of a polynomial with pairs as coefficients, lowest first."""
     if np.size(x[0]) <= _FEW and all(c[0].__class__ is float for c in coefficients[:-1]):
         return _horner_of_few(coefficients, x)
     value = coefficients[-1]
@@ -70,11 +71,11 @@ def horner_pair(coefficients: Sequence[Pair], x: Pair) -> Pair:
     return value
 
 
-_FEW = 16  # up to this many numbers, arithmetic of Python's floats is quicker than NumPy's calls
+_FEW = 16  # up to this many numbers, arithmetic with Python's floats is faster than NumPy's calls
 
 
 def _horner_of_few(coefficients: Sequence[Pair], x: Pair) -> Pair:
-    """`horner_pair` number by number, with the same roundings; the last coefficient alone may hold arrays."""
+    """`horner_pair` for each number, with the same roundings. Only the last coefficient may hold arrays."""
     columns = np.broadcast_arrays(*x, *coefficients[-1])
     values = np.empty((columns[0].size, 2))
     others = coefficients[-2::-1]
@@ -83,13 +84,13 @@ def _horner_of_few(coefficients: Sequence[Pair], x: Pair) -> Pair:
         bh -= bh - b
         bl = b - bh
         for c, cc in others:
-            # multiply_pairs
+            # the steps of multiply_pairs
             p = v * b
             ah = 134217729.0 * v
             ah -= ah - v
             al = v - ah
             pp = (((ah * bh - p) + ah * bl + al * bh) + al * bl) + (v * bb + vv * b)
-            # sum_pair
+            # the steps of sum_pair
             s = p + c
             t = s - p
             e = (p - (s - t)) + (c - t)
@@ -115,7 +116,7 @@ def rounded(a: Pair, exponent: Any = 0) -> Any:
 
 # exponential --------------------------------------------------------------------------------------------------------
 
-# ln(2): 32 bits, so that its multiples by integers below 2**21 are exact; then the rest as a pair
+# ln(2): 32 bits, so that its multiples by integers below 2**21 are exact; the rest as a pair.
 _LN2 = (0.6931471803691238, 1.9082149292705877e-10, 1.1612227229362532e-26)
 _INVERSE_LN2 = 1.4426950408889634
 _EXP = [ratio(1, math.factorial(k)) for k in range(1, 9)]
@@ -124,7 +125,7 @@ _HALVINGS = 3
 
 
 def exp_parts(x: Pair) -> tuple[Pair, Any]:
-    """A pair p and a whole k with exp(x) = (1 + p) 2**k and abs(p) < 0.42; x within 1e5, where k is 0 below ln(2)/2."""
+    """A pair p and an integer k with exp(x) = (1 + p) 2**k, abs(p) < 0.42, for abs(x) < 1e5. k is 0 below ln(2)/2."""
     k = np.rint(x[0] * _INVERSE_LN2)
     head = two_sum(x[0] - k * _LN2[0], 0.0)
     mid = two_product(-k, _LN2[1])
@@ -134,7 +135,7 @@ def exp_parts(x: Pair) -> tuple[Pair, Any]:
     for c in _EXP_REST[-2::-1]:
         rest = rest * s[0] + c
     p = multiply_pairs(horner_pair([*_EXP, (rest, 0.0)], s), s)
-    for _ in range(_HALVINGS):  # expm1(2s) = expm1(s) (2 + expm1(s))
+    for _ in range(_HALVINGS):  # because expm1(2s) = expm1(s) (2 + expm1(s))
         p = multiply_pairs(p, sum_pair((2.0, 0.0), p))
     return p, np.where(np.isnan(k), 0.0, k).astype(np.int32)
 
@@ -167,14 +168,14 @@ def sine_and_cosine(r: Pair) -> tuple[Pair, Pair]:
 
 
 def turned(turn: Any, rest: Pair) -> tuple[Pair, Pair]:
-    """Sine and cosine of an angle, from its number of quarter turns and the rest."""
+    """Sine and cosine of an angle, given as the number of quarter turns and the rest."""
     s, c = sine_and_cosine(rest)
     odd, half = (turn & 1).astype(bool), np.where(turn & 2, -1.0, 1.0)
     sine = np.where(odd, c[0], s[0]) * half, np.where(odd, c[1], s[1]) * half
     return sine, (np.where(odd, -s[0], c[0]) * half, np.where(odd, -s[1], c[1]) * half)
 
 
-# pi/2: 33 bits, 33 bits, then a pair
+# pi/2: 33 bits, 33 bits, and a pair.
 _HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21, 1.0085854035872483e-37)
 _BITS = 1300
 _PI = (3.141592653589793, 1.2246467991473532e-16)
@@ -197,7 +198,7 @@ def _two_over_pi() -> int:
 
 
 def _far_turn(x: float) -> tuple[int, float, float]:
-    """Number of quarter turns (mod 4) in a large x, and the rest in two parts, by integer arithmetic."""
+    """The number of quarter turns (mod 4) in a large x, and the rest in two parts, by integer arithmetic."""
     mantissa, exponent = math.frexp(x)
     product = int(mantissa * 2.0**53) * _two_over_pi()
     shift = _BITS - (exponent - 53)
@@ -208,7 +209,7 @@ def _far_turn(x: float) -> tuple[int, float, float]:
 
 
 def turn_and_rest(x: Any) -> tuple[Any, Pair]:
-    """Number of quarter turns (mod 4) in an angle x, and the rest as a pair within pi/4; NaN for infinite x."""
+    """The number of quarter turns (mod 4) in an angle x, and the rest as a pair within pi/4; NaN for infinite x."""
     x = np.where(np.isfinite(x), x, np.nan)
     k = np.rint(x * (2.0 / math.pi))
     far = np.abs(x) > 1e5
@@ -227,7 +228,7 @@ def turn_and_rest(x: Any) -> tuple[Any, Pair]:
 
 
 def turn_of_pi(x: Any) -> tuple[Any, Pair]:
-    """`turn_and_rest` for the angle pi x."""
+    """The function `turn_and_rest` for the angle pi x."""
     r = np.fmod(np.where(np.isfinite(x), x, np.nan), 2.0)
     k = np.rint(2.0 * r)
     turn = np.where(np.isnan(k), 0.0, k).astype(np.int64) & 3

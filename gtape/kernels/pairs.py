@@ -1,6 +1,6 @@
-"""Pairs (numbers held as a high and a low float), and kernels of any dtype from functions of float64.
+"""Pairs (numbers held as a high and a low float), and kernels of any dtype made of functions of float64.
 
-A sum or product whose rounding error would cost digits is carried as a pair.
+A sum or product is a pair if its rounding error would cost digits.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Pair = tuple[Any, Any]
 def wide(
     core: Callable[..., Any], plain: Callable[..., Any] | None = None, moderate: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
-    """A kernel of any dtype from one for float64: computes in float64, then rounds.
+    """A kernel of any dtype that computes in float64 and then rounds.
 
-    For narrower dtypes `plain`, the textbook formula in float64, is enough; `moderate` is a quick formula for float64.
-    Both return None where an argument is out of their range.
+    For narrower dtypes `plain`, the textbook formula in float64, is exact enough. `moderate` is a fast formula for
+    float64. Both return None if an argument is out of their range.
     """
 
     @wraps(core)
@@ -38,7 +38,7 @@ def wide(
 
 
 def scalar_first(kernel: Callable[..., Any], scalar: Callable[..., float]) -> Callable[..., Any]:
-    """A kernel of two arguments that tries `scalar` first for float64 scalars; an error means `kernel` instead."""
+    """A kernel of two arguments that tries `scalar` for float64 scalars, and calls `kernel` if that raises an error."""
 
     @wraps(kernel)
     def first(x: Any, y: Any, **params: Any) -> Any:
@@ -91,7 +91,7 @@ def multiply_pairs(a: Pair, b: Pair) -> Pair:
 
 
 def scale_pair(a: Pair, k: float) -> Pair:
-    """A pair times an integer small enough."""
+    """A pair times a small integer."""
     p, e = two_product(a[0], k)
     return p, e + a[1] * k
 
@@ -116,11 +116,12 @@ _ODD = [2.0 / n for n in range(25, 3, -2)]
 
 
 def log_pair(x: Any) -> Pair:
-    """log(x) for x > 0 as a pair of about 63 bits, because sums and powers would show the rounding of np.log."""
+    """log(x) for x > 0 as a pair with about 63 bits, because sums and powers would show the rounding of np.log."""
     m, e = np.frexp(x)
     small = m < math.sqrt(0.5)
     m, e = np.where(small, 2.0 * m, m), (e - small).astype(np.float64)
-    # log(m) = 2 artanh(s), s = (m - 1) / (m + 1): two terms of the series as pairs, the small rest as a float
+    # The formula is log(m) = 2 artanh(s), s = (m - 1) / (m + 1), with two terms of the series as pairs and the small
+    # rest as a float.
     below, low = two_sum(m, 1.0)
     first = (m - 1.0) / below
     p, error = two_product(first, below)

@@ -25,7 +25,7 @@ from gtape.kernels.pairs import (
 def _polar(x: Any, y: Any) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
     """Mantissas and exponents of x and y; x and y scaled by 2**-e with their larger exponent e; and e.
 
-    An infinite argument counts as huge, and a finite partner of it as 0.
+    An infinite argument counts as huge. If the other argument is finite, it counts as 0.
     """
     infinite = np.isinf(x) | np.isinf(y)
     x = np.where(infinite, np.copysign(np.where(np.isinf(x), 1.0, 0.0), x), x)
@@ -39,7 +39,7 @@ def _polar(x: Any, y: Any) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
 
 
 def _square_sum(x: Any, y: Any, k: float = 1.0) -> Pair:
-    """x*x + k*y*y as a pair."""
+    """The number x*x + k*y*y as a pair."""
     return add_pairs(two_product(x, x), scale_pair(two_product(y, y), k))
 
 
@@ -50,7 +50,8 @@ def _inverse(x: Any, y: Any, n: int, real: bool) -> Any:
     below = r
     for _ in range(n - 1):
         below = multiply_pairs(below, r)
-    # numerator: part of (x - iy)**n, with the exponent of a small factor kept apart, because the factor might underflow
+    # The numerator is a part of (x - iy)**n. The exponent of a small factor is kept apart, because the factor may
+    # underflow.
     if n == 1:
         above, exponent = ((mx, zero), ex) if real else ((-my, zero), ey)
     elif n == 2:
@@ -99,12 +100,12 @@ def _inverse_kernel(real: bool) -> Callable[..., Any]:
     )
 
 
-inverse_real = _inverse_kernel(True)  # the real part of (x + iy)**-n, of y and x
+inverse_real = _inverse_kernel(True)  # the real part of (x + iy)**-n, as a function of y and x
 inverse_imag = _inverse_kernel(False)
 
 
 def _over_length(factor: Callable[[Any, Any], Pair], x: Any, y: Any, i: int, j: int, k: int, degree: int) -> Any:
-    """x**i y**j times a form of degree `degree`, divided by hypot(x, y)**k; 0 at the origin."""
+    """x**i y**j times a form of degree `degree`, divided by hypot(x, y)**k. 0 at the origin."""
     mx, ex, my, ey, sx, sy, e = _polar(x, y)
     r = _square_sum(sx, sy)
     zero = np.zeros_like(mx)
@@ -122,11 +123,11 @@ def _hypot_term(x: Any, y: Any, *, i: int, j: int, k: int) -> Any:
 
 
 def _form(c: Sequence[int], x: Any, y: Any) -> Pair:
-    """Sum of c[i] x**i y**(d-i), by Horner's rule with powers of y."""
+    """The sum of c[i] x**i y**(d-i), by Horner's rule with powers of y."""
     zero = np.zeros_like(x)
     total: Pair = (zero, zero)
     power: Pair = (zero + 1.0, zero)
-    for v in reversed(c):  # total: the form of the coefficients so far; power: the next power of y
+    for v in reversed(c):  # total is the form of the coefficients so far, power is the next power of y
         total = multiply_pairs(total, (x, zero))
         total = sum_pair(total, multiply_pairs(exact(v), power))
         power = multiply_pairs(power, (y, zero))
@@ -135,11 +136,11 @@ def _form(c: Sequence[int], x: Any, y: Any) -> Pair:
 
 @wide
 def hypot_form(x: Any, y: Any, *, c: Sequence[int], k: int) -> Any:
-    """The homogeneous polynomial with the coefficients c, divided by hypot(x, y)**k; 0 at the origin."""
+    """The homogeneous polynomial with the coefficients c, divided by hypot(x, y)**k. 0 at the origin."""
     nonzero = [i for i, v in enumerate(c) if v]
     if not nonzero:
         return 0.0 * x + 0.0 * y
-    i, j = nonzero[0], len(c) - 1 - nonzero[-1]  # taken out as factors x**i y**j, because these might underflow
+    i, j = nonzero[0], len(c) - 1 - nonzero[-1]  # the factor x**i y**j is taken out, because it may underflow
     inner = c[i : len(c) - j]
     return _over_length(lambda sx, sy: _form(inner, sx, sy), x, y, i, j, k, len(inner) - 1)
 
@@ -166,5 +167,5 @@ def _hypot_term_float(x: float, y: float, *, i: int, j: int, k: int) -> float:
     return (x if i else y) / h
 
 
-# x**i y**j / hypot(x, y)**k; 0, the value of least norm, at the origin
+# x**i y**j / hypot(x, y)**k, and 0 (the value of least norm) at the origin.
 hypot_term = scalar_first(wide(_hypot_term, _hypot_term_plain, _hypot_term_moderate), _hypot_term_float)

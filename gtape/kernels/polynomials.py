@@ -1,4 +1,4 @@
-"""Polynomials with integer coefficients, and the common parts of kernels of derivatives of every order."""
+"""Polynomials with integer coefficients, and common parts of the kernels of derivatives of every order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def slope(p: Poly) -> Poly:
 
 
 def plus(p: Poly, q: Poly, k: int = 1) -> Poly:
-    """p + k q without leading zeros."""
+    """The polynomial p + k q without leading zeros."""
     size = max(len(p), len(q))
     out = [a + k * b for a, b in zip(p + (0,) * (size - len(p)), q + (0,) * (size - len(q)), strict=True)]
     while len(out) > 1 and out[-1] == 0:
@@ -44,7 +44,7 @@ def exactly(p: Sequence[int]) -> list[Pair]:
 
 
 def odd_kernel(core: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel of abs(x) for an odd function, made one of x."""
+    """The kernel of an odd function of x, from its kernel for abs(x)."""
 
     def kernel(x: Any, *params: Any) -> Any:
         a = np.abs(x)

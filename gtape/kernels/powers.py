@@ -1,4 +1,4 @@
-"""Kernels of pow, of roots of any degree, and of all their derivatives."""
+"""Kernels of pow and of roots of any degree, and of all their derivatives."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from gtape.kernels.pairs import Pair, add_pairs, log_pair, multiply_pairs, scala
 
 
 def power(x: Any, y: Any) -> Any:
-    """x**y; an integer to a negative integer power raises an error."""
+    """x**y. An integer to the power of a negative integer raises an error."""
     if np.result_type(x, y).kind in "iu":
         if np.any(np.less(y, 0)):
             hint = "cast the base to float for negative ones"
             raise InvalidArgumentError(f"pow of integers needs exponents >= 0: {hint}") from None
     elif np.ndim(y) == 0:
-        # one common exponent: these powers need no logarithm; they are exact or round once
+        # If all exponents are equal, these powers need no logarithm and are exact or round once.
         if y == 2:
             return np.multiply(x, x)
         if y == 1:
@@ -33,10 +33,10 @@ def power(x: Any, y: Any) -> Any:
 
 
 def _one_exponent(x: Any, y: float, n: int) -> Any:
-    """y (y - 1) ... (y - n + 1) x**(y - n) for one exponent y that allows a quick formula; None for others."""
+    """y (y - 1) ... (y - n + 1) x**(y - n) if all exponents are one y that allows a fast formula; otherwise None."""
     e = y - n
     k = float(math.prod([y - j for j in range(n)])) + 0.0
-    if not -1000 < k < 1000 or y * 16 != math.floor(y * 16):  # multiples of 1/16, because e and k are then exact
+    if not -1000 < k < 1000 or y * 16 != math.floor(y * 16):  # only multiples of 1/16, because e and k are then exact
         return None
     if k == 0 or e == 0:
         return np.where(np.isnan(x), x, np.asarray(k, x.dtype))
@@ -46,7 +46,7 @@ def _one_exponent(x: Any, y: float, n: int) -> Any:
     if e in (-1, -2):
         out = np.divide(k, x)
         return out if e == -1 else np.divide(out, x)
-    # no power of a float with such an exponent overflows or underflows
+    # No power of a float with this exponent overflows or underflows.
     return np.multiply(np.power(x, np.asarray(e, x.dtype)), k) if -0.6 < e < 0.6 else None
 
 
@@ -61,7 +61,7 @@ def _falling(y: Any, n: int) -> Pair:
 
 
 def _falling_coefficients(n: int) -> list[int]:
-    """Coefficients of y (y - 1) ... (y - n + 1), lowest first."""
+    """The coefficients of y (y - 1) ... (y - n + 1), lowest first."""
     out = [1]
     for k in range(n):
         out = [(out[j - 1] if j else 0) - k * (out[j] if j < len(out) else 0) for j in range(len(out) + 1)]
@@ -81,7 +81,7 @@ def _factor(y: Any, log: Pair, n: int, m: int) -> Pair:
     if m == 0:
         return _falling(y, n)
     if n > 1:
-        huge = np.abs(y) > 1e50  # one term dominates: the first, or at x = 1 the one without a logarithm
+        huge = np.abs(y) > 1e50  # one term dominates: the first, or at x = 1 the term without a logarithm
         safe = np.where(huge, 0.0, y)
         total: Pair = (0.0 * y, 0.0 * y)
         for k in range(min(m, n) + 1):
@@ -90,7 +90,7 @@ def _factor(y: Any, log: Pair, n: int, m: int) -> Pair:
         last = math.perm(n, m) * y ** (n - m) if m <= n else 0.0
         plain = np.where(np.equal(log[0], 0), last, _falling(y, n)[0] * log[0] ** m)
         return np.where(huge, plain, total[0]), np.where(huge, 0.0, total[1])
-    # log**m for n = 0, and (m + y log) log**(m - 1) for n = 1
+    # The factor is log**m for n = 0, and (m + y log) log**(m - 1) for n = 1.
     out = log if n == 0 else add_pairs(multiply_pairs((y, 0.0), log), (float(m), 0.0))
     for _ in range(m - 1):
         out = multiply_pairs(out, log)
@@ -98,16 +98,16 @@ def _factor(y: Any, log: Pair, n: int, m: int) -> Pair:
 
 
 def _times_power(factor: Pair, ax: Any, e: Any, p: Any, tail: Any, inner: Any, n: int, tiny: Any) -> Any:
-    """factor * ax**e (1 + tail), where p is ax**e; e is about -n where `tiny`."""
+    """factor * ax**e (1 + tail). p is ax**e, and e is about -n where `tiny`."""
     k, k_low = factor
     out = k * p
     out = out + np.where(np.isfinite(out), k_low * p + out * tail, 0.0)
     extreme = inner & ~((p > 1e-200) & (p < 1e200))
     if np.any(extreme):
-        # ax**e leaves the range, but the product may not: multiply by the root twice. A root of 0 gives 0.
+        # If ax**e leaves the range and the product may not, multiply by the root twice. A root of 0 gives 0.
         half = np.power(ax, 0.5 * e)
         far = (k * half) * half
-        # only where `tiny` can the root be infinite and the product finite; the power is then ax**-n
+        # Only where `tiny` can the root be infinite and the product finite. The power is then ax**-n.
         far = np.where(np.isinf(half) & tiny, divide_power(k, ax, n=n), far)
         rest = np.where(np.isfinite(half), (k_low * half) * half, 0.0)
         far = far + np.where(np.isfinite(far), rest + far * tail, 0.0)
@@ -144,11 +144,11 @@ def _without_infinite_factors(x: Any, y: Any, n: int, out: Any) -> Any:
 
 
 def _pow_signs(x: Any, y: Any, n: int, m: int, k: Any, out: Any) -> Any:
-    """The derivative for every x, from its size `out` at abs(x); `k` is its factor, a polynomial in y."""
+    """The derivative for every x, from its size `out` at abs(x). `k` is its factor, a polynomial in y."""
     odd = np.abs(np.fmod(y, 2.0)) == 1.0
     whole = np.equal(np.rint(y), y)
     if m == 0:
-        # where the power is 0, the result is 0 even if the factor overflows
+        # If the power is 0, the result is 0 even if the factor overflows.
         out = np.where(np.isnan(x), x, np.where(np.equal(k, 0) | (np.equal(x, 0) & (y > n)), 0.0, out))
         out = _without_infinite_factors(x, y, n, out)
         out = np.where(np.signbit(x) & (odd != bool(n % 2)) & whole, -out, out)
@@ -169,7 +169,7 @@ def _pow_derivative_plain(x: Any, y: Any, *, n: int, m: int) -> Any:
 
 
 def _pow_derivative_at_0(y: Any, n: int, m: int) -> Any:
-    """The limit for x -> 0 from above, m > 0; for integers y >= 0 the 0 of x < 0; NaN where x**y is infinite."""
+    """The limit for x -> 0 from above, m > 0. For integers y >= 0 the value 0 of x < 0; NaN where x**y is infinite."""
     limit = _falling(y, n)[0] * (-math.inf) ** m * np.power(0.0, y - n)
     zero = (y > n) | np.equal(np.rint(y), y)
     return np.where(y < 0, np.nan, np.where(zero, 0.0, limit))
@@ -205,7 +205,7 @@ def pow_derivative(x: Any, y: Any, *, n: int, m: int) -> Any:
 
 
 def _fraction(n: int, d: int) -> Pair:
-    """n / d as a pair; infinite beyond the floats."""
+    """n / d as a pair. Infinite if beyond the range of floats."""
     return (math.copysign(math.inf, n), 0.0) if abs(n) >> 1000 > abs(d) else ratio(n, d)
 
 
@@ -219,7 +219,7 @@ def _root_parts(p: float, n: int) -> tuple[Pair, Pair]:
 
 @in_float64
 def root_derivative(x: Any, *, p: float, n: int) -> Any:
-    """n-th derivative of x**(1/p) for x >= 0, with 1/p as a pair; NaN below."""
+    """The n-th derivative of x**(1/p) for x >= 0, with 1/p as a pair; NaN for x < 0."""
     factor, (e, low) = _root_parts(p, n)
     power = np.power(x, e)
     if np.all((x > 1e-200) & (x < 1e200) & (power > 1e-200) & (power < 1e200)):

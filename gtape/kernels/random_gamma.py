@@ -1,4 +1,4 @@
-"""Kernels of gamma draws as functions of their shape parameter: the draw, and its derivatives at fixed probability.
+"""Kernels of gamma draws as functions of their shape parameter, and derivatives at fixed probability.
 
 Let P(a, y) be the regularised lower incomplete gamma function and p its derivative in y, the density. A standard normal
 draw z fixes the probability of the draw y(a, z): P(a, y) = Phi(z). Then y moves with a at the rate
@@ -47,7 +47,7 @@ _HALF_LOG_TWO_PI = Fraction("0.9189385332046727417803297364056176398613974736377
 _CUT = 48.0  # the integral ends where the integrand has fallen by the factor exp(-48)
 _PANELS, _NODES = 5, 16
 _CHUNK = 4096
-_SHIFT = 24  # Stirling's series is accurate from here on
+_SHIFT = 24  # Stirling's series is accurate from this number on
 _BERNOULLI = ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6), (-3617, 510), (43867, 798))
 
 
@@ -90,7 +90,7 @@ def _log_gamma(a: Any) -> Any:
 
 
 def _polygamma(n: int, a: Any) -> Any:
-    """The n-th derivative of digamma, DLMF 5.11.2 and 5.15.8 after a shift."""
+    """The n-th derivative of digamma, by DLMF 5.11.2 and 5.15.8 after a shift."""
     b, steps = _shifted(a)
     sign = (-1) ** (n + 1)
     total = np.log(b) - 0.5 / b if n == 0 else sign * (factorial(n - 1) / b**n + factorial(n) / (2 * b ** (n + 1)))
@@ -103,12 +103,12 @@ def _polygamma(n: int, a: Any) -> Any:
 
 
 def _gap(a: Any, y: Any) -> Any:
-    """digamma(a) - log y."""
+    """The value digamma(a) - log y."""
     return _polygamma(0, a) - np.log(y)
 
 
 def _second_order(s: Any, series_below: float) -> Any:
-    """exp(s) - 1 - s, by its series for |s| below `series_below`."""
+    """The value exp(s) - 1 - s, by its series for |s| below `series_below`."""
     small = np.abs(s) < series_below
     if not small.any():
         return np.expm1(s) - s
@@ -120,16 +120,16 @@ def _second_order(s: Any, series_below: float) -> Any:
 
 
 def _integrals(a: Any, y: Any, sign: Any, top: int) -> list[Any]:
-    """The integrals of s^n times the integrand, n = 0 ... top; `sign` is +1 for the upper function."""
+    """The integrals of s^n times the integrand, n = 0 ... top. `sign` is +1 for the upper function."""
     upper = (0.5 + np.sqrt(0.25 + 2 * _CUT * y)) / y
-    for _ in range(3):  # y (exp(s) - 1) = _CUT + a s
+    for _ in range(3):  # solves y (exp(s) - 1) = _CUT + a s
         upper = np.minimum(upper, np.log1p((_CUT + a * upper) / y))
     # s + exp(-s) - 1 >= s²/4 for s <= 1.5
     near = 2 * _CUT / (a - y + np.sqrt((a - y) * (a - y) + _CUT * y))
     reach = np.where(sign > 0, upper, np.where(near < 1.5, near, (_CUT + y) / a))
     x, w = _rule(reach)
     s = reach * x[:, None]
-    # The series saves y * s roundings in the exponent, because these matter for large y and where later terms cancel.
+    # The series avoids y * s roundings in the exponent, which matter for large y and where later terms cancel.
     below = 0.5 if top > 1 or float(np.max(y)) > 200 else 0.0
     values = np.exp(-(sign * (y - a) * s + y * _second_order(sign * s, below))) * (w[:, None] * reach)
     made = []
@@ -140,13 +140,13 @@ def _integrals(a: Any, y: Any, sign: Any, top: int) -> list[Any]:
 
 
 def _slopes_from_one(a: Any, y: Any, top: int) -> list[Any]:
-    """The derivatives of G in a, for a >= 1 or for large enough y."""
+    """The derivatives of G by a, for a >= 1 or large enough y."""
     c = _gap(a, y)
     sign = np.where(c < 0, 1.0, -1.0)
     h = _integrals(a, y, sign, top + 1)
     made = []
     for n in range(top + 1):
-        # The n-th derivative of exp(sign a s) (s - sign c(a)), by Leibniz's rule
+        # The n-th derivative of exp(sign a s) (s - sign c(a)), by Leibniz's rule.
         total = sign**n * (h[n + 1] - sign * c * h[n])
         for k in range(1, n + 1):
             total = total - comb(n, k) * _polygamma(k, a) * sign ** (n - k + 1) * h[n - k]
@@ -155,14 +155,14 @@ def _slopes_from_one(a: Any, y: Any, top: int) -> list[Any]:
 
 
 def _slopes(a: Any, y: Any, top: int) -> list[Any]:
-    """The derivatives of G in a of order 0 ... top."""
+    """The derivatives of G by a of order 0 ... top."""
     b = a + 1
     gap = _gap(b, y)
     shifted = (a < 1) & (gap > 0)
     made = _slopes_from_one(np.where(shifted, b, a), y, top)
     if not shifted.any():
         return made
-    # For small a: G(a) = y / a (G(a + 1) + digamma(a + 1) - log y)
+    # Small a use G(a) = y / a (G(a + 1) + digamma(a + 1) - log y).
     inner = [made[k] + (gap if k == 0 else _polygamma(k, b)) for k in range(top + 1)]
     found = []
     for n in range(top + 1):
@@ -181,7 +181,7 @@ def _product(f: list[Any], g: list[Any], k: int) -> Any:
 def _derivative(a: Any, y: Any, order: int) -> Any:
     """The derivative of order `order` >= 1 of y(a) at fixed probability, from its power series."""
     slopes = _slopes(a, y, order - 1)
-    ds = [[v] for v in slopes]  # series of G and its derivatives in a, along the curve
+    ds = [[v] for v in slopes]  # series of G and its derivatives by a, along the curve
     ys, logs, inverse = [y], [np.log(y)], [1 / y]
     psi = [[_polygamma(n, a)] for n in range(order - 1)]
     for k in range(order):
@@ -215,7 +215,7 @@ _LARGE, _SPREAD = 50.0, 0.5
 
 @cache
 def _cornish_fisher(terms: int) -> list[_Row]:
-    """c_0 = 1, c_1, ... of the series in 1/sqrt(a): the earlier ones give c_k'' - z c_k' - c_k for each k."""
+    """c_0 = 1, c_1, ... of the series in 1/sqrt(a). The earlier ones give c_k'' - z c_k' - c_k for each k."""
     made: list[_Row] = [(1,), (0, 1)]
     slopes: list[_Row] = [(0,), (1,)]
     for k in range(2, terms + 1):
@@ -234,7 +234,7 @@ def _cornish_fisher(terms: int) -> list[_Row]:
 
 
 def _square(slopes: list[_Row], m: int, k: int) -> _Row:
-    """Coefficient m of the square of a series, from its first k coefficients alone."""
+    """Coefficient m of the square of a series, from only its first k coefficients."""
     total: _Row = (0,)
     for i in range(max(1, m - k + 1), min(k, m)):
         total = plus(total, times(slopes[i], slopes[m - i]))
@@ -254,14 +254,14 @@ def _far_coefficients(order: int) -> list[list[Pair]]:
 
 
 def _is_far(a: Any, z: Any) -> Any:
-    """True where the series is accurate to all digits."""
+    """Whether the series is accurate to all digits."""
     return (a >= _LARGE) & (np.abs(z) <= _SPREAD * np.sqrt(a))
 
 
 def _far_derivative(a: Any, z: Any, order: int) -> Any:
-    """The derivative of order `order`; for order 0 the draw itself."""
+    """The derivative of order `order`. Order 0 is the draw itself."""
     rows = _far_coefficients(order)[::-1]
-    if order > 1:  # the terms cancel near roots
+    if order > 1:  # because the terms cancel near roots
         pairs: Pair = (0.0, 0.0)
         step = over((1.0, 0.0), sqrt_pair((a, 0.0)))
         for c in rows:
@@ -289,9 +289,10 @@ def _log_tail(z: Any) -> Any:
 
 
 def _solved(a: Any, z: Any) -> Any:
-    """y(a, z) in long doubles or pairs: one step of Newton's method for the logarithm of a probability, in log y.
+    """y(a, z) in long doubles or pairs: one Newton step in log y for the logarithm of a probability.
 
-    It uses the smaller of the two probabilities, but for small a and y the lower one, because its integral is easier.
+    The step uses the smaller of the two probabilities, but for small a and y the lower one, because its integral is
+    easier.
     """
     y = _quick(*[v.high if isinstance(v, RealPair) else v.astype(np.float64) for v in (a, z)])
     y = in_precision(RealPair(np.maximum(y, 1e-300)), a)
@@ -301,7 +302,7 @@ def _solved(a: Any, z: Any) -> Any:
     wanted = np.where(low == (z < 0), tail, np.log1p(-np.exp(tail)))
     shifted = low & small
     mass = _integrals(np.where(shifted, a + 1, a), y, np.where(low, -1.0, 1.0), 0)[0]
-    # H0(a) = (1 + y H0(a + 1)) / a, used where the integrand falls slowly
+    # H0(a) = (1 + y H0(a + 1)) / a is used where the integrand falls slowly.
     mass = np.where(shifted, (1 + y * mass) / a, mass)
     off = a * np.log(y) - y - _log_gamma(a) + np.log(mass) - wanted
     return y * np.exp(np.where(low, -off, off) * mass)
@@ -321,11 +322,11 @@ def _quick(a: Any, z: Any) -> Any:
 
 
 def _near_derivative(a: Any, z: Any, order: int, narrow: bool) -> Any:
-    """The derivative of order `order` in double precision; `narrow` if the result needs fewer digits."""
+    """The derivative of order `order` in double precision. `narrow` tells that the result needs fewer digits."""
     if narrow or EXTENDED:
         b, noise = (v.astype(np.float64 if narrow else _LONG) for v in (a, z))
         drawn = _solved(b, noise)
-        # Where the draw is 0, so are its derivatives.
+        # Where the draw is 0, its derivatives are 0, too.
         return np.where(drawn == 0, 0, _derivative(b, drawn, order)).astype(np.float64)
     pairs = RealPair(a), RealPair(z)
     y = _solved(*pairs)
@@ -335,7 +336,7 @@ def _near_derivative(a: Any, z: Any, order: int, narrow: bool) -> Any:
 
 
 def _mapped(a: Any, z: Any, f: Any) -> Any:
-    """Apply a function of flat float64 arrays where a is positive and both are finite; NaN elsewhere."""
+    """Apply a function of flat float64 arrays where a is positive and both are finite. NaN elsewhere."""
     a, z = broadcast_arrays(a, z)
     dtype = np.result_type(a, z)
     flat_a, flat_z = a.astype(np.float64).ravel(), z.astype(np.float64).ravel()

@@ -1,4 +1,4 @@
-"""Real numbers as pairs of doubles, for kernels written for NumPy's long double where that is a double.
+"""Real numbers as pairs of doubles, for kernels that need NumPy's long double where it is only a double.
 
 `RealPair` has the operations of arrays that these kernels use: arithmetic, exp, expm1, log, log1p and sqrt to
 nearly twice the digits of a double. Comparisons are those of the high parts. `ComplexPair` is the complex counterpart.
@@ -26,7 +26,7 @@ class RealPair:
     Parameters
     ----------
     high, low : float64 arrays or floats
-        That broadcast to each other.
+        The parts, which broadcast to each other.
     """
 
     __slots__ = ("high", "low")
@@ -37,7 +37,7 @@ class RealPair:
 
     @property
     def pair(self) -> Pair:
-        """Both parts."""
+        """The high and the low part."""
         return self.high, self.low
 
     def rounded(self) -> Any:
@@ -45,7 +45,7 @@ class RealPair:
         return self.high + self.low
 
     def ravel(self) -> RealPair:
-        """As one row."""
+        """The numbers as one row."""
         return RealPair(self.high.ravel(), self.low.ravel())
 
     def sum(self, axis: int) -> RealPair:

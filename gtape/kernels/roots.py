@@ -25,7 +25,7 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 @lru_cache(maxsize=64)
 def _power_polynomial(n: int, k: int, c: int, b: int) -> Poly:
-    """P where the n-th derivative of (c + b x²)^(-k/2) is P/(c + b x²)^(n + k/2)."""
+    """The polynomial P for which the n-th derivative of (c + b x²)^(-k/2) is P/(c + b x²)^(n + k/2)."""
     p: Poly = (1,)
     for m in range(n):
         p = plus(times(slope(p), (c, 0, b)), times(p, (0, b * (k + 2 * m))), -1)
@@ -73,7 +73,7 @@ _bent_odd = odd_kernel(_power_derivative)
 
 @in_float64
 def bent_power_derivative(x: Any, n: int, k: int) -> Any:
-    """n-th derivative of (1 + x²)^(-k/2), for k = 1 or 2; the first by its factors."""
+    """The n-th derivative of (1 + x²)^(-k/2) for k = 1 or 2. The first derivative is computed from its factors."""
     if n == 1:
         x = np.clip(x, -_LARGEST, _LARGEST)
         return -2.0 * (x * recip1p2(x)) * recip1p2(x) if k == 2 else -(x * rsqrt1p2(x)) * recip1p2(x)
@@ -84,7 +84,7 @@ def bent_power_derivative(x: Any, n: int, k: int) -> Any:
 
 @in_float64
 def steep_power_derivative(x: Any, n: int, k: int) -> Any:
-    """n-th derivative of (x² - 1)^(-k/2) for x >= 1, NaN below."""
+    """The n-th derivative of (x² - 1)^(-k/2) for x >= 1, NaN otherwise."""
     safe = np.where(x > 1.0, x, 2.0)
     pole = np.where(x == 1.0, math.inf if n % 2 == 0 else -math.inf, np.nan)
     return np.where(x > 1.0, _power_derivative(safe, n, k, -1), pole)
@@ -99,7 +99,7 @@ _inside_odd = odd_kernel(_inside)
 
 @in_float64
 def inner_power_derivative(x: Any, n: int, k: int) -> Any:
-    """n-th derivative of (1 - x²)^(-k/2) inside [-1, 1], NaN outside, for k = 1 or 2; the first by its factors."""
+    """The n-th derivative of (1 - x²)^(-k/2) inside [-1, 1], k = 1 or 2, NaN outside. The first by its factors."""
     if n == 1:
         r = recip1m2(x)
         return 2.0 * (x * r) * r if k == 2 else x * rsqrt1m2(x) * r
@@ -108,7 +108,7 @@ def inner_power_derivative(x: Any, n: int, k: int) -> Any:
 
 @in_float64
 def recip1p_power(x: Any, n: int) -> Any:
-    """(1 + x)^-n for x >= -1, NaN below."""
+    """(1 + x)^-n for x >= -1, NaN otherwise."""
     high, low = two_sum(1.0, np.minimum(x, _LARGEST))
     m, e = np.frexp(np.where(high > 0.0, high, 1.0))
     value = rounded(over(ONE, power_pair((m, np.ldexp(low, -e)), n)), -n * e)
@@ -117,7 +117,7 @@ def recip1p_power(x: Any, n: int) -> Any:
 
 @in_float64
 def cbrt_derivative(x: Any, n: int) -> Any:
-    """n-th derivative of the cube root, n >= 2: a rational number times cbrt(x)/x^n."""
+    """The n-th derivative of the cube root, n >= 2: a rational number times cbrt(x)/x^n."""
     y, excess, _, scale = cbrt_parts(x)
     m, e = np.frexp(x)
     factor = exact(math.prod(1 - 3 * j for j in range(n)))

@@ -1,6 +1,6 @@
-"""Derivatives of every order of functions that are rational in exp(x) (sigmoid, tanh, silu, mish) and of Gauss's.
+"""Derivatives of every order of functions rational in exp(x) (sigmoid, tanh, silu, mish) and of Gauss's function.
 
-Terms are summed as pairs, because the alternating coefficients of the n-th derivative cancel, more with every order.
+Terms are summed as pairs, because the alternating coefficients of the n-th derivative cancel. The loss grows with n.
 The first orders have faster kernels in other modules.
 """
 
@@ -32,7 +32,7 @@ from gtape.kernels.polynomials import ONE, SMALL, Poly, exactly, odd_kernel, plu
 
 
 def numerator(n: int, first: Poly, bottom: Poly) -> Poly:
-    """Numerator of the n-th derivative in x of first/bottom, polynomials in E = exp(x), over bottom^(n+1)."""
+    """The numerator of the n-th derivative by x of first/bottom, polynomials in E = exp(x), over bottom^(n+1)."""
     p = first
     for k in range(1, n + 1):
         p = times((0, 1), plus(times(slope(p), bottom), times(p, slope(bottom)), -k))
@@ -44,9 +44,9 @@ def numerator(n: int, first: Poly, bottom: Poly) -> Poly:
 
 @lru_cache(maxsize=64)
 def _sigmoid_polynomial(n: int) -> list[Pair]:
-    """P where the n-th derivative of sigmoid at -a is e (1 - e)^even P(e)/(1 + e)^(n+1), e = exp(-a)."""
+    """P for which the n-th derivative of sigmoid at -a is e (1 - e)^even P(e)/(1 + e)^(n+1), e = exp(-a)."""
     p = numerator(n, (0, 1), (1, 1))[1:]
-    if n > 0 and n % 2 == 0:  # divide by 1 - e: the numerator is antisymmetric
+    if n > 0 and n % 2 == 0:  # the numerator is antisymmetric and divisible by 1 - e
         total, quotient = 0, []
         for c in p[:-1]:
             total += c
@@ -64,7 +64,7 @@ def _decay(a: Pair) -> tuple[Pair, Any, Pair, Pair]:
 
 
 def _sigmoid_at(n: int, e: Pair, gap: Pair, d: Pair) -> Pair:
-    """The n-th derivative of sigmoid at -a over exp(-a); d is 1 + e."""
+    """The n-th derivative of sigmoid at -a divided by exp(-a). d is 1 + e."""
     top = horner_pair(_sigmoid_polynomial(n), e)
     if n > 0 and n % 2 == 0:
         top = multiply_pairs(top, gap)
@@ -119,7 +119,7 @@ def _silu(a: Any, n: int) -> Any:
 
 
 def _around_root(x: Any, value: Any, low: float, high: float, exactly_at: Callable[[Any], Any]) -> Any:
-    """The value of a slope, in pairs at -x between two numbers < 0: its terms begin to cancel far from its root."""
+    """`value`, but in pairs for low < x < high, because the terms of the slope cancel around its root."""
     near = (x > low) & (x < high)
     return np.where(near, exactly_at(np.where(near, -x, 1.0)), value) if np.any(near) else value
 
@@ -129,7 +129,7 @@ _silu_odd = odd_kernel(lambda a, n: -_silu(a, n))
 
 @in_float64
 def silu_derivative(x: Any, n: int) -> Any:
-    """n-th derivative of silu, n >= 1: even or odd from the second on, because silu(x) = x + silu(-x)."""
+    """The n-th derivative of silu, n >= 1. Even or odd from n = 2 on, because silu(x) = x + silu(-x)."""
     if n == 1:
         return _around_root(x, silu_slope(x), -1.6, -0.6, lambda a: _silu(a, 1))
     x = np.clip(x, -1e4, 1e4)
@@ -138,9 +138,9 @@ def silu_derivative(x: Any, n: int) -> Any:
 
 @lru_cache(maxsize=64)
 def _mish_polynomials(n: int) -> tuple[Any, Any]:
-    """B and A, polynomials in e with coefficients linear in a, for the n-th derivative of mish; A for n >= 2 only.
+    """B and A for the n-th derivative of mish: polynomials in e with coefficients linear in a. A only for n >= 2.
 
-    That is e B/(2+2e+e²)^(n+1) at -a, and e² A/(1+2e+2e²)^(n+1) at a.
+    The derivative is e B/(2+2e+e²)^(n+1) at -a, and e² A/(1+2e+2e²)^(n+1) at a.
     """
     before, top = (numerator(k, (0, 2, 1), (2, 2, 1)) for k in (n - 1, n))
     value = times((n,), times(before, (2, 2, 1)))
@@ -151,12 +151,12 @@ def _mish_polynomials(n: int) -> tuple[Any, Any]:
 
 
 def _horner_in_a(coefficients: Sequence[tuple[int, int]], a: Any, e: Pair) -> Pair:
-    """Evaluate the polynomial in e whose coefficients are c + a*d, lowest first."""
+    """The value of the polynomial in e with coefficients c + a*d, lowest first."""
     return horner_pair([sum_pair(multiply_pairs(exact(d), (a, 0.0)), exact(c)) for c, d in coefficients], e)
 
 
 def _mish_below(mantissa: Pair, e: Pair, a: Any, n: int) -> Pair:
-    """The n-th derivative at -a, over 2**k; exp(-a) is the mantissa times 2**k."""
+    """The n-th derivative at -a divided by 2**k. exp(-a) is the mantissa times 2**k."""
     d = sum_pair(sum_pair((2.0, 0.0), (2.0 * e[0], 2.0 * e[1])), multiply_pairs(e, e))
     return multiply_pairs(mantissa, over(_horner_in_a(_mish_polynomials(n)[0], a, e), power_pair(d, n + 1)))
 
@@ -181,10 +181,10 @@ def mish_derivative(x: Any, n: int) -> Any:
     return np.where(x < 0.0, rounded(left, k), rounded(right, 2 * k))
 
 
-# 2 sqrt(2/pi), and 0.044715 times it: v is _LINEAR x + _CUBIC x³
+# The numbers 2 sqrt(2/pi) and 0.044715 * 2 sqrt(2/pi): v is _LINEAR x + _CUBIC x³.
 _LINEAR: Pair = (1.5957691216057308, -9.96930880911092e-17)
 _CUBIC: Pair = (0.07135481627260025, -6.175149918155315e-19)
-_FAR = 40.0  # exp(-v) and all its derivatives are 0 in float64 from here on
+_FAR = 40.0  # from this number on exp(-v) and all its derivatives are 0 in float64
 
 
 @lru_cache(maxsize=64)
@@ -233,7 +233,7 @@ _gelu_tanh_odd = odd_kernel(lambda a, n: -_gelu_tanh(a, n))
 
 @in_float64
 def gelu_tanh_derivative(x: Any, n: int) -> Any:
-    """n-th derivative of gelu's tanh form, n >= 2: even or odd as that of silu."""
+    """The n-th derivative of gelu's tanh form, n >= 2. Even or odd like that of silu."""
     x = np.clip(x, -_FAR, _FAR)
     return _gelu_tanh_odd(x, n) if n % 2 else _gelu_tanh(np.abs(x), n)
 
@@ -242,7 +242,7 @@ def gelu_tanh_derivative(x: Any, n: int) -> Any:
 
 
 def gauss_derivative(x: Any, coefficients: Poly, halves: int, factor: Pair) -> Any:
-    """factor exp(-halves x²/2) times an even or odd polynomial in x; abs(x) at most 40."""
+    """factor exp(-halves x²/2) times an even or odd polynomial in x, for abs(x) up to 40."""
     odd = (len(coefficients) - 1) % 2
     tiny = np.abs(x) < SMALL
     safe = np.where(tiny, SMALL, x)

@@ -3,8 +3,8 @@
 J, Y, I and K, Dawson's function, Ei and Fresnel's integrals satisfy p_r(x) f^(r) + ... + p_0(x) f = 0 with polynomials
 p_j. The equation gives the Taylor coefficients at one point. Their sums give the values at the next point, and so on
 along the line (analytic continuation). All of this runs in fixed-point integers of about 400 bits, which lose no
-digits. A kernel then looks up the nearest point and sums the Taylor series of the function, or of any of its
-derivatives, in pairs, so results are accurate even near roots. Large arguments use the asymptotic series.
+digits. A kernel then looks up the nearest point and sums the Taylor series of the function, or of one of its
+derivatives, in pairs. So results are accurate even near roots. Large arguments use asymptotic series.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def flat_float64(core: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def by_regions(x: Any, *regions: tuple[Any, Callable[[Any], Any]]) -> Any:
-    """Apply each region's function to its part of a flat array; NaN outside all regions."""
+    """The values of each region's function in its part of a flat array; NaN outside all regions."""
     out = np.full(x.shape, np.nan)
     for mask, f in regions:
         if mask.all():
@@ -71,7 +71,7 @@ def by_regions(x: Any, *regions: tuple[Any, Callable[[Any], Any]]) -> Any:
 
 
 class PowerSeries:
-    """A power series with exact coefficients, lowest first, and all its derivatives at floats of at most `REACH`."""
+    """A power series with exact coefficients, lowest first, and all its derivatives, at floats of at most `REACH`."""
 
     REACH = 0.5
 
@@ -80,7 +80,7 @@ class PowerSeries:
         self._made: dict[int, tuple[list[Pair], list[float]]] = {}
 
     def _coefficients(self, n: int) -> tuple[list[Pair], list[float]]:
-        """The leading coefficients of the n-th derivative as pairs, and those that need no low part as floats."""
+        """The leading coefficients of the n-th derivative as pairs, and those without a low part as floats."""
         row = [c * perm(k + n, n) for k, c in enumerate(self.exact[n:])]
         size = np.abs([float(c) for c in row]) * self.REACH ** np.arange(len(row))
         share = size / (np.max(size[:2], initial=0.0) or 1.0)
@@ -101,13 +101,13 @@ class PowerSeries:
 
 
 class LogSeries:
-    """scale * ((log(x) + constant) A(x) + B(x)) for small x > 0, with power series A (even, A(0) = 1) and B(0) = 0."""
+    """scale * ((log(x) + constant) A(x) + B(x)) for small x > 0. A is an even power series, A(0) = 1, B(0) = 0."""
 
     def __init__(self, scale: Fraction, constant: Fraction, a: Sequence[Fraction], b: Sequence[Fraction]) -> None:
         self.scale, self.constant, self.a, self.b = scale, constant, PowerSeries(a), PowerSeries(b)
 
     def value(self, x: Fraction, log: Fraction) -> tuple[Fraction, Fraction]:
-        """Value and slope at a rational x, given its logarithm."""
+        """The value and the slope at a rational x, given the logarithm of x."""
         values = []
         for series in (self.a, self.b):
             for n in (0, 1):
@@ -150,14 +150,14 @@ def _shifted(p: Poly, c: Fraction) -> list[Fraction]:
 
 
 def _taylor(ode: Sequence[Poly], c: Fraction, start: list[int], step: Fraction) -> list[int]:
-    """Taylor coefficients at c in fixed point, continued from `start` until negligible at the distance `step`."""
+    """Taylor coefficients at c in fixed point, from `start` until terms at the distance `step` are negligible."""
     order = len(ode) - 1
     terms = [(j, m, q) for j, p in enumerate(ode) for m, q in enumerate(_shifted(p, c)) if q and (j, m) != (order, 0)]
     lead = _shifted(ode[order], c)[0]
     weights = [(j, m, (-q / lead).numerator, (-q / lead).denominator) for j, m, q in terms]
     a = list(start)
     small = 0
-    fall = log2(step)  # of the power of the distance, for each term
+    fall = log2(step)  # the decrease of each term, from the power of the distance
     k = 0
     while small < 6:
         total = 0
@@ -182,10 +182,10 @@ class Table:
     centres : sequence of Fraction
         The expansion points in the order of continuation, about equally spaced.
     start : callable
-        Returns Fractions: the values f, f', ... at the first centre (as many as the order) or, with `series`, the
-        Taylor coefficients there.
+        Returns Fractions: the values f, f', ... at the first centre (as many as the order of the equation) or, with
+        `series`, the Taylor coefficients there.
     series : bool
-        See `start`; needed if the equation is singular at the first centre.
+        Whether `start` returns Taylor coefficients. Needed if the equation is singular at the first centre.
     """
 
     def __init__(
@@ -253,7 +253,7 @@ class Table:
         return np.maximum(np.append(gaps, gaps[-1]), np.insert(gaps, 0, gaps[0]))
 
     def derivative(self, x: Any, n: int, weights: tuple[int, ...] = (1,)) -> Pair:
-        """Sum of w_i f^(n+i)(x) for flat x within the interval, as a pair."""
+        """The sum of w_i f^(n+i)(x) for flat x within the interval, as a pair."""
         high, low, tail = self.coefficients(n, weights)
         at = np.searchsorted(self.edges, x)
         t = x - self.places[at]
@@ -275,7 +275,7 @@ class Table:
 
 
 def _pair(value: int) -> tuple[float, float]:
-    """A fixed-point number as two floats: that nearest to it, and that nearest to the rest."""
+    """A fixed-point number as two floats: the nearest float, and the nearest float of the rest."""
     high = value / ONE  # Python divides integers with a single rounding
     return high, (value - int(ldexp(high, BITS))) / ONE
 
@@ -298,7 +298,7 @@ class Decaying:
         self.rate, self.power, self.rows = rate, power, [tuple(series)]
 
     def row(self, n: int) -> tuple[Fraction, ...]:
-        """Coefficients of S for the n-th derivative."""
+        """The coefficients of S for the n-th derivative."""
         while len(self.rows) <= n:
             a = self.rows[-1]
             before = (Fraction(0), *a[:-1])
@@ -308,13 +308,13 @@ class Decaying:
         return self.rows[n]
 
     def combined(self, n: int, weights: tuple[int, ...]) -> list[Fraction]:
-        """Coefficients for the sum of w_i f^(n+i)."""
+        """The coefficients for the sum of w_i f^(n+i)."""
         rows = [self.row(n + j) for j in range(len(weights))]
         return [sum((w * r[k] for w, r in zip(weights, rows, strict=True)), Fraction(0)) for k in range(len(rows[0]))]
 
 
 def decaying_sum(coefficients: Sequence[Fraction], x: Any, least: float) -> tuple[Pair, int]:
-    """S(1/x) divided by its leading power of 1/x, and the exponent of that power; abs(x) is at least `least`."""
+    """S(1/x) divided by its leading power of 1/x, and the exponent of this power. abs(x) is at least `least`."""
     skip = next(k for k, c in enumerate(coefficients) if c)
     found: list[float] = []
     best = float("inf")

@@ -1,8 +1,8 @@
 """Kernels of the scaled tail erfcx, of the logarithms of tail probabilities, and of all their derivatives.
 
-With s = 2 for erfc(x), and s = 1 for erfc(x/sqrt(2)), twice the normal tail, f(x) = exp(s x²/2) times the tail solves
-f'' = s x f' + s f. Pairs from its Taylor tables, and its asymptotic series for large x (DLMF 7.12), give the tail
-left of 0, too: f(-x) = 2 exp(s x²/2) - f(x).
+Let s = 2 for the tail erfc(x), and s = 1 for the tail erfc(x/sqrt(2)), which is twice the normal tail. Then f(x) =
+exp(s x²/2) times the tail solves f'' = s x f' + s f. Taylor tables give f as pairs, and an asymptotic series gives f
+for large x (DLMF 7.12). For x < 0 the kernels use f(-x) = 2 exp(s x²/2) - f(x).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from gtape.kernels.pair_functions import difference, exact, exp_parts, horner_pa
 from gtape.kernels.pairs import Pair, multiply_pairs, nearest, two_product
 from gtape.kernels.special_tables import LN2, Decaying, Table, by_regions, decaying_sum, flat_float64
 
-_FAR = {1: 13, 2: 9}  # from here on the asymptotic series has all digits
+_FAR = {1: 13, 2: 9}  # from these numbers on the asymptotic series has all digits
 _SLOPE = {1: 2 / ROOT_TAU, 2: 2 / ROOT_PI}  # -f'(0)
-_BEYOND = 60.0  # the density and its derivatives are 0 in float64 beyond
+_BEYOND = 60.0  # for larger x the density and its derivatives are 0 in float64
 
 
 @lru_cache(maxsize=2)
@@ -34,13 +34,13 @@ def _table(s: int) -> Table:
 
 @lru_cache(maxsize=2)
 def _decaying(s: int) -> Decaying:
-    """f over -f'(0): 1/(s x) times the sum of (-1)^k (2k-1)!! / (s x²)^k."""
+    """f divided by -f'(0): 1/(s x) times the sum of (-1)^k (2k-1)!! / (s x²)^k."""
     return Decaying(0, Fraction(1), _interleaved([c / s for c in _mills(s)]))
 
 
 @lru_cache(maxsize=2)
 def _mills(s: int) -> list[Fraction]:
-    """Coefficients of s x f / -f'(0) in powers of 1/x²."""
+    """The coefficients of s x f / -f'(0) in powers of 1/x²."""
     out, c = [], Fraction(1)
     for k in range(60):
         out.append(c)
@@ -50,7 +50,7 @@ def _mills(s: int) -> list[Fraction]:
 
 @lru_cache(maxsize=2)
 def _hazard_series(s: int) -> Decaying:
-    """-f'(0)/f = s x over the sum of `_mills`: the reciprocal series."""
+    """-f'(0)/f, which is s x divided by the sum of `_mills`: the reciprocal series."""
     mills = _mills(s)
     inverse = [Fraction(1)]
     for k in range(1, len(mills)):
@@ -77,12 +77,12 @@ def _scaled(p: Pair, k: Any) -> Pair:
 
 
 def _near(x: Any, s: int, n: int) -> Pair:
-    """The n-th derivative of f for 0 <= x < _FAR as a pair; in place of 0 a number as good, where tables give pairs."""
+    """The n-th derivative of f for 0 <= x < _FAR as a pair. The tables get 1e-50 in place of 0."""
     return _table(s).derivative(np.maximum(x, 1e-50), n)
 
 
 def _f(x: Any, s: int, n: int = 0) -> Pair:
-    """The n-th derivative of f for x >= 0, as a pair, from _FAR on to the digits of a float."""
+    """The n-th derivative of f for x >= 0 as a pair, which from _FAR on has only the digits of a float."""
     far = x >= _FAR[s]
     near = _near(np.where(far, 1.0, x), s, n)
     if not np.any(far):
@@ -95,7 +95,7 @@ def _f(x: Any, s: int, n: int = 0) -> Pair:
 
 
 def _erfcx_left(x: Any, n: int) -> Any:
-    """(-1)^n (2 (exp(a²))^(n) - f^(n)(a)) at a = -x; from a = 8 on the first term has all digits."""
+    """(-1)^n (2 (exp(a²))^(n) - f^(n)(a)) at a = -x. From a = 8 on the first term has all digits."""
     a = np.minimum(-x, _BEYOND)
     part, k = _exp_half_square(a, 2)
     growth = multiply_pairs(horner_pair([exact(2 * c) for c in hermite(n, (1,), -2)], (a, 0.0 * a)), part)
@@ -171,7 +171,7 @@ def log_erfc(x: Any) -> Any:
 
 
 def _log_ndtr_right(x: Any) -> Any:
-    """log(1 - t) for x >= 0, t the normal tail beyond x."""
+    """log(1 - t) for x >= 0, with t the normal tail beyond x."""
     tail, k = _tail(x, 1)
     return _log1p(_scaled((-tail[0], -tail[1]), k - 1))
 
@@ -205,9 +205,10 @@ def _hazard_far(x: Any, s: int, n: int) -> Any:
 
 
 def _hazard_left(x: Any, s: int, n: int) -> Any:
-    """The n-th derivative of the density g over the tail 2 - u for x < 0, u the tail beyond -x.
+    """The n-th derivative of the density g divided by the tail 2 - u, for x < 0, with u the tail beyond -x.
 
-    From h (2 - u) = g by Leibniz's rule; g is a factor of every h^(i), and of every derivative of u.
+    The derivatives of the quotient h follow from h (2 - u) = g by Leibniz's rule. g is a factor of every h^(i), and of
+    every derivative of u.
     """
     a = np.minimum(-x, _BEYOND)
     part, k = _exp_half_square(a, s, -1.0)
@@ -215,7 +216,7 @@ def _hazard_left(x: Any, s: int, n: int) -> Any:
     g = _scaled(density, k)
     whole = difference((2.0, 0.0), _scaled(multiply_pairs(part, _f(a, s)), k))
     ratios = [horner_pair([exact(c) for c in hermite(j, (1,), s)], (-a, 0.0 * a)) for j in range(n + 1)]
-    w: list[Pair] = []  # h^(i) over g
+    w: list[Pair] = []  # h^(i) divided by g
     for i in range(n + 1):
         total = ratios[i]
         for j in range(i):

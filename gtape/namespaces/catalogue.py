@@ -1,10 +1,10 @@
-"""Finds the function behind a public name in the ops modules themselves, so that a new op needs no entry in a list.
+"""Finds the function with a public name in the ops modules, so that a new op needs no entry in a list.
 
-A module of `gtape.ops` or `gtape.tapes` is an ops module if it or its package states `NAMESPACES`; the module's own
-statement comes first. `NAMESPACES = ("math",)` puts the names into `gtape.math`, an empty tuple leaves them to the top
-level, and None excludes a module of helpers.
+A module of `gtape.ops` or `gtape.tapes` is an ops module if it or its package states `NAMESPACES`. The module's own
+statement takes precedence. `NAMESPACES = ("math",)` puts the names into `gtape.math`, an empty tuple leaves them to the
+top level, and None excludes a module of helpers.
 
-The search reads the source texts first and imports only the modules that declare the name, so that the first use of an
+The search first reads the source texts and imports only the modules that declare the name, so that the first use of an
 op imports only its own family. If the texts do not contain the name, all modules are imported.
 """
 
@@ -27,7 +27,7 @@ __all__ = [
 _ROOMS = ("ops", "tapes")
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# The source of each ops module; filled on first use.
+# The source of each ops module, read on first use.
 _texts: dict[str, bytes] = {}
 
 _EXPORTED = re.compile(rb"^__all__ = \[(.*?)\]", re.MULTILINE | re.DOTALL)
@@ -71,8 +71,8 @@ def _spaces(module: Any) -> tuple[str, ...] | None:
 
 
 def _declaring(name: str, *, exported: bool) -> list[str]:
-    """The modules whose text declares a primitive of that name or, if `exported`, has the name in `__all__`."""
-    quoted = f'"{name}"'.encode("utf-8", "surrogatepass")  # no source holds a lone surrogate
+    """The modules whose text declares a primitive with the name or, if `exported`, has the name in `__all__`."""
+    quoted = f'"{name}"'.encode("utf-8", "surrogatepass")  # no source contains a lone surrogate
     declared = re.compile(rb"\w\(\s*" + re.escape(quoted))
     found = []
     for module, text in _sources().items():
@@ -117,23 +117,23 @@ def names_of(module: Any) -> set[str]:
 
 
 def declared(namespace: str | None = None) -> dict[str, Any]:
-    """For each public name of a namespace, or of all if None, its function; a primitive if it has no other."""
+    """The functions of a namespace, or of all if None, by public name. A name without a function has its primitive."""
     found: dict[str, Any] = {}
     for module, spaces in modules().items():
         if namespace is None or namespace in spaces:
             for name, value in _public(sys.modules[module]).items():
-                if isinstance(found.get(name), Primitive | None):  # as `find` prefers them
+                if isinstance(found.get(name), Primitive | None):  # because `find` prefers the same
                     found[name] = found.get(name, value) if isinstance(value, Primitive) else value
     return found
 
 
 def names_in(namespace: str | None = None) -> list[str]:
-    """The public names of a namespace ("math", "nn", "linalg"), or all if None."""
+    """The public names of a namespace ("math", "nn", "linalg"), or of all if None."""
     return sorted(declared(namespace))
 
 
 def find(name: str, namespace: str | None = None) -> Any:
-    """The function behind a public name, of one namespace if given; None if there is none."""
+    """The function with a public name, in one namespace if given; None if there is none."""
     if name.startswith("_"):
         return None
     found = _find(name, namespace, _declaring(name, exported=True))
@@ -150,15 +150,16 @@ def _find(name: str, namespace: str | None, where: Iterable[str]) -> Any:
         if spaces is not None and (namespace is None or namespace in spaces):
             value = _public(module).get(name)
             if value is not None and not isinstance(value, Primitive):
-                return value  # a wrapper with TensorFlow's arguments is preferred to the primitive that it calls
+                return value  # a wrapper with TensorFlow's arguments takes precedence over the primitive that it calls
             found = found or value
     return found
 
 
 def resolve(name: str, namespace: str | None = None, *, known: Callable[[], Iterable[str]] | None = None) -> Any:
-    """The function behind a public name, of one namespace if given.
+    """The function with a public name, in one namespace if given.
 
-    AttributeError if there is none; the error names similar spellings, also of the further names that `known` gives.
+    Raises an AttributeError for an unknown name. The error lists similar names, also among the additional names that
+    `known` returns.
     """
     found = find(name, namespace)
     if found is None:
@@ -168,9 +169,9 @@ def resolve(name: str, namespace: str | None = None, *, known: Callable[[], Iter
 
 
 def namespace(space: str, names: dict[str, Any], more: Iterable[str] = ()) -> tuple[Any, Any]:
-    """The `__getattr__` and the `__dir__` of a module that has the ops of one namespace, "math", "nn" and so on.
+    """The `__getattr__` and the `__dir__` of a module with the ops of one namespace, "math", "nn" and so on.
 
-    `names` are the module's globals, which keep the functions that were found; `more` are modules inside the namespace.
+    `names` are the module's globals, which keep the found functions. `more` are modules inside the namespace.
     """
     aliases, also = places.ALIASES.get(space, {}), places.ALSO_IN.get(space, frozenset())
 
@@ -188,7 +189,7 @@ def namespace(space: str, names: dict[str, Any], more: Iterable[str] = ()) -> tu
 
 
 def listed(namespace: str | None, more: Iterable[str] = ()) -> list[str]:
-    """The names that a namespace ("math", "nn" and so on; None for the top level) shows, sorted; `more` are not ops.
+    """The sorted names of a namespace ("math", "nn" and so on, or None for the top level). `more` are not ops.
 
     >>> "erf" in listed("math"), "erf" in listed(None), "exp" in listed(None)
     (True, False, True)
@@ -214,7 +215,7 @@ def public_path(name: str, module: str) -> str:
 
 
 def unknown(where: str, name: str, known: Iterable[str]) -> AttributeError:
-    """The error for a name that the namespace `where`, such as "gtape.math", does not have, with similar names.
+    """The error for a name that the namespace `where`, such as "gtape.math", does not have. Lists similar names.
 
     >>> import gtape
     >>> gtape.linalg.choleski
@@ -233,5 +234,5 @@ def unknown(where: str, name: str, known: Iterable[str]) -> AttributeError:
     hint = f"; did you mean {' or '.join(filter(None, [', '.join(said[:-1]), said[-1]]))}?" if said else ""
     if why is not None:
         hint = f": {why}"
-    # Without `obj`, because Python would otherwise add its own guess to the printed error.
+    # Without `obj`, because Python otherwise adds its own guess to the printed error.
     return AttributeError(f"module {where!r} has no attribute {name!r}{hint}", name=name)

@@ -23,7 +23,7 @@ def _convention(prim: Primitive) -> str:
 
 
 def _kinds(prim: Primitive, i: int) -> str:
-    """The dtypes of an argument, and where the op is defined."""
+    """The dtypes of an argument, and the domain of the op."""
     interval = prim.domain.intervals[i] if prim.kind == "elementwise" and i < len(prim.domain.intervals) else None
     if interval is BOOLEAN:
         return "bool"
@@ -59,7 +59,7 @@ def docstring_of(prim: Primitive) -> str:
         lines += ["", "Examples", "--------", ">>> import gtape as tf"]
         if isinstance(value, bool):
             lines += [f">>> bool({call})", str(value)]
-        else:  # digits that do not depend on the machine
+        else:  # digits that are the same on every machine
             lines += [f">>> y = {call}", '>>> print(f"{y:.12g}")', f"{value:.12g}"]
     return "\n".join(lines) + "\n"
 

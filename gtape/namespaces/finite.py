@@ -1,7 +1,7 @@
-"""`enable_check_numerics`: every op that makes a NaN or an infinity raises, with its name and the line that called it.
+"""`enable_check_numerics`: ops that make a NaN or an infinity raise an error with their name and the user's line.
 
-Every kernel is called through the `run` of its thread's stack. Enabling the check replaces this `run`, so the check
-costs nothing otherwise. A block that ends passes the current `run` to the stack that it restores.
+Every kernel is called through the `run` of its thread's stack. To enable the check is to replace this `run`, so a
+disabled check costs nothing. A block that ends passes the current `run` to the stack that it restores.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from gtape.recording.trace import user_line
 
 __all__ = ["disable_check_numerics", "enable_check_numerics"]
 
-# The names of the ops by their kernels; a kernel planned for a layout has the name of the op as its own.
+# The names of the ops by their kernels. A kernel planned for a layout has the name of the op as its own.
 _names: dict[Callable[..., Any], str] = {}
-# Ops that only move or choose values, so that an earlier op is at fault. TensorFlow skips the same ops.
+# Ops that only move or choose values, because an earlier op made the value. TensorFlow skips the same ops.
 _harmless: set[str] = set()
 # The threads that enabled the check.
 _checking: set[int] = set()
@@ -53,11 +53,11 @@ class _CheckedRun:
         if f is short_sweep:
             _check_gradient(made)
         elif f is full_sweep:
-            # After a recorded selection, a sweep that is not finite is repeated with masks, and checked then.
+            # After a recorded selection, a sweep with NaN or infinity is repeated with masks and checked afterwards.
             if params.get("masked") or not args[1].selects:
                 _check_gradient(made[0])
         else:
-            if f is not narrowed:  # which only rounds the last kernel's result to half precision
+            if f is not narrowed:  # `narrowed` only rounds the last kernel's result to half precision
                 self.kernel = f
             named = _names.get(self.kernel) if self.kernel.__hash__ is not None else None
             name = named or plain(getattr(self.kernel, "__name__", "an op"))
@@ -103,9 +103,9 @@ def _check_gradient(cotangents: Any) -> None:
 
 
 def _call_every_kernel(so: bool) -> None:
-    """Compute Python floats by kernels too, or by the generated functions again.
+    """Compute Python floats by kernels, too, or by the generated functions again.
 
-    This applies to all threads; the other threads only get slower.
+    The change affects all threads. The other threads only get slower.
     """
     Primitive.inlined = not so
     for prim in list(dict.values(REGISTRY)):
@@ -118,7 +118,7 @@ def _name_kernels() -> None:
 
 
 def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int = 50) -> None:
-    """Make ops and gradients of this thread raise for a NaN or an infinity in their results.
+    """Make ops and gradients of this thread raise an error for a NaN or an infinity in their results.
 
     Ops that only move or choose values (reshape, concat, maximum ...) and complex results are not checked. A second
     call changes nothing.
@@ -126,7 +126,7 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
     Parameters
     ----------
     stack_height_limit, path_length_limit : int
-        TensorFlow has them, for the length of its error; they change nothing.
+        Ignored; TensorFlow has them for the length of its error.
 
     Returns
     -------
@@ -135,7 +135,7 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        Later, by the ops.
+        Later, if a result of an op is NaN or infinite.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""TensorFlow's places of names: tables only, because the build reads them without NumPy to write stubs for editors.
+"""The places of names in TensorFlow, as tables, because the build reads them without NumPy to write stubs.
 
-An op appears in the namespaces that its module or its family states in `NAMESPACES`; the tables here hold the
-exceptions. More names are found than listed: `gtape.erf` works, but `dir` lists it only in `gtape.math`.
+An op appears in the namespaces that its module or its family states in `NAMESPACES`. The tables here hold the
+exceptions. Some names are found without being listed: `gtape.erf` works, but `dir` lists `erf` only in `gtape.math`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Second names of ops, by namespace.
+# Second names of ops by namespace.
 ALIASES: dict[str, dict[str, str]] = {
     "math": {
         "div_no_nan": "divide_no_nan", "mod": "floormod", "realdiv": "divide", "swish": "silu", "truediv": "divide",
@@ -23,7 +23,7 @@ ALIASES: dict[str, dict[str, str]] = {
     "nn": {"swish": "silu"},
 }  # fmt: skip
 
-# Ops of other families that a namespace of TensorFlow also has.
+# Ops of other families that TensorFlow has in a namespace, too.
 ALSO_IN: dict[str, frozenset[str]] = {
     "dtypes": _names("cast complex saturate_cast"),
     "linalg": _names("eye l2_normalize"),
@@ -31,7 +31,7 @@ ALSO_IN: dict[str, frozenset[str]] = {
     "nn": _names("tanh"),
 }
 
-# Names of modules that belong to a namespace, which the top level shows too.
+# Names of a namespace's modules that the top level shows, too.
 _ON_TOP = _names("""
     abs acos acosh add add_n argmax argmin asin asinh atan atan2 atanh cos cosh cumsum divide eig eigvals einsum equal
     exp eye floor greater greater_equal less less_equal logical_and logical_not logical_or matmul maximum minimum
@@ -40,7 +40,7 @@ _ON_TOP = _names("""
     tensordot
 """)
 
-# Names that only the top level shows, though their module belongs to a namespace.
+# Names that only the top level shows, although their module belongs to a namespace.
 _ONLY_ON_TOP = _names("""
     argsort batch_to_space boolean_mask clip_by_global_norm clip_by_norm clip_by_value complex gather gather_nd
     histogram_fixed_width histogram_fixed_width_bins scatter_nd searchsorted sequence_mask slice sort space_to_batch_nd
@@ -61,11 +61,11 @@ _NOT_IN: dict[str, frozenset[str]] = {
     "linalg": frozenset(["reduce_euclidean_norm"]),
 }
 
-# Records `x[key]`; not for users.
+# The op of `x[key]`, which is not for users.
 _NOWHERE = frozenset(["getitem"])
 
 # Names of TensorFlow that gtape leaves out, by namespace ("" is the top level). The error gives the reason, because a
-# similar spelling would mislead.
+# suggestion of a similar name would mislead.
 LEFT_OUT: dict[str, dict[str, frozenset[str]]] = {
     "": {
         "gtape has no Fourier transforms and other signal ops": _names("signal"),
@@ -100,7 +100,7 @@ LEFT_OUT: dict[str, dict[str, frozenset[str]]] = {
 def shown(name: str, spaces: Sequence[str], namespace: str | None) -> bool:
     """Whether a namespace ("math", "nn" and so on; None for the top level) lists an op.
 
-    `spaces` are the `NAMESPACES` of the op's module; names of a module with none are shown at the top level.
+    `spaces` are the `NAMESPACES` of the op's module. If `spaces` is empty, the top level shows the names.
 
     >>> [shown("relu", ("math", "nn"), n) for n in ("math", "nn", None)]
     [False, True, False]

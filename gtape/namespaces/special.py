@@ -1,4 +1,4 @@
-"""``gtape.math.special``: Bessel functions and integrals, under the names of ``tf.math.special``."""
+"""``gtape.math.special``: Bessel functions and integrals, with the names of ``tf.math.special``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that tell scripts about their surroundings: the logger, the time, the current scope."""
+"""Functions that describe a script's surroundings: the logger, the time, the current scope."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["get_current_name_scope", "get_logger", "inside_function", "is_symbol
 
 @diagnosed
 def get_logger() -> logging.Logger:
-    """The logger of gtape's warnings, such as those on tensors that cannot be watched.
+    """The logger of gtape's warnings, for example about tensors that cannot be watched.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def timestamp(name: str | None = None) -> Tensor:
 
 @diagnosed
 def get_current_name_scope() -> str:
-    """The prefix that `name_scope` gives to names of new variables, without the last slash.
+    """The prefix that `name_scope` gives to the names of new variables, without the last slash.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def get_current_name_scope() -> str:
 
 @diagnosed
 def inside_function() -> bool:
-    """Whether code is being traced: never, because functions run as plain Python.
+    """False, because functions run as plain Python and are not traced into graphs.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def inside_function() -> bool:
 
 @diagnosed
 def is_symbolic_tensor(tensor: Any) -> bool:
-    """Whether a tensor has no value: only symbolic tensors of Keras models have none.
+    """Whether a tensor has no value. Only symbolic tensors of Keras models have no value.
 
     Parameters
     ----------

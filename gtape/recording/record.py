@@ -25,7 +25,7 @@ index  name      content
 ====== ========= ==========================================================================================
 
 Without a check and forward mode, the record of an op ends after OTHER. Only the output tensors and the records of their
-consumers refer to a record, so unused results are freed at once, without the collector.
+consumers refer to a record. So unused results are freed at once, without the collector.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ count = iter(range(0, -(1 << 62), -1))
 
 
 class TapeSet:
-    """An immutable set of sessions; the recording path compares it by identity first."""
+    """An immutable set of sessions. The recording path compares sets by identity first."""
 
     __slots__ = ("__weakref__", "sessions")
 
@@ -89,20 +89,21 @@ class TapeSet:
 
 
 NO_TAPES = TapeSet()
-_NEVER = TapeSet()  # equal to no record's set: sends the fast path of every op to `record_one`
+_NEVER = TapeSet()  # no record has this set, so the fast path leaves every op to `record_one`
 
 
 class Session:
-    """One recording of one tape, from its first op to its use, reset or death.
+    """One recording of one tape: from its first op until it is used or reset, or its tape is freed.
 
-    A tape that is reset or used up starts another session; the results of the old one are constants afterwards.
+    A tape that is reset or used up starts another session. Results of the old session are constants afterwards.
     """
 
-    # Defaults of what few sessions change are class attributes, because a tape makes a session in every training step.
-    # Attributes that all sessions change are set when one is made: a first assignment later takes ten times as long.
+    # Attributes that few sessions change have their defaults in the class, because a tape makes a session in every
+    # training step. Attributes that all sessions change are set when a session is made, because a first assignment
+    # later takes ten times as long.
     trace = False
     forward: Any = None
-    # Whether every result is tracked, so that the end of the session frees the graph of each.
+    # Whether every result is tracked, so that the end of the session frees all graphs.
     exact = False
     # Whether results are tracked only because results outlived recent sessions.
     tracks_for_now = False
@@ -112,38 +113,38 @@ class Session:
     shared = False
     selects = False
     mixed = False
-    # The sessions that recorded together with this one.
+    # The sessions that recorded together with this session.
     beside: tuple[Session, ...]
-    # Numbers of records that this session takes for leaves: watched results of other tapes.
+    # Sequence numbers of records that are leaves for this session: watched results of other tapes.
     stops: frozenset[int] = frozenset()
     plain = True
-    # Whether a whole call of a compiled function was recorded, see `gtape.engine.whole_calls`; whether one had several
-    # results; and whether ops took the place of such a call.
+    # Whether a whole call of a compiled function was recorded (see `gtape.engine.whole_calls`), whether one of these
+    # calls had several results, and whether ops replaced one of these calls.
     calls = several = split = False
     # The first tensors that were watched.
     watched: tuple[Any, ...] = ()
-    # Whether a custom gradient was recorded: a sweep then calls a function of the user's.
+    # Whether a custom gradient was recorded. If so, a sweep calls a function of the user.
     custom = False
-    # Whether `gtape.verify.check` made the session. It looks for gradients without a record itself.
+    # Whether `gtape.verify.check` made the session. `check` itself looks for gradients without a record.
     of_check = False
     limit = 1024
     watch_accessed = True
     tracked: Any
-    # While the session is active: the stack made when it was entered; the stack before; and, if other sessions were
-    # entered inside, a weak reference to the newest stack that holds this session.
+    # While the session is active: the stack made on entry, and the stack before. If other sessions were entered inside,
+    # also a weak reference to the newest stack that holds this session.
     inside: Stack | None
     before: Stack | None
     top: Any
-    # Tells when the `with` statement of the session ends; see `gtape.base.blocks`.
+    # Reports the end of the session's `with` statement, see `gtape.base.blocks`.
     watch: Any
-    # For a check: the tensors whose truth value Python took, and those that became a number or an array. They refer
-    # back to the session, until it is closed.
+    # For a check: the tensors whose truth value Python took, and the tensors that became a number or an array. They
+    # refer back to the session, until the session is closed.
     branches: Any = ()
     conversions: Any = ()
-    # Likewise: the variables that were assigned, and the values that variables took.
+    # For a check: the assigned variables, and the values that variables took.
     assignments: Any = ()
     starts: Any = ()
-    # In a check: the records that ended with inner tapes, by the identities of their values, which the records keep.
+    # For a check: records that ended with inner tapes, by the identities of their values, which the records keep.
     ended: Any = MappingProxyType({})
 
     def __init__(
@@ -160,14 +161,14 @@ class Session:
         self.tracked = self.beside = ()
         self.alone = TapeSet((self,))
         self.variables: dict[int, Any] = {}
-        # Popped by the one call that may use the recording up. A list, because its pop is atomic among threads.
+        # The one call that may use the recording pops this list. A list, because its pop is atomic among threads.
         self.unused = [True]
 
     def __reduce__(self) -> Any:
         return _ended, (self.stops,)  # a symbolic program knows sessions by identity, and asks for nothing else
 
     def leave(self) -> None:
-        """Make this session inactive, see `leave`."""
+        """Make this session inactive, see the function `leave`."""
         leave(self)
 
     def is_simple(self) -> bool:
@@ -179,12 +180,12 @@ class Session:
         return not self.beside
 
     def note_watched(self, tensor: Any) -> None:
-        """Refer weakly to a watched tensor, unless there are many."""
+        """Keep a weak reference to a watched tensor, unless there are many."""
         if len(self.watched) <= MOST_WATCHED:
             self.watched = (*self.watched, weakref.ref(tensor))
 
     def track(self, tensor: Any) -> None:
-        """Refer weakly to a result, to make it a constant when the session ends; drop dead references in batches."""
+        """Keep a weak reference to a result, which becomes a constant when the session ends. Drop dead references."""
         tracked = self.tracked
         if tracked.__class__ is tuple:
             tracked = self.tracked = []
@@ -214,8 +215,8 @@ def _track_in(sessions: tuple[Session, ...], tensor: Any) -> None:
 class Stack:
     """The active tapes of one thread, in the form that the recording path needs.
 
-    Entering, leaving, pausing or resetting a tape makes a new stack. An existing stack only loses sessions: those left
-    by another thread, in a copy of the context, or because the tape died.
+    Entering, leaving, pausing or resetting a tape makes a new stack. An existing stack can only lose sessions: because
+    another thread or a copy of the context left them, or because their tape was freed.
     """
 
     __slots__ = (
@@ -241,16 +242,16 @@ class Stack:
         self.probe = probe
         self.run = run
         self.meets: dict[TapeSet, TapeSet] = {}
-        # The fast path records an op if the sets of its inputs *are* `tapes`; all other ops go the general way, as do
+        # The fast path records an op if the sets of its inputs *are* `tapes`. All other ops take the general way, as do
         # all ops in a check and in forward mode.
         self.tapes = _NEVER
-        # The same, if no listener waits for results; otherwise a set that no record has. Generated functions
-        # compare it first, which saves them a test of `note`.
+        # The same set if no listener waits for results, otherwise a set that no record has. Generated functions compare
+        # this set first, because the comparison replaces a test of `note`.
         self.quick = _NEVER
         self.tracker: Any = None
-        # Called with each result, if a session tracks all results or there are several sessions.
+        # Called with each result if a session tracks all results or if there are several sessions.
         self.note: Any = None
-        # Called with each op that is not recorded quickly, if the only session is that of forward mode.
+        # Called with each op that is not recorded by the fast path, if the only session is that of forward mode.
         self.push: Any = None
         self.trace = False
         if not sessions:
@@ -283,14 +284,14 @@ class Stack:
                 self.note = partial(_track_in, sessions)
 
     def selects(self) -> None:
-        """Tell the sessions that a selecting op was recorded."""
+        """Note in the sessions that a selecting op was recorded."""
         for session in self.sessions:
             session.selects = True
 
     def drop(self, session: Session) -> None:
-        """Forget a session that was left; it may or may not record ops that run meanwhile."""
+        """Remove a session that was left. Ops that run meanwhile may or may not be recorded."""
         if session in self.sessions:
-            with sharing:  # otherwise two threads that drop sessions at once would restore each other's
+            with sharing:  # otherwise two threads that drop sessions at the same time would undo each other's change
                 self._drop(session)
 
     def _drop(self, session: Session) -> None:
@@ -303,7 +304,7 @@ class Stack:
         self.trace, self.sessions, self.meets, self.recording = made.trace, rest, {}, made.recording
 
     def clear(self) -> None:
-        """Forget the only session."""
+        """Remove the only session."""
         self.tapes = self.quick = _NEVER
         self.tracker = self.note = self.push = None
         self.trace, self.sessions, self.recording = False, (), NO_TAPES
@@ -311,7 +312,7 @@ class Stack:
             self.meets = {}
 
     def become(self, other: Stack) -> None:
-        """Forget the session that this stack has in addition to `other`."""
+        """Remove the session that this stack has in addition to `other`."""
         self.tapes, self.tracker, self.note, self.push = other.tapes, other.tracker, other.note, other.push
         self.quick = other.quick
         self.trace, self.sessions, self.meets, self.recording = other.trace, other.sessions, {}, other.recording
@@ -345,7 +346,7 @@ def directly(function: Callable[..., Any], *args: Any, **params: Any) -> Any:
 
 def _quiet_runner() -> Callable[..., Any]:
     # Like TensorFlow, ops give inf and NaN without a warning. NumPy's error state is a context variable, so kernels run
-    # in a context of their own that turns it off: 20 ns a call (np.errstate: 1,200).
+    # in a context of their own without warnings. A call costs 20 ns (np.errstate: 1,200).
     quiet: Context = copy_context()
     quiet.run(np.seterr, all="ignore")
     # Ops inside this context call kernels directly, because a context cannot be entered twice.
@@ -353,8 +354,8 @@ def _quiet_runner() -> Callable[..., Any]:
     return quiet.run
 
 
-# The stack while a tape is active, otherwise None, because contexts are copied into other threads (by asyncio.to_thread
-# and web servers) and kernels of two threads cannot run in one context.
+# The stack while a tape is active, otherwise None. Contexts are copied into other threads (by asyncio.to_thread and web
+# servers), and kernels of two threads cannot run in one context.
 _stack: ContextVar[Stack | None] = ContextVar("gtape_stack", default=None)
 peek = _stack.get
 
@@ -375,10 +376,11 @@ def idle_stack() -> Stack:
 
 
 def adopt_thread(error: RuntimeError) -> Stack:
-    """After an op raised, give this thread its own runner with the same tapes; raise any other error again.
+    """After an op raised an error, give this thread its own runner with the same tapes. Other errors are raised again.
 
     A thread that runs in a copy of a context (asyncio.to_thread) finds the stack of the other thread, and two threads
-    cannot be in one context. A test before each op would cost as much as a small kernel.
+    cannot be in one context. The repair follows an error, because a test before each op would cost as much as a small
+    kernel.
     """
     if not (error.args and str(error.args[0]).startswith("cannot enter context")):
         raise error
@@ -389,12 +391,12 @@ def adopt_thread(error: RuntimeError) -> Stack:
 
 
 def get_stack() -> Stack:
-    """The stack of this thread's context; idle when no tape is active."""
+    """The stack of this thread's context. The stack is idle if no tape is active."""
     return _stack.get() or idle_stack()
 
 
 def set_stack(sessions: tuple[Session, ...], probe: dict[int, Any] | None = None) -> None:
-    """Make `sessions` the active ones of this thread."""
+    """Make `sessions` the active sessions of this thread."""
     before = get_stack()
     if probe is None:
         probe = before.probe
@@ -405,16 +407,17 @@ def set_stack(sessions: tuple[Session, ...], probe: dict[int, Any] | None = None
 
 
 class off:
-    """Let no tape, or only some, record during a `with` block.
+    """Let only some sessions, or none, record during a `with` block.
 
-    Not a `gtape.base.blocks.block`, which would be slower: forward mode enters this block for each op.
+    The class does not use `gtape.base.blocks.block`, because forward mode enters this block for each op and `block` is
+    slower.
 
     Parameters
     ----------
     sessions : tuple of Session
         The sessions that continue recording.
     probe : dict, optional
-        Gathers the variables that are read inside, by number.
+        Gains the variables that are read inside, by number.
     """
 
     __slots__ = ("__weakref__", "_before", "_probe", "_sessions", "_statement", "_watch")
@@ -432,11 +435,11 @@ class off:
         set_stack(self._sessions, self._probe)
 
     def leave(self) -> None:
-        """Go back to the stack from before the block."""
+        """Restore the stack from before the block."""
         now, idle = self._before, idle_stack()
         _stack.set(now)
         if now is not None and now.run is not directly and now.run.__class__ is not idle.run.__class__:
-            now.run = idle.run  # a check of all kernels began or ended meanwhile
+            now.run = idle.run  # because a check of all kernels may begin or end meanwhile
 
     def _exit(self, *exc: Any) -> None:
         self.leave()
@@ -446,12 +449,12 @@ class off:
 
 
 def enter(session: Session, watch: Any = None) -> None:
-    """Make a session active in this context, on top of the active ones; the caller holds `sharing`.
+    """Make a session active in this context, on top of the active sessions. The caller holds `sharing`.
 
     Parameters
     ----------
     session : Session
-        An inactive one.
+        An inactive session.
     watch : object, optional
         Stands for the `with` statement; see `gtape.base.blocks`.
     """
@@ -459,7 +462,7 @@ def enter(session: Session, watch: Any = None) -> None:
     sessions: tuple[Session, ...] = (session,)
     if before.sessions:
         for s in before.sessions:
-            if s.inside is None:  # left elsewhere
+            if s.inside is None:  # a session that was left elsewhere
                 before.drop(s)
         sessions = (*before.sessions, session)
     inside = Stack(sessions, before.run, before.probe)
@@ -474,9 +477,9 @@ def enter(session: Session, watch: Any = None) -> None:
 
 
 def leave(session: Session) -> None:
-    """Make a session inactive, wherever it is: in this context, its copies, other threads and stacks on top of it.
+    """Make a session inactive in this context, its copies, other threads, and stacks on top of it.
 
-    A call that an interrupt cut short is completed by another call.
+    After an interrupt in the middle of a call, a second call completes the first.
     """
     inside, before = session.inside, session.before
     if inside is None or before is None:
@@ -487,12 +490,12 @@ def leave(session: Session) -> None:
             restore_stack(before)
         else:
             _stack.set(None)
-    elif now is not None and session in now.sessions:  # left in another order than entered
+    elif now is not None and session in now.sessions:  # sessions may be left in another order than entered
         now.drop(session)
     if len(inside.sessions) == 1:
         inside.clear()
     else:
-        if now is inside and inside.sessions[:-1] == before.sessions:  # the usual case; dropping takes longer
+        if now is inside and inside.sessions[:-1] == before.sessions:  # for speed, because `drop` takes longer
             inside.become(before)
         inside.drop(session)
     if session.top is not None:
@@ -507,13 +510,13 @@ def leave(session: Session) -> None:
 
 
 def restore_stack(stack: Stack) -> None:
-    """Go back to a stack that `get_stack` returned earlier in this thread."""
+    """Restore a stack that `get_stack` returned earlier in this thread."""
     for s in stack.sessions:
         if s.inside is None:
             stack.drop(s)
     if stack.sessions or stack.probe is not None or stack.run is directly:
         run = (peek() or stack).run
-        if run.__class__ is not stack.run.__class__:  # a check of all kernels began or ended meanwhile
+        if run.__class__ is not stack.run.__class__:  # because a check of all kernels began or ended meanwhile
             stack.run = run
         _stack.set(stack)
     else:
@@ -521,15 +524,15 @@ def restore_stack(stack: Stack) -> None:
 
 
 def refuse_in_traced_calls(reason: str, session: Session | None = None) -> None:
-    """End the tracing of a compiled function that does something which a program cannot repeat at later calls.
+    """End the tracing of a compiled function whose work later calls of a program cannot repeat.
 
-    Call it before anything has changed.
+    Call this function before any change.
 
     Parameters
     ----------
     reason : str
     session : Session, optional
-        Only if the call is traced inside the block of this session.
+        The tracing ends only if the call is traced inside the block of this session.
     """
     stack = _stack.get()
     if stack is None or (session is not None and getattr(stack.run, "outer", None) is not session):
@@ -554,12 +557,12 @@ def note_read(stack: Stack, tensors: Iterable[Any]) -> None:
 
 
 def checked_later(check: Callable[..., None], tensors: list[Any]) -> bool:
-    """Let each call of a function that is being compiled check values; False outside of tracing.
+    """Let each call of a function that is being compiled check values. False if no function is being compiled.
 
     Parameters
     ----------
     check : callable
-        Takes the raw values of the tensors, and raises an error for wrong ones. It holds no tensor.
+        Takes the raw values of the tensors, and raises an error for wrong ones. The function may not hold a tensor.
     tensors : list of Tensor
     """
     stack = _stack.get()
@@ -571,17 +574,17 @@ def checked_later(check: Callable[..., None], tensors: list[Any]) -> bool:
 
 
 def drawn_later(source: Any, draw: Callable[[Any], Any], changed: Any = ()) -> Any:
-    """Let each call of a function that is being compiled draw random numbers at its start; None outside of tracing.
+    """Let each call of a function that is being compiled draw random numbers. None if no function is being compiled.
 
     Parameters
     ----------
     source : object
-        Where the numbers come from. It has the methods `copy`, `state` and `restore`, and is the same object for the
-        draws that follow each other.
+        The source of the numbers, with the methods `copy`, `state` and `restore`. Draws that follow each other have the
+        same object as source.
     draw : callable
-        Returns an array from the source or a copy of it.
+        Returns an array, given the source or a copy of it.
     changed : sequence of Variable
-        What holds the state of the source.
+        The variables that hold the state of the source.
 
     Returns
     -------
@@ -593,14 +596,14 @@ def drawn_later(source: Any, draw: Callable[[Any], Any], changed: Any = ()) -> A
 
 
 def done_later(function: Callable[..., None], tensors: list[Any], changed: Callable[[], list[Any]]) -> bool:
-    """Let each call of a function that is being compiled call another function at its end; False outside of tracing.
+    """Let each call of a function that is being compiled end with a call. False if no function is being compiled.
 
     Parameters
     ----------
     function : callable
         Takes a list like `tensors`.
     tensors : list
-        Tensors, and other objects, which stay the same.
+        Tensors, and other objects, which are the same at each call.
     changed : callable
         Returns the variables that the function may change.
     """
@@ -613,18 +616,18 @@ def done_later(function: Callable[..., None], tensors: list[Any], changed: Calla
 
 
 def active() -> Stack | None:
-    """The stack if any tape is active in this thread, otherwise None."""
+    """The stack if a tape is active in this thread, otherwise None."""
     stack = get_stack()
     return stack if stack.sessions else None
 
 
 def leaf(tapes: TapeSet = NO_TAPES) -> Record:
-    """A record without parents, as for a watched tensor."""
+    """A record without parents, for example of a watched tensor."""
     return [next(count), LEAF, None, (), None, None, tapes, None, None, None]
 
 
 def record_of(x: Any) -> Record:
-    """The record of a tensor or variable; a new leaf that no tape watches if there was none."""
+    """The record of a tensor or variable. Without a record, a new leaf that no tape watches."""
     r: Record | None = x._record
     if r is None:
         with sharing:
@@ -635,7 +638,7 @@ def record_of(x: Any) -> Record:
 
 
 def parents_of(record: Record) -> tuple[Record, ...]:
-    """The records of the active inputs, in the order of ``STEP.active``."""
+    """The records of the active inputs in the order of ``STEP.active``."""
     parents: Any = record[PARENTS]
     if parents.__class__ is not list:
         return parents  # type: ignore[no-any-return]
@@ -644,16 +647,16 @@ def parents_of(record: Record) -> tuple[Record, ...]:
 
 
 def step_of(record: Record) -> Any:
-    """The step of a record, which a generated function carries as an attribute; None for a leaf."""
+    """The step of a record; None for a leaf. A generated function has the step as an attribute."""
     step: Any = record[STEP]
     return step.step if step.__class__ is FunctionType else step  # type: ignore[attr-defined]
 
 
 def for_a_check_alone(record: Record) -> bool:
-    """Whether a record exists for the verify flag only: for the tapes, its result is a constant."""
+    """Whether a record exists only for the verify flag. For the tapes its result is a constant."""
     if record[STEP] is None:
         return record[OUT] is ANCHOR
-    if step_of(record).prim is None:  # one output of several
+    if step_of(record).prim is None:  # one output of an op with several
         (record,) = parents_of(record)
     return len(record) > TRACE and record[TRACE] is not None and bool(record[TRACE].idle)
 
@@ -662,18 +665,18 @@ _EMPTY = (None, None, (), None, None, NO_TAPES, None)
 
 
 def empty(record: Record) -> None:
-    """Drop everything that a record keeps alive, except its sequence number."""
+    """Drop all references of a record, but keep its sequence number."""
     record[COT:] = _EMPTY
 
 
 def forget_parents(record: Record) -> None:
-    """Turn a record into a leaf that keeps its tapes and tangents."""
+    """Make a record a leaf that keeps its tapes and tangents."""
     record[COT:TAPES] = LEAF, None, (), None, None
     record[OTHER] = None
 
 
 def clear_below(pending: list[Any], *, spare: bool) -> None:
-    """Empty records and all their ancestors; with `spare`, except those that an open session holds."""
+    """Empty records and all their ancestors. With `spare`, records that an open session holds stay unchanged."""
     ended = None  # a set without an open session
     while pending:
         r = pending.pop()
@@ -690,21 +693,21 @@ def clear_below(pending: list[Any], *, spare: bool) -> None:
 
 
 class _Care:
-    """Whether sessions track every result by a weak reference.
+    """The decision whether sessions track every result by a weak reference.
 
-    Tracking doubles the cost of recording, so it is off until a tensor is found to outlive its tape: the session's own
-    TapeSet then outlives the session, because a record holds it. The records that hold it are searched for and emptied,
-    and the next 64 sessions track.
+    Tracking doubles the cost of recording, so it is off until a tensor outlives its tape. The session's own TapeSet
+    then outlives the session, because a record holds the set. A search empties the records that hold the set, and the
+    next 64 sessions track.
 
-    Most results that outlive a tape without a call of gradient() die with the same function, a moment later. The
-    search, which takes as long as a collection, waits until the next tape begins or ends.
+    Most results that outlive a tape without a call of gradient() are freed a moment later, with the same function. The
+    search takes as long as a collection, so it waits until the next tape begins or ends.
     """
 
     __slots__ = ("sessions_left", "waiting")
 
     def __init__(self) -> None:
         self.sessions_left = 0
-        # Weak references: to the TapeSets of dead tapes, and to results that such tapes had tracked.
+        # Weak references to the TapeSets of dead tapes, and to results that such tapes tracked.
         self.waiting: tuple[Any, ...] = ()
 
     def search(self) -> None:
@@ -730,14 +733,14 @@ def should_track() -> bool:
 
 
 def _forget(variables: dict[int, Any], alone: TapeSet) -> None:
-    """Let a session stop watching variables."""
+    """Remove a session from the variables that it watches."""
     for v in variables.values():
         if v._record[TAPES] is alone:
             v._record[TAPES] = NO_TAPES
 
 
 def _disconnect(tracked: Any) -> Any:
-    """Turn results that no open session holds into constants; a weak reference to one that an op made, or None."""
+    """Turn results that no open session holds into constants. Returns a weak reference to an op's result, or None."""
     outlived = None
     whole = None  # a set of open sessions
     for ref in tracked:
@@ -764,7 +767,7 @@ def _disconnect(tracked: Any) -> Any:
 
 
 def _empty_holders(alone: TapeSet | None) -> bool:
-    """Empty the records of ops that hold a session's TapeSet; True if there were any."""
+    """Empty the records of ops that hold a session's TapeSet. True if there were any."""
     found = False
     for r in gc.get_referrers(alone):
         if r.__class__ is list and len(r) > TAPES and r[TAPES] is alone and r[STEP] is not None:
@@ -776,15 +779,15 @@ def _empty_holders(alone: TapeSet | None) -> bool:
 def close(session: Session, *, unused: bool = False) -> None:
     """End a session: empty every record that no other open session holds.
 
-    A loss kept for a log is then a number without a graph. Records inside the graph are freed with the records of the
-    results that are still alive.
+    A loss kept for a log then has no graph. Records inside the graph are freed together with the records of the results
+    that are still alive.
 
     Parameters
     ----------
     session : Session
     unused : bool
-        Whether the tape dies before any call of gradient(). A record that no list knows may then be emptied later,
-        when the next tape begins or ends.
+        Whether the tape is freed before any call of gradient(). Records that no list contains may then be emptied
+        later, when the next tape begins or ends.
     """
     if session.inside is not None:
         leave(session)
@@ -793,7 +796,7 @@ def close(session: Session, *, unused: bool = False) -> None:
     session.live = False
     if session.trace:
         session.branches = session.conversions = session.assignments = session.starts = ()
-    alone, session.alone = session.alone, NO_TAPES  # its TapeSet refers back to the session: break the cycle
+    alone, session.alone = session.alone, NO_TAPES  # breaks the cycle of TapeSet and session
     variables, session.variables = session.variables, {}
     tracked, session.tracked = session.tracked, ()
     session.beside = ()
@@ -803,8 +806,8 @@ def close(session: Session, *, unused: bool = False) -> None:
             _forget(variables, alone)
             outlived = _disconnect(tracked) if tracked else None
     if session.plain:
-        # By a weak reference, because reference counts differ between interpreters.
-        # Tracked results alone, from a time with several tapes, are no reason to track more.
+        # The test uses a weak reference, because reference counts differ between interpreters. Results that were
+        # tracked because of several tapes are no reason to track the next sessions.
         outlived = weakref.ref(alone)
         del alone
     elif not session.tracks_for_now:

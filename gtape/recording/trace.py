@@ -31,15 +31,15 @@ class Conversion:
     line : (file, number, function)
         The user's line.
     number : int
-        As in records: the ops that were recorded later have smaller numbers.
+        A sequence number as in records. Ops recorded later have smaller numbers.
     inside : bool
-        Whether a custom gradient ran.
+        Whether a custom gradient was running.
     by_library : bool
-        Whether the library itself read the number, for example to print it.
+        Whether the library itself read the number, for example for printing.
     by_variable : bool
         Whether a variable took the value.
     is_whole : bool
-        Whether it became an integer, which does not vary as the tensor does.
+        Whether the result is an integer, because an integer does not vary with the tensor.
     returns : list of Return
         The constants that hold the number or array.
     """
@@ -69,7 +69,7 @@ class Conversion:
         self._scalar = made if isinstance(made, (float, complex, np.inexact)) else None
 
     def made(self) -> Any:
-        """The array or number; None if nothing refers to it any more, so that it cannot come back."""
+        """The array or number; None if no other reference exists, because the value can then not come back."""
         if self._array is not None:
             return self._array()
         if self._scalar is not None and _references(self) <= _OWN_REFERENCES:
@@ -77,11 +77,11 @@ class Conversion:
         return self._scalar
 
     def found_in(self, constant: Any) -> Return | None:
-        """How a constant holds this array or number; None if it does not.
+        """The way in which a constant contains this array or number, or None.
 
-        A constant holds it if it is the same object, or if some of its numbers are those of the object, up to the sign,
-        while the object is still in use. This is certain if one of these numbers is long: a short one, such as 0.5 or
-        0.1, may be equal by chance.
+        A constant contains the object if both are the same object, or if some of its numbers are numbers of the object,
+        up to the sign, while the object is still in use. The result is certain if one of these numbers has many digits,
+        because a short number, such as 0.5 or 0.1, may be equal by chance.
         """
         made = self.made()
         if made is None:
@@ -102,18 +102,19 @@ class Conversion:
 
 
 class Return(NamedTuple):
-    """A constant that holds a value that left the tape, or elements of it.
+    """A constant that holds a value that left the tape, or elements of such a value.
 
     Attributes
     ----------
     conversion : Conversion
     constant : raw value
     places : int array
-        For each element of the constant, the place of the equal element of the value, in order; -1 for none.
+        For each element of the constant the index of the equal element of the value, or -1. Repeated numbers are taken
+        in order.
     signs : float array
-        -1 where the element is the negative of the value's.
+        -1 if the element is the negative of the value's element, otherwise 1.
     certain : bool
-        Whether the elements are not equal by chance.
+        Whether chance cannot explain the equality.
     """
 
     conversion: Conversion
@@ -124,7 +125,7 @@ class Return(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """A variable as it was before it changed.
+    """A variable with its state before a change.
 
     Attributes
     ----------
@@ -145,21 +146,21 @@ def _references(conversion: Any) -> int:
 
 
 class _Unused:
-    """Refers to a number that nothing else refers to."""
+    """An object that holds the only reference to a number."""
 
     def __init__(self) -> None:
         self._scalar = float("1.5")
 
 
 _OWN_REFERENCES = _references(_Unused())
-_LARGE = 4096  # numbers of an array
-_SOME = 16  # numbers that are looked for first
+_LARGE = 4096  # elements of a large array
+_SOME = 16  # numbers that are searched for first
 _SHORT = 12  # bits of a short binary number
 _FEW = 5  # digits of a short decimal number
 
 
 def _places(there: Any, numbers: Any) -> Any:
-    """For each element of an array the place of an equal number, or of its negative, in a flat array; -1 for none.
+    """For each element of an array the index of an equal number, or of its negative, in a flat array; otherwise -1.
 
     Equal numbers that occur several times are taken in order.
     """
@@ -173,7 +174,7 @@ def _places(there: Any, numbers: Any) -> Any:
     first = np.searchsorted(sizes[order], wanted, "left")
     count = np.searchsorted(sizes[order], wanted, "right") - first
     known = count > 0
-    alike = np.argsort(first, kind="stable")  # elements of one number after each other
+    alike = np.argsort(first, kind="stable")  # equal elements become neighbours
     at = np.arange(wanted.size)
     news = np.diff(first[alike], prepend=-1) != 0
     rank = np.empty(wanted.size, np.intp)
@@ -184,11 +185,11 @@ def _places(there: Any, numbers: Any) -> Any:
 
 
 def has_long_numbers(values: Any) -> bool:
-    """Whether some of the numbers are longer than people write them, in binary and in decimal."""
+    """Whether some numbers have more digits than people write, in binary and in decimal."""
     flat = values.ravel()
     parts = flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
     parts = np.abs(parts[np.isfinite(parts) & (parts != 0)][:64])
-    if parts.dtype.itemsize < 4:  # no number of half precision is long
+    if parts.dtype.itemsize < 4:  # half precision has too few digits
         return False
     mantissas = np.ldexp(np.frexp(parts)[0], _SHORT)
     for part in parts[mantissas != np.floor(mantissas)]:
@@ -203,7 +204,7 @@ def _is_ours(frame: Any) -> bool:
 
 
 def user_line() -> tuple[str, int, str]:
-    """File, line number and function of the innermost frame outside the library."""
+    """The file, line number and function of the innermost frame outside the library."""
     frame: Any = sys._getframe()
     while frame is not None:
         code = frame.f_code
@@ -214,9 +215,9 @@ def user_line() -> tuple[str, int, str]:
 
 
 def called_within_assertions() -> bool:
-    """Whether a library assertion runs inside the user's innermost frame; such modules have a constant ``ASSERTS``.
+    """Whether an assertion of the library runs inside the user's innermost frame. Its module has ``ASSERTS``.
 
-    Truth values that an assertion takes are not branches, because nothing else depends on them.
+    Truth values that an assertion takes are not branches, because no result depends on them.
     """
     frame: Any = sys._getframe()
     while frame is not None and _is_ours(frame):
@@ -244,7 +245,7 @@ def _asked_by_library() -> bool:
 
 
 def _called_within_customs() -> bool:
-    """Whether a function of a custom gradient runs; the module that calls it has a constant ``CUSTOMS``."""
+    """Whether a function of a custom gradient runs. The module that calls the function has ``CUSTOMS``."""
     frame: Any = sys._getframe()
     while frame is not None:
         if "CUSTOMS" in frame.f_globals and _is_ours(frame):
@@ -254,7 +255,7 @@ def _called_within_customs() -> bool:
 
 
 class Trace:
-    """The inputs and outputs of one op, and how they depend on others.
+    """The inputs and outputs of one op, and their dependence on other records.
 
     Attributes
     ----------
@@ -262,11 +263,11 @@ class Trace:
     output : raw value or tuple of raw values
     line : (file, number, function)
     origins : tuple of record or None
-        The records of the inputs, kept here because tensors forget their records when the last tape ends.
+        The records of the inputs. They are kept here, because tensors drop their records when the last tape ends.
     flows : tuple of frozenset or None
-        For each input, the sessions that differentiate by it; None for a constant.
+        For each input the sessions that differentiate by it; None for a constant.
     idle : bool
-        Whether the op was recorded for the check alone.
+        Whether the op was recorded only for the check.
     body : for custom gradients, the results of the function's body; a `GradNode` for a derivative
     body_origins : tuple of record or None
         The records of the body's results.
@@ -284,7 +285,7 @@ class Trace:
         for x, r in zip(inputs, self.origins, strict=True):
             if r is None and x._layout.inexact:
                 note_return(stack, x._value)
-        # Taken now, because a tape that ends leaves the sets of the records that outlive it.
+        # The set is read now, because a tape that ends leaves the sets of the records that outlive it.
         self.flows = tuple([None if r is None else stack.meet(r[TAPES]).sessions for r in self.origins])
         self.idle = False
         self.body: Any = None
@@ -299,10 +300,10 @@ class GradNode:
     ----------
     targets : list of record
     given : list of (record or None, raw value)
-        For "gradient" the cotangents of the targets, for "jvp" the tangents of the sources; empty for Jacobians.
+        For "gradient" the cotangents of the targets, for "jvp" the tangents of the sources. Empty for Jacobians.
     sources : list of (record or None, raw value)
     index : int
-        Which of the sources this derivative belongs to.
+        The index of the source to which this derivative belongs.
     session : the session of the inner tape
     form : {"gradient", "jacobian", "batch_jacobian", "jvp"}
     """
@@ -319,18 +320,18 @@ class GradNode:
 
 
 def note_branch(tensor: Any) -> None:
-    """Keep a tensor whose truth value was taken, because a tie in its comparison makes the branch arbitrary."""
+    """Note a tensor whose truth value was taken, because a tie in its comparison makes the branch arbitrary."""
     for session in _noting(tensor):
         _append(session, "branches", (tensor._record, tensor._value, user_line()))
 
 
 def note_conversion(tensor: Any, made: Any) -> Any:
-    """Keep a tensor that became a number or an array, because its value may come back as a constant.
+    """Note a tensor that became a number or an array, because its value may come back as a constant.
 
     Returns
     -------
     number or array
-        `made`, or an equal number that nothing else refers to.
+        `made`, or an equal number without other references.
     """
     sessions = _noting(tensor)
     if not sessions:
@@ -346,24 +347,24 @@ def note_conversion(tensor: Any, made: Any) -> Any:
 
 
 def note_reading(tensor: Any) -> None:
-    """Keep a tensor whose value an op reads as a plain number, because no tape follows the number."""
+    """Note a tensor whose value an op reads as a plain number, because no tape follows the number."""
     _append_to(_noting(tensor), "conversions", Conversion(tensor, tensor._value, False))
 
 
 def note_assignment(stack: Any, variable: Any) -> None:
-    """Keep the state of a variable that is about to change, because a check may run the function again."""
+    """Note the state of a variable that is about to change, because a check may run the function again."""
     _append_to(stack.sessions, "assignments", Assignment(variable, variable._state(), user_line()))
 
 
 def note_start(stack: Any, tensor: Any, value: Any) -> None:
-    """Keep the value that a variable takes over from a tensor, because ops read it later, and no tape sees where from.
+    """Note the value that a variable takes over from a tensor, because no tape sees where later reads come from.
 
     Parameters
     ----------
     tensor : object
-        The tensor, or anything else from which no tape has a path.
+        The tensor, or another object from which no tape has a path.
     value : raw value
-        Of the variable.
+        The value of the variable.
     """
     if _holds(tensor, value):
         found = Conversion(tensor, tensor._value, False)
@@ -376,7 +377,7 @@ def note_start(stack: Any, tensor: Any, value: Any) -> None:
 
 
 def _holds(tensor: Any, value: Any) -> bool:
-    """Whether an object is a recorded tensor with certain numbers."""
+    """Whether an object is a recorded tensor with the given numbers."""
     if getattr(tensor, "_record", None) is None or not tensor._layout.inexact:
         return False
     here, there = np.asarray(tensor._value), np.asarray(value)
@@ -385,7 +386,7 @@ def _holds(tensor: Any, value: Any) -> bool:
 
 
 def note_return(stack: Any, constant: Any) -> None:
-    """Keep a constant if it may be a value that left the tape of an active session."""
+    """Note a constant that may be a value that left the tape of an active session."""
     for session in stack.sessions:
         if session.trace:
             for made in session.conversions:
@@ -396,7 +397,7 @@ def note_return(stack: Any, constant: Any) -> None:
 
 
 def note_params(stack: Any, params: dict[str, Any]) -> None:
-    """Keep the numbers among the static parameters of an op that may be values that left the tape."""
+    """Note the numbers among the static parameters of an op that may be values that left the tape."""
     for value in floats_in(params):
         note_return(stack, value)
 
@@ -415,7 +416,7 @@ def floats_in(params: dict[str, Any]) -> list[Any]:
 
 
 def _append(session: Session, name: str, noted: Any) -> None:
-    """Add to a list of a session, which starts as an empty tuple."""
+    """Append to a list of a session. The list starts as an empty tuple."""
     kept = getattr(session, name)
     if kept.__class__ is tuple:
         kept = []
@@ -424,14 +425,14 @@ def _append(session: Session, name: str, noted: Any) -> None:
 
 
 def _append_to(sessions: Iterable[Session], name: str, noted: Any) -> None:
-    """Add to a list of each session that keeps what happens."""
+    """Append to a list of each session that notes events."""
     for session in sessions:
         if session.trace:
             _append(session, name, noted)
 
 
 def _noting(tensor: Any) -> list[Session]:
-    """The sessions that keep what happens to a tensor."""
+    """The sessions that note events of a tensor."""
     stack = get_stack()
     if not stack.trace or called_within_assertions():
         return []
@@ -439,20 +440,20 @@ def _noting(tensor: Any) -> list[Session]:
 
 
 def branches_taken(session: Any) -> Noted:
-    """(record, value, the user's line) of each truth value taken while a session recorded."""
+    """For each truth value taken while a session recorded: the record, the value, and the user's line."""
     return list(session.branches)
 
 
 def conversions_made(session: Any) -> list[Conversion]:
-    """Each tensor that became a number or an array while a session recorded."""
+    """All tensors that became a number or an array while a session recorded."""
     return list(session.conversions)
 
 
 def starts_made(session: Any) -> list[tuple[Any, int]]:
-    """The values that variables took while a session recorded, each with its number, as in records."""
+    """The values that variables took while a session recorded, each with its sequence number."""
     return list(session.starts)
 
 
 def assignments_made(session: Any) -> list[Assignment]:
-    """Each change of a variable while a session recorded."""
+    """All changes of variables while a session recorded."""
     return list(session.assignments)

@@ -1,1 +1,1 @@
-"""Files that are written whole or not at all: archives of values and the notes of checkpoints."""
+"""Files that are written completely or not at all: archives of values, and notes of checkpoints."""

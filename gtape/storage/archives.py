@@ -1,7 +1,7 @@
-"""NumPy archives of values by name: written whole or not at all, read member by member, and only as declared.
+"""NumPy archives of values by name, written completely or not at all, and read member by member as declared.
 
 An archive may come from anywhere. Its declarations (names, element types, shapes, sizes) are compared with the file and
-with the variables before any data are read, and nothing is ever unpickled.
+with the variables before any data are read. No data are unpickled.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from gtape.storage.files import new_file, open_regular
 __all__ = ["Archive", "Member", "is_archive", "open_archive", "path_text", "write_archive"]
 
 _ENDING = ".npy"
-_LONGEST_NAME = 65_535  # bytes: the limit of the format
+_LONGEST_NAME = 65_535  # bytes, the limit of the format
 _NUMBERS = frozenset(map(np.dtype, "?bBhHiIqQefdFD"))
-_BFLOAT16 = np.dtype("V2")  # how NumPy writes it
-_FORMAT = (1, 0)  # not later ones, whose headers may be 4 GB long and serve records only
+_BFLOAT16 = np.dtype("V2")  # NumPy writes bfloat16 in this way
+_FORMAT = (1, 0)  # later versions are refused, because their headers may be 4 GB long and are only for records
 
-_MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)  # TensorFlow finds no file for each of them
+_MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)  # errors for which TensorFlow reports a missing file
 
-# The errors of zipfile, zlib and NumPy for damaged files; NumPy's warnings may be errors.
+# The errors of zipfile, zlib and NumPy for damaged files. NumPy's warnings may be errors.
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError, ValueError, EOFError, RuntimeError,
     OverflowError, SyntaxError, TypeError, KeyError, IndexError, MemoryError, UserWarning,
@@ -48,7 +48,7 @@ _DAMAGE = (
 
 
 def path_text(path: Any) -> str:
-    """A path as a string; TypeError for other objects, InvalidArgumentError if no file can have that name."""
+    """A path as a string. TypeError for other objects, InvalidArgumentError if no file can have that name."""
     if not isinstance(path, (str, bytes, os.PathLike)):
         raise TypeError(f"a path must be a str, bytes or os.PathLike object, not {shown(path)}")
     try:
@@ -63,7 +63,7 @@ def path_text(path: Any) -> str:
 
 
 def _member_name(name: str) -> str:
-    """A path as a member name, escaped because archives cut names at NUL and hold no lone surrogates."""
+    """A path as a member name, escaped because archives cut names at NUL and cannot hold lone surrogates."""
     text = re.sub("%u|[|\\\\\0\ud800-\udfff]", lambda m: f"%u{ord(m[0][0]):04x}{m[0][1:]}", name)
     text = text.replace("/", "|") + _ENDING
     if len(text.encode()) > _LONGEST_NAME:
@@ -80,9 +80,9 @@ def _path_of(member: str) -> str:
 
 
 def write_archive(path: str, values: dict[str, Any], before: Callable[[], None] | None = None) -> None:
-    """Write arrays by name; an interruption leaves the old archive. Calls `before` before the archive replaces it.
+    """Write arrays by name. Calls `before` just before the new archive replaces the old one.
 
-    Errors of the file system are raised as TensorFlow's errors.
+    After an interruption the old archive is unchanged. Errors of the file system are raised as TensorFlow's errors.
     """
     members = {_member_name(name): value for name, value in values.items()}  # np.savez takes none of the name "file"
     with translated(path, "written"), new_file(path, before) as f, zipfile.ZipFile(f, "w") as archive:
@@ -120,7 +120,7 @@ class Member(NamedTuple):
 
 
 class Archive:
-    """An open archive; `path` is for messages, `size` that of the file in bytes."""
+    """An open archive. `path` is for messages, and `size` is the size of the file in bytes."""
 
     def __init__(self, path: str, file: zipfile.ZipFile, size: int) -> None:
         self._path, self._file = path, file
@@ -156,7 +156,7 @@ class Archive:
         return name in self._infos
 
     def member(self, name: str) -> Member:
-        """The declaration of an array, whose data are not read; DataLossError if the declaration is inconsistent."""
+        """The declaration of an array, without its data. DataLossError if the declaration is inconsistent."""
         if name not in self._known:
             with _blaming(self._path):
                 self._known[name] = self._declared(name)
@@ -181,9 +181,9 @@ class Archive:
         return Member(shape, dtype, info.compress_type != zipfile.ZIP_STORED)
 
     def read(self, name: str, *, wanted: tuple[int, ...] | None = None) -> Any:
-        """One array; strings as an array of objects.
+        """Read one array. Strings become an array of objects.
 
-        Compressed numbers are read only in the shape `wanted`, because a small file can declare any size.
+        Compressed numbers must have the shape `wanted`, because a small file can declare any size.
         """
         declared = self.member(name)
         if declared.compressed and (declared.shape != wanted or declared.dtype.kind == "S"):
@@ -201,7 +201,7 @@ class Archive:
 
 @contextmanager
 def _blaming(path: str) -> Iterator[None]:
-    """Turn every error of a damaged file into a DataLossError that names the file."""
+    """Turn errors of a damaged file into a DataLossError that names the file."""
     try:
         yield
     except (*_DAMAGE, OSError) as e:
@@ -213,7 +213,7 @@ def _blaming(path: str) -> Iterator[None]:
 
 @contextmanager
 def open_archive(path: str) -> Iterator[Archive]:
-    """Open an archive for reading; NotFoundError for a missing file, DataLossError for a damaged or foreign one."""
+    """Open an archive for reading. NotFoundError for a missing file, DataLossError for a damaged or foreign file."""
     with _opened(path) as f:
         with _blaming(path):
             size = os.fstat(f.fileno()).st_size
@@ -233,7 +233,7 @@ def _opened(path: str) -> BinaryIO:
 
 
 def is_archive(path: str) -> bool:
-    """Whether a file, and not a link, is an archive that gtape may have written."""
+    """Whether a path is a file (not a link) that may be an archive of gtape."""
     if os.path.islink(path):
         return False
     try:

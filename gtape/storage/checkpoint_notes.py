@@ -1,4 +1,4 @@
-"""The note of a folder of checkpoints: the file that names the kept ones and the newest."""
+"""The note of a folder of checkpoints: a file with the names of the kept checkpoints and of the newest."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from gtape.storage.files import new_file, open_regular
 __all__ = ["NOTE", "Note", "read_note", "write_note"]
 
 NOTE = "checkpoint"
-_LARGEST = 64 << 20  # bytes: a million names
+_LARGEST = 64 << 20  # bytes, enough for a million names
 
 
 class Note:
-    """The content of a note: names of files in its own folder, without an ending.
+    """The content of a note: names of files in the same folder, without an ending.
 
     Attributes
     ----------
     newest : str or None
     kept : list of str
-        The oldest first, the newest among them.
+        The kept checkpoints from old to new, with the newest.
     unfinished, doomed : list of str
-        Checkpoints that are being written, and those whose files remain to be removed.
+        Checkpoints that are being written, and checkpoints whose files still have to be removed.
     written : int
         The time of the note, in nanoseconds.
     """
@@ -39,9 +39,9 @@ class Note:
 
 
 def read_note(folder: str, filename: str = NOTE) -> Note | None:
-    """The note of a folder; None for a missing or foreign one.
+    """The note of a folder; None if the note is missing or foreign.
 
-    Drops names that lead out of the folder, because the reader of a note removes files.
+    Names that lead out of the folder are dropped, because the reader of a note removes files.
     """
     path = os.path.join(folder, filename)
     try:
@@ -75,7 +75,7 @@ def _note(found: Any, folder: str, written: int) -> Note:
 
 
 def _names(found: Any, folder: str) -> list[str]:
-    """The valid names of files of the folder, each once."""
+    """The valid names of files in the folder, each once."""
     names = [_name(x, folder) for x in found] if isinstance(found, list) else []
     return list(dict.fromkeys([name for name in names if name]))
 
@@ -84,7 +84,7 @@ def _name(x: Any, folder: str) -> str | None:
     if not isinstance(x, str):
         return None
     name: str = x
-    if os.path.isabs(name):  # TensorFlow's notes have whole paths, too
+    if os.path.isabs(name):  # TensorFlow's notes contain absolute paths, too
         if os.path.normpath(os.path.dirname(name)) != os.path.abspath(folder):
             return None
         name = os.path.basename(name)
@@ -98,7 +98,7 @@ def _name(x: Any, folder: str) -> str | None:
 
 
 def write_note(folder: str, note: Note) -> None:
-    """Write the note of a folder, whole or not at all; errors of the file system are raised as TensorFlow's errors."""
+    """Write the note of a folder completely or not at all. Errors of the file system become TensorFlow's errors."""
     data: dict[str, Any] = {"newest": note.newest, "all": note.kept}
     data |= {k: names for k, names in (("unfinished", note.unfinished), ("doomed", note.doomed)) if names}
     path = os.path.join(folder, NOTE)

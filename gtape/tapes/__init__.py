@@ -1,1 +1,1 @@
-"""Gradient tapes, forward accumulators, functions and control flow, which run code of the user."""
+"""Gradient tapes, forward accumulators, functions and control flow: everything that runs code of the user."""

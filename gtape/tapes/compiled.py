@@ -1,4 +1,4 @@
-"""Compiled functions: a program for each kind of arguments."""
+"""Compiled functions. A function has one program for each kind of arguments."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from gtape.tensors.tensor import Tensor
 
 __all__ = ["Compiler"]
 
-_MOST_PROGRAMS = 64  # programs that one function keeps
-_MOST_LOCKS = 8  # locks that one `with` statement takes
-_QUIET = type(copy_context().run)  # of the function that runs kernels while nothing checks them
+_MOST_PROGRAMS = 64  # the number of programs that one function keeps
+_MOST_LOCKS = 8  # the number of locks that one `with` statement takes
+_QUIET = type(copy_context().run)  # the class of the runner of kernels while no check replaces the runner
 _new: Callable[[type], Any] = object.__new__
 
 
 class _Refusal:
-    """A kind of arguments that runs eagerly."""
+    """The note that calls with one kind of arguments run eagerly."""
 
     def __init__(self, reason: str, held: list[Any]) -> None:
         self.reason, self.held = reason, held
@@ -49,22 +49,22 @@ class _Refusal:
 
 
 class _Compiled(Results):
-    """A program with the variables that it reads and the structure that it returns."""
+    """A program, the variables that it reads, and the structure that it returns."""
 
     def __init__(self, program: Program, tracer: Tracer, made: Any, outputs: list[Any], held: Any) -> None:
         super().__init__(made, outputs)
         self.program = program
         self.variables = tracer.variables
         places = {v._uid: k for k, v in enumerate(tracer.variables)}
-        # The values of the assigned variables come after the results.
+        # A program returns the values of the assigned variables after the results.
         assigned = [(v, places[uid], self.count + k) for k, (uid, v) in enumerate(tracer.assigned.items())]
-        # In the order of their locks, so that two threads never wait for each other.
+        # Locks are always taken in the same order, so that two threads never wait for each other.
         assigned.sort(key=lambda entry: lock_order(entry[0]._uid))
         self.later = Later(tracer.later_calls, self.count + len(assigned)) if tracer.later_calls else None
         self.call = _caller(program, len(tracer.inputs) - len(self.variables), self.variables, assigned)
-        self.more = bool(assigned or self.later)  # whether a run returns more than the results
-        self.alone = not (self.variables or self.more)  # whether a call only runs the program
-        self.held = held  # references to the objects whose identity is in the key
+        self.more = bool(assigned or self.later)  # whether a run returns more values than the results
+        self.alone = not (self.variables or self.more)  # whether a call does no more than run the program
+        self.held = held  # objects whose identity is in the key, kept alive
         self.generation = GENERATION.number
         self.calls = self.failures = 0
 
@@ -73,7 +73,7 @@ class _Compiled(Results):
         return self.call((own.idle or idle_stack()).run, *raws)
 
     def finished(self, made: tuple[Any, ...]) -> Any:
-        """The results of a run, after the later calls."""
+        """The results of a run, after its `later` calls."""
         if self.later is not None:
             self.later(made)
         if self.nothing:
@@ -89,7 +89,7 @@ class _Drawing(_Compiled):
         self._sources = sources_of(tracer.variables)
 
     def run(self, *raws: Any) -> tuple[Any, ...]:
-        """Run the program on raw arguments; a run that fails leaves the random numbers to the call in its place."""
+        """Run the program on raw arguments. If the run fails, the eager call after it draws the same random numbers."""
         before = states(self._sources)
         try:
             return super().run(*raws)
@@ -101,17 +101,18 @@ class _Drawing(_Compiled):
 def _caller(
     program: Program, count: int, variables: Sequence[Any], assigned: Sequence[tuple[Any, int, int]]
 ) -> Callable[..., tuple[Any, ...]]:
-    """A function of a runner and raw arguments that runs a program with the values of variables, and assigns variables.
+    """A function that runs a program on raw arguments and the values of variables, and then assigns variables.
 
     Parameters
     ----------
     program : Program
     count : int
-        The number of arguments.
+        The number of raw arguments.
     variables : sequence of Variable
         The variables that the program reads.
     assigned : sequence of (Variable, int, int)
-        Each variable that takes a value, with the places of its value among those that the program read and returned.
+        Each assigned variable, with the places of its old value among the values read and of its new value among the
+        values returned.
     """
     xs = "".join([f"x{k}, " for k in range(count)])
     values = "".join([f"r{k}, " for k in range(len(variables))])
@@ -141,16 +142,16 @@ def _caller(
 def _stored(
     assigned: Sequence[tuple[Any, int, int]], before: Sequence[str], space: dict[str, Any], indent: str, end: str
 ) -> str:
-    """The lines that give variables their values and end, if none was assigned since the program read it.
+    """Lines that assign variables and end, unless a variable was assigned since the program read it.
 
     Parameters
     ----------
     assigned : sequence of (Variable, int, int)
-        As of `_caller`.
+        As in `_caller`.
     before : sequence of str
-        The name of the value that the program read, for each.
+        For each assigned variable, the name of the value that the program read.
     space : dict
-        Gains what the lines name.
+        Gains the objects that the lines name.
     indent, end : str
     """
     space |= {f"a{k}": v for k, (v, _, _) in enumerate(assigned)}
@@ -164,9 +165,9 @@ def _stored(
 
 
 def _assigning(assigned: Sequence[tuple[Any, int, int]]) -> Callable[..., bool]:
-    """A function that gives variables their values; it returns False if one was assigned since the program read it.
+    """A function that assigns variables, or returns False if one was assigned since the program read it.
 
-    It takes what the program returned, and the value of each variable that the program read.
+    The function takes the values that the program returned and the values that the program read from the variables.
     """
     some, rest = assigned[:_MOST_LOCKS], assigned[_MOST_LOCKS:]
     space: dict[str, Any] = {"rest": _assigning(rest)} if rest else {}
@@ -181,7 +182,7 @@ def _assigning(assigned: Sequence[tuple[Any, int, int]]) -> Callable[..., bool]:
 
 
 class _Again(Exception):
-    """The values of this call, or its work of a first call, prevent the tracing; a later call may succeed."""
+    """The call cannot be traced, because of its values or its work at a first call. A later call may be traced."""
 
 
 class Compiler:
@@ -203,12 +204,12 @@ class Compiler:
         self._recorded = RecordedCalls(function, name)
 
     def __reduce__(self) -> Any:
-        return Compiler, (self.function, self.name)  # a copy compiles anew
+        return Compiler, (self.function, self.name)  # a copy is compiled again
 
     # ------------------------------------------------------------------------------------------ calls
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call the function: the program if there is one for these arguments, otherwise Python."""
+        """Call the function: by the program for these arguments if one exists, otherwise in Python."""
         stack = peek()
         if stack is not None:  # a tape records, or another function is being traced
             made = NotImplemented if verify_mode() else self._recorded(stack, args, kwargs)
@@ -224,10 +225,10 @@ class Compiler:
             if kwargs:
                 key = (key, tuple([(k, form_of(kwargs[k], tensors, held)) for k in kwargs]))
             found = self._known.get(key)
-        except (Untraceable, TypeError, RecursionError):  # arguments that no program takes
+        except (Untraceable, TypeError, RecursionError):  # no program takes these arguments
             self.warn("an argument is no tensor, number, text or structure of these")
             return self.function(*args, **kwargs)
-        if hasattr(idle_stack().run, "unchecked") or verify_mode():  # every kernel or gradient is to be checked
+        if hasattr(idle_stack().run, "unchecked") or verify_mode():  # a check wants every kernel or gradient
             return self.function(*args, **kwargs)
         if not is_current(found):
             found = self._compile(key, args, kwargs, held)
@@ -238,7 +239,7 @@ class Compiler:
     def _otherwise(
         self, made: Any, key: Any, found: Any, tensors: Sequence[Tensor], args: Any, kwargs: Any, held: list[Any]
     ) -> Any:
-        """The result of a program if it was valid, or of a program for other decisions by values, or of Python."""
+        """The result `made` if its program was valid; otherwise that of a program for other decisions, or of Python."""
         if made is GUARDED:
 
             def find(way: Any) -> Any:
@@ -257,7 +258,7 @@ class Compiler:
         return self.function(*args, **kwargs)
 
     def quick(self, args: tuple[Any, ...]) -> Any:
-        """The result for tensors of a kind that was compiled before; NotImplemented for other calls."""
+        """The result for tensors of a kind that was compiled before; NotImplemented for all other calls."""
         if peek() is not None or BLOCKS or PROCESS:
             return NotImplemented
         alone = len(args) == 1
@@ -277,7 +278,7 @@ class Compiler:
         if found.__class__ is not _Compiled or found.generation != GENERATION.number:
             return NotImplemented
         run = (own.idle or idle_stack()).run
-        if run.__class__ is not _QUIET:  # every kernel is to be checked
+        if run.__class__ is not _QUIET:  # a check wants every kernel
             return NotImplemented
         try:
             if not found.alone:
@@ -286,7 +287,7 @@ class Compiler:
                 made = run(found.program.run, x._value)
             else:
                 made = run(found.program.run, *[x._value for x in args])
-        except Exception:  # a doubt, a guard, or an error that the eager call words
+        except Exception:  # a doubt, a guard, or an error that the eager call raises with its own message
             return self._otherwise(self._run(found, args), key, found, args, args, {}, [])
         found.calls += 1
         if found.single:
@@ -298,13 +299,13 @@ class Compiler:
         return None if found.nothing and found.later is None else found.finished(made)
 
     def _run(self, found: Any, tensors: Sequence[Tensor]) -> Any:
-        """The result of a program; GUARDED or FAILED where it is not valid."""
+        """The result of a program; GUARDED or FAILED if the program is not valid."""
         found.calls += 1
         try:
             made = found.run(*[t._value for t in tensors])
         except Guard:
             return GUARDED
-        except Exception:  # an error that the eager call words
+        except Exception:  # the eager call raises the error with its own message
             return FAILED
         return found.finished(made)
 
@@ -330,7 +331,7 @@ class Compiler:
             return made
 
     def _drop_oldest(self) -> None:
-        """Keep the bound of programs; the caller holds the lock."""
+        """Drop the oldest programs beyond the bound. The caller holds the lock."""
         while len(self._known) > _MOST_PROGRAMS:
             self._known.popitem(last=False)
 
@@ -361,7 +362,7 @@ class Compiler:
         return (_Drawing if draws else _Compiled)(program, tracer, made, outputs, held)
 
     def warn(self, reason: str) -> None:
-        """Say once that the function runs eagerly."""
+        """Warn that the function runs eagerly, once."""
         if not self._warned:
             self._warned = True
             warnings.warn(
@@ -374,12 +375,12 @@ class Compiler:
 
     @property
     def source(self) -> str:
-        """The source of the newest program; empty before the first."""
+        """The source of the newest program; empty before the first program."""
         found = [c for c in list(self._known.values()) if isinstance(c, _Compiled)]
         return found[-1].program.source if found else ""
 
     def summary(self) -> str:
-        """A line for each kind of arguments."""
+        """Text with a line for each kind of arguments."""
         lines = []
         for made in list(self._known.values()):
             if isinstance(made, _Refusal):

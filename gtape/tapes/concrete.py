@@ -1,4 +1,4 @@
-"""Concrete functions, which fix one kind of arguments, and the count of traces that TensorFlow would make."""
+"""Concrete functions, which fix one kind of arguments, and the number of traces that TensorFlow would make."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_signature(signature: Any) -> tuple[Any, ...]:
 
 
 def bound(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
-    """Arguments by name, defaults included; raises TypeError for arguments that `f` does not take."""
+    """Arguments by name, with defaults. Raises TypeError for arguments that `f` does not take."""
     signature = inspect.signature(f)
     try:
         made = signature.bind(*args, **kwargs)
@@ -53,7 +53,7 @@ def bound(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def fitted(f: Callable[..., Any], signature: tuple[Any, ...], args: Any, kwargs: Any, name: str) -> tuple[Any, Any]:
-    """Arguments as tensors of an `input_signature`; the other arguments must have their defaults."""
+    """Arguments as tensors of an `input_signature`. All other arguments must have their default values."""
     parameters = [p for p in inspect.signature(f).parameters.values() if p.kind is not p.VAR_KEYWORD]
     open_end = bool(parameters) and parameters[-1].kind is inspect.Parameter.VAR_POSITIONAL
     name = plain(name)
@@ -96,7 +96,7 @@ def _fit(value: Any, spec: Any, name: str, place: int) -> Any:
 
 
 class Traces:
-    """The kinds of arguments of the calls so far; TensorFlow would trace the function once for each."""
+    """The kinds of arguments of the calls so far. TensorFlow would trace the function once for each kind."""
 
     __slots__ = ("relaxed", "seen")
 
@@ -105,7 +105,7 @@ class Traces:
         self.seen: dict[Any, None] = {}
 
     def note(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Note the kind of the arguments of one call."""
+        """Note the kind of arguments of one call."""
         key = tuple([_kind(x) for x in args])
         if kwargs:
             key = (*key, tuple(sorted((k, _kind(x)) for k, x in kwargs.items())))
@@ -121,7 +121,7 @@ class Traces:
 
 
 def _kind(x: Any) -> Any:
-    """The kind of an argument: equal for arguments that TensorFlow would not trace again."""
+    """The kind of an argument. Two arguments have equal kinds if TensorFlow would not trace the function again."""
     try:
         return _kind_of(x)
     except RecursionError:
@@ -148,14 +148,14 @@ def _kind_of(x: Any) -> Any:
 
 
 def _covers(wide: Any, key: Any) -> bool:
-    """Whether `wide`, whose sizes may be None, covers another key."""
+    """Whether the key `wide`, in which sizes may be None, covers another key."""
     if isinstance(wide, tuple) and isinstance(key, tuple):
         return len(wide) == len(key) and all(_covers(a, b) for a, b in zip(wide, key, strict=True))
     return wide is None or (wide.__class__ is key.__class__ and bool(wide == key))
 
 
 def _merged(a: Any, b: Any) -> Any:
-    """The key that covers both, if they differ in sizes only; otherwise None."""
+    """The key that covers both keys if they differ only in sizes; otherwise None."""
     if not (isinstance(a, tuple) and isinstance(b, tuple)) or len(a) != len(b):
         return a if a.__class__ is b.__class__ and a == b else None
     if len(a) == 2 and isinstance(a[0], np.dtype) and isinstance(a[1], tuple):
@@ -169,7 +169,7 @@ def _merged(a: Any, b: Any) -> Any:
 
 
 class ConcreteFunction:
-    """A `function` with everything fixed except the values of its tensors; returned by `get_concrete_function`.
+    """A `function` with everything fixed except the values of its tensors. `get_concrete_function` returns it.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ class ConcreteFunction:
     structured_input_signature : (tuple, dict)
         The arguments: a TensorSpec for each tensor, every other value unchanged.
     inputs : list of TensorSpec
-        The tensors among them.
+        The tensors among the arguments.
 
     Examples
     --------
@@ -200,7 +200,7 @@ class ConcreteFunction:
         self._specs: dict[str, Any] = {
             n: _as_specs(x, n) if n not in _rest(given) else x for n, x in given.arguments.items()
         }
-        # The arguments that hold tensors, which a call has to give.
+        # Only arguments that hold tensors are passed in a call.
         self._open = [n for n, x in self._specs.items() if any(isinstance(y, TensorSpec) for y in _flat(x))]
         self.name = f"__inference_{plain(getattr(owner, '__name__', 'function'))}_{next(_numbers)}".encode()
         self._made: Any = None
@@ -222,9 +222,9 @@ class ConcreteFunction:
         Raises
         ------
         TypeError
-            When there are too few, too many, or an unknown name.
+            If there are too few or too many tensors, or an unknown name.
         gtape.errors.InvalidArgumentError
-            When a tensor has another dtype.
+            If a tensor has another dtype.
         """
         names = self._open
         if names and self._bound.signature.parameters[names[-1]].kind is inspect.Parameter.VAR_POSITIONAL:
@@ -265,7 +265,7 @@ class ConcreteFunction:
 
     @property
     def variables(self) -> list[Variable]:
-        """The variables that the function can see."""
+        """The variables that the function can reach."""
         found: dict[int, Variable] = {}
         for x in self._seen(self._owner.python_function):
             for leaf in _flat(x):
@@ -275,19 +275,19 @@ class ConcreteFunction:
 
     @property
     def trainable_variables(self) -> list[Variable]:
-        """The trainable variables that the function can see."""
+        """The trainable variables that the function can reach."""
         return [v for v in self.variables if v.trainable]
 
     @property
     def captured_inputs(self) -> list[Any]:
-        """The variables, which the function reads besides its arguments."""
+        """The variables that the function reads besides its arguments."""
         return list(self.variables)
 
     @property
     def structured_outputs(self) -> Any:
         """The result of the function, with a TensorSpec for each tensor.
 
-        Found by running the function on zeros, twice if a size is open. The variables get their values back afterwards.
+        The function runs on zeros, or twice if a size is None. Afterwards the variables get their values back.
         """
         if self._made is None:
             first = self._probe(2)
@@ -330,7 +330,7 @@ class ConcreteFunction:
         return _mapped(lambda s: s.dtype if isinstance(s, TensorSpec) else s, self.structured_outputs)
 
     def pretty_printed_signature(self, verbose: bool = True) -> str:
-        """The arguments, one on each line."""
+        """Text with one argument on each line."""
         kinds = {n: p.kind.name for n, p in self._bound.signature.parameters.items()}
         return "Input Parameters:\n" + "\n".join(f"  {n} ({kinds[n]}): {x!r}" for n, x in self._specs.items())
 
@@ -344,7 +344,7 @@ class ConcreteFunction:
 
 
 def _rest(given: inspect.BoundArguments) -> set[str]:
-    """The names of *args and **kwargs that stayed empty."""
+    """The names of *args and **kwargs that no call has filled."""
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return {n for n, p in given.signature.parameters.items() if p.kind in kinds and not given.arguments.get(n)}
 

@@ -58,7 +58,7 @@ def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     if isinstance(input, IndexedSlices):
         return IndexedSlices(stop_gradient(input.values), input.indices, input.dense_shape)  # type: ignore[return-value]
     x = convert_to_tensor(input)
-    if x._layout.dtype.kind in "bOSU":  # no numbers, so no gradient to stop; still a new tensor
+    if x._layout.dtype.kind in "bOSU":  # such elements have no gradient to stop; the result is still a new tensor
         return REGISTRY["identity"](x)
     return _stop(x)
 
@@ -101,7 +101,7 @@ def grad_pass_through(f: Any) -> Any:
 
 
 def _captures(y: Any, args: Any, start: int) -> bool:
-    """Whether results depend on a tensor from before `start` that is neither an argument nor a variable read since."""
+    """Whether results depend on a tensor from before `start` other than an argument or a variable read since."""
     stack = record.get_stack()
     inputs = [x for x in nest.flatten(list(args)) if isinstance(x, (Tensor, Variable))]
     known = {id(x._record) for x in [*inputs, *(stack.probe or {}).values()]}
@@ -111,8 +111,8 @@ def _captures(y: Any, args: Any, start: int) -> bool:
         if r is None or id(r) in known:
             continue
         known.add(id(r))
-        if r[record.SEQ] < start:  # made since, because the numbers count down
-            if r[record.STEP] is None and r[record.TANGENTS]:  # forward mode alone forgets what an op depends on
+        if r[record.SEQ] < start:  # an op of this call, because sequence numbers count down
+            if r[record.STEP] is None and r[record.TANGENTS]:  # a record of forward mode does not know its inputs
                 return True
             pending.extend(record.parents_of(r))
         elif stack.meet(r[record.TAPES]).sessions and not record.for_a_check_alone(r):
@@ -121,10 +121,11 @@ def _captures(y: Any, args: Any, start: int) -> bool:
 
 
 def recompute_grad(f: Any) -> Any:
-    """Make a function whose ops are not kept until the backward pass, because it runs again there.
+    """Make a function whose intermediate results are not kept. The backward pass runs the function again.
 
-    A function that reads watched tensors which are not its arguments is recorded like any other, because their
-    gradients would get lost otherwise. Pass them as arguments to save the memory. Variables need no arguments.
+    A function that reads watched tensors other than its arguments is recorded like any other function, because the
+    gradients of these tensors would be lost otherwise. Pass the tensors as arguments to save memory. Variables need not
+    be arguments.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Branches and loops: cond, case, switch_case, while_loop, and the scopes that only a graph needs.
+"""Branches and loops: cond, case, switch_case, while_loop, and scopes that only have a meaning in graphs.
 
-Ops run when they are called, so a branch calls one function, a loop is a Python loop, and the tape sees the ops that
-ran. The functions refuse the same arguments as TensorFlow's.
+Ops run when they are called. So a branch calls one function, a loop is a Python loop, and the tape records the ops that
+ran. The functions refuse the same arguments as TensorFlow's functions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NAMESPACES = ()
 
 
 def _single(result: Any) -> Any:
-    """The element of a list or tuple of one, as in TensorFlow without `strict`; anything else unchanged."""
+    """The element of a list or tuple of length one, as in TensorFlow without `strict`; any other value unchanged."""
     return result[0] if isinstance(result, (list, tuple)) and len(result) == 1 else result
 
 
@@ -35,7 +35,7 @@ def _single(result: Any) -> Any:
 def cond(
     pred: Any, true_fn: Callable[[], Any] | None = None, false_fn: Callable[[], Any] | None = None, name: Any = None
 ) -> Any:
-    """Call one of two functions; gradients flow through the one that ran.
+    """Call one of two functions. Gradients flow through the called function.
 
     Parameters
     ----------
@@ -52,9 +52,9 @@ def cond(
     Raises
     ------
     TypeError
-        When one of them is not a function.
+        If `true_fn` or `false_fn` is not a function.
     ValueError
-        When `pred` is None, or not a single truth value.
+        If `pred` is not a single truth value.
 
     Examples
     --------
@@ -100,14 +100,14 @@ def case(
     pred_fn_pairs: Any, default: Callable[[], Any] | None = None, exclusive: bool = False, strict: bool = False,
     name: str = "case",
 ) -> Any:  # fmt: skip
-    """Call the function of the first predicate that is true.
+    """Call the function of the first true predicate.
 
     Parameters
     ----------
     pred_fn_pairs : list of (scalar bool tensor, callable)
-        In the order in which they are tried.
+        The pairs in the order in which `case` tries them.
     default : callable, optional
-        Called when no predicate is true.
+        Called if no predicate is true.
     exclusive : bool
         Whether several true predicates are an error.
     strict : bool
@@ -116,11 +116,11 @@ def case(
     Raises
     ------
     TypeError
-        When a predicate is not a bool, or a function cannot be called.
+        If a predicate is not a bool, or a function cannot be called.
     ValueError
-        Without any pair.
+        If there are no pairs.
     gtape.errors.InvalidArgumentError
-        When no predicate is true and there is no default, or several are and `exclusive` is set.
+        If no predicate is true and there is no default, or if several are true and `exclusive` is set.
 
     Examples
     --------
@@ -191,9 +191,9 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] |
     Raises
     ------
     TypeError
-        When the index is not an integer tensor, or a function cannot be called.
+        If the index is not an integer tensor, or a function cannot be called.
     ValueError
-        When there are no functions, or two with the same number.
+        If there are no functions, or two have the same number.
 
     Examples
     --------
@@ -230,7 +230,7 @@ def while_loop(
     loop_vars : list or tuple of tensors, numbers, TensorArrays or nests of these
         The values for the first pass.
     shape_invariants, parallel_iterations, swap_memory, name
-        TensorFlow has them; they change nothing.
+        Ignored; TensorFlow has them.
     back_prop : bool
         Whether gradients flow back through the loop.
     maximum_iterations : int or scalar tensor, optional
@@ -244,9 +244,9 @@ def while_loop(
     Raises
     ------
     TypeError
-        When `cond` or `body` is not a function.
+        If `cond` or `body` is not a function.
     ValueError
-        When there are no loop variables, or `body` returns another structure.
+        If there are no loop variables, or `body` returns another structure.
 
     Examples
     --------
@@ -311,7 +311,7 @@ def group(*inputs: Any, **kwargs: Any) -> None:
     *inputs : tensors or nests
         Results of the ops to group.
     **kwargs
-        ``name``, which TensorFlow has.
+        Only ``name``, which is ignored.
 
     Raises
     ------
@@ -367,7 +367,7 @@ def control_dependencies(control_inputs: Any) -> Iterator[None]:
     Parameters
     ----------
     control_inputs : list or None
-        The ops that a graph would run first. Callables are called.
+        The ops that a graph would run first. Callables in the list are called.
 
     Yields
     ------
@@ -392,7 +392,7 @@ def device(device_name: Any) -> Iterator[None]:
     Parameters
     ----------
     device_name : str
-        Any; TensorFlow has it.
+        Ignored; TensorFlow has it.
 
     Yields
     ------

@@ -1,4 +1,4 @@
-"""Random numbers in compiled functions: a program draws them at the start of each call, as it reads variables then."""
+"""Random numbers in compiled functions. A program draws them at the start of each call, when it reads variables."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["Draw", "go_back", "sources_of", "states"]
 
 
 class Draw:
-    """Numbers that a program draws at each call; has the attributes by which programs read variables.
+    """Numbers that a program draws at each call. The object has the attributes by which programs read variables.
 
     Parameters
     ----------
     source : object
     draw : callable
-        As of `gtape.recording.record.drawn_later`.
+        As in `gtape.recording.record.drawn_later`.
     sample : array
-        Such numbers.
+        Numbers of the same shape and dtype.
     """
 
     __slots__ = ("_draw", "_layout", "_tensor_layout", "_uid", "source")
@@ -40,16 +40,16 @@ class Draw:
 
 
 def sources_of(variables: Sequence[Any]) -> list[Any]:
-    """The sources of the draws among what a program reads, each once."""
+    """The sources of random numbers among the variables that a program reads, each once."""
     return list({id(v.source): v.source for v in variables if v.__class__ is Draw}.values())
 
 
 def states(sources: Sequence[Any]) -> list[Any]:
-    """Where sources of random numbers stand."""
+    """The states of sources of random numbers."""
     return [source.state() for source in sources]
 
 
 def go_back(sources: Sequence[Any], before: Sequence[Any]) -> None:
-    """Let the call that takes the place of a failed one draw the same numbers."""
+    """Restore the states of sources, so that the call after a failed one draws the same numbers."""
     for source, state in zip(sources, before, strict=True):
         source.restore(state)

@@ -1,4 +1,4 @@
-"""Why is this gradient None, zero or NaN? Read from the records that a tape still holds."""
+"""Explains why a gradient is None, zero or NaN, from the records that a tape still holds."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ __all__ = ["explain"]
 def explain(tape: Any, y: Any, x: Any) -> str:
     """Explain in words why the gradient of `y` with respect to `x` is None, zero, NaN or connected.
 
-    The tape is persistent, or not used up yet. With ``verify=True`` it also knows ops without a derivative, and source
-    lines. In structures `y` and `x`, each member gets a line.
+    The tape must be persistent, or not used yet. With ``verify=True`` the text also names ops without a derivative, and
+    source lines. If `y` or `x` is a structure, each member gets a line.
     """
     if nest.is_nested(y) or nest.is_nested(x):
         return _each(tape, y, x)
@@ -100,7 +100,7 @@ def _unwatched(x: Any) -> str:
 
 
 def _path(session: Session, start: Record, end: Record) -> list[Record] | None:
-    """Records from `start` back to `end` through differentiable arguments."""
+    """The records from `start` back to `end` through differentiable arguments."""
     came: dict[int, Record | None] = {start[SEQ]: None}
     by_seq = {start[SEQ]: start}
     pending = [start]
@@ -120,7 +120,7 @@ def _path(session: Session, start: Record, end: Record) -> list[Record] | None:
 
 
 def _disconnected(start: Record, end: Record) -> str:
-    """The text without a path; names the op without a derivative nearest to the source, if a check's trace shows it."""
+    """The text if no path exists, with the nearest op without a derivative if a check's trace shows the op."""
     came: dict[int, Record | None] = {start[SEQ]: None}
     pending = [start]
     while pending:
@@ -152,7 +152,7 @@ def _disconnected(start: Record, end: Record) -> str:
 
 
 def _each(tape: Any, y: Any, x: Any) -> str:
-    """A line for each member of the structures."""
+    """Text with a line for each member of the structures."""
     lines = []
     for i, target in enumerate(nest.flatten(y)):
         for j, source in enumerate(nest.flatten(x)):
@@ -162,7 +162,7 @@ def _each(tape: Any, y: Any, x: Any) -> str:
 
 
 def _lost(session: Session, y: Any, source: Record) -> str | None:
-    """The op at which the gradient of the sum of y stops being finite, or becomes 0; None if there is none."""
+    """The op at which the gradient of the sum of y becomes infinite, NaN or 0; None if there is no such op."""
     records = _behind(session, y._record)
     with off():
         start = [(y._record, one_of(y._layout)._value)]  # type: ignore[union-attr]
@@ -177,7 +177,7 @@ def _lost(session: Session, y: Any, source: Record) -> str | None:
         return None
     kind = "NaN" if np.isnan(last).any() else "Infinity"
     between = _between(session, records, source)
-    for r in sorted(records, key=lambda r: r[SEQ]):  # numbers count down: the latest first
+    for r in sorted(records, key=lambda r: r[SEQ]):  # the latest record first, because sequence numbers count down
         parents = [p for p in parents_of(r) if p[SEQ] in between and p[SEQ] in came]
         if r[STEP] is None or r[SEQ] not in came or gone(came[r[SEQ]]) or not parents:
             continue
@@ -199,7 +199,7 @@ def _is_zero(g: Any) -> bool:
 
 
 def _behind(session: Session, start: Record) -> list[Record]:
-    """A record and all its ancestors that the session holds."""
+    """A record and all of its ancestors that the session holds."""
     found = {start[SEQ]: start}
     pending = [start]
     while pending:
@@ -211,7 +211,7 @@ def _behind(session: Session, start: Record) -> list[Record]:
 
 
 def _between(session: Session, records: list[Record], source: Record) -> set[int]:
-    """The numbers of the source and of the records that depend on it."""
+    """The sequence numbers of the source and of all records that depend on the source."""
     found = {source[SEQ]}
     for r in sorted(records, key=lambda r: r[SEQ], reverse=True):
         if any(p[SEQ] in found for p in parents_of(r)):
@@ -220,7 +220,7 @@ def _between(session: Session, records: list[Record], source: Record) -> set[int
 
 
 def _inputs(r: Record, place: tuple[int, ...]) -> str:
-    """The inputs of an elementwise op at one place; empty if the record does not keep them."""
+    """The inputs of an elementwise op at one index; empty if the record does not keep the inputs."""
     prim = step_of(r).prim
     if prim is None or prim.kind != "elementwise":
         return ""

@@ -1,4 +1,4 @@
-"""The forms of arguments and results of compiled functions: what of them a program takes, and what decides it."""
+"""The forms of arguments and results of compiled functions: the parts that programs take, and keys of programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gtape.tensors.variable import Variable
 
 __all__ = ["LATER", "Later", "Results", "form_of", "outputs_of", "taken_later", "traced"]
 
-# Reasons that may not hold at a later call, because variables are made at the first call, and values change.
+# These reasons may not hold at a later call, because the first call makes variables, and values change.
 LATER = (
     "makes a variable", "divides by zero or overflows in the traced call",
     "has a gradient that is NaN in the traced call", "has a gradient that is infinite or NaN in the traced call",
@@ -28,7 +28,7 @@ _NUMBERS = (bool, int, float, complex, str, bytes, type(None))
 
 
 def form_of(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:
-    """The properties of an argument that decide which program runs.
+    """The properties of an argument that select the program.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def form_of(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:
     tensors : list
         Gains the tensors in the argument.
     held : list
-        Gains weak references to the objects whose identity decides.
+        Gains weak references to the objects whose identity selects the program.
     """
     if x.__class__ is Tensor:
         if x._layout.dtype.kind == "O":
@@ -63,7 +63,7 @@ def form_of(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:
 
 
 def traced(x: Any, tracer: Tracer, made: list[Traced]) -> Any:
-    """An argument with traced tensors, which `made` gains in the order of `form_of`."""
+    """An argument with traced tensors in place of tensors, which `made` gains in the order of `form_of`."""
     if x.__class__ is Tensor:
         made.append(Traced.of(tracer.input(x._value), x._layout))
         return made[-1]
@@ -90,13 +90,13 @@ class _Fixed:
         self.value = value
 
     def again(self) -> Any:
-        """The result; a new tensor at each call, because a tape may watch it."""
+        """The result as a new tensor, because a tape may watch the result of each call separately."""
         value = self.value
         return _tensor(value._value, _Layout(value._layout)) if value.__class__ is Tensor else value
 
 
 def interned(t: Traced) -> Any:
-    """The layout of the tensors that stand for a traced one."""
+    """The interned layout of the tensors that a traced tensor stands for."""
     return make_layout(t._layout.dtype, t._layout.shape)
 
 
@@ -107,7 +107,7 @@ def _tensor(raw: Any, place: _Layout) -> Tensor:
 
 
 def outputs_of(made: Any, tracer: Tracer) -> tuple[list[Any], list[Traced]]:
-    """The parts of each result of a traced call at later calls, and the traced tensors among the results."""
+    """For each result of a traced call its parts at later calls, and the traced tensors among the results."""
     outputs: list[Any] = []
     tensors = []
     for leaf in nest.flatten(made) if nest.is_nested(made) else [made]:
@@ -148,19 +148,19 @@ class Results:
         self.places = [i for i, o in enumerate(outputs) if o.__class__ is _Layout]
         self.count = len(self.places)
         nested = nest.is_nested(made)
-        # Without the traced tensors, which hold every value of the traced call.
+        # The structure holds no traced tensors, because these keep every value of the traced call.
         self.structure = nest.map_structure(lambda _: 0, made) if nested else 0
-        self.outputs = outputs  # a layout for each result of the program, any other result as it is
+        self.outputs = outputs  # a layout for each result of the program, every other result unchanged
         self.single = not nested and isinstance(made, Traced)
         self.nothing = made is None
         self.layout = outputs[0].layout if self.single else None
-        # The class of a plain list or tuple of tensors.
+        # The class, if the results are a plain list or tuple of tensors.
         self.flat = (
             made.__class__ if made.__class__ in (list, tuple) and all(isinstance(x, Traced) for x in made) else None
         )
 
     def results(self, raws: tuple[Any, ...]) -> Any:
-        """The raw results in tensors, in the structure of the traced call."""
+        """The raw results as tensors, in the structure of the traced call."""
         if self.nothing:
             return None
         if self.single:
@@ -170,12 +170,12 @@ class Results:
         return self.packed(self.leaves(raws))
 
     def leaves(self, raws: tuple[Any, ...]) -> list[Any]:
-        """The results without their structure."""
+        """The results as a flat list."""
         values = iter(raws)
         return [_tensor(next(values), o) if o.__class__ is _Layout else o.again() for o in self.outputs]
 
     def packed(self, leaves: list[Any]) -> Any:
-        """Results in their structure."""
+        """A flat list of results, packed into their structure."""
         return nest.pack_sequence_as(self.structure, leaves) if self.structure.__class__ is not int else leaves[0]
 
 
@@ -183,12 +183,12 @@ class Results:
 
 
 def _parts(x: Any) -> list[Any]:
-    """The parts of an object that a function takes later: those of IndexedSlices, or the object itself."""
+    """The parts of an object that a later function takes: those of IndexedSlices, or the object itself."""
     return [x.values, x.indices, x.dense_shape] if isinstance(x, IndexedSlices) else [x]
 
 
 def taken_later(calls: list[tuple[Any, list[Any]]]) -> list[Traced]:
-    """The traced tensors that functions take at the end of a call."""
+    """The traced tensors that the later functions of a call take."""
     return [t for _, given in calls for x in given for t in _parts(x) if isinstance(t, Traced)]
 
 
@@ -198,9 +198,9 @@ class Later:
     Parameters
     ----------
     calls : list of (callable, list)
-        The numbers of the tracer.
+        The functions with their arguments, as the tracer noted them.
     start : int
-        The place of the first value for them among the raw values that the program returns.
+        The index of the first argument among the raw values that the program returns.
     """
 
     __slots__ = ("_calls", "_start")

@@ -40,9 +40,9 @@ def jvp_of(
     xp: Any, prim: Any, tangents: list[Any], y: Any, xs: tuple[Any, ...], params: dict[str, Any],
     out_shape: tuple[int, ...],
 ) -> Any:  # fmt: skip
-    """The tangent of one op's output in the world `xp`; None when no connected input has a tangent.
+    """The tangent of an op's output in the world `xp`; None if no connected input has a tangent.
 
-    `tangents` has a tangent or None for each argument; `y` and `xs` are output and inputs as values of that world.
+    `tangents` has a tangent or None for each argument. `y` and `xs` are the output and the inputs as values of `xp`.
     """
     if prim.variadic:
         if all(t is None for t in tangents):
@@ -80,7 +80,7 @@ def jvp_of(
 
 
 class _Pushed:
-    """The tangents of one op for operands of one layout: after some calls, one function of raw values."""
+    """The tangents of one op for operands of one layout. After some calls one generated function computes them."""
 
     __slots__ = ("calls_left", "function")
 
@@ -90,7 +90,7 @@ class _Pushed:
         self.function: Any = None
 
     def meet(self, stack: record.Stack, prim: Any, tensors: Any, pushes: int, params: Any, out: Tensor) -> None:
-        """Count a call; the last writes the function, where the rules allow it."""
+        """Count a call. The last counted call generates the function, if the rules allow it."""
         self.calls_left -= 1
         if not self.calls_left:
             active = [i for i in range(len(tensors)) if pushes >> i & 1 and prim.connected(i)]
@@ -98,7 +98,7 @@ class _Pushed:
 
 
 def _written(prim: Any, active: list[int], layouts: list[Layout], params: dict[str, Any], out: Layout) -> Any:
-    """The rule of forward mode as one function of raw tangents, operands and output; None if it depends on values."""
+    """The forward rule as one function of raw tangents, operands and output; None if the rule depends on values."""
     if prim.variadic or prim.opaque or sum([a.size for a in (*layouts, out)]) > MOST_ELEMENTS:
         return None
     notes = Writer(prim)
@@ -112,23 +112,24 @@ def _written(prim: Any, active: list[int], layouts: list[Layout], params: dict[s
             return None
         return notes.function(loads, [made], f"<gtape tangents of {prim.name}>")
     except FAULTS:
-        return None  # the rule itself raises the error, if it really fails
+        return None  # the general way runs the rule again, which then raises its own error
 
 
 class _Push:
-    """Called by a session for each op, to push the tangents through.
+    """The part of a forward accumulator that a session calls for each op.
 
-    Not the accumulator itself, because the accumulator holds the session and a cycle would outlive it.
+    The session does not call the accumulator itself, because the accumulator holds the session, and the cycle would
+    keep both alive.
     """
 
     __slots__ = ("outer", "session")
 
     def __init__(self) -> None:
-        self.session: Any = None  # a weak reference
+        self.session: Any = None  # later a weak reference
         self.outer: tuple[Session, ...] = ()
 
     def tangent(self, x: Any) -> Tensor | None:
-        """The tangent of a tensor or variable, None if it has none."""
+        """The tangent of a tensor or variable; None without one."""
         r = x._record
         if r is None or len(r) <= TANGENTS or r[TANGENTS] is None:
             return None
@@ -136,7 +137,7 @@ class _Push:
         return found
 
     def push(self, stack: record.Stack, prim: Any, tensors: Any, params: dict[str, Any], out: Any) -> bool:
-        """Push the tangents through one op of arrays, if nothing else records; False leaves the op to `advance`."""
+        """Compute the tangent of one op of arrays if nothing else records. False leaves the op to `advance`."""
         session = self.session()
         tangents: list[Any] = []
         key: Any = []
@@ -174,20 +175,20 @@ class _Push:
             return False  # the general way raises the error
         made._layout = out._layout
         made._record = None
-        # The record of an op that no tape will pass: a leaf with its tangent.
+        # No tape passes this record: a leaf with a tangent.
         out._record = [next(_count), LEAF, None, (), None, None, stack.recording, None, None, {session: made}]
         session.track(out)
         return True
 
     def advance(self, prim: Any, tensors: Any, params: dict[str, Any], out: Any, made: Any) -> None:
-        """Push the tangents through one op; called where the op is recorded."""
+        """Compute the tangent of one op. Called where the op is recorded."""
         tangents = [self.tangent(t) if t._layout.inexact else None for t in tensors]
         outs = out if out.__class__ is tuple else (out,)
-        # For a check, casts to integers are recorded too; they have no tangent.
+        # A check also records casts to integers, which have no tangent.
         if all(t is None for t in tangents) or not any(o._layout.inexact for o in outs):
             return
         outer = self.outer
-        if outer:  # leave out paused sessions
+        if outer:  # sessions other than the paused ones
             sessions = record.get_stack().sessions
             outer = tuple([s for s in outer if s in sessions])
         with record.off(outer):
@@ -211,7 +212,7 @@ class _Push:
 
 
 class ForwardAccumulator:
-    """Compute Jacobian-vector products as the program runs.
+    """Computes Jacobian-vector products while the program runs.
 
     Parameters
     ----------
@@ -223,7 +224,7 @@ class ForwardAccumulator:
     Raises
     ------
     ValueError
-        If structures or dtypes do not match, or a primal occurs twice.
+        If structures or dtypes differ, or a primal occurs twice.
 
     Examples
     --------
@@ -235,7 +236,7 @@ class ForwardAccumulator:
     np.float32(6.0)
     """
 
-    _watch: Any = None  # stands for the `with` statement that is about to enter this accumulator
+    _watch: Any = None  # the `with` statement that is entering this accumulator
 
     def __init__(self, primals: Any, tangents: Any) -> None:
         pairs = [(primals, tangents)]
@@ -247,7 +248,7 @@ class ForwardAccumulator:
         self._push = _Push()
         self._session = Session(forward=self._push, trace=bool(self._mode))
         self._push.session = weakref.ref(self._session)
-        self._directions: list[tuple[Any, Tensor]] = []  # only for a check
+        self._directions: list[tuple[Any, Tensor]] = []  # for checks only
         self._session.watch_accessed = False
         self._since = next(record.count)  # older than all tangents
         seen: set[int] = set()
@@ -278,7 +279,7 @@ class ForwardAccumulator:
             self._follow(p, tangent)
 
     def _follow(self, primal: Any, tangent: Tensor) -> None:
-        with record.sharing.now:  # other threads may watch the primal at the same time
+        with record.sharing.now:  # because other threads may watch the primal at the same time
             self._follow_alone(primal, tangent)
 
     def _follow_alone(self, primal: Any, tangent: Tensor) -> None:
@@ -287,7 +288,7 @@ class ForwardAccumulator:
             r = primal._record = record.leaf()
         elif r[STEP] is None:
             r[COT] = LEAF
-        else:  # a result of a tape, whose short sweep does not expect tangents
+        else:  # a result of a tape, whose short sweep does not know tangents
             for other in r[TAPES].sessions:
                 other.shared = True
         _set_tangent(r, self._session, tangent)
@@ -298,7 +299,7 @@ class ForwardAccumulator:
         r[TAPES] = TapeSet((*live, self._session)) if live else self._session.alone
 
     def __copy__(self) -> ForwardAccumulator:
-        return self  # because a copy that ends would end the session of both
+        return self  # the accumulator itself, because the end of a copy would end the session of both
 
     def __deepcopy__(self, memo: Any) -> ForwardAccumulator:
         return self
@@ -318,7 +319,7 @@ class ForwardAccumulator:
                 entered = session
                 self._push.outer = () if session.before is None else session.before.sessions
         except BaseException:
-            if entered is not None:  # an interrupt: no `__exit__` will follow
+            if entered is not None:  # after an interrupt `__exit__` may not follow
                 record.leave(entered)
             raise
         return self
@@ -332,16 +333,16 @@ class ForwardAccumulator:
 
     def __del__(self) -> None:
         session = getattr(self, "_session", None)
-        if session is None or record is None:  # the names of a module are gone when the interpreter ends
+        if session is None or record is None:  # modules lose their names when the interpreter ends
             return
         record.close(session)
         # A variable outlives the accumulator and must not gather its tangents.
-        for tangents in self._given:  # not weak references, which the collector has cleared by now
+        for tangents in self._given:  # no weak references, because the collector has cleared them by now
             tangents.pop(session, None)
 
     def _looked_up(self, x: Any, zero: bool) -> Any:
-        # A method, because a recursive function inside `jvp` would be a cycle that holds the accumulator.
-        if isinstance(x, IndexedSlices):  # linear in its rows
+        # A method, because a recursive inner function would be a cycle that holds the accumulator.
+        if isinstance(x, IndexedSlices):  # IndexedSlices are linear in their rows
             rows = self._looked_up(x.values, zero)
             return None if rows is None else IndexedSlices(rows, x.indices, x.dense_shape)
         if not isinstance(x, (Tensor, Variable)):
@@ -363,14 +364,14 @@ class ForwardAccumulator:
         return found
 
     def _noted(self, x: Any, found: Tensor) -> Tensor:
-        """A tangent, marked for the check of an outer tape."""
+        """A tangent, noted for the check of an outer tape."""
         from gtape.engine.gradient_nodes import note_gradients
 
         primals, tangents = map(list, zip(*self._directions, strict=True))
         made = note_gradients(self._session, [record.record_of(x)], tangents, primals, [found], "jvp", self._since)
         return made[0]  # type: ignore[no-any-return]
 
-    # A tangent may be None or IndexedSlices, so the type is `Any` or `Tensor`.
+    # The annotation is `Any` or `Tensor`, because a tangent may be None or IndexedSlices.
     @overload
     def jvp(self, primals: Tensor | Variable, unconnected_gradients: Any = ...) -> Tensor | Any: ...
     @overload
@@ -382,7 +383,7 @@ class ForwardAccumulator:
     @overload
     def jvp(self, primals: Any, unconnected_gradients: Any = ...) -> Any: ...
     def jvp(self, primals: Any, unconnected_gradients: Any = UnconnectedGradients.NONE) -> Any:
-        """The tangents of tensors that were computed inside the block.
+        """The tangents of tensors that the block computed.
 
         Parameters
         ----------
@@ -398,13 +399,13 @@ class ForwardAccumulator:
         Raises
         ------
         ValueError
-            For an unknown value of `unconnected_gradients`.
+            If `unconnected_gradients` has an unknown value.
         TypeError
-            For anything that is not a tensor.
+            If a primal is not a tensor.
         """
         try:
             zero = wants_zeros(unconnected_gradients)
-        except ValueError:  # TensorFlow's text differs here
+        except ValueError:  # TensorFlow has another message here
             raise ValueError(f"{shown(unconnected_gradients)} is not a valid UnconnectedGradients") from None
         if primals.__class__ is Tensor:
             return self._looked_up(primals, zero)
@@ -412,10 +413,10 @@ class ForwardAccumulator:
 
 
 def _traced(r: Any) -> bool:
-    """Whether a record has a trace for a check."""
+    """Whether a record has a trace that a check reads."""
     if r is None or r[STEP] is None:
         return False
-    if step_of(r).prim is None:  # one output of several
+    if step_of(r).prim is None:  # one output of an op with several
         r = r[PARENTS]
     return len(r) > TRACE and r[TRACE] is not None
 

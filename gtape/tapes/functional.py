@@ -1,7 +1,7 @@
 """Functions of the rows of tensors: map_fn, vectorized_map, scan, foldl and foldr.
 
-Each calls a Python function once for each row, and the tape sees the ops of the function. The functions take the rows
-of nests apart and stack the results.
+Each of them calls a Python function once for each row, and the tape records the ops of the Python function. Rows of
+nests are nests of rows, and results are stacked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _callable(fn: Any) -> None:
 
 
 def _columns(elems: Any, what: str) -> tuple[list[Tensor], int]:
-    """The tensors of a nest, and their number of rows."""
+    """The tensors of a nest and their number of rows."""
     flat = [convert_to_tensor(e) for e in nest.flatten(elems)]
     if not flat:
         raise ValueError(f"{what}: elems must be a Tensor or (possibly nested) sequence of Tensors, not {shown(elems)}")
@@ -83,28 +83,28 @@ def map_fn(
     Parameters
     ----------
     fn : callable
-        Takes one row (of a nest: a nest of rows), returns a tensor or a nest.
+        Takes one row (a nest of rows if `elems` is a nest), returns a tensor or a nest.
     elems : tensor or nest of tensors, each with at least one axis
     dtype : dtype or nest of dtypes, optional
         The old name of `fn_output_signature`.
     parallel_iterations, swap_memory, infer_shape, name
-        TensorFlow has them; they change nothing.
+        Ignored; TensorFlow has them.
     back_prop : bool
-        Whether gradients flow back.
+        Whether gradients flow back through the function.
     fn_output_signature : dtype, TensorSpec or nest of these, optional
-        The type of the results of `fn`; by default the structure and dtypes of `elems`.
+        The dtypes and structure of the results of `fn`; by default those of `elems`.
 
     Returns
     -------
     tensor or nest
-        In the structure of the signature, each with the rows of `elems`.
+        In the structure of the signature. Each tensor has as many rows as `elems`.
 
     Raises
     ------
     TypeError, ValueError
-        When `fn` is not a function, `elems` have no rows or unequal numbers of rows, or results another structure.
+        If `fn` is not a function, `elems` have no rows or different numbers of rows, or results have another structure.
     gtape.errors.InvalidArgumentError
-        When a result has another dtype than the signature.
+        If a result has another dtype than the signature.
 
     Examples
     --------
@@ -156,11 +156,11 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
     Parameters
     ----------
     fn : callable
-        Takes one row (of a nest: a nest of rows), returns a tensor or a nest.
+        Takes one row (a nest of rows if `elems` is a nest), returns a tensor or a nest.
     elems : tensor or nest of tensors, each with at least one axis
         A first axis of length 1 is repeated to fit the others.
     fallback_to_while_loop, warn : bool
-        TensorFlow has them; they change nothing.
+        Ignored; TensorFlow has them.
 
     Returns
     -------
@@ -170,7 +170,7 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
     Raises
     ------
     TypeError, ValueError
-        When `fn` is not a function, or `elems` have no rows or unequal numbers of rows.
+        If `fn` is not a function, or `elems` have no rows or different numbers of rows.
 
     Examples
     --------
@@ -184,7 +184,7 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
     flat = [_repeated(t, n) if t._layout.shape[:1] == (1,) and n > 1 else t for t in flat]
     flat, n = _columns(flat, "vectorized_map")
     if not n:
-        # A row of zeros gives the structure, shapes and dtypes of the results.
+        # The function runs on zeros once, because the structure, shapes and dtypes of its results are needed.
         zeros = [wrap(np.zeros(t._layout.shape[1:], t._layout.dtype)) for t in flat]
         made = fn(nest.pack_sequence_as(elems, zeros) if nest.is_nested(elems) else zeros[0])
         like = [convert_to_tensor(v)._layout for v in nest.flatten(made)]
@@ -201,7 +201,7 @@ def _repeated(t: Tensor, n: int) -> Tensor:
 
 
 def _carried(before: Any, after: Any, what: str) -> Any:
-    """The result of a step, as tensors in the structure of the accumulator."""
+    """The result of a step as tensors in the structure of the accumulator."""
     if nest.is_nested(before):
         nest.assert_same_structure(before, after)
     elif nest.is_nested(after):
@@ -219,7 +219,7 @@ def _carried(before: Any, after: Any, what: str) -> Any:
 
 
 def _started(elems: Any, initializer: Any, order: list[int], flat: list[Tensor], what: str) -> tuple[Any, list[int]]:
-    """The first accumulator, and the indices of the remaining rows."""
+    """The first accumulator and the indices of the remaining rows."""
     if initializer is not None:
         return nest.map_structure(convert_to_tensor, initializer), order
     if not order:
@@ -252,9 +252,9 @@ def foldl(
     initializer : tensor or nest, optional
         The first accumulator; by default the first row.
     parallel_iterations, swap_memory, name
-        TensorFlow has them; they change nothing.
+        Ignored; TensorFlow has them.
     back_prop : bool
-        Whether gradients flow back.
+        Whether gradients flow back through the function.
 
     Returns
     -------
@@ -264,9 +264,9 @@ def foldl(
     Raises
     ------
     TypeError, ValueError
-        When `fn` is not a function, `elems` have no first axis, or the accumulator changes its structure.
+        If `fn` is not a function, `elems` have no first axis, or the accumulator changes its structure.
     gtape.errors.OutOfRangeError
-        When there are no rows and no `initializer`.
+        If there are no rows and no `initializer`.
 
     Examples
     --------
@@ -304,16 +304,17 @@ def scan(
     Parameters
     ----------
     initializer : tensor or nest, optional
-        The accumulator before the first row, not part of the result; by default the first row, which is part of it.
+        The accumulator before the first row, which is not part of the result. By default the first row, which is part
+        of the result.
     parallel_iterations, swap_memory, infer_shape, name
-        TensorFlow has them; they change nothing.
+        Ignored; TensorFlow has them.
     reverse : bool
         Whether to go from the last row to the first; the results keep the places of their rows.
 
     Returns
     -------
     tensor or nest
-        In the structure of the accumulator, with the rows of `elems`.
+        In the structure of the accumulator. Each tensor has as many rows as `elems`.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""function, and gradients and hessians inside it.
+"""`function`, and `gradients` and `hessians` inside it.
 
 A `function` runs its body as plain Python and is transparent to tapes. If the body calls `gradients` or `hessians`, the
 call keeps a graph: a private persistent tape that watches the arguments, the tensors that the body can see, and every
-new constant. The names in the code decide, so that other functions pay nothing.
+new constant. gtape looks for these two names in the code, so that other functions pay nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _seen(f: Any) -> Iterator[Any]:
-    """The objects that a function can see: globals in its code, closure, defaults, and attributes of its instance."""
+    """The objects that a function can reach: globals in its code, closure, defaults, and attributes of its instance."""
     owner = getattr(f, "__self__", None)
     f = getattr(f, "__func__", f)
     if not isinstance(f, types.FunctionType):
@@ -60,7 +60,7 @@ def _seen(f: Any) -> Iterator[Any]:
     for cell in f.__closure__ or ():
         try:
             yield cell.cell_contents
-        except ValueError:  # not bound yet
+        except ValueError:  # a closure variable without a value yet
             continue
     yield from f.__defaults__ or ()
     yield from (f.__kwdefaults__ or {}).values()
@@ -76,7 +76,7 @@ def _ours(f: Any) -> bool:
 
 
 def _asks(f: Any, seen: set[int]) -> bool:
-    """Whether a function, or one that it can see, names `gradients` or `hessians`."""
+    """Whether the code of a function, or of a function that it can reach, names `gradients` or `hessians`."""
     if isinstance(f, functools.partial):
         return _asks(f.func, seen)
     code = getattr(getattr(f, "__func__", f), "__code__", None)
@@ -85,7 +85,7 @@ def _asks(f: Any, seen: set[int]) -> bool:
     seen.add(id(code))
     if any(_ASKING.intersection(c.co_names) for c in _codes(code)):
         return True
-    # `gradients` under another name, or named in a function that this one can see.
+    # The function may have another name for `gradients`, or reach a function that names `gradients`.
     return any(
         g is gradients or g is hessians or (not _ours(g) and _asks(g, seen))
         for g in _seen(f)
@@ -105,7 +105,7 @@ def _tensors(values: Any) -> Iterator[Any]:
 
 
 class Function:
-    """A Python function that TensorFlow would compile; here a call just runs it.
+    """A Python function that TensorFlow would compile. By default a call just runs the Python function.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Function:
     traces : Traces, optional
         Counts the kinds of arguments.
     compiled : bool or Compiler
-        Whether calls are compiled; for a method, the compiler of the calls of all instances.
+        Whether calls are compiled. For a method: the compiler that all instances share.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ class Function:
         return self._result(args, kwargs)
 
     def _called(self, *args: Any, **kwargs: Any) -> Any:
-        """The result of the Python function; that of a method takes the instance as its first argument."""
+        """The result of the Python function. A method gets its instance as first argument."""
         if self._is_method and args:
             return self.__get__(args[0])._result(args[1:], kwargs)
         return self._result(args, kwargs)
@@ -190,8 +190,8 @@ class Function:
         Parameters
         ----------
         *args, **kwargs
-            As in a call, with a TensorSpec or an example in place of each tensor; other values are fixed. Optional
-            with an `input_signature`.
+            The arguments of a call. A TensorSpec or an example stands for each tensor; all other values are fixed.
+            Optional with an `input_signature`.
 
         Raises
         ------
@@ -222,7 +222,7 @@ class Function:
         return ConcreteFunction(self, args, kwargs, _seen)
 
     def experimental_get_tracing_count(self) -> int:
-        """How often TensorFlow would have traced the function: once for each kind of arguments so far.
+        """The number of times that TensorFlow would have traced the function: once for each kind of arguments so far.
 
         Returns
         -------
@@ -277,7 +277,7 @@ class Function:
 
     @property
     def source(self) -> str:
-        """The Python source of the newest compiled program; empty before the first, and without ``jit_compile=True``.
+        """The Python source of the newest compiled program. Empty before the first program.
 
         Examples
         --------
@@ -294,7 +294,7 @@ class Function:
         return "" if self._compiler is None else str(self._compiler.source)
 
     def summary(self) -> str:
-        """The compiled calls and the eager ones, with the reason: a line for each kind of arguments.
+        """Text with a line for each kind of arguments: compiled, or eager with the reason.
 
         Returns
         -------
@@ -326,18 +326,19 @@ def _as_tensors(result: Any) -> Any:
 
 @diagnosed
 def function(func: Any = None, input_signature: Any = None, **options: Any) -> Any:
-    """Stand-in for ``tf.function``: transparent to tapes; `gradients` and `hessians` work inside.
+    """Stand-in for ``tf.function``. Transparent to tapes; `gradients` and `hessians` work inside.
 
-    With ``jit_compile=True`` a call runs the function once for each kind of arguments, with the tapes
-    inside of it, and later calls run the calls of kernels that this made. The numbers stay the same to the last bit.
-    Python's side effects happen only while the function is traced, but the variables that it assigns take their values
-    at each call, at its end, and its optimizers step then. Its random numbers are drawn at the start of each call, as
-    an eager call would draw them. A function that makes variables, changes parts of one, assigns more than 100, reads a
-    variable after an optimizer's step, shuffles, draws whole numbers from a distribution, or reads values into Python
-    runs eagerly, with one warning. An error that the function raises itself is raised by the traced call.
+    With ``jit_compile=True`` the function is traced once for each kind of arguments: its Python code runs, together
+    with the tapes inside of it, and gtape notes the calls of kernels. Later calls repeat these calls of kernels without
+    the Python code. The numbers stay the same to the last bit. Python's side effects happen only while the function is
+    traced. But at the end of each call variables are assigned and optimizers step. At the start of each call random
+    numbers are drawn, the same as in an eager call. A function runs eagerly, with one warning, if it makes variables,
+    changes parts of a variable, assigns more than 100 variables, reads a variable after an optimizer's step, shuffles,
+    draws whole numbers from a distribution, or reads values into Python. The traced call raises the errors that the
+    function itself raises.
 
-    A call under one tape is compiled, too, with its part of the gradient, and traced once more for results that have a
-    cotangent together for the first time. Under several tapes and in forward mode the function runs eagerly.
+    A call under one tape is compiled, too, together with its part of the gradient. The function is traced again if a
+    new combination of results gets cotangents. Under several tapes and in forward mode the function runs eagerly.
 
     Parameters
     ----------
@@ -352,15 +353,15 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     Returns
     -------
     Function
-        With the attribute ``python_function`` and the method ``get_concrete_function``. It converts array arguments,
-        and the numbers, arrays and variables among its results, to tensors.
+        Has the attribute ``python_function`` and the method ``get_concrete_function``. Converts to tensors: arrays
+        among the arguments; numbers, arrays and variables among the results.
 
     Raises
     ------
     TypeError
-        For an unknown option, or for a call with arguments that do not fit `input_signature`.
+        If an option is unknown, or the arguments of a call do not fit `input_signature`.
     gtape.errors.OperatorNotAllowedInGraphError
-        When a compiled function needs the truth of a tensor, as Python's ``if`` does.
+        If a compiled function needs the truth value of a tensor, as Python's ``if`` does.
 
     Examples
     --------
@@ -413,9 +414,9 @@ def gradients(
     grad_ys : tensor or list, optional
         A cotangent for each of `ys`, None for ones.
     name, gate_gradients, aggregation_method
-        TensorFlow has them; they change nothing.
+        Ignored; TensorFlow has them.
     stop_gradients : tensor or list of tensors, optional
-        Tensors that count as constants; derivatives with respect to these are partial derivatives.
+        Tensors that count as constants. Derivatives with respect to them are partial derivatives.
     unconnected_gradients : UnconnectedGradients or {"none", "zero"}
         The result for an x that no y depends on.
 
@@ -429,7 +430,7 @@ def gradients(
     RuntimeError
         Outside a `function`.
     ValueError
-        When the numbers of `grad_ys` and `ys` differ.
+        If the numbers of `grad_ys` and `ys` differ.
 
     Examples
     --------
@@ -470,7 +471,7 @@ def hessians(
     ys : tensor or list of tensors
     xs : tensor, variable or list of these
     gate_gradients, aggregation_method, name
-        TensorFlow has them; they change nothing.
+        Ignored; TensorFlow has them.
 
     Returns
     -------
@@ -499,6 +500,6 @@ def hessians(
             continue
         assert graph._session is not None
         made = jacobians(graph._session, convert_to_tensor(g), [x], graph._mode())[0]
-        # A constant slope has second derivative zero, even without a path back to x.
+        # The second derivative of a constant slope is zero, even if no path leads back to x.
         found.append(wrap(np.zeros(x._layout.shape * 2, x._layout.dtype)) if made is None else made)
     return found

@@ -1,9 +1,9 @@
-"""NumPy's compiled inner loops, libm and Python's own scalar functions as functions of one signature.
+"""NumPy's compiled inner loops, libm and Python's own scalar functions, all as functions of one signature.
 
 A ufunc object holds pointers to compiled loops, one for each combination of dtypes. A table of such pointers, with the
-addresses of operands, runs without Python and gives NumPy's bits. Nothing here is trusted unseen: `machine` compares
-the layouts of the objects, and each loop is compared with its function before its first use. Whatever differs is None,
-and then Python does the work.
+addresses of operands, runs without Python and gives NumPy's bits. Every assumption is tested before its first use:
+`machine` compares the layouts of the objects in memory, and each loop is compared with its function. If a test fails,
+the result is None, and Python does the work.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["FIELDS", "Doubt", "Machine", "alone", "dims", "loop", "machine", "st
 
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 
-# Where the fields of a ufunc and of an array lie, in bytes after the head of every object.
+# The offsets of the fields of a ufunc and of an array, in bytes after the head of every object.
 FIELDS = {
     "nin": 0, "nout": 4, "nargs": 8, "functions": 16, "data": 24, "ntypes": 32, "types": 48,
     "array.data": 0, "array.ndim": 8, "array.shape": 16, "array.descr": 40, "array.flags": 48,
@@ -50,7 +50,7 @@ def _field(x: Any, name: str) -> int:
 
 
 def _layouts_known() -> bool:
-    """Whether ufuncs and arrays lie in memory as this module reads them."""
+    """Whether ufuncs and arrays lie in memory as this module expects."""
     if _WORD != 8 or object.__basicsize__ != _HEAD or sys.byteorder != "little":
         return False
     if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
@@ -78,7 +78,7 @@ def _layouts_known() -> bool:
     return _pointer(id(matrix) + 8) == id(np.ndarray) and _pointer(id(1.5) + 8) == id(float)
 
 
-_BY_NUMBER = "?bBhHiIlLqQfdgFDGOSUVMme"  # the characters of NumPy's dtypes, by their numbers
+_BY_NUMBER = "?bBhHiIlLqQfdgFDGOSUVMme"  # the characters of NumPy's dtypes by their numbers
 
 
 def _characters(codes: bytes) -> list[str]:
@@ -92,7 +92,7 @@ _SIZES = {"d": 8, "f": 4, "?": 1, "l": 8, "i": 4}
 
 
 def _strided(name: str, ins: str, out: str, body: str) -> str:
-    """A loop of NumPy's signature, of which `body` computes %r from %x0, %x1 ..."""
+    """A loop of NumPy's signature. `body` computes %r from %x0, %x1 ..."""
     places = range(len(ins) + 1)
     listed = [*ins, out]
     heads = "".join(
@@ -124,7 +124,7 @@ def _single(name: str, kind: str, arity: int, body: str) -> str:
 
 
 def _flagged(condition: str, flag: str) -> str:
-    """Set the flag of doubt where a condition %w holds."""
+    """Set the flag of doubt if a condition %w holds."""
     return (
         f"{condition}  br i1 %w, label %doubt, label %sure\ndoubt:\n  store i64 1, ptr {flag}\n  br label %sure\n"
         "sure:\n"
@@ -150,7 +150,7 @@ def _functions() -> dict[str, str]:
             name = f"{ufunc.__name__}_{char}"
             made[name] = _single(name, kind, 2, f"  %r = {op} {kind} %x0, %x1\n")
         made[f"negative_{char}"] = _single(f"negative_{char}", kind, 1, f"  %r = fneg {kind} %x0\n")
-    # Division and functions of Python floats, which raise errors where NumPy gives infinity or NaN.
+    # Division and functions of Python floats, which raise errors in cases where NumPy gives infinity or NaN.
     by_zero = _flagged("  %w = fcmp oeq double %x1, 0.0\n", "%p3")
     made["divide_python"] = _single("divide_python", "double", 2, by_zero + "  %r = fdiv double %x0, %x1\n")
     one, two = "  %r = call double %data(double %x0)\n", "  %r = call double %data(double %x0, double %x1)\n"
@@ -164,13 +164,13 @@ def _functions() -> dict[str, str]:
         made[f"where_{end}"] = _strided(f"where_{end}", f"?{char}{char}", char, body)
         body = f"  %r = select i1 true, {kind} %x0, {kind} %x0"
         made[f"copy_{end}"] = _strided(f"copy_{end}", char, char, body)
-    for char, kind in (("d", "double"), ("f", "float")):  # notes a doubt for NaN
+    for char, kind in (("d", "double"), ("f", "float")):  # sets the flag of doubt for NaN
         body = f"  %u = fcmp uno {kind} %x0, 0.0\n  %v = load i8, ptr %q1\n  %o = zext i1 %u to i8\n  %r = or i8 %o, %v"
         made[f"doubt_nan_{char}"] = _strided(f"doubt_nan_{char}", char, "?", body)
     for name, op in (("any", "or"), ("all", "and")):  # reductions: the first operand is the result
         made[name] = _strided(name, "??", "?", f"  %r = {op} i8 %x0, %x1")
     other = "  %d = xor i8 %x0, %x1\n  %v = load i8, ptr %q2\n  %r = or i8 %d, %v"
-    made["doubt_other"] = _strided("doubt_other", "??", "?", other)  # notes a doubt for another truth
+    made["doubt_other"] = _strided("doubt_other", "??", "?", other)  # sets the flag for another truth value
     return made
 
 
@@ -202,19 +202,19 @@ done:
 
 
 class Doubt(Exception):
-    """The table met a value for which Python floats raise an error, or an array in another form."""
+    """The table met a value for which Python floats raise an error, or an array of another form."""
 
 
-# Kinds of values that enter a walk: floats, NumPy's narrow floats, truths, and arrays.
+# Kinds of values that enter a walk: Python floats, NumPy's float32, truth values, and arrays.
 FROM_FLOAT, FROM_NARROW, FROM_TRUTH, FROM_ARRAY = range(4)
-# Kinds of values that leave it: Python's floats and truths, and NumPy's numbers.
+# Kinds of values that leave a walk: Python's floats and truth values, and NumPy's numbers.
 TO_FLOAT, TO_TRUTH, TO_WIDE, TO_NARROW, TO_NUMPY_TRUTH = range(5)
 _SCALARS = {TO_WIDE: np.float64, TO_NARROW: np.float32, TO_NUMPY_TRUTH: np.bool_}
 WORDS_OF_SEGMENT, WORDS_OF_INPUT, WORDS_OF_OUTPUT, WORDS_OF_ROW = 8, 8, 2, 8
 
 
 def _scalar_maker() -> int:
-    """The address of PyArray_Scalar, which makes a number of NumPy's: the 60th function of NumPy's C API."""
+    """The address of PyArray_Scalar, function 60 of NumPy's C API, which makes a number of NumPy's."""
     api = np._core._multiarray_umath._ARRAY_API  # type: ignore[attr-defined]
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     found = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
@@ -224,12 +224,12 @@ def _scalar_maker() -> int:
 
 
 def _entry(walk: int) -> str:
-    """A built-in function: takes values in, walks rows, gives numbers back.
+    """The code of a built-in function that takes values in, walks rows, and returns numbers.
 
     `walk` is the address of the function that walks.
 
-    Its `self` is an int, the address of a segment: the number and address of the rows, the inputs, the outputs, and
-    the flag of doubt.
+    The `self` of the built-in function is an int, the address of a segment. A segment has the number and address of the
+    rows, the inputs, the outputs, and the flag of doubt.
     """
     api = ctypes.pythonapi
 
@@ -438,7 +438,7 @@ full:
 
 
 class _Method(ctypes.Structure):
-    """PyMethodDef."""
+    """The C structure PyMethodDef."""
 
     _fields_ = (("name", ctypes.c_char_p), ("code", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
 
@@ -462,7 +462,7 @@ class Machine:
         llvm.initialize_native_asmprinter()
         self._addresses: dict[str, int] = {}
         self._engine = self._compiled(_WALK, 2)
-        # Entering takes little of a walk, and its code is compiled in a fifth of the time without optimisation.
+        # Entering is a small part of a walk. Without optimisation its code is compiled five times faster.
         self._entering = self._compiled(_entry(self.address("walk")), 0)
         enter = int(self._entering.get_function_address("enter"))
         self._method = _Method(b"walk", enter, _FASTCALL, None)
@@ -478,7 +478,7 @@ class Machine:
         return engine
 
     def address(self, name: str) -> int:
-        """The address of a function of this module's own, which is compiled when it is first asked for."""
+        """The address of one of this module's functions, compiled on first use."""
         found = self._addresses.get(name)
         if found is not None:
             return found
@@ -505,7 +505,7 @@ class Machine:
         return self._make(ctypes.addressof(self._method), segment, None)  # type: ignore[no-any-return]
 
     def added(self, code: str, name: str) -> int:
-        """The address of a function in other code."""
+        """The address of a function in additional code."""
         self._add(code)
         return self.address(name)
 
@@ -514,7 +514,7 @@ class Machine:
         return int(self.llvm.address_of_symbol(name) or 0)
 
 
-# Every machine stays, because the known facts about functions hold addresses in its code.
+# All machines stay alive, because known facts about functions hold addresses in their code.
 _machines: list[Machine] = []
 
 
@@ -532,13 +532,13 @@ def _starts() -> Machine | None:
 
 @functools.lru_cache(maxsize=1)
 def machine() -> Machine | None:
-    """The machine, or None without llvmlite, and where memory is laid out otherwise than expected."""
+    """The machine; None without llvmlite, or if objects lie in memory in an unexpected way."""
     with _lock:
         return _starts()
 
 
 def _walks(made: Machine) -> bool:
-    """Whether a program of one row, with each kind of value, gives the expected numbers."""
+    """Whether programs of one row give the expected numbers, for each kind of value."""
     found = _address_of(np.multiply, "ff->f")
     if found is None:
         return False
@@ -554,7 +554,7 @@ def _walks(made: Machine) -> bool:
     ])  # fmt: skip
     segment = np.array([1, rows, 2, ins.ctypes.data, 5, outs, flag, 0], np.int64)
     walk = made.entry(segment.ctypes.data)
-    space[10:12].view(np.int64)[0] = 0x3FD0000000000001  # a float64 whose half is a narrow float, too
+    space[10:12].view(np.int64)[0] = 0x3FD0000000000001  # half of this float64 must not pass for a narrow float
     first = np.array([1, 2, 3], np.float32)
     expected = (space[10:12].view(np.float64)[0].item(), True, space[10:12].view(np.float64)[0], space[10], np.True_)
     if not _are_alike(walk(first, np.float32(1.5)), expected) or space[4:7].tolist() != [1.5, 3.0, 4.5]:
@@ -578,7 +578,7 @@ _kept: dict[Any, Any] = {}
 
 
 def _words(values: tuple[int, ...]) -> int:
-    """The address of whole numbers that stay in memory."""
+    """The address of integers that stay in memory."""
     made = _kept.get(values)
     if made is None:
         made = _kept.setdefault(values, np.array(values, np.int64))
@@ -599,7 +599,7 @@ dims, steps = _dims, _steps
 
 
 def _address_of(ufunc: np.ufunc, signature: str) -> tuple[int, int] | None:
-    """The loop of a ufunc for dtypes, and its data."""
+    """The addresses of a ufunc's loop for the given dtypes, and of the data of the loop."""
     try:
         k = ufunc.types.index(signature)
     except ValueError:
@@ -609,7 +609,7 @@ def _address_of(ufunc: np.ufunc, signature: str) -> tuple[int, int] | None:
 
 
 def _agrees(f: tuple[int, int], function: Callable[..., Any], signature: str) -> bool:
-    """Whether a loop gives the bits of its function, for arrays of several lengths and for single numbers."""
+    """Whether a loop gives the same bits as its function, for arrays of several lengths and for single numbers."""
     call = _Loop(f[0])
     for n in (1, 2, 7, 8, 37):
         xs = operands(signature.partition("->")[0], n)
@@ -638,7 +638,7 @@ def _pointers(arrays: list[Any], n: int, steps: list[int]) -> tuple[int, int, in
 
 @functools.lru_cache(maxsize=512)
 def loop(ufunc: np.ufunc, signature: str) -> tuple[int, int] | None:
-    """The loop of a ufunc for dtypes such as "dd->d", and its data; None where it does not give the ufunc's bits."""
+    """The addresses of a loop, for dtypes such as "dd->d", and its data; None unless it gives the ufunc's bits."""
     if ufunc.signature is not None or any(c not in "df?" for c in signature.replace("->", "")):
         return None
     found = _address_of(ufunc, signature)
@@ -650,7 +650,7 @@ def loop(ufunc: np.ufunc, signature: str) -> tuple[int, int] | None:
 
 @functools.lru_cache(maxsize=8)
 def sum_starts_at(char: str) -> float | None:
-    """The number from which the loop of `add` sums an array as `np.add.reduce` does; None if no number fits."""
+    """The start value with which the loop of `add` sums an array as `np.add.reduce` does; None if there is none."""
     found = loop(np.add, f"{char}{char}->{char}")
     if found is None:
         return None
@@ -680,12 +680,12 @@ def _sums(found: tuple[int, int], char: str, start: float) -> bool:
     return True
 
 
-_MOST_TURNS = 128  # rows of one sum
+_MOST_TURNS = 128  # the greatest number of rows for one sum
 
 
 @functools.lru_cache(maxsize=512)
 def sums_in_turns(char: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
-    """Whether sums along the first axes are those of one row after the other, or along the last of each row alone."""
+    """Whether sums over the first axes add row after row, or sums over the last axes add each row by itself."""
     n = len(axes)
     first = axes == tuple(range(n))
     if not first and axes != tuple(range(len(shape) - n, len(shape))):
@@ -724,7 +724,7 @@ def _sums_in_turns(
 
 # ---------------------------------------------------------------------------------------------- functions of one number
 
-# Functions of `math` that call one function of the C library, and pass its finite results on.
+# The functions of `math` that call one function of the C library and return its finite results unchanged.
 _LIBM = {
     f: f.__name__ for f in (
         math.acos, math.acosh, math.asin, math.asinh, math.atan, math.atanh, math.cos, math.cosh, math.erf, math.erfc,
@@ -735,7 +735,7 @@ _LIBM = {
 
 
 def _agrees_alone(address: int, data: int, function: Callable[..., Any], arity: int) -> bool:
-    """Whether a function for one number gives the bits of a Python function, or doubts."""
+    """Whether a function of one number gives the same bits as a Python function, or sets the flag of doubt."""
     call = _Loop(address)
     rng = np.random.default_rng(3)
     values = np.concatenate([rng.normal(size=30), 10.0 ** rng.uniform(-300, 300, 30), rng.random(60)])
@@ -743,7 +743,7 @@ def _agrees_alone(address: int, data: int, function: Callable[..., Any], arity: 
     xs = [values, np.roll(values, 17)][:arity]
     out, flags = np.zeros(len(values)), np.zeros(len(values), np.int64)
     places = np.array([[a.ctypes.data for a in (*xs, out, flags)]], np.int64)
-    places = places + 8 * np.arange(len(values))[:, None]  # the operands of each call in a row
+    places = places + 8 * np.arange(len(values))[:, None]  # the operands of each call as a row
     start, row = places.ctypes.data, places.strides[0]
     dims, steps = _dims(1), _steps((0, 0, 8))
     for k in range(len(values)):
@@ -764,7 +764,7 @@ def _agrees_alone(address: int, data: int, function: Callable[..., Any], arity: 
 
 @functools.lru_cache(maxsize=512)
 def alone(function: Any, arity: int) -> tuple[int, int] | None:
-    """A function of Python floats as (code, data); None if it cannot be compiled."""
+    """A function of Python floats as the addresses of code and data; None if it cannot be compiled."""
     made = machine()
     if made is None:
         return None
@@ -775,7 +775,7 @@ def alone(function: Any, arity: int) -> tuple[int, int] | None:
 def _alone_if_possible(made: Machine, function: Any, arity: int) -> tuple[int, int] | None:
     try:
         return _alone(made, function, arity)
-    except Exception:  # it takes another way than numbers go
+    except Exception:  # the function does something that code for numbers cannot do
         return None
 
 
@@ -809,7 +809,7 @@ class _Stop(Exception):
 
 
 class _Path:
-    """One way through a Python function of numbers: its decisions so far, and the code after the last of them."""
+    """One path through a Python function of numbers: the decisions so far, and the code after the last decision."""
 
     def __init__(self, made: Machine, decisions: tuple[bool, ...]) -> None:
         self.machine, self.decisions = made, decisions
@@ -840,7 +840,7 @@ class _Path:
         return self.copied(function)(*[_Symbol(self, f"%x{i}") for i in range(arity)])
 
     def copied(self, function: types.FunctionType) -> Any:
-        """A function that calls the C library with symbols."""
+        """A copy of a function that can take symbols, because it calls the C library through symbols."""
         space = dict(function.__globals__)
         space.update({n: self.known(space[n]) for n in function.__code__.co_names if n in space})
         return types.FunctionType(
@@ -871,7 +871,7 @@ class _Path:
 
     @staticmethod
     def code(made: Machine, function: types.FunctionType, arity: int, label: str) -> str:
-        """The whole function as one of NumPy's signature."""
+        """The code of the whole function, with NumPy's signature."""
         blocks: list[str] = []
         todo: list[tuple[bool, ...]] = [()]
         while todo:

@@ -1,4 +1,4 @@
-"""What compiled functions know of the kernels of primitives."""
+"""Facts about the kernels of primitives that compiled functions use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _RENAMING = frozenset({"spread", "flat", "read", "stop"})
 
 
 class _Kernels:
-    """The kernels of all primitives that are imported, as every node of a traced call has one of these.
+    """The kernels of all imported primitives. Every node of a traced call has one of these kernels.
 
     Parameters
     ----------
@@ -22,13 +22,13 @@ class _Kernels:
     Attributes
     ----------
     scalars : frozenset of callable
-        The functions of Python floats.
+        The kernels of Python floats.
     linear : dict
-        The primitives that only give their operand another shape, by the identities of their kernels.
+        The primitives that only change the shape of their operand, by the identities of their kernels.
     elementwise : frozenset of int
-        The identities of the kernels that compute each element from the elements at its place, and are no ufunc.
+        The identities of elementwise kernels other than ufuncs.
     others : frozenset of int
-        The identities of all kernels that are no ufunc.
+        The identities of all kernels other than ufuncs.
     """
 
     __slots__ = ("elementwise", "linear", "others", "scalars", "version")
@@ -48,7 +48,7 @@ CHANGED.append(lambda _: _newest.clear())
 
 
 def known_kernels() -> _Kernels:
-    """The kernels of now; made anew after a declaration and a swap of kernels."""
+    """The current kernels, collected again after a new declaration or a swap of kernels."""
     version = REGISTRY.version
     found = _newest[:1]
     if not found or found[0].version != version:

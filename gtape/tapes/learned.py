@@ -1,7 +1,7 @@
-"""Facts about the first op and the first rule on operands of a kind, with which a tracer notes the next ones sooner.
+"""Facts about ops and rules on operands of one kind, by which a tracer notes later ops faster.
 
-How an op calls its kernel, and which calls a rule makes, depends on shapes and dtypes alone, unless a guard says
-otherwise. So the calls of later operands of the same shapes and dtypes are those of the first.
+The way an op calls its kernel, and the calls that a rule makes, depend only on shapes and dtypes, unless there is a
+guard. So later operands with the shapes and dtypes of the first operands lead to the same calls.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 __all__ = ["PLAIN", "Op", "Rule", "distinct", "rule_of"]
 
-# The types of keyword arguments with which a call can be repeated unchanged.
+# The types of keyword arguments for which a call may be repeated unchanged.
 PLAIN = (int, bool, str, type(None), tuple)
 
 # Operators of two numbers or one, which need no context for Python floats.
@@ -22,7 +22,7 @@ _OPERATORS = frozenset({operator.add, operator.sub, operator.mul, operator.trued
 
 
 class Op:
-    """How an op calls its kernel.
+    """The way an op calls its kernel.
 
     Attributes
     ----------
@@ -31,11 +31,11 @@ class Op:
     layout : Layout
         Of the traced result.
     kind : type
-        Of the raw result.
+        The class of the raw result.
     lifted : bool
         Whether Python floats go to the kernel as NumPy scalars.
     bare : bool
-        Whether the function takes Python floats, for which no context is needed.
+        Whether the function takes Python floats and needs no context.
     quick : bool
         Whether the eager op is recorded by the generated function of an elementwise op.
     plain : bool
@@ -55,7 +55,7 @@ class Op:
 
 
 class Rule:
-    """The calls that a rule makes, with numbers for operands: first the arguments of the rule, then earlier results.
+    """The calls that a rule makes, with numbers for operands. The rule's arguments come first, then earlier results.
 
     Attributes
     ----------
@@ -71,17 +71,17 @@ class Rule:
 
 
 def distinct(value: Any) -> Any:
-    """An equal constant that is another object, so that it is known again among the operands of calls."""
+    """A copy of a constant, so that the tracer can tell the constant from equal ones among the operands of calls."""
     return value * 1.0 if value.__class__ is float else value.copy()
 
 
 def rule_of(given: Sequence[Any], nodes: Sequence[Any], results: Sequence[Any]) -> Rule | None:
-    """The calls of a rule.
+    """The `Rule` of a rule that was run.
 
     Parameters
     ----------
     given : sequence
-        Nodes, constants that no other place holds, and None.
+        The arguments of the rule: nodes, constants that occur only once, and None.
     nodes : sequence of Node
         The nodes that the rule noted.
     results : sequence of Node

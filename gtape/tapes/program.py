@@ -1,7 +1,7 @@
-"""Programs: traced calls as functions of raw values, by one of two back ends.
+"""Programs: traced calls as functions of raw values, made by one of two back ends.
 
-With llvmlite a program is a `gtape.tapes.table.Table`, if that is worth it, otherwise a
-`gtape.tapes.python_source.PythonSource`. Both give the bits of the eager call.
+With llvmlite a program is a `gtape.tapes.table.Table` if a table is faster, otherwise a
+`gtape.tapes.python_source.PythonSource`. Both give the same bits as the eager call.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from gtape.tapes.traced_values import Node
 
 __all__ = ["FAILED", "GENERATION", "GUARDED", "MOST_FAILURES", "Program", "by_other_ways", "is_current", "note_invalid"]
 
-MOST_FAILURES = 3  # calls that fail for their values before a kind of arguments is never traced again
-_MOST_DOUBTS = 64  # runs after which a program leaves the table
-_MOST_GUARDS = 16  # calls for which a program is not valid before it may be given up
+MOST_FAILURES = 3  # failed calls after which a kind of arguments is never traced again
+_MOST_DOUBTS = 64  # runs with a doubt after which a program leaves the table
+_MOST_GUARDS = 16  # invalid calls after which a program may be given up
 _MOST_WAYS = 4  # programs for one kind of arguments, which differ in decisions by values
 
-# In place of a result: a decision by a value was another than in the traced call; the program raised an error.
+# Stand in for a result: a decision by a value differs from the traced call; or the program raised an error.
 GUARDED: Any = object()
 FAILED: Any = object()
 
 
 class _Generation:
-    """Counts swapped kernels, because programs hold kernels."""
+    """The number of swaps of kernels so far, which programs note because they hold kernels."""
 
     __slots__ = ("number",)
 
@@ -38,7 +38,7 @@ class _Generation:
         self.number = 0
 
     def swapped(self, _: Primitive) -> None:
-        """Note that programs made before hold an outdated kernel."""
+        """Note that all earlier programs hold an outdated kernel."""
         self.number += 1
 
 
@@ -47,21 +47,21 @@ CHANGED.append(GENERATION.swapped)
 
 
 def is_current(made: Any) -> bool:
-    """Whether compiled code is still valid; False for None."""
+    """Whether compiled code is still valid. None is not."""
     return made is not None and made.generation == GENERATION.number and all(ref() is not None for ref in made.held)
 
 
 def by_other_ways(key: Any, find: Callable[[Any], Any], run: Callable[[Any], Any]) -> Any:
-    """The result of a call for which a program was GUARDED, by the first program whose decisions by values it shares.
+    """The result of the first program that makes the decisions of this call, after another program was GUARDED.
 
     Parameters
     ----------
     key : hashable
-        Of the program that was not valid.
+        The key of the program that was GUARDED.
     find : callable
-        Returns the program for a key, compiled if need be; None without one.
+        Returns the program for a key, after compiling it if necessary; None without a program.
     run : callable
-        Runs a program; returns GUARDED if it is not valid, either.
+        Runs a program, or returns GUARDED if the program is not valid.
     """
     for k in range(1, _MOST_WAYS):
         other = find((GUARDED, k, key))
@@ -72,7 +72,7 @@ def by_other_ways(key: Any, find: Callable[[Any], Any], run: Callable[[Any], Any
 
 
 def note_invalid(found: Any) -> bool:
-    """Note a call for which a program was not valid; returns whether most calls are so, and the program is given up."""
+    """Note a call for which a program was not valid. True if most calls are invalid and the program is given up."""
     found.failures += 1
     return bool(found.failures > _MOST_GUARDS and 2 * found.failures > found.calls)
 
@@ -93,7 +93,7 @@ class Program:
     source : str
         The Python source.
     run : callable
-        Takes the raw inputs, returns the tuple of raw outputs; raises `Guard` where the program does not hold.
+        Takes the raw inputs, returns the tuple of raw outputs. Raises `Guard` if the program is not valid.
     traced, kept : int
         The number of operations in the traced call and in the program.
     """
@@ -129,7 +129,7 @@ class Program:
         return made
 
     def again(self, raws: Sequence[Any]) -> tuple[Any, ...]:
-        """The raw outputs without the table, which met a value that Python's floats treat in another way."""
+        """The raw outputs, computed without the table after the table met a doubtful value."""
         made = self._python_source()
         self.doubts += 1
         if self.doubts == _MOST_DOUBTS:
@@ -142,7 +142,7 @@ class Program:
         return (self._lines if self._table is None else self._table).source  # type: ignore[union-attr]
 
     def summary(self) -> str:
-        """The number of calls of one run, and the memory that it holds."""
+        """Text with the number of calls of one run and the memory that the program holds."""
         made: Any = self._lines if self._table is None else self._table
         text = f"{made.calls} calls, {made.buffers} buffers, {made.nbytes} bytes"
         if self._table is None:

@@ -1,4 +1,4 @@
-"""py_function and numpy_function: plain Python between ops."""
+"""py_function and numpy_function: calls of plain Python between ops."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _wanted(tout: Any) -> list[np.dtype[Any]]:
 
 
 def _outputs(made: Any, tout: Any, convert: Callable[[Any, Any, int], Tensor], what: str) -> Any:
-    """The results of the function, each converted, in the structure of `tout`."""
+    """The results of the function, converted, in the structure of `tout`."""
     if tout is None or (isinstance(tout, (list, tuple)) and not tout):
         return tout
     wanted = _wanted(tout)
@@ -56,7 +56,7 @@ def py_function(func: Callable[..., Any] | None = None, inp: Any = None, Tout: A
         Takes a tensor for each item of `inp`.
     inp : list of tensors or numbers
     Tout : dtype, TensorSpec or list of these
-        The dtypes of the results; an empty list for none.
+        The dtypes of the results. An empty list stands for no results.
 
     Returns
     -------
@@ -66,9 +66,9 @@ def py_function(func: Callable[..., Any] | None = None, inp: Any = None, Tout: A
     Raises
     ------
     TypeError
-        When `func` is not a function.
+        If `func` is not a function.
     gtape.errors.InvalidArgumentError
-        When the results do not fit `Tout`.
+        If the results do not fit `Tout`.
 
     Examples
     --------
@@ -110,9 +110,9 @@ def numpy_function(
     func : callable
         Takes an array for each item of `inp`.
     Tout : dtype or list of dtypes
-        The dtypes of the results. Python numbers take that dtype, arrays must have it.
+        The dtypes of the results. Python numbers are converted, arrays must have the dtype already.
     stateful : bool
-        TensorFlow has it; it changes nothing.
+        Ignored; TensorFlow has it.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """The default back end of compiled functions: a traced call as straight-line Python over the kernels.
 
 Small results of ufuncs go to buffers that a program keeps between calls. Chains of elementwise ufuncs on long arrays
-run in blocks that fit the cache. Both give every element the same bits.
+run in blocks that fit the cache. Neither changes the bits of an element.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from gtape.tapes.ufuncs import EXACT, keeps_bits_anywhere, ufunc_of
 
 __all__ = ["Names", "Part", "PythonSource", "Writer", "in_turns"]
 
-_WORTH = 4096  # elements from which a fresh array costs more than the search for an old one
-_BLOCK = 1 << 16  # bytes of a block: a dozen blocks fit the second cache, and the calls cost little beside the work
-_LONG = 1 << 15  # elements of an array that is worth blocks
-_DEEPEST = 20  # calls in one another in a line; Python's parser takes 200 brackets
+_WORTH = 4096  # elements above which a fresh array costs more than the search for an old one
+_BLOCK = 1 << 16  # bytes of a block, so that a dozen blocks fit the second cache, and calls cost little
+_LONG = 1 << 15  # elements above which an array is computed in blocks
+_DEEPEST = 20  # the depth of nested calls in a line, because Python's parser takes 200 brackets
 
 
 class Names:
-    """The names in a source: variables, which are used again as soon as nothing reads them, and constants.
+    """The names in a source: constants, and variables, whose names are used again after their last read.
 
     Parameters
     ----------
     space : dict
-        Where constants go, by name.
+        Gains the constants by name.
     """
 
     def __init__(self, space: dict[str, Any]) -> None:
@@ -43,14 +43,14 @@ class Names:
         self.count = 0
 
     def variable(self) -> str:
-        """A name that is not in use."""
+        """A name for a variable, not in use."""
         if self.free:
             return self.free.pop()
         self.count += 1
         return f"v{self.count}"
 
     def constant(self, value: Any) -> str:
-        """A constant as source."""
+        """The source text of a constant."""
         if value.__class__ is int:
             return f"({value!r})" if value < 0 else repr(value)
         if value.__class__ in (bool, type(None), str):
@@ -67,7 +67,7 @@ class Names:
         return name
 
     def text(self, a: Any) -> str:
-        """An argument as source."""
+        """The source text of an argument."""
         if a.__class__ is Node:
             return a.name
         if a.__class__ is list:
@@ -81,23 +81,23 @@ _SIGNS = {np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/"}
 
 
 def _sign_of(node: Node) -> str | None:
-    """The operator that gives the bits of the ufunc in less time."""
+    """The operator that gives the same bits as a ufunc in less time; None without one."""
     sign = _SIGNS.get(node.function)
     if sign is None or node.words or len(node.args) != 2:
         return None
     kinds = {(a.sample if a.__class__ is Node else a).__class__ for a in node.args}
-    if kinds == {np.float32} or kinds == {np.float64}:  # NumPy's numbers, for which a ufunc makes arrays
+    if kinds == {np.float32} or kinds == {np.float64}:  # NumPy's scalars, for which ufuncs make arrays
         return sign
     some = any([a.__class__ is Node and isinstance(a.sample, np.ndarray) for a in node.args])  # noqa: C419
     plain = all([a.__class__ is Node or isinstance(a, (np.generic, np.ndarray)) for a in node.args])  # noqa: C419
     return sign if some and plain else None
 
 
-_MOST_WHOLE = 1 << 24  # whole numbers up to which every dtype of floats has each
+_MOST_WHOLE = 1 << 24  # the greatest integer up to which float32 and float64 have all integers
 
 
 def _as_array(node: Node, ufunc: np.ufunc | None, a: Any) -> Any:
-    """An operand; a constant number as an array without axes, because NumPy makes one of a number at every call."""
+    """An operand. A constant number becomes an array without axes, because NumPy would make one at every call."""
     if ufunc not in _SIGNS or a.__class__ is Node or not node.sample.ndim or node.sample.dtype.char not in "fd":
         return a
     if isinstance(a, np.generic):
@@ -111,7 +111,7 @@ def _as_array(node: Node, ufunc: np.ufunc | None, a: Any) -> Any:
 
 
 def _array_ufunc(node: Node) -> np.ufunc | None:
-    """The ufunc that computes the array of a node; None for others."""
+    """The ufunc that computes the array of a node; None for other nodes."""
     sample = node.sample
     if sample.__class__ is not np.ndarray or node.words:
         return None
@@ -120,13 +120,13 @@ def _array_ufunc(node: Node) -> np.ufunc | None:
 
 
 def _is_elementwise(node: Node) -> bool:
-    """Whether a node is a kernel, other than a ufunc, that computes each element from the elements at its place."""
+    """Whether a node calls an elementwise kernel other than a ufunc."""
     plain = all([v.__class__ is float or v.__class__ in PLAIN for v in node.words.values()])  # noqa: C419
     return plain and id(node.function) in known_kernels().elementwise
 
 
 def _planned(node: Node) -> tuple[Any, dict[str, Any]]:
-    """The function that a kernel chooses by shapes and dtypes, or the function of the node, with its keywords."""
+    """The function that a kernel chooses by shapes and dtypes, or else the node's function. Both with keywords."""
     plan = getattr(node.function, "planned", None)
     values = [a.sample if a.__class__ is Node else a for a in node.args]
     if plan is None or not all([isinstance(v, (np.ndarray, np.generic)) for v in values]):  # noqa: C419
@@ -135,7 +135,7 @@ def _planned(node: Node) -> tuple[Any, dict[str, Any]]:
 
 
 def _elements(sample: Any) -> int:
-    """The number of elements of a value; those of a tuple in all."""
+    """The number of elements of a value; for a tuple the sum over its parts."""
     if sample.__class__ is tuple:
         return sum([_elements(part) for part in sample])
     return sample.size if isinstance(sample, np.ndarray) else 1
@@ -145,12 +145,12 @@ def _elements(sample: Any) -> int:
 
 
 class Part:
-    """Nodes that one piece of the program computes.
+    """Nodes that form one piece of the program.
 
     Attributes
     ----------
     kind : hashable
-        "call", or the back end's word for its pieces.
+        "call", or a name that the back end gives.
     nodes : list of Node
     """
 
@@ -162,7 +162,7 @@ class Part:
 
 
 def in_turns(nodes: list[Node], kind_of: Callable[[Node], Any]) -> list[Part]:
-    """The nodes in few parts of one kind each, in an order in which each comes after those that it reads."""
+    """The nodes in few parts, each of one kind, in an order in which each node comes after those that it reads."""
     parts: list[Part] = []
     at: dict[int, int] = {}
     places: dict[Any, list[int]] = {}
@@ -197,9 +197,9 @@ class Writer:
     parts : list of Part and Instance
     outputs : list of Node
     space : dict
-        The names that the source finds.
+        The names that the source uses.
     elsewhere : collection of int
-        The identities of nodes whose values no line computes.
+        The identities of nodes that no line computes.
     """
 
     def __init__(
@@ -213,16 +213,17 @@ class Writer:
         self._buffered: dict[int, Any] = {}
         self.place = 0
         self.last: dict[int, int] = {}
-        self.count: dict[int, int] = {}  # of the reads of each value
-        # The newest calls: line, value and text, whether the text is an operator's, and how deep calls lie in it.
+        self.count: dict[int, int] = {}  # the number of reads of each value
+        # The newest calls: line, value, text, whether the text is an operation with an operator, and the depth of its
+        # calls.
         self.newest: list[tuple[int, Node, str, bool, int]] = []
         self.kept = {id(o) for o in outputs}
         self.functions: list[str] = []
         self.nbytes = 0
-        self.places_results = False  # whether a line says where in memory a result goes
+        self.places_results = False  # whether a line says where in memory a result is stored
         for i, node in enumerate(inputs):
             node.name = f"x{i}"
-        # Values that may be in a view: another function than a ufunc may return an array that is a view of its operand.
+        # Values that may be part of a view: a function other than a ufunc may return a view of its operand.
         viewed: set[int] = set()
         place = 0
         self._mine: set[int] = set()
@@ -246,7 +247,7 @@ class Writer:
         self.viewed = viewed
         self._aliased = viewed | self.kept
         self._owned: set[int] = set()
-        # For the results of a block: the parameter that holds the buffer of each.
+        # In a block: for each result the parameter that holds the buffer of the result.
         self.given: dict[int, str] = {}
 
     def _note(self, part: Instance, place: int, viewed: set[int]) -> None:
@@ -267,7 +268,7 @@ class Writer:
     # ------------------------------------------------------------------------------------------ names
 
     def dying(self, node: Node) -> list[Node]:
-        """The values that the current line reads last."""
+        """The values that the current line is the last to read."""
         place, last, mine, kept = self.place, self.last, self._mine, self.kept
         found: list[Node] = []
         for a in reads_of(node):
@@ -277,16 +278,16 @@ class Writer:
         return found
 
     def is_over(self, a: Node) -> bool:
-        """Whether no line from here on reads a value of this program."""
+        """Whether no later line reads a value of this program."""
         return id(a) in self._mine and id(a) not in self.kept and self.last[id(a)] < self.place
 
     def release(self, dying: Iterable[Node]) -> None:
-        """Use the names of values again."""
+        """Free the names of values for new variables."""
         for a in dying:
             key = self._buffered.pop(id(a), None)
             if key is not None:
                 self._free_buffers[key].append(a.name)
-            elif a.name[:1] == "v":  # no array that another part holds
+            elif a.name[:1] == "v":  # not an array of another part
                 self.names.free.append(a.name)
 
     def define(self, node: Node) -> str:
@@ -297,7 +298,7 @@ class Writer:
         return node.name
 
     def _buffer(self, node: Node) -> str | None:
-        """A buffer for a small array that no view outlives."""
+        """A buffer for a small array. No view of the buffer may be left."""
         given = self.given.get(id(node))
         if given is not None:
             return given
@@ -306,7 +307,7 @@ class Writer:
         return self._take(node)
 
     def _take(self, node: Node) -> str:
-        """A buffer that no value lies in."""
+        """A buffer that holds no value."""
         sample = node.sample
         key = (sample.shape, sample.dtype.char)
         free = self._free_buffers.setdefault(key, [])
@@ -321,7 +322,7 @@ class Writer:
     # ------------------------------------------------------------------------------------------ calls
 
     def call(self, node: Node) -> None:
-        """The line of one call, which holds the calls before if nothing else reads their results."""
+        """Write the line of one call. Earlier calls whose results only this call reads become part of the line."""
         names = self.names
         dying = self.dying(node)
         large = [a.name for a in dying if a.name[:1] == "v" and _elements(a.sample) >= _WORTH]
@@ -348,26 +349,26 @@ class Writer:
         self.place += 1
 
     def _forget(self, variables: list[str]) -> None:
-        """Let go of large values that nothing reads any more, because the next value of the name may come late."""
+        """Delete large values that no line reads any more, because their names may get new values much later."""
         if variables:
             self.lines.append(" = ".join([*variables, "None"]))
 
     def _arguments(self, node: Node, ufunc: np.ufunc | None) -> tuple[list[str], list[str], int]:
-        """The arguments as source, as those of a function and of an operator, and how deep calls lie in them.
+        """The arguments as source: the text for a function, the text for an operator, and the depth of their calls.
 
-        The calls of the newest lines become arguments if nothing else reads their results, in the order of the lines.
+        The calls of the newest lines become arguments if no other call reads their results, in the order of the lines.
         """
         words = [self.names.text(a if a.__class__ is Node else _as_array(node, ufunc, a)) for a in node.args]
         newest, lines = self.newest, self.lines
         if not newest or newest[-1][0] != len(lines) or (node.text is not None and "{1}" in node.text):
-            newest.clear()  # another kind of line came between, or the text may name an argument twice
+            newest.clear()  # a line of another kind came between, or the text may name an argument twice
             return words, words, 0
         operands, deepest = words, 0
         for i in range(len(words) - 1, -1, -1):
             _, value, text, infix, depth = newest[-1]
             if node.args[i] is not value:
                 continue
-            # A line may write into a large operand, which it names.
+            # A line may overwrite a large operand that it names.
             key = id(value)
             if self.count[key] > 1 or key in self.kept or depth >= _DEEPEST or _elements(value.sample) >= _WORTH:
                 break
@@ -383,7 +384,7 @@ class Writer:
     def _ufunc(
         self, node: Node, ufunc: np.ufunc, words: list[str], operands: list[str], dying: list[Node]
     ) -> tuple[str, str, bool]:
-        """Where the result of a ufunc goes, its call, and whether that is an operator's."""
+        """The place of a ufunc's result, the text of the call, and whether the text uses an operator."""
         names = self.names
         infix = False
         over = self._overwrites(node, ufunc, dying)
@@ -415,7 +416,7 @@ class Writer:
         return f"{self.define(node)} = ", text, infix
 
     def _overwrites(self, node: Node, ufunc: np.ufunc, dying: list[Node]) -> Node | None:
-        """An operand in whose memory the result may be written."""
+        """An operand whose memory the result may overwrite."""
         made = node.sample
         if ufunc not in EXACT or made.size < _WORTH:
             return None
@@ -429,7 +430,7 @@ class Writer:
     # ------------------------------------------------------------------------------------------ repeated blocks
 
     def repeated(self, part: Instance) -> None:
-        """The line of one copy of a block."""
+        """Write the line of one copy of a block."""
         written, place, last, mine, kept = part.block.written, self.place, self.last, self._mine, self.kept
         if written.label is None:
             written.write(self)
@@ -441,7 +442,7 @@ class Writer:
         for node in buffered:
             node.name = self._take(node)
             words.append(node.name)
-        # Temporary values lie in buffers that the next line may use.
+        # Temporary values are stored in buffers that the next line may use again.
         lent = [(self._take(n), n) for n in written.temporaries]
         words += [name for name, _ in lent]
         for name, node in lent:
@@ -456,7 +457,7 @@ class Writer:
     # ------------------------------------------------------------------------------------------ blocks
 
     def blocks(self, part: Part) -> None:
-        """The lines of a part that runs in blocks: a function of one block, and its calls."""
+        """Write the lines of a part that runs in blocks: the function of one block, and its calls."""
         names = self.names
         _, shape = part.kind
         size = int(np.prod(shape))
@@ -556,9 +557,9 @@ class Writer:
     # ------------------------------------------------------------------------------------------ the whole
 
     def checks(self, inputs: list[Node]) -> list[str]:
-        """The lines that leave the program if the elements of an argument have another order in memory than traced.
+        """Write lines that leave the program if an argument has its elements in another order in memory than traced.
 
-        NumPy gives its results the order of the arguments, and the program has buffers of the traced order.
+        NumPy's results have the order of the arguments, but the buffers of the program have the traced order.
         """
         if not self.places_results:
             return []
@@ -572,7 +573,7 @@ class Writer:
         return found
 
     def write(self, part: Part | Instance) -> None:
-        """The lines of a part of Python's."""
+        """Write the lines of a part that calls functions."""
         if isinstance(part, Instance):
             self.repeated(part)
         elif part.kind == "call":
@@ -583,15 +584,16 @@ class Writer:
 
 
 def _takes_buffer(sample: Any) -> bool:
-    """Whether a value may lie in a buffer.
+    """Whether a value may be stored in a buffer.
 
-    NumPy's result has the order of its operands in memory, in which sums go through it, but that of a buffer is fixed.
+    NumPy's result has its elements in memory in the order of its operands, and sums depend on this order. The order of
+    a buffer is fixed.
     """
     return 0 < sample.size < _WORTH and sample.dtype.kind in "fb" and bool(sample.flags.c_contiguous)
 
 
 class _Written:
-    """A block as a function: its inputs are the first parameters, then come buffers of results and of other values.
+    """A block as a function. Its parameters are the inputs, then buffers of results, then buffers of other values.
 
     Attributes
     ----------
@@ -599,11 +601,11 @@ class _Written:
         For each input, whether a result may be a view of it.
     instances : list of Instance
     label : str or None
-        The name of the function, as soon as it is written.
+        The name of the function after it is written.
     buffered, returned : list of int
-        Which results lie in buffers, and which the function returns.
+        The indices of results that are stored in buffers, and of those that the function returns.
     temporaries : list of Node
-        Values of the forms of the buffers for other values.
+        Values with the forms of the buffers for other values.
     """
 
     def __init__(self, block: Block, space: dict[str, Any]) -> None:
@@ -621,7 +623,7 @@ class _Written:
         self.temporaries: list[Node] = []
 
     def write(self, outer: Writer) -> None:
-        """Write the function, as soon as all readers of the results are known."""
+        """Write the function, after all readers of the results are known."""
         writer, block = self.writer, self.block
         for k, j in enumerate(block.outputs):
             node = block.nodes[j]
@@ -636,27 +638,28 @@ class _Written:
         buffers = [f"b{i}" for i in range(len(writer.buffers))]
         words = [*[a.name for a in block.inputs], *writer.given.values(), *buffers]
         self.label = f"repeated_{len(writer.names.space)}"
-        writer.names.space[self.label] = None  # until the source is run
+        writer.names.space[self.label] = None  # a placeholder until the source runs
         made = [self.results[k].name for k in self.returned]
         end = f"    return {', '.join(made)}{',' if len(made) == 1 else ''}\n" if made else ""
         body = "".join([f"    {line}\n" for line in writer.lines])
         outer.functions.append(f"def {self.label}({', '.join(words)}):\n{body}{end}")
-        # The block holds this object, and cycles would keep the values of the traced call.
+        # Drop references to values of the traced call, because the block holds this object and a cycle would keep them
+        # alive.
         del self.block, self.writer, self.part, self.results, self.instances
 
 
 def _number(a: Any) -> Any:
-    """A constant; one element for an array that repeats one number."""
+    """A constant. An array that repeats one number becomes an array of one element."""
     return a.reshape(-1)[0] if isinstance(a, np.ndarray) and a.ndim else a
 
 
 def _is_long(a: Any) -> bool:
-    """Whether a constant is an array, of which each block takes its own part."""
+    """Whether a constant is an array that each block takes a part of."""
     return isinstance(a, np.ndarray) and bool(a.ndim) and any(a.strides)
 
 
 def block_of(node: Node) -> Any:
-    """The kind of the part that computes a node: blocks of an array of a shape, or a call."""
+    """The kind of the part that computes a node: "call", or blocks for arrays of one shape."""
     sample = node.sample
     if sample.__class__ is not np.ndarray or sample.size < _LONG or sample.dtype.char not in "df?":
         return "call"
@@ -683,7 +686,7 @@ def block_of(node: Node) -> Any:
 
 
 def _calls(given: Any) -> Any:
-    """Nodes as one part of calls; copies of blocks unchanged."""
+    """The nodes as one part of calls. Copies of blocks stay unchanged."""
     if given.__class__ is Instance:
         return given
     part = Part("call")
@@ -692,7 +695,7 @@ def _calls(given: Any) -> Any:
 
 
 def _python_parts(nodes: list[Node], outputs: list[Node]) -> list[Any]:
-    """The nodes as calls, copies of repeated blocks, and calls on blocks of arrays; a chain of one is a call."""
+    """The nodes as parts: calls, copies of repeated blocks, and chains of at least two calls in blocks of arrays."""
     long = [n for n in nodes if n.sample.__class__ is np.ndarray and n.sample.size >= _LONG]
     kinds = {id(n): block_of(n) for n in long}
     if all([k == "call" for k in kinds.values()]):  # noqa: C419
@@ -710,7 +713,7 @@ class PythonSource:
     Parameters
     ----------
     inputs, nodes, outputs : list of Node
-        As of `gtape.tapes.compiled.Program`.
+        As in `gtape.tapes.program.Program`.
     name : str
 
     Attributes
@@ -718,7 +721,8 @@ class PythonSource:
     run : callable
     source : str
     calls, buffers, nbytes : int
-        The number of calls and of buffers, and the memory that the program keeps between calls or takes for blocks.
+        The number of calls, the number of buffers, and the bytes that the program keeps between calls or needs for
+        blocks.
     """
 
     def __init__(self, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str) -> None:
@@ -737,7 +741,7 @@ class PythonSource:
 
 
 def framed(writer: Writer, inputs: list[Node], end: str, space: dict[str, Any], held: Iterable[str] = ()) -> str:
-    """The source of a program: buffers are taken from `free` at the start of a call and given back at its end."""
+    """The source of a program that takes its buffers from `free` at the start of a call and returns them at the end."""
     arguments = ", ".join([n.name for n in inputs])
     functions = "".join(f"{f}\n\n" for f in writer.functions)
     names = [*held, *[f"b{i}" for i in range(len(writer.buffers))]]

@@ -1,11 +1,11 @@
-"""Calls of compiled functions under a tape: one record for the whole call, whose backward step is compiled, too.
+"""Calls of compiled functions under a tape: one record for the whole call, with a compiled backward step.
 
-The call is traced under the tape itself, so that the traced ops make the records of eager ones. A sweep over these
-records is traced then. Of several results, some have a cotangent and others none. Each such pattern has a sweep of its
-own: the likely one from the beginning, others as soon as they are met, for which the call is traced again.
+The call is traced under the tape itself, so that traced ops make the same records as eager ops. Then a sweep over these
+records is traced. Each pattern (the set of results that have a cotangent) needs a sweep of its own. The likely pattern
+gets its sweep at once. When another pattern occurs, the call is traced again to get one.
 
-A call under several tapes, in forward mode or in a check runs eagerly, and so does a function with custom gradients or
-with lookups.
+Calls under several tapes, in forward mode or in a check run eagerly, and so do functions with custom gradients or
+lookups.
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ from gtape.tensors.tensor import Tensor
 
 __all__ = ["RecordedCalls"]
 
-_MOST_KINDS = 64  # kinds of arguments that one function keeps
+_MOST_KINDS = 64  # the number of kinds of arguments that one function keeps
 
 _MOST_TIMES = 8  # times that a kind of arguments is traced again for tensors that a tape watches
 _MOST_PATTERNS = 4  # of results with a cotangent for which a call has a sweep
 
-_QUIET = type(copy_context().run)  # of the function that runs kernels while nothing checks them
+_QUIET = type(copy_context().run)  # the class of the runner of kernels while no check replaces the runner
 _FLAGS = ("selects", "shared", "mixed", "custom")
 
 
 def _outcome(program: Program, raws: Sequence[Any]) -> tuple[Any, ...]:
-    """The raw results of a program; raises the error of the eager call."""
+    """The raw results of a program. Raises the error of the eager call."""
     try:
         return program.run(*raws)
     except Doubt:
@@ -89,7 +89,7 @@ class _Seed:
     Parameters
     ----------
     like : raw value
-        A cotangent of this layout.
+        A cotangent with the layout of the form.
     """
 
     __slots__ = ("_form",)
@@ -98,9 +98,9 @@ class _Seed:
         self._form = None if like.__class__ is float else (like.__class__, like.dtype, like.shape)
 
     def taken(self, g: Any) -> Any:
-        """The cotangent as the program takes it; None if it does not."""
+        """The cotangent as the program takes it; None if the program does not take it."""
         if self._form is None:
-            if g.__class__ is np.float64:  # of a sweep that computes with NumPy's numbers
+            if g.__class__ is np.float64:  # a cotangent from a sweep that computes with NumPy's numbers
                 return float(g)
             return g if g.__class__ is float else None
         fits = isinstance(g, (np.ndarray, np.generic)) and (g.__class__, g.dtype, g.shape) == self._form
@@ -108,19 +108,19 @@ class _Seed:
 
 
 def _by_ops(ops: Ops, parents: int, ins: Any, gs: Sequence[tuple[int, Any]], *, full: bool) -> Sequence[Any]:
-    """The cotangents of the parents by an eager sweep over the ops.
+    """The cotangents of the parents, by an eager sweep over the ops.
 
     Parameters
     ----------
     ops : Ops
     parents : int
-        Their number.
+        The number of parents.
     ins : tuple of Tensor
         The inputs of the call.
     gs : sequence of (int, raw value)
-        The results that have a cotangent, with it.
+        The indices of results with a cotangent, and the cotangents.
     full : bool
-        Whether the sweep is the full one.
+        Whether the full sweep is used.
     """
     session = Session()
     leaves = [record.leaf(session.alone) for _ in range(parents)]
@@ -141,9 +141,9 @@ class _CompiledSweep:
     ops : Ops
         For cotangents that the program does not take.
     parents : int
-        Their number.
+        The number of parents.
     full : bool
-        Whether the program has the bits of the full sweep alone.
+        Whether the program gives the same bits only as the full sweep.
     """
 
     __slots__ = ("_full", "_ops", "_parents", "_program", "_seed")
@@ -157,13 +157,13 @@ class _CompiledSweep:
         if taken is not None:
             try:
                 return _outcome(self._program, (taken, *out))
-            except Exception:  # a guard, or an error that the eager sweep words
+            except Exception:  # a guard, or an error that the eager sweep raises with its own message
                 pass
         return _by_ops(self._ops, self._parents, ins, [(0, g)], full=self._full)
 
 
 class _OnePattern:
-    """The sweep of a call with several results for those cotangents that arrive together.
+    """The sweep of a call with several results for one pattern.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ class _OnePattern:
         Takes the cotangents and the values that the sweep reads, returns the cotangents of some parents.
     seeds : list of _Seed
     reads : list of int
-        The places of the values that the program takes among those that the record holds.
+        The places, among the values of the record, of the values that the program takes.
     places : list of int
         The parents that get a cotangent.
     """
@@ -182,13 +182,13 @@ class _OnePattern:
         self.program, self._seeds, self._reads, self._places = program, seeds, reads, places
 
     def found(self, gs: list[Any], out: Any, made: list[Any]) -> bool:
-        """Put the cotangents of the parents into `made`; returns False where the program does not hold."""
+        """Put the cotangents of the parents into `made`. Returns False if the program is not valid."""
         taken = [seed.taken(g) for seed, g in zip(self._seeds, gs, strict=True)]
         if any([g is None for g in taken]):  # noqa: C419 - a list is quicker
             return False
         try:
             cotangents = _outcome(self.program, (*taken, *[out[k] for k in self._reads]))
-        except Exception:  # a guard, or an error that the eager sweep words
+        except Exception:  # a guard, or an error that the eager sweep raises with its own message
             return False
         for k, c in zip(self._places, cotangents, strict=True):
             made[k] = c
@@ -196,19 +196,19 @@ class _OnePattern:
 
 
 class _Patterns:
-    """The sweeps over the ops of a call with several results.
+    """The sweeps over the ops of a call with several results, by pattern.
 
     Parameters
     ----------
     known : dict of tuple of int to _OnePattern
-        By the results that have a cotangent.
+        The sweeps by the indices of results that have a cotangent.
     ops, parents, full
-        As of `_CompiledSweep`.
+        As in `_CompiledSweep`.
 
     Attributes
     ----------
     missing : set of tuple of int
-        The patterns that were met without a sweep.
+        The patterns that occurred without a sweep.
     """
 
     __slots__ = ("_full", "_ops", "_parents", "known", "missing")
@@ -229,7 +229,7 @@ class _Patterns:
         return _by_ops(self._ops, self._parents, ins, [(i, g.parts[i]) for i in results], full=self._full)
 
     def fully(self, g: Any, ins: Any, out: Any) -> Sequence[Any]:
-        """The cotangents of the full sweep, which the programs do not give."""
+        """The cotangents of the full sweep, because no program gives them."""
         return _by_ops(self._ops, self._parents, ins, sorted(g.parts.items()), full=True)
 
 
@@ -237,14 +237,14 @@ class _Patterns:
 
 
 class _Refusal:
-    """A kind of arguments that runs eagerly under a tape."""
+    """The note that calls with one kind of arguments run eagerly under a tape."""
 
     def __init__(self, reason: str, held: list[Any]) -> None:
         self.reason, self.held, self.generation = reason, held, GENERATION.number
 
 
 class _Recorded(Results):
-    """A kind of call under a tape.
+    """A kind of call under a tape, compiled.
 
     Attributes
     ----------
@@ -255,15 +255,15 @@ class _Recorded(Results):
     step : WholeCall or None
         The backward step; None if no result depends on a watched tensor.
     sweeps : list of Program
-        Of the backward step.
+        The sweeps of the backward step.
     parts : list of PartOfCall
-        The steps of the results' own records; empty for one result.
+        The steps of the records of single results; empty if there is one result.
     records : list of (int, int)
-        The places of results that get a record, with the number of the record.
+        The indices of results that get a record, with the number of the record.
     given : list of (int, int)
-        The places of results that are arguments, with the number of the input.
+        The indices of results that are arguments, with the number of the input.
     edges : list of int
-        For each parent of the record the number of the input.
+        For each parent of the record the number of its input.
     watched : list of int
         The inputs that tapes inside of the call watch.
     flags : list of str
@@ -295,7 +295,7 @@ class _Recorded(Results):
 
     @property
     def missing(self) -> Any:
-        """The patterns of cotangents that were met without a sweep."""
+        """The patterns that occurred without a sweep."""
         return self.step.sweep.missing if self.parts else ()  # type: ignore[union-attr]
 
     def attach(self, stack: Stack, ins: tuple[Tensor, ...], leaves: list[Tensor], kept: tuple[Any, ...]) -> None:
@@ -322,7 +322,7 @@ class _Recorded(Results):
 
 
 class _Values:
-    """Computes the values between the ops of a call; made only when a sweep needs the ops."""
+    """Computes the values between the ops of a call. Made when a sweep needs the ops."""
 
     __slots__ = ("_inputs", "_name", "_nodes", "_program", "_values")
 
@@ -358,18 +358,18 @@ class RecordedCalls:
         self._lock = Lock()
 
     def __call__(self, stack: Stack, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result of the call, recorded; NotImplemented for a call that runs eagerly."""
+        """The result of the call, recorded; NotImplemented if the call has to run eagerly."""
         session = stack.tracker
         if session is None or session.inside is not stack or stack.probe is not None:
             return NotImplemented
-        if stack.run.__class__ is not _QUIET:  # every kernel is to be checked, or another function is being traced
+        if stack.run.__class__ is not _QUIET:  # a check wants every kernel, or another function is being traced
             return NotImplemented
         tensors: list[Tensor] = []
         held: list[Any] = []
         try:
             key: Any = [form_of(x, tensors, held) for x in args]
             key += [(k, form_of(kwargs[k], tensors, held)) for k in sorted(kwargs)]
-        except (Untraceable, TypeError, RecursionError):  # arguments that no program takes
+        except (Untraceable, TypeError, RecursionError):  # no program takes these arguments
             return NotImplemented
         active = [_is_active(stack, t) for t in tensors]
         if None in active or len(session.watched) > MOST_WATCHED:
@@ -401,7 +401,7 @@ class RecordedCalls:
         return NotImplemented
 
     def _run(self, found: _Recorded, stack: Stack, tensors: list[Tensor]) -> Any:
-        """The result of a call; NotImplemented where it runs eagerly, GUARDED or FAILED for its values."""
+        """The result of a call; NotImplemented if it has to run eagerly, GUARDED or FAILED because of its values."""
         before = states(found.sources) if found.sources else ()
         made = self._outcome(found, stack, tensors)
         if before and (made is NotImplemented or made is GUARDED or made is FAILED):
@@ -424,7 +424,7 @@ class RecordedCalls:
             made = stack.run(_outcome, found.program, [t._value for t in ins])
         except Guard:
             return GUARDED
-        except Exception:  # an error that the eager call words
+        except Exception:  # the eager call raises the error with its own message
             return FAILED
         leaves = found.leaves(made[: found.count])
         for place, k in found.given:
@@ -465,7 +465,7 @@ class RecordedCalls:
             return made
 
     def lines(self) -> list[str]:
-        """A line for each kind of call under a tape, for a summary."""
+        """Lines for a summary, one for each kind of call under a tape."""
         found = []
         for made in list(self._known.values()):
             if made.__class__ is _Refusal:
@@ -477,14 +477,14 @@ class RecordedCalls:
         return found
 
     def _drop_oldest(self) -> None:
-        """Keep the bound of kinds; the caller holds the lock."""
+        """Drop the oldest kinds beyond the bound. The caller holds the lock."""
         while len(self._known) > _MOST_KINDS:
             self._known.popitem(last=False)
 
     def _traced(
         self, session: Session, args: Any, kwargs: Any, active: list[Any], held: list[Any], asked: list[Any]
     ) -> Any:
-        """The call as programs, with sweeps for some patterns; None if its values prevent the tracing."""
+        """The call as programs, with sweeps for some patterns; None if the values prevent the tracing."""
         before = {flag: getattr(session, flag) for flag in _FLAGS}
         watched = session.watched
         try:
@@ -543,7 +543,7 @@ class RecordedCalls:
         recorded = [k for k, t in enumerate(tensors) if _is_of(session, t)]
         variables = {len(given) + k: v for k, (v, _, on) in enumerate(found.variables) if on}
         graph = Graph(session, since, given, variables)
-        starts: dict[int, Traced] = {}  # the results of ops, by the identities of their records
+        starts: dict[int, Traced] = {}  # the results of ops by the identities of their records
         found.given, found.records = [], []
         for k in recorded:
             t = tensors[k]
@@ -592,9 +592,7 @@ class RecordedCalls:
 
 
 def _likely(results: list[Traced]) -> list[tuple[int, ...]]:
-    """The patterns of results with a cotangent that are likely: a number beside arrays is a loss, other results belong
-    together.
-    """
+    """The likely patterns. A number beside arrays is a loss; otherwise all results have cotangents."""
     numbers = [i for i, t in enumerate(results) if not t._layout.shape]
     if 0 < len(numbers) < len(results):
         return [(i,) for i in numbers[:_MOST_PATTERNS]]
@@ -602,7 +600,7 @@ def _likely(results: list[Traced]) -> list[tuple[int, ...]]:
 
 
 def _go_on(tracer: Tracer, session: Session) -> None:
-    """Raise Untraceable if a traced call cannot be repeated by programs."""
+    """Raise Untraceable if programs cannot repeat a traced call."""
     if tracer.reason is not None or tracer.assigned or tracer.later_calls or session.custom:
         raise Untraceable(tracer.reason or "does what no recorded program repeats")
 
@@ -615,11 +613,11 @@ class _Swept:
     tracer : Tracer
     session : Session
     results : list of Traced
-        Where the sweep starts.
+        The results that the sweep starts from.
     sources : list of Record
     name : str
     full : bool
-        Whether the program has the bits of the full sweep.
+        Whether the program gives the same bits as the full sweep.
 
     Attributes
     ----------
@@ -629,7 +627,7 @@ class _Swept:
     seeds : list of raw values
         Cotangents of the layouts that the program takes.
     places : list of int
-        The sources that have a cotangent.
+        The indices of sources that have a cotangent.
     read : list of Node
         The nodes of the call whose values the sweep reads.
     floats : bool
@@ -663,13 +661,13 @@ class _Swept:
         forget_values([*parts.nodes, *parts.read.values()])
 
     def as_pattern(self, places: dict[Node, int]) -> _OnePattern:
-        """The sweep of a call with several results, whose record holds values at some places."""
+        """The sweep of a call with several results, whose record keeps its values at given places."""
         seeds = [_Seed(seed) for seed in self.seeds]
         return _OnePattern(self.program, seeds, [places[n] for n in self.read], self.places)
 
 
 def _holds(found: Any, session: Session) -> bool:
-    """Whether the program, or the refusal, for a kind of arguments holds for a call under a tape."""
+    """Whether the program or the refusal for a kind of arguments is valid for a call under a tape."""
     if not is_current(found) or found.__class__ is _Refusal:
         return is_current(found)
     return not found.missing and bool(found.seen.allows(session.watched))
@@ -681,7 +679,7 @@ def _is_of(session: Session, t: Tensor) -> bool:
 
 
 def _is_active(stack: Stack, t: Tensor) -> bool | None:
-    """Whether the tape records ops on a tensor; None where a longer search has to decide."""
+    """Whether the tape records ops on a tensor; None if only a longer search can tell."""
     r = t._record
     if r is None or r[TAPES] is NO_TAPES:
         return False

@@ -1,7 +1,7 @@
-"""Finds blocks of nodes that repeat, as in a loop that the tracing unrolled, so that a back end writes each block once.
+"""Finds repeated blocks of nodes, as tracing makes them of a loop, so that a back end writes each block once.
 
-Two nodes are alike if a program would call them in the same way: the same function, results and constants of the same
-form, and operands as far back. Blocks are found by these likenesses alone, in any program.
+Two nodes are alike if a program would call them in the same way: they have the same function, results and constants of
+the same form, and operands at the same distance. Repeated rows of alike nodes are blocks, in any program.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from gtape.tapes.traced_values import Node
 
 __all__ = ["Block", "Instance", "in_blocks"]
 
-_FEWEST = 96  # nodes of a program in which blocks are searched
-_GRAM = 6  # nodes in a row by which a period is noticed
-_LENGTH = 48  # nodes of a block, if that many repeat; an operand farther back counts as far
+_FEWEST = 96  # programs with fewer nodes are not searched
+_GRAM = 6  # nodes in a row that have to repeat for a period
+_LENGTH = 48  # nodes of a block, at most, if that many repeat; the greatest distance of an operand that counts
 _COPIES = 4  # blocks in a row that are worth a function
-_PERIODS = 8  # that are tried
-_LARGE = 4096  # elements of a value that no block holds, because its memory is used again by other rules
+_PERIODS = 8  # periods that are tried
+_LARGE = 4096  # elements of the values that no block contains, because their memory has other rules
 
 
 class Block:
@@ -30,17 +30,17 @@ class Block:
     Attributes
     ----------
     inputs : list of Node
-        Stand for the values that the copies read from outside, and for constants that differ between copies.
+        The inputs stand for values that copies read from outside, and for constants that differ between copies.
     nodes : list of Node
     outputs : list of int
-        The positions of nodes that something outside reads in some copy.
+        The positions of nodes that are read outside of the block in at least one copy.
     """
 
     __slots__ = ("inputs", "nodes", "outputs", "written")
 
     def __init__(self, inputs: list[Node], nodes: list[Node], outputs: list[int]) -> None:
         self.inputs, self.nodes, self.outputs = inputs, nodes, outputs
-        self.written: Any = None  # the code of a back end
+        self.written: Any = None  # the code that a back end writes
 
 
 class Instance:
@@ -50,7 +50,7 @@ class Instance:
     ----------
     block : Block
     inputs : list
-        A node or a constant for each input of the block.
+        For each input of the block a node or a constant.
     nodes : list of Node
     """
 
@@ -61,7 +61,7 @@ class Instance:
 
     @property
     def outputs(self) -> list[Node]:
-        """The nodes that something outside reads in some copy."""
+        """The nodes at the positions of the block's outputs."""
         return [self.nodes[j] for j in self.block.outputs]
 
 
@@ -69,7 +69,7 @@ class Instance:
 
 
 def _form(value: Any) -> Any:
-    """The properties of a result or constant that decide the call; None for one that no block holds."""
+    """The properties of a result or constant on which a call depends; None if no block may contain the value."""
     kind = value.__class__
     if kind is float or kind is bool:
         return kind
@@ -81,7 +81,7 @@ def _form(value: Any) -> Any:
 
 
 def _constant_form(a: Any) -> Any:
-    """The form of an operand that is no node; None for one that no block holds."""
+    """The form of an operand other than a node; None if no block may contain the operand."""
     kind = a.__class__
     if kind is int or kind is bool or kind is str or a is None:
         return (kind, a)
@@ -91,14 +91,14 @@ def _constant_form(a: Any) -> Any:
 
 
 def _words_form(words: dict[str, Any]) -> Any:
-    """The form of keyword arguments; None for those that no block holds."""
+    """The form of keyword arguments; None if no block may contain them."""
     if any([v.__class__ not in PLAIN for v in words.values()]):  # noqa: C419 - a list is quicker
         return None
     return tuple(sorted([(k, repr(v)) for k, v in words.items()]))
 
 
 def _tokens(nodes: list[Node], kept: set[int]) -> np.ndarray[Any, Any]:
-    """A number for each node, the same for those that are called alike; numbers the places of the nodes."""
+    """A number for each node, equal for nodes that are called alike. Sets the `place` of every node to its index."""
     known: dict[Any, int] = {}
     constants: dict[int, Any] = {}  # the forms of constants, which the nodes hold
     tokens = []
@@ -133,7 +133,7 @@ def _tokens(nodes: list[Node], kept: set[int]) -> np.ndarray[Any, Any]:
 
 
 def _periods(tokens: np.ndarray[Any, Any]) -> list[int]:
-    """The distances after which rows of tokens come again most often."""
+    """The distances at which rows of tokens recur most often."""
     n = len(tokens) - _GRAM + 1
     mixed = tokens.astype(np.uint64)
     grams = np.zeros(n, np.uint64)
@@ -147,7 +147,7 @@ def _periods(tokens: np.ndarray[Any, Any]) -> list[int]:
 
 
 def _segments(tokens: np.ndarray[Any, Any]) -> list[tuple[int, int, int]]:
-    """Where blocks repeat: the start, the length of a block, and the number of blocks."""
+    """The repeated blocks: for each series the start, the length of a block, and the number of blocks."""
     free = np.ones(len(tokens), bool)
     found = []
     for p in _periods(tokens):
@@ -167,7 +167,7 @@ def _segments(tokens: np.ndarray[Any, Any]) -> list[tuple[int, int, int]]:
 
 
 def _column(values: list[Any]) -> Any:
-    """Equal for operands of the copies that are the same in each copy."""
+    """A key that is equal for operands that agree in every copy."""
     return tuple([id(v) if v.__class__ is Node else constant_key(v) for v in values])
 
 
@@ -181,7 +181,7 @@ def _is_one(values: list[Any]) -> bool:
 
 
 def _fits(nodes: list[Node], start: int, model: int, length: int) -> bool:
-    """Whether operands from far back lie in a copy where they lie in another."""
+    """Whether the distant operands of one copy are at the same positions as in another copy."""
     for j in range(length):
         for a, b in zip(nodes[start + j].args, nodes[model + j].args, strict=True):
             if a.__class__ is Node:
@@ -192,7 +192,7 @@ def _fits(nodes: list[Node], start: int, model: int, length: int) -> bool:
 
 
 def _block(nodes: list[Node], starts: list[int], length: int, outputs: list[int]) -> list[Instance]:
-    """The copies of a block that start at some places."""
+    """The copies of a block that start at the given places."""
     model = starts[0]
     slots: dict[Any, int] = {}
     columns: list[list[Any]] = []
@@ -227,7 +227,7 @@ def _block(nodes: list[Node], starts: list[int], length: int, outputs: list[int]
 
 
 def _read_outside(nodes: list[Node], owner: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The places of nodes that are read outside of their copy, by the number of the copy that each node is in."""
+    """The places of nodes that are read outside of their copy, given the number of the copy of each node."""
     counts: list[int] = []
     places: list[int] = []
     for node in nodes:
@@ -243,7 +243,7 @@ def _read_outside(nodes: list[Node], owner: np.ndarray[Any, Any]) -> np.ndarray[
 
 
 def in_blocks(nodes: list[Node], outputs: list[Node]) -> list[Any]:
-    """The nodes in their order: lists of nodes, and copies of blocks."""
+    """The nodes in their order, in lists, with copies of blocks between them."""
     if len(nodes) < _FEWEST:
         return [nodes]
     segments = _segments(_tokens(nodes, {id(o) for o in outputs}))

@@ -1,6 +1,6 @@
-"""Rewrites of a traced call that keep every bit: equal calls are shared, and calls that no result needs are left out.
+"""Rewrites of a traced call that keep every bit: share equal calls, and drop calls that no result needs.
 
-Constants are folded while the function is traced, because an op on constants notes nothing.
+Tracing itself folds constants, because an op on constants makes no node.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gtape.tapes.traced_values import Node
 
 __all__ = ["constant_key", "forget_values", "needed", "reads", "reads_of", "replaced", "shared"]
 
-_SMALL = 65  # elements of constants that are compared
+_SMALL = 65  # elements of the largest constants that are compared
 
 
 def _key_of(a: Any, same: dict[Node, Node]) -> Any:
@@ -29,7 +29,7 @@ def _key_of(a: Any, same: dict[Node, Node]) -> Any:
 
 
 def constant_key(a: Any) -> Any:
-    """Equal for constants of the same bits."""
+    """A key that is equal for constants with the same bits."""
     if a.__class__ is float:
         return (float, a or a.hex())
     if isinstance(a, (np.generic, np.ndarray)) and a.size < _SMALL and a.dtype.kind != "O":
@@ -38,9 +38,9 @@ def constant_key(a: Any) -> Any:
 
 
 def _is_one(a: Any, other: Any, made: Any, ones: dict[int, bool]) -> bool:
-    """Whether a product with a constant is the other factor: each number is 1, and shape and dtype stay.
+    """Whether a factor of a product changes nothing: all its numbers are 1, and shape and dtype stay.
 
-    `ones` keeps for constants whether each number is 1.
+    `ones` caches whether all numbers of a constant are 1.
     """
     if a.__class__ is Node or other.__class__ is not Node:
         return False
@@ -57,7 +57,7 @@ _PRODUCTS = frozenset({operator.mul, np.multiply})
 
 
 def _factor(node: Node, ones: dict[int, bool]) -> Node | None:
-    """The factor that a product with ones leaves as it is."""
+    """The factor that a product with ones returns unchanged."""
     if node.words or len(node.args) != 2:
         return None
     a, b = node.args
@@ -65,7 +65,7 @@ def _factor(node: Node, ones: dict[int, bool]) -> Node | None:
 
 
 def replaced(a: Any, same: dict[Node, Node]) -> Any:
-    """An argument with other nodes in place of some."""
+    """An argument with some of its nodes replaced."""
     if a.__class__ is Node:
         return same.get(a, a)
     if a.__class__ in (list, tuple):
@@ -74,10 +74,10 @@ def replaced(a: Any, same: dict[Node, Node]) -> Any:
 
 
 def shared(nodes: list[Node], outputs: list[Node]) -> tuple[list[Node], list[Node]]:
-    """One node for all equal calls."""
+    """The nodes with equal calls replaced by one node."""
     same: dict[Node, Node] = {}
     known: dict[Any, Node] = {}
-    constants: dict[int, Any] = {}  # the keys of constants, which the nodes hold
+    constants: dict[int, Any] = {}  # keys by the identities of constants, which the nodes keep alive
     ones: dict[int, bool] = {}
     kept = []
     for node in nodes:
@@ -176,7 +176,7 @@ def needed(nodes: list[Node], outputs: list[Node]) -> list[Node]:
 
 
 def forget_values(nodes: list[Node]) -> None:
-    """Keep the layouts of the values of the traced call, but not its numbers."""
+    """Drop the values of the traced call and keep their layouts."""
     known: dict[Any, Any] = {}
     for node in nodes:
         sample = node.sample

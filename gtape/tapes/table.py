@@ -1,8 +1,8 @@
-"""The back end of compiled functions with the extra `compile`: small values in a table over NumPy's inner loops.
+"""The back end with the extra `compile`: a table of calls of NumPy's inner loops for small values.
 
 A node whose value is small and whose function is a ufunc becomes a row of the table: a loop and the addresses of its
-operands in one block of memory. Machine code walks the rows. Other nodes are calls of Python's, as in the default back
-end, between two walks. A kernel that is a straight line of ufuncs becomes several rows.
+operands in one block of memory. Machine code walks over the rows. Other nodes are Python calls between two walks, as in
+the default back end. A kernel that calls only ufuncs, without loops, becomes several rows.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from gtape.tapes.ufuncs import EXACT, keeps_bits_anywhere, same_bits, ufunc_of
 
 __all__ = ["Table"]
 
-_MOST_ELEMENTS = 2048  # of an array in the table, because NumPy's own call costs little compared with a longer loop
-_MOST_WIDE = 16384  # of an array that calls read, but the table computes from constants and small values
-_MOST_TURNS = 128  # rows of one op whose operands are spread over the result
-_WORTH = 300  # nanoseconds that a walk has to save
+_MOST_ELEMENTS = 2048  # elements of an array in the table, because in longer loops NumPy's own call costs little
+_MOST_WIDE = 16384  # elements of an array that calls read and the table computes from constants and small values
+_MOST_TURNS = 128  # rows of one op with operands that are spread over the result
+_WORTH = 300  # nanoseconds that a walk must save
 _LINE = 64  # bytes to which arrays are aligned
 _WORDS = 8  # of a row: code, data, lengths, strides, operands
 
@@ -62,7 +62,7 @@ _GIVEN = {
 
 
 class Form:
-    """The form of a value that the table may hold.
+    """The form of a value that the table may store.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Form:
     kind : type
         float, bool, np.generic or np.ndarray.
     strides : tuple of int or None
-        Of an array in any order of its elements; None in the usual order.
+        The strides of an array with an unusual order of elements; None for the usual order.
     """
 
     __slots__ = ("char", "kind", "nbytes", "shape", "size", "strides")
@@ -91,7 +91,7 @@ _NATIVE = {np.dtype(c): c for c in _SIZES}
 
 
 def _form(sample: Any) -> Form | None:
-    """The form of a value; None for one that the table does not hold."""
+    """The form of a value; None if the table cannot store the value."""
     found = _FORMS.get(sample.__class__)
     if found is not None or sample.__class__ is not np.ndarray:
         return found
@@ -108,11 +108,11 @@ def _form(sample: Any) -> Form | None:
 
 
 def _wide_form(sample: Any) -> Form | None:
-    """The form of an array that is too large to enter or leave the table; None for other values."""
+    """The form of an array that is too large to enter or leave the table; None for any other value."""
     if sample.__class__ is not np.ndarray or not _MOST_ELEMENTS < sample.size <= _MOST_WIDE:
         return None
     char = _NATIVE.get(sample.dtype)
-    # The stride of an axis of one element says nothing.
+    # The stride of an axis with one element has no meaning.
     strides = tuple([step if n > 1 else sample.itemsize for n, step in zip(sample.shape, sample.strides, strict=True)])
     if char is None or not sample.transpose(_order(strides)).flags.c_contiguous:
         return None
@@ -120,7 +120,7 @@ def _wide_form(sample: Any) -> Form | None:
 
 
 def _order(strides: tuple[int, ...]) -> list[int]:
-    """The axes of an array as its memory goes through them."""
+    """The axes of an array in the order in which they lie in memory."""
     return sorted(range(len(strides)), key=lambda k: -strides[k])
 
 
@@ -129,28 +129,28 @@ _MOST_FORMS = 4096
 
 
 def _known(sample: Any) -> Form:
-    """The form of a value that the table holds."""
+    """The form of a value that the table can store."""
     found = _form(sample)
     assert found is not None
     return found
 
 
 class _Step:
-    """The form of a node in the table: rows, or another name of an operand's memory.
+    """The rows of a node, or the node whose memory it shares.
 
     Attributes
     ----------
     rows : list of (loop, data, address of the length, address of the steps, operands, name)
-        An operand is a node, a constant of the table, a part of these, or None for the result.
+        An operand is a node, a constant of the table, a part of one of these, or None for the result.
     of : Node or None
-        The node whose memory this is.
+        The node whose memory this node shares.
     form : Form
     repeats : bool
-        Whether all elements are one number in memory.
+        Whether all elements share one number in memory.
     exact : bool
-        Whether the rows may write over an operand.
+        Whether the rows may overwrite an operand.
     saves : int
-        About how many nanoseconds Python takes more.
+        The nanoseconds, roughly, that Python would take more.
     """
 
     __slots__ = ("exact", "form", "of", "repeats", "rows", "saves")
@@ -170,7 +170,7 @@ class _Constant:
 
 
 class _At:
-    """A part of an operand, or of the result for None, that starts some bytes behind it."""
+    """A part of an operand, or of the result for None, that starts some bytes after its beginning."""
 
     __slots__ = ("of", "offset")
 
@@ -178,12 +178,12 @@ class _At:
         self.of, self.offset = of, offset
 
 
-# Whether the collector may run, and with it code of the user's, while a walk makes a tuple of its results.
+# Whether the collector may run while a walk makes a tuple of its results. The collector may run code of the user.
 _COLLECTS = sys.version_info < (3, 12)
 
 
 class _Flag:
-    """The place where a row notes a doubt."""
+    """The memory in which a row sets the flag of doubt."""
 
 
 _FLAG = _Flag()
@@ -196,7 +196,7 @@ _resolved: dict[Any, str | None] = {}
 
 
 def _signature(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> str | None:
-    """The loop that NumPy takes for dtypes; `float` and `int` stand for Python's numbers."""
+    """The loop that NumPy chooses for dtypes. `float` and `int` stand for Python's numbers."""
     key = (ufunc, kinds)
     if key not in _resolved:
         try:
@@ -232,7 +232,7 @@ class Lowering:
         return self.forms[key]
 
     def step(self, node: Node) -> _Step | None:
-        """The step of a node whose operands have theirs; None for a call."""
+        """The step of a node whose operands have steps; None for a call."""
         if node.guards:
             made = self._guard(node)
         else:
@@ -307,7 +307,7 @@ class Lowering:
         return None
 
     def _kind(self, a: Any) -> Any:
-        """The key of the loop: the character of a dtype, or a Python type."""
+        """The key for a loop: the character of a dtype, or a Python type."""
         if a.__class__ is Node:
             form = self.form(a)
             return None if form is None else form.kind if form.kind is float else form.char
@@ -316,7 +316,7 @@ class Lowering:
         return a.dtype.char if isinstance(a, (np.generic, np.ndarray)) else None
 
     def _operand(self, a: Any, char: str, form: Form, exact: bool) -> tuple[Any, int] | None:
-        """An operand with its step in bytes, for a result of a form."""
+        """An operand and its step in bytes, for a result of the given form."""
         if a.__class__ is Node:
             have = self.form(a)
             if have is None or have.char != char:
@@ -336,7 +336,7 @@ class Lowering:
     def _rows(
         self, found: Any, operands: Any, signature: str, form: Form, name: str, *, exact: bool, spreads: bool = False
     ) -> _Step | None:
-        """A step of a loop of NumPy's signature: of one row, or of several if `spreads` allows it."""
+        """A step with one row of NumPy's loop, or with several rows if `spreads` allows them."""
         if signature[-1] != form.char:
             return None
         if form.strides is not None:
@@ -352,7 +352,7 @@ class Lowering:
         return _Step(form, [(*found, inner_loops.dims(form.size), steps, [*given, None], name)], exact=exact)
 
     def _arranged(self, value: Any, char: str, order: list[int]) -> tuple[_Constant, tuple[int, ...]] | None:
-        """A constant whose memory goes through its axes in an order, and its shape with an axis for each of these."""
+        """A constant whose memory has the given order of axes, and its shape with all of these axes."""
         if isinstance(value, np.ndarray) and value.ndim and not any(value.strides):
             value = value.reshape(-1)[0]
         known = self._constant(value, char)
@@ -362,14 +362,14 @@ class Lowering:
         own = (1,) * (len(order) - len(shape)) + shape
         if sum([n > 1 for n in own]) < 2 or order == sorted(order):
             return known, own
-        key = (id(value), tuple(order))  # the nodes hold the value
+        key = (id(value), tuple(order))  # the nodes keep the value alive
         made = self._constants.get(key)
         if made is None:
             made = self._constants[key] = _Constant(np.ascontiguousarray(known.value.reshape(own).transpose(order)))
         return made, own
 
     def _spread(self, found: Any, operands: Any, signature: str, form: Form, name: str, *, exact: bool) -> _Step | None:
-        """A step of a row for each place on the first axes in memory, along which operands are spread."""
+        """A step with a row for each index of the first axes in memory, for operands spread along these axes."""
         order = list(range(len(form.shape))) if form.strides is None else _order(form.strides)
         shape = tuple([form.shape[k] for k in order])
         given: list[Any] = []
@@ -383,7 +383,7 @@ class Lowering:
                 if have.strides is not None:
                     if have.strides != form.strides:
                         return None
-                elif order != sorted(order) and sum([n > 1 for n in own]) > 1:  # one long axis lies so in any order
+                elif order != sorted(order) and sum([n > 1 for n in own]) > 1:  # one long axis has no order
                     return None
                 given.append(a)
             else:
@@ -459,7 +459,7 @@ class Lowering:
         return found
 
     def _first(self, node: Node, ufunc: np.ufunc, form: Form) -> _Step | None:
-        """The step of a ufunc of operands of new forms."""
+        """The step of a ufunc for operands of new forms."""
         args = node.args
         kinds = tuple([self._kind(a) for a in args])
         if None in kinds:
@@ -491,7 +491,7 @@ class Lowering:
         return step
 
     def _alone(self, node: Node, form: Form) -> _Step | None:
-        """A function of Python floats."""
+        """The step of a function of Python floats."""
         if not all(self._kind(a) is float for a in node.args) or len(node.args) > 2:
             return None
         found = inner_loops.alone(node.function, len(node.args))
@@ -520,7 +520,7 @@ class Lowering:
             found, [condition, a, b], "?" + 2 * form.char + "->" + form.char, form, np.where.__name__, exact=True
         )
         if step is not None:
-            step.exact = False  # a row writes over an operand of another size nowhere
+            step.exact = False  # no row can overwrite an operand of another size
             step.saves = 500
         return step
 
@@ -539,7 +539,7 @@ class Lowering:
         return step
 
     def _renamed(self, node: Node, form: Form | None, a: Node, spreads: bool) -> _Step | None:
-        """The same numbers in another shape, or one number repeated."""
+        """The step of the same numbers in another shape, or of one number repeated."""
         have = self.form(a)
         if have is None or self._repeats(a):
             return None
@@ -557,7 +557,7 @@ class Lowering:
         return _Step(form, of=a)
 
     def _guard(self, node: Node) -> _Step | None:
-        """A check that leaves the table where it fails."""
+        """The step of a check. Where the check fails, the table sets the flag of doubt."""
         a = node.args[0]
         if node.function is NO_NAN:
             return self._without_nan(a)
@@ -573,7 +573,7 @@ class Lowering:
         return step
 
     def _truth(self, form: Form, a: Any, name: str, words: dict[str, Any]) -> _Step | None:
-        """Whether any or all elements are true."""
+        """The step of `any` or `all` over all elements."""
         have = self.form(a) if a.__class__ is Node else None
         if have is None or have.char != "?" or form.char != "?" or form.shape or self._repeats(a):
             return None
@@ -592,7 +592,7 @@ class Lowering:
         return step
 
     def _without_nan(self, a: Node) -> _Step | None:
-        """The same numbers, which must not be NaN."""
+        """The step of the same numbers with a doubt if one is NaN."""
         form = self.form(a)
         if form is None or form.char == "?" or self._repeats(a):
             return None
@@ -607,7 +607,7 @@ class Lowering:
         return self._renamed(node, form, a, False) if a.__class__ is Node else None
 
     def _sum(self, node: Node, form: Form) -> _Step | None:
-        """The sum of all elements, or along the first or the last axes."""
+        """The step of a sum of all elements, or along the first or the last axes."""
         if len(node.args) != 1 or node.args[0].__class__ is not Node:
             return None
         words = dict(node.words)
@@ -647,7 +647,7 @@ class Lowering:
         return step
 
     def _turns(self, a: Node, have: Form, summed: tuple[int, ...], n: int) -> list[tuple[Any, Any, Any]]:
-        """The operands of each row of a sum along the first or the last axes with `n` results."""
+        """The operands of the rows of a sum with `n` results along the first or the last axes."""
         size = _SIZES[have.char]
         rest = have.size // n
         if summed[0] == 0:
@@ -668,18 +668,18 @@ def _quietly(function: Callable[..., Any], *args: Any, **words: Any) -> Any:
 
 
 def _taken(value: Any, expected: bool) -> None:
-    """Raise `Doubt` where a kernel takes another branch than in the traced call."""
+    """Raise `Doubt` if a kernel takes another branch than in the traced call."""
     if bool(value) is not expected:
         raise Doubt
 
 
 def _template(machine: Any, node: Node) -> tuple[list[Node], list[Node], Node] | None:
-    """The inputs, nodes and result of a kernel that is a straight line of ops of the table; None for other kernels.
+    """The inputs, nodes and result of a kernel that only calls ops of the table; None for other kernels.
 
-    A branch that the kernel takes by its values becomes a check.
+    A branch that depends on values becomes a check.
     """
     tracer = Tracer(_quietly)
-    tracer.writes_over = True  # the result is compared below
+    tracer.writes_over = True  # safe because the result is compared below
     given = [tracer.input(a.sample) if a.__class__ is Node else a for a in node.args]
     try:
         made = node.function(*given, **node.words)
@@ -687,7 +687,7 @@ def _template(machine: Any, node: Node) -> tuple[list[Node], list[Node], Node] |
         passes_on = not any([n is out for n in tracer.nodes])  # noqa: C419 - a list is quicker
         if passes_on or out.sample.__class__ is not node.sample.__class__ or not same_bits(out.sample, node.sample):
             return None
-    except Exception:  # the kernel takes another way than ufuncs
+    except Exception:  # the kernel does something that a table cannot do
         return None
     finally:
         tracer.open = False
@@ -715,7 +715,7 @@ def _key_of(node: Node, lowering: Lowering) -> Any:
 
 
 def expanded(machine: Any, nodes: list[Node], changed: list[tuple[Node, tuple[Any, ...]]]) -> list[Node]:
-    """The nodes, with the ufuncs of kernels in place of the kernels; notes the nodes as they were."""
+    """The nodes with the ufuncs of kernels in place of the kernels. Notes the original nodes."""
     kernels = known_kernels().others
     lowering = Lowering(machine)
     made: list[Node] = []
@@ -733,7 +733,7 @@ def expanded(machine: Any, nodes: list[Node], changed: list[tuple[Node, tuple[An
                 if len(_templates) > _MOST_TEMPLATES:
                     _templates.popitem(last=False)
             template = _templates[key]
-        except (TypeError, KeyError):  # a parameter has no hash, or another thread has dropped the template
+        except (TypeError, KeyError):  # a parameter without a hash, or a template that another thread dropped
             template = None
         if template is None:
             made.append(node)
@@ -756,7 +756,7 @@ def expanded(machine: Any, nodes: list[Node], changed: list[tuple[Node, tuple[An
 
 
 def _worth(nodes: list[Node], outputs: list[Node], steps: dict[int, _Step]) -> list[Part]:
-    """The parts, without walks that cost more than they save."""
+    """The parts, after dropping walks that cost more than they save."""
     others = {id(n): block_of(n) for n in nodes if id(n) not in steps}
 
     def kind(node: Node) -> Any:
@@ -778,15 +778,15 @@ def _worth(nodes: list[Node], outputs: list[Node], steps: dict[int, _Step]) -> l
 
 
 def _holds(node: Node, step: _Step, steps: dict[int, _Step]) -> bool:
-    """Whether the operands of a step are still such as the step takes."""
+    """Whether the operands of a step are in the table or have a form that the table can store."""
     return all([id(a) in steps or _form(a.sample) is not None for a in reads_of(node)])  # noqa: C419 - a list is quicker
 
 
 def _settle(nodes: list[Node], outputs: list[Node], steps: dict[int, _Step]) -> None:
-    """Leave to Python what calls read of values that only Python has, and the steps whose operands are gone."""
+    """Drop steps whose operands are not in the table, and steps of memory that only Python reads."""
     called = {id(o) for o in outputs}
     for o in outputs:
-        if id(o) in steps and steps[id(o)].form.size > _MOST_ELEMENTS:  # a copy would cost more than the walk saves
+        if id(o) in steps and steps[id(o)].form.size > _MOST_ELEMENTS:  # copying costs more than the walk saves
             del steps[id(o)]
     for node in reversed(nodes):
         step = steps.get(id(node))
@@ -805,7 +805,7 @@ def _settle(nodes: list[Node], outputs: list[Node], steps: dict[int, _Step]) -> 
 
 
 class _Space:
-    """Places in the memory of a program, in bytes; places that nothing reads any more are used again."""
+    """Allocates places in a program's memory, in bytes. A place is free again after the last read of its value."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -815,7 +815,7 @@ class _Space:
 
     @staticmethod
     def _room(nbytes: int) -> int:
-        # With a gap, because some of NumPy's loops take neighbours for overlapping arrays and compute in another way.
+        # With a gap, because some of NumPy's loops treat adjacent arrays as overlapping and then compute differently.
         return 16 if nbytes <= 8 else -(-nbytes // _LINE) * _LINE + _LINE
 
     def take(self, nbytes: int) -> int:
@@ -845,18 +845,18 @@ class _Space:
 
 
 class _Fields:
-    """The words of a plan. An address counts from the start of the plan or of the values, which lie behind it."""
+    """The words of a plan. Addresses count from the start of the plan, or from the values, which follow the plan."""
 
     def __init__(self) -> None:
-        self._words: list[int] = []  # the newest
-        self._known: list[Any] = []  # arrays of those before
+        self._words: list[int] = []  # the newest words
+        self._known: list[Any] = []  # arrays of earlier words
         self._count = 0
         self.of_plan: list[int] = []
         self.of_values: list[int] = []
         self.rows: list[tuple[int, int]] = []
 
     def put(self, words: Iterable[int], of_plan: Iterable[int] = (), of_values: Iterable[int] = ()) -> int:
-        """Append words, with the places of addresses among them; returns where they start, in bytes."""
+        """Append words and the places of the addresses among them. Returns the start of the words in bytes."""
         start = self._count + len(self._words)
         self._words.extend(words)
         self.of_plan.extend([start + k for k in of_plan])
@@ -864,7 +864,7 @@ class _Fields:
         return 8 * start
 
     def put_rows(self, words: Any) -> int:
-        """Append rows, an array of words all of whose operands are addresses of values."""
+        """Append rows from an array of words. All operands of the rows are addresses of values."""
         start = self._count + len(self._words)
         self._known += [np.array(self._words, np.int64), words]
         self._count, self._words = start + len(words), []
@@ -877,31 +877,31 @@ class _Fields:
         return np.concatenate([*self._known, np.array(self._words, np.int64)])
 
     def addresses(self) -> tuple[Any, Any]:
-        """The places of the addresses of the plan and of values."""
+        """The places of the addresses of the plan, and of those of values."""
         own = [
             (start + np.arange(0, count, _WORDS)[:, None] + np.arange(4, _WORDS)).ravel() for start, count in self.rows
         ]
         return np.array(self.of_plan, np.int64), np.concatenate([np.array(self.of_values, np.int64), *own])
 
 
-_REST: tuple[tuple[int, ...], ...] = ((0,) * 4, (0,) * 3, (0,) * 2, (0,), ())  # by the number of operands
+_REST: tuple[tuple[int, ...], ...] = ((0,) * 4, (0,) * 3, (0,) * 2, (0,), ())  # zeros, by the number of operands
 
 
 class _Walk:
-    """One walk: the values that it takes and gives, and its rows: names with numbers of operands, and words."""
+    """One walk: the values that enter, the values that leave, and the rows as words, with names for comments."""
 
     __slots__ = ("_known", "gives", "rows", "start", "takes", "words")
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
-        self.words: list[int] = []  # of the newest rows
-        self._known: list[Any] = []  # of the rows before
-        self.start = 0  # of its rows, in words
+        self.words: list[int] = []  # the words of the newest rows
+        self._known: list[Any] = []  # arrays of the words of earlier rows
+        self.start = 0  # the start of the rows in words
         self.takes: list[Node] = []
         self.gives: list[Node] = []
 
     def add(self, words: Any) -> None:
-        """Append the words of many rows, an array."""
+        """Append the words of many rows as an array."""
         self._known += [np.array(self.words, np.int64), words]
         self.words = []
 
@@ -911,7 +911,7 @@ class _Walk:
 
 
 def _enters(item: Instance, lowering: Lowering) -> bool:
-    """Whether each node of a copy of a block has rows; notes the form of each result."""
+    """Whether every node of a copy of a block has rows. If so, notes the form of each result."""
     steps, block = lowering.steps, item.block
     if id(block.nodes[-1]) not in steps:
         if not all([lowering.form(a) is not None for a in block.inputs]):  # noqa: C419 - a list is quicker
@@ -930,7 +930,7 @@ def _enters(item: Instance, lowering: Lowering) -> bool:
 
 
 class _Rows:
-    """The rows of a block, with numbers for the places of their operands: inputs, results, and fixed places.
+    """The rows of a block. Numbers stand for the places of operands: inputs, results, and fixed places.
 
     Parameters
     ----------
@@ -940,11 +940,11 @@ class _Rows:
     Attributes
     ----------
     heads : array
-        For each row its code, data, lengths and strides.
+        The code, data, lengths and strides of each row.
     operands, offsets : array
-        For each row the numbers of places, and the bytes behind them.
+        For each row the numbers of places, and offsets in bytes from these places.
     fixed : list of int
-        The fixed places: of constants and of temporary values.
+        The places of constants and of temporary values.
     sizes : list of int
         The bytes of each result.
     labels : list of (name, number of operands)
@@ -960,7 +960,7 @@ class _Rows:
         self.sizes = [steps[id(n)].form.nbytes for n in results]
         pinned = set(numbers)
         local = _Space()
-        fixed: dict[Any, int] = {}  # numbers of fixed places; those of temporary values by their place among these
+        fixed: dict[Any, int] = {}  # numbers of fixed places; temporary values count in the order of their places
         held: dict[int, int] = {}
         last = {id(root(a)): t for t, node in enumerate(block.nodes) for a in reads_of(node)}
         heads: list[Any] = []
@@ -1005,7 +1005,7 @@ class _Rows:
         self.offsets = np.array(offsets, np.int64)
 
     def words(self, places: list[list[int]]) -> Any:
-        """The words of copies of the block, by the places of the inputs and results of each."""
+        """The words of copies of the block, given the places of the inputs and results of each copy."""
         known = np.array([p + self.fixed for p in places], np.int64)
         made = np.empty((len(places), *self.heads.shape[:1], _WORDS), np.int64)
         made[:, :, :4] = self.heads
@@ -1020,18 +1020,18 @@ class Table:
     ----------
     machine : Machine
     inputs, nodes, outputs : list of Node
-        As of `gtape.tapes.compiled.Program`.
+        As in `gtape.tapes.program.Program`.
     name : str
 
     Attributes
     ----------
     run : callable or None
-        Takes raw inputs, returns the tuple of raw outputs; raises `Doubt` where Python has to do the work. None if
-        nothing is worth a walk.
+        Takes raw inputs, returns the tuple of raw outputs. Raises `Doubt` if Python has to do the work. None if no walk
+        pays.
     rows, walks, calls, buffers, nbytes : int
-        The number of rows, of walks, of Python's calls and of their buffers, and the memory that the program keeps.
+        The numbers of rows, walks, Python calls and buffers, and the bytes that the program keeps.
     left : dict
-        How often each function is called by Python.
+        The number of Python calls of each function.
     """
 
     def __init__(self, machine: Any, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str) -> None:
@@ -1048,7 +1048,7 @@ class Table:
         changed: list[tuple[Node, tuple[Any, ...]]] = []
         nodes = expanded(machine, nodes, changed)
         before = [(node, node.args, node.words) for node in nodes] if changed else []
-        if changed:  # kernels may share calls, as derivatives of several orders do
+        if changed:  # kernels may share calls, as the derivatives of several orders do
             nodes, outputs = shared(nodes, outputs)
         parts = self._of_blocks(in_blocks(nodes, outputs), outputs)
         if parts is None:
@@ -1069,7 +1069,7 @@ class Table:
 
     @property
     def source(self) -> str:
-        """The Python source, and as comments the rows of each walk, with the places of their operands in memory."""
+        """The Python source. Comments show the rows of each walk, with the places of their operands in memory."""
         lines = []
         for name, start, rows in self._listing:
             lines.append(f"# {name} walks {len(rows)} rows:\n")
@@ -1081,7 +1081,7 @@ class Table:
     # ------------------------------------------------------------------------------------------ places
 
     def root(self, node: Node) -> Node:
-        """The node in whose memory a value lies."""
+        """The node whose memory holds a value."""
         step = self.steps.get(id(node))
         while step is not None and step.of is not None:
             node = step.of
@@ -1089,7 +1089,7 @@ class Table:
         return node
 
     def _lay_out(self, parts: list[Part], outputs: list[Node]) -> None:
-        """Find the rows, and a place for each value in memory."""
+        """Find the rows, and allocate a place in memory for each value."""
         steps, space = self.steps, self.space
         last: dict[int, int] = {}
         shown: list[Node] = [o for o in outputs if id(o) in steps]
@@ -1131,7 +1131,7 @@ class Table:
             walk.gives = list(gives.get(k, {}).values())
 
     def _put(self, walk: _Walk, node: Node, step: _Step, last: dict[int, int], pinned: set[int], time: int) -> None:
-        """The rows of a node."""
+        """Append the rows of a node."""
         space, places = self.space, self._places
         dying: list[Node] = []
         for a in reads_of(node):
@@ -1168,17 +1168,17 @@ class Table:
             space.give_back(place, step.form.nbytes)
 
     def form(self, root: Node) -> Form:
-        """The form of the value in whose memory others may lie."""
+        """The form of the value of a root node."""
         step = self.steps.get(id(root))
         return _known(root.sample) if step is None else step.form
 
     def is_alike(self, root: Node, form: Form) -> bool:
-        """Whether a value takes the memory of another form."""
+        """Whether a value of the given form fits into the memory of a root node."""
         own = self.form(root)
         return own.nbytes == form.nbytes and own.char == form.char and own.strides == form.strides
 
     def label(self, name: str, count: int) -> Any:
-        """The name of a row with the number of its operands, as one object for all such rows."""
+        """The name of a row and the number of its operands, as one object for all such rows."""
         made = (name, count)
         return self._known.setdefault(made, made)
 
@@ -1189,9 +1189,9 @@ class Table:
     # ------------------------------------------------------------------------------------------ repeated blocks
 
     def _of_blocks(self, items: list[Any], outputs: list[Node]) -> list[Part] | None:
-        """One walk over the rows of blocks and of the nodes between them.
+        """One walk over the rows of blocks and the rows of the nodes between blocks.
 
-        None without blocks, and where a call of Python's stands between rows.
+        None if there are no blocks, or if a Python call stands between rows.
         """
         if len(items) == 1:
             return None
@@ -1211,7 +1211,7 @@ class Table:
         return [Part("walk")]
 
     def _lay_out_blocks(self, items: list[Any], outputs: list[Node]) -> None:
-        """Find the rows, and a place for each value in memory."""
+        """Find the rows, and allocate a place in memory for each value."""
         walk = self._walks[0] = _Walk()
         steps, places, space, root = self.steps, self._places, self.space, self.root
         last: dict[int, int] = {}
@@ -1228,7 +1228,7 @@ class Table:
                             walk.takes.append(r)
         pinned = {id(root(o)) for o in outputs}
         time = 0
-        copies: list[list[int]] = []  # the places of copies of one block, one after the other
+        copies: list[list[int]] = []  # the places of the copies of one block, copy after copy
         for k, item in enumerate(items):
             if item.__class__ is not Instance:
                 for node in item:
@@ -1303,7 +1303,7 @@ class Table:
         self.nbytes += writer.nbytes
         several = len(self._walks[0].gives) > 1 if 0 in self._walks else True
         if len(walks) == len(parts) == 1 and not views and not (several and _COLLECTS):
-            # A single walk that gives numbers is not interrupted by another thread.
+            # Python runs a single walk that returns numbers without a switch to another thread.
             space["w0"] = space["free"][0][1]
             space["memory"] = space["free"][0][0]
             held = []
@@ -1314,7 +1314,7 @@ class Table:
         del self._walks, self.space, self._shown, self._places, self._known
 
     def _line(self, writer: Writer, part: Part, walk: _Walk, name: str) -> None:
-        """The line of a walk."""
+        """Write the line of a walk."""
         taken = ", ".join([a.name for a in walk.takes])
         writer.place += len(part.nodes)
         writer.release([a for a in walk.takes if writer.is_over(a)])
@@ -1322,7 +1322,7 @@ class Table:
         writer.lines.append(f"{', '.join(given)} = {name}({taken})" if given else f"{name}({taken})")
 
     def _segment(self, walk: _Walk, fields: _Fields) -> int:
-        """Append the words of a walk; returns where its segment starts."""
+        """Append the words of a walk. Returns the start of its segment."""
         start = fields.put_rows(walk.all_words())
         walk.start = start // 8
         taken: list[tuple[Any, ...]] = []
@@ -1345,7 +1345,7 @@ class Table:
         return fields.put([*words, self.flag, 0], (1, 3, 5), (6,))
 
     def _instances(self, fields: _Fields, starts: list[int], views: list[Node], buffers: list[Any]) -> Any:
-        """A function that makes the memory of one run, with the walks and arrays in it."""
+        """A function that makes the memory of one run, with its walks and arrays."""
         words = fields.words
         head = -(-words.nbytes // _LINE) * _LINE
         shift = np.zeros(len(words), np.int64)
@@ -1382,7 +1382,7 @@ class Table:
 
 
 def _own(value: Any, memory: Any) -> Any:
-    """A result that does not lie in the memory of a program."""
+    """A result, copied if its memory belongs to a program."""
     if isinstance(value, np.ndarray) and value.base is not None and np.may_share_memory(value, memory):
         return value.copy("K")
     return value

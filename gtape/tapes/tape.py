@@ -76,18 +76,18 @@ _STILL = "Tape is still recording, This can happen if you try to re-enter an alr
 
 
 class GradientTape:
-    """Record operations for automatic differentiation.
+    """Records operations for automatic differentiation.
 
     Parameters
     ----------
     persistent : bool
-        Whether gradients may be taken more than once.
+        Whether `gradient` may be called more than once.
     watch_accessed_variables : bool
         Whether trainable variables are watched when they are read inside the block.
     verify : bool, "strict" or gtape.verify.Options, keyword only
-        Check every gradient against the exact derivative; raises `VerificationError` when they disagree.
-        "strict" raises also when a gradient cannot be decided, which otherwise only warns. Options say which verdicts
-        raise, and what is checked. By default `verifying` blocks and the environment variable GTAPE_VERIFY decide.
+        Check every gradient against the exact derivative, and raise `VerificationError` if they differ. A gradient that
+        the check cannot decide leads to a warning, or to an error with "strict". Options set the verdicts that raise,
+        and the extent of the checks. By default `verifying` blocks and the environment variable GTAPE_VERIFY decide.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class GradientTape:
     ) -> None:
         if verify is not None:
             verify = checked_mode(verify, "verify takes")
-        # Compared here first, because a tape is made in every training step.
+        # These comparisons come first, because every training step makes a tape.
         if persistent.__class__ is not bool:
             persistent = truth_of(persistent, "GradientTape", "persistent")
         if watch_accessed_variables.__class__ is not bool:
@@ -114,11 +114,11 @@ class GradientTape:
         self._verify = verify
         self._watched: dict[int, Variable] = {}
         self._session: Session | None = None
-        # Stands for the `with` statement that is entering this tape, or in which it is paused.
+        # The `with` statement that is entering this tape, or that paused it.
         self._watch: Any = None
 
-    # A class attribute, because most tapes never change it.
-    _pause: Any = None  # the `stop_recording` block in which it is paused
+    # A class attribute, because few tapes change it.
+    _pause: Any = None  # the `stop_recording` block that paused this tape
 
     # ------------------------------------------------------------------------------------------ recording
 
@@ -141,7 +141,7 @@ class GradientTape:
     def __enter__(self) -> GradientTape:
         entered = None
         try:
-            with record.sharing.now:  # only one of several threads may enter
+            with record.sharing.now:  # because only one of several threads may enter
                 session = self._session
                 if session is None:
                     session = self._session = self._new_session()
@@ -151,7 +151,7 @@ class GradientTape:
                 record.enter(session, watch)
                 entered = session
         except BaseException:
-            if entered is not None:  # an interrupt: no `__exit__` will follow
+            if entered is not None:  # after an interrupt `__exit__` may not follow
                 record.leave(entered)
             raise
         return self
@@ -167,11 +167,11 @@ class GradientTape:
 
     def __del__(self) -> None:
         session = getattr(self, "_session", None)
-        if session is not None and record is not None:  # the names of a module are gone when the interpreter ends
+        if session is not None and record is not None:  # modules lose their names when the interpreter ends
             record.close(session, unused=not self._persistent)
 
     def watch(self, tensor: Any) -> None:
-        """Make gradients with respect to a tensor possible from now on.
+        """Watch a tensor: from now on this tape can differentiate by it.
 
         Parameters
         ----------
@@ -180,9 +180,9 @@ class GradientTape:
         Raises
         ------
         ValueError
-            For anything else.
+            If an argument is of another type.
         AttributeError
-            On a tape that was never entered.
+            If the tape was never entered.
         """
         session = self._session
         if tensor.__class__ is Tensor and session is not None and tensor._layout.inexact:  # the usual case
@@ -221,7 +221,7 @@ class GradientTape:
         else:  # a result of another tape, which still needs the record
             session.shared = True
             if session not in r[TAPES].sessions:
-                session.stops |= {r[SEQ]}  # for this tape a source, whatever op made it
+                session.stops |= {r[SEQ]}  # for this tape the tensor is a source, even if an op made it
             for other in r[TAPES].sessions:
                 other.shared = True
         _extend(r, (session,))
@@ -229,7 +229,7 @@ class GradientTape:
         session.track(t)
 
     def __copy__(self) -> GradientTape:
-        return self  # because a copy that ends would end the recording of both
+        return self  # the tape itself, because the end of a copy would end the recording of both
 
     def __deepcopy__(self, memo: Any) -> GradientTape:
         return self
@@ -238,20 +238,20 @@ class GradientTape:
         raise TypeError("a GradientTape cannot be pickled: take the gradient first, and pickle that")
 
     def watched_variables(self) -> tuple[Variable, ...]:
-        """The variables watched so far, in the order in which they were made."""
+        """The variables watched so far, from old to new."""
         variables = self._watched if self._session is None else self._session.variables
         return tuple(v for _, v in sorted(variables.items()))
 
     @block
     def stop_recording(self) -> Iterator[None]:
-        """Pause only this tape during a block.
+        """Pause this tape, and no other one, during a block.
 
         Raises
         ------
         RuntimeError
-            On a tape that was never entered.
+            If the tape was never entered.
         ValueError
-            On a tape that is not recording.
+            If the tape is not recording.
 
         Examples
         --------
@@ -277,9 +277,9 @@ class GradientTape:
             paused = True
             yield
         finally:
-            if not paused:  # an interrupt cut `leave` short
+            if not paused:  # an interrupt stopped `leave` before its end
                 record.leave(session)
-            # Only while the tape's own block is open: after an interrupt, this may run later.
+            # Only while the tape's own block is open, because after an interrupt this code may run later.
             if self._pause is pause and (statement is None or is_open(statement)):
                 self._pause, self._watch = None, statement
                 self.__enter__()
@@ -290,7 +290,7 @@ class GradientTape:
         Raises
         ------
         ValueError
-            On a tape that is not recording.
+            If the tape is not recording.
 
         Examples
         --------
@@ -315,7 +315,7 @@ class GradientTape:
     # ------------------------------------------------------------------------------------------ gradients
 
     def _begin(self) -> Session:
-        """Claim the record for one set of gradients; ends the recording of a non-persistent tape."""
+        """Claim the recording for one call of a gradient method. Ends the recording of a non-persistent tape."""
         session = self._session
         if session is None:
             raise RuntimeError(_USED)
@@ -331,7 +331,7 @@ class GradientTape:
         return session
 
     def _claim(self, session: Session) -> None:
-        """Take the recording off this tape, for one of several threads that try at once."""
+        """Take the recording from this tape. If several threads try, one gets the recording."""
         try:
             session.unused.pop()
         except IndexError:
@@ -340,7 +340,7 @@ class GradientTape:
         if self._session is session:
             self._session = None
 
-    # A gradient may be None or IndexedSlices, so the type is `Any` or `Tensor`.
+    # The annotation is `Any` or `Tensor`, because a gradient may be None or IndexedSlices.
     @overload
     def gradient(
         self, target: Any, sources: Tensor | Variable, output_gradients: Any = ..., unconnected_gradients: Any = ...
@@ -377,25 +377,25 @@ class GradientTape:
         sources : tensor, variable or nest
             The values to differentiate with respect to.
         output_gradients : tensor or nest, optional
-            Cotangents, matched to the flattened targets by position; ones by default.
+            A cotangent for each target, in the order of the flattened targets. Ones by default.
         unconnected_gradients : UnconnectedGradients or {"none", "zero"}
-            The result for a source that the target does not depend on.
+            The result for a source on which no target depends.
 
         Returns
         -------
         tensor, IndexedSlices, None or nest
-            In the structure of `sources`; each has its source's shape and dtype.
+            In the structure of `sources`. Each gradient has the shape and dtype of its source.
 
         Raises
         ------
         RuntimeError
-            On the second call for a tape that is not persistent.
+            If the tape is not persistent and was used before.
         ValueError
-            For an unknown value of `unconnected_gradients`.
+            If `unconnected_gradients` has an unknown value.
         TypeError
-            For a target or source that is not a tensor.
+            If a target or source is not a tensor.
         VerificationError
-            If the tape verifies and the gradient is not the exact one.
+            If the tape verifies and the gradient is wrong.
 
         Examples
         --------
@@ -449,9 +449,9 @@ class GradientTape:
         return nest.pack_sequence_as(sources, results)
 
     def _gradient_of_one_scalar(self, session: Session, target: Tensor, sources: Any) -> Any:
-        """The usual training step in fewer calls: one real scalar by variables, no other tape.
+        """The gradient in the usual training step, in fewer calls: one real scalar by variables, no other tape.
 
-        Otherwise returns _NOT_USUAL; the result is always that of the general way.
+        Returns _NOT_USUAL in all other cases. The result equals that of the general way.
         """
         r, seed = target._record, target._layout.one
         if r is None or seed is None or not target._layout.real or r[TAPES] is not session.alone:
@@ -478,7 +478,7 @@ class GradientTape:
         try:
             made = stack.run(short_sweep, [(r, seed._value)], records)
         finally:
-            # First drop these records, because `close` searches for records that outlive the session.
+            # Drop these records first, because `close` searches for records that outlive the session.
             records.clear()
             r = None
             record.close(session)
@@ -559,21 +559,21 @@ class GradientTape:
         sources : tensor, variable or nest
         unconnected_gradients : UnconnectedGradients or {"none", "zero"}
         parallel_iterations : int, optional
-            TensorFlow has it; it changes nothing.
+            Ignored; TensorFlow has it.
         experimental_use_pfor : bool
-            TensorFlow has it; False needs a persistent tape and changes nothing else.
+            False needs a persistent tape, as in TensorFlow. Otherwise ignored.
 
         Returns
         -------
         tensor, None or nest
-            In the structure of `sources`, each of shape ``target.shape + source.shape``.
+            In the structure of `sources`. Each Jacobian has the shape ``target.shape + source.shape``.
 
         Raises
         ------
         RuntimeError
-            On the second use of a tape that is not persistent.
+            If the tape is not persistent and was used before.
         VerificationError
-            If the tape verifies and a number is not the exact one.
+            If the tape verifies and a number is wrong.
 
         Examples
         --------
@@ -627,9 +627,9 @@ class GradientTape:
             Row i may only depend on row i of `source`; otherwise the result is the sum over rows.
         source : tensor or variable, shape (b, ...)
         unconnected_gradients, parallel_iterations
-            TensorFlow has them; they change nothing: an unconnected source gives zeros.
+            Ignored; TensorFlow has them. An unconnected source gives zeros.
         experimental_use_pfor : bool
-            TensorFlow has it; False needs a persistent tape and changes nothing else.
+            False needs a persistent tape, as in TensorFlow. Otherwise ignored.
 
         Returns
         -------
@@ -638,11 +638,11 @@ class GradientTape:
         Raises
         ------
         RuntimeError
-            On the second use of a tape that is not persistent.
+            If the tape is not persistent and was used before.
         ValueError
-            For a target or source of rank below 2, or when their first dimensions differ.
+            If the target or source has a rank below 2, or if their first dimensions differ.
         VerificationError
-            If the tape verifies and a number is not the exact one.
+            If the tape verifies and a number is wrong.
 
         Examples
         --------
@@ -705,10 +705,10 @@ class GradientTape:
 
 
 def _extend(r: record.Record, sessions: tuple[Session, ...]) -> None:
-    """Let more sessions hold a record, and drop ended sessions from it."""
+    """Add sessions to those that hold a record, and drop ended sessions."""
     stack = record.get_stack()
     held, wanted = r[TAPES].sessions, stack.recording.sessions
-    # The usual cases: a leaf that no tape has watched, and one that the outer tapes watch.
+    # The two usual cases: a leaf that no tape watches, and a leaf that the outer tapes watch.
     if len(held) + len(sessions) == len(wanted) and held | set(sessions) == wanted:
         r[TAPES] = stack.recording
         return

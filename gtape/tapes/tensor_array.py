@@ -1,4 +1,4 @@
-"""TensorArray: a list of tensors that loops write and read; differentiable, because it only holds tensors."""
+"""TensorArray: a list of tensors that loops write and read, differentiable because it only holds tensors."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, wrap
 __all__ = ["TensorArray"]
 NAMESPACES = ()
 
-# More places would take too much memory even without elements.
+# The largest size. More places take too much memory even without elements.
 _MOST_ELEMENTS = 1 << 24
 
 
 def _as(value: Any, dtype: np.dtype[Any]) -> Tensor:
-    """A tensor; Python values take the given dtype if they can."""
+    """The value as a tensor. Python values take the given dtype if possible."""
     if isinstance(value, (bool, int, float, list, tuple)):
         try:
             return convert_to_tensor(value, dtype)
@@ -40,28 +40,28 @@ class TensorArray:
     Parameters
     ----------
     dtype : dtype
-        Of every element.
+        The dtype of every element.
     size : int or scalar tensor
         The number of elements.
     dynamic_size : bool, optional
-        Whether writing beyond the end makes it longer.
+        Whether a write beyond the end makes the array longer.
     clear_after_read : bool, optional
         Whether an element may be read only once; True by default.
     tensor_array_name, handle, flow, colocate_with_first_write_call, name
-        TensorFlow has them; they change nothing.
+        Ignored; TensorFlow has them.
     infer_shape : bool
-        Whether all elements must have the shape of the first one written.
+        Whether all elements must have the shape of the first written element.
     element_shape : sequence of int or TensorShape, optional
         The shape that every element must have.
 
     Raises
     ------
     ValueError
-        Without a size.
+        If no size is given.
     gtape.errors.OutOfRangeError
-        From `read` and `write`, for an index out of range.
+        If an index of `read` or `write` is out of range.
     gtape.errors.InvalidArgumentError
-        When an element has another dtype, or is read twice.
+        If an element has another dtype, or is read twice.
 
     Examples
     --------
@@ -100,12 +100,12 @@ class TensorArray:
 
     @property
     def dtype(self) -> dtypes.DType:
-        """Element type."""
+        """The dtype of the elements."""
         return dtypes.as_dtype(self._dtype)
 
     @property
     def dynamic_size(self) -> bool:
-        """Whether it grows."""
+        """Whether a write beyond the end makes the array longer."""
         return self._dynamic
 
     @property
@@ -120,14 +120,14 @@ class TensorArray:
 
     @property
     def flow(self) -> Tensor:
-        """A scalar, by which a graph would order operations."""
+        """A scalar, which orders the operations of a graph in TensorFlow."""
         return wrap(np.float32(0.0))
 
     def __repr__(self) -> str:
         return f"<gtape.TensorArray: size={len(self._items)}, dtype={self.dtype.name}>"
 
     def _present(self, i: int) -> Tensor:
-        """Element `i`; zeros if it was never written."""
+        """Element `i`; zeros if the element was never written."""
         t = self._items[i]
         if t is None:
             if not self._element_shape.is_fully_defined():
@@ -139,7 +139,7 @@ class TensorArray:
         return t
 
     def _place(self, i: Any) -> int:
-        """A checked index for `gather`."""
+        """An index for `gather`, after a check of its range."""
         if np.ndim(i) or not 0 <= i < len(self._items):
             raise OutOfRangeError(f"Tried to read from index {i} (array size={len(self._items)})")
         return int(i)
@@ -171,7 +171,7 @@ class TensorArray:
         raise NotImplementedError("TensorArray.grad is not supported when executing eagerly; use a GradientTape")
 
     def read(self, index: Any, name: str | None = None) -> Tensor:
-        """Element `index`; it can be read again only with ``clear_after_read=False``."""
+        """Element `index`. A second read needs ``clear_after_read=False``."""
         i = int_of(index, "TensorArray", "index")
         if i < 0:
             raise OutOfRangeError(f"Reading from negative indices (index {i}) is not allowed.")
@@ -189,7 +189,7 @@ class TensorArray:
         return t
 
     def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
-        """Put `value` at `index`; returns the array."""
+        """Write `value` at `index`. Returns the array."""
         i = int_of(index, "TensorArray", "index")
         if i < 0:
             raise OutOfRangeError(f"Writing to negative indices (index {i}) is not allowed.")
@@ -230,7 +230,7 @@ class TensorArray:
         return REGISTRY["concat"](*parts, axis=0)
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
-        """Replace the elements by the rows of `value`; returns the array."""
+        """Replace all elements by the rows of `value`. Returns the array."""
         rows = list(_as(value, self._dtype))
         if len(rows) > len(self._items) and not self._dynamic:
             raise ValueError(f"Cannot unstack {len(rows)} tensors into a TensorArray of static size {len(self._items)}")
@@ -238,7 +238,7 @@ class TensorArray:
         return self
 
     def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
-        """Put row i of `value` at ``indices[i]``; returns the array."""
+        """Write row i of `value` at ``indices[i]``. Returns the array."""
         places = np.atleast_1d(whole_numbers(indices, "TensorArray.scatter", "indices"))
         rows = list(_as(value, self._dtype))
         if len(places) != len(rows):
@@ -248,7 +248,7 @@ class TensorArray:
         return self
 
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
-        """Replace the elements by pieces of `value` of given lengths along its first axis; returns the array."""
+        """Replace all elements by pieces of `value` with the given lengths along its first axis. Returns the array."""
         t = as_operand(_as(value, self._dtype))
         sizes = whole_numbers(lengths, "TensorArray.split", "lengths")
         if sizes.ndim != 1:
@@ -266,7 +266,7 @@ class TensorArray:
                 "the TensorArray is not marked as dynamically resizeable."
             )
         ends = np.cumsum(sizes)
-        infers, self._infers = self._infers, False  # pieces may differ in length
+        infers, self._infers = self._infers, False  # because pieces may differ in length
         try:
             self._items = [self._checked(t[int(e - n) : int(e)]) for n, e in zip(sizes, ends, strict=True)]
         finally:
@@ -278,7 +278,7 @@ class TensorArray:
         return wrap(np.int32(len(self._items)))
 
     def close(self, name: str | None = None) -> None:
-        """Forget all elements."""
+        """Delete all elements."""
         self._items.clear()
 
     def __len__(self) -> int:

@@ -1,6 +1,6 @@
-"""The records that a traced call makes under the tape around it, and the nodes of a sweep over them.
+"""The records that a traced call makes for the tape around the call, and the nodes of a sweep over the records.
 
-A later call makes the same records again from its own values.
+A later call makes equal records from its own values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Graph:
     ----------
     session : Session
     since : int
-        The number of the newest record from before the call.
+        The sequence number of the newest record from before the call.
     given : list of Traced
         The arguments.
     variables : dict
@@ -38,26 +38,26 @@ class Graph:
     def __init__(self, session: Session, since: int, given: list[Traced], variables: dict[int, Any]) -> None:
         self._session, self._since = session, since
         self._arguments = {id(t): k for k, t in enumerate(given)}
-        # The numbers of the inputs, by the identities of their records.
+        # The numbers of the inputs by the identities of their records.
         self._inputs = {id(t._record): k for k, t in enumerate(given) if t._record is not None}
         self._inputs |= {id(v._record): k for k, v in variables.items()}
-        self.records: list[Record] = []  # newest first
+        self.records: list[Record] = []  # from new to old
         self.edges: list[int] = []
         self.leaves: list[Record] = []
-        self._parents: dict[int, list[int | None]] = {}  # as in `OneOp`, but ops by the identities of their records
+        self._parents: dict[int, list[int | None]] = {}  # as in `OneOp`, but with the identities of records for ops
 
     def _is_op(self, r: Record) -> bool:
         return r[STEP] is not None and r[SEQ] < self._since
 
     def input_of(self, start: Record) -> int | None:
-        """The number of the argument whose record a result has; None for the result of an op."""
+        """The number of the argument whose record a result has; None if an op made the record."""
         k = self._inputs.get(id(start))
         if k is not None and k >= len(self._arguments):
             raise Untraceable("returns a variable that the tape watches")
         return k
 
     def gather(self, starts: list[Record]) -> None:
-        """Find the ops behind results, and give each its own leaf in place of each input that it reads."""
+        """Find the ops behind results. Each op gets its own leaf for every input that it reads."""
         if not all([self._is_op(start) for start in starts]):  # noqa: C419 - a list is quicker
             raise Untraceable("returns a tensor of the tape that is no argument")
         found = {id(start): start for start in starts}
@@ -95,11 +95,11 @@ class Graph:
             raise Untraceable("has a result without a gradient")
 
     def number(self, r: Record) -> int:
-        """The number of an op among `ops`."""
+        """The index of an op in `ops`."""
         return len(self.records) - 1 - [id(other) for other in self.records].index(id(r))
 
     def ops(self) -> tuple[list[OneOp], list[Any]]:
-        """The parts of the records at a later call, and the values that the records hold."""
+        """The ops with their parts of the record of a later call, and the values that the records hold."""
         numbers = {id(r): k for k, r in enumerate(reversed(self.records))}
         values: list[Any] = []
         places: dict[int, int] = {}
@@ -134,14 +134,14 @@ class Graph:
 
 
 def _quick_step(step: RuleStep, r: Record) -> Any:
-    """The step of the generated function of an elementwise op; None if it makes no such records."""
+    """The step of the generated function of an elementwise op; None if the function makes no records like these."""
     k = 0 if len(r[INS]) == 1 else {(0,): 0, (1,): 1, (0, 1): 2}[step.active]
     scalar = interned(r[INS][0]._layout) is FLOAT
     return getattr(step.prim.function, "names", {}).get(f"step{k}_s" if scalar else f"step{k}")
 
 
 def _fields(step: RuleStep, tensors: list[Any], value: int) -> tuple[Any, int | None, Any]:
-    """INS, OUT and the second input in a record of a generated function, as in `OneOp`."""
+    """INS, OUT and the second input of a record of a generated function, as in `OneOp`."""
     reads: frozenset[Any] = frozenset().union(*[step.prim.reads[i] for i in step.active])
     kept = [t for i, t in enumerate(tensors) if i in reads]
     out = value if "y" in reads else None
@@ -151,17 +151,17 @@ def _fields(step: RuleStep, tensors: list[Any], value: int) -> tuple[Any, int | 
 
 
 def interned(layout: Any) -> Any:
-    """The layout of tensors that are not traced."""
+    """The interned layout for traced tensors, which have layouts of their own."""
     return make_layout(layout.dtype, layout.shape)
 
 
 class SweepNodes:
-    """Splits the nodes of a sweep from those of the call.
+    """Separates the nodes of a sweep from the nodes of the call.
 
     Parameters
     ----------
     nodes : list of Node
-        Of the sweep.
+        The nodes of the sweep.
     given : list of Node
         The cotangents.
     """
@@ -169,7 +169,7 @@ class SweepNodes:
     def __init__(self, nodes: list[Node], given: list[Node]) -> None:
         self._own = {*nodes, *given}
         self.nodes = nodes
-        self.read: dict[Node, Node] = {}  # nodes of the call, with the inputs of the sweep that stand for them
+        self.read: dict[Node, Node] = {}  # nodes of the call, each with the input of the sweep that stands for it
         for node in nodes:
             for a in (*node.args, *node.words.values()):
                 for v in reads(a, []):
@@ -179,7 +179,7 @@ class SweepNodes:
                 node.words = {k: replaced(v, self.read) for k, v in node.words.items()}
 
     def stand_in(self, node: Node) -> Node:
-        """The node of the sweep that has the value of a node."""
+        """The node of the sweep that stands for a node of the call, or the node itself."""
         if node in self._own:
             return node
         if node not in self.read:

@@ -1,6 +1,6 @@
-"""The values of a traced call: a tensor holds a `Raw` in place of its array, and a `Raw` notes each use.
+"""The values of a traced call. A tensor holds a `Raw` in place of its array, and the `Raw` notes each use.
 
-A decision that the library takes by a value becomes a guard: the program is valid only while the decision is the same.
+A decision that the library makes by a value becomes a guard, because the program is valid only for this decision.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Untraceable(Exception):
-    """The function, or this call of it, cannot be compiled."""
+    """The function, or this call of the function, cannot be compiled."""
 
 
 class Guard(Exception):
@@ -54,11 +54,11 @@ class Node:
     sample : raw value
         The result in the traced call.
     guards : bool
-        Whether it computes nothing, but raises `Guard`.
+        Whether the operation computes nothing and may raise `Guard`.
     reads : list of Node or None
-        The nodes among the arguments, as soon as they are known.
+        The nodes among the arguments, after they are found.
     place : int
-        Where in its program it stands, as soon as that is known; -1 for an input.
+        The index of the node in its program, after it is known; -1 for an input.
     """
 
     __slots__ = ("args", "function", "guards", "name", "place", "reads", "sample", "text", "words")
@@ -87,7 +87,7 @@ def _same_array(value: Any, expected: Any) -> None:
 
 
 def same_shape(value: Any, expected: tuple[int, ...]) -> None:
-    """Raise `Guard` for a value of another shape."""
+    """Raise `Guard` if a value has another shape."""
     if np.shape(value) != expected:
         raise Guard
 
@@ -100,13 +100,13 @@ def _by_library(depth: int = 2) -> bool:
     return frame is not None and is_own(frame.f_code.co_filename)
 
 
-# The methods of arrays whose result has a shape that only shapes and dtypes decide.
+# The methods of arrays whose result has a shape that depends only on shapes and dtypes.
 _METHODS = frozenset([method.__name__ for method in (
     np.ndarray.all, np.ndarray.any, np.ndarray.argmax, np.ndarray.argmin, np.ndarray.astype, np.ndarray.conj,
     np.ndarray.copy, np.ndarray.item, np.ndarray.max, np.ndarray.mean, np.ndarray.min, np.ndarray.ravel,
     np.ndarray.reshape, np.ndarray.sum, np.ndarray.squeeze, np.ndarray.swapaxes, np.ndarray.transpose,
 )])  # fmt: skip
-# The same for functions of NumPy.
+# The functions of NumPy whose result has a shape that depends only on shapes and dtypes.
 _FUNCTIONS = frozenset({
     np.all, np.any, np.argmax, np.array_equal, np.broadcast_to, np.concatenate, np.copy, np.dot, np.einsum,
     np.expand_dims, np.flip, np.max, np.mean, np.min, np.moveaxis, np.ones_like, np.prod, np.ravel, np.reshape,
@@ -114,7 +114,7 @@ _FUNCTIONS = frozenset({
     np.zeros_like,
 })  # fmt: skip
 _STATIC = frozenset({np.ndim, np.shape, np.size})
-_MOST_GUARDED = 64  # elements of an array of whole numbers that a guard compares
+_MOST_GUARDED = 64  # elements of the largest integer array that a guard compares
 
 
 def _absorbed(g: Any, c: Any) -> Any:
@@ -126,13 +126,13 @@ def _no_nan(value: Any, _: Any) -> None:
         raise Guard
 
 
-# The functions that the table knows: they change no number but NaN, or none.
+# The functions of `absorb_zeros` that the table knows: they change only NaN, or nothing.
 ABSORBED, NO_NAN, SAME_TRUTH = _absorbed, _no_nan, _same_truth
 
 
 @functools.cache
 def _method(name: str) -> Any:
-    """The call of a method without arguments; one object for each, so that equal calls are known to be equal."""
+    """A call of a method without arguments, one object for each method, so that equal calls can be recognised."""
     return operator.methodcaller(name)
 
 
@@ -277,12 +277,12 @@ class Raw:
         return (self[i] for i in range(len(self)))
 
     def absorbed(self, _: Any, g: Any) -> Any:
-        """`absorb_zeros` of a cotangent, this slope times `g`."""
+        """`absorb_zeros` of a cotangent that is this slope times `g`."""
         text = "{1} if {1} == {1} or {0} else 0.0" if self.node.sample.__class__ is float else None
         return self.tracer.call(_absorbed, (g, self), text=text)
 
     def as_tensor(self) -> Traced:
-        """The value in a tensor."""
+        """The value as a tensor."""
         sample = self.node.sample
         layout = layout_of(wrap(sample)._value)
         raw = self
@@ -293,7 +293,7 @@ class Raw:
         return Traced.of(raw, layout)
 
     def adapted(self, dtype: Any) -> Traced:
-        """The value as the operand of an op of another dtype."""
+        """The value as an operand of an op with another dtype."""
         raw = self if self.dtype == dtype else self.tracer.call(adapted, (self, dtype))
         return raw.as_tensor()
 
@@ -323,7 +323,7 @@ class Traced(Tensor):
     as_tensor = _as_tensor
 
     def applied(self, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any]) -> Any:
-        """The result of an op of which this tensor is an operand."""
+        """The result of an op that has this tensor as an operand."""
         return self._value.tracer.op(prim, tensors, params)
 
     def absorbed(self, _: Any, g: Any) -> Traced:

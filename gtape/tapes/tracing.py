@@ -1,8 +1,8 @@
 """Runs a function once with traced values, and notes the calls of kernels that compute its results.
 
-Every operation on a traced value is noted as a node, and computed for the arguments of the traced call, too. Ops note
-one node each, with the kernel that eager calls take. The rules of a sweep run in a world of their own, so that
-cotangents are noted op by op.
+Every operation on a traced value becomes a node, and is also computed for the arguments of the traced call. An op makes
+one node, with the kernel of the eager call. The rules of a sweep run in a world of their own, so that every op of a
+cotangent makes a node.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["Tracer", "tracing"]
 
-# Variables take their values together, under the locks of all, each inside a call that holds the one before.
+# The greatest number of assigned variables. They are assigned together under all their locks, one nested call for each.
 _MOST_ASSIGNED = 100
 
 
@@ -45,19 +45,19 @@ def _assigned_by_library() -> bool:
     frame: Any = sys._getframe()
     while frame is not None and frame.f_globals is globals():
         frame = frame.f_back
-    variables = None if frame is None else frame.f_globals  # the module whose method notes the assignment
+    variables = None if frame is None else frame.f_globals  # the module of the method that notes the assignment
     while frame is not None and frame.f_globals is variables:
         frame = frame.f_back
     return frame is not None and is_own(frame.f_code.co_filename)
 
 
 class _TracedWorld(NumPyWorld):
-    """The NumPy world, in which calls with traced values are noted.
+    """The NumPy world, in which calls with traced values make nodes.
 
     Parameters
     ----------
     lift : callable
-        Converts raw values for a sweep: the full sweep makes NumPy scalars of Python floats.
+        Converts raw values for a sweep. The full sweep converts Python floats to NumPy scalars.
     """
 
     def __init__(self, lift: Callable[[Any], Any]) -> None:
@@ -88,7 +88,7 @@ def _tracer_of(args: Any) -> Any:
 
 
 def _in_numpy_world(prim: Primitive, samples: list[Any], params: dict[str, Any]) -> Callable[..., Any]:
-    """The kernel that the function of the NumPy world calls for such samples, or else that function."""
+    """The kernel that the function of the NumPy world calls for these samples, or else the function."""
     if "selection" not in prim.roles:
         if not any(s.__class__ in (float, list, tuple) for s in samples):
             return prim.kernel
@@ -118,14 +118,14 @@ def _numbers_only(values: Sequence[Any]) -> bool:
 class Tracer:
     """One traced call: its nodes, and the variables that it reads.
 
-    It takes the place of the function that runs kernels, because sweeps go through that function, too.
+    The tracer replaces the function that runs kernels, because sweeps use this function, too.
 
     Parameters
     ----------
     run : callable
         Runs kernels quietly.
     outer : Session, optional
-        Of the tape that records the traced call.
+        The session of the tape that records the traced call.
     """
 
     def __init__(self, run: Callable[..., Any], outer: Any = None) -> None:
@@ -133,12 +133,12 @@ class Tracer:
         self.nodes: list[Node] = []
         self.inputs: list[Node] = []
         self.variables: list[Any] = []
-        self.assigned: dict[int, Any] = {}  # the variables that take a value, by number
-        # The calls at the end of each call: functions with their lists of tensors and other objects.
+        self.assigned: dict[int, Any] = {}  # the assigned variables by number
+        # Functions to call at the end of each call, with their lists of tensors and other objects.
         self.later_calls: list[tuple[Callable[..., None], list[Any]]] = []
         self._changed: set[int] = set()  # the numbers of the variables that these functions may change
         self._reads: dict[int, Raw] = {}
-        self._copies: dict[Any, Any] = {}  # of the sources of random numbers
+        self._copies: dict[Any, Any] = {}  # copies of the sources of random numbers
         self._apart: dict[Layout, Layout] = {}
         self._ops: dict[Any, Op] = {}
         self._steps: dict[Any, Any] = {}
@@ -147,14 +147,14 @@ class Tracer:
         self.reason: str | None = None
         self.error: BaseException | None = None
         self.open = True
-        # Whether a ufunc may write over a traced value. Views of the value keep what they were, so whoever allows this
-        # has to compare the result of the traced call with that of a plain call.
+        # Whether a ufunc may overwrite a traced value. Views of the value then keep the old numbers, so this may be
+        # True only if the result of the traced call is compared with a plain call.
         self.writes_over = False
 
     def apart(self, layout: Layout) -> Layout:
-        """The layout of traced tensors.
+        """The layout of traced tensors, not interned.
 
-        Not interned, because quick functions compare layouts before classes.
+        Quick functions compare layouts before classes, so traced tensors need layouts of their own.
         """
         found = self._apart.get(layout)
         if found is None:
@@ -165,14 +165,14 @@ class Tracer:
     # ------------------------------------------------------------------------------------------ notes
 
     def refuse(self, reason: str) -> None:
-        """Give the compilation up."""
+        """Mark the call as impossible to compile."""
         if not self.open:
             raise RuntimeError("this tensor belongs to the tracing of a function, which is over: return it instead")
         self.reason = self.reason or reason
         raise Untraceable(reason)
 
     def wrong(self, error: BaseException) -> BaseException:
-        """Note an error that the user has to know of."""
+        """Note an error that has to reach the user."""
         self.error = error
         return error
 
@@ -183,7 +183,7 @@ class Tracer:
         return Raw(self, node)
 
     def call(self, function: Any, args: Sequence[Any], words: Any = None, text: Any = None) -> Any:
-        """Note a call, and make it for the traced values."""
+        """Make a node for a call, and make the call for the traced values."""
         if not self.open:
             self.refuse("")
         words = words or NO_WORDS
@@ -198,7 +198,7 @@ class Tracer:
         return self.result(Node(function, noted, noted_words, made, text))
 
     def of_two(self, function: Any, a: Node, b: Node, text: str) -> Any:
-        """`call` for an operator of two traced values, which is the most frequent call in sweeps."""
+        """The same as `call` for an operator of two traced values, which is the most frequent call in sweeps."""
         if not self.open:
             self.refuse("")
         try:
@@ -228,13 +228,13 @@ class Tracer:
         return self.result(Node(_same_value, (value,), {}, value, None))
 
     def guard(self, check: Callable[..., None], value: Raw, expected: Any) -> None:
-        """Note a decision by a value."""
+        """Make a guard for a decision by a value."""
         node = Node(check, (value.node, expected), {}, None, None)
         node.guards = True
         self.nodes.append(node)
 
     def draw(self, source: Any, draw: Callable[[Any], Any], changed: Sequence[Any]) -> Raw:
-        """Note random numbers, see `gtape.recording.record.drawn_later`; those of the traced call are from a copy."""
+        """Note random numbers, see `gtape.recording.record.drawn_later`. The traced call draws from a copied source."""
         if not self.open:
             self.refuse("")
         copied = self._copies.get(source)
@@ -258,7 +258,7 @@ class Tracer:
     # ------------------------------------------------------------------------------------------ ops
 
     def op(self, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any]) -> Any:
-        """Note one op, and record it for the tapes inside of the function."""
+        """Make a node for one op, and a record for the tapes inside of the function."""
         if not self.open:
             self.refuse("")
         stack = record.peek() or record.idle_stack()
@@ -293,7 +293,7 @@ class Tracer:
         return record_any(stack, prim, tensors, params, out)
 
     def _first(self, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any], key: Any) -> Any:
-        """The result of an op on operands of a kind, after which the tracer knows how the op calls its kernel."""
+        """The result of an op on operands of a new kind. Notes how the op calls its kernel."""
         values = [t._value for t in tensors]
         samples = [_sample(v) for v in values]
         made = self.true_run(prim.function, *[wrap(s) for s in samples], **params)
@@ -318,7 +318,7 @@ class Tracer:
         return Traced.of(raws, made._layout)
 
     def _again(self, op: Op, tensors: Sequence[Tensor]) -> Traced | None:
-        """The result of an op on operands of a known kind; None for the general way."""
+        """The result of an op on operands of a known kind; None if the general way is needed."""
         args: list[Any] = []
         samples: list[Any] = []
         for t in tensors:
@@ -339,7 +339,7 @@ class Tracer:
         layout = op.layout
         try:
             made = op.function(*samples) if op.bare else self.true_run(op.function, *samples)
-        except Exception:  # which the general way words
+        except Exception:  # the general way raises the error with its own message
             return None
         if made.__class__ is not op.kind:
             return None
@@ -357,7 +357,7 @@ class Tracer:
         self, prim: Primitive, tensors: Sequence[Tensor], values: list[Any], samples: list[Any],
         params: dict[str, Any], expected: Any,
     ) -> Any:  # fmt: skip
-        """The call of the kernel that an eager op makes, or of the whole op if the kernel alone does not suffice."""
+        """The kernel call that an eager op makes, or the call of the whole op if the kernel alone is not enough."""
         noted = tuple([_noted(v) for v in values])
         if (
             _numbers_only(samples) and expected.__class__ is float and prim.scalar is not None and prim.inlined
@@ -402,12 +402,12 @@ class Tracer:
         return self.result(Node(whole, noted, {}, expected, None))
 
     def _record_quick(self, stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], out: Any) -> Any:
-        """The record that the quick function of an elementwise op makes, whose step fits operands of any shape."""
+        """A record like that of an elementwise op's quick function. Its step fits operands of any shape."""
         active, parents, tapes, _ = connections(stack, prim, tensors, out._layout.inexact)
         if not tapes.sessions:
             return out
         recorded = [t for t in tensors if t._record is not None and t._record[TAPES] is not NO_TAPES]
-        if not active or len(active) < len(recorded):  # an operand without a gradient takes the general way
+        if not active or len(active) < len(recorded):  # an operand without a gradient needs the general way
             return record_any(stack, prim, tensors, {}, out)
         made = new_record(self._step(prim, active), parents, tuple(tensors), out._value, tapes)
         attach(stack, made, tensors, out, None)
@@ -490,9 +490,9 @@ class Tracer:
         return Traced.of(raw, variable._tensor_layout)
 
     def assign(self, variable: Any, t: Tensor, kernel: Any) -> None:
-        """Note that a variable takes a value, or the value of a kernel of its old value and the given one.
+        """Note the assignment of a value to a variable, or of a kernel's result for its old value and the given one.
 
-        Only for assignments of the user's, because the library's own depend on values that no program reads.
+        Only assignments by the user are noted, because the library's own depend on values that no program reads.
         """
         if (
             self.later_calls
@@ -510,7 +510,7 @@ class Tracer:
         elif value.__class__ is Raw:
             raw = value
         else:
-            own = value.copy() if isinstance(value, np.ndarray) else value  # because it may be an array of the user's
+            own = value.copy() if isinstance(value, np.ndarray) else value  # because the array may belong to the user
             raw = self.constant(own)
         if variable._tensor_layout is FLOAT and raw.node.sample.__class__ is not float:
             raw = self.call(float, (raw,))
@@ -521,13 +521,13 @@ class Tracer:
 
     @property
     def values(self) -> list[Node]:
-        """The nodes of the values that the assigned variables take, in the order of `assigned`."""
+        """The nodes of the values of the assigned variables, in the order of `assigned`."""
         return [self._reads[uid].node for uid in self.assigned]
 
     # ------------------------------------------------------------------------------------------ sweeps
 
     def in_place(self, _: Any) -> Tracer:
-        """The runner of sweeps that call functions of the user's."""
+        """The runner of sweeps that call functions of the user."""
         return self
 
     def __call__(self, function: Any, *args: Any, **params: Any) -> Any:
@@ -546,7 +546,7 @@ class Tracer:
         return self.true_run(function, *args, **params)
 
     def sweep(self, session: Any, seeds: list[tuple[Any, Raw]], sources: list[Any], *, full: bool) -> list[Any]:
-        """The cotangents of sources by a sweep of a session around the call, by the full sweep if requested."""
+        """The cotangents of sources, by a sweep of a session around the call. By the full sweep if requested."""
         world, kind = (_TRACED_FULL, Sweep) if full else (_TRACED, _Sweep)
         return full_sweep(world, session, seeds, sources, sparse=False, kind=kind)[0]
 
@@ -566,7 +566,7 @@ class Tracer:
         return full_sweep(_TRACED_FULL, session, seeds, sources, **how)
 
     def _identity(self, start: Any, layout: Any, sources: list[Any]) -> Any:
-        """`gtape.engine.jacobians.from_identity` for traced values."""
+        """The same as `gtape.engine.jacobians.from_identity`, for traced values."""
         n = layout.size
         if n < 2:
             seed = np.eye(n, dtype=layout.dtype).reshape((n, *layout.shape))
@@ -582,7 +582,7 @@ class Tracer:
         return made
 
     def stamp(self, rule: Rule, given: list[Any]) -> list[Raw]:
-        """The results of the calls that a rule made before, for other values of the same kinds."""
+        """Repeat the calls that a rule made before, on other values of the same kinds. Returns the results."""
         known = given
         nodes, run = self.nodes, self.true_run
         for function, operands, constants, words, text, bare in rule.calls:
@@ -599,7 +599,7 @@ class Tracer:
 
 
 class _Sweep(Sweep):
-    """A sweep of traced values, which notes the calls of a rule that it knows without the rule."""
+    """A sweep of traced values that repeats the calls of a known rule instead of running the rule."""
 
     def pass_on(self, record: Any, parents: Any, g: Any, mask: Any) -> None:
         """Pass the cotangent that arrived at a record to its parents."""
@@ -610,7 +610,7 @@ class _Sweep(Sweep):
         step = step_of(record)
         tracer, node, ins, out = g.tracer, g.node, record[INS], record[OUT]
         alone = step.params or step.prim.kind == "custom" or step.prim.sparse is not None
-        # An op on constants alone, which the tape watches, has the record of an eager op.
+        # An op on only constants that the tape watches has the record of an eager op.
         if alone or (ins.__class__ is not tuple and (ins is not None or step.layouts is None)):
             super().pass_on(record, parents, g, mask)
             return
@@ -620,7 +620,7 @@ class _Sweep(Sweep):
             v = None if t is None else t._value
             given.append(v.node if v.__class__ is Raw else v)
             kinds = 4 * kinds + (0 if t is None else 1 if v.__class__ is Raw else 2)
-        # An operand that is there twice is not known again among the operands of the calls, so its places are noted.
+        # The places of operands that occur twice are noted, because the operands of calls do not tell them apart.
         places = {id(v): k for k, v in enumerate(given)}
         same = None if len(places) == len(given) else tuple([places[id(v)] for v in given])
         sample = node.sample
@@ -640,7 +640,7 @@ class _Sweep(Sweep):
                 self.arrive(parent, c)
 
     def _learned(self, key: Any, step: Any, record: Any, g: Any) -> list[Any]:
-        """The cotangents by the rule; the tracer keeps the calls of the rule, to repeat them."""
+        """The cotangents by the rule. The tracer keeps the calls of the rule for repetition."""
         tracer = g.tracer
         y, xs = record[OUT], step.layouts
         given = [
@@ -665,7 +665,7 @@ def _element(v: Any) -> Any:
 
 
 def _is_quick(prim: Primitive, tensors: Sequence[Tensor]) -> bool:
-    """Whether an eager call of these operands goes through the generated function of an elementwise op."""
+    """Whether an eager call with these operands uses the generated function of an elementwise op."""
     if prim.kind != "elementwise" or len(tensors) > 2 or prim.params or prim.selects or "selection" in prim.roles:
         return False
     first, last = tensors[0]._layout, tensors[-1]._layout
@@ -673,7 +673,7 @@ def _is_quick(prim: Primitive, tensors: Sequence[Tensor]) -> bool:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two raw values are the same bits in the same form."""
+    """Whether two raw values have the same bits and the same form."""
     if a.__class__ is not b.__class__:
         return False
     x, y = np.asarray(a), np.asarray(b)
@@ -703,7 +703,7 @@ def tracing(outer: Any = None) -> Iterator[Tracer]:
     Parameters
     ----------
     outer : Session, optional
-        Of the tape that records the traced call.
+        The session of the tape that records the traced call.
     """
     idle = record.idle_stack()
     run = idle.run
@@ -714,4 +714,4 @@ def tracing(outer: Any = None) -> Iterator[Tracer]:
             yield tracer
         finally:
             tracer.open = False
-            idle.run = run  # before the end of `off`, which gives this function to the stack from before the block
+            idle.run = run  # before `off` ends, because `off` passes this function to the stack from before the block

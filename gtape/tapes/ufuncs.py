@@ -10,18 +10,18 @@ import numpy as np
 
 __all__ = ["EXACT", "keeps_bits_anywhere", "operands", "same_bits", "ufunc_of"]
 
-# The ufuncs that Python's operators of arrays call.
+# The ufuncs that Python's operators call for arrays.
 _OPERATORS: dict[Any, np.ufunc] = {
     operator.add: np.add, operator.sub: np.subtract, operator.mul: np.multiply, operator.truediv: np.divide,
     operator.neg: np.negative, abs: np.absolute, operator.lt: np.less, operator.le: np.less_equal,
     operator.gt: np.greater, operator.ge: np.greater_equal, operator.eq: np.equal, operator.ne: np.not_equal,
 }  # fmt: skip
-# Ufuncs that round once or not at all in every loop of NumPy's, so that they may write over an operand.
+# Ufuncs that round at most once in every loop of NumPy's, so that they may overwrite an operand.
 EXACT = frozenset({np.add, np.subtract, np.multiply, np.divide, np.negative, np.sqrt, np.square})
 
 
 def ufunc_of(function: Any) -> np.ufunc | None:
-    """The ufunc that computes a function of arrays element by element, with one result; None for other functions."""
+    """The ufunc with one result that computes a function of arrays element by element; None for other functions."""
     found = function if function.__class__ is np.ufunc else _OPERATORS.get(function)
     return found if found is not None and found.signature is None and found.nout == 1 else None
 
@@ -30,7 +30,7 @@ _SAMPLES = (0.0, -0.0, 1.0, -1.0, 0.5, 3.0, 1e-3, 0.1, 0.7, 1.7, -2.3, 5.5, 40.0
 
 
 def operands(chars: str, n: int) -> list[Any]:
-    """Operands of many sizes, n of each."""
+    """Operands of many sizes, with n elements each."""
     rng = np.random.default_rng(n)
     made: list[Any] = []
     for c in chars:
@@ -51,16 +51,17 @@ def same_bits(a: Any, b: Any) -> bool:
 
 @functools.lru_cache(maxsize=512)
 def keeps_bits_anywhere(ufunc: Any, chars: str, words: tuple[tuple[str, type, Any], ...] = ()) -> bool:
-    """Whether a ufunc, or another function of arrays, gives an element the same bits wherever it lies in an array.
+    """Whether a ufunc or another function of arrays gives an element the same bits at every place of an array.
 
-    `words` are keyword arguments, with their classes, because equal numbers of several classes may differ.
+    `words` are keyword arguments with their classes, because equal numbers of different classes may lead to different
+    results.
     """
     if any(c not in "df?" for c in chars):
         return False
     try:
         with np.errstate(all="ignore"):
             return all([_keeps_bits(ufunc, operands(chars, n), {k: v for k, _, v in words}) for n in (37, 64)])  # noqa: C419
-    except Exception:  # it does not take such arrays
+    except Exception:  # the function does not take arrays like these
         return False
 
 
@@ -69,7 +70,7 @@ def _keeps_bits(function: Any, xs: list[Any], words: dict[str, Any]) -> bool:
     if not isinstance(made, np.ndarray) or made.shape != xs[0].shape:
         return False
     parts = [slice(k, None) for k in (1, 3, 8, 29)] + [slice(None, None, 2)]
-    if function.__class__ is not np.ufunc:  # a function of arrays, which may tell numbers apart
+    if function.__class__ is not np.ufunc:  # a function of arrays may treat single numbers differently
         parts += [slice(k, k + 1) for k in range(len(made))]
     elif any([not same_bits(made[k], function(*[x[k] for x in xs])) for k in range(len(made))]):  # noqa: C419
         return False

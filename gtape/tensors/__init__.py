@@ -1,6 +1,6 @@
-"""Tensors, variables and modules: the objects that users hold, before any tape or op is defined.
+"""Tensors, variables and modules: the objects that users hold. No tape and no op is defined here.
 
-Importing any module of the package installs Python's operators on tensors.
+The import of any module of the package installs Python's operators on tensors.
 """
 
 from gtape.tensors import operators as operators

@@ -1,6 +1,6 @@
 """Attributes of NumPy's arrays and PyTorch's tensors that tensors lack, as in TensorFlow, and their replacements.
 
-Each is a descriptor that raises, because `__getattr__` would slow every other attribute down.
+Each is a descriptor that raises an error, because `__getattr__` would slow down every other attribute.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ INSTEAD = {
 
 
 class _Absent:
-    """A descriptor in place of an attribute, which raises AttributeError with the replacement."""
+    """A descriptor in place of an attribute, which raises an AttributeError that names the replacement."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.__doc__ = f"Not there; instead: {INSTEAD[name]}."  # for `help`, which does not use `dir`
 
     def __get__(self, instance: Any, owner: type) -> NoReturn:
-        # Without `obj`, because Python would otherwise add its own guess to the printed error.
+        # Without `obj`, because Python otherwise adds its own guess to the printed error.
         raise AttributeError(
             f"{owner.__name__!r} object has no attribute {self.name!r}; instead: {INSTEAD[self.name]}", name=self.name
         )
@@ -67,7 +67,7 @@ class _Absent:
 def put_on(cls: type) -> None:
     """Make a class and its subclasses name replacements for absent attributes.
 
-    Existing attributes, also of subclasses, are not changed. `dir` does not list the absent ones.
+    Existing attributes of the class and its subclasses stay unchanged. `dir` does not list the absent attributes.
 
     >>> import gtape as tf
     >>> tf.constant([1.0, 2.0]).sum()
@@ -87,5 +87,5 @@ def put_on(cls: type) -> None:
 
 
 def _looked_up(cls: type, name: str) -> Any:
-    """The attribute of a class as stored, without calling a descriptor."""
+    """The attribute of a class as stored, without a call of descriptors."""
     return next((c.__dict__[name] for c in cls.__mro__ if name in c.__dict__), None)

@@ -1,6 +1,6 @@
-"""Checks of arguments of classes: numbers, sizes, names. Errors name the class and the argument.
+"""Checks of the arguments of classes: numbers, sizes, names. Errors name the class and the argument.
 
-They are ValueErrors; `function`, `each`, `dtype` and `settings` raise TypeErrors.
+The errors are ValueErrors, except that `function`, `each`, `dtype` and `settings` raise TypeErrors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 ]  # fmt: skip
 
 _LARGEST = 2**63 - 1
-_MOST_AXES = 32  # possible in every supported NumPy
+_MOST_AXES = 32  # every supported NumPy allows this number
 
 
 def owner_of(owner: Any) -> str:
@@ -37,7 +37,7 @@ def _wrong(owner: Any, name: str, wanted: str, value: Any) -> ValueError:
 
 
 def whole(owner: Any, name: str, value: Any, *, least: int | None = None, most: float = _LARGEST) -> int:
-    """Check for a whole number of at least `least` and magnitude at most `most`; not a float or a string."""
+    """Check for an integer of at least `least` and magnitude at most `most`. Floats and strings are errors."""
     try:
         found = operator.index(value)
     except (TypeError, ValueError):  # NumPy's masked numbers raise ValueError
@@ -49,7 +49,7 @@ def whole(owner: Any, name: str, value: Any, *, least: int | None = None, most: 
 
 
 def _real(value: Any) -> float | None:
-    """A real number as a float; None for anything else."""
+    """A real number as a float; None for any other value."""
     is_array = issubclass(type(value), (np.ndarray, np.generic))
     if is_tensor(value) or is_array:
         kind = value.dtype.kind if is_array else value.dtype.dtype.kind
@@ -69,7 +69,7 @@ def _real(value: Any) -> float | None:
 def number(
     owner: Any, name: str, value: Any, accepted: Callable[[float], bool] | None = None, wanted: str = "must be a number"
 ) -> float:
-    """Check for a real number for which `accepted` is true; `wanted` tells the requirement. An int stays an int."""
+    """Check for a real number for which `accepted` is true. `wanted` is the text of the condition. Ints stay ints."""
     found = _real(value)
     if found is None or (accepted is not None and not accepted(found)):
         raise _wrong(owner, name, wanted, value)
@@ -77,7 +77,7 @@ def number(
 
 
 def flag(owner: Any, name: str, value: Any) -> bool:
-    """The truth value of a setting; arrays of several elements have none."""
+    """The truth value of a setting. Arrays with several elements are errors."""
     if value.__class__ is bool:
         return bool(value)
     if (is_tensor(value) or isinstance(value, np.ndarray)) and math.prod(d or 0 for d in tuple(value.shape)) != 1:
@@ -96,7 +96,7 @@ def text(owner: Any, name: str, value: Any) -> str:
 
 
 def name_of(owner: Any, value: Any, default: str) -> str:
-    """The given name, or the default for None and an empty name."""
+    """The given name. None and an empty name stand for the default."""
     return default if value is None else (text(owner, "name", value) or default)
 
 
@@ -120,20 +120,21 @@ def function(owner: Any, name: str, value: Any) -> Any:
 
 
 def each(owner: Any, name: str, value: Any, wanted: str = "a list") -> list[Any]:
-    """The items of an iterable, except of strings, mappings and classes."""
+    """The items of an iterable. Strings, mappings and classes are errors."""
     if not isinstance(value, (str, bytes, bytearray, Mapping, type)):
         try:
             return list(value)
         except MemoryError as e:
             raise exhausted(f"{owner_of(owner)}: the items of `{name}`", e) from None
         except (TypeError, ValueError, NotImplementedError, OverflowError):
-            # A number, a scalar array, a shape of unknown rank, a memoryview of several axes, a range of 2**70 numbers.
+            # The argument is a number, a scalar array, a shape of unknown rank, a memoryview of several axes, or a
+            # range of 2**70 numbers.
             pass
     raise TypeError(f"{owner_of(owner)}: `{name}` must be {wanted}. Received: {name}={shown(value)}")
 
 
 def sizes(owner: Any, name: str, value: Any, rank: int, least: int = 1) -> tuple[int, ...]:
-    """A whole number for each of `rank` axes, from one number or several."""
+    """An integer for each of `rank` axes, from one number or several."""
     try:
         given = list(value) if isinstance(value, (tuple, list, np.ndarray, Tensor)) else [value] * rank
         found = tuple([operator.index(v) for v in given])
@@ -149,13 +150,13 @@ def sizes(owner: Any, name: str, value: Any, rank: int, least: int = 1) -> tuple
 
 
 def shape(owner: Any, name: str, value: Any, *, whole: bool = False, least: int = 0) -> tuple[Any, ...]:
-    """Check for a shape: a tuple of sizes, with None for open sizes unless `whole` is set."""
+    """Check for a shape: a tuple of sizes. Unless `whole` is set, None stands for an open size."""
     found = None
     if value.__class__ is tuple and all(d.__class__ is int and least <= d <= _LARGEST for d in value):
         return value
     if isinstance(value, (tuple, list, range, np.ndarray, Tensor)) or getattr(type(value), "_is_gtape_tensor", False):
         try:
-            # Only as many as show that a shape is too long, because a range may have 2**70 numbers.
+            # The items are read only until the shape is too long, because a range may have 2**70 numbers.
             found = tuple([None if d is None else operator.index(d) for d in islice(value, _MOST_AXES + 1)])
         except (TypeError, ValueError):  # a size that is not an integer, or a shape of unknown rank
             found = None
@@ -173,7 +174,7 @@ def dtype(owner: Any, value: Any, name: str = "dtype") -> np.dtype[Any]:
     """The NumPy dtype of an element type."""
     try:
         return dtypes.np_dtype(value)
-    except Exception:  # anything, because NumPy reads the object's `dtype` and its text
+    except Exception:  # any error, because NumPy reads the object's `dtype` and its text
         raise TypeError(
             f"{owner_of(owner)}: `{name}` must be a type of elements, such as 'float32'. Received: "
             f"{name}={shown(value)}"
@@ -181,12 +182,12 @@ def dtype(owner: Any, value: Any, name: str = "dtype") -> np.dtype[Any]:
 
 
 def numeric(owner: Any, name: str, value: Any) -> np.ndarray[Any, Any]:
-    """Real or complex numbers as an array; Python numbers keep all digits."""
+    """Real or complex numbers as an array. Python numbers keep all digits."""
     try:
         found = np.asarray(value._value if value.__class__ is Tensor else value)
     except (TypeError, ValueError):  # lists of different lengths
         found = np.empty((), object)
-    if found.dtype.kind not in "biufcV" or issubclass(found.dtype.type, np.void):  # bfloat16 has kind V, too
+    if found.dtype.kind not in "biufcV" or issubclass(found.dtype.type, np.void):  # bfloat16 has the kind V
         raise _wrong(owner, name, "must be numbers", value)
     return found
 

@@ -1,4 +1,4 @@
-"""Shapes and axes: TensorFlow's static arguments, and the leading axes of batched cotangents."""
+"""Shapes and axes: TensorFlow's static arguments, and leading axes of batched cotangents."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ __all__: list[str] = []
 
 
 def shape_of(v: Any) -> tuple[int, ...]:
-    """Shape of a value of any world as a tuple; Python floats are scalars."""
+    """The shape of a value of any world as a tuple. The shape of a Python float is ()."""
     return tuple(getattr(v, "shape", ()))
 
 
 def lead_of(g: Any, ndim: int) -> tuple[int, ...]:
-    """The leading axes of a cotangent beyond the `ndim` of the op's output: () or those of a batch."""
+    """The leading axes of a cotangent beyond the `ndim` of the op's output: () or the axes of a batch."""
     shape = shape_of(g)
     return shape[: len(shape) - ndim]
 
 
 def from_end(axis: tuple[int, ...], ndim: int) -> tuple[int, ...]:
-    """The same axes counted from the end, so that they also fit a batched cotangent."""
+    """The same axes counted from the end, because they then also fit a batched cotangent."""
     return tuple([a - ndim if a >= 0 else a for a in axis])
 
 
 def kept_shape(shape: tuple[int, ...], axis: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that a reduction over `axis` leaves with keepdims."""
+    """The shape after a reduction over `axis` with keepdims."""
     gone = {a % len(shape) for a in axis}
     return tuple([1 if i in gone else d for i, d in enumerate(shape)])
 
 
 def left_shape(shape: tuple[int, ...], axis: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that a reduction over `axis` leaves without keepdims."""
+    """The shape after a reduction over `axis` without keepdims."""
     gone = {a % len(shape) for a in axis}
     return tuple([d for i, d in enumerate(shape) if i not in gone])
 
 
 def spread(xp: Any, g: Any, shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool) -> Any:
-    """A reduction's cotangent (or output) with its reduced axes restored at size 1; leading axes stay."""
+    """A reduction's cotangent or output with reduced axes of size 1. Leading axes stay."""
     if keepdims or not axis:
         return g
     return xp.reshape(g, shape=lead_of(g, len(shape) - len(axis)) + kept_shape(shape, axis))
 
 
 def count_of(shape: tuple[int, ...], axis: tuple[int, ...]) -> int:
-    """The number of elements that each result of a reduction combines."""
+    """The number of elements in each result of a reduction."""
     n = 1
     for a in axis:
         n *= shape[a]
@@ -72,7 +72,7 @@ def merged(t: Any, axis: tuple[int, ...]) -> Any:
 
 _LARGEST = 2**63
 _MOST_BYTES = 1 << 41
-_MOST = 1 << 20  # whole numbers in one static argument
+_MOST = 1 << 20  # integers in one static argument
 
 
 def scalar_int(v: Any) -> int:
@@ -94,9 +94,9 @@ def scalar_int(v: Any) -> int:
 
 
 def static_ints(v: Any) -> tuple[int, ...]:
-    """A static list of integers: a sequence, TensorShape, tensor or array; one integer counts as a list of one.
+    """A static list of integers, from a sequence, TensorShape, tensor or array, or from one integer.
 
-    TypeError for floats and anything else that is not an integer.
+    Raises a TypeError for floats and for other objects that are not integers.
     """
     if isinstance(v, type):
         raise TypeError(f"whole numbers are needed (in a shape, an axis, a size), not the class {shown(v)}")
@@ -127,13 +127,13 @@ def _too_many(n: int) -> ValueError:
 
 
 def check_room(shape: tuple[int, ...], dtype: np.dtype[Any], op: str) -> None:
-    """Refuse the shape of a result whose elements do not fit into memory, though a view could have it."""
+    """Raise an error for the shape of a result that does not fit into memory, even if a view could have this shape."""
     if math.prod(shape) * dtype.itemsize > _MOST_BYTES:
         raise ResourceExhaustedError(f"{op}: no memory holds a tensor of shape {list(shape)} and dtype {dtype.name}")
 
 
 def only_int(v: Any, what: str) -> int:
-    """A static argument of exactly one integer, alone or in a list; `what` names it in the InvalidArgumentError."""
+    """A static argument of exactly one integer, alone or in a list. The InvalidArgumentError contains `what`."""
     found = static_ints(v)
     if len(found) != 1:
         raise InvalidArgumentError(f"{what} must be one integer, got {shown(v)}")
@@ -141,9 +141,10 @@ def only_int(v: Any, what: str) -> int:
 
 
 def one_axis(axis: Any, ndim: int, what: str = "tensor") -> int:
-    """One axis, from 0 to `ndim` - 1.
+    """An axis as a number from 0 to `ndim` - 1.
 
-    InvalidArgumentError when it is out of range; OperandTypeError, also a TypeError, when it is not an integer.
+    Raises an InvalidArgumentError if the axis is out of range, and an OperandTypeError (which is a TypeError, too) if
+    it is not an integer.
     """
     try:
         a = scalar_int(axis)
@@ -161,10 +162,10 @@ _FOUND: dict[Any, tuple[int, ...]] = {}
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
-    """The axes of a reduction, counted from the end and in ascending order; all for None.
+    """The axes of a reduction, counted from the end in ascending order. None stands for all axes.
 
-    InvalidArgumentError when one is out of range or named twice; OperandTypeError, also a TypeError, when one is not an
-    integer.
+    Raises an InvalidArgumentError if an axis is out of range or named twice, and an OperandTypeError (which is a
+    TypeError, too) if an axis is not an integer.
     """
     if axis.__class__ is int or axis is None:  # 1.0 equals 1, but is not an axis
         known = _FOUND.get((axis, ndim))

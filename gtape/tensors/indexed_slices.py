@@ -1,4 +1,4 @@
-"""IndexedSlices: the gradient of a lookup, as the rows that were touched."""
+"""IndexedSlices: the gradient of a lookup, given by the affected rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class IndexedSlices:
     values : tensor, shape (n, ...)
         The rows.
     indices : integer tensor, shape (n,)
-        The places of the rows; duplicates add up.
+        The indices of the rows. Rows with the same index are added.
     dense_shape : integer tensor or sequence, optional
         Shape of the whole tensor.
 
@@ -35,8 +35,8 @@ class IndexedSlices:
     """
 
     _is_gtape_tensor = True
-    _is_gtape_composite = True  # gtape.nest flattens it to its parts
-    _value: Any = None  # because ops read it before they check the class
+    _is_gtape_composite = True  # so gtape.nest flattens the object to its parts
+    _value: Any = None  # because ops read the attribute before they check the class
     _whole_gradient: Tensor | None = None  # the dense gradient that a check under an outer tape follows
 
     def __init__(self, values: Any, indices: Any, dense_shape: Any = None) -> None:
@@ -48,19 +48,19 @@ class IndexedSlices:
 
     @property
     def shape(self) -> TensorShape:
-        """Shape of the whole tensor."""
+        """The shape of the whole tensor."""
         if self.dense_shape is None:
             return TensorShape([None, *self.values._layout.shape[1:]])
         return TensorShape(self._whole())
 
     @property
     def dtype(self) -> dtypes.DType:
-        """Element type of the rows."""
+        """The element type of the rows."""
         return self.values.dtype
 
     @property
     def _layout(self) -> Layout:
-        # Not interned, because fast paths of ops take operands that share an interned Layout to be Tensors.
+        # Not interned, because fast paths of ops treat operands with an interned Layout as Tensors.
         return Layout(self.values._layout.dtype, self._whole())
 
     def _whole(self) -> tuple[int, ...]:

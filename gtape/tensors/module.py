@@ -1,4 +1,4 @@
-"""Module: an object that knows the variables in its attributes; name_scope: a prefix for the names of variables."""
+"""Module: an object that knows the variables in its attributes. name_scope: a prefix for the names of variables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class name_scope:
     Parameters
     ----------
     name : str
-        The prefix. Nested blocks join their prefixes by slashes; a prefix that ends in a slash ignores outer blocks.
+        The prefix. Nested blocks join their prefixes by slashes. A prefix that ends with a slash ignores outer blocks.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class Module:
     Raises
     ------
     ValueError
-        For a name that is not a Python identifier.
+        If the name is not a Python identifier.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class Module:
 
     @classmethod
     def with_name_scope(cls, method: Any) -> Any:
-        """Decorate a method, so that its new variables are named after the module.
+        """Decorate a method, so that its new variables get the module's name as a prefix.
 
         Parameters
         ----------
@@ -117,11 +117,11 @@ class Module:
 
     @property
     def name_scope(self) -> name_scope:
-        """A block in which new variables are named after this module."""
+        """A block in which new variables get the module's name as a prefix."""
         return name_scope(self._scope)
 
     def _leaves(self, wanted: Callable[[Any], bool], seen: set[int]) -> Iterator[Any]:
-        """The wanted objects among the attributes, in alphabetical order, then those of submodules."""
+        """The selected objects among the attributes, in alphabetical order, then those of submodules."""
         inside = []
         for key in sorted(vars(self)):
             for leaf in nest.flatten(vars(self)[key]):
@@ -137,7 +137,7 @@ class Module:
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """All variables, each once: the module's own by attribute name, then those of its submodules."""
+        """All variables, each once: the module's own by attribute name, then the variables of its submodules."""
         return tuple(self._leaves(lambda x: isinstance(x, Variable), {id(self)}))
 
     @property
@@ -152,5 +152,5 @@ class Module:
 
     @property
     def submodules(self) -> tuple[Module, ...]:
-        """All modules inside, each once."""
+        """All modules inside this module, each once."""
         return tuple(self._leaves(lambda x: isinstance(x, Module), {id(self)}))

@@ -1,4 +1,4 @@
-"""Converts the operands of an op to tensors of one dtype, or raises an error with a remedy."""
+"""Converts the operands of an op to tensors of one dtype, or raises an error that names a remedy."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ __all__ = [
     "require_floats", "text_as_array", "whole_numbers",
 ]  # fmt: skip
 
-# Errors of a kernel for arguments that it cannot take. Not RuntimeError, which the stack of another thread raises.
+# Errors of a kernel for arguments that it cannot take. RuntimeError is left out, because the stack of another thread
+# raises RuntimeError.
 FAILURES = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError, AssertionError,
     NotImplementedError, RecursionError, np.linalg.LinAlgError,
 )  # fmt: skip
 
-# Errors are raised `from None`, because the error before only said that an operand was not a tensor.
+# Errors are raised `from None`, because the earlier error only says that an operand was not a tensor.
 
 
 def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
-    """Refuse operands, by InvalidArgumentError, whose dtypes the op does not take, or does not take together."""
+    """Raise an InvalidArgumentError for operands whose dtypes the op does not take, or does not take together."""
     if len(tensors) == 2 and tensors[0]._layout.dtype is tensors[1]._layout.dtype and tensors[0]._layout.inexact:
         return
     checked = []
@@ -57,13 +58,13 @@ def check_dtypes(prim: Primitive, tensors: list[Tensor]) -> None:
                         "gtape.int32), or gtape.logical_and, logical_or, logical_not"
                     ) from None
         elif not layout.inexact and not prim.connected(i):
-            continue  # integers, such as indices
+            continue  # integers such as indices
         checked.append(t)
     check_same(prim, checked)
 
 
 def check_same(prim: Primitive, tensors: list[Tensor]) -> None:
-    """Refuse operands of different dtypes."""
+    """Raise an error for operands with different dtypes."""
     for t in tensors[1:]:
         if t._layout.dtype != tensors[0]._layout.dtype:
             raise errors.InvalidArgumentError(
@@ -73,7 +74,7 @@ def check_same(prim: Primitive, tensors: list[Tensor]) -> None:
 
 
 def operands(*args: Any) -> list[Tensor]:
-    """Convert an op's operands; Python numbers and arrays adopt the dtype of the first tensor, variable or array."""
+    """An op's operands as tensors. Python numbers and arrays adopt the dtype of the first tensor, variable or array."""
     if len(args) == 2:
         x, y = args
         if x.__class__ is Tensor:
@@ -109,7 +110,7 @@ def operands(*args: Any) -> list[Tensor]:
 
 
 def require_floats(t: Tensor, op: str) -> Tensor:
-    """Return a tensor of floats or complex numbers, refuse others; `op` names the op in the error."""
+    """The tensor, if it holds floats or complex numbers. Otherwise an error that names `op`."""
     if not t._layout.inexact:
         raise errors.OperandTypeError(
             f"{op} needs a floating-point tensor, not {t.dtype.name}; use gtape.cast(x, gtape.float32) first"
@@ -142,7 +143,7 @@ def promoted(prim: Primitive, tensors: list[Tensor]) -> list[Tensor] | None:
 
 
 def text_as_array(v: Any) -> Any:
-    """A string as an array without axes, for kernels that need a shape; other values unchanged."""
+    """A string as an array without axes, for kernels that need a shape. Other values stay unchanged."""
     if v.__class__ is not bytes:
         return v
     made = np.empty((), object)
@@ -153,9 +154,9 @@ def text_as_array(v: Any) -> Any:
 def failure(
     prim: Primitive, tensors: tuple[Tensor, ...], e: Exception, params: dict[str, Any] | None = None
 ) -> Exception:
-    """The error for a failed kernel, with the name of the op, the dtypes, the shapes and the parameters."""
+    """The error for a failed kernel, with the op, the dtypes, the shapes and the parameters."""
     if isinstance(e, errors.OpError):
-        return e  # a clear error of the kernel itself
+        return e  # the kernel's own error, which is clear
     given = [f"{u.dtype.name}{list(u._layout.shape)}" for u in tensors]
     given += [f"{k}={shown(v)}" for k, v in (params or {}).items()]
     shapes = ", ".join(given)
@@ -173,9 +174,9 @@ def failure(
 
 
 def whole_numbers(v: Any, op: str, name: str) -> np.ndarray[Any, Any]:
-    """Counts or indices as int64; fractions are cut off, as by a cast.
+    """Counts or indices as int64. Fractions are cut off, as in a cast.
 
-    OperandTypeError for strings and complex numbers; InvalidArgumentError for numbers beyond int64.
+    Raises an OperandTypeError for strings and complex numbers, and an InvalidArgumentError for numbers beyond int64.
     """
     t = as_operand(v)
     found = np.asarray(t._value)

@@ -1,4 +1,4 @@
-"""Python's operators on tensors and variables: each calls the op of that name."""
+"""Python's operators on tensors and variables. Each operator calls an op."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gtape.tensors.tensor import Operators, PublicTensor, Tensor, as_operand, fl
 
 __all__ = ["install"]
 
-# The function of each op is looked up at the operator's first call.
+# An operator looks its op up at its first call.
 _BINARY: dict[str, Callable[[], Primitive]] = {
     "__add__": lambda: REGISTRY["add"], "__sub__": lambda: REGISTRY["subtract"],
     "__mul__": lambda: REGISTRY["multiply"], "__truediv__": lambda: REGISTRY["divide"],
@@ -32,7 +32,7 @@ _LOGIC: dict[str, tuple[Callable[[], Primitive], Any]] = {
 
 def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
     def reflected(x: Any, y: Any) -> Any:
-        if y.__class__ is float and x.__class__ is Tensor:  # the usual case, in fewer steps
+        if y.__class__ is float and x.__class__ is Tensor:  # the usual case in fewer steps
             y = float_beside(y, x._layout)
         return function(y, x)
 
@@ -52,9 +52,9 @@ def _elementwise_equal(a: Any, b: Any, op: Primitive, otherwise: bool) -> Any:
         try:
             broadcast_shapes(*shapes)
         except ValueError:
-            return wrap(np.bool_(otherwise))  # incompatible shapes are unequal, as in TensorFlow
+            return wrap(np.bool_(otherwise))  # as in TensorFlow, values of incompatible shapes are unequal
         except TypeError:
-            pass  # `b` is a class, whose `shape` is a property
+            pass  # `b` is a class, and its `shape` is a property
         raise
 
 
@@ -67,7 +67,7 @@ def _not_equal(a: Any, b: Any) -> Any:
 
 
 def _bitwise(op: Primitive, kernel: Any) -> Callable[..., Any]:
-    """`logical_...` on booleans, bit by bit on integers."""
+    """`logical_...` on booleans, bitwise ops on integers."""
     logical = op.function
 
     def operator(x: Any, *y: Any) -> Any:
@@ -93,7 +93,7 @@ def _array_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any
 
 
 def _deferred(attribute: str, make: Callable[[], Callable[..., Any]], cls: type) -> Callable[..., Any]:
-    """An operator that generates its function at the first call and is replaced by it, which keeps the import short."""
+    """An operator that replaces itself by its generated function at the first call, which keeps the import short."""
 
     def first(*args: Any) -> Any:
         function = make()
@@ -120,7 +120,7 @@ def _table() -> dict[str, Callable[[], Callable[..., Any]]]:
         found[name] = lambda op=op: op().function  # type: ignore[misc]
         found[f"__r{name[2:]}"] = lambda op=op: _reflected(op().function)  # type: ignore[misc]
     for name, (op, kernel) in _LOGIC.items():
-        # The reflected operator is the same, because these commute and the tensor must come first.
+        # The reflected operator is the same, because these operators commute and the tensor must come first.
         made = lambda op=op, kernel=kernel: _bitwise(op(), kernel)
         found[name] = found[f"__r{name[2:]}"] = made
     return found
@@ -132,7 +132,7 @@ _TABLE = _table()
 def install(cls: Any) -> None:
     """Install the operators on a class: `Tensor` or `Variable`.
 
-    On tensors the operator *is* the generated function, so that ``x * y`` costs no extra call.
+    On tensors the operator *is* the generated function, so that ``x * y`` costs no additional call.
     """
     for attribute, make in _TABLE.items():
         setattr(cls, attribute, _deferred(attribute, make, cls))

@@ -1,7 +1,7 @@
-"""Tensor: a value and the record that made it.
+"""Tensor: a value and the record of the op that made it.
 
-A float64 scalar is kept as a Python float, because arithmetic and `math` are several times cheaper than on NumPy
-scalars; every other value is a NumPy array or scalar.
+The value of a float64 scalar is a Python float, because arithmetic and `math` are several times faster than with NumPy
+scalars. Every other value is a NumPy array or scalar.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ __all__ = [
 
 
 class Operators:
-    """The part that tensors and variables share: Python's operators, and properties of the value.
+    """The common part of tensors and variables: Python's operators, and properties of the value.
 
-    The operators are for type checkers; `gtape.tensors.operators` installs the functions.
+    The operators here are for type checkers. `gtape.tensors.operators` installs the functions.
     """
 
     __slots__ = ()
@@ -64,16 +64,16 @@ class Operators:
         return "/job:localhost/replica:0/task:0/device:CPU:0"
 
     def ref(self) -> Any:
-        """A hashable reference to this object, for use as a dictionary key."""
+        """A hashable reference to this object, for use as a key of a dict."""
         from gtape.base.reference import Reference
 
         return Reference(self)
 
 
 class PublicTensor(Operators):
-    """An immutable array on the tape.
+    """An immutable array that tapes record.
 
-    Tensors are made by `constant`, `convert_to_tensor` and by ops, never by calling the class.
+    `constant`, `convert_to_tensor` and ops make tensors. The class cannot be called.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class PublicTensor(Operators):
 
     @property
     def shape(self) -> TensorShape:
-        """The static shape, comparable with tuples and lists."""
+        """The static shape, which can be compared with tuples and lists."""
         return self._layout.tensor_shape
 
     def get_shape(self) -> TensorShape:
@@ -106,7 +106,7 @@ class PublicTensor(Operators):
         return self._layout.tensor_shape
 
     def set_shape(self, shape: Any) -> None:
-        """Raise ValueError unless `shape` is compatible with the tensor's; TensorFlow has the method for graphs."""
+        """Raise a ValueError unless `shape` is compatible with the tensor's. TensorFlow has the method for graphs."""
         if not self._layout.tensor_shape.is_compatible_with(shape):
             raise ValueError(f"Tensor's shape {self.shape} is not compatible with supplied shape {shape}.")
 
@@ -123,7 +123,7 @@ class PublicTensor(Operators):
         return v if self._record is None else self._left(v)
 
     def _left(self, made: Any) -> Any:
-        """Notify a check that the value leaves the tape; returns the converted value."""
+        """The converted value. A check notes that the value leaves the tape."""
         if not record.get_stack().trace:
             return made
         if listener.get() is None:
@@ -169,7 +169,7 @@ class PublicTensor(Operators):
                 f"only a scalar tensor can be converted to {name}; this one has shape {self._layout.tensor_shape}"
             )
         value = self._value
-        if self._layout.complex and what is not complex:  # NumPy would warn, and cut the imaginary part off
+        if self._layout.complex and what is not complex:  # NumPy would warn and cut off the imaginary part
             raise TypeError(f"a complex tensor cannot be converted to {name}; take gtape.math.real or imag first")
         try:
             made = what(value)
@@ -228,7 +228,7 @@ class PublicTensor(Operators):
     def __delitem__(self, key: Any) -> None:
         raise TypeError("'gtape.Tensor' object doesn't support item deletion; use boolean_mask or gather")
 
-    # A tensor is its own copy, because it never changes and its record must stay connected.
+    # A copy is the tensor itself, because a tensor never changes and its record must stay connected.
     def __copy__(self) -> Self:
         return self
 
@@ -240,7 +240,7 @@ class PublicTensor(Operators):
 
 
 class Tensor(PublicTensor):
-    """The class of all tensors: the public class, but callable, so that ops create tensors without overhead."""
+    """The class of all tensors, which unlike the public class can be called, so that ops have no overhead."""
 
     __slots__ = ()
 
@@ -249,11 +249,11 @@ class Tensor(PublicTensor):
     __doc__ = PublicTensor.__doc__
 
 
-PublicTensor.__name__ = PublicTensor.__qualname__ = "Tensor"  # the name that users know it by
+PublicTensor.__name__ = PublicTensor.__qualname__ = "Tensor"  # the name that users know
 
 
 def wrap(value: Any) -> Tensor:
-    """A tensor without a record around a raw value, which must not be changed afterwards."""
+    """A tensor without a record, with a raw value that must not be changed afterwards."""
     t = Tensor()
     if value.__class__ is float:
         t._layout = FLOAT
@@ -300,15 +300,16 @@ def _has_tensors(value: Any, depth: int = 0) -> bool:
     return is_tensor(value)
 
 
-_MOST_NESTED = 254  # the most axes of a tensor in TensorFlow; NumPy has 64
+_MOST_NESTED = 254  # TensorFlow's greatest number of axes; NumPy's is 64
 
 
-# Takes each new constant while `gtape.function` runs a body that calls `gradients`, to watch it; None otherwise.
+# A function that takes each new constant while `gtape.function` runs a body that calls `gradients`, to watch the
+# constant; otherwise None.
 listener: ContextVar[Callable[[Tensor], None] | None] = ContextVar("gtape_new_constants", default=None)
 
 
 def announce(tensor: Tensor) -> Tensor:
-    """Pass a new constant to the `listener`, if there is one; returns the constant."""
+    """Pass a new constant to the `listener`, if there is one. Returns the constant."""
     watch = listener.get()
     if watch is not None:
         watch(tensor)
@@ -316,16 +317,16 @@ def announce(tensor: Tensor) -> Tensor:
 
 
 def _watch_for_returns(tensor: Tensor) -> None:
-    """The `listener` of a check: a new constant may hold a value that left the tape."""
+    """The `listener` of a check, because a new constant may hold a value that left the tape."""
     stack = record.get_stack()
     if stack.trace:
         note_return(stack, tensor._value)
-    else:  # the check is over
+    else:  # if the check is over
         listener.set(None)
 
 
 def number_read(tensor: Tensor) -> Any:
-    """The raw value of a tensor that an op reads as a plain number; a check notes that no tape follows it."""
+    """The raw value of a tensor that an op reads as a plain number. A check notes that no tape follows the number."""
     if tensor._record is not None and record.get_stack().trace:
         listener.set(listener.get() or _watch_for_returns)
         note_reading(tensor)
@@ -339,9 +340,9 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     ----------
     value : tensor, variable, IndexedSlices, ndarray, number or nest of these
     dtype : dtype, optional
-        The element type of the result. A tensor of another dtype is refused.
+        The element type of the result. A tensor of another dtype is an error.
     dtype_hint : dtype, optional
-        Used when `dtype` is not given and the value can have it.
+        A dtype that is used if `dtype` is not given and the value can have it.
 
     Returns
     -------
@@ -351,9 +352,9 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     Raises
     ------
     ValueError
-        For None, ragged lists, unsupported types, and tensors of another dtype.
+        If `value` is None, a ragged list, of an unsupported type, or a tensor of another dtype.
     TypeError
-        For Python numbers that the dtype can't hold.
+        If the dtype cannot hold a Python number.
 
     Examples
     --------
@@ -370,11 +371,11 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
                 "use gtape.cast to change the dtype"
             )
         return value
-    # An attribute of the class, because an instance of a mock has every attribute.
+    # The lookup is in the class, because an instance of a mock has every attribute.
     if getattr(type(value), "_is_gtape_tensor", False):
-        # A separate op for a variable, because each read is another source, as in TensorFlow.
+        # Each read of a variable is a separate op, because each is another source, as in TensorFlow.
         return convert_to_tensor(value.value() if hasattr(value, "value") else value._as_tensor(), dtype)
-    # The type, because a mock with a `spec` says by its `__class__` that it is an array.
+    # The type, because a mock with a `spec` claims by its `__class__` to be an array.
     if issubclass(type(value), (np.ndarray, np.generic)):
         if value.dtype.kind in "OUS":
             if not value.size and wanted is None:  # an empty list would lose the shape and the dtype
@@ -396,9 +397,9 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
 
 
 def _stacked(value: Any, dtype: np.dtype[Any] | None) -> Tensor:
-    """A tensor from nested lists that hold tensors. With a `dtype`, tensors are cast if that only rounds.
+    """A tensor from nested lists that hold tensors. With a `dtype`, tensors are cast if the cast only rounds.
 
-    Numbers and arrays among them take the given dtype, or that of the first tensor.
+    Numbers and arrays in the lists take the given dtype, or that of the first tensor.
     """
     cast, stack = late.find_op("cast"), late.find_op("stack")
     numbers = _first_tensor(value)._layout.dtype if dtype is None else dtype
@@ -420,7 +421,7 @@ def _stacked(value: Any, dtype: np.dtype[Any] | None) -> Tensor:
 
 
 def _widens(old: str, new: str) -> bool:
-    """Whether a cast between two kinds of dtype changes numbers by rounding only."""
+    """Whether a cast between two kinds of dtype only rounds numbers."""
     order = "uifc"
     return old in order and new in order and order.index(old) <= order.index(new)
 
@@ -437,11 +438,11 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     Parameters
     ----------
     value : tensor, array, number or nest
-        Python floats become float32, ints int32; arrays keep their dtype.
+        Python floats become float32, and ints int32. Arrays keep their dtype.
     dtype : dtype, optional
         The element type.
     shape : int or sequence of int, optional
-        The shape of the result; a single value is repeated to fill it.
+        The shape of the result. A single value is repeated to fill the shape.
 
     Returns
     -------
@@ -450,7 +451,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     Raises
     ------
     ValueError, TypeError
-        As `convert_to_tensor`; also for a shape that the value does not fill.
+        As for `convert_to_tensor`. Also if the value does not fill the shape.
 
     Examples
     --------
@@ -489,9 +490,9 @@ _NUMBERS = (bool, int, float, complex)
 
 
 def as_operand(x: Any, like: Any = None) -> Tensor:
-    """Convert one operand of an op; like TensorFlow's, it may adopt the dtype of the other.
+    """One operand of an op as a tensor, which may adopt the dtype of the other operand, as in TensorFlow.
 
-    Python numbers and NumPy arrays take the dtype of `like`; tensors keep their own.
+    Python numbers and NumPy arrays take the dtype of `like`. Tensors keep their own.
     """
     if x.__class__ is Tensor:
         return x
@@ -516,18 +517,18 @@ def as_operand(x: Any, like: Any = None) -> Tensor:
                 raise errors.OperandTypeError(str(e)) from None
             except ValueError:
                 if not _has_tensors(x):
-                    raise  # otherwise the op raises for dtypes that do not match
+                    raise  # otherwise the op itself raises the error about dtypes
         elif hasattr(x, "__array__"):
             return x.adapted(dtype) if hasattr(x, "adapted") else wrap(adapted(array_from_python(x, None), dtype))
     return convert_to_tensor(x)
 
 
-# The most common operands that are no tensors.
+# The most common operands that are not tensors.
 PYTHON_NUMBERS = frozenset({float, int})
 
 
 def float_beside(x: float, layout: Layout) -> Tensor:
-    """`number` for a Python float and the dtype of a tensor: the usual case in fewer steps."""
+    """The function `number` for a Python float and the dtype of a tensor: the usual case in fewer steps."""
     own = layout.family.get(()) if layout.real else None
     if own is FLOAT:
         value: Any = x
@@ -543,7 +544,7 @@ def float_beside(x: float, layout: Layout) -> Tensor:
 
 
 def number(x: Any, dtype: np.dtype[Any]) -> Tensor:
-    """A number as a tensor of a dtype; OperandTypeError if the dtype cannot hold it."""
+    """A number as a tensor of a dtype. OperandTypeError if the dtype cannot hold the number."""
     kind = dtype.kind
     if kind in "fV" and not isinstance(x, complex):
         t = Tensor()

@@ -1,4 +1,4 @@
-"""Variable: a tensor whose value can be replaced, watched whenever it is read inside a tape."""
+"""Variable: a tensor whose value can be replaced. Tapes watch a variable when it is read in their block."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["Variable"]
 _uids = itertools.count()
 _live = attrgetter("live")
 
-# The prefix of the names of new variables, set by name_scope.
+# The prefix of the names of new variables. `name_scope` sets it.
 SCOPE: ContextVar[str] = ContextVar("gtape_name_scope", default="")
 
 
@@ -47,7 +47,7 @@ def _start(value: Any, dtype: Any) -> Tensor:
 
 
 def _refusal(sign: str, v: str, instead: str) -> Callable[[Any, Any], NoReturn]:
-    """The method of an operator that would change a variable in place."""
+    """The method of an operator that would change a variable in place, which raises an error."""
 
     def refuse(self: Any, other: Any) -> NoReturn:
         raise RuntimeError(
@@ -64,26 +64,26 @@ class Variable(ChangesInPart, Operators):
     Parameters
     ----------
     initial_value : tensor, array, number, nest or callable
-        Always copied.
+        The first value, which is always copied.
     trainable : bool
-        Whether tapes watch it automatically.
+        Whether tapes watch the variable automatically.
     dtype : dtype, optional
     name : str, optional
     shape : TensorShape, sequence of int or None, optional
-        The shape of every value; by default that of the initial value. With unknown sizes (None), `assign` may change
-        the shape.
+        The shape of every value. By default the shape of the initial value. With unknown sizes (None), `assign` may
+        change the shape.
     constraint : callable, optional
-        Applied to the value by optimizers after an update.
+        A function that optimizers apply to the value after an update.
     synchronization : VariableSynchronization, optional
     aggregation : VariableAggregation, optional
-        Policies for copies on several devices; only stored, because there is one device.
+        Policies for copies on several devices. They are stored without effect, because there is one device.
     validate_shape, caching_device, variable_def, import_scope, experimental_enable_variable_lifting
-        TensorFlow has them; they change nothing.
+        Ignored; TensorFlow has them.
 
     Raises
     ------
     ValueError
-        Without an initial value, or for an unknown `synchronization` or `aggregation`.
+        If there is no initial value, or `synchronization` or `aggregation` is unknown.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class Variable(ChangesInPart, Operators):
             raise ValueError("The `initial_value` arg to `gtape.Variable` must be specified.")
         if constraint is not None and not callable(constraint):
             raise ValueError(f"Argument `constraint` must be None or a callable, got {shown(constraint)}")
-        with record.off(probe={}):  # no tape records how the initial value is made
+        with record.off(probe={}):  # because no tape records how the initial value is made
             t = _start(initial_value, dtype)
         if not isinstance(name, str | None):
             raise TypeError(f"Variable: `name` must be a string, not {shown(name)}")
@@ -127,7 +127,7 @@ class Variable(ChangesInPart, Operators):
             )
         self._static = None if static is None or static.is_fully_defined() else static
         self._tensor_layout = t._layout
-        # Deliberately not interned: fast paths take operands that share one interned Layout object to be Tensors.
+        # Intentionally not interned, because fast paths treat operands with an interned Layout object as Tensors.
         self._layout = Layout(t._layout.dtype, t._layout.shape)
         self._value = t._value.copy() if isinstance(t._value, np.ndarray) else t._value
         self._trainable = trainable is None or flag("Variable", "trainable", trainable)
@@ -160,7 +160,7 @@ class Variable(ChangesInPart, Operators):
         r[TAPES] = recording if have == recording.sessions else TapeSet(have)
 
     def _as_tensor(self) -> Tensor:
-        """A snapshot of the value, connected to this variable; active tapes watch the variable."""
+        """A snapshot of the value, connected to this variable. Active tapes watch the variable."""
         t = Tensor()
         t._value = self._value
         t._layout = self._tensor_layout
@@ -185,7 +185,7 @@ class Variable(ChangesInPart, Operators):
         r = self._record
         tapes = r[TAPES]
         tracker = stack.tracker
-        if tracker is not None:  # one plain tape: the usual case
+        if tracker is not None:  # one plain tape, which is the usual case
             if tapes is not stack.recording:
                 if not (self._trainable and tracker.watch_accessed):
                     if tracker not in tapes.sessions:
@@ -215,7 +215,7 @@ class Variable(ChangesInPart, Operators):
                 return
         t._record = r
         for s in stack.sessions:
-            # Tracked, so that this snapshot becomes a constant when the tape ends.
+            # The snapshot is tracked, because it must become a constant when the tape ends.
             s.track(t)
 
     def value(self) -> Tensor:
@@ -234,34 +234,34 @@ class Variable(ChangesInPart, Operators):
 
     @property
     def shape(self) -> TensorShape:
-        """The static shape; with unknown sizes if `shape` had them."""
+        """The static shape, with unknown sizes if `shape` had them."""
         return self._layout.tensor_shape if self._static is None else self._static
 
     @property
     def trainable(self) -> bool:
-        """Whether tapes watch it automatically."""
+        """Whether tapes watch the variable automatically."""
         return self._trainable
 
     @property
     def name(self) -> str:
-        """The name, with TensorFlow's output number."""
+        """The name with TensorFlow's output number."""
         return f"{self._name}:0"
 
     @property
     def path(self) -> str:
-        """Keras' path: the name without TensorFlow's output number, such as "dense/kernel"."""
+        """Keras's path: the name without TensorFlow's output number, such as "dense/kernel"."""
         return self._name
 
     @property
     def synchronization(self) -> Any:
-        """When copies on several devices would be synchronised; AUTO by default."""
+        """The policy for synchronising copies on several devices. AUTO by default."""
         from gtape.base.distribution import VariableSynchronization
 
         return self._policies[0] if self._policies else VariableSynchronization.AUTO
 
     @property
     def aggregation(self) -> Any:
-        """How copies on several devices would be combined; NONE by default."""
+        """The policy for combining copies on several devices. NONE by default."""
         from gtape.base.distribution import VariableAggregation
 
         return self._policies[1] if self._policies else VariableAggregation.NONE
@@ -271,12 +271,12 @@ class Variable(ChangesInPart, Operators):
         return self.shape
 
     def set_shape(self, shape: Any) -> None:
-        """Raise ValueError unless the variable's shape is compatible with `shape`."""
+        """Raise a ValueError unless the variable's shape is compatible with `shape`."""
         if not self.shape.is_compatible_with(shape):
             raise ValueError(f"Shapes {self.shape} and {as_shape(shape)} are not compatible")
 
     def is_initialized(self, name: str | None = None) -> Tensor:
-        """True: a variable always has a value."""
+        """True, because a variable always has a value."""
         return convert_to_tensor(True)
 
     def __repr__(self) -> str:
@@ -318,7 +318,7 @@ class Variable(ChangesInPart, Operators):
 
     def __getitem__(self, key: Any) -> Any:
         t = self._as_tensor()[key]
-        if t.__class__ is not Tensor:  # a traced call, which assigns no slice
+        if t.__class__ is not Tensor:  # a traced call, which cannot assign slices
             return t
         made = VariableSlice()
         made._value, made._layout, made._record, made._variable, made._key = t._value, t._layout, t._record, self, key
@@ -359,20 +359,20 @@ class Variable(ChangesInPart, Operators):
         return t
 
     def _noted(self, t: Tensor, kernel: Any) -> bool:
-        """Whether a traced call noted that this variable takes a value, or the value of a kernel of the old and it."""
+        """Whether a traced call notes the assignment: of a value, or of a kernel's result for the old value and it."""
         stack = record.peek()
         note = None if stack is None else getattr(stack.run, "assign", None)
         if note is None:
             return False
         note(self, t, kernel)
-        self._as_tensor()  # assigning counts as a read for automatic watching
+        self._as_tensor()  # because an assignment counts as a read for automatic watching
         return True
 
     def _touch(self) -> None:
         record.refuse_in_traced_calls("assigns a variable")
         stack = record.peek()
         if stack is not None and stack.sessions:
-            self._as_tensor()  # assigning counts as a read for automatic watching
+            self._as_tensor()  # because an assignment counts as a read for automatic watching
             if stack.trace:
                 note_assignment(stack, self)
 
@@ -381,12 +381,12 @@ class Variable(ChangesInPart, Operators):
         return self._value, self._tensor_layout, self._layout
 
     def _restore(self, state: tuple[Any, Layout, Layout]) -> None:
-        """Take a state back; no tape sees it."""
+        """Restore a state. No tape sees the change."""
         with locks.of_variable(self._uid):
             self._value, self._tensor_layout, self._layout = state
 
     def _kept(self, value: Any) -> Any:
-        """A value in the form that this variable keeps."""
+        """A value in the form in which this variable keeps it."""
         if self._tensor_layout is FLOAT:
             return float(value)
         return value[()] if isinstance(value, np.ndarray) and not self._layout.shape else value
@@ -397,9 +397,9 @@ class Variable(ChangesInPart, Operators):
             self._value = self._kept(value)
 
     def _change(self, make: Callable[[Any], Any], origin: Callable[[], Tensor] | None = None) -> Self:
-        """Replace the value by ``make(value)``, without interference by other threads.
+        """Replace the value by ``make(value)``. Other threads cannot interfere.
 
-        In a check, `origin` makes the tensor that the new value comes from.
+        In a check, `origin` makes the tensor from which the new value comes.
         """
         record.refuse_in_traced_calls("assigns a variable")
         with locks.of_variable(self._uid).now:
@@ -414,7 +414,7 @@ class Variable(ChangesInPart, Operators):
             pass
 
     def _changed(self, make: Callable[[Any], Any]) -> bool:
-        """Try to replace the value; False if a signal handler or finalizer of this thread changed it meanwhile."""
+        """Try to replace the value. False if a signal handler or finalizer of this thread changed it meanwhile."""
         old = self._value
         new = self._kept(make(old))
         if self._value is not old:
@@ -429,9 +429,9 @@ class Variable(ChangesInPart, Operators):
         ----------
         value : tensor, array or number of this variable's shape and dtype
         use_locking, name
-            TensorFlow has them; they change nothing.
+            Ignored; TensorFlow has them.
         read_value : bool
-            Whether the variable is returned.
+            Whether to return the variable.
 
         Returns
         -------
@@ -441,7 +441,7 @@ class Variable(ChangesInPart, Operators):
         Raises
         ------
         ValueError
-            For another shape or dtype.
+            If `value` has another shape or dtype.
         """
         read_value = read_value is True or flag(self, "read_value", read_value)
         t = self._incoming(value)
@@ -462,7 +462,7 @@ class Variable(ChangesInPart, Operators):
         return self if read_value else None
 
     def _reshaped(self, layout: Layout) -> bool:
-        """Take on another shape; False if the variable does not allow the shape."""
+        """Take another shape. False if the variable does not allow the shape."""
         if self._static is None or not self._static.is_compatible_with(layout.tensor_shape):
             return False
         self._tensor_layout = layout
@@ -511,7 +511,7 @@ class Variable(ChangesInPart, Operators):
     def assign_add(
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
-        """Add to the value; returns this variable. InvalidArgumentError for another shape, even if it broadcasts."""
+        """Add to the value, and return this variable. InvalidArgumentError for another shape, even a smaller one."""
         read_value = read_value is True or flag(self, "read_value", read_value)
         self._update(delta, 1)
         return self if read_value else None
@@ -519,7 +519,7 @@ class Variable(ChangesInPart, Operators):
     def assign_sub(
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
-        """Subtract from the value; returns this variable. InvalidArgumentError for another shape."""
+        """Subtract from the value, and return this variable. InvalidArgumentError for another shape."""
         read_value = read_value is True or flag(self, "read_value", read_value)
         self._update(delta, -1)
         return self if read_value else None

@@ -1,4 +1,4 @@
-"""Changing parts of a variable: rows or elements given by indices, and slices that can be assigned."""
+"""Changes of parts of a variable: rows or elements given by indices, and slices that can be assigned."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["ChangesInPart", "VariableSlice"]
 
 @diagnosed_methods
 class ChangesInPart:
-    """The methods of a variable that replace some rows or elements and leave the others."""
+    """The methods of a variable that change some rows or elements."""
 
     __slots__ = ()
 
@@ -69,35 +69,35 @@ class ChangesInPart:
         return self._change(changed)
 
     def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
-        """Add IndexedSlices to their rows; returns this variable."""
+        """Add IndexedSlices to the rows that they name. Returns this variable."""
         return self._scatter(sparse_delta, np.add.at)
 
     def scatter_sub(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
-        """Subtract IndexedSlices from their rows; returns this variable."""
+        """Subtract IndexedSlices from the rows that they name. Returns this variable."""
         return self._scatter(sparse_delta, np.subtract.at)
 
     def scatter_mul(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
-        """Multiply rows by those of IndexedSlices; returns this variable."""
+        """Multiply rows by those of IndexedSlices. Returns this variable."""
         return self._scatter(sparse_delta, np.multiply.at)
 
     def scatter_div(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
-        """Divide rows by those of IndexedSlices; returns this variable."""
+        """Divide rows by those of IndexedSlices. Returns this variable."""
         return self._scatter(sparse_delta, np.divide.at)
 
     def scatter_max(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
-        """Replace rows by the elementwise maximum with those of IndexedSlices; returns this variable."""
+        """Replace rows by the elementwise maximum with those of IndexedSlices. Returns this variable."""
         return self._scatter(sparse_delta, np.maximum.at)
 
     def scatter_min(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
-        """Replace rows by the elementwise minimum with those of IndexedSlices; returns this variable."""
+        """Replace rows by the elementwise minimum with those of IndexedSlices. Returns this variable."""
         return self._scatter(sparse_delta, np.minimum.at)
 
     def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
-        """Replace rows by those of IndexedSlices; returns this variable."""
+        """Replace rows by those of IndexedSlices. Returns this variable."""
         return self._scatter(sparse_delta, _put_at)
 
     def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
-        """Replace rows in each entry of a batch: the last axis of the indices names rows of its own batch entry."""
+        """Replace rows in each entry of a batch. The last axis of the indices names rows of the entry."""
 
         def put(values: Any, indices: Any, new: Any) -> None:
             values[(*np.indices(indices.shape)[:-1], indices)] = new
@@ -132,27 +132,27 @@ class ChangesInPart:
         return self._change(changed)
 
     def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Self:
-        """Add to the elements, or slices, that the last axis of `indices` names; returns this variable."""
+        """Add to the elements or slices that the last axis of `indices` names. Returns this variable."""
         return self._scatter_nd(indices, updates, np.add.at)
 
     def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Self:
-        """Subtract from the elements, or slices, that the last axis of `indices` names; returns this variable."""
+        """Subtract from the elements or slices that the last axis of `indices` names. Returns this variable."""
         return self._scatter_nd(indices, updates, np.subtract.at)
 
     def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Self:
-        """Replace the elements, or slices, that the last axis of `indices` names; returns this variable."""
+        """Replace the elements or slices that the last axis of `indices` names. Returns this variable."""
         return self._scatter_nd(indices, updates, _put_at)
 
     def scatter_nd_max(self, indices: Any, updates: Any, name: str | None = None) -> Self:
-        """Replace elements, or slices, that `indices` names by the maximum with `updates`; returns this variable."""
+        """Replace the elements or slices at `indices` by the maximum with `updates`. Returns this variable."""
         return self._scatter_nd(indices, updates, np.maximum.at)
 
     def scatter_nd_min(self, indices: Any, updates: Any, name: str | None = None) -> Self:
-        """Replace elements, or slices, that `indices` names by the minimum with `updates`; returns this variable."""
+        """Replace the elements or slices at `indices` by the minimum with `updates`. Returns this variable."""
         return self._scatter_nd(indices, updates, np.minimum.at)
 
     def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
-        """The elements, or slices, that the last axis of `indices` names."""
+        """The elements or slices that the last axis of `indices` names."""
         taken: Tensor = late.find_op("gather_nd")(self, indices)
         return taken
 
@@ -167,7 +167,7 @@ def _put_at(values: Any, places: Any, new: Any) -> None:
 
 
 class VariableSlice(Tensor):
-    """The result of indexing a variable: a tensor through which that part can be assigned."""
+    """A part of a variable, by indexing: a tensor with methods that assign to the part."""
 
     __slots__ = ("_key", "_variable")
 
@@ -176,7 +176,7 @@ class VariableSlice(Tensor):
     _is_gtape_tensor = True
 
     def _as_tensor(self) -> Tensor:
-        """A plain Tensor, because generated functions only take exact tensors."""
+        """The part as a plain Tensor, because generated functions only take objects of the class Tensor itself."""
         t = Tensor()
         t._value, t._layout, t._record = self._value, self._layout, self._record
         return t
@@ -188,7 +188,7 @@ class VariableSlice(Tensor):
 
         def changed(old: Any) -> Any:
             values = np.array(old)
-            # The flat indices of the elements that the key selects: the same key on an array of flat indices.
+            # The flat indices of the elements that the key selects, found by the key on an array of flat indices.
             numbers = convert_to_tensor(np.arange(values.size).reshape(values.shape))
             places = np.asarray(late.getitem(numbers, self._key)._value)
             try:
@@ -204,13 +204,13 @@ class VariableSlice(Tensor):
         return v._change(changed)
 
     def assign(self, value: Any) -> Variable:
-        """Replace this part by the broadcast value; returns the variable."""
+        """Replace this part by the broadcast value. Returns the variable."""
         return self._change(value, lambda old, new: new)
 
     def assign_add(self, value: Any) -> Variable:
-        """Add the broadcast value to this part; returns the variable."""
+        """Add the broadcast value to this part. Returns the variable."""
         return self._change(value, np.add)
 
     def assign_sub(self, value: Any) -> Variable:
-        """Subtract the broadcast value from this part; returns the variable."""
+        """Subtract the broadcast value from this part. Returns the variable."""
         return self._change(value, np.subtract)

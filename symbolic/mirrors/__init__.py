@@ -1,4 +1,4 @@
-"""The mirrors. Each lies in the folder and file of the same name as its primitive's in gtape/ops; see `registry`."""
+"""The mirrors. A mirror's folder and file have the names of its primitive's in gtape/ops; see `registry`."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def place(module: str) -> str:
 
 
 def has_mirror(name: str) -> bool:
-    """True if the primitive `name` has a mirror; imports its file."""
+    """Whether the primitive `name` has a mirror. Imports its file."""
     if name not in SCALARS and name not in ARRAYS and name in REGISTRY:
         home = place(REGISTRY[name].module)
         try:
             import_module(home)
-        except ModuleNotFoundError as error:  # an op declared elsewhere has its mirror there, too
+        except ModuleNotFoundError as error:  # an op declared outside of gtape has its mirror there, too
             if not f"{home}.".startswith(f"{error.name}."):
                 raise
     return name in SCALARS or name in ARRAYS
 
 
 def without_mirror(name: str) -> str:
-    """The error of an op without a mirror, with the remedy."""
+    """The error for an op without a mirror, with the remedy."""
     return f"{name} has no mirror (declare one with gtape.declare.mirror({name!r}, f))"
 
 

@@ -39,9 +39,10 @@ def scalar(name: str, f: Callable[..., Any], *, complex: Callable[..., Any] | No
     name : str
         The primitive's registered name.
     f : callable
-        ``f(*symbols) -> sympy.Expr``; a kinked op is a ``Piecewise`` whose branch at the kink gives its convention.
+        ``f(*symbols) -> sympy.Expr``. A kinked op is a ``Piecewise`` whose branch at the kink gives its convention.
     complex : callable, optional
-        The same for complex symbols, needed if `f` uses the sign of a symbol or another branch than the principal one.
+        The definition for complex symbols. Needed if `f` uses the sign of a symbol, or a branch other than the
+        principal one.
     """
     _put(SCALARS, name, f)
     if complex is not None:
@@ -57,8 +58,8 @@ def array(name: str, f: Callable[..., Any], *, linear: tuple[int, ...] = ()) -> 
         The primitive's registered name.
     f : callable
     linear : tuple of int
-        The arguments in each of which `f` is linear: its derivative then is `f` with a direction in place of one
-        argument, and needs no jets.
+        The arguments in which `f` is linear. The derivative by one of them is `f` with a direction in its place, and
+        needs no jets.
     """
     _put(ARRAYS, name, f)
     if linear:
@@ -75,11 +76,11 @@ def parametrised(name: str, index: int, f: Callable[..., Any], *, shapes: Callab
     index : int
         The argument that the equation is solved for.
     f : callable
-        ``f(W, y, *object_arrays, **params) -> (y, x)``: from generic entries to a `y` with the structure of an output
-        (a triangle, say), and to the argument `index` whose output is `y`. `f` does not read that argument.
+        ``f(W, y, *object_arrays, **params) -> (y, x)`` maps generic entries to a `y` with the structure of an output
+        (such as a triangle), and to the argument `index` whose output is `y`. `f` does not read this argument.
     shapes : callable, optional
-        ``shapes(*shapes, **params)``: the shape of the output, or a tuple of shapes for several. Needed if the mirror
-        has no closed form, because symbols then cannot run through it.
+        ``shapes(*shapes, **params)`` returns the shape of the output, or a tuple of shapes for several outputs. Needed
+        if the mirror has no closed form, because the mirror then cannot run on symbols.
     """
     if name in PARAMETRISED:
         raise ValueError(f"the parametrised mirror of {name!r} is declared twice")
@@ -89,7 +90,7 @@ def parametrised(name: str, index: int, f: Callable[..., Any], *, shapes: Callab
 
 
 def _adopt(made: Mirror) -> None:
-    """Register a mirror that was declared with its op outside gtape; it replaces that of an earlier declaration."""
+    """Register a mirror declared with its op outside gtape, in place of the mirror declared earlier."""
     name = made.prim.name
     for table in (SCALARS, COMPLEX, ARRAYS, PARAMETRISED, OUTPUT_SHAPES, MULTILINEAR):
         table.pop(name, None)

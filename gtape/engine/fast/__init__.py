@@ -1,1 +1,1 @@
-"""Fast versions of the calls and steps of `gtape.engine`. Tests switch this room off and compare."""
+"""Fast versions of the calls and steps of `gtape.engine`. Tests run without this room and compare."""

@@ -1,8 +1,8 @@
-"""A rule in the tape world, written down: the ops that it calls, in their order, and the function that calls them.
+"""A rule in the tape world as a list of the ops that it calls, and as a function that calls them.
 
-In the tape world a rule calls the functions of tensors, which record. One run of the rule on samples writes these calls
-down, with the numbers of the rule as tensors, so the function makes the same records as the rule.
-`gtape.engine.fast.inlined` writes what these calls come to.
+In the tape world a rule calls the functions of tensors, which record. One run of the rule on samples notes these calls,
+with tensors for the numbers in the rule. So the function makes the same records as the rule.
+`gtape.engine.fast.inlined` replaces the calls by their kernels and records.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gtape.tensors.tensor import Tensor, as_operand, wrap
 
 __all__ = ["Call", "Calls", "bound"]
 
-# Each operator in the source of a rule: its primitive, and its function of values.
+# For each operator in the source of a rule: the primitive and the function of values.
 _SIGNS: dict[str, tuple[Callable[[], Primitive], Callable[[Any, Any], Any]]] = {
     "+": (lambda: REGISTRY["add"], operator.add),
     "-": (lambda: REGISTRY["subtract"], operator.sub),
@@ -36,7 +36,7 @@ class Call(NamedTuple):
     Attributes
     ----------
     name : str
-        Of the result.
+        The name of the result.
     prim : Primitive or None
         None for `gtape.engine.rules.absorb_zeros`, whose operands are the cotangent and its product with a slope.
     operands : tuple
@@ -51,9 +51,9 @@ class Call(NamedTuple):
 
 
 class Calls:
-    """The world in which a rule of `user` is written down as calls of functions of tensors."""
+    """The world in which a rule of `user` becomes a list of calls of functions of tensors."""
 
-    # The source that loads the value of an input, behind the name of the input.
+    # The source that loads the value of an input, after the name of the input.
     load = ""
 
     def __init__(self, user: Primitive) -> None:
@@ -62,7 +62,7 @@ class Calls:
         self.samples: dict[str, Any] = {}
 
     def value(self, name: str, sample: Any) -> Expression:
-        """An argument or loaded input of the function."""
+        """An argument or a loaded input of the function."""
         self.samples[name] = sample
         return Expression(self, [], sample, name)  # type: ignore[arg-type]
 
@@ -86,17 +86,17 @@ class Calls:
         return as_operand(v, wrap(like.value))
 
     def infix(self, sign: str, a: Any, b: Any) -> Expression:
-        """An operator on two values, or on a value and a number."""
+        """The call of an operator on two values, or on a value and a number."""
         found, compute = _SIGNS[sign]
         sample = compute(*[v.value if v.__class__ is Expression else v for v in (a, b)])
         return self._called(found(), [a, b], {}, sample)
 
     def note(self, parts: list[Any], value: Any) -> Expression:
-        """The negative of a value."""
+        """The call of the negative of a value."""
         return self._called(REGISTRY["negative"], [parts[1]], {}, value)
 
     def hold(self, g: Expression, c: Expression) -> Expression:
-        """`gtape.engine.rules.absorb_zeros`."""
+        """The call of `gtape.engine.rules.absorb_zeros`."""
         return self._called(None, [g, c], {}, c.value)
 
     def __getattr__(self, name: str) -> Any:
@@ -116,12 +116,12 @@ class Calls:
         Parameters
         ----------
         loads : list of str
-            The lines that load what the rule reads.
+            The lines that load the values that the rule reads.
         results : list of Expression
         names : dict
-            The values of names in `loads`; gains those of the calls.
+            The values of the names in `loads`. Gains the names of the calls.
         file : str
-            For tracebacks.
+            The file name for tracebacks.
         """
         if not all(r.__class__ is Expression for r in results):
             raise Untraceable("a rule makes something else than a value")

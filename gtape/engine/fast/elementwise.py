@@ -1,8 +1,8 @@
-"""From a declaration to the function that users call.
+"""Makes the function that users call from a declaration.
 
-Python source is generated for each elementwise primitive of one or two arguments. It handles operands of one shape and
-dtype and at most one plain tape. The rule's partial is written to source too (see `gtape.engine.fast.source`), so the
-backward step of an op is one Python call. Other calls and ops use `gtape.engine.fast.layouts` or
+Python source is generated for each elementwise primitive of one or two arguments. The function handles operands of one
+shape and dtype, and at most one plain tape. Partials are written to source, too (see `gtape.engine.fast.source`), so
+that the backward step of an op is one Python call. Other calls and ops use `gtape.engine.fast.layouts` or
 `gtape.engine.call.apply`.
 """
 
@@ -31,7 +31,7 @@ __all__ = ["fields", "make_function", "make_general", "on_floats"]
 
 
 def _make_step(prim: Primitive, active: tuple[int, ...], scalars: bool) -> tuple[Any, frozenset[Any]]:
-    """The function ``step(g, ins, out)`` for active arguments of one layout, and the values that it reads."""
+    """The function ``step(g, ins, out)`` for active arguments of one layout, and the values that the step reads."""
     notes = Writer(prim, scalars=scalars)
     xs = [notes.value(f"x{i}") for i in range(len(prim.rules))]
     made = [by_slope(notes, prim, i, notes.value("g"), notes.value("out"), xs, {}, Writer.hold) for i in active]
@@ -43,7 +43,7 @@ def _make_step(prim: Primitive, active: tuple[int, ...], scalars: bool) -> tuple
     return step, reads
 
 
-# The one place where quick functions make a record.
+# The only place where quick functions make a record.
 _RECORD = "t._record = [next(count), None, {step}, {parent}, {ins}, {out}, tapes, {other}]{mark}"
 
 # The part after the computation, for Python floats and for arrays, in the quick function and in `noted`.
@@ -78,7 +78,7 @@ _BINARY_END = """\
             return t
 """
 
-# Records a result for tapes that listen to each record, after the quick function has passed over them.
+# Records a result for tapes that listen to each record, because the quick function has not recorded it.
 _NOTED = """
 def noted(s, t, {operands}):
     if s.probe is not None:
@@ -90,7 +90,7 @@ def noted(s, t, {operands}):
     return general(s, prim, ({operands},), {{}}, t)
 """
 
-# The test of the operands of an array's kernel, and the choice of the kernel where an operator is quicker for scalars.
+# The test of the operands of an array's kernel, and the choice of the kernel if an operator is faster for scalars.
 _CHOICE = """\
         if not {accepts}:
             return refuse(prim, {operands})
@@ -183,14 +183,14 @@ def {name}(x, y, name=None):
 
 
 def _accepts(prim: Primitive) -> str:
-    """Source of the test for operands that the kernel takes unchanged; `refuse` handles the others."""
+    """The source of the test for operands that the kernel takes unchanged. `refuse` handles the others."""
     if prim.complex is True:
         return "True" if prim.ints else "av.inexact"
     return "not av.no_kernel" if prim.ints else "av.real"
 
 
 def _refuse_bool(prim: Primitive, t: Tensor, tensors: list[Tensor]) -> Tensor:
-    """Raise for bools, which NumPy adds and compares like numbers and TensorFlow does not; otherwise return `t`."""
+    """Return `t`, but raise an error for bools, because NumPy adds and compares bools, and TensorFlow does not."""
     if tensors[0]._layout.dtype.kind == "b":
         check_dtypes(prim, tensors)
     return t
@@ -205,7 +205,7 @@ def _read(stack: record.Stack, t: Tensor, *tensors: Tensor) -> Tensor:
 def _named(source: str, prim: Primitive) -> str:
     """The source of a function of `x` and `y` with the argument names of the declaration."""
     names = dict(zip(("x", "y"), prim.arguments, strict=False))
-    # Rename a local variable of the template that has the name of an argument.
+    # A local variable of the template with the name of an argument gets another name.
     for taken in set(prim.arguments) - {"x", "y"}:
         names.setdefault(taken, f"{taken}_")
     return re.sub(r"\b\w+\b", lambda m: names.get(m[0], m[0]), source)
@@ -245,7 +245,7 @@ def _places(only: tuple[int, ...], reads: frozenset[Any]) -> list[str]:
 
 
 def fields(reads: frozenset[Any], arguments: Sequence[str], value: str) -> tuple[str, str]:
-    """Source of INS and OUT in the record of a quick function.
+    """The source of INS and OUT in the record of a quick function.
 
     OUT holds the second of two inputs if the rules do not read the output.
 
@@ -254,9 +254,9 @@ def fields(reads: frozenset[Any], arguments: Sequence[str], value: str) -> tuple
     reads : frozenset
         The values that the rules of the active arguments read.
     arguments : sequence of str
-        Source of the operands.
+        The source of the operands.
     value : str
-        Source of the raw output.
+        The source of the raw output.
     """
     kept = [a for i, a in enumerate(arguments) if i in reads]
     out = value if "y" in reads else "None"
@@ -266,7 +266,7 @@ def fields(reads: frozenset[Any], arguments: Sequence[str], value: str) -> tuple
 
 
 def _ends_of(prim: Primitive, space: dict[str, Any], scalars: bool) -> tuple[str, str]:
-    """The ends of a quick function and of `noted`, for Python floats or for arrays; adds steps to the names."""
+    """The ends of a quick function and of `noted`, for Python floats or for arrays. Adds steps to the names."""
     n = len(prim.rules)
     cases = (((0,), "r", "None"),) if n == 1 else (((0,), "ra", "None"), ((1,), "rb", "None"), ((0, 1), "ra", "rb"))
     operands = "[x]" if n == 1 else "[x, y]"
@@ -301,7 +301,7 @@ def _ends_of(prim: Primitive, space: dict[str, Any], scalars: bool) -> tuple[str
 
 
 def on_floats(prim: Primitive, words: list[str], scalar: str) -> str:
-    """The source of the computation on Python floats, for a primitive with a function `scalar` of them."""
+    """The source of the computation on Python floats, for a primitive with a function `scalar`."""
     if prim.infix:
         return f"{prim.infix}{words[0]}" if len(words) == 1 else f"{words[0]} {prim.infix} {words[1]}"
     return f"{scalar}({', '.join(words)})"
@@ -318,7 +318,7 @@ def _scalar_source(prim: Primitive) -> str:
 def _source(prim: Primitive) -> tuple[str, dict[str, Any]] | None:
     """The source of the quick function of a primitive, and the values of its names.
 
-    None if the primitive goes the general way.
+    None if the primitive needs the general way.
     """
     n = len(prim.rules)
     if prim.kind != "elementwise" or prim.params or "selection" in prim.roles or prim.opaque or n > 2:
@@ -339,16 +339,16 @@ def _source(prim: Primitive) -> tuple[str, dict[str, Any]] | None:
 
 
 class _NoOperand:
-    """Replaces `Tensor` in an outdated function, so that every operand fails its test and it forwards the call."""
+    """Replaces `Tensor` in an outdated function. Every operand then fails the test, and the call is forwarded."""
 
     __slots__ = ("_value",)
 
 
 def _make_quick(prim: Primitive, source: str, space: dict[str, Any]) -> Callable[..., Any]:
-    """Compile the source. The function's attribute ``renew()`` lets it follow a kernel or a rule that was swapped."""
+    """Compile the source. After a swap of a kernel or rule, the attribute ``renew()`` renews the function."""
     exec(compile(source, f"<gtape op {prim.name}>", "exec"), space)
     made: Any = space[prim.name]
-    made.names = space  # the steps, for `gtape.engine.fast.inlined`
+    made.names = space  # `gtape.engine.fast.inlined` reads the steps here
 
     def elsewhere(x: Any) -> Any:
         return made(x) if x.__class__ is Tensor else x.applied(prim, (x,), {})
@@ -365,7 +365,7 @@ def _make_quick(prim: Primitive, source: str, space: dict[str, Any]) -> Callable
             space.update({"elsewhere": elsewhere, prim.name: made})
             made.names = space
             return
-        # Callers hold this function, so its code stays and forwards every call to the new function.
+        # Other modules hold this function, so its code stays and forwards every call to the new function.
         instead = make_general(prim) if wanted is None else _make_quick(prim, *wanted)
         space.update({
             "FLOAT": _NoOperand, "Tensor": _NoOperand, "both": lambda x, y: (x, y), "mixed": instead,
@@ -378,7 +378,7 @@ def _make_quick(prim: Primitive, source: str, space: dict[str, Any]) -> Callable
 
 
 def _with_arguments(prim: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a function the argument names of the declaration, because help() and editors show them."""
+    """Give a function the argument names of the declaration, because help() and editors show the names."""
     listed = ", ".join(prim.arguments)
     space: dict[str, Any] = {"function": function}
     source = f"def {prim.name}({listed}, name=None):\n    return function({listed})\n"
@@ -388,7 +388,7 @@ def _with_arguments(prim: Primitive, function: Callable[..., Any]) -> Callable[.
 
 
 def _with_words(prim: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Accept tensors by the argument names of the declaration, and static parameters by position."""
+    """Let a function take tensors by the argument names of the declaration, and static parameters by position."""
     names = prim.arguments
     n = len(names)
     params = prim.params
@@ -397,7 +397,7 @@ def _with_words(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
         if len(args) > n:
             extra = args[n:]
             if len(extra) == len(params) + 1 and (extra[-1] is None or isinstance(extra[-1], str)):
-                extra = extra[:-1]  # TensorFlow's `name`
+                extra = extra[:-1]  # the argument `name` of TensorFlow
             if len(extra) > len(params):
                 raise TypeError(f"{prim.name}() takes {n + len(params)} arguments, got {len(args)}")
             words.update(zip(params, extra, strict=False))
@@ -416,7 +416,7 @@ def _with_words(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
 
 
 def make_general(prim: Primitive) -> Callable[..., Any]:
-    """The function of tensors that goes the general way."""
+    """The function of tensors that always goes the general way."""
     if prim.kind != "elementwise" and not prim.variadic:
         if len(prim.rules) == 1:
             return one_operand(prim)
@@ -438,10 +438,10 @@ def _holds_integers(shape: Any) -> bool:
 
 
 def _for_users(prim: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of an op from outside gtape, which has no public function that completes and converts arguments.
+    """The function of an op from outside gtape, with conversions that gtape's public functions do elsewhere.
 
-    A parameter that the call leaves out gets the default of the kernel, because rules have no defaults. An operand
-    keeps its integers where all samples have integers, because operands adopt the dtype of the first tensor otherwise.
+    A parameter that the call leaves out gets the default of the kernel, because rules have no defaults. An operand for
+    which all samples have integers keeps its integers. All other operands adopt the dtype of the first tensor.
     """
     defaults = defaults_of(prim)
     params, n = prim.params, prim.arity

@@ -1,7 +1,7 @@
-"""The calls of a rule in the tape world with the functions of tensors written out: kernels and records, nothing else.
+"""A rule in the tape world as one function of kernels and records, without calls of functions of tensors.
 
-Which values are recorded decides the records, so a rule has a function for each combination of recorded inputs. It
-makes the records that the calls would make. Only the results become tensors, and the values that a record keeps.
+The records depend on the inputs that are recorded, so a rule has a function for each combination of recorded inputs.
+The function makes the same records as the calls, but makes tensors only for results and for values that a record keeps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Inlined"]
 
 _FAILED = (*FAILURES, ArithmeticError, RuntimeError)
 
-# Rules whose functions hold kernels and steps that a swapped declaration makes outdated.
+# Rules whose functions contain kernels and steps. A swapped declaration makes these functions outdated.
 _all: weakref.WeakSet[Inlined] = weakref.WeakSet()
 
 
@@ -48,7 +48,8 @@ class Inlined:
     notes : Calls
     results : list of Expression
     calls : callable
-        ``calls(g, record)`` makes the calls themselves; for records of other sessions, and where a kernel fails.
+        ``calls(g, record)`` calls the functions of tensors. The sweep uses this function for records of other sessions,
+        and if a kernel fails.
     """
 
     __slots__ = ("__weakref__", "calls", "file", "inputs", "notes", "results", "variants")
@@ -57,12 +58,12 @@ class Inlined:
         self.notes, self.results, self.calls, self.file = notes, results, calls, file
         # The names of the tensors that the rule reads.
         self.inputs = [name for name in notes.samples if name not in {call.name for call in notes.calls}]
-        # By the inputs that are recorded, as bits.
+        # The functions by the recorded inputs, as bits.
         self.variants: dict[int, Callable[..., Any]] = {}
         _all.add(self)
 
     def function(self, loads: list[str], names: dict[str, Any]) -> Any:
-        """The function ``step(g, record, s)`` on a stack `s`: the cotangents as a tuple.
+        """The function ``step(g, record, s)`` for a stack `s`, which returns the cotangents as a tuple.
 
         Parameters
         ----------
@@ -117,7 +118,7 @@ class _Lines:
         self._lines = ["run = s.run"]
         self._layouts = {name: layout_of(sample) for name, sample in rule.notes.samples.items()}
         self._tensors = set(rule.inputs)
-        # For results of `absorb_zeros`, the value itself.
+        # For results of `absorb_zeros`, the value with which they are equal.
         self._same: dict[str, str] = {}
         for name in rule.inputs:
             self._lines.append(f"{name}_v = {name}._value")
@@ -147,13 +148,13 @@ class _Lines:
         return found
 
     def _value(self, v: Any, *, as_array: bool) -> str:
-        """The raw value of an operand; with `as_array`, as kernels take it."""
+        """The raw value of an operand. With `as_array`, in the form that kernels take."""
         if v.__class__ is not str:
             return bound(self._names, np.float64(v._value) if as_array and v._layout is FLOAT else v._value)
         return f"float64({v}_v)" if as_array and self._layouts[v] is FLOAT else f"{v}_v"
 
     def _tensor(self, v: Any) -> str:
-        """An operand or result as a tensor, which is made where the first record keeps it."""
+        """An operand or result as a tensor, which is made before the first record that keeps it."""
         if v.__class__ is not str:
             return bound(self._names, v)
         if v not in self._tensors:
@@ -167,7 +168,7 @@ class _Lines:
         return str(v)
 
     def _hold(self, name: str, c: str) -> None:
-        """`absorb_zeros` of numbers without a NaN, which it leaves unchanged."""
+        """The line of `absorb_zeros`. Numbers without a NaN stay unchanged."""
         self._same[name] = c
         if self._layouts[c] is FLOAT:
             self._lines.append(f"if {c}_v != {c}_v: return calls(g, record)")
@@ -182,7 +183,7 @@ class _Lines:
         return tuple([i for i, v in enumerate(operands) if v.__class__ is str and v in recorded and prim.connected(i)])
 
     def _takes(self, call: Call, prim: Primitive, operands: list[Any]) -> bool:
-        """Whether a call comes to a kernel and, for recorded operands, a record of the usual form."""
+        """Whether a call reduces to a kernel and, for recorded operands, a record of the usual form."""
         if prim.variadic or prim.opaque or prim.selects or prim.kind == "custom" or len(prim.rules) != len(operands):
             return False
         out = self._layouts[call.name]
@@ -212,7 +213,7 @@ class _Lines:
             self._record(call, prim, operands, active, alike)
 
     def _record(self, call: Call, prim: Primitive, operands: list[Any], active: tuple[int, ...], alike: bool) -> None:
-        """The line that makes the record: that of the quick function for operands that are alike."""
+        """The line that makes the record. Operands with equal layouts have the record of the quick function."""
         name, out = call.name, self._layouts[call.name]
         step = None
         if alike:
@@ -240,7 +241,7 @@ class _Lines:
         )
 
     def _call(self, call: Call, prim: Primitive, operands: list[Any]) -> None:
-        """A call of the function of tensors."""
+        """The line that calls a function of tensors."""
         name = call.name
         words = [self._tensor(v) for v in operands]
         words += [f"{k}={bound(self._names, v)}" for k, v in call.params.items()]
@@ -257,7 +258,7 @@ class _Lines:
 def _shared_step(
     prim: Primitive, active: tuple[int, ...], layouts: tuple[Layout, ...], params: dict[str, Any], out: Layout
 ) -> Any:
-    """The backward step of an op for operands of these layouts; one for all rules that call the op."""
+    """The backward step of an op for operands of these layouts. All rules that call the op share the step."""
     known = prim.layouts.setdefault("inlined", {})
     key = key_of((active, *layouts), params)
     found = None if key is None else known.get(key)

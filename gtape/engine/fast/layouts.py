@@ -1,7 +1,7 @@
-"""Functions of ops whose results may differ from their operands in shape: quick for layouts that were met before.
+"""Functions of ops whose results may have another shape than their operands, fast for known layouts.
 
-The shapes and dtypes of the operands and the axes of the op decide the kernel, the result's layout and the backward
-step. These are found once and kept.
+The shapes and dtypes of the operands and the axes of the op determine the kernel, the result's layout and the backward
+step. They are found once and kept.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ __all__ = ["key_of", "one_operand", "two_operands"]
 
 _count = record.count
 
-# Parameters that, with the shapes, decide the backward step.
+# Parameters that determine the backward step, together with the shapes.
 _LAYOUT = frozenset({"axis", "keepdims"})
 
 
 def one_operand(prim: Primitive) -> Callable[..., Any]:
     """The function of a primitive with one argument that is not elementwise.
 
-    Its attribute ``renew()`` lets it follow a kernel or a rule that was swapped.
+    After a swap of a kernel or rule, its attribute ``renew()`` renews the function.
     """
     kernel: Callable[..., Any]
     plain = keep = reads_y = False
@@ -119,7 +119,7 @@ def one_operand(prim: Primitive) -> Callable[..., Any]:
 
 
 def key_of(layout: Any, params: dict[str, Any]) -> Any:
-    """A key for a layout and parameters; None if they hold more than integers, because 0.0 would find -0.0."""
+    """A key for a layout and parameters; None if parameters hold more than integers, because 0.0 would find -0.0."""
     for v in params.values():
         if v.__class__ is tuple:
             for n in v:
@@ -131,12 +131,12 @@ def key_of(layout: Any, params: dict[str, Any]) -> Any:
 
 
 def _is_plain(axis: Any, keepdims: Any) -> bool:
-    """Whether both may be keys of `known`: 1.0 and True would find the entry of 1, and a list is not hashable."""
+    """Whether both may be keys of `known`. 1.0 and True would find the entry of 1, and a list is not hashable."""
     return (axis is None or axis.__class__ is int) and keepdims.__class__ is bool
 
 
 def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of a reduction, with `axis` as users give it: quick for arguments that were met before."""
+    """The function of a reduction with `axis` as users give it, fast for known arguments."""
     keep = reads_y = True
     peek, idle = record.peek, record.idle_stack
     known: dict[Any, Seen] = prim.layouts.setdefault("axes", {})
@@ -190,9 +190,9 @@ def _along_axes(prim: Primitive, function: Callable[..., Any]) -> Callable[..., 
 
 
 def two_operands(prim: Primitive) -> Callable[..., Any]:
-    """The function of a primitive with two arguments and no parameters, whose result may have another shape.
+    """The function of a primitive with two arguments and no parameters. The result may have another shape.
 
-    Its attribute ``renew()`` lets it follow a kernel or a rule that was swapped.
+    After a swap of a kernel or rule, its attribute ``renew()`` renews the function.
     """
     kernel: Callable[..., Any]
     plans: list[Any] = []

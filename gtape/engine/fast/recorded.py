@@ -1,6 +1,6 @@
-"""The sweep of an inner tape under plain outer tapes, which record it: quick for layouts that were met before.
+"""The sweep of an inner tape that plain outer tapes record, fast for known layouts.
 
-A backward step is then one function, see `gtape.engine.fast.calls` and `gtape.engine.fast.inlined`.
+A backward step is one function, see `gtape.engine.fast.calls` and `gtape.engine.fast.inlined`.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def _recording(step: RuleStep) -> Callable[..., Any] | None:
         calls = notes.function(loads, results, {**names}, file)
         return Inlined(notes, results, calls, file).function(loads, names)  # type: ignore[no-any-return]
     except FAULTS:
-        return None  # the rule itself raises the error, if it really fails
+        return None  # the general way runs the rule again, which then raises its own error
 
 
 def _places(names: dict[str, Any], step: RuleStep) -> list[str]:
-    """The lines that load what the rules read from a record: the inputs as ``ins``, the output as ``out``."""
+    """The lines that load the values that rules read from a record: the inputs as ``ins``, the output as ``out``."""
     lines = []
     reads = frozenset[Any]().union(*[step.prim.reads[i] for i in step.active])
     if step.keeps is None or (len(step.keeps) == 2 and "y" in reads):
@@ -63,7 +63,7 @@ def _places(names: dict[str, Any], step: RuleStep) -> list[str]:
         lines.append(f"ins = record[{INS}], record[{OUT}]")
     elif step.keeps:
         lines.append("ins = " + "None, " * step.keeps[0] + f"record[{INS}],")
-    if "y" in reads:  # to differentiation, it is the op's own output
+    if "y" in reads:  # for differentiation, the value is the op's own output
         names.update(Tensor=Tensor, layout_of_out=step.out_layout)
         lines += [
             "out = Tensor()",
@@ -73,19 +73,19 @@ def _places(names: dict[str, Any], step: RuleStep) -> list[str]:
 
 
 class _Met:
-    """The backward step for operands of one layout in the tape world: after some calls, one function."""
+    """The backward step in the tape world for operands of one layout. After some calls one function replaces it."""
 
     __slots__ = ("calls_left", "function", "on")
 
     def __init__(self, on: RuleStep | None = None) -> None:
-        # The step of a generated function for the layout. None for a step that has a layout, because it holds this
-        # object and a cycle would outlive both.
+        # The step of a generated function for the layout. None for a step that has a layout, because such a step holds
+        # this object, and the cycle would keep both alive.
         self.on = on
         self.function: Callable[..., Any] | None = None
         self.calls_left = FAMILIAR
 
     def by_rule(self, step: RuleStep, g: Any, record: Record) -> list[Any]:
-        """The cotangents of the parents by the rule itself; the last of some calls writes the function."""
+        """The cotangents of the parents by the rule itself. After some calls the function is written."""
         step = self.on or step
         if self.calls_left:
             self.calls_left -= 1
@@ -95,10 +95,10 @@ class _Met:
 
 
 def _cotangents(g: Any, record: Record, step: RuleStep) -> Any:
-    """The cotangents of the parents of a record whose step was not written down yet, or cannot be."""
+    """The cotangents of the parents of a record whose step has no function yet, or cannot have one."""
     met = step.met
     if step.layouts is None:
-        # Operands and cotangent of a generated function have one layout.
+        # The operands and the cotangent of a generated function have the same layout.
         layout = g._layout if g.__class__ is Tensor else layout_of_operands(record, g, None)
         if met is None:
             met = step.met = {}
@@ -112,16 +112,16 @@ def _cotangents(g: Any, record: Record, step: RuleStep) -> Any:
 
 
 class _History:
-    """The records of a session that lead to some records.
+    """The records of a session that lead to given records.
 
     Attributes
     ----------
     records : dict of {int: Record}
-        By number.
+        The records by sequence number.
     ops : list of int
-        The numbers of the records of ops.
+        The sequence numbers of the records of ops.
     sets : set of TapeSet
-        The sets of tapes of these records.
+        The sets of tapes that hold these records.
     """
 
     __slots__ = ("ops", "records", "sets")
@@ -137,7 +137,7 @@ def _history(session: Session, starts: list[Record]) -> _History | None:
     made = _History()
     found, ops, sets = made.records, made.ops, made.sets
     pending = starts
-    mine = None  # a set with the session
+    mine = None  # a set with this session
     while pending:
         r = pending.pop()
         seq, tapes = r[SEQ], r[TAPES]
@@ -167,16 +167,16 @@ def _history(session: Session, starts: list[Record]) -> _History | None:
 
 
 def _let_go(session: Session, history: _History, stack: Stack) -> bool:
-    """Take records from a session that ends, so that quick functions know them by the set of the outer tapes.
+    """Remove an ending session from records, so that quick functions know them by the set of outer tapes.
 
-    Returns whether these hold all the records now.
+    Returns whether the outer tapes now hold all the records.
     """
-    with sharing.now:  # other threads may watch the records at the same time
+    with sharing.now:  # because other threads may watch the records at the same time
         return _hand_over(session, history, stack.recording)
 
 
 def _hand_over(session: Session, history: _History, now: TapeSet) -> bool:
-    """Give records to the sessions of `now` if these alone hold them beside the session that ends."""
+    """Give records to the sessions of `now` if only these and the ending session hold the records."""
     passing = {a for a in history.sets if {s for s in a.sessions if s.live and s is not session} == now.sessions}
     for r in history.records.values():
         if r[TAPES] in passing:
@@ -194,13 +194,13 @@ def takes_recorded_sweep(session: Session, stack: Stack) -> bool:
 def recorded_sweep(
     session: Session, seeds: list[tuple[Record, Any]], sources: list[Record], stack: Stack, *, ends: bool
 ) -> tuple[list[Any], list[Record]] | None:
-    """`gtape.engine.full_sweep.full_sweep` in the tape world, for ordinary ops.
+    """The same as `gtape.engine.full_sweep.full_sweep` in the tape world, for ordinary ops.
 
     Parameters
     ----------
     session : Session
     seeds, sources
-        As for the full sweep; all seeds belong to the session.
+        As for the full sweep. All seeds belong to the session.
     stack : Stack
     ends : bool
         Whether the session ends with this sweep.
@@ -249,7 +249,7 @@ def recorded_sweep(
             pairs = zip(parents, made, strict=True)
         elif other is not None:
             pairs = ((parents, made[0]), (other, made[1]))
-        elif made[0] is not None:  # the usual case, in fewer steps
+        elif made[0] is not None:  # the usual case in fewer steps
             old = cotangents.get(number)
             cotangents[number] = made[0] if old is None else add(old, made[0])
         for parent, c in pairs:

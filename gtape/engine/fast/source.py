@@ -1,8 +1,8 @@
-"""Rules compiled to Python source: a world that computes nothing but writes down the primitives that a rule calls.
+"""Rules compiled to Python source, in a world that writes the primitives that a rule calls instead of computing.
 
-A backward step is then one Python function of kernels and operators, while the derivative is still written only once.
-`gtape.engine.fast.elementwise` writes steps for operands of any common shape, `gtape.engine.fast.steps` for operands of
-known shapes, because other rules decide by shapes.
+A backward step is then one Python function of kernels and operators, and the derivative has one definition only.
+`gtape.engine.fast.elementwise` writes steps for operands of any common shape. `gtape.engine.fast.steps` writes steps
+for operands of known shapes, because the rules of other ops decide by shapes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def kernel_for(prim: Primitive, operands: Any, params: dict[str, Any]) -> Callab
     Parameters
     ----------
     operands : sequence of Layout or array
-        Only their shapes and dtypes matter.
+        Only the shapes and dtypes of the operands are used.
     params : dict
         The static parameters.
 
@@ -51,7 +51,7 @@ def kernel_for(prim: Primitive, operands: Any, params: dict[str, Any]) -> Callab
         return prim.kernel
     made: Any = planned(*operands, **params) if planned is not None else _with(prim.kernel, params)
     if made.__class__ is FunctionType:
-        made.__name__ = prim.name  # shown in tracebacks and checks
+        made.__name__ = prim.name  # tracebacks and checks show the name
     return made  # type: ignore[no-any-return]
 
 
@@ -86,7 +86,7 @@ class Expression:
         return self.value
 
     def absorbed(self, xp: Any, g: Expression) -> Expression:
-        """`gtape.engine.rules.absorb_zeros` as source."""
+        """The source of `gtape.engine.rules.absorb_zeros`."""
         return self.notes.hold(g, self)
 
     def _refuse(self, *_: Any) -> Any:
@@ -132,17 +132,18 @@ _INFIX: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class Writer:
-    """The world in which a rule of `user` is compiled.
+    """The world in which the rules of `user` are compiled.
 
     Parameters
     ----------
     user : Primitive
-        Its rules are compiled. Each primitive that they call lists it in `users`, because a kernel may be swapped.
+        The primitive whose rules are compiled. Each primitive that the rules call lists `user` in its `users`, because
+        a kernel may be swapped.
     scalars : bool
-        Whether the values are Python floats: the source then calls `Primitive.scalar` where there is one.
+        Whether the values are Python floats. If so, the source calls `Primitive.scalar` of primitives that have one.
     """
 
-    # The source that loads the value of an input of a record, behind the name of the input.
+    # The source that loads the value of an input of a record, after the name of the input.
     load = "._value"
 
     def __init__(self, user: Primitive, *, scalars: bool = False) -> None:
@@ -152,7 +153,7 @@ class Writer:
         self._names: dict[str, Any] = {}
 
     def value(self, name: str, sample: Any = None) -> Expression:
-        """An argument or loaded input of the function."""
+        """An argument or a loaded input of the function."""
         return Expression(self, [], sample, name)
 
     def bound(self, value: Any) -> str:
@@ -171,13 +172,13 @@ class Writer:
         return Expression(self, parts, value)
 
     def infix(self, sign: str, a: Any, b: Any) -> Expression:
-        """An operator on two values, or on a value and a number."""
+        """The source of an operator on two values, or on a value and a number."""
         x, y = [v.value if v.__class__ is Expression else v for v in (a, b)]
         made = None if x is None or y is None else _INFIX[sign](x, y)
         return self.note([self._operand(a, b), f" {sign} ", self._operand(b, a)], made)
 
     def hold(self, g: Expression, c: Expression) -> Expression:
-        """`gtape.engine.rules.absorb_zeros` as source."""
+        """The value of `gtape.engine.rules.absorb_zeros`."""
         if self._scalars:
             return self.note([c, " if ", c, " == ", c, " or ", g, " else 0.0"], c.value)
         return self.note([f"{self.bound(absorb_zeros)}({self.bound(NUMPY)}, ", g, ", ", c, ")"], c.value)
@@ -203,7 +204,8 @@ class Writer:
                     raise Untraceable(f"a rule passes {shown(a)} to {name}")
             prim.users.add(self._user)
             values = [a.value if a.__class__ is Expression else a for a in args]
-            # As NumPy's floats, because kernels of arrays do not refuse Python's, and the world's functions do.
+            # NumPy's floats, because kernels of arrays accept Python floats, while the functions of the world refuse
+            # them.
             lifts = prim.kind != "elementwise" and "selection" not in prim.roles
             lifts = lifts and all(a.__class__ is Expression and a.value is not None for a in args)
             kernel, made = self._called(prim, [off_python(v) for v in values] if lifts else values, params)
@@ -231,7 +233,7 @@ class Writer:
         return kernel, None if any(v is None for v in values) else kernel(*values)
 
     def _written(self, x: Expression) -> str:
-        """The expression of a value; values used once are nested in it, so that NumPy may reuse their memory."""
+        """The expression of a value. Values used once are nested inside, so that NumPy can reuse their memory."""
         words = []
         for p in x.parts:
             if p.__class__ is not Expression:
@@ -255,7 +257,7 @@ class Writer:
             raise Untraceable("a rule makes something else than a value")
         for r in results:
             r.uses += 1
-        # A result of arithmetic that nothing else uses: a new array, which the sweep may overwrite.
+        # The result of arithmetic is a new array. If nothing else uses the array, the sweep may overwrite it.
         fresh = tuple([r.name is None and r.uses == 1 and _is_arithmetic(r.parts) for r in results])
         texts = [self._written(r) if r.name is None and r.uses == 1 else self._named(r) for r in results]
         answer = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
@@ -267,7 +269,7 @@ class Writer:
 
 
 def _is_arithmetic(parts: list[Any]) -> bool:
-    """Whether the parts of an expression are those of a Python operator, which makes a new array."""
+    """Whether an expression is an operation with a Python operator, which makes a new array."""
     if len(parts) == 2:
         return parts[0].__class__ is str and parts[0] == "-"
     return len(parts) == 3 and parts[1].__class__ is str and parts[1].strip() in _INFIX

@@ -1,8 +1,8 @@
 """Backward steps for operands of known shapes, compiled from the rules.
 
 A rule decides by shapes only, so it calls the same kernels for all operands of one layout. One run on samples turns
-these calls into a straight-line function (see `gtape.engine.fast.source`). The function saves the decisions, which cost
-more than the arithmetic of small tensors.
+these calls into a function without branches (see `gtape.engine.fast.source`). The function avoids the decisions,
+because they cost more than the arithmetic of small tensors.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ __all__ = [
 
 _float32 = np.dtype(np.float32)
 
-# Larger operands are not compiled, because a sample run costs as much as the step itself.
+# Steps for larger operands are not compiled, because a sample run costs as much as the step itself.
 MOST_ELEMENTS = 1 << 20
 
 
-# Errors of rules that cannot be compiled.
+# The errors of rules that cannot be compiled.
 FAULTS = (TypeError, ValueError, AttributeError, IndexError, ArithmeticError, np.linalg.LinAlgError)
 
 
 def sample_of(layout: Layout) -> Any:
-    """Ones of a layout."""
+    """An array of ones with a layout."""
     if layout is FLOAT:
         return 1.0
     return np.ones(layout.shape, layout.dtype)[()]
@@ -65,7 +65,7 @@ def step_for(step: RuleStep) -> Callable[..., Any] | None:
             notes = Writer(step.prim)
             made = notes.function(*written(notes, step), file)
     except FAULTS:
-        return None  # the general step raises the error, if the rule really fails
+        return None  # the general step runs the rule again, which then raises its own error
     made.step = step
     return made  # type: ignore[no-any-return]
 
@@ -158,15 +158,15 @@ def written(notes: Any, step: RuleStep) -> tuple[list[str], list[Expression]]:
     return loads, results
 
 
-# The number of layouts remembered for an op, and the number of calls with a layout before its backward step is
-# compiled, because compiling takes as long as about a hundred steps.
+# The number of layouts that are kept for an op. The number of calls with a layout before its step is compiled, because
+# compiling takes as long as about a hundred steps.
 _MOST_KNOWN = 512
 FAMILIAR = 8
 
 
 def remember(known: dict[Any, Any], layout: Any, found: Any) -> Any:
-    """Keep `found` for a layout; returns it."""
-    if len(known) >= _MOST_KNOWN:  # otherwise a program with ever new shapes would fill the memory
+    """Keep `found` for a layout, and return it."""
+    if len(known) >= _MOST_KNOWN:  # because a program with ever new shapes would fill the memory
         known.clear()
     known[layout] = found
     return found
@@ -187,7 +187,7 @@ class Seen:
         self.calls_left = 0 if has_complex else FAMILIAR
 
     def meet(self, s: record.Stack) -> None:
-        """Count a call; the last replaces the steps by functions compiled for this layout, where the rules allow it."""
+        """Count a call. The last counted call compiles the steps for this layout, if the rules allow it."""
         self.calls_left -= 1
         if not self.calls_left:
             self.steps = [step and (s.run(step_for, step) or step) for step in self.steps]

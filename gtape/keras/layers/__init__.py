@@ -32,7 +32,7 @@ if not TYPE_CHECKING:  # hidden, because type checkers would accept every name
         raise unknown("gtape.keras.layers", name, __all__)
 
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 # Keras's second names.

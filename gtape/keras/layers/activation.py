@@ -68,7 +68,7 @@ class ReLU(TensorLayer):
 
 
 class LeakyReLU(TensorLayer):
-    """x above 0, ``negative_slope * x`` below; `alpha` is the older name of `negative_slope`.
+    """x for x > 0, otherwise ``negative_slope * x``. `alpha` is the older name of `negative_slope`.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class LeakyReLU(TensorLayer):
 
 
 class ELU(TensorLayer):
-    """x above 0, ``alpha * (exp(x) - 1)`` below.
+    """x for x > 0, otherwise ``alpha * (exp(x) - 1)``.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class ELU(TensorLayer):
 
 @conventional(OfArrays("infinity", "value", "NaN", "alpha, which is 0 at first, times infinity, as in TensorFlow"))
 class PReLU(TensorLayer):
-    """x above 0, ``alpha * x`` below, with a trainable alpha for each entry.
+    """x for x > 0, otherwise ``alpha * x``, with a trainable alpha for each entry.
 
     Parameters
     ----------

@@ -20,12 +20,12 @@ _LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
 
 
 def layout_of(data_format: str, rank: int) -> str:
-    """The order of the axes, in the notation of the ops."""
+    """The order of the axes in the notation of the ops."""
     return (_FIRST if data_format == "channels_first" else _LAST)[rank]
 
 
 class _Conv(TensorLayer):
-    """Base of convolutions; `Conv2D` documents the arguments."""
+    """Base of convolutions. `Conv2D` documents the arguments."""
 
     rank = 2
     _needs_variables = True
@@ -151,7 +151,7 @@ class Conv2D(_Conv):
     Raises
     ------
     ValueError
-        For sizes of 0 or less, an unknown padding, or an input without four axes.
+        If a size is not positive, the padding is unknown, or the input does not have four axes.
 
     Examples
     --------
@@ -167,7 +167,7 @@ class Conv2D(_Conv):
 
 
 class Conv3D(_Conv):
-    """A convolution over volumes; arguments as for `Conv2D`.
+    """A convolution over volumes. The arguments are those of `Conv2D`.
 
     Examples
     --------
@@ -252,7 +252,7 @@ class SeparableConv2D(_Conv):
 
 
 class _Transposed(_Conv):
-    """Base of transposed convolutions, whose output is larger than the input by the strides."""
+    """Base of transposed convolutions. The output is larger than the input, by the factor `strides`."""
 
     def __init__(
         self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid", output_padding: Any = None,
@@ -287,7 +287,7 @@ class _Transposed(_Conv):
 
 
 class Conv1DTranspose(_Transposed):
-    """The transpose of `Conv1D`; arguments as for `Conv2DTranspose`.
+    """The transpose of `Conv1D`. The arguments are those of `Conv2DTranspose`.
 
     Examples
     --------
@@ -304,14 +304,14 @@ class Conv1DTranspose(_Transposed):
 
 
 class Conv2DTranspose(_Transposed):
-    """The transpose of `Conv2D`: it makes images larger, as in generators.
+    """The transpose of `Conv2D`, which enlarges images, as generators do.
 
     Parameters
     ----------
     filters, kernel_size, strides, padding, data_format, dilation_rate, activation, use_bias, **options
         As for `Conv2D`.
     output_padding : int or tuple of int, optional
-        Additional rows and columns, because several sizes of the output may fit.
+        The number of additional rows and columns of the output, because outputs of several sizes fit one input.
 
     Examples
     --------

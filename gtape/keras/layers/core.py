@@ -118,7 +118,7 @@ def floats_for(layer: Layer, x: Any) -> Tensor:
 
 
 class Embedding(TensorLayer):
-    """Rows of a table, by number; the table's gradient is an IndexedSlices, so that optimizers change few rows.
+    """Rows of a table by number. The table's gradient is an IndexedSlices, so that optimizers change few rows.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class Embedding(TensorLayer):
     Raises
     ------
     ValueError
-        For `mask_zero`.
+        If `mask_zero` is True.
 
     Examples
     --------
@@ -197,7 +197,7 @@ class Flatten(TensorLayer):
 
 
 class Reshape(TensorLayer):
-    """Each sample with another shape; one size may be -1.
+    """Each sample with another shape. One size may be -1.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ class Permute(TensorLayer):
     Parameters
     ----------
     dims : sequence of int
-        For each axis of the result, the axis of the input.
+        For each axis of the result, the number of the input's axis.
     **common : as for `Layer`
 
     Examples
@@ -327,7 +327,7 @@ class Identity(Layer):
 
 
 class Lambda(Layer):
-    """A function as a layer; the layer does not own the function's variables.
+    """A function as a layer. The layer does not own the function's variables.
 
     Parameters
     ----------

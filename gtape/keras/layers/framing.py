@@ -34,11 +34,11 @@ class _Framed(TensorLayer):
     def __init__(self, data_format: str | None = None, **common: Any) -> None:
         super().__init__(**common)
         self.data_format = format_of(self, data_format)
-        self._first = 2 if self.data_format == "channels_first" else 1  # the axis of rows
+        self._first = 2 if self.data_format == "channels_first" else 1  # the index of the axis of rows
 
 
 class UpSampling2D(_Framed):
-    """Each row and column several times.
+    """Repeats each row and each column of images.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class UpSampling2D(_Framed):
 
 
 class ZeroPadding2D(_Framed):
-    """Zeros around images.
+    """Adds zeros around images.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class ZeroPadding2D(_Framed):
 
 
 class Cropping2D(_Framed):
-    """Images without their borders.
+    """Removes the borders of images.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Layers: functions with variables, which are made for the shape of the first input."""
+"""Layers: functions with variables, whose shapes follow from the first input."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Layer", "TensorLayer"]
 
 
 class _Call(NamedTuple):
-    """The outermost running call, for nested layers: its training flag, and the layers that added losses."""
+    """The outermost running call: the training flag for nested layers, and the layers that added losses."""
 
     training: Any
     added: list[Any]
@@ -41,13 +41,13 @@ class _Signature(NamedTuple):
     names: tuple[str, ...]
     takes_training: bool
     training: Any
-    own: bool  # written by gtape
+    own: bool  # whether gtape defines `call`
 
 
 _SIGNATURES: weakref.WeakKeyDictionary[Any, _Signature] = weakref.WeakKeyDictionary()
 
 
-# Attributes whose variables and layers do not belong to the layer.
+# Variables and layers in these attributes do not belong to the layer.
 _NOT_TRACKED = frozenset({"_made", "_penalties", "_losses", "_added", "_settings", "_graph", "_symbolic"})
 
 
@@ -72,7 +72,7 @@ def _shape(x: Any) -> Any:
 
 
 class Layer(FromConfig, Module):
-    """Base class: a subclass makes variables in `__init__` or `build`, and computes in `call`.
+    """Base class of layers. A subclass makes variables in `__init__` or `build`, and computes in `call`.
 
     The first call runs `build` with the shape of the first input. Inputs become tensors, and floats get the layer's
     dtype. A `training` argument of `call` comes from the caller, from the calling layer, or from its default.
@@ -80,9 +80,9 @@ class Layer(FromConfig, Module):
     Parameters
     ----------
     activity_regularizer : callable or str, optional
-        A penalty on the output; it appears in `losses`.
+        A penalty on the output. `losses` contains the penalty.
     trainable : bool
-        Whether the variables are trainable. Setting the attribute later sets it for all inner layers too.
+        Whether the variables are trainable. A later change of the attribute changes all inner layers, too.
     dtype : dtype, optional
         Float type of variables and inputs, `floatx` by default.
     name : str, optional
@@ -90,7 +90,7 @@ class Layer(FromConfig, Module):
     Raises
     ------
     TypeError
-        For unknown options.
+        If an option is unknown.
 
     Examples
     --------
@@ -124,7 +124,7 @@ class Layer(FromConfig, Module):
         self._losses: list[Any] = []
         self._added: list[Any] = []
         self._first_shape: Any = None
-        self._sizes: dict[int, int] = {}  # by axis, those that the variables fit
+        self._sizes: dict[int, int] = {}  # the sizes that the variables fit, by axis
         self._symbolic: Any = None  # input and output of the last call in a graph of layers
         for option in ("batch_input_shape", "batch_shape", "input_shape", "input_dim"):
             given = shapes.pop(option, None)
@@ -168,7 +168,7 @@ class Layer(FromConfig, Module):
 
     @property
     def trainable_variables(self) -> list[Variable]:  # type: ignore[override]
-        """The trainable variables, without those of frozen layers; none if this layer is frozen."""
+        """The trainable variables without those of frozen layers. Empty if this layer is frozen."""
         if not self.trainable:
             return []
         frozen: set[int] = set()
@@ -179,7 +179,7 @@ class Layer(FromConfig, Module):
 
     @property
     def non_trainable_variables(self) -> list[Variable]:  # type: ignore[override]
-        """All other variables."""
+        """The variables that are not in `trainable_variables`."""
         trainable = {id(v) for v in self.trainable_variables}
         return [v for v in self.variables if id(v) not in trainable]
 
@@ -244,7 +244,7 @@ class Layer(FromConfig, Module):
         return [v.numpy() for v in self.variables]
 
     def set_weights(self, weights: Any) -> None:
-        """Set the values of all variables, in the order of `get_weights`; ValueError if the shapes differ."""
+        """Set the values of all variables in the order of `get_weights`. ValueError if shapes differ."""
         given = checks.each(self, "weights", weights, "a list of arrays")
         variables, values = self.variables, [checks.numeric(self, "weights", w) for w in given]
         if len(variables) != len(values):
@@ -279,10 +279,10 @@ class Layer(FromConfig, Module):
         initializer : str or callable, optional
             By default "glorot_uniform" for floats, zeros for others.
         dtype : dtype, optional
-            The layer's by default.
+            By default the layer's dtype.
         trainable : bool
         regularizer : str or callable, optional
-            A penalty; it appears in `losses`.
+            A penalty. `losses` contains the penalty.
         constraint : str or callable, optional
             Applied after each step of an optimizer.
         name : str, optional
@@ -309,7 +309,7 @@ class Layer(FromConfig, Module):
         return v
 
     def build(self, input_shape: Any) -> None:
-        """Make variables for inputs of this shape; the base class makes none.
+        """Make variables for inputs of the given shape. The base class makes none.
 
         Parameters
         ----------
@@ -337,7 +337,7 @@ class Layer(FromConfig, Module):
         raise NotImplementedError(f"Layer {type(self).__name__} does not have a `call()` method implemented.")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute the output; the first call makes the variables.
+        """Compute the output. The first call makes the variables.
 
         Parameters
         ----------
@@ -373,9 +373,9 @@ class Layer(FromConfig, Module):
         if not self.built:
             self._build(names, args, {k: x for k, x in kwargs.items() if k != "training"})
             pending = self.__dict__.pop("_pending", None)
-            if pending is not None:  # values of a checkpoint that was read before this
+            if pending is not None:  # values of a checkpoint that was read before the variables were made
                 pending(self)
-        if around is None:  # penalties come from the last call of the outermost layer
+        if around is None:  # because penalties belong to the last call of the outermost layer
             for layer in self._added:
                 layer._losses.clear()
             self._added = []
@@ -401,36 +401,36 @@ class Layer(FromConfig, Module):
         if isinstance(x, (list, tuple, dict)) and nest.is_nested(x):  # False for a TensorShape, which is a tuple
             leaves = nest.flatten(x)
             if leaves and isinstance(x, (list, tuple)) and all(isinstance(y, (int, float)) for y in leaves):
-                return self._input(convert_to_tensor(x))  # rows of numbers are one input, not many
+                return self._input(convert_to_tensor(x))  # because rows of numbers are one input
             return nest.map_structure(self._input, x)
         return x
 
     def add_loss(self, loss: Any) -> None:
-        """Add a penalty computed in `call`; it appears in `losses` until the next call."""
+        """Add a penalty computed in `call`. `losses` contains the penalty until the next call."""
         context = _CALL.get()
         added = self._added if context is None else context.added
         if all(layer is not self for layer in added):
-            self._losses.clear()  # of an earlier call outside this model
+            self._losses.clear()  # losses of an earlier call outside this model
             added.append(self)
         self._losses.extend(nest.flatten(loss))
 
     @property
     def losses(self) -> list[Any]:
-        """The penalties: those of `add_loss` in the last call, then those of the trainable weights now."""
+        """The penalties of `add_loss` in the last call, then the penalties of the trainable weights."""
         layers = [self, *self._leaves(lambda x: isinstance(x, Layer), {id(self)})]
         trainable = {id(v) for v in self.trainable_variables}
         found = [loss for layer in layers for loss in layer._losses]
         return found + [f(v) for layer in layers for v, f in layer._penalties if id(v) in trainable]
 
     def compute_output_shape(self, input_shape: Any) -> tuple[int | None, ...]:
-        """The shape of the output for an input of this shape; None is an open size."""
+        """The shape of the output for an input of the given shape. An open size is None."""
         found = self(KerasTensor(checks.shape(self, "input_shape", input_shape), floatx()))
         shape: tuple[int | None, ...] = _shapes(found)
         return shape
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         if cls.__module__.startswith("gtape."):
-            for name, value in _named(cls, args, kwargs):  # raises for an unknown name at once
+            for name, value in _named(cls, args, kwargs):  # raises an error for an unknown name at once
                 finder = _FINDERS.get(name.rpartition("_")[2])
                 if finder is not None and value is not None:
                     finder(value)
@@ -439,7 +439,7 @@ class Layer(FromConfig, Module):
         return made
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments of the constructor by name; for gtape's layers with all defaults."""
+        """The arguments of the constructor by name. gtape's layers include all defaults."""
         args, kwargs = self.__dict__["_settings"]
         signature = inspect.signature(type(self).__init__)
         called = signature.bind(self, *args, **kwargs)
@@ -459,19 +459,19 @@ class Layer(FromConfig, Module):
 
 
 class TensorLayer(Layer):
-    """Base of gtape's layers whose input is one tensor; it checks the input's shape."""
+    """Base of gtape's layers with one input tensor. Checks the shape of the input."""
 
     _ndim: int | None = None  # the number of axes, if fixed
     _least_ndim = 0
     _needs_variables = False
 
     def _weight(self, name: str, shape: Any, like: str | None = None, **more: Any) -> Variable:
-        """A variable with the initializer, regularizer and constraint that the layer has for `like` or `name`."""
+        """A variable with the layer's initializer, regularizer and constraint for `like` or `name`."""
         options: Any = {what: getattr(self, f"{like or name}_{what}", None) for what in _FINDERS}
         return self.add_weight(shape=shape, name=name, **options, **more)
 
     def _fits(self, shape: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The shape, if the layer takes such inputs; ValueError otherwise."""
+        """The shape of an input, after a check. ValueError if the layer does not take such inputs."""
         n, expected = len(shape), ""
         if self._ndim is not None and n != self._ndim:
             expected = f"expected ndim={self._ndim}, found ndim={n}"
@@ -488,7 +488,7 @@ class TensorLayer(Layer):
         return shape
 
     def _to_build_for(self, input_shape: Any, *axes: int) -> tuple[Any, ...]:
-        """The shape given to `build`, whose sizes along `axes` must be known; later inputs must have the same sizes."""
+        """The shape given to `build`, with known sizes along `axes`. Later inputs must have the same sizes."""
         shape = self._fits(checks.shape(self, "input_shape", input_shape))
         if self.built:
             raise ValueError(
@@ -505,7 +505,7 @@ class TensorLayer(Layer):
         return shape
 
     def _taken(self, inputs: Any) -> Tensor:
-        """The input of `call` as a tensor; ValueError if its shape does not fit or the layer is not built."""
+        """The input of `call` as a tensor. ValueError if the layer is not built or the shape does not fit."""
         x = checks.tensor(self, "inputs", inputs)
         if self._needs_variables and not self.built:
             raise ValueError(
@@ -536,6 +536,6 @@ def _shapes(x: Any) -> Any:
 
 
 def _snake(name: str) -> str:
-    # Keras's spelling: Conv2D becomes conv2d, BatchNormalization batch_normalization.
+    # Keras's spelling: Conv2D becomes conv2d, BatchNormalization becomes batch_normalization.
     name = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", re.sub(r"\W+", "", name))
     return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()

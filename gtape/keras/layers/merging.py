@@ -22,11 +22,11 @@ __all__ = [
 
 
 class _Merge(Layer):
-    _example: tuple[str, str]  # of a call, and of its result
+    _example: tuple[str, str]  # the inputs of a call and its result
     _op: Callable[[Any, Any], Any]
 
     def __init_subclass__(cls, example: tuple[Any, ...] = (), result: str = "", **options: Any) -> None:
-        """Documents a layer without own arguments by an example: inputs and the result."""
+        """Document a layer without arguments of its own by an example: inputs and the result."""
         super().__init_subclass__(**options)
         if example:
             inputs = ", ".join(f"tf.constant({x})" for x in example)
@@ -79,13 +79,13 @@ class Average(_Merge, example=([1.0], [3.0]), result="[2.]"):
 
 
 class Maximum(_Merge, example=([1.0, 4.0], [3.0, 2.0]), result="[3., 4.]"):
-    """The maximum of the inputs, entry by entry."""
+    """The maximum of the inputs for each entry."""
 
     _op = staticmethod(gtape.maximum)
 
 
 class Minimum(_Merge, example=([1.0, 4.0], [3.0, 2.0]), result="[1., 2.]"):
-    """The minimum of the inputs, entry by entry."""
+    """The minimum of the inputs for each entry."""
 
     _op = staticmethod(gtape.minimum)
 
@@ -114,7 +114,7 @@ class Concatenate(_Merge):
 
 
 def _as_function(layer: type[_Merge]) -> Callable[..., Any]:
-    """A function of a list of tensors that makes and calls a layer."""
+    """A function that makes a layer and calls it on a list of tensors."""
 
     def function(inputs: Any, **common: Any) -> Any:
         return layer(**common)(inputs)

@@ -41,10 +41,10 @@ class _Normalization(TensorLayer):
 
 
 class BatchNormalization(_Normalization):
-    """In training, normalise over the batch and keep running means; otherwise normalise with the running means.
+    """Normalises by the mean and variance of the batch in training, and by running means otherwise.
 
-    ``gamma * (x - mean) / sqrt(variance + epsilon) + beta`` (Ioffe and Szegedy, 2015). A frozen layer uses the
-    running means in training too.
+    ``gamma * (x - mean) / sqrt(variance + epsilon) + beta`` (Ioffe and Szegedy, 2015). Training updates the running
+    means. A frozen layer uses the running means in training, too.
 
     Parameters
     ----------
@@ -110,14 +110,14 @@ class BatchNormalization(_Normalization):
         return _normalized(x, self.epsilon, *parts)
 
     def _follow(self, moving: Any, new: Any) -> None:
-        # In NumPy, because no gradient flows into a variable's state.
+        # NumPy arrays, because no gradient flows into a variable's state.
         number = moving._layout.dtype.type
         value = moving.numpy() * number(self.momentum) + new.numpy() * number(1.0 - self.momentum)
         moving.assign(wrap(value))
 
 
 class LayerNormalization(_Normalization):
-    """Normalise each sample over some of its axes (Ba, Kiros and Hinton, 2016).
+    """Normalises each sample over some of its axes (Ba, Kiros and Hinton, 2016).
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ class _Pooling(TensorLayer):
 
 
 class MaxPooling2D(_Pooling, result="4."):
-    """The greatest entry of each window; where several are equal, the gradient goes to the first."""
+    """The greatest entry of each window. If several entries are equal, the gradient flows to the first."""
 
 
 class MaxPooling1D(_Pooling, result="3."):
@@ -122,7 +122,7 @@ class GlobalAveragePooling1D(_Global, result="2."):
 
 
 class GlobalMaxPooling2D(_Global, result="4."):
-    """The greatest entry of each channel; equal entries share the gradient."""
+    """The greatest entry of each channel. Equal entries share the gradient."""
 
     op = "reduce_max"
 

@@ -33,11 +33,11 @@ class _Drawing:
         return _Drawing(copy.deepcopy(self.generator))
 
     def state(self) -> Any:
-        """Where the generator stands."""
+        """The state of the generator."""
         return self.generator.bit_generator.state
 
     def restore(self, state: Any) -> None:
-        """Go back to where the generator stood."""
+        """Restore an earlier state of the generator."""
         self.generator.bit_generator.state = state
 
 
@@ -49,8 +49,8 @@ class _Noise(TensorLayer):
     def __init__(self, seed: int | None = None, **common: Any) -> None:
         super().__init__(**common)
         self.seed = None if seed is None else checks.whole(self, "seed", seed, least=0)
-        # From Python's `random`, which gtape.keras.utils.set_random_seed sets.
-        refuse_in_traced_calls("makes a variable")  # a generator, which later calls would not make again
+        # The seed comes from Python's `random`, which gtape.keras.utils.set_random_seed sets.
+        refuse_in_traced_calls("makes a variable")  # later calls would not make the generator again
         seed = random.randrange(2**31) if self.seed is None else self.seed
         self._drawing = _Drawing(np.random.default_rng(seed))
 
@@ -67,12 +67,12 @@ class _Noise(TensorLayer):
         return wrap(drawn(self._source(), lambda rng: np.asarray(rng.normal(mean, stddev, shape), dtype)))
 
     def _source(self) -> Any:
-        """The generator, or what stands for it while a function is traced."""
+        """The generator, or a stand-in for it while a function is traced."""
         return LaterGenerator(self._drawing, _generator_of) if is_traced() else self._drawing.generator
 
 
 class Dropout(_Noise):
-    """In training, set random entries to 0 and scale the others, so that the expected value is unchanged.
+    """Sets random entries to 0 in training and scales the others, so that the expected value is unchanged.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Dropout(_Noise):
     Raises
     ------
     ValueError
-        For a rate outside [0, 1].
+        If `rate` is outside [0, 1].
 
     Examples
     --------
@@ -113,7 +113,7 @@ class Dropout(_Noise):
 
 
 class GaussianNoise(_Noise):
-    """In training, add normal noise.
+    """Adds normal noise in training.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class GaussianNoise(_Noise):
 
 
 class GaussianDropout(_Noise):
-    """In training, multiply by normal noise with mean 1 and variance ``rate / (1 - rate)``.
+    """Multiplies by normal noise with mean 1 and variance ``rate / (1 - rate)`` in training.
 
     Parameters
     ----------

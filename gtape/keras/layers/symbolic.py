@@ -1,6 +1,6 @@
 """Models as graphs of layers: a KerasTensor is a future value and refers to the layer that computes the value.
 
-A layer's output shape comes from a run on zeros, with 1 for open sizes.
+A layer runs on zeros once, with 1 for open sizes, because its output shape is needed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class KerasTensor:
     Parameters
     ----------
     shape : tuple of int or None
-        None is an open size, such as the batch's.
+        An open size, such as that of the batch, is None.
     dtype : str
     made : (layer, args, kwargs, position), optional
         The call that computes the value, and the position among the call's outputs; None for an input.
@@ -49,7 +49,7 @@ class KerasTensor:
     """
 
     __hash__ = object.__hash__
-    _lambda: Any  # the layer of operators, which gtape.keras.layers.core sets
+    _lambda: Any  # the layer of operators, set by gtape.keras.layers.core
 
     def __init__(self, shape: Any, dtype: Any = "float32", made: Any = None, name: str | None = None) -> None:
         self.shape = checks.shape(self, "shape", shape)
@@ -63,7 +63,7 @@ class KerasTensor:
         return len(self.shape)
 
     def zeros(self) -> Any:
-        """A tensor of this shape and dtype, with 1 for open sizes."""
+        """A tensor of zeros with this shape and dtype, with 1 for open sizes."""
         sizes = [1 if d is None else d for d in self.shape]
         kind = checks.dtype(self, self.dtype)
         try:
@@ -123,7 +123,7 @@ def Input(
     Raises
     ------
     ValueError
-        Unless there is exactly one of `shape` and `batch_shape`.
+        If both `shape` and `batch_shape` are given, or neither.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def symbolic_call(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 class Graph:
-    """The layers between inputs and outputs, in the order of a run; an output may depend on listed inputs only."""
+    """The layers between inputs and outputs, in the order of a run. Outputs depend on listed inputs only."""
 
     def __init__(self, inputs: Any, outputs: Any) -> None:
         self.inputs, self.outputs = inputs, outputs
@@ -198,7 +198,7 @@ class Graph:
         self.steps: list[KerasTensor] = []
         self.layers: list[Any] = []
         todo = list(reversed(nest.flatten(outputs)))
-        while todo:  # depth first, without recursion: chains may be long
+        while todo:  # depth first without recursion, because chains may be long
             x = todo[-1]
             if id(x) in known:
                 todo.pop()
@@ -216,7 +216,7 @@ class Graph:
                 self.layers.append(x.made[0])
 
     def run(self, values: Any, instead: dict[int, Any] | None = None) -> Any:
-        """The outputs for inputs of the same structure; `instead` has replacements of layers, by the layers' ids."""
+        """The outputs for inputs of the same structure. `instead` has replacements of layers by the layers' ids."""
         wanted, given = nest.flatten(self.inputs), self._given(values)
         if len(wanted) != len(given):
             raise ValueError(f"this model has {len(wanted)} inputs, and was called with {len(given)}")
@@ -225,7 +225,7 @@ class Graph:
         for x in self.steps:
             layer, args, kwargs, i = x.made
             key = (id(layer), id(args), id(kwargs))
-            if key not in done:  # several outputs of one call
+            if key not in done:  # one call may have several outputs
                 actual_args, actual_kwargs = _replaced((args, kwargs), lambda y: have[id(y)])
                 chosen = layer if instead is None else instead.get(id(layer), layer)
                 done[key] = nest.flatten(chosen(*actual_args, **actual_kwargs))
@@ -235,7 +235,7 @@ class Graph:
         return have[id(self.outputs)]
 
     def _given(self, values: Any) -> list[Any]:
-        # Inputs in a list may also be passed as a dict by their names.
+        # Inputs that the model has as a list may be passed as a dict by their names.
         if isinstance(values, dict) and not isinstance(self.inputs, dict):
             names = [x.name for x in nest.flatten(self.inputs)]
             if any(name not in values for name in names):

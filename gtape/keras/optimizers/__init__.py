@@ -18,7 +18,7 @@ __all__ = [
     "get", "schedules", "serialize",
 ]  # fmt: skip
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 _KNOWN = {c.__name__.lower(): c for c in (SGD, Adadelta, Adagrad, Adam, AdamW, Adamax, Ftrl, Nadam, RMSprop)}
@@ -30,7 +30,7 @@ def get(identifier: Any) -> Optimizer:
     Parameters
     ----------
     identifier : str, dict or Optimizer
-        A class's name in any case, a result of `serialize`, or an optimizer, which is returned.
+        The name of a class in lower or upper case, a result of `serialize`, or an optimizer, which is returned.
 
     Returns
     -------
@@ -39,7 +39,7 @@ def get(identifier: Any) -> Optimizer:
     Raises
     ------
     ValueError
-        For anything else.
+        If `identifier` is anything else.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def get(identifier: Any) -> Optimizer:
 
 @documented_like(schedules.serialize)
 def serialize(optimizer: Optimizer) -> dict[str, Any]:
-    """An optimizer's class and settings, without its state, as a dict.
+    """The class and the settings of an optimizer as a dict, without its state.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def serialize(optimizer: Optimizer) -> dict[str, Any]:
 
 @documented_like(schedules.deserialize)
 def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Optimizer:
-    """The optimizer that `serialize` described.
+    """The optimizer that a dict of `serialize` describes.
 
     Examples
     --------

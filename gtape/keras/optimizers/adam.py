@@ -34,7 +34,7 @@ class _Means(Optimizer):
 def _follow(slot: Variable, new: Any, forget: float) -> Any:
     """A running mean after one more value."""
     old = slot.numpy()
-    # Moves the mean towards the new value instead of adding two products, because this is exact for equal values.
+    # The mean moves towards the new value. The sum of two products is avoided, because it is inexact for equal values.
     moved = old + (new - old) * new.dtype.type(forget)
     slot.assign(wrap(moved))
     return moved
@@ -53,14 +53,14 @@ class Adam(_Means):
     beta_1, beta_2 : float
         The weights of the old means, in [0, 1).
     epsilon : float
-        A small number that keeps the step finite where all gradients were zero.
+        A small number that keeps the step finite if all gradients were zero.
     amsgrad : bool
         True divides by the largest s so far (Reddi, Kale and Kumar, 2018).
 
     Raises
     ------
     ValueError
-        For `beta_1` or `beta_2` outside [0, 1), and as `Optimizer`.
+        If `beta_1` or `beta_2` is outside [0, 1), and as for `Optimizer`.
 
     Examples
     --------
@@ -110,7 +110,7 @@ class AdamW(Adam):
     Raises
     ------
     ValueError
-        Without a weight decay, and as `Adam`.
+        If `weight_decay` is None, and as for `Adam`.
 
     Examples
     --------
@@ -134,11 +134,10 @@ class AdamW(Adam):
 
 
 class Adamax(_Means):
-    """Adam with the largest size of the gradient in the place of the mean of its square.
+    """Adam with the largest size of the gradient instead of the mean of its square.
 
-    ``m = beta_1 * m + (1 - beta_1) * g``, ``u = max(beta_2 * u, |g|)`` and
-    ``v -= rate / (1 - beta_1**t) * m / (u + epsilon)``. Kingma and Ba, 2015, section 7.
-    Arguments as for `Adam`, without `amsgrad`.
+    ``m = beta_1 * m + (1 - beta_1) * g``, ``u = max(beta_2 * u, |g|)`` and ``v -= rate / (1 - beta_1**t) * m / (u +
+    epsilon)``. Kingma and Ba, 2015, section 7. The arguments are those of `Adam`, without `amsgrad`.
 
     Examples
     --------
@@ -166,9 +165,9 @@ class Adamax(_Means):
 class Nadam(_Means):
     """Adam that looks ahead, as Nesterov's momentum does.
 
-    With ``b(t) = beta_1 * (1 - 0.96**t / 2)`` and B(t) the product of b(1) to b(t),
-    ``m' = b(t+1) * m / (1 - B(t+1)) + (1 - b(t)) * g / (1 - B(t))``, ``s' = s / (1 - beta_2**t)`` and
-    ``v -= rate * m' / (sqrt(s') + epsilon)``, where m and s are Adam's. Dozat, 2015. Arguments as for `Adamax`.
+    With ``b(t) = beta_1 * (1 - 0.96**t / 2)`` and B(t) the product of b(1) to b(t), ``m' = b(t+1) * m / (1 - B(t+1)) +
+    (1 - b(t)) * g / (1 - B(t))``, ``s' = s / (1 - beta_2**t)`` and ``v -= rate * m' / (sqrt(s') + epsilon)``, where m
+    and s are Adam's. Dozat, 2015. The arguments are those of `Adamax`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Optimizers that scale each entry's step by the gradients it has seen: RMSprop, Adagrad, Adadelta, Ftrl."""
+"""Optimizers that scale the step of each entry by its earlier gradients: RMSprop, Adagrad, Adadelta, Ftrl."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RMSprop(Optimizer):
     momentum : float
         The fraction of the last step that is added to the next step.
     epsilon : float
-        A small number that keeps the step finite where all gradients were zero.
+        A small number that keeps the step finite if all gradients were zero.
     centered : bool
         True divides by an estimate of the variance instead of the mean square.
 
@@ -77,7 +77,7 @@ class RMSprop(Optimizer):
 
 
 class _Accumulating(Optimizer):
-    """Base of optimizers that sum squares, from a given number on."""
+    """Base of optimizers that sum squares. The sum starts at a given number."""
 
     initial_accumulator_value: float
 
@@ -97,7 +97,7 @@ class Adagrad(_Accumulating):
     initial_accumulator_value : float
         The first a.
     epsilon : float
-        A small number that keeps the step finite where all gradients were zero.
+        A small number that keeps the step finite if all gradients were zero.
 
     Examples
     --------
@@ -128,7 +128,7 @@ class Adagrad(_Accumulating):
 
 
 class Adadelta(Optimizer):
-    """Adadelta: steps as large as earlier steps, measured in running means of squares.
+    """Adadelta: steps as large as earlier steps, both measured in running means of squares.
 
     ``a = rho * a + (1 - rho) * g**2``, ``step = sqrt(d + epsilon) / sqrt(a + epsilon) * g``,
     ``d = rho * d + (1 - rho) * step**2`` and ``v -= rate * step``. Zeiler, 2012.
@@ -139,7 +139,7 @@ class Adadelta(Optimizer):
     rho : float
         The weight of the old means, in [0, 1].
     epsilon : float
-        A small number that keeps the step finite where all gradients were zero, and sets the size of the first step.
+        A small number that keeps the step finite if all gradients were zero, and that sets the size of the first step.
 
     Examples
     --------
@@ -182,7 +182,7 @@ class Ftrl(_Accumulating):
     ----------
     learning_rate, **common : as for `Optimizer`
     learning_rate_power : float
-        0 or less: the rate falls with this power of n. 0 is a constant rate.
+        0 or less. The rate falls with this power of n. With 0 the rate is constant.
     initial_accumulator_value : float
         The first n.
     l1_regularization_strength, l2_regularization_strength : float
@@ -195,7 +195,7 @@ class Ftrl(_Accumulating):
     Raises
     ------
     ValueError
-        For a setting outside its range, and as `Optimizer`.
+        If a setting is outside its range, and as for `Optimizer`.
 
     Examples
     --------

@@ -36,24 +36,26 @@ _ONE = wrap(np.int64(1))
 
 
 class Optimizer(Settings):
-    """Base class: everything but the formula of the update.
+    """Base class of optimizers, with everything except the formula of the update.
 
-    A subclass writes `update_step`, and makes its variables in `build`, as in Keras.
+    A subclass defines `update_step`, and makes its variables in `build`, as in Keras.
 
     Parameters
     ----------
     learning_rate : float or callable
-        The step's length; a callable is called at every step, with the number of steps done if it takes an argument.
+        The step's length. A callable is called at every step, with the number of steps done if the callable takes an
+        argument.
     weight_decay : float, optional
         Each update first subtracts ``weight_decay * learning_rate * variable``.
     clipnorm, global_clipnorm, clipvalue : float, optional
-        At most one limit: to the norm of each gradient, to the norm of all gradients together, or to each entry.
+        A limit of the norm of each gradient, of the norm of all gradients together, or of each entry. At most one may
+        be given.
     use_ema : bool
         True keeps a running average of each variable; `finalize_variable_values` assigns the averages.
     ema_momentum : float
         The weight of the old averages, in [0, 1].
     ema_overwrite_frequency : int, optional
-        The averages replace the variables every time after this number of steps.
+        After every such number of steps the averages replace the variables.
     loss_scale_factor : float, optional
         Gradients are divided by this factor, because `scale_loss` multiplies the loss by it.
     gradient_accumulation_steps : int, optional
@@ -64,8 +66,8 @@ class Optimizer(Settings):
     Raises
     ------
     ValueError
-        For a learning rate other than a number or a callable, a limit of 0 or less, several limits, or an unknown
-        argument.
+        If the learning rate is neither a number nor a callable, a limit is not positive, several limits are given, or
+        an argument is unknown.
 
     Examples
     --------
@@ -109,7 +111,7 @@ class Optimizer(Settings):
         Raises
         ------
         ValueError
-            If a tensor comes without its tape, or no variable has a gradient.
+            If `loss` is a tensor and `tape` is missing, or if no variable has a gradient.
 
         Examples
         --------
@@ -144,7 +146,7 @@ class Optimizer(Settings):
         if not self.built and type(self)._formula is Optimizer._formula:
             refuse_in_traced_calls("makes a variable")
             self.build(variables)
-        self._step(tape.gradient(loss, variables, grad_loss), variables)  # of any variables, unlike `apply`
+        self._step(tape.gradient(loss, variables, grad_loss), variables)  # takes any variables, unlike `apply`
         return self.iterations
 
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]], name: str | None = None) -> Any:
@@ -163,7 +165,7 @@ class Optimizer(Settings):
         Raises
         ------
         ValueError
-            For an empty list or other things than pairs, and as `apply`.
+            If the list is empty or holds other things than pairs, and as for `apply`.
         gtape.errors.InvalidArgumentError
             If a gradient has another shape than its variable.
 
@@ -191,7 +193,7 @@ class Optimizer(Settings):
         ----------
         grads : iterable of tensor, IndexedSlices, array or None
         trainable_variables : iterable of Variable, optional
-            The variables of `build` by default.
+            By default the variables given to `build`.
 
         Raises
         ------
@@ -212,9 +214,9 @@ class Optimizer(Settings):
 
     @diagnosed
     def scale_loss(self, loss: Any) -> Any:
-        """The loss times `loss_scale_factor`, if any. Differentiate the result, so that gradients do not underflow.
+        """The loss times `loss_scale_factor`, if set. Differentiate the result, so that gradients do not underflow.
 
-        `minimize` calls this; call it yourself before `apply_gradients`.
+        `minimize` calls this method. Programs that use `apply_gradients` have to call the method themselves.
 
         Examples
         --------
@@ -239,7 +241,7 @@ class Optimizer(Settings):
         unknown = [v for v in variables if id(v) not in known]
         if not unknown:
             return
-        # An optimizer without state per variable may serve another model, all of whose variables are new.
+        # An optimizer without state for each variable may serve another model with only new variables.
         stateless = not (self.slots or self.use_ema or self.gradient_accumulation_steps)
         if known and not (stateless and 1 < len(unknown) == len(variables)):
             raise ValueError(
@@ -261,11 +263,11 @@ class Optimizer(Settings):
 
     def _step_now(self, gradients: list[Any], variables: list[Any]) -> None:
         pairs = self._pairs_with_gradient(gradients, variables)
-        with of_optimizer(self):  # slots, variables and the number of steps change together
+        with of_optimizer(self):  # because slots, variables and the number of steps change together
             self._step_alone(pairs)
 
     def _step_alone(self, pairs: list[tuple[Any, Any]]) -> None:
-        # As in ops, overflow gives inf and an invalid operation NaN, silently.
+        # As in ops, overflow gives inf and an invalid operation gives NaN, without a warning.
         with quietly():
             if self.loss_scale_factor is not None:
                 pairs = [(divided(g, self.loss_scale_factor), v) for g, v in pairs]
@@ -281,7 +283,7 @@ class Optimizer(Settings):
         self._calls.assign_add(_ONE)
 
     def _gather(self, pairs: list[tuple[Any, Any]]) -> None:
-        """Add gradients to the waiting sums; update with the mean when enough have come."""
+        """Add gradients to the waiting sums. Update with the mean when enough gradients have come."""
         every = self.gradient_accumulation_steps
         assert every is not None
         slots = [self._slots_of(v)["gradient_accumulator"] for _, v in pairs]
@@ -309,7 +311,7 @@ class Optimizer(Settings):
     def _average(self, variables: Sequence[Any]) -> None:
         for v in variables:
             average, number = self._slots_of(v)["average"], v.dtype.as_numpy_dtype
-            # An average starts from its variable's value after the first step.
+            # An average starts from the value of its variable after the first step.
             keep = self.ema_momentum if self._age(v) > 1 else 0.0
             average.assign(wrap(number(keep) * average.numpy() + number(1.0 - keep) * v.numpy()))
         every = self.ema_overwrite_frequency
@@ -317,7 +319,7 @@ class Optimizer(Settings):
             self.finalize_variable_values(variables)
 
     def finalize_variable_values(self, var_list: Any) -> None:
-        """Assign the running averages, if any, to the variables of a structure that were updated before."""
+        """Assign the running averages, if any, to those variables of a structure that were updated before."""
         if not self.use_ema:
             return
         for v in nest.flatten(var_list):
@@ -358,7 +360,7 @@ class Optimizer(Settings):
         return pairs
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Change one variable along its gradient; a subclass writes this method.
+        """Change one variable along its gradient. A subclass defines this method.
 
         Parameters
         ----------
@@ -374,7 +376,7 @@ class Optimizer(Settings):
             self._formula(variable, g, variable.dtype.as_numpy_dtype(rate), self._slots_of(variable))
 
     def _formula(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
-        """Change variable `v` along its gradient `g`, an array or IndexedSlices; gtape's own optimizers write this.
+        """Change variable `v` along its gradient `g`, an array or IndexedSlices. gtape's own optimizers define this.
 
         The rate is a NumPy scalar of the variable's dtype; `slots` holds the variable's slots by name.
         """
@@ -401,7 +403,7 @@ def _fits(shape: Any, wanted: Any, kind: str, v: Any, what: str) -> None:
 
 
 def _array(g: Any, v: Any) -> Any:
-    """A dense gradient as an array of the variable's shape and dtype."""
+    """A dense gradient as an array with the shape and dtype of the variable."""
     # A copy, because a slot may keep the array.
     known = isinstance(g, (np.ndarray, np.generic))
     g = np.array(g if known else checks.tensor("an optimizer", "gradient", g)._value)
@@ -410,7 +412,7 @@ def _array(g: Any, v: Any) -> Any:
 
 
 def _rows(g: Any, v: Any) -> Any:
-    """The IndexedSlices `g`, if its rows fit the variable."""
+    """The IndexedSlices `g`, after a check that its rows fit the variable."""
     values, indices = checks.tensor(g, "values", g.values), checks.tensor(g, "indices", g.indices)
     n = tuple(v.shape)[:1]
     _fits(values.shape, (*indices.shape, *tuple(v.shape)[1:]), values._layout.dtype.kind, v, "the gradient's rows")

@@ -1,4 +1,4 @@
-"""Gradients as arrays: rows become dense arrays, and norms and entries are limited. Nothing is recorded."""
+"""Gradients as arrays: conversion of rows to dense arrays, and limits of norms and entries. Tapes record nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["clip", "dense", "divided", "is_sparse", "norm_of", "rows"]
 
 
 def norm_of(arrays: Iterable[Any]) -> float:
-    """The Euclidean norm over all entries, without intermediate overflow or underflow."""
+    """The Euclidean norm over all entries, computed without overflow or underflow of intermediate results."""
     wide = [np.abs(a).astype(np.float64, copy=False).ravel() for a in arrays]
     largest = float(np.max([w.max() for w in wide if w.size], initial=0.0))
     if largest == 0.0 or not math.isfinite(largest):
@@ -28,12 +28,12 @@ def is_sparse(gradient: Any) -> bool:
 
 
 def rows(gradient: Any) -> tuple[Any, Any]:
-    """The rows of an IndexedSlices and where they belong, as arrays."""
+    """The rows of an IndexedSlices and their indices, as arrays."""
     return np.asarray(gradient.values), np.asarray(gradient.indices)
 
 
 def dense(g: Any, v: Any) -> Any:
-    """The gradient `g` of variable `v` as an array of its shape and dtype; rows that occur twice are added."""
+    """The gradient `g` of variable `v` as an array of its shape and dtype. Rows that occur twice are added."""
     if not is_sparse(g):
         return g
     values, indices = rows(g)
@@ -53,10 +53,10 @@ def divided(g: Any, number: float) -> Any:
 def clip(
     pairs: list[tuple[Any, Any]], clipvalue: float | None, clipnorm: float | None, global_clipnorm: float | None
 ) -> list[tuple[Any, Any]]:
-    """Pairs of gradients and variables, with at most one of three limits applied."""
+    """Pairs of gradients and variables, after applying at most one of three limits."""
     if clipnorm is None and global_clipnorm is None and clipvalue is None:
         return pairs
-    # Dense first, because rows that occur twice must be added before a norm is taken.
+    # Dense first, because rows that occur twice must be added before the norm is computed.
     whole = [(dense(g, v), v) for g, v in pairs]
     if clipvalue is not None:
         return [(np.clip(g, -clipvalue, clipvalue), v) for g, v in whole]

@@ -25,12 +25,12 @@ class SGD(Optimizer):
     momentum : float
         The fraction of the last step that is added to the next step, in [0, 1].
     nesterov : bool
-        True looks ahead.
+        Whether to use Nesterov's form.
 
     Raises
     ------
     ValueError
-        For a momentum outside [0, 1], and as `Optimizer`.
+        If `momentum` is outside [0, 1], and as for `Optimizer`.
 
     Examples
     --------

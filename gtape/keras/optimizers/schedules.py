@@ -1,6 +1,6 @@
 """Learning rates that change from step to step.
 
-All formulas are evaluated in float64, whatever the model's dtype; calling a schedule returns a float32 tensor, as in
+All formulas are evaluated in float64 for models of any dtype. A call of a schedule returns a float32 tensor, as in
 Keras.
 """
 
@@ -22,7 +22,7 @@ __all__ = [
     "PiecewiseConstantDecay", "PolynomialDecay", "deserialize", "serialize",
 ]  # fmt: skip
 
-__dir__ = __all__.copy  # what `dir` lists, sorted
+__dir__ = __all__.copy  # the names for `dir`, which sorts them
 
 
 def _positive(owner: Any, name: str, value: Any) -> float:
@@ -37,7 +37,7 @@ def _optional_number(owner: Any, name: str, value: Any) -> float | None:
     return None if value is None else number(owner, name, value)
 
 
-# The checks of settings; the others are numbers.
+# The checks of settings that are not plain numbers.
 _READERS: dict[str, Callable[..., Any]] = {
     "staircase": flag, "cycle": flag, "decay_steps": _positive, "first_decay_steps": _positive, "t_mul": _positive,
     "boundaries": _numbers, "values": _numbers, "warmup_target": _optional_number,
@@ -47,7 +47,7 @@ _READERS: dict[str, Callable[..., Any]] = {
 class LearningRateSchedule(Configured):
     """Base class: a learning rate as a function of the number of steps done.
 
-    A subclass writes `__call__`, which takes the step and returns a number or a tensor.
+    A subclass defines `__call__`, which takes the step and returns a number or a tensor.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class LearningRateSchedule(Configured):
     def __init__(self, name: str | None = None) -> None:
         self.name = name_of(self, name, type(self).__name__)
 
-    def __post_init__(self) -> None:  # of gtape's schedules, which are dataclasses
+    def __post_init__(self) -> None:  # called for gtape's schedules, because these are dataclasses
         LearningRateSchedule.__init__(self, self.name)
         for name in self.options:
             read: Any = _READERS.get(name, number)
@@ -81,7 +81,7 @@ class LearningRateSchedule(Configured):
 
     def at(self, step: Any) -> float:
         """The learning rate after `step` steps, with all digits."""
-        # In NumPy's numbers, because a rate that overflows must become infinite, and an undefined rate NaN.
+        # NumPy's numbers, because a rate that overflows must become infinite, and an undefined rate NaN.
         with np.errstate(all="ignore"):
             return float(self._formula(np.float64(number(self, "step", step))))
 
@@ -91,11 +91,11 @@ class LearningRateSchedule(Configured):
         )
 
     def get_config(self) -> dict[str, Any]:
-        """The settings, as the constructor takes them."""
+        """The settings as the constructor takes them."""
         return {**super().get_config(), "name": self.name}
 
     def exact(self, step: int) -> float:
-        """The learning rate with all digits; a subclass with its own `__call__` may have float32 only."""
+        """The learning rate with all digits. A subclass with its own `__call__` may have float32 digits only."""
         if type(self).__call__ is LearningRateSchedule.__call__:
             return self.at(step)
         done = wrap(np.int64(whole(self, "step", step)))
@@ -183,9 +183,9 @@ class PolynomialDecay(LearningRateSchedule):
     decay_steps : int
     end_learning_rate : float
     power : float
-        1 is a straight line.
+        With 1 the rate falls along a straight line.
     cycle : bool
-        True starts again after the end; each run is longer than the run before.
+        Whether to start again after the end. Each run is longer than the run before.
     name : str, optional
 
     Raises
@@ -219,14 +219,14 @@ class PolynomialDecay(LearningRateSchedule):
 
 @dataclass(eq=False, repr=False)
 class PiecewiseConstantDecay(LearningRateSchedule):
-    """One rate up to and including the first boundary, the next up to the second, and so on.
+    """One rate up to and including the first boundary, the next rate up to the second boundary, and so on.
 
     Parameters
     ----------
     boundaries : sequence of int
         Increasing numbers of steps.
     values : sequence of float
-        The rates: one more than boundaries.
+        The rates, one more than there are boundaries.
     name : str, optional
 
     Raises
@@ -349,8 +349,9 @@ class CosineDecayRestarts(LearningRateSchedule):
             runs = np.floor(done)
             done = done - runs
         else:
-            # n runs have the total length (growth**n - 1) / (growth - 1), so a logarithm counts the finished runs. The
-            # last two are counted one by one, because the logarithm is rounded. Shrinking runs end: NaN, as in Keras.
+            # The total length of n runs is (growth**n - 1) / (growth - 1), so a logarithm gives the number of finished
+            # runs. The last two runs are counted one by one, because the logarithm is rounded. If runs shrink, they end
+            # at a finite step, and the rate is NaN afterwards, as in Keras.
             runs = np.maximum(np.floor(np.log1p(done * (growth - 1.0)) / np.log(growth)) - 2.0, 0.0)
             length = growth**runs
             done = done - (length - 1.0) / (growth - 1.0)
@@ -381,7 +382,7 @@ def serialize(learning_rate_schedule: LearningRateSchedule) -> dict[str, Any]:
     Raises
     ------
     TypeError
-        For any other type.
+        If the argument is of another type.
 
     Examples
     --------
@@ -393,14 +394,14 @@ def serialize(learning_rate_schedule: LearningRateSchedule) -> dict[str, Any]:
 
 
 def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> LearningRateSchedule:
-    """The schedule that `serialize` described.
+    """The schedule that a dict of `serialize` describes.
 
     Parameters
     ----------
     config : dict
         With ``class_name`` and ``config``.
     custom_objects : dict, optional
-        Your own classes, by name.
+        Your own classes by name.
 
     Returns
     -------
@@ -409,9 +410,9 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
     Raises
     ------
     ValueError
-        For an unknown class.
+        If the class is unknown.
     TypeError
-        For a `config` that `serialize` never returns.
+        If `serialize` never returns this `config`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Settings of optimizers: learning rate, limits, decay, averages, accumulation; as arguments and as a dict."""
+"""Settings of optimizers as arguments and as a dict: learning rate, limits, decay, averages, accumulation."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def _takes_an_argument(f: Callable[..., Any]) -> bool:
 
     try:
         inspect.signature(f).bind(0)
-    except (TypeError, ValueError):  # ValueError: a builtin without a signature
+    except (TypeError, ValueError):  # a builtin without a signature raises ValueError
         return False
     return True
 
 
-# The settings of every optimizer in `get_config`, besides its name and learning rate.
+# The settings that `get_config` returns for every optimizer, besides the name and the learning rate.
 _COMMON = (
     "weight_decay", "clipnorm", "global_clipnorm", "clipvalue", "use_ema", "ema_momentum", "ema_overwrite_frequency",
     "loss_scale_factor", "gradient_accumulation_steps",
@@ -41,7 +41,7 @@ _COMMON = (
 class Settings(State):
     """The part of an optimizer that holds its settings, which `Optimizer` documents."""
 
-    # The class's own settings, for `get_config`.
+    # The settings of the class itself, for `get_config`.
     options: tuple[str, ...] = ()
     default_name: str | None = None
 
@@ -123,7 +123,7 @@ class Settings(State):
             said = rate(self.iterations.numpy()) if self._wants_step else rate()
             return float(number(self, "learning_rate", said, wanted="that is a function must return a number"))
         shown = rate.numpy()
-        # The variable is float32, as in Keras; a float64 model gets all digits of the rate that was set.
+        # The variable is float32, as in Keras. A float64 model gets all digits of the rate that was set.
         if self._exact_rate is not None and np.float32(self._exact_rate) == shown:
             return self._exact_rate
         return float(shown)
@@ -148,7 +148,7 @@ class Settings(State):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """An optimizer of this class with the settings of `get_config`, without state."""
+        """An optimizer of this class with the settings that `get_config` returned, without state."""
         given = settings_of(cls, config)
         rate = given.get("learning_rate")
         if isinstance(rate, dict):
@@ -162,12 +162,12 @@ class Settings(State):
         ----------
         var_list : list of Variable, optional
         var_names : list of str, optional
-            Parts of names of variables.
+            Substrings of names of variables.
 
         Raises
         ------
         TypeError
-            For a list of anything else.
+            If a list holds anything else.
         """
         variables = [] if var_list is None else nest.flatten(var_list)
         for v in variables:

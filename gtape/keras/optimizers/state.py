@@ -1,4 +1,4 @@
-"""State of an optimizer: references to the model's variables, and the arrays it keeps for each variable."""
+"""State of an optimizer: references to the model's variables, and the arrays kept for each variable."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def check_variable(v: Any) -> None:
 class State:
     """The part of an optimizer that has state.
 
-    A subclass lists in `slots` the arrays kept for each variable. They are made at a variable's first step and live as
-    long as the variable, so that variables may come and go.
+    A subclass lists in `slots` the arrays kept for each variable. The arrays are made at a variable's first step and
+    live as long as the variable.
     """
 
     slots: tuple[str, ...] = ()
@@ -48,14 +48,14 @@ class State:
         # The number of steps; with accumulation of gradients, several steps make one update.
         self._calls = Variable(0, trainable=False, dtype="int64", name="iteration")
         self._learning_rate: Any = None
-        # Keyed by identity, because variables are not hashable; the weak reference removes a dead variable's entry.
+        # Keyed by identity, because variables are not hashable. A weak reference removes the entry of a dead variable.
         self._state: dict[int, tuple[weakref.ref[Any], dict[str, Variable], int]] = {}
         self._built: list[weakref.ref[Any]] = []
         self._undecayed: list[weakref.ref[Any]] = []
         self._added: list[Variable] = []
 
     # A pickle holds the variables, so that a pickle of model and optimizer keeps them shared. A deep copy refers to
-    # copies of the variables if the same deepcopy made these earlier, and otherwise to the variables themselves.
+    # copies of the variables if the same deepcopy made copies earlier, and otherwise to the variables themselves.
 
     def __getstate__(self) -> dict[str, Any]:
         entries = [(ref(), slots, seen) for ref, slots, seen in list(self._state.values())]
@@ -81,15 +81,15 @@ class State:
 
     @property
     def iterations(self) -> Any:
-        """The number of updates so far, an int64 variable; with accumulation of gradients, a tensor."""
+        """The number of updates so far: an int64 variable, or a tensor if gradients are accumulated."""
         every = self.gradient_accumulation_steps
         return wrap(np.int64(int(self._calls.numpy()) // every)) if every else self._calls
 
     def build(self, var_list: Any) -> None:
-        """Make the slots of variables, and keep the variables for `apply` without a list; the first step calls this.
+        """Make the slots of variables, and keep the variables for calls of `apply` without a list.
 
-        A subclass may make its own variables here, with `add_variable_from_reference`, after
-        ``super().build(var_list)``.
+        The first step calls this method. A subclass may make its own variables here, with
+        `add_variable_from_reference`, after ``super().build(var_list)``.
         """
         variables = nest.flatten(var_list)
         for v in variables:
@@ -98,7 +98,7 @@ class State:
         self._built = [weakref.ref(v) for v in variables]
         self.built = True
         pending = self.__dict__.pop("_pending", None)
-        if pending is not None:  # values of a checkpoint that was read before this
+        if pending is not None:  # values of a checkpoint that was read before the variables were made
             pending(self)
             self._adopt()
 
@@ -127,12 +127,12 @@ class State:
         state[key] = (weakref.ref(v, lambda _: state.pop(key, None)), slots, seen)
 
     def _age(self, v: Any) -> int:
-        """The number of updates since the first step of variable `v`, the current update included."""
+        """The number of updates of variable `v`, with the current update."""
         self._slots_of(v)
         return int(self.iterations.numpy()) - self._state[id(v)][2] + 1
 
     def _initial(self, v: Any, slot: str) -> Any:
-        """The first value of a slot: an array of the variable's dtype, of its shape or scalar."""
+        """The first value of a slot: an array of the variable's dtype, a scalar or of the variable's shape."""
         check_variable(v)
         return np.zeros(tuple(v.shape), v.dtype.as_numpy_dtype)
 
@@ -189,7 +189,7 @@ class State:
     def add_optimizer_variables(
         self, trainable_variables: Iterable[Any], name: Any, initializer: Any = "zeros"
     ) -> list[Any]:
-        """Make variables for each of several variables of a model.
+        """Make one or several variables for each of a model's variables.
 
         Parameters
         ----------
@@ -227,7 +227,7 @@ class State:
         variable.assign_sub(value)
 
     def set_weights(self, weights: Iterable[Any]) -> None:
-        """Set the values of all `variables`, in order; ValueError if their number or a shape differs."""
+        """Set the values of all `variables` in order. ValueError if their number or a shape differs."""
         variables, values = self.variables, checks.each(self, "weights", weights, "a list of arrays")
         if len(variables) != len(values):
             raise ValueError(f"You passed {len(values)} weights to an optimizer that has {len(variables)} variables")
@@ -243,7 +243,7 @@ class State:
             store[str(i)] = v.numpy()
 
     def load_own_variables(self, store: Any) -> None:
-        """Set the values that `save_own_variables` stored; ValueError unless there is a value for each variable."""
+        """Set the values that `save_own_variables` stored. ValueError unless every variable has a value."""
         places = [str(i) for i in range(len(self.variables))]
         if not isinstance(store, Mapping) or sorted(map(str, store)) != sorted(places):
             raise ValueError(
@@ -254,5 +254,5 @@ class State:
 
 
 def _plain(v: Any) -> str:
-    """A variable's name, as a part of a slot's name."""
+    """A variable's name as a part of a slot's name."""
     return str(v.name).partition(":")[0].replace("/", "_")

@@ -19,10 +19,10 @@ from gtape.recording.record import checked_later
 from gtape.tensors.operands import float_operand
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tensor, wrap
 
-# Names at the top level; `gtape.debugging` has the others, too.
+# Names at the top level. `gtape.debugging` has the others, too.
 __all__ = ["Assert", "assert_equal", "assert_greater", "assert_less"]
 
-ASSERTS = True  # truth values read here are no branches of the user: see gtape.recording.trace
+ASSERTS = True  # a check does not count truth values read here as branches: see gtape.recording.trace
 
 _IN_GRADIENT = "Not a number (NaN) or infinity (Inf) values detected in gradient. "
 
@@ -44,7 +44,7 @@ _check = linear(
 
 @diagnosed
 def check_numerics(tensor: Any, message: Any, name: str | None = None) -> Tensor:
-    """Check that a tensor is finite, and later its gradient, too; return the tensor.
+    """Check that a tensor is finite, and later its gradient, too. Returns the tensor.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def check_numerics(tensor: Any, message: Any, name: str | None = None) -> Tensor
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an element, or later an element of the gradient, is NaN or infinite; or for integers.
+        If an element is NaN or infinite, or later an element of the gradient. Also if the tensor holds integers.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def check_numerics(tensor: Any, message: Any, name: str | None = None) -> Tensor
     """
     t = float_operand(tensor, "check_numerics")
     words = str(message)
-    checked_later(lambda x: _check_kernel(x, message=words), [t])  # because a program leaves an unused result out
+    checked_later(lambda x: _check_kernel(x, message=words), [t])  # because a compiled program drops unused results
     return _check(t, message=words)
 
 
@@ -84,20 +84,20 @@ def _check_truth(condition: Any) -> None:
 
 @diagnosed
 def Assert(condition: Any, data: Any, summarize: Any = None, name: str | None = None) -> None:
-    """Raise unless a condition holds.
+    """Raise an error unless a condition is true.
 
     Parameters
     ----------
     condition : bool or scalar bool tensor
     data : list of tensors
-        Shown by the error.
+        The error shows these tensors.
     summarize : int, optional
-        How many elements of each tensor the error shows: 3 by default, all for a negative number.
+        The number of elements of each tensor in the error: 3 by default, all for a negative number.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the condition is false.
+        If the condition is false.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def _compare(
 
 @diagnosed
 def assert_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
-    """Raise unless all elements of two tensors are equal.
+    """Raise an error unless all elements of two tensors are equal.
 
     Parameters
     ----------
@@ -166,12 +166,12 @@ def assert_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, nam
     message : str, optional
         The beginning of the error.
     summarize : int, optional
-        How many elements the error shows.
+        The number of elements in the error.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When two elements differ.
+        If two elements differ.
 
     Examples
     --------
@@ -183,12 +183,12 @@ def assert_equal(x: Any, y: Any, message: Any = None, summarize: Any = None, nam
 @diagnosed
 @documented_like(assert_equal)
 def assert_none_equal(x: Any, y: Any, summarize: Any = None, message: Any = None, name: Any = None) -> None:
-    """Raise if an element of one tensor equals that of the other.
+    """Raise an error if an element of one tensor equals that of the other.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When two elements are equal.
+        If two elements are equal.
 
     Examples
     --------
@@ -227,20 +227,20 @@ assert_greater_equal = _ordered("assert_greater_equal", ">=", lambda a, b: a >= 
 def assert_near(
     x: Any, y: Any, rtol: Any = None, atol: Any = None, message: Any = None, summarize: Any = None, name: Any = None
 ) -> None:
-    """Raise unless ``|x - y| <= atol + rtol * |y|`` in every element.
+    """Raise an error unless ``|x - y| <= atol + rtol * |y|`` in every element.
 
     Parameters
     ----------
     x, y : float tensors that broadcast to each other
     rtol, atol : float, optional
-        10 times the dtype's spacing at 1 by default.
+        By default 10 times the dtype's spacing at 1.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When a difference is larger.
+        If a difference is larger.
     ValueError
-        For integers, and for tensors of different dtypes.
+        If the tensors hold integers, or have different dtypes.
 
     Examples
     --------
@@ -299,7 +299,7 @@ assert_non_positive = _sign("assert_non_positive", "<=", lambda a, b: a <= b)
 @diagnosed
 @documented_like(check_numerics)
 def assert_all_finite(x: Any, message: Any, name: Any = None) -> Tensor:
-    """`check_numerics` under the name of the other assertions.
+    """Raise an error unless all elements are finite: `check_numerics` with the name of an assertion.
 
     Parameters
     ----------

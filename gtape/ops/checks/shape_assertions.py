@@ -1,4 +1,4 @@
-"""Assertions about ranks, shapes and dtypes: none reads values."""
+"""Assertions about ranks, shapes and dtypes. None of them reads values."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gtape.base.shown import shown
 from gtape.tensors.argument_checks import each, whole
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tensor
 
-# Names at the top level; `gtape.debugging` has the others, too.
+# Names at the top level. `gtape.debugging` has the others, too.
 __all__ = ["assert_rank"]
 
-ASSERTS = True  # truth values read here are no branches of the user: see gtape.recording.trace
+ASSERTS = True  # a check does not count truth values read here as branches: see gtape.recording.trace
 
 
 def _rank_error(text: str, message: Any) -> ValueError:
@@ -31,7 +31,7 @@ def _rank_of(x: Any) -> str:
 
 @diagnosed
 def assert_rank(x: Any, rank: Any, message: Any = None, name: Any = None) -> None:
-    """Raise unless a tensor has `rank` axes.
+    """Raise an error unless a tensor has `rank` axes.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: Any = None) -> Non
     Raises
     ------
     ValueError
-        When the number of axes differs.
+        If the number of axes differs.
 
     Examples
     --------
@@ -57,12 +57,12 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: Any = None) -> Non
 @diagnosed
 @documented_like(assert_rank)
 def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: Any = None) -> None:
-    """Raise unless a tensor has at least `rank` axes.
+    """Raise an error unless a tensor has at least `rank` axes.
 
     Raises
     ------
     ValueError
-        When the tensor has fewer.
+        If the tensor has fewer.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: Any = Non
 @diagnosed
 @documented_like(assert_rank)
 def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) -> None:
-    """Raise unless the number of axes of a tensor is one of `ranks`.
+    """Raise an error unless the number of axes of a tensor is one of `ranks`.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def assert_rank_in(x: Any, ranks: Any, message: Any = None, name: Any = None) ->
     Raises
     ------
     ValueError
-        When the number of axes is none of these.
+        If the number of axes is none of these.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def assert_scalar(tensor: Any, name: Any = None, message: Any = None) -> Tensor:
     Raises
     ------
     ValueError
-        When the tensor has axes.
+        If the tensor has axes.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def assert_scalar(tensor: Any, name: Any = None, message: Any = None) -> Tensor:
 
 
 def _symbols(shape: Any) -> tuple[list[Any], bool]:
-    """The wanted sizes, and whether more axes may precede them."""
+    """The expected sizes, and whether more axes may precede them."""
     if isinstance(shape, str):
         sizes = list(shape) if not shape.startswith("...") else ["...", *shape[3:]]
     elif hasattr(shape, "as_list"):
@@ -136,20 +136,20 @@ def _symbols(shape: Any) -> tuple[list[Any], bool]:
 @diagnosed
 @documented_like(assert_rank)
 def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message: Any = None, name: Any = None) -> None:
-    """Raise unless tensors have the given shapes; a letter stands for the same size in all of them.
+    """Raise an error unless tensors have the given shapes. A letter stands for the same size in all shapes.
 
     Parameters
     ----------
     shapes : list of (tensor, shape) or dict
-        A shape is a sequence of sizes: an int, a letter or other symbol, or None for any. A leading ``...`` stands for
-        any axes.
+        A shape is a sequence of sizes. A size is an int, a letter or other symbol, or None for any size. A leading
+        ``...`` stands for any axes.
     data, summarize
-        Ignored.
+        Ignored; TensorFlow has them.
 
     Raises
     ------
     ValueError
-        When a shape does not fit.
+        If a shape does not fit.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def assert_shapes(shapes: Any, data: Any = None, summarize: Any = None, message:
 @diagnosed
 @documented_like(assert_rank)
 def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None) -> None:
-    """Raise unless a tensor has the given dtype.
+    """Raise an error unless a tensor has the given dtype.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None
     Raises
     ------
     TypeError
-        When the dtype differs.
+        If the dtype differs.
 
     Examples
     --------
@@ -218,12 +218,12 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: Any = None
 @diagnosed
 @documented_like(assert_rank)
 def assert_integer(x: Any, message: Any = None, name: Any = None) -> None:
-    """Raise unless a tensor holds integers.
+    """Raise an error unless a tensor holds integers.
 
     Raises
     ------
     TypeError
-        For another dtype.
+        If the dtype is another one.
 
     Examples
     --------
@@ -243,7 +243,7 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> dtypes.DT
     ----------
     tensors : iterable of tensor or None, optional
     dtype : dtype, optional
-        The expected dtype; that of the first tensor by default.
+        The expected dtype. By default the dtype of the first tensor.
 
     Returns
     -------
@@ -253,7 +253,7 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> dtypes.DT
     Raises
     ------
     ValueError
-        When two dtypes differ, or the common one is not a floating-point dtype.
+        If two dtypes differ, or their common dtype is not floating-point.
 
     Examples
     --------
@@ -277,7 +277,7 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> dtypes.DT
 
 @diagnosed
 def assert_proper_iterable(values: Any) -> None:
-    """Raise unless an object is iterable and neither a tensor, an array nor a string.
+    """Raise an error unless an object is iterable and neither a tensor, an array nor a string.
 
     Parameters
     ----------
@@ -286,7 +286,7 @@ def assert_proper_iterable(values: Any) -> None:
     Raises
     ------
     TypeError
-        When the object is not such an iterable.
+        If the object is not such an iterable.
 
     Examples
     --------
@@ -300,7 +300,7 @@ def assert_proper_iterable(values: Any) -> None:
 
 @diagnosed
 def is_numeric_tensor(tensor: Any) -> bool:
-    """True for a tensor of numbers.
+    """Whether an object is a tensor of numbers.
 
     Parameters
     ----------

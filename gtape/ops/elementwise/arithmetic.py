@@ -362,12 +362,12 @@ atan2 = elementwise(
 
 
 def _monomial(i: int, j: int) -> tuple[int, ...]:
-    """x**i y**j by the coefficients of y**d, x y**(d-1), ..., x**d."""
+    """The coefficients of x**i y**j, as factors of y**d, x y**(d-1), ..., x**d."""
     return (0,) * i + (1,) + (0,) * j
 
 
 def _hypot_dx(xp: Any, y: Any, a: Any, b: Any, *, i: int, j: int, k: int) -> Any:
-    # x**(i-1) y**j ((i - k) x**2 + i y**2) / h**(k+2): one term where i is 0 or k; else the two cancel
+    # x**(i-1) y**j ((i - k) x**2 + i y**2) / h**(k+2) is one term if i is 0 or k; otherwise its two terms cancel.
     if i == 0:
         return -k * xp.hypot_term(a, b, i=1, j=j, k=k + 2)
     if i == k:

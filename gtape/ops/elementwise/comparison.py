@@ -1,4 +1,4 @@
-"""Comparisons, logic and rounding: ops that are declared not differentiable (their gradient is None)."""
+"""Comparisons, logic and rounding: ops declared not differentiable (their gradient is None)."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _floordiv(x: Any, y: Any) -> Any:
         return np.floor_divide(x, y)
     if dtype != np.float64:
         return np.asarray(_floordiv(np.asarray(x, np.float64), np.asarray(y, np.float64))).astype(dtype)[()]
-    # x - r is y times an integer; np.floor_divide subtracts the adjusted remainder instead, which can overflow
+    # x - r is y times an integer. np.floor_divide subtracts the adjusted remainder instead, which can overflow.
     r = np.fmod(x, y)
     q = np.rint((x - r) / y)
     q = np.where((r != 0) & (np.signbit(r) != np.signbit(y)), q - 1.0, q)

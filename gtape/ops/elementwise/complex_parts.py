@@ -1,8 +1,9 @@
-"""Complex numbers: made from real ones, taken apart, and the ops that are not holomorphic.
+"""Complex numbers: their construction, their parts, and the ops that are not holomorphic.
 
-Inside a sweep, the cotangent of z = a + ib for a real loss L is dL/da - i dL/db, so that the rules of holomorphic ops
-are those for real numbers. A gradient that leaves the tape is conjugated, by TensorFlow's convention. Absolute value,
-angle and sign are composed of real and imaginary parts, with the accuracy and kinks of real functions of two arguments.
+Inside a sweep, the cotangent of z = a + ib for a real loss L is dL/da - i dL/db, so that holomorphic ops have the same
+rules as for real numbers. The tape conjugates the gradients that it returns, by TensorFlow's convention. Absolute
+value, angle and sign are composed of real and imaginary parts, with the accuracy and kinks of real functions of two
+arguments.
 
 References
 ----------
@@ -37,7 +38,7 @@ _SHAPES = (((),), ((3,),), ((2, 2),))
 
 
 def _complex_kernel(a: Array, b: Array) -> Array:
-    # not a + 1j * b: an infinite part would make the other one NaN
+    # a + 1j * b is wrong here: an infinite part would make the other part NaN
     out = np.empty(np.shape(a), _COMPLEX_OF.get(np.dtype(a.dtype), np.complex64))
     out.real, out.imag = a, b
     return out[()]
@@ -92,7 +93,7 @@ def real(input: Any, name: str | None = None) -> Tensor:
     Returns
     -------
     Tensor
-        float32 of complex64, float64 of complex128; real numbers as they are.
+        float32 for complex64, float64 for complex128. Real numbers stay unchanged.
 
     Examples
     --------
@@ -111,7 +112,7 @@ def imag(input: Any, name: str | None = None) -> Tensor:
     Returns
     -------
     Tensor
-        float32 of complex64, float64 of complex128; zeros for real numbers.
+        float32 for complex64, float64 for complex128. Zeros for real numbers.
 
     Examples
     --------
@@ -133,7 +134,7 @@ def conj(x: Any, name: str | None = None) -> Tensor:
     Returns
     -------
     Tensor
-        Of the dtype of `x`; real numbers as they are.
+        Dtype of `x`. Real numbers stay unchanged.
 
     Examples
     --------
@@ -146,22 +147,22 @@ def conj(x: Any, name: str | None = None) -> Tensor:
 
 @diagnosed
 def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
-    """Complex numbers from their real and imaginary parts; gradients with respect to the parts are real.
+    """Complex numbers from their real and imaginary parts. Gradients with respect to the parts are real.
 
     Parameters
     ----------
     real, imag : tensor of float32 or float64
-        Of one dtype; shapes broadcast.
+        Both of the same dtype. The shapes broadcast.
 
     Returns
     -------
     Tensor
-        complex64 of float32, complex128 of float64.
+        complex64 for float32, complex128 for float64.
 
     Raises
     ------
     TypeError
-        For other dtypes, or two different ones.
+        If the parts have other dtypes, or two different ones.
 
     Examples
     --------
@@ -187,7 +188,7 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     return _complex(a, b)
 
 
-# A primitive, because exact derivatives of later results need all digits of pi.
+# A primitive instead of a constant, because exact derivatives of later results need all digits of pi.
 real_angle = elementwise(
     "real_angle", lambda x: np.where(np.less(x, 0), np.pi, 0.0).astype(x.dtype)[()], None,
     kinks=(0.0,), ulps=0.5,
@@ -204,12 +205,13 @@ def angle(input: Any, name: str | None = None) -> Tensor:
     Returns
     -------
     Tensor
-        float32 of complex64, float64 of complex128. For real numbers 0, and pi where they are negative, as constants.
+        float32 for complex64, float64 for complex128. Real numbers have the constant angle 0, or pi if they are
+        negative.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For integers, bool and strings.
+        If `input` holds integers, bools or strings.
 
     Examples
     --------
@@ -229,17 +231,17 @@ def angle(input: Any, name: str | None = None) -> Tensor:
 
 
 def magnitude(z: Tensor) -> Tensor:
-    """The absolute value; its slope at 0 is 0, the subgradient of least norm."""
+    """The absolute value. Its slope at 0 is 0, the subgradient of least norm."""
     return REGISTRY["hypot"](_real(z), _imag(z))
 
 
 def unit(z: Tensor) -> Tensor:
-    """z / abs(z), and 0 at 0."""
+    """The quotient z / abs(z), and 0 for z = 0."""
     a, b, term = _real(z), _imag(z), REGISTRY["hypot_term"]
     return _complex(term(a, b, i=1, j=0, k=1), term(a, b, i=0, j=1, k=1))
 
 
 def squared_distance(x: Tensor, y: Tensor) -> Tensor:
-    """(x - y) times its conjugate, as a complex number."""
+    """The product of x - y and its conjugate, as a complex number."""
     d = REGISTRY["subtract"](x, y)
     return REGISTRY["multiply"](d, _conj(d))

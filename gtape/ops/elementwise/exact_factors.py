@@ -1,7 +1,7 @@
-"""Products with numbers that floats do not hold: fractions, pi and reciprocals of square roots.
+"""Products with factors that floats cannot hold: fractions, pi and reciprocals of square roots.
 
-Each is a primitive, because its mirror then holds the exact number; a factor that a function rounds would be a constant
-of the program, and exact derivatives would take the rounded number.
+Each product is a primitive, because its mirror then has the exact factor. A rounded factor would be a constant of the
+program, and exact derivatives would use the rounded number.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ to_degrees = linear(
 to_radians = linear(
     "to_radians", lambda x: x * x.real.dtype.type(math.pi / 180), lambda xp, g, x: xp.to_radians(g), **_CONSTANT
 )
-# The others are not elementwise, because their second operands are whole numbers.
+# These primitives are not elementwise, because their second operands are integers.
 over_roots = primitive(
     "over_roots", _over_roots_kernel,
     (lambda xp, g, y, x, n: xp.over_roots(g, n), None),

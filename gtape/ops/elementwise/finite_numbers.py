@@ -1,4 +1,4 @@
-"""Numbers put for NaN and infinities, and products with powers of 2."""
+"""Replacement of NaN and infinities, and products with powers of 2."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ __all__ = ["ldexp", "nan_to_num"]
 def nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None, name: str | None = None
 ) -> Tensor:
-    """Numbers in place of NaN and infinities; no gradient flows to an element that was replaced.
+    """NaN and infinities replaced by numbers. No gradient flows to a replaced element.
 
     Parameters
     ----------
     x : tensor of real or complex numbers, any shape
         Parts of complex numbers are replaced one by one.
     copy : bool, optional
-        As NumPy's function takes it. Ignored, because a tensor never changes.
+        Ignored, because a tensor never changes. NumPy has the argument.
     nan : number or tensor that broadcasts to `x`
-        In place of NaN.
+        Replaces NaN.
     posinf, neginf : number or tensor that broadcasts to `x`, optional
-        In place of infinities. By default the largest and the least finite number of the dtype.
+        Replace infinities. By default the greatest and the least finite number of the dtype.
 
     Returns
     -------
     Tensor
-        Shape and dtype of `x`; integers as they are.
+        Shape and dtype of `x`. Integers stay unchanged.
 
     Raises
     ------
@@ -76,14 +76,14 @@ def nan_to_num(
 
 
 def _ldexp_kernel(x: Any, exponents: Any) -> Any:
-    # beyond 2**13 all numbers are 0 or infinite in any dtype
+    # beyond 2**13 the product is 0 or infinite in any dtype
     n = np.clip(exponents, -(2**13), 2**13).astype(np.int32)
     return np.ldexp(x, n)
 
 
 _EXPONENTS = np.array([3, -1, 0])
 
-# Not elementwise, because exponents are whole numbers of another dtype.
+# Not elementwise, because exponents are integers of another dtype.
 _ldexp = primitive(
     "ldexp", _ldexp_kernel,
     (lambda xp, g, y, x, exponents: xp.ldexp(g, exponents), None),
@@ -101,7 +101,7 @@ def ldexp(x: Any, exponents: Any, name: str | None = None) -> Tensor:
     ----------
     x : floating-point tensor, any shape
     exponents : tensor of integers
-        Constants; shapes broadcast.
+        Constants for the tape. The shapes broadcast.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def ldexp(x: Any, exponents: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        If `x` is not floating-point, `exponents` are not whole, or the shapes do not fit.
+        If `x` is not floating-point, `exponents` are not integers, or the shapes do not broadcast.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Complex matrices as pairs ``(real, imag)``, for rules of ops that take parts stacked before the last two axes."""
+"""Complex matrices as pairs ``(real, imag)``, for ops with parts stacked before the last two axes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gtape.tensors.axes import shape_of
 __all__ = ["PARTS", "conjugate", "difference", "over", "parts", "product", "pulled", "scaled", "together", "total"]
 NAMESPACES = None
 
-# The keys of strided_slice for the real and the imaginary part along that axis.
+# The keys of strided_slice for the real and the imaginary part along the axis of parts.
 PARTS = tuple([((i, i + 1, 1), (None, None, 1), (None, None, 1)) for i in range(2)])
 
 
 def parts(xp: Any, x: Any) -> tuple[Any, Any]:
-    """The real and the imaginary part of a stacked value."""
+    """The real and the imaginary part of a value with stacked parts."""
     shape = shape_of(x)
     flat = (*shape[:-3], *shape[-2:])
     real, imag = [xp.reshape(xp.strided_slice(x, key=key), shape=flat) for key in PARTS]
@@ -22,12 +22,12 @@ def parts(xp: Any, x: Any) -> tuple[Any, Any]:
 
 
 def together(xp: Any, x: tuple[Any, Any]) -> Any:
-    """The parts stacked again."""
+    """A real and an imaginary part, stacked."""
     return xp.stack(x[0], x[1], axis=-3)
 
 
 def product(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    """a b."""
+    """The matrix product a b."""
     (ar, ai), (br, bi) = a, b
     return xp.matmul(ar, br) - xp.matmul(ai, bi), xp.matmul(ar, bi) + xp.matmul(ai, br)
 
@@ -38,25 +38,25 @@ def conjugate(xp: Any, a: Any) -> tuple[Any, Any]:
 
 
 def difference(a: Any, b: Any) -> tuple[Any, Any]:
-    """a - b."""
+    """The difference a - b."""
     return a[0] - b[0], a[1] - b[1]
 
 
 def over(a: Any, b: Any) -> tuple[Any, Any]:
-    """Divided by real numbers."""
+    """A complex matrix divided by real numbers."""
     return a[0] / b, a[1] / b
 
 
 def scaled(a: Any, b: Any) -> tuple[Any, Any]:
-    """Multiplied element by element by complex numbers."""
+    """The product with complex numbers, element by element."""
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
 
 def total(xp: Any, x: Any) -> Any:
-    """Sums of the columns, as a row."""
+    """The sums of the columns as a row."""
     return xp.sum(x, axis=(-2,), keepdims=True)
 
 
 def pulled(xp: Any, v: Any, g: Any) -> tuple[Any, Any]:
-    """The diagonal of v* g, as a row."""
+    """The diagonal of v* g as a row."""
     return total(xp, v[0] * g[0] + v[1] * g[1]), total(xp, v[0] * g[1] - v[1] * g[0])

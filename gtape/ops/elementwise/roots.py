@@ -1,6 +1,6 @@
 """Squares, roots, reciprocals and their slopes: each family is closed under differentiation.
 
-A slope is a primitive of its own where the textbook form, or its derivative, would cancel, overflow or lose the tail.
+A slope is a primitive of its own if the textbook form or its derivative cancels, overflows or loses the tail.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ NAMESPACES = ("math", "nn")
 
 
 def _as_mask(condition: Any, *like: Any) -> Any:
-    """1 and 0 in the dtype of the arguments."""
+    """A mask as numbers 1 and 0 in the dtype of the arguments."""
     return np.asarray(condition).astype(np.result_type(*like))[()]
 
 
@@ -60,16 +60,16 @@ def _relu(x: Any) -> Any:
 
 
 def _relu_float(x: float) -> float:
-    return x if x > 0.0 else 0.0 if x <= 0.0 else x  # NaN stays
+    return x if x > 0.0 else 0.0 if x <= 0.0 else x  # NaN stays NaN
 
 
 def _slope(mask: Any, x: Any) -> Any:
-    """A mask in the dtype of `x`, but NaN where `x` is."""
+    """A mask in the dtype of `x`, with NaN where `x` is NaN."""
     made, unknown = _as_mask(mask, x), np.isnan(x)
     return np.where(unknown, x, made) if np.any(unknown) else made
 
 
-# The slope is the sign of the output, computed in one pass that keeps NaN.
+# The slope is the sign of the output. One pass computes the sign and keeps NaN.
 relu = elementwise(
     "relu", _relu, lambda xp, y, x: xp.sign(y),
     scalar=_relu_float, kinks=(0.0,), selects=True, ints=True, ulps=0.5,
@@ -153,7 +153,7 @@ def _maximum_float(x: float, y: float) -> float:
         return x
     if y > x:
         return y
-    raise ValueError  # NaN: the kernel's business
+    raise ValueError  # leaves NaN to the kernel
 
 
 def _minimum_float(x: float, y: float) -> float:

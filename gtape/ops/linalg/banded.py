@@ -1,4 +1,4 @@
-"""Equations and products with matrices of few diagonals."""
+"""Equations and products with matrices that have few diagonals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["banded_triangular_solve", "tridiagonal_matmul", "tridiagonal_solve"]
 
 
 def _transposed(xp: Any, d: Any) -> Any:
-    """Diagonals of the transposed matrix: the upper one becomes the lower one, shifted by one place."""
+    """The diagonals of the transposed matrix. The upper diagonal becomes the lower one, shifted by one place."""
     above = xp.shift(xp.strided_slice(d, key=_ROW[0]), axis=-1, by=1)
     below = xp.shift(xp.strided_slice(d, key=_ROW[2]), axis=-1, by=-1)
     return xp.concat(below, xp.strided_slice(d, key=_ROW[1]), above, axis=len(shape_of(d)) - 2)
@@ -57,7 +57,7 @@ def _times_diagonals(xp: Any, d: Any, x: Any) -> Any:
 
 def _pull_diagonals(xp: Any, g: Any, y: Any, d: Any, b: Any) -> Any:
     (g, y, d), home = doubled(xp, g, y, d)
-    # The units divide last, because the quotient of a tiny row may overflow before it meets a zero or tiny y.
+    # The units divide last, because the quotient of a tiny row may overflow before a zero or tiny y multiplies it.
     read = _transposed(xp, _transposed(xp, d))
     units = xp.magnitude(read, axis=(-2,))
     return home(-_products(xp, xp.tridiagonal_solve(_transposed(xp, read / units), g), y) / units)
@@ -102,16 +102,16 @@ def tridiagonal_solve(
     Parameters
     ----------
     diagonals : tensor or sequence of three tensors
-        "compact": shape [..., 3, m], the upper (its last element is ignored), main and lower diagonal (its first
-        element is ignored). "sequence": these three, of shape [..., m], the outer ones [..., m - 1] or [..., m].
-        "matrix": shape [..., m, m].
+        "compact": shape [..., 3, m], with the upper diagonal (last element ignored), the main diagonal, and the lower
+        diagonal (first element ignored). "sequence": these three as tensors of shape [..., m]; the upper and the lower
+        one may have the shape [..., m - 1]. "matrix": shape [..., m, m].
     rhs : tensor, shape [..., m] or [..., m, k]
-        Of the dtype of `diagonals`.
+        Dtype of `diagonals`.
     diagonals_format : {"compact", "sequence", "matrix"}
     transpose_rhs : bool
         Whether a matrix `rhs` is given as [..., k, m].
     conjugate_rhs : bool
-        Solve for the conjugate of `rhs`.
+        Whether to solve for the conjugate of `rhs`.
     partial_pivoting, perturb_singular : bool
         Ignored, because rows are always exchanged where needed, and a singular matrix is an error.
 
@@ -122,9 +122,9 @@ def tridiagonal_solve(
     Raises
     ------
     ValueError
-        For an unknown format.
+        If the format is unknown.
     gtape.errors.InvalidArgumentError
-        When a matrix is singular, or shapes do not fit.
+        If a matrix is singular, or shapes do not fit.
 
     Examples
     --------
@@ -193,18 +193,19 @@ def _compact(diagonals: Any, form: str, op: str) -> Tensor:
 def banded_triangular_solve(
     bands: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Tensor:
-    """Solve equations with a triangular matrix given by its bands.
+    """Solve equations with a triangular matrix of few diagonals.
 
     Parameters
     ----------
     bands : tensor, shape [..., k, m]
-        `lower`: the main diagonal, then those below it, without regard to first elements outside the matrix. Otherwise
-        the diagonals above, the farthest first, without regard to last elements outside the matrix, then the main one.
+        If `lower`: the main diagonal, then the diagonals below it; their first elements outside the matrix are ignored.
+        Otherwise the diagonals above, the farthest first, then the main one; last elements outside the matrix are
+        ignored.
     rhs : tensor, shape [..., m] or [..., m, n]
         Batch axes broadcast.
     lower : bool
     adjoint : bool
-        Solve with the adjoint matrix.
+        Whether to solve with the adjoint matrix.
 
     Returns
     -------
@@ -213,7 +214,7 @@ def banded_triangular_solve(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the diagonal has a zero, or shapes do not fit.
+        If the diagonal has a zero, or shapes do not fit.
 
     Examples
     --------
@@ -248,12 +249,12 @@ def banded_triangular_solve(
 @diagnosed
 @documented_like(tridiagonal_solve)
 def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None) -> Tensor:
-    """Product of a tridiagonal matrix and another one.
+    """The product of a tridiagonal matrix and another matrix.
 
     Parameters
     ----------
     rhs : tensor, shape [..., m, k]
-        Of the dtype of `diagonals`.
+        Dtype of `diagonals`.
 
     Returns
     -------
@@ -262,9 +263,9 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
     Raises
     ------
     ValueError
-        For an unknown format.
+        If the format is unknown.
     gtape.errors.InvalidArgumentError
-        When shapes do not fit.
+        If shapes do not fit.
 
     Examples
     --------

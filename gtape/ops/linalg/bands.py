@@ -1,4 +1,4 @@
-"""Several diagonals, packed in a table with one row for each: the places of its elements in the matrix."""
+"""Positions of packed diagonals: several diagonals in a table with one row for each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def length(k: int, rows: int, columns: int) -> int:
 
 
 def places(low: int, high: int, rows: int, columns: int, align: str, op: str) -> Any:
-    """The row-major position in the matrix of each element of the packed diagonals, highest first; -1 for padding."""
+    """The row-major position in the matrix of each element of packed diagonals, highest first. Padding has -1."""
     if align not in _ALIGN:
         raise InvalidArgumentError(f"{op}: align must be one of {', '.join(_ALIGN)}, got {shown(align)}")
     if not -max(rows, 1) < low <= high < max(columns, 1):
@@ -42,7 +42,7 @@ def places(low: int, high: int, rows: int, columns: int, align: str, op: str) ->
 
 
 def taken(t: Tensor, table: Any, rest: int, padding: Any) -> Tensor:
-    """Elements of the last `rest` axes by row-major position; padding for -1."""
+    """Elements of the last `rest` axes by row-major position. The position -1 gives the padding value."""
     lead = t._layout.shape[: t.ndim - rest]
     size = int(np.prod(t._layout.shape[t.ndim - rest :], dtype=np.int64))
     line = REGISTRY["reshape"](t, shape=(*lead, size))
@@ -53,7 +53,7 @@ def taken(t: Tensor, table: Any, rest: int, padding: Any) -> Tensor:
 
 
 def inverse(table: Any, rows: int, columns: int) -> Any:
-    """For each element of the matrix, its position in the packed diagonals; -1 outside them."""
+    """For each element of the matrix, its position in the packed diagonals. Elements outside have -1."""
     found = np.full(rows * columns, -1, np.int64)
     inside = table.reshape(-1) >= 0
     found[table.reshape(-1)[inside]] = np.flatnonzero(inside)

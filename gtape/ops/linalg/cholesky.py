@@ -1,4 +1,4 @@
-"""Cholesky factors, and solutions of equations by them."""
+"""Cholesky factors, and solutions of equations from Cholesky factors."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["cholesky", "cholesky_solve"]
 
 
 def _half_tril_kernel(x: Any) -> Any:
-    """The lower triangle with half the diagonal."""
-    # A mask replaces the upper triangle, because zero times infinity would be NaN.
+    """The lower triangle with half of the diagonal."""
+    # A mask instead of a product, because zero times infinity is NaN.
     n = np.arange(x.shape[-1])
     return np.tril(x) * np.where(n[:, None] == n[None, :], 0.5, 1.0).astype(x.dtype)
 
@@ -73,14 +73,14 @@ _cholesky = implicit(
 
 @diagnosed
 def cholesky(input: Any, name: str | None = None) -> Tensor:
-    """Lower triangular L with ``L @ transpose(L) = input``, for each matrix.
+    """Lower triangular L with ``L @ transpose(L) = input`` for each matrix.
 
-    Only the lower triangle of `input` is read; the gradient is symmetric.
+    Only the lower triangle of `input` is read. The gradient is symmetric.
 
     Parameters
     ----------
     input : tensor of floats or complex numbers, shape [..., n, n]
-        Symmetric (Hermitian); a matrix that is not positive definite gives NaN.
+        Symmetric or Hermitian matrices. A matrix that is not positive definite gives NaN.
 
     Returns
     -------
@@ -89,7 +89,7 @@ def cholesky(input: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the matrices are not square.
+        If the matrices are not square.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
     chol : tensor of floats or complex numbers, shape [..., n, n]
         The result of `cholesky`.
     rhs : tensor, shape [..., n, k]
-        Of the dtype of `chol`.
+        Dtype of `chol`.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the diagonal has a zero, or shapes do not fit.
+        If the diagonal has a zero, or shapes do not fit.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""Quotients by differences of eigenvalues, and clusters: eigenvalues that rounding does not tell apart.
+"""Quotients by differences of eigenvalues; clusters, which are eigenvalues that differ by no more than rounding.
 
-The vectors of a cluster are any basis of their span, so their motion inside the span says nothing: the rules of the
-factorisations leave it out. A function that depends on the span alone keeps every derivative if the basis stays at
-rest inside the span while the matrix of the eigenvalues, diagonal at the point itself, becomes full inside the cluster:
-Z M - M Z = X in place of z_ij (w_j - w_i) = x_ij (Kato, "Perturbation theory for linear operators", II.4).
+The vectors of a cluster are an arbitrary basis of their span, so their motion inside the span has no meaning, and the
+rules of the factorisations leave it out. A function that depends only on the span keeps every derivative if the basis
+rests inside the span, while the matrix of the eigenvalues, which is diagonal at the point itself, becomes full inside
+the cluster: Z M - M Z = X in place of z_ij (w_j - w_i) = x_ij (Kato, "Perturbation theory for linear operators", II.4).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__: list[str] = []
 
 Array = Any
 
-# A bound above all numbers, but finite, because infinity times zero is no bound.
+# A finite bound above all numbers. Infinity is not used, because infinity times zero is NaN.
 _UNKNOWN = 2.0**500
 
 
@@ -31,16 +31,16 @@ _UNKNOWN = 2.0**500
 
 
 def least_gap(n: int, bits: int) -> float:
-    """The smallest difference of `n` values, in units of the largest, at which their vectors are determined.
+    """The smallest difference of `n` values, in units of the largest, at which rounding determines their vectors.
 
-    Closer values have vectors that the error of LAPACK, 8 n roundings of the matrix, turns by more than a sixteenth.
+    The error of LAPACK, 8 n roundings of the matrix, turns the vectors of closer values by more than a sixteenth.
     Vectors of single precision are computed in double precision and rounded once.
     """
     return 2.0 ** (5 - bits) if bits < 53 else n * 2.0 ** (7 - bits)
 
 
 def bits_of(x: Any) -> int:
-    """The digits of the numbers that a rule gets, in bits; 53 in exact worlds, which use no bound."""
+    """The digits, in bits, of the numbers that a rule gets. In exact worlds 53, which use no bound."""
     while isinstance(x, tuple):
         x = x[0]
     dtype = getattr(getattr(x, "_layout", x), "dtype", None)
@@ -48,7 +48,7 @@ def bits_of(x: Any) -> int:
 
 
 def _near(w: Array, bits: int, wide: bool = False) -> Array:
-    """For each pair of different eigenvalues, whether they are in one cluster; what is not finite is in none."""
+    """For each pair of different eigenvalues, whether one cluster contains both. Infinity and NaN are in no cluster."""
     n = w.shape[-1]
     size = np.abs(w).max(axis=-1, initial=0.0, where=np.isfinite(w))[..., None, None]
     least = 2.0 ** ((1 - bits) / 2) if wide else least_gap(n, bits)
@@ -58,7 +58,7 @@ def _near(w: Array, bits: int, wide: bool = False) -> Array:
 
 
 def in_cluster(w: Array) -> Array:
-    """For each value of double precision, whether it has company in its cluster."""
+    """For each value in double precision, whether its cluster has other values."""
     return _near(w, 53).any(axis=-1)
 
 
@@ -67,7 +67,7 @@ def _part_kernel(x: Array, w: Array, *, bits: int, wide: bool) -> Array:
 
 
 def _left_out(x: Array, w: Array, bits: int, wide: bool) -> Array:
-    """The numbers that belong to different values of one cluster, which have no say at equal values alone."""
+    """The numbers of pairs of different values in one cluster. They have no effect at equal values."""
     return np.where(_near(w, bits, wide) & (w[..., None, :] != w[..., :, None]), _UNKNOWN * np.abs(x), 0.0)
 
 
@@ -129,7 +129,7 @@ _block = primitive(
 
 
 def spectrum(xp: Any, a: Any, u: Any, v: Any, w: Any, bits: int, *, wide: bool) -> Any:
-    """The diagonal matrix of values, whose derivative is full inside clusters."""
+    """The diagonal matrix of the values. Its derivative is full inside clusters."""
     return diagonal_matrix(xp, w) + xp.cluster_block(a, u, v, w, bits=bits, wide=wide)
 
 
@@ -137,7 +137,7 @@ def spectrum(xp: Any, a: Any, u: Any, v: Any, w: Any, bits: int, *, wide: bool) 
 
 
 def _divisors(x: Array, m: Array, sign: int) -> Array:
-    """m_jj - sign m_ii."""
+    """The divisors m_jj - sign m_ii."""
     w = np.diagonal(m, axis1=-2, axis2=-1)
     row = w[..., None, :]
     if sign == 0:
@@ -146,7 +146,7 @@ def _divisors(x: Array, m: Array, sign: int) -> Array:
 
 
 def _at_rest(like: Array, size: Array, m: Array, d: Array, sign: int, bits: int, wide: bool) -> Array:
-    """Where the solution is 0: on the diagonal, and in clusters if `like` is no more than rounding of `size`."""
+    """The positions where the solution is 0: the diagonal, and clusters in which `like` is only rounding of `size`."""
     if sign != 1:
         return np.zeros(d.shape, dtype=bool)
     w = np.diagonal(m, axis1=-2, axis2=-1)
@@ -182,7 +182,7 @@ def _quotient_kernel(x: Array, like: Array, size: Array, m: Array, *, sign: int,
 
 
 def _coupled(x: Array, m: Array, off: Array, d: Array, rest: Array, sign: int) -> Array:
-    """The solution for matrices that are not diagonal, by turns if they nearly are."""
+    """The solution for matrices that are not diagonal, by iteration if they are nearly diagonal."""
     made = last = _over(x, d, rest)
     for _ in range(_TURNS):
         last, made = made, _over(x - _times(made, off, sign), d, rest)
@@ -215,14 +215,14 @@ def _solved(x: Array, m: Array, rest: Array, sign: int) -> Array:
 
 
 def system(shape: tuple[int, ...], m: Array, sign: int) -> Array:
-    """The matrix of the map from Z, row by row, to Z M - sign M Z."""
+    """The matrix of the linear map from Z to Z M - sign M Z, with Z taken row by row."""
     rows, n = shape
     made = np.kron(np.eye(rows, dtype=int), m.T)
     return made if sign == 0 else made - sign * np.kron(m, np.eye(n, dtype=int))
 
 
 def _room(x: Array, like: Array, size: Array, m: Array, *, sign: int, bits: int, wide: bool) -> Array:
-    """The uncertainty of the quotients: those that clusters leave out, and the roundings of full systems."""
+    """The uncertainty of the quotients: from numbers that clusters leave out, and from roundings of full systems."""
     rest = _at_rest(like, size, m, _divisors(x, m, sign), sign, bits, wide)
     off = np.where(np.eye(m.shape[-1], dtype=bool), 0.0, m)
     with np.errstate(all="ignore"):
@@ -246,7 +246,7 @@ def _room(x: Array, like: Array, size: Array, m: Array, *, sign: int, bits: int,
 
 
 def _determined(x: Array, like: Array, size: Array, m: Array) -> bool:
-    """True if no two values of each matrix, nor their magnitudes, are close, and none is close to 0."""
+    """Whether all values of each matrix are apart from each other, in magnitude too, and from 0."""
     w = np.sort(np.abs(np.diagonal(m, axis1=-2, axis2=-1)), axis=-1)
     low = np.concatenate([np.zeros((*w.shape[:-1], 1)), w], axis=-1)
     with np.errstate(all="ignore"):
@@ -254,7 +254,7 @@ def _determined(x: Array, like: Array, size: Array, m: Array) -> bool:
 
 
 def _again(xp: Any, y: Any, x: Any, like: Any, size: Any, m: Any, **params: Any) -> Any:
-    """The quotient in double precision: made again if `y` is rounded, because the systems magnify roundings."""
+    """The quotient in double precision, computed again if `y` is rounded, because the systems magnify roundings."""
     (wide,), _ = doubled(xp, y)
     return y if wide is y else xp.spectral_quotient(x, like, size, m, **params)
 
@@ -310,32 +310,32 @@ _spectral_quotient = primitive(
 
 
 def pairs(xp: Any, *columns: Any) -> Any:
-    """For each pair of columns, the sum of their magnitudes."""
+    """For each pair of columns the sum of their magnitudes."""
     rows = [xp.magnitude(g, axis=(-2,)) for g in columns]
     row = sum(rows[1:], rows[0])
     return row + xp.swap_last(row)
 
 
 def over_gaps(xp: Any, x: Any, size: Any, m: Any, bits: int, *, wide: bool) -> Any:
-    """Solve Z M - M Z = X for Z, where `x` is 0 in each cluster for functions that depend on its span alone.
+    """Solve Z M - M Z = X for Z. In clusters `x` is 0 if the function depends only on the span of its vectors.
 
-    In clusters, elements of `x` that are no larger than its rounding errors (measured against `size`) count as 0. If
-    `wide`, clusters hold more values: all so close that rounding errors, divided twice by their differences, would
-    spoil every digit of a second derivative.
+    In clusters, elements of `x` up to the size of rounding errors (measured against `size`) count as 0. If `wide`,
+    clusters have more values: those so close that rounding errors, divided twice by their differences, would destroy
+    every digit of a second derivative.
     """
     return xp.spectral_quotient(x, x, size, m, sign=1, bits=bits, wide=wide)
 
 
 def over_known_gaps(xp: Any, x: Any, m: Any, bits: int) -> Any:
-    """Solve Z M - M Z = X for Z, which is 0 in clusters."""
+    """Solve Z M - M Z = X for Z, with Z = 0 in clusters."""
     return xp.spectral_quotient(x, xp.zeros_like(x), xp.ones_like(x), m, sign=1, bits=bits, wide=False)
 
 
 def over_sums(xp: Any, x: Any, m: Any, bits: int) -> Any:
-    """Z of Z M + M Z = X."""
+    """Solve Z M + M Z = X for Z."""
     return xp.spectral_quotient(x, x, x, m, sign=-1, bits=bits, wide=False)
 
 
 def over_columns(xp: Any, x: Any, m: Any, bits: int) -> Any:
-    """Z of Z M = X."""
+    """Solve Z M = X for Z."""
     return xp.spectral_quotient(x, x, x, m, sign=0, bits=bits, wide=False)

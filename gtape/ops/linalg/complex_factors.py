@@ -1,9 +1,10 @@
-"""Factorisations of complex matrices, on real and imaginary parts.
+"""Factorisations of complex matrices, computed from real and imaginary parts.
 
-The ops of Hermitian eigenvalues and of singular values scale each vector so that its first element of at least half
-the size of the largest is 1, because vectors are then functions of the matrix; the public functions make their norms 1.
-The other factorisations are the real ops at a real matrix of twice the size, the "spread" one, in which the block
-[a -b; b a] stands for a + ib. Triangles stay triangles, because the diagonals of the factors are real.
+In the ops of Hermitian eigenvalues and of singular values the pivot of each vector is 1. The pivot is the first element
+of at least half the size of the largest. With this scale the vectors are functions of the matrix. The public functions
+scale the vectors to norm 1. The other factorisations are the real ops at the "spread" matrix: a real matrix of twice
+the size, in which the block [a -b; b a] stands for a + ib. Triangles stay triangles, because the diagonals of the
+factors are real.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ Array = Any
 
 
 def _complex_of(a: Array) -> tuple[Array, Array]:
-    """The matrices in double precision, with zeros for matrices that are not finite, and which ones are finite."""
+    """The matrices in double precision, with zeros for matrices that are not finite, and a mask of the finite ones."""
     if a.ndim < 3 or a.shape[-3] != 2:
         raise ValueError(f"real and imaginary parts [..., 2, m, n] are needed, not the shape {a.shape}")
     wide = a.astype(np.float64, copy=False)
@@ -58,7 +59,7 @@ def _parts_of(z: Array) -> Array:
 
 
 def _pivoted(v: Array, *others: Array) -> tuple[Array, ...]:
-    """Columns divided by their first element of at least half the size of the largest; others by the same numbers."""
+    """Columns divided by their pivot, which the module describes; others divided by the same numbers."""
     if not v.size:
         return (v, *others)
     size = np.abs(v)
@@ -112,7 +113,7 @@ def _singular_values_differ(a: Array) -> bool:
 
 
 def _norms(xp: Any, v: Any) -> Any:
-    """Squared norms of the columns, as a row."""
+    """The squared norms of the columns as a row."""
     return total(xp, v[0] * v[0] + v[1] * v[1])
 
 
@@ -121,9 +122,9 @@ def _quotient(xp: Any, x: Any, d: Any) -> tuple[Any, Any]:
 
 
 def _over_gaps(xp: Any, x: Any, w: Any, bits: int, *columns: Any) -> tuple[Any, Any]:
-    """Quotients by w_j - w_i, and the imaginary diagonal as it is, because it turns the phases.
+    """Quotients by w_j - w_i. The imaginary diagonal stays unchanged, because it turns the phases.
 
-    `columns`: the cotangents of vectors of which `x` is the swirl; without them clusters are left out.
+    `columns` are the cotangents of vectors whose swirl is `x`. Without `columns` clusters are left out.
     """
     m = diagonal_matrix(xp, w)
 
@@ -140,7 +141,7 @@ def _off(xp: Any, x: Any) -> tuple[Any, Any]:
 
 
 def _swirl(xp: Any, x: Any) -> tuple[Any, Any]:
-    """x less its conjugate transpose, whose real diagonal is exactly 0."""
+    """The difference of x and its conjugate transpose. Its real diagonal is exactly 0."""
     back = conjugate(xp, x)
     return xp.off_diagonal(x[0]) - xp.off_diagonal(back[0]), x[1] - back[1]
 
@@ -257,7 +258,7 @@ _singular = implicit(
         (((2, 2, 1),), {}),
         (((2, 1, 2),), {}),
         (((2, 2, 1, 1),), {}),
-        # The mirror moves in another direction in each of these.
+        # The mirror takes another direction for each number of batch axes.
         *[((((1,) * batch + (2, 2, 2)),), {}) for batch in range(6)],
     ),
     conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
@@ -275,7 +276,7 @@ def _parts(z: Tensor) -> Tensor:
 
 
 def _unit_columns(v: Tensor, *others: Tensor) -> list[Tensor]:
-    """Complex vectors of norm 1, from vectors in parts."""
+    """Complex vectors of norm 1, from vectors given in parts."""
     from gtape.ops.elementwise.complex_parts import complex
     from gtape.ops.reduction.norms import reduce_euclidean_norm
 
@@ -285,7 +286,7 @@ def _unit_columns(v: Tensor, *others: Tensor) -> list[Tensor]:
 
 
 def spread(z: Tensor) -> Tensor:
-    """The real matrix [..., 2m, 2n] in which a + ib stands as the block [a -b; b a]."""
+    """The real matrix [..., 2m, 2n] in which the block [a -b; b a] stands for a + ib."""
     from gtape.ops.elementwise.complex_parts import imag, real
     from gtape.ops.shape.join import stack
 
@@ -296,7 +297,7 @@ def spread(z: Tensor) -> Tensor:
 
 
 def gathered(x: Tensor, *, triangle: bool = False) -> Tensor:
-    """The inverse of `spread`; the diagonal of a `triangle` is made real, because only rounding makes it complex."""
+    """The inverse of `spread`. The diagonal of a `triangle` is made real, because only rounding makes it complex."""
     from gtape.ops.elementwise.complex_parts import complex
 
     *batch, m, n = x._layout.shape
@@ -306,7 +307,7 @@ def gathered(x: Tensor, *, triangle: bool = False) -> Tensor:
 
 
 def with_real_diagonal(z: Tensor, diagonal: Tensor | None = None) -> Tensor:
-    """Matrices with the real part of their own diagonal, or of that of `diagonal`."""
+    """The matrices with a real diagonal: the real part of their own, or of the diagonal of `diagonal`."""
     from gtape.ops.elementwise.complex_parts import complex, real
     from gtape.ops.linalg.diagonal import diag_part, set_diag
 
@@ -315,7 +316,7 @@ def with_real_diagonal(z: Tensor, diagonal: Tensor | None = None) -> Tensor:
 
 
 def _from_lower_triangle(z: Tensor) -> Tensor:
-    """Hermitian matrices from the lower triangles and the real diagonals of others."""
+    """Hermitian matrices from the lower triangles and the real diagonals of other matrices."""
     from gtape.ops.linalg.diagonal import band_part, set_diag
 
     strict = set_diag(band_part(z, -1, 0), constant(np.zeros(z._layout.shape[:-1], z._layout.dtype)))
@@ -323,7 +324,7 @@ def _from_lower_triangle(z: Tensor) -> Tensor:
 
 
 def cholesky(z: Tensor) -> Tensor:
-    """Factors of Hermitian matrices; reads the lower triangle, the gradient is Hermitian (as in TensorFlow)."""
+    """Cholesky factors of Hermitian matrices, from lower triangles. The gradient is Hermitian, as in TensorFlow."""
     mean = (z + adjoint_of(z)) / 2
     with np.errstate(invalid="ignore"):
         mean = mean + REGISTRY["stop_gradient"](_from_lower_triangle(z) - mean)
@@ -331,7 +332,7 @@ def cholesky(z: Tensor) -> Tensor:
 
 
 def eigh(z: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues, as complex numbers, and vectors of Hermitian matrices; reads the lower triangle."""
+    """Eigenvalues, as complex numbers, and eigenvectors of Hermitian matrices, from their lower triangles."""
     from gtape.ops.elementwise.complex_parts import complex
 
     w, v = _hermitian(_parts(_from_lower_triangle(z)))
@@ -346,7 +347,7 @@ def svd(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def qr(z: Tensor) -> tuple[Tensor, Tensor]:
-    """Factors of matrices with at least as many rows as columns, with LAPACK's signs."""
+    """The factors q and r of matrices with at least as many rows as columns, with LAPACK's signs."""
     q, r = REGISTRY["qr"](spread(z))
     own = np.diagonal(np.asarray(r._value), axis1=-2, axis2=-1)
     value = np.asarray(z._value)
@@ -359,12 +360,12 @@ def qr(z: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def slogdet(z: Tensor) -> tuple[Tensor, Tensor]:
-    """The direction of the determinant, of modulus 1, and the logarithm of its modulus, as complex numbers."""
+    """The determinant divided by its modulus, and the logarithm of the modulus, both as complex numbers."""
     from gtape.ops.elementwise.complex_parts import complex, unit
 
     log = REGISTRY["log_abs_det"](spread(z)) / 2
     value = np.asarray(log._value)
-    # This positive factor makes the modulus of the determinant about 1 and keeps its direction.
+    # The positive factor brings the modulus of the determinant near 1 and keeps the direction.
     factor = np.where(np.isfinite(value), np.exp(-value / max(z._layout.shape[-1], 1)), 1)
     direction = unit(REGISTRY["det"](z * constant(factor[..., None, None].astype(z._layout.dtype))))
     return direction, complex(log, constant(np.zeros(log._layout.shape, log._layout.dtype)))

@@ -1,4 +1,4 @@
-"""Orthogonal factors, pseudo-inverses, least squares, normalized and diagonal tensors."""
+"""Orthogonal factors, pseudo-inverses, least squares, normalised tensors and diagonal tensors."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ Array = Any
 
 
 def _over(xp: Any, x: Any, r: Any) -> Any:
-    """x r^-1 for an upper triangle r."""
+    """The product x r^-1 for an upper triangle r."""
     return xp.swap_last(xp.triangular_solve(xp.swap_last(r), xp.swap_last(x), lower=True))
 
 
 def _under(xp: Any, x: Any, r: Any) -> Any:
-    """x r'^-1 for an upper triangle r."""
+    """The product x r'^-1 for an upper triangle r."""
     return xp.swap_last(xp.triangular_solve(r, xp.swap_last(x), lower=False))
 
 
@@ -84,12 +84,12 @@ _qr = implicit(
 
 
 def _without(xp: Any, x: Any, a: Any, b: Any) -> Any:
-    """(1 - a b) x."""
+    """The product (1 - a b) x."""
     return x - xp.matmul(a, xp.matmul(b, x))
 
 
 def _in_units(xp: Any, y: Any, a: Any) -> tuple[Any, Any, Any]:
-    """A power of two, the pseudo-inverse times that power, and the matrix divided by it."""
+    """A power of two, the pseudo-inverse times the power, and the matrix divided by the power."""
     unit = xp.magnitude(a, axis=(-2, -1))
     return unit, y * unit, a / unit
 
@@ -98,7 +98,7 @@ def _pinv_pull(xp: Any, g: Any, y: Any, a: Any, *, rcond: Any) -> Any:
     (g, y, a), home = doubled(xp, g, y, a)
     unit, y, a = _in_units(xp, y, a)
     back, turned = xp.swap_last(g), xp.swap_last(y)
-    # At full rank of columns `left - left y a` is 0, at full rank of rows `right` is 0.
+    # At full column rank `left - left y a` is 0, and at full row rank `right` is 0.
     left = xp.matmul(xp.matmul(turned, y), back)
     right = xp.matmul(_without(xp, back, a, y), xp.matmul(y, turned))
     made = right - xp.matmul(turned, xp.matmul(g, turned)) + (left - xp.matmul(xp.matmul(left, y), a))
@@ -145,21 +145,22 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
     Parameters
     ----------
     input : tensor of floats or complex numbers, shape [..., m, n]
-        For derivatives its first min(m, n) columns must be linearly independent.
+        For derivatives the first min(m, n) columns must be linearly independent.
     full_matrices : bool
-        Complete `q` to a square matrix, and `r` by zeros. Two or more new columns (one for complex matrices) may be any
-        basis of their span: only functions that are the same in every basis (the projector) have a gradient.
+        Whether to complete `q` to a square matrix, and `r` by zeros. Two or more new columns (one for complex matrices)
+        are an arbitrary basis of their span. Only functions that are the same in every basis, such as the projector,
+        have a gradient.
 
     Returns
     -------
     q : Tensor, shape [..., m, min(m, n)]
-        With LAPACK's signs; the result is a named tuple.
+        The signs are LAPACK's. The result is a named tuple.
     r : Tensor, shape [..., min(m, n), n]
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `input` has fewer than two axes.
+        If `input` has fewer than two axes.
 
     Examples
     --------
@@ -195,14 +196,14 @@ def _orthogonal(x: Tensor) -> tuple[Tensor, Tensor]:
 
 @diagnosed
 def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
-    """Pseudo-inverse of Moore and Penrose.
+    """The pseudo-inverse of Moore and Penrose.
 
     Parameters
     ----------
     a : tensor of floats or complex numbers, shape [..., m, n]
-        Derivatives hold at constant rank (Golub and Pereyra, 1973).
+        Derivatives assume constant rank (Golub and Pereyra, 1973).
     rcond : float, optional
-        Singular values of at most `rcond` times the largest count as 0; by default ``10 * max(m, n) * eps``.
+        Singular values of at most `rcond` times the largest count as 0. By default ``10 * max(m, n) * eps``.
     validate_args : bool
         Ignored, because shapes are always checked.
 
@@ -213,9 +214,9 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `a` has fewer than two axes.
+        If `a` has fewer than two axes.
     ValueError
-        When `rcond` is not one number.
+        If `rcond` is not one number.
 
     Examples
     --------
@@ -251,7 +252,7 @@ def _with_zeros(xp: Any, t: Any, y: Any, a: Any, *, weight: float) -> Any:
     return xp.pad(t, paddings=((0, 0),) * (len(shape) - 2) + ((0, shape[-1]), (0, 0)), value=0)
 
 
-# A primitive, because exact derivatives need all digits of the root.
+# A primitive instead of a constant, because exact derivatives need all digits of the root.
 _with_ridge = primitive(
     "with_ridge", _with_ridge_kernel, (_above_ridge,), (_with_zeros,),
     reads=((),), params=("weight",), batched=True, complex=True, rounding=ulps(1.0),
@@ -265,18 +266,18 @@ _with_ridge = primitive(
 
 @diagnosed
 def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True, name: str | None = None) -> Tensor:
-    """Least squares: the x that minimises ``|matrix @ x - rhs|^2 + l2_regularizer * |x|^2``, of least norm.
+    """The x of least norm that minimises ``|matrix @ x - rhs|^2 + l2_regularizer * |x|^2``.
 
     Parameters
     ----------
     matrix : tensor of floats or complex numbers, shape [..., m, n]
-        Of full rank, unless `l2_regularizer` is positive or `fast` is False.
+        The rank must be full, unless `l2_regularizer` is positive or `fast` is False.
     rhs : tensor, shape [..., m, k]
-        Of the dtype of `matrix`.
+        Dtype of `matrix`.
     l2_regularizer : float
-        At least 0; ignored if `fast` is False.
+        0 or more. Ignored if `fast` is False.
     fast : bool
-        True: use an orthogonal factor. False: use the pseudo-inverse, for any rank.
+        True uses an orthogonal factor. False uses the pseudo-inverse, which allows any rank.
 
     Returns
     -------
@@ -285,7 +286,7 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `fast` is True and the rank is not full, or shapes do not fit.
+        If `fast` is True and the rank is not full, or shapes do not fit.
 
     Examples
     --------
@@ -307,7 +308,7 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
         raise errors.InvalidArgumentError(f"lstsq: l2_regularizer must not be negative, it is {weight}")
     if not fast:
         return matmul_op(pinv(a, rcond=max(m, n) * spacing_at_one(a._layout.dtype)), b)
-    if weight > 0:  # more rows of the matrix have the same effect
+    if weight > 0:  # the regulariser acts like additional rows of the matrix
         a = _with_ridge(a, weight=weight)
         b = concat([b, convert_to_tensor(np.zeros((*sb[:-2], n, sb[-1]), a._layout.dtype))], axis=-2)
     try:
@@ -338,12 +339,12 @@ def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str |
     -------
     normalized : Tensor, of the shape of `tensor`
     norm : Tensor
-        The axes stay, with size 1.
+        The reduced axes have size 1.
 
     Raises
     ------
     ValueError
-        As from `norm`.
+        As for `norm`.
 
     Examples
     --------
@@ -356,17 +357,17 @@ def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str |
 
     x = convert_to_tensor(tensor)
     size = norm(x, ord=ord, axis=axis, keepdims=True)
-    if x._layout.complex:  # TensorFlow's norm of complex numbers is complex, too
+    if x._layout.complex:  # because TensorFlow's norm of complex numbers is complex
         size = cast(size, x.dtype)
     elif (ord in ("euclidean", "fro") or (ord == 2 and not isinstance(axis, (list, tuple)))) and np.all(size._value):
-        # This primitive keeps the digits of slopes along an element that is nearly the whole vector.
+        # This primitive keeps the digits of slopes if one element is nearly the whole vector.
         return REGISTRY["unit_vector"](x, axis=axes_of(axis, x.ndim)), size
     return x / size, size
 
 
 @diagnosed
 def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
-    """A tensor with given elements where the first half of the indices equals the second half, else 0.
+    """A tensor with given elements where the first half of the indices equals the second half, and 0 elsewhere.
 
     Parameters
     ----------
@@ -379,7 +380,7 @@ def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For a scalar.
+        If `diagonal` is a scalar.
 
     Examples
     --------
@@ -397,7 +398,7 @@ def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
 
 @diagnosed
 def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
-    """The elements for which the first half of the indices equals the second half.
+    """The elements at indices whose first half equals the second half.
 
     Parameters
     ----------
@@ -410,7 +411,7 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the two halves of the shape differ.
+        If the two halves of the shape differ.
 
     Examples
     --------

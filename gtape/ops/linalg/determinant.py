@@ -1,13 +1,14 @@
-"""The determinant and the family of its derivatives, exact at singular matrices too.
+"""The determinant and the family of its derivatives, which are exact at singular matrices, too.
 
-The gradient of det is the cofactor matrix, which exists for singular matrices, too. Its derivatives of every order are
-members of one family, symmetric and linear in the directions::
+The gradient of det is the cofactor matrix, which exists for singular matrices, too. Its derivatives of every order
+belong to one family of functions, which are symmetric and linear in the directions::
 
     det_form(A, [G_1, ..., G_k]) = gradient with respect to A of D^k det(A)[G_1, ..., G_k]
 
-Without directions it is the matrix of cofactors. The family is closed: its derivative in A has one direction more,
-its derivative in a direction has that direction replaced. Matrices up to 3x3 are computed by minors; larger ones by
-their singular values s, because the form of a diagonal matrix is a sum of products of s, free of divisions::
+Without directions the function is the matrix of cofactors. The family is closed: the derivative by A has one more
+direction, and the derivative by a direction replaces the direction. Matrices up to 3x3 are computed by minors. Larger
+ones are computed by their singular values s, because the form of a diagonal matrix is a sum of products of s without
+divisions::
 
     D^k det(diag s)[G_1, ..., G_k] = sum over distinct i_1, ..., i_k and their permutations p of
         sign(p) G_1[i_1, p(i_1)] ... G_k[i_k, p(i_k)] times the product of the other s
@@ -53,7 +54,7 @@ def _det(a: Array) -> Array:
     else:
         value = np.linalg.det(w)
     if n in (2, 3) and not np.isfinite(value).all():
-        # Two overflowing products give inf - inf; elimination adds logarithms instead.
+        # Two overflowing products give inf - inf. Elimination adds logarithms instead.
         value = np.where(np.isfinite(value), value, np.linalg.det(w))
     if not np.isfinite(value).all():
         value = with_infinities(w, value, lambda d: d)
@@ -61,7 +62,7 @@ def _det(a: Array) -> Array:
 
 
 def _turned(a: Array) -> Array:
-    """Cofactors of 2x2 matrices."""
+    """The cofactors of 2x2 matrices."""
     return np.stack([np.stack([a[..., 1, 1], -a[..., 1, 0]], -1), np.stack([-a[..., 0, 1], a[..., 0, 0]], -1)], -2)
 
 
@@ -73,12 +74,12 @@ def _corner(a: Array, rows: Array, columns: Array) -> Array:
 
 
 def _minors(a: Array) -> Array:
-    """Cofactors of 3x3 matrices, by cyclic indices, which carry the signs."""
+    """The cofactors of 3x3 matrices. Cyclic indices include the signs."""
     return _corner(a, _NEXT, _NEXT) * _corner(a, _LAST, _LAST) - _corner(a, _NEXT, _LAST) * _corner(a, _LAST, _NEXT)
 
 
 def _mixed_minors(a: Array, b: Array) -> Array:
-    """Derivative of the cofactors of a 3x3 matrix `a` in the direction `b`: the same products, one factor from each."""
+    """The derivative of a 3x3 matrix's cofactors in direction `b`: the same products with a factor from each matrix."""
     return (
         _corner(a, _NEXT, _NEXT) * _corner(b, _LAST, _LAST)
         + _corner(b, _NEXT, _NEXT) * _corner(a, _LAST, _LAST)
@@ -87,15 +88,15 @@ def _mixed_minors(a: Array, b: Array) -> Array:
     )
 
 
-# Rounds of averages in `_balance`: enough for exponents to be right to 1 where rows share columns.
+# Rounds of averages in `_balance`, enough to get exponents right to 1 if rows share columns.
 _SWEEPS = 12
 
 
 def _balance(a: Array) -> tuple[Array, Array]:
-    """Exponents of two, for rows and for columns, that bring the entries of matrices close to 1.
+    """Exponents of two for rows and for columns that bring the entries of matrices close to 1.
 
     Rows and columns are averaged in turn, which gives the least squares fit r[i] + c[j] to the exponents of non-zero
-    entries. The largest entry of each row does not do, because rows may have zeros in different columns.
+    entries. The largest entry of each row is not enough, because rows may have zeros in different columns.
     """
     there = a != 0
     exponents = np.where(there, np.frexp(a)[1], 0).astype(float)
@@ -105,13 +106,13 @@ def _balance(a: Array) -> tuple[Array, Array]:
     for _ in range(_SWEEPS):
         r = np.where(there, exponents - c, 0.0).sum(axis=-1, keepdims=True) / rows
         c = np.where(there, exponents - r, 0.0).sum(axis=-2, keepdims=True) / columns
-    # No entry above 1, because products of singular values must not overflow.
+    # No entry may exceed 1, because products of singular values must not overflow.
     r += np.where(there, exponents - r - c, -np.inf).max(axis=-1, keepdims=True, initial=0.0)
     return np.rint(r).astype(int), np.rint(c).astype(int)
 
 
 def _other_products(s: Array, k: int) -> Array:
-    """P[..., i_1, ..., i_k] = product of the other s, for distinct indices; 0 where two are equal."""
+    """The array P[..., i_1, ..., i_k] = product of the other s for distinct indices, and 0 if two indices are equal."""
     n = s.shape[-1]
     index = np.indices((n,) * k)
     apart = np.ones((n,) * k, dtype=bool)
@@ -130,7 +131,7 @@ def _sign(order: tuple[int, ...]) -> int:
 
 
 def _diagonal_form(s: Array, gs: list[Array]) -> Array:
-    """The family at diag(s): one einsum for each permutation of the directions and the output."""
+    """The family at diag(s), by one einsum for each permutation of the directions and the output."""
     k = len(gs)
     n = s.shape[-1]
     p = _other_products(s, k + 1)
@@ -158,7 +159,8 @@ def _by_complex_singular_values(a: Array, gs: list[Array]) -> Array:
 
 
 def _by_singular_values(a: Array, gs: list[Array]) -> Array:
-    # Powers of two first: rows and columns of one size are what keeps small cofactors accurate, and products in range.
+    # Powers of two come first, because equal sizes of rows and columns keep small cofactors accurate and products in
+    # range.
     finite = np.isfinite(a).all(axis=(-1, -2), keepdims=True)
     a = np.where(finite, a, 0.0)
     r, c = _balance(a)
@@ -175,7 +177,7 @@ def _form(a: Array, gs: list[Array]) -> Array:
     dtype = a.dtype
     a = a.astype(_wide(a), copy=False)
     gs = [g.astype(_wide(g), copy=False) for g in gs]
-    if k >= n:  # det is a polynomial of degree n
+    if k >= n:  # because det is a polynomial of degree n
         out = np.zeros(a.shape)
     elif n == 1:
         out = np.ones(a.shape)
@@ -223,12 +225,12 @@ def as_direction(xp: Any, g: Any) -> Any:
 
 
 def with_direction(xp: Any, g: Any, gs: Any) -> Any:
-    """A stack of directions with one more."""
+    """A stack of directions with one more direction."""
     return xp.concat(gs, as_direction(xp, g), axis=len(gs.shape) - 3)
 
 
 def _replaced_directions(xp: Any, g: Any, gs: Any) -> Any:
-    """Stacks of directions, each with another one replaced by `g`: shape [k, ..., k, n, n] as a list."""
+    """Stacks of directions, each with another direction replaced by `g`, as an array of shape [k, ..., k, n, n]."""
     axis = len(gs.shape) - 3
     k = gs.shape[axis]
     new = as_direction(xp, g)
@@ -237,13 +239,13 @@ def _replaced_directions(xp: Any, g: Any, gs: Any) -> Any:
 
 
 def pulled_directions(xp: Any, form: Any, g: Any, gs: Any) -> Any:
-    """The cotangent of the directions `gs` of a symmetric form, which `form` computes for a stack of directions."""
+    """The cotangent of the directions `gs` of a symmetric form. `form` computes the form for a stack of directions."""
     forms = [as_direction(xp, form(swapped)) for swapped in _replaced_directions(xp, g, gs)]
     return forms[0] if len(forms) == 1 else xp.concat(*forms, axis=len(gs.shape) - 3)
 
 
 def pushed_directions(xp: Any, form: Any, t: Any, gs: Any) -> Any:
-    """The tangent of such a form for a tangent `t` of `gs`: replace one direction after the other."""
+    """The tangent of a symmetric form for a tangent `t` of `gs`, which replaces one direction after the other."""
     axis = len(gs.shape) - 3
     k = gs.shape[axis]
     total = None
@@ -263,7 +265,7 @@ def _push_directions(xp: Any, t: Any, y: Any, a: Any, gs: Any) -> Any:
 
 
 def per_matrix(xp: Any, g: Any) -> Any:
-    """One number for each matrix, to broadcast against its elements."""
+    """One number for each matrix, in a shape that broadcasts against its elements."""
     return xp.reshape(g, shape=(*shape_of(g), 1, 1))
 
 

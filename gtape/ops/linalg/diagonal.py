@@ -1,4 +1,4 @@
-"""Diagonals and bands of matrices: taking them, making matrices of them, and the trace."""
+"""Diagonals and bands of matrices: parts of matrices, new matrices, and the trace."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _diag_embed_kernel(d: Array, *, k: int, shape: tuple[int, int]) -> Array:
 
 
 def _band(rows: int, columns: int, lower: int, upper: int) -> Array:
-    """A mask of at most `lower` diagonals below and `upper` above the main one; -1 for no limit."""
+    """A mask of at most `lower` diagonals below and `upper` above the main one. -1 means no limit."""
     d = np.arange(columns)[None, :] - np.arange(rows)[:, None]
     return ((lower < 0) | (d >= -lower)) & ((upper < 0) | (d <= upper))
 
@@ -83,7 +83,7 @@ _band_part = linear(
 
 
 def _offsets(k: Any, op: str) -> tuple[int, int]:
-    """The lowest and the highest diagonal."""
+    """The numbers of the lowest and of the highest diagonal."""
     found = static_ints(k)
     if len(found) not in (1, 2) or found[0] > found[-1]:
         raise errors.InvalidArgumentError(
@@ -93,7 +93,7 @@ def _offsets(k: Any, op: str) -> tuple[int, int]:
 
 
 def _packed(k: Any) -> bool:
-    """True if `k` is a pair that names several diagonals, which are packed in a table."""
+    """Whether `k` is a pair, which names several diagonals, packed in a table."""
     found = static_ints(k)
     return len(found) == 2 and found[0] != found[1]
 
@@ -116,13 +116,13 @@ def _check_offset(k: int, rows: int, columns: int, op: str) -> None:
 def diag_part(
     input: Any, name: str = "diag_part", k: Any = 0, padding_value: Any = 0, align: str = "RIGHT_LEFT"
 ) -> Tensor:
-    """A diagonal of each matrix, or several packed in a table.
+    """A diagonal of each matrix, or several diagonals, packed in a table.
 
     Parameters
     ----------
     input : tensor, shape [..., m, n]
     k : int or pair of int
-        0 is the main diagonal, 1 the next above, -1 the next below; a pair is the lowest and the highest of several.
+        0 is the main diagonal, 1 the next above, -1 the next below. A pair names the lowest and the highest of several.
     padding_value : number
         Fills the rows of shorter diagonals.
     align : {"RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT"}
@@ -136,7 +136,7 @@ def diag_part(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the matrices have no such diagonal.
+        If the matrices have no such diagonal.
 
     Examples
     --------
@@ -163,15 +163,16 @@ def diag(
     padding_value: Any = 0,
     align: str = "RIGHT_LEFT",
 ) -> Tensor:
-    """Matrices with the given diagonal, or several packed in a table, and one value elsewhere.
+    """Matrices with the given diagonal, or several diagonals packed in a table, and one value elsewhere.
 
     Parameters
     ----------
     diagonal : tensor, shape [..., n], or [..., number, n] for several diagonals, the highest first
     num_rows, num_cols : int
-        Size of the matrices: the smallest that fits if one is -1, square if both are.
+        The size of the matrices. A size of -1 means the smallest size that fits. If both are -1, the matrices are
+        square.
     padding_value : number
-        The other elements.
+        The value of all other elements.
 
     Returns
     -------
@@ -180,7 +181,7 @@ def diag(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the diagonal does not fit the size.
+        If the diagonal does not fit the size.
 
     Examples
     --------
@@ -218,13 +219,13 @@ def diag(
 @diagnosed
 @documented_like(diag_part)
 def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
-    """The matrices with one diagonal replaced, or several packed in a table.
+    """The matrices with one diagonal replaced, or several diagonals packed in a table.
 
     Parameters
     ----------
     input : tensor, shape [..., m, n]
     diagonal : tensor, shape [..., length of the diagonal], or [..., number, length of the longest] for several
-        Of the dtype of `input`.
+        Dtype of `input`.
 
     Returns
     -------
@@ -233,7 +234,7 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the diagonal does not fit.
+        If the diagonal does not fit.
 
     Examples
     --------
@@ -263,13 +264,13 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
 
 @diagnosed
 def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Tensor:
-    """The matrices with everything outside a band around the diagonal set to zero.
+    """The matrices with all elements outside a band around the diagonal set to zero.
 
     Parameters
     ----------
     input : tensor, shape [..., m, n]
     num_lower, num_upper : int
-        The number of diagonals to keep below and above the main one; -1 for all.
+        The numbers of diagonals to keep below and above the main one. -1 keeps all.
 
     Returns
     -------
@@ -278,7 +279,7 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `input` has fewer than two axes, or the band is wider than the matrix.
+        If `input` has fewer than two axes, or the band is wider than the matrix.
 
     Examples
     --------
@@ -298,7 +299,7 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
 
 @diagnosed
 def trace(x: Any, name: str | None = None) -> Tensor:
-    """Sum of the main diagonal of each matrix.
+    """The sum of the main diagonal of each matrix.
 
     Parameters
     ----------
@@ -311,7 +312,7 @@ def trace(x: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `x` has fewer than two axes.
+        If `x` has fewer than two axes.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Eigenvalues and eigenvectors of any square matrix, real or complex.
 
-The primitive works on real and imaginary parts, stacked along an axis before the last two. The first element of each
-vector with at least half the size of the largest is 1; the public function makes the norms 1.
+The primitive works on real and imaginary parts, stacked along an axis before the last two. In each vector the first
+element of at least half the size of the largest is 1. The public function scales the vectors to norm 1.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Array = Any
 
 
 def eig_kernel(a: Array) -> tuple[Array, Array]:
-    """Eigenvalues and eigenvectors of real and imaginary parts, in NumPy's order."""
+    """Eigenvalues and eigenvectors in parts, in NumPy's order, of matrices in parts."""
     if a.ndim < 3 or a.shape[-3] != 2 or a.shape[-1] != a.shape[-2]:
         raise ValueError(f"real and imaginary parts [..., 2, n, n] are needed, not the shape {a.shape}")
     if not a.shape[-1]:
@@ -64,7 +64,7 @@ def _pivot_kernel(v: Array) -> Array:
 
 
 def _apart(a: Array) -> bool:
-    """True if all eigenvalues differ, so that they have derivatives."""
+    """Whether all eigenvalues differ. If so, they have derivatives."""
     w, _ = eig_kernel(a.astype(np.float64))
     w = w[..., 0, :] + 1j * w[..., 1, :]
     gaps = np.where(np.eye(w.shape[-1], dtype=bool), np.inf, np.abs(w[..., :, None] - w[..., None, :]))
@@ -89,7 +89,7 @@ def _value_parts(xp: Any, w: Any) -> tuple[Any, Any]:
 
 
 def _sized(xp: Any, w: tuple[Any, Any]) -> tuple[tuple[Any, Any], Any]:
-    """`sized` for both parts of the eigenvalues."""
+    """`sized` for the eigenvalues, both parts together."""
     shape = shape_of(w[0])
     both, unit = sized(xp, xp.concat(*w, axis=len(shape) - 1))
     n, before = shape[-1], ((None, None, 1),) * (len(shape) - 1)
@@ -98,7 +98,7 @@ def _sized(xp: Any, w: tuple[Any, Any]) -> tuple[tuple[Any, Any], Any]:
 
 
 def _solve(xp: Any, a: Any, b: Any) -> Any:
-    """a^-1 b, by real matrices of twice the size."""
+    """The product a^-1 b, by real matrices of twice the size."""
     (ar, ai), (br, bi) = a, b
     axis = len(shape_of(ar)) - 2
     n = shape_of(ar)[-1]
@@ -109,7 +109,7 @@ def _solve(xp: Any, a: Any, b: Any) -> Any:
 
 
 def _over_gaps(xp: Any, x: Any, w: Any, sign: int) -> Any:
-    """x_ij / (w_j - w_i), or by the conjugate for sign -1; 0 on the diagonal."""
+    """The quotients x_ij / (w_j - w_i), with the conjugate for sign -1. 0 on the diagonal."""
     real, imag = [as_row(xp, p) - as_column(xp, p) for p in w]
     real = real + diagonal_matrix(xp, xp.ones_like(w[0]))
     size = real * real + imag * imag
@@ -164,19 +164,19 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
     Parameters
     ----------
     tensor : tensor of real or complex numbers, shape [..., n, n]
-        For derivatives its eigenvalues must differ.
+        For derivatives the eigenvalues must differ.
 
     Returns
     -------
     e : complex Tensor, shape [..., n]
-        Eigenvalues, in LAPACK's order.
+        The eigenvalues in LAPACK's order.
     v : complex Tensor, shape [..., n, n]
-        Eigenvectors as columns, of norm 1; the first element of at least half the size of the largest is positive.
+        The eigenvectors as columns of norm 1. The first element of at least half the size of the largest is positive.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the matrices are not square.
+        If the matrices are not square.
 
     Examples
     --------
@@ -206,7 +206,7 @@ def eigvals(tensor: Any, name: str | None = None) -> Tensor:
     Returns
     -------
     complex Tensor, shape [..., n]
-        In LAPACK's order.
+        The eigenvalues in LAPACK's order.
 
     Examples
     --------

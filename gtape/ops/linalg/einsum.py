@@ -1,4 +1,4 @@
-"""Einstein sums and tensordot, by recorded diagonals, sums, transposes and one matrix product for each pair.
+"""Einstein sums and tensordot, composed of diagonals, sums, transposes and one matrix product for each pair.
 
 BLAS computes contractions and their gradients.
 """
@@ -25,7 +25,7 @@ from gtape.tensors.tensor import Tensor, convert_to_tensor
 
 __all__ = ["einsum", "tensordot"]
 
-# A label is a letter, or the number of an axis under the ellipsis counted from the right.
+# A label is a letter, or for an axis under the ellipsis its number, counted from the right.
 Label = Any
 Labelled = tuple[tuple[Label, ...], Tensor]
 
@@ -43,7 +43,7 @@ def _ordered(labels: tuple[Label, ...], x: Tensor, wanted: Sequence[Label]) -> T
 
 
 def _labels(text: str, ndim: int, equation: str) -> tuple[Label, ...]:
-    """Labels of one operand: letters, and integers for the axes of an ellipsis."""
+    """The labels of one operand: letters, and integers for the axes of an ellipsis."""
     head, dots, tail = text.partition("...")
     if (not (head + tail).isalpha() and head + tail) or "..." in tail:
         raise ValueError(
@@ -102,7 +102,7 @@ def _sizes(inputs: list[tuple[Label, ...]], tensors: list[Tensor], equation: str
 
 
 def _lone(labels: tuple[Label, ...], x: Tensor, keep: set[Label], sizes: dict[Label, int]) -> Labelled:
-    """Take diagonals of repeated labels, drop axes that only broadcast, sum over labels outside `keep`."""
+    """Take diagonals of repeated labels, drop axes that only broadcast, and sum over labels outside `keep`."""
     flat = tuple([i for i, a in enumerate(labels) if x._layout.shape[i] == 1 != sizes[a]])
     if flat:
         x = reshape_op(x, shape=tuple([d for i, d in enumerate(x._layout.shape) if i not in flat]))
@@ -122,7 +122,7 @@ def _lone(labels: tuple[Label, ...], x: Tensor, keep: set[Label], sizes: dict[La
 
 
 def _pair(one: Labelled, two: Labelled, keep: set[Label], sizes: dict[Label, int]) -> Labelled:
-    """Contract two operands: a matrix product sums over their common axes outside `keep`."""
+    """Contract two operands. A matrix product sums over their common axes outside `keep`."""
     la, a = _lone(*one, keep | set(two[0]), sizes)
     lb, b = _lone(*two, keep | set(one[0]), sizes)
     both = [x for x in la if x in lb]
@@ -147,7 +147,7 @@ def _pair(one: Labelled, two: Labelled, keep: set[Label], sizes: dict[Label, int
 
 @diagnosed
 def einsum(equation: str, *inputs: Any, optimize: Any = None, name: str | None = None) -> Tensor:
-    """Sum of products over named axes.
+    """The sum of products over named axes.
 
     Parameters
     ----------
@@ -162,9 +162,9 @@ def einsum(equation: str, *inputs: Any, optimize: Any = None, name: str | None =
     Raises
     ------
     ValueError
-        When the equation is malformed.
+        If the equation is malformed.
     gtape.errors.InvalidArgumentError
-        When the shapes do not fit the equation.
+        If the shapes do not fit the equation.
 
     Examples
     --------
@@ -186,7 +186,7 @@ def einsum(equation: str, *inputs: Any, optimize: Any = None, name: str | None =
 
 
 def _order(todo: list[Labelled], out: tuple[Label, ...], sizes: dict[Label, int]) -> list[tuple[int, int]]:
-    """Pairs to contract, greedily the smallest result first; the result of a step goes to the end of the list."""
+    """The pairs to contract, with the smallest result first. The result of a step goes to the end of the list."""
     if len(todo) == 2:
         return [(0, 1)]
     terms = [set(labels) for labels, _ in todo]
@@ -239,13 +239,13 @@ def _axes(axes: Any, na: int, nb: int) -> tuple[list[int], list[int]]:
 
 @diagnosed
 def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
-    """Sum of products over chosen axes of two tensors.
+    """The sum of products over chosen axes of two tensors.
 
     Parameters
     ----------
     a, b : tensors of one dtype
     axes : int or pair of int or pair of sequences of int
-        The number of last axes of `a` that meet the first axes of `b`, or the axes of each.
+        The number of last axes of `a` and of first axes of `b` that are summed, or the axes of each.
 
     Returns
     -------
@@ -254,7 +254,7 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     ValueError, gtape.errors.InvalidArgumentError
-        When `axes` or the shapes do not fit.
+        If `axes` or the shapes do not fit.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Inverses and solutions of systems of equations, general and triangular.
 
-Kernels give NaN for a singular matrix; the public functions raise an error for it.
+For a singular matrix kernels give NaN, and the public functions raise an error.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from gtape.tensors.tensor import Tensor
 
 __all__ = ["inv", "solve", "triangular_solve"]
 
-# Rules divide numbers near the edge of the dtype's range by a magnitude, and multiply by it again: the result does not
-# depend on the magnitude, which is therefore a constant for derivatives.
+# Rules divide numbers near the edge of the dtype's range by a magnitude and multiply by it again. The result does not
+# depend on the magnitude, so the magnitude is a constant for derivatives.
 _magnitude = primitive(
     "magnitude", lapack.scale_of, (None,), (None,),
     complex=True, rounding=EXACT, params=("axis",),
@@ -35,9 +35,9 @@ _magnitude = primitive(
 
 
 def _solved(xp: Any, g: Any, y: Any, a: Any, f: Any) -> Any:
-    """-(a'^-1 g) y', with `f` to solve, for rows of `a` of any size.
+    """The matrix -(a'^-1 g) y', with `f` as the solver, for rows of `a` of any size.
 
-    Each row's unit divides last, because the quotient of a tiny row may overflow before it meets a zero or tiny y.
+    Each row's unit divides last, because the quotient of a tiny row may overflow before a zero or tiny y multiplies it.
     """
     units = xp.magnitude(a, axis=(-1,))
     return -xp.matmul(f(xp.swap_last(a / units), g), xp.swap_last(y)) / units
@@ -96,7 +96,7 @@ _triangular_solve = implicit(
 
 
 def require_invertible(result: Tensor, op: str, *inputs: Tensor) -> Tensor:
-    """Raise if a result is NaN for finite inputs, because kernels give NaN for a singular matrix."""
+    """Raise an error if a result is NaN for finite inputs, because kernels give NaN for a singular matrix."""
     if np.isnan(result._value).any() and all(np.isfinite(x._value).all() for x in inputs):
         raise errors.InvalidArgumentError(
             f"{op}: Input is not invertible; for a determinant and its derivatives use gtape.linalg.det, which needs "
@@ -128,13 +128,13 @@ def _pair(matrix: Any, rhs: Any, op: str) -> tuple[Tensor, Tensor]:
 
 @diagnosed
 def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
-    """Inverse of each matrix.
+    """The inverse of each matrix.
 
     Parameters
     ----------
     input : tensor of floats or complex numbers, shape [..., n, n]
     adjoint : bool
-        Invert the adjoint matrices instead.
+        Whether to invert the adjoint matrices instead.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When a matrix is singular or not square.
+        If a matrix is singular or not square.
 
     Examples
     --------
@@ -157,15 +157,15 @@ def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
 
 @diagnosed
 def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
-    """Solution x of ``matrix @ x = rhs``.
+    """The solution x of ``matrix @ x = rhs``.
 
     Parameters
     ----------
     matrix : tensor of floats or complex numbers, shape [..., n, n]
     rhs : tensor, shape [..., n, k]
-        Of the dtype of `matrix`.
+        Dtype of `matrix`.
     adjoint : bool
-        Solve with the adjoint matrices instead.
+        Whether to solve with the adjoint matrices instead.
 
     Returns
     -------
@@ -174,7 +174,7 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None)
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When a matrix is singular, or shapes do not fit.
+        If a matrix is singular, or shapes do not fit.
 
     Examples
     --------
@@ -191,19 +191,19 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None)
 def triangular_solve(
     matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Tensor:
-    """Solution x of ``matrix @ x = rhs``; reads one triangle of the matrix.
+    """The solution x of ``matrix @ x = rhs``, from one triangle of the matrix.
 
     Parameters
     ----------
     lower : bool
-        Whether to read the lower triangle, instead of the upper one.
+        Whether to read the lower triangle instead of the upper one.
     adjoint : bool
-        Solve with the adjoint of that triangle instead.
+        Whether to solve with the adjoint of the triangle instead.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the diagonal has a zero, or shapes do not fit.
+        If the diagonal has a zero, or shapes do not fit.
 
     Examples
     --------

@@ -1,11 +1,11 @@
 """The matrix exponential and the family of its derivatives.
 
-The derivatives of every order are members of one family, symmetric and linear in the directions::
+The derivatives of every order belong to one family of functions, which are symmetric and linear in the directions::
 
     expm_form(A, [G_1, ..., G_k]) = D^k exp(A)[G_1, ..., G_k]
 
-Its derivative in A has one direction more, its derivative in a direction has that direction replaced, and its transpose
-is the same at the transposed matrices. A derivative is a block of the exponential of a larger matrix (Najfeld and
+The derivative by A has one more direction, the derivative by a direction replaces the direction, and the transpose is
+the same function of the transposed matrices. A derivative is a block of the exponential of a larger matrix (Najfeld and
 Havel, "Derivatives of the matrix exponential and their computation", 1995).
 """
 
@@ -32,26 +32,28 @@ Array = Any
 # ---------------------------------------------------------------------------------------------- kernels
 
 
-# Numerator of the Pade approximation of degree 13, and the norm up to which it is exact to a rounding.
+# The numerator of the Padé approximation of degree 13, and the norm up to which its error is below one rounding.
 _PADE = (
     64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
     670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1,
 )  # fmt: skip
 _REACH = 5.37
-_MOST = 1100  # halvings, enough for a matrix of the largest numbers
+_MOST = 1100  # halvings, enough for matrices of the largest numbers
 
 
 def _exponential(a: Array) -> Array:
-    """Scaling and squaring (Higham, "The scaling and squaring method for the matrix exponential revisited", 2005).
+    """The exponential by scaling and squaring (Higham, 2005).
 
-    SciPy is not used, because its formula for 2x2 matrices cancels.
+    See "The scaling and squaring method for the matrix exponential revisited". SciPy is not used, because its formula
+    for 2x2 matrices cancels.
     """
     good = np.isfinite(a).all(axis=(-2, -1), keepdims=True)
     with np.errstate(all="ignore"):
         if a.shape[-1] == 1:
             return np.where(good, np.exp(a), np.nan)
         a = np.where(good, a, 0.0)
-        # Taking out a multiple of the unit matrix makes the rest smaller; eighths keep the difference exact.
+        # A multiple of the unit matrix is taken out to make the rest smaller. Multiples of an eighth keep the
+        # difference exact.
         middle = np.rint(8 * np.trace(a, axis1=-2, axis2=-1)[..., None, None] / a.shape[-1]) / 8
         middle = np.clip(middle, -500.0, 500.0)
         a = a - middle * np.eye(a.shape[-1])
@@ -87,7 +89,8 @@ def _form_kernel(x: Array, gs: Array) -> Array:
     n, k = x.shape[-1], gs.shape[-3]
     a = x.astype(np.float64)
     parts = [gs[..., i, :, :].astype(np.float64) for i in range(k)]
-    # The form is linear in each direction; directions of the size of A keep the larger matrix as easy as A.
+    # Each direction is scaled to the size of A, so that the larger matrix has a norm like that of A. The form is linear
+    # in each direction.
     norm = np.abs(a).sum(axis=-1).max(axis=-1)[..., None, None]
     powers = []
     for i, g in enumerate(parts):
@@ -143,7 +146,7 @@ _expm_form = primitive(
 
 @diagnosed
 def expm(input: Any, name: str | None = None) -> Tensor:
-    """Matrix exponential: the sum of ``A^n / n!``.
+    """The matrix exponential: the sum of ``A^n / n!``.
 
     Parameters
     ----------
@@ -156,7 +159,7 @@ def expm(input: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the matrices are not square.
+        If the matrices are not square.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Determinants of matrices: the public functions, their logarithm and their sign."""
+"""The public functions for determinants, their logarithms and their signs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _det_sign = primitive(
 
 @diagnosed
 def det(input: Any, name: str | None = None) -> Tensor:
-    """Determinant of each matrix; its derivatives exist at singular matrices too.
+    """The determinant of each matrix. Its derivatives exist at singular matrices, too.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def det(input: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the matrices are not square.
+        If the matrices are not square.
 
     Examples
     --------
@@ -71,14 +71,14 @@ class LogDet(NamedTuple):
 @diagnosed
 @documented_like(det)
 def slogdet(input: Any, name: str | None = None) -> LogDet:
-    """Sign of the determinant and logarithm of its absolute value, for each matrix.
+    """The sign of the determinant and the logarithm of its absolute value for each matrix.
 
     Returns
     -------
     sign : Tensor, shape [...]
-        The gradient is zero for real numbers; the complex sign, of modulus 1, has a derivative.
+        For real matrices the gradient is zero. For complex matrices the sign has modulus 1 and a derivative.
     log_abs_determinant : Tensor, shape [...]
-        -inf for a singular matrix; a complex number for complex matrices, as in TensorFlow.
+        -inf for a singular matrix. A complex number for complex matrices, as in TensorFlow.
 
     Examples
     --------
@@ -97,12 +97,12 @@ def slogdet(input: Any, name: str | None = None) -> LogDet:
 @diagnosed
 @documented_like(det)
 def logdet(matrix: Any, name: str | None = None) -> Tensor:
-    """Logarithm of the determinant of symmetric positive definite matrices, by the Cholesky factor.
+    """The logarithm of the determinant of symmetric positive definite matrices, by the Cholesky factor.
 
     Parameters
     ----------
     matrix : tensor of floats or complex numbers, shape [..., n, n]
-        The result is NaN unless the matrix is positive definite; `slogdet` takes any matrix.
+        The result is NaN unless the matrix is positive definite. `slogdet` takes any matrix.
 
     Examples
     --------

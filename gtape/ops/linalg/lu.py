@@ -1,7 +1,7 @@
-"""Triangular factors of matrices by elimination with exchanged rows, and their uses.
+"""Triangular factors of matrices by elimination with exchanged rows, and functions of the factors.
 
-The order of rows is a constant for derivatives; in that order the factors are rational functions of the entries, and
-the primitive is elimination without a choice.
+The order of rows is a constant for derivatives. For a fixed order the factors are rational functions of the entries, so
+the primitive is elimination without a choice of rows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Array = Any
 
 
 def _eliminate(a: Array, k: int) -> None:
-    """Clear column `k` below the diagonal, in place; the factors replace the zeros."""
+    """Clear column `k` below the diagonal, in place. The factors replace the zeros."""
     a[..., k + 1 :, k] /= a[..., k, k, None]
     a[..., k + 1 :, k + 1 :] -= a[..., k + 1 :, k, None] * a[..., k, None, k + 1 :]
 
@@ -50,7 +50,7 @@ def _factors_kernel(a: Array) -> Array:
 
 
 def _has_pivots(a: Array) -> bool:
-    """True if every pivot is more than a rounding away from 0 and its reciprocal squared is finite."""
+    """Whether every pivot is more than a rounding away from 0 and its reciprocal squared is finite."""
     with np.errstate(all="ignore"):
         pivots = np.abs(np.diagonal(_factors_kernel(a), axis1=-2, axis2=-1))
         least = 1e-12 * np.abs(a).max(axis=(-2, -1), initial=0.0)[..., None]
@@ -66,11 +66,11 @@ def _below(xp: Any, x: Any) -> Any:
 
 
 def _unit_lower(xp: Any, y: Any) -> Any:
-    """The lower factor, whose diagonal of ones is not stored."""
+    """The lower factor. Its diagonal of ones is not stored."""
     return _below(xp, y) + diagonal_matrix(xp, xp.ones_like(xp.diag_part(y, k=0)))
 
 
-# With A = L U: L^-1 dA U^-1 = L^-1 dL + dU U^-1, of which the first is what lies below the diagonal.
+# With A = L U: L^-1 dA U^-1 = L^-1 dL + dU U^-1. The first term is the part below the diagonal.
 
 
 def _pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
@@ -107,7 +107,7 @@ class Lu(NamedTuple):
 
 
 def _row_order(a: Array) -> Array:
-    """The order in which elimination with the largest pivot takes the rows of each matrix."""
+    """The order in which elimination with the largest pivots takes the rows of each matrix."""
     n = a.shape[-1]
     a = a.astype(np.promote_types(a.dtype, np.float64))
     order = np.broadcast_to(np.arange(n), a.shape[:-1]).copy()
@@ -135,20 +135,20 @@ def lu(input: Any, output_idx_type: Any = dtypes.int32, name: str | None = None)
     ----------
     input : tensor of floats or complex numbers, shape [..., n, n]
     output_idx_type : dtype
-        Of `p`: int32 or int64.
+        The dtype of `p`: int32 or int64.
 
     Returns
     -------
     lu : Tensor, shape [..., n, n]
-        The upper factor, and below its diagonal the lower factor, whose diagonal of ones is not stored. Differentiable
-        for the chosen order of rows.
+        The upper factor, and below its diagonal the lower factor without its diagonal of ones. Differentiable for the
+        chosen order of rows.
     p : Tensor, shape [..., n]
         ``gather(input, p)`` is the product of the factors.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the matrices are not square, or one is singular.
+        If the matrices are not square, or one is singular.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def _checked(lower_upper: Any, perm: Any, op: str) -> tuple[Tensor, Tensor]:
 
 @diagnosed
 def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
-    """The matrices of which `lu` computed the factors.
+    """The matrices whose factors `lu` computed.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the shapes do not fit.
+        If the shapes do not fit.
 
     Examples
     --------
@@ -213,7 +213,7 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
 @diagnosed
 @documented_like(lu_reconstruct)
 def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
-    """Solution x of ``a @ x = rhs``, from the factors of a.
+    """The solution x of ``a @ x = rhs`` from the factors of a.
 
     Parameters
     ----------
@@ -226,9 +226,9 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the shapes do not fit.
+        If the shapes do not fit.
     ValueError
-        When `rhs` is a vector.
+        If `rhs` is a vector.
 
     Examples
     --------
@@ -249,7 +249,7 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
 @diagnosed
 @documented_like(lu_reconstruct)
 def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
-    """Inverses of matrices, from their factors.
+    """The inverses of matrices from their factors.
 
     Examples
     --------
@@ -264,13 +264,13 @@ def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False, 
 
 @diagnosed
 def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
-    """The number of singular values above a bound, for each matrix.
+    """The number of singular values above a bound for each matrix.
 
     Parameters
     ----------
     a : tensor of floats or complex numbers, shape [..., m, n]
     tol : float or tensor, optional
-        The bound; by default max(m, n) times the spacing of the dtype at 1 times the largest singular value.
+        The bound. By default max(m, n) times the spacing of the dtype at 1 times the largest singular value.
     validate_args : bool
         Ignored, because shapes are always checked.
 
@@ -281,7 +281,7 @@ def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `a` has fewer than two axes.
+        If `a` has fewer than two axes.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """The matrix product and the swap of the last two axes: the primitives, and the public functions made of them.
 
-`matmul` has the semantics of ``np.matmul`` for two or more axes: the leading ones are batch axes and broadcast. Its
-rules work on cotangents with an extra leading axis too, and only ever transpose by a view.
+`matmul` has the semantics of ``np.matmul`` for two or more axes: leading axes are batch axes and broadcast. The rules
+also work for cotangents with an additional leading axis, and all their transposes are views.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _matmul(a: Any, b: Any) -> Any:
         # The product of np.matmul, with less overhead. The two treat single rows and columns differently.
         return np.dot if a.shape[0] * b.shape[1] < _LARGE or 1 in (*a.shape, *b.shape) else _large_product
     if a.dtype == _float16:
-        # Half precision is summed in float32, because NumPy would round each partial sum.
+        # Half precision is summed in float32, because NumPy rounds each partial sum.
         return lambda a, b: np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(_float16)
     if m == 2 and n > 2:
         return _many_rows
@@ -73,7 +73,7 @@ def _many_rows(a: Any, b: Any) -> Any:
 
 
 def _many_columns(a: Any, b: Any) -> Any:
-    """One matrix times many columns: the columns as rows of one product, transposed (a Jacobian's usual step)."""
+    """One matrix times many columns: one product with the columns as rows, transposed. The usual case in Jacobians."""
     columns = b.reshape(-1, b.shape[-2])
     return np.matmul(columns, a.T).reshape(*b.shape[:-2], a.shape[0], 1)
 
@@ -95,7 +95,7 @@ def _pull_left(xp: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
 def _pull_right(xp: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
     n, m = len(a.shape), len(b.shape)
     if m == 2 and n > 2:
-        # One product, with the batch axes of `a` as rows, replaces a sum of products.
+        # The batch axes of `a` become rows of one product, because a sum of products is slower.
         sa, sg = tuple(a.shape), tuple(g.shape)
         rows = math.prod(sa[:-1])
         flat = xp.reshape(a, shape=(rows, sa[-1]))
@@ -110,7 +110,7 @@ matmul_op = primitive(
     "matmul", _matmul,
     vjp=(_pull_left, _pull_right),
     jvp=(lambda xp, t, y, a, b: xp.matmul(t, b), lambda xp, t, y, a, b: xp.matmul(a, t)),
-    reads=((1,), (0,)),  # of its own argument each rule needs the shape alone
+    reads=((1,), (0,)),  # each rule needs only the shape of its own argument
     batched=True, complex=True, rounding=products(lambda a, b: a.shape[-1]),
     samples=(
         (((2, 3), (3, 2)), {}),
@@ -135,7 +135,7 @@ matmul_op = primitive(
 
 
 def _diagonal(d: Any, i: int, inputs: tuple[Any, ...]) -> Any:
-    """A matrix times a column, a row times a matrix: each cotangent is a row or column of the matrix, scaled."""
+    """For a matrix times a column, or a row times a matrix: each cotangent is a scaled row or column of the matrix."""
     matrix = inputs[1 - i]._value
     if d.ndim != 2 or matrix.ndim != 2 or d.shape[i] != 1:
         return None
@@ -146,7 +146,7 @@ matmul_op.diagonal = _diagonal
 
 
 def adjoint_of(x: Tensor) -> Tensor:
-    """The conjugate transpose of the last two axes; for real numbers the transpose."""
+    """The conjugate transpose of the last two axes. For real numbers the transpose."""
     swapped: Tensor = swap_last(x)
     return REGISTRY["conj"](swapped) if x._layout.complex else swapped
 
@@ -175,21 +175,21 @@ def matmul(
     grad_b: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """Matrix product over the last two axes.
+    """The matrix product over the last two axes.
 
     Parameters
     ----------
     a : tensor, shape [..., m, k]
     b : tensor, shape [..., k, n]
-        Of the dtype of `a`. Leading axes broadcast.
+        Dtype of `a`. Leading axes broadcast.
     transpose_a, transpose_b : bool
-        Swap the last two axes of that argument first.
+        Whether to swap the last two axes of the argument first.
     adjoint_a, adjoint_b : bool
-        Swap the last two axes and conjugate.
+        Whether to swap the last two axes and conjugate.
     a_is_sparse, b_is_sparse, grad_a, grad_b : bool
-        Ignored hints.
+        Ignored; TensorFlow has them.
     output_type : dtype, optional
-        Of the product, for small integers: both arguments are cast to it first.
+        The dtype of the product of small integers, to which both arguments are cast first.
 
     Returns
     -------
@@ -198,9 +198,9 @@ def matmul(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an argument has fewer than two axes, or shapes or dtypes do not fit.
+        If an argument has fewer than two axes, or shapes or dtypes do not fit.
     ValueError
-        When an argument is both transposed and adjoint.
+        If an argument is both transposed and adjoint.
 
     Examples
     --------
@@ -226,7 +226,7 @@ def matmul(
 
 
 def _turned(x: Tensor, transpose: Any, adjoint: Any, which: str) -> Tensor:
-    """An argument of matmul after its two options."""
+    """An argument of matmul after its two options are applied."""
     transpose = truth_of(transpose, "matmul", f"transpose_{which}")
     adjoint = truth_of(adjoint, "matmul", f"adjoint_{which}")
     if transpose and adjoint:
@@ -242,7 +242,7 @@ def matrix_transpose(a: Any, name: str | None = None, conjugate: bool = False) -
     ----------
     a : tensor, shape [..., m, n]
     conjugate : bool
-        Conjugate complex numbers as well.
+        Whether to conjugate complex numbers, too.
 
     Returns
     -------
@@ -251,7 +251,7 @@ def matrix_transpose(a: Any, name: str | None = None, conjugate: bool = False) -
     Raises
     ------
     ValueError
-        When `a` has fewer than two axes.
+        If `a` has fewer than two axes.
 
     Examples
     --------
@@ -278,16 +278,16 @@ def matvec(
     b_is_sparse: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """Matrix times vector over the last axes.
+    """The product of a matrix and a vector over the last axes.
 
     Parameters
     ----------
     a : tensor, shape [..., m, k]
     b : tensor, shape [..., k]
     transpose_a, adjoint_a : bool
-        Transpose the matrix first.
+        Whether to transpose (and conjugate) the matrix first.
     a_is_sparse, b_is_sparse : bool
-        Ignored hints.
+        Ignored; TensorFlow has them.
 
     Returns
     -------
@@ -296,7 +296,7 @@ def matvec(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the shapes do not fit.
+        If the shapes do not fit.
 
     Examples
     --------

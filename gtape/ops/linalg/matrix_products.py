@@ -30,7 +30,7 @@ _cross = primitive(
 
 @diagnosed
 def adjoint(matrix: Any, name: str | None = None) -> Tensor:
-    """Swap the last two axes and conjugate; for real numbers the transpose.
+    """Swap the last two axes and conjugate. For real numbers the transpose.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def adjoint(matrix: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     ValueError
-        When `matrix` has fewer than two axes.
+        If `matrix` has fewer than two axes.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def adjoint(matrix: Any, name: str | None = None) -> Tensor:
 
 @diagnosed
 def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
-    """Cross product of vectors in three dimensions.
+    """The cross product of vectors in three dimensions.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the shapes differ or the last axis does not have size 3.
+        If the shapes differ or the last axis does not have size 3.
 
     Examples
     --------
@@ -87,13 +87,13 @@ def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
 
 @diagnosed
 def kron(a: Any, b: Any, name: str | None = None) -> Tensor:
-    """Kronecker product of matrices, as ``numpy.kron``; batch axes broadcast.
+    """The Kronecker product of matrices, as ``numpy.kron``. Batch axes broadcast.
 
     Parameters
     ----------
     a : tensor, shape [..., m, n]
     b : tensor, shape [..., p, q]
-        Of the dtype of `a`.
+        Dtype of `a`.
 
     Returns
     -------
@@ -102,7 +102,7 @@ def kron(a: Any, b: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an argument has fewer than two axes.
+        If an argument has fewer than two axes.
 
     Examples
     --------

@@ -29,23 +29,23 @@ NAMESPACES = ("math", "linalg")
 def norm(
     tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: Any = None, name: str | None = None
 ) -> Tensor:
-    """Norm of vectors or matrices.
+    """The norm of vectors or matrices.
 
     Parameters
     ----------
     tensor : floating-point or complex tensor, any shape
     ord : {"euclidean", "fro", 1, 2, numpy.inf} or positive number
-        A vector norm, or with two axes a matrix norm: "fro", 1 (greatest column sum), inf (greatest row sum), 2
+        A vector norm. With two axes a matrix norm: "fro", 1 (greatest column sum), inf (greatest row sum), or 2
         (largest singular value).
     axis : int or pair of int, optional
-        One axis for vectors, two for matrices; by default all elements are one vector.
+        One axis for vectors, two for matrices. By default all elements are one vector.
     keepdims : bool, optional
-        Keep the axes, with size 1.
+        Whether the axes stay, with size 1.
 
     Raises
     ------
     ValueError
-        For an unknown order, or more than two axes.
+        If the order is unknown, or there are more than two axes.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def norm(
 
 
 def _matrix_norm(given: Tensor, t: Tensor, ord: Any, axis: Any, keep: bool) -> Tensor:
-    """The norm of `given`, whose magnitudes are `t`."""
+    """The norm of the matrices `given`, whose magnitudes are `t`."""
     if ord not in ("euclidean", "fro", 1, 2, math.inf):
         raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, 2, inf], got {shown(ord)}")
     rows, columns = [a % t.ndim if -t.ndim <= a < t.ndim else a for a in axis]
@@ -106,8 +106,8 @@ def _spectral_norm(t: Tensor, rows: int, columns: int, keep: bool) -> Tensor:
 
 
 def _p_norm(t: Tensor, p: float, axes: tuple[int, ...], keep: bool) -> Tensor:
-    # Elements are divided by a power of two near their maximum, because powers of them may overflow. The power is a
-    # normal number, because a subnormal scale would lose all digits.
+    # Elements are divided by a power of two near their maximum, because their powers may overflow. The power of two is
+    # a normal number, because a subnormal scale would lose all digits.
     value = np.asarray(t._value)
     least = np.finfo(value.dtype).minexp + 2
     exponent = np.maximum(scale_of(value, axes), least) if axes else np.zeros_like(value, np.int32)
@@ -123,7 +123,7 @@ def _p_norm(t: Tensor, p: float, axes: tuple[int, ...], keep: bool) -> Tensor:
 
 
 def _held(p: float, dtype: Any) -> float:
-    """An exponent as the powers take it: in the dtype of their base, unless this is 0 or infinite."""
+    """An exponent in the dtype of its base. An exponent that would become 0 or infinite stays unchanged."""
     with np.errstate(all="ignore"):
         held = float(dtype.type(p))
     return held if 0 < held < math.inf else p

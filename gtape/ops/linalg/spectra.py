@@ -11,24 +11,24 @@ NAMESPACES = None
 
 
 def as_row(xp: Any, w: Any) -> Any:
-    """A vector for each matrix, as a row."""
+    """A vector for each matrix as a row."""
     shape = shape_of(w)
     return xp.reshape(w, shape=(*shape[:-1], 1, shape[-1]))
 
 
 def as_column(xp: Any, w: Any) -> Any:
-    """A vector for each matrix, as a column."""
+    """A vector for each matrix as a column."""
     return xp.reshape(w, shape=(*shape_of(w), 1))
 
 
 def diagonal_matrix(xp: Any, w: Any) -> Any:
-    """A diagonal matrix of each vector."""
+    """A diagonal matrix for each vector."""
     n = shape_of(w)[-1]
     return xp.diag_embed(w, k=0, shape=(n, n))
 
 
 def sized(xp: Any, w: Any) -> tuple[Any, Any]:
-    """Values divided by a power of two near the largest, and that unit, of shape [..., 1, 1].
+    """Values divided by a unit, a power of two near the largest value; and the unit, of shape [..., 1, 1].
 
     Rules divide the parts of vectors by the unit last, because quotients by differences of tiny values may overflow.
     """

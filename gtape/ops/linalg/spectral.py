@@ -1,7 +1,7 @@
 """Eigenvalues and singular values of symmetric and of general matrices, with their vectors.
 
-The rules divide by differences of eigenvalues. At equal eigenvalues vectors have no derivative, but symmetric functions
-of the values, and functions of the span of the vectors, do: see `gtape.ops.linalg.clusters`.
+The rules divide by differences of eigenvalues. At equal eigenvalues the vectors have no derivative. Symmetric functions
+of the values and functions of the span of the vectors have one, see `gtape.ops.linalg.clusters`.
 """
 
 from __future__ import annotations
@@ -78,8 +78,7 @@ _safe_quotient = primitive(
 
 
 def _swirl(xp: Any, v: Any, g: Any) -> Any:
-    """The derivative of a function when the columns of `v` turn into each other: exactly 0 for a function that is the
-    same in every basis of their span, so that a difference of 0 may divide the swirl."""
+    """The derivative by a rotation of the columns of `v` into each other; exactly 0 for an invariant function."""
     turned = xp.off_diagonal(xp.matmul(xp.swap_last(v), g))
     return turned - xp.swap_last(turned)
 
@@ -88,7 +87,7 @@ def _swirl(xp: Any, v: Any, g: Any) -> Any:
 
 
 def _both_triangles(xp: Any, a: Any) -> Any:
-    """The symmetric matrix of which the lower triangle is read."""
+    """The symmetric matrix whose lower triangle is read."""
     half = xp.half_tril(a)
     return half + xp.swap_last(half)
 
@@ -101,7 +100,7 @@ def _eigh_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     m = spectrum(xp, _both_triangles(xp, a) / unit, v, v, w, bits, wide=True)
     turned = xp.matmul(xp.matmul(v, over_gaps(xp, _swirl(xp, v, gv), pairs(xp, gv), m, bits, wide=True)), back)
     stretched = xp.matmul(xp.matmul(v, 2 * diagonal_matrix(xp, gw)), back)
-    # Only the lower triangle is read: an element there stands for two.
+    # Only the lower triangle is read, so an element there stands for two.
     return home(xp.half_tril(turned / unit + stretched))
 
 
@@ -182,7 +181,7 @@ _svd = implicit(
 
 
 def _dual(xp: Any, u: Any) -> tuple[Any, Any]:
-    """u (u' u)^-1 (u itself for orthonormal columns) times a power of two, and that power."""
+    """The matrix u (u' u)^-1 (u itself for orthonormal columns) times a power of two, and the power."""
     unit = xp.magnitude(u, axis=(-2, -1))
     u = u / unit
     back = xp.swap_last(u)
@@ -211,29 +210,30 @@ _complement = implicit(
 
 @diagnosed
 def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
-    """Eigenvalues and eigenvectors of symmetric matrices; reads their lower triangle.
+    """Eigenvalues and eigenvectors of symmetric matrices, from their lower triangles.
 
     Parameters
     ----------
     tensor : tensor of floats or complex numbers, shape [..., n, n]
-        Its gradient is a lower triangle, too.
+        The gradient is a lower triangle, too.
 
     Returns
     -------
     e : Tensor, shape [..., n]
-        Eigenvalues in ascending order; complex numbers for complex matrices, as in TensorFlow.
+        The eigenvalues in ascending order. Complex numbers for complex matrices, as in TensorFlow.
     v : Tensor, shape [..., n, n]
-        Eigenvectors as columns, with LAPACK's signs; the phase of a complex vector makes its first element of at least
-        half the size of the largest positive. At equal eigenvalues, and at those that rounding does not tell apart, the
-        vectors have no derivative: the rules hold them at rest in their span. Functions that are the same in every
-        basis of the eigenspace (its projector) have derivatives, for real matrices of every order. Those of mixtures
-        of vectors and functions of eigenvalues (a root of the matrix), and second ones of functions of the
-        eigenvalues, are wrong there (second ones of complex matrices, too): use `logdet` or `trace`.
+        The eigenvectors as columns, with LAPACK's signs. In a complex vector the first element of at least half the
+        size of the largest is positive. Eigenvalues may be equal, or differ by no more than rounding. Their vectors
+        have no derivative, and the rules keep these vectors at rest in their span. Functions that are the same in every
+        basis of the eigenspace, such as its projector, have derivatives, for real matrices of every order. But two
+        kinds of derivatives are wrong there: those of mixtures of vectors and functions of eigenvalues, such as a root
+        of the matrix, and second derivatives of functions of the eigenvalues (for complex matrices all second
+        derivatives). Use `logdet` or `trace` instead.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the matrices are not square.
+        If the matrices are not square.
 
     Examples
     --------
@@ -247,12 +247,13 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
 @diagnosed
 @documented_like(eigh)
 def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
-    """Eigenvalues of symmetric matrices; reads their lower triangle.
+    """Eigenvalues of symmetric matrices, from their lower triangles.
 
     Returns
     -------
     Tensor, shape [..., n]
-        In ascending order. Symmetric functions of equal eigenvalues (their sum) are differentiable.
+        The eigenvalues in ascending order. Symmetric functions of equal eigenvalues, such as their sum, are
+        differentiable.
 
     Examples
     --------
@@ -277,23 +278,23 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
     ----------
     tensor : tensor of floats or complex numbers, shape [..., m, n]
     full_matrices : bool
-        Complete `u` and `v` to square matrices.
+        Whether to complete `u` and `v` to square matrices.
     compute_uv : bool
         Whether to return the vectors.
 
     Returns
     -------
     s : Tensor, shape [..., min(m, n)]
-        Singular values in descending order; the only result if `compute_uv` is False.
+        The singular values in descending order. The only result if `compute_uv` is False.
     u : Tensor, shape [..., m, min(m, n)]
-        Left singular vectors as columns, with LAPACK's signs; for complex matrices, `v` has the phases of `eigh`.
+        The left singular vectors as columns, with LAPACK's signs. For complex matrices, `v` has the phases of `eigh`.
     v : Tensor, shape [..., n, min(m, n)]
-        Right singular vectors as columns, not transposed.
+        The right singular vectors as columns, not transposed.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `tensor` has fewer than two axes.
+        If `tensor` has fewer than two axes.
 
     Examples
     --------
@@ -315,7 +316,7 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
 
 
 def completed(u: Tensor) -> Tensor:
-    """Orthonormal columns, followed by those of their complement."""
+    """Orthonormal columns, followed by a basis of their orthogonal complement."""
     m, n = u._layout.shape[-2:]
     if m == n:
         return u
@@ -326,7 +327,7 @@ def completed(u: Tensor) -> Tensor:
 
 
 def _any_basis_of_complement(u: Tensor) -> tuple[Tensor, Any]:
-    """Columns that complete `u`; they pass on a gradient that is the same for every choice of columns."""
+    """Columns that complete `u`. Only a gradient that is the same for every choice of the columns flows back."""
     value = np.asarray(u._value)
     columns = k.complement(value)
 

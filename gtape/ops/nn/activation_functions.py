@@ -30,7 +30,7 @@ def crelu(features: Any, axis: Any = -1, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the axis is out of range.
+        If the axis is out of range.
 
     Examples
     --------
@@ -43,13 +43,13 @@ def crelu(features: Any, axis: Any = -1, name: str | None = None) -> Tensor:
 
 @diagnosed
 def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Tensor:
-    """Gaussian error linear unit, x times the standard normal distribution function.
+    """The Gaussian error linear unit: x times the standard normal distribution function.
 
     Parameters
     ----------
     features : tensor of floats
     approximate : bool
-        Use ``0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x³)))`` instead.
+        Whether to use ``0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x³)))`` instead.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def gelu(features: Any, approximate: bool = False, name: str | None = None) -> T
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For a tensor that is not of floats.
+        If `features` does not hold floats.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def gelu(features: Any, approximate: bool = False, name: str | None = None) -> T
 
 @diagnosed
 def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Tensor:
-    """x where x > 0, otherwise alpha * x; the slope at 0 is alpha.
+    """x where x > 0, otherwise alpha * x. The slope at 0 is alpha.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Te
     Raises
     ------
     TypeError
-        When `alpha` is a tensor.
+        If `alpha` is a tensor.
 
     Examples
     --------
@@ -103,13 +103,13 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Te
 
 @diagnosed
 def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
-    """Sigmoid linear unit or swish, ``x * sigmoid(beta * x)``.
+    """The sigmoid linear unit, or swish: ``x * sigmoid(beta * x)``.
 
     Parameters
     ----------
     features : tensor of floats or complex numbers
     beta : float or tensor
-        A tensor has a gradient, too.
+        Gradients flow to a tensor.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For a tensor that is not of floats, or a `beta` of another dtype.
+        If `features` does not hold floats, or `beta` has another dtype.
 
     Examples
     --------

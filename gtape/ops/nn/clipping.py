@@ -1,4 +1,4 @@
-"""Clipping by value, by norm and by the common norm of many tensors."""
+"""Clipping by value, by norm, and by the common norm of many tensors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
     Returns
     -------
     Tensor or IndexedSlices
-        At a bound the gradient goes to `t`, outside to the bound. Each row of IndexedSlices is clipped.
+        At a bound the gradient flows to `t`, and beyond a bound to the bound. Each row of IndexedSlices is clipped.
 
     Raises
     ------
@@ -63,25 +63,25 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
 @conventional(RATIOS)
 @diagnosed
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
-    """Scale a tensor down where its Euclidean norm is greater than a limit.
+    """Scale a tensor down if its Euclidean norm is greater than a limit.
 
     Parameters
     ----------
     t : float tensor or IndexedSlices
     clip_norm : scalar, or tensor that broadcasts to the norms
-        The limit, in any dtype; a negative one counts as 0.
+        The limit, of any dtype. A negative limit counts as 0.
     axes : int or sequence of int, optional
-        The axes over which each norm is taken; all by default.
+        The axes over which each norm is taken. By default all axes.
 
     Returns
     -------
     Tensor or IndexedSlices
-        ``t * (clip_norm / max(norm, clip_norm))``; exactly at the limit it has the derivative of the clipped formula.
+        ``t * (clip_norm / max(norm, clip_norm))``. Exactly at the limit the derivative is that of the clipped formula.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For integers, or a limit that does not broadcast.
+        If `t` holds integers, or the limit does not broadcast.
 
     Examples
     --------
@@ -122,17 +122,17 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     t_list : sequence of tensors, IndexedSlices or None
-        None is left out.
+        None entries are left out.
 
     Returns
     -------
     Tensor
-        A scalar; its gradient at zero is zero.
+        A scalar. Its gradient at zero is zero.
 
     Raises
     ------
     TypeError
-        For a single tensor.
+        If the argument is a single tensor.
 
     Examples
     --------
@@ -153,12 +153,12 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
 )
 @diagnosed
 def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None) -> Any:
-    """Scale many tensors down by one factor when their common Euclidean norm is greater than a limit.
+    """Scale many tensors by one factor, so that their common Euclidean norm does not exceed a limit.
 
     Parameters
     ----------
     t_list : sequence of tensors, IndexedSlices or None
-        None stays None.
+        None entries stay None.
     clip_norm : positive scalar
         The limit.
     use_norm : scalar tensor, optional
@@ -167,12 +167,12 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
     Returns
     -------
     list, Tensor
-        The scaled tensors, and the norm. When the norm is not finite, every element is NaN.
+        The scaled tensors, and the norm. If the norm is not finite, every element is NaN.
 
     Raises
     ------
     TypeError
-        For a single tensor.
+        If `t_list` is a single tensor.
 
     Examples
     --------

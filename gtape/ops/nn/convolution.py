@@ -1,4 +1,4 @@
-"""Convolutions under TensorFlow's names, on the primitives of `gtape.ops.nn.correlation`."""
+"""Convolutions under TensorFlow's names, made of the primitives of `gtape.ops.nn.correlation`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Sizes = tuple[int, ...]
 
 
 def places_of(size: Sizes, taps: Sizes, geometry: Geometry, op: str) -> Sizes:
-    """The spatial axes of the output; an InvalidArgumentError if the filter is longer than the padded input."""
+    """The spatial axes of the output. InvalidArgumentError if the filter is longer than the padded input."""
     places = output_sizes(size, taps, geometry)
     if any(o < 0 for o in places):
         raise errors.InvalidArgumentError(
@@ -31,7 +31,7 @@ def places_of(size: Sizes, taps: Sizes, geometry: Geometry, op: str) -> Sizes:
 
 
 def images_and_filters(input: Any, filters: Any, n: int, data_format: Any, op: str) -> tuple[Tensor, Tensor, bool]:
-    """Images with the channels last, filters, and whether the channels came second."""
+    """Images with the channels last, filters, and whether the channels were the second axis."""
     x, w = operands(input, filters)
     first = channels_first(data_format, n, op)
     rank(w, n + 2, "filter", op)
@@ -78,21 +78,21 @@ def convolution(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """Convolution over the spatial axes of the filters: in machine learning the correlation, without a reversed filter.
+    """Convolution over the spatial axes of the filters, in the sense of machine learning: filters are not reversed.
 
     Parameters
     ----------
     input : tensor, shape [batch, *space, channels]
-        More batch axes may lead.
+        There may be more batch axes.
     filters : tensor, shape [*window, channels / groups, output channels]
-        Of the dtype of `input`. Filters with fewer channels than `input` make a grouped convolution.
+        Dtype of `input`. Filters with fewer channels than `input` make a grouped convolution.
     strides : int or sequence of int, optional
-        Step from one output place to the next; one for each spatial axis.
+        The distance between neighbouring output positions. One number for all spatial axes, or one for each.
     dilations : int or sequence of int, optional
-        Step from one tap of the filter to the next; one for each spatial axis.
+        The distance between neighbouring elements of the filter. One number for all spatial axes, or one for each.
     padding : {"VALID", "SAME"} or list of pairs
-        Zeros around the input: none; enough for ceil(size / stride) output places; or, for each axis in the order of
-        `data_format`, the numbers of zeros before and behind.
+        The zeros around the input. "VALID" adds none, "SAME" as many as ceil(size / stride) output positions need.
+        Pairs give the numbers of zeros before and after each axis, in the order of `data_format`.
     data_format : str, optional
         Whether the channels come last ("NWC", "NHWC", "NDHWC"; the default) or second ("NCW", "NCHW", "NCDHW").
 
@@ -103,9 +103,9 @@ def convolution(
     Raises
     ------
     ValueError
-        For lists of a wrong length, a filter without spatial axes, or an unknown `data_format` of one axis.
+        If a list has a wrong length, the filter has no spatial axes, or a `data_format` of one axis is unknown.
     gtape.errors.InvalidArgumentError
-        For an unknown `data_format` or `padding`, or when shapes or dtypes do not fit.
+        If `data_format` or `padding` is unknown, or if shapes or dtypes do not fit.
 
     Examples
     --------
@@ -136,10 +136,10 @@ def conv1d(
     Parameters
     ----------
     input : tensor, shape [batch, width, channels]
-        More batch axes may lead.
+        There may be more batch axes.
     filters : tensor, shape [window, channels, output channels]
     stride : int
-        Step from one output place to the next.
+        The distance between neighbouring output positions.
     data_format : {"NWC", "NCW"}
 
     Returns
@@ -171,11 +171,11 @@ def conv2d(
     Parameters
     ----------
     input : tensor, shape [batch, height, width, channels]
-        More batch axes may lead.
+        There may be more batch axes.
     filters : tensor, shape [height, width, channels / groups, output channels]
-        Fewer channels than those of `input` make a grouped convolution, as for `convolution`.
+        Fewer channels than in `input` make a grouped convolution, as in `convolution`.
     strides : int or sequence of int
-        One, two, or four with 1 for the batch and the channels.
+        One number, two, or four with 1 for the batch and the channels.
     padding : {"VALID", "SAME"} or list of pairs
         Pairs are ``[[0, 0], [top, bottom], [left, right], [0, 0]]``, in the order of `data_format`.
     data_format : {"NHWC", "NCHW"}
@@ -210,10 +210,10 @@ def conv3d(
     Parameters
     ----------
     input : tensor, shape [batch, depth, height, width, channels]
-        More batch axes may lead.
+        There may be more batch axes.
     filters : tensor, shape [depth, height, width, channels, output channels]
     strides : int or sequence of int
-        One, three, or five with 1 for the batch and the channels.
+        One number, three, or five with 1 for the batch and the channels.
     data_format : {"NDHWC", "NCDHW"}
 
     Returns
@@ -231,7 +231,7 @@ def conv3d(
 @diagnosed
 @documented_like(conv2d)
 def atrous_conv2d(value: Any, filters: Any, rate: int, padding: Any, name: str | None = None) -> Tensor:
-    """`conv2d` with holes between the taps of the filter: the same dilation along both axes.
+    """`conv2d` with holes between the elements of the filter: the same dilation along both axes.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ def separable_conv2d(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """`depthwise_conv2d` with these strides and dilations, then a linear mixture of the channels at each place.
+    """`depthwise_conv2d`, then a linear mixture of the channels at each position.
 
     Parameters
     ----------

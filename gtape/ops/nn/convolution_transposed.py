@@ -1,4 +1,4 @@
-"""Transposed convolutions under TensorFlow's names: gradients of convolutions with respect to their input."""
+"""Transposed convolutions under TensorFlow's names: the gradients of convolutions by their input."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ def conv_transpose(
 ) -> Tensor:
     """The transpose of `convolution`: the gradient of a convolution whose input has the shape `output_shape`.
 
-    The other arguments are those of this convolution.
+    The other arguments belong to this convolution.
 
     Parameters
     ----------
     input : tensor, shape [batch, *places, channels]
     filters : tensor, shape [*window, output channels, channels]
-        Of the dtype of `input`.
+        Dtype of `input`.
     output_shape : sequence of int
-        All axes, in the order of `data_format`.
+        The sizes of all axes, in the order of `data_format`.
 
     Returns
     -------

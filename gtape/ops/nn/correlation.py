@@ -1,12 +1,13 @@
-"""Correlation of images with filters, and its two transposes: a family of bilinear primitives closed under derivatives.
+"""Correlation of images with filters, and its two transposes: bilinear primitives closed under derivatives.
 
-With a place o of the output, a tap k of the filter and channels c, f, all three are faces of one trilinear form::
+For a position o of the output, a position k in the filter, and channels c, f, all three are derivatives of one
+trilinear form::
 
     sum x[n, stride * o + dilation * k - before, c] * w[k, c, f] * g[n, o, f]
 
-`correlate` is its derivative by g, `correlate_input` by x, `correlate_filter` by w; so the derivative of each by either
-argument is another of the three, at every order. `correlate` is the convolution of machine learning, `correlate_input`
-the transposed one.
+`correlate` is the derivative by g, `correlate_input` by x, and `correlate_filter` by w. So at every order the
+derivative of each by either argument is another of the three. `correlate` is the convolution of machine learning, and
+`correlate_input` the transposed convolution.
 """
 
 from __future__ import annotations
@@ -25,13 +26,12 @@ __all__: list[str] = []
 _PARAMS = ("strides", "dilations", "padding", "groups")
 
 
-#
-# A batched cotangent has leading axes. In images they join the axis of images; in a filter, or in the second images of
-# a product, they join the channels of each group.
+# A batched cotangent has leading axes. In images the leading axes join the axis of images; in a filter, or in the
+# second images of a product, they join the channels of each group.
 
 
 def _with_images(xp: Any, f: Any, x: Any, ndim: int) -> Any:
-    """``f(x)`` for images x, and an output with one place for each image."""
+    """``f(x)`` for images x and an output with one position for each image."""
     lead = lead_of(x, ndim)
     if not lead:
         return f(x)
@@ -41,7 +41,7 @@ def _with_images(xp: Any, f: Any, x: Any, ndim: int) -> Any:
 
 
 def _with_channels(xp: Any, f: Any, x: Any, ndim: int, groups: int, rows: bool, out_rows: bool) -> Any:
-    """``f(x)`` where the leading axes go into the last axis of x (with `rows`: the last but one of a filter)."""
+    """``f(x)`` with the leading axes moved into the last axis of x; with `rows`, into the last but one of filters."""
     lead = lead_of(x, ndim)
     if not lead:
         return f(x)
@@ -53,7 +53,7 @@ def _with_channels(xp: Any, f: Any, x: Any, ndim: int, groups: int, rows: bool, 
 def _inwards(xp: Any, x: Any, k: int, groups: int, rows: bool) -> Any:
     shape = shape_of(x)
     n, size = len(shape), math.prod(shape[:k])
-    if rows:  # a filter's rows are those of one group already
+    if rows:  # a filter's rows belong to one group already
         moved = xp.transpose(x, perm=(*range(k, n - 2), *range(k), n - 2, n - 1))
         return xp.reshape(moved, shape=(*shape[k : n - 2], size * shape[-2], shape[-1]))
     parts = xp.reshape(x, shape=(*shape[:-1], groups, shape[-1] // groups))
@@ -96,7 +96,7 @@ def _filter(xp: Any, x: Any, g: Any, **p: Any) -> Any:
 
 
 def _space(v: Any) -> tuple[int, ...]:
-    """The spatial axes of images, of which the first axis counts the images."""
+    """The spatial axes of images. The first axis of images counts the images."""
     return tuple(v.shape)[1:-1]
 
 
@@ -131,7 +131,7 @@ correlate = primitive(
         lambda xp, t, y, x, w, **p: _correlate(xp, t, w, **p),
         lambda xp, t, y, x, w, **p: _correlate(xp, x, t, **p),
     ),
-    reads=((1,), (0,)),  # of its own argument each rule needs the shape alone
+    reads=((1,), (0,)),  # each rule needs only the shape of its own argument
     params=_PARAMS, batched=True, rounding=PRODUCT,
     samples=(
         (((1, 3, 1), (2, 1, 2)), _LINE),

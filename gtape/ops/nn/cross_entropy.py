@@ -1,4 +1,4 @@
-"""Cross-entropies of logits, binary and of classes, under TensorFlow's names."""
+"""Cross-entropies of logits, for binary labels and for classes, under TensorFlow's names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def _tails(x: Any) -> tuple[Any, Any]:
-    """sigmoid(x) and sigmoid(-x), each without cancellation."""
+    """The values sigmoid(x) and sigmoid(-x), each without cancellation."""
     e = np.exp(-np.abs(x))
     big, small = 1 / (1 + e), e / (1 + e)
     return np.where(x >= 0, big, small), np.where(x >= 0, small, big)
@@ -40,7 +40,7 @@ def _sigmoid_error(z: Any, x: Any) -> Any:
     inside = (z > 0) & (z < 1) & np.isfinite(x)
     if np.any(inside):
         # The terms cancel near the root x = log(z / (1 - z)). With d = x - root, from logarithms as pairs, the
-        # difference is z (1 - z) expm1(d) / (1 + z expm1(d)), which keeps its digits.
+        # difference is z (1 - z) expm1(d) / (1 + z expm1(d)). This form keeps its digits.
         z, x = np.where(inside, z, 0.5), np.where(inside, x, 0.0)
         rest, low = two_sum(1.0, -z)
         a, b = log_pair(z), log_pair(rest)
@@ -50,18 +50,18 @@ def _sigmoid_error(z: Any, x: Any) -> Any:
         m, e = np.expm1(-np.abs(d)), np.exp(-np.abs(d))
         below = z * rest * m / (rest + z * e)
         above = -z * rest * m / (e - z * m)
-        # Far from the root nothing cancels, and the exponential would magnify the rounding of d.
+        # Far from the root the terms do not cancel, and the exponential would magnify the rounding of d.
         out = np.where(inside & (np.abs(d) < 1), np.where(d < 0, below, above), out)
     return out
 
 
 def _sigmoid_cross_entropy(z: Any, x: Any) -> Any:
     dtype = x.dtype
-    if dtype == np.float32:  # because terms cancel for labels outside [0, 1]
+    if dtype == np.float32:  # terms cancel for labels outside [0, 1]
         z, x = z.astype(np.float64), x.astype(np.float64)
     log = np.log1p(np.exp(-np.abs(x)))
     up, down = np.maximum(x, 0) + log, np.maximum(-x, 0) + log  # softplus(x), softplus(-x)
-    # Three forms of softplus(x) - x z, each without cancellation where it is used.
+    # Three forms of softplus(x) - x z, each used where its terms do not cancel.
     inside = (1 - z) * np.where(z == 1, 0, up) + z * np.where(z == 0, 0, down)
     return np.where(z < 0, up - x * z, np.where(z > 1, down - x * (z - 1), inside)).astype(dtype)
 
@@ -83,14 +83,14 @@ _sigmoid_cross_entropy_primitive = elementwise(
 
 @diagnosed
 def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, name: str | None = None) -> Tensor:
-    """Cross-entropy between label distributions and ``softmax(logits)``; differentiable in both.
+    """Cross-entropy between label distributions and ``softmax(logits)``, differentiable by both.
 
     Parameters
     ----------
     labels : tensor
-        A weight for each class; sums of 1 are not checked.
+        A weight for each class. A sum of 1 is not checked.
     logits : tensor of floats
-        Of the shape of `labels`, or one that broadcasts with it.
+        The shape of `labels`, or one that broadcasts with it.
     axis : int
         The axis of the classes.
 
@@ -102,7 +102,7 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the shapes do not fit or `axis` is out of range.
+        If the shapes do not fit or `axis` is out of range.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1, 
 
 
 def _labels_like(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
-    """Both as tensors, with the labels cast to the dtype of the logits."""
+    """Labels and logits as tensors. The labels are cast to the dtype of the logits."""
     logits, labels = operands(logits, labels)
     if labels._layout.dtype != logits._layout.dtype and logits._layout.inexact:
         labels = REGISTRY["cast"](labels, dtype=logits._layout.dtype)
@@ -150,9 +150,9 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str
     Raises
     ------
     ValueError
-        When the shapes do not fit.
+        If the shapes do not fit.
     gtape.errors.InvalidArgumentError
-        When a label is not an integer from 0 to classes - 1.
+        If a label is not an integer from 0 to classes - 1.
 
     Examples
     --------
@@ -193,14 +193,14 @@ def _same_shape(labels: Tensor, logits: Tensor) -> None:
 
 @diagnosed
 def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:
-    """Cross-entropy between probabilities and ``sigmoid(logits)``, elementwise; differentiable in both.
+    """Cross-entropy between probabilities and ``sigmoid(logits)`` for each element, differentiable by both.
 
     Parameters
     ----------
     labels : tensor
-        From 0 to 1 (not checked).
+        Numbers from 0 to 1 (not checked).
     logits : tensor of floats
-        Of the same shape and dtype.
+        The shape and dtype of `labels`.
 
     Returns
     -------
@@ -209,7 +209,7 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
     Raises
     ------
     ValueError
-        When an argument is missing or the shapes differ.
+        If an argument is missing or the shapes differ.
 
     Examples
     --------
@@ -227,17 +227,17 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
 @diagnosed
 @documented_like(sigmoid_cross_entropy_with_logits)
 def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any, name: str | None = None) -> Tensor:
-    """`sigmoid_cross_entropy_with_logits` with the positive class weighted.
+    """`sigmoid_cross_entropy_with_logits` with a weight for the positive class.
 
     Parameters
     ----------
     pos_weight : tensor or number
-        Factor of the term of the positive class.
+        The factor of the term of the positive class.
 
     Raises
     ------
     ValueError
-        When the shapes differ.
+        If the shapes differ.
 
     Examples
     --------

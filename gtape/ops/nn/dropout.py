@@ -1,4 +1,4 @@
-"""Dropout: elements set to zero by a mask that is drawn once and recorded as a constant."""
+"""Dropout: a mask sets elements to zero. The mask is drawn once and recorded as a constant."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["dropout"]
 
 
 def dropped(x: Tensor, rate: float, noise_shape: Any, generator: Any) -> Tensor:
-    """`dropout` with a mask from a generator."""
+    """`dropout` with a mask drawn from a generator."""
     shape = x._layout.shape
     noise: tuple[int, ...] = shape
     if noise_shape is not None:
@@ -37,7 +37,7 @@ def dropped(x: Tensor, rate: float, noise_shape: Any, generator: Any) -> Tensor:
 
 @diagnosed
 def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: str | None = None) -> Tensor:
-    """Set elements to zero at random and scale the others, so that the expected value stays.
+    """Set elements to zero at random and scale the others, so that the expected value stays the same.
 
     The mask is drawn once and is a constant of the recorded program.
 
@@ -45,11 +45,12 @@ def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: 
     ----------
     x : tensor of floats
     rate : float or scalar tensor
-        Probability that an element is dropped, from 0 up to but not including 1.
+        The probability that an element is dropped, at least 0 and less than 1.
     noise_shape : sequence of int, optional
-        Shape of the mask, broadcast to `x`: elements along an axis of 1 share their fate; None is the size of `x`.
+        The shape of the mask, which broadcasts to `x`. Along an axis of size 1 all elements are kept or dropped
+        together. None stands for the size of `x`.
     seed : int, optional
-        Of this op's own sequence of draws; see `gtape.random.set_seed`.
+        The seed of this op's sequence of draws, see `gtape.random.set_seed`.
 
     Returns
     -------
@@ -58,9 +59,9 @@ def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: 
     Raises
     ------
     ValueError
-        When `rate` is out of range or `x` is not of floats.
+        If `rate` is out of range or `x` is not of floats.
     gtape.errors.InvalidArgumentError
-        When `noise_shape` does not broadcast to the shape of `x`.
+        If `noise_shape` does not broadcast to the shape of `x`.
 
     Examples
     --------

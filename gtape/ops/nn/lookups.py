@@ -23,7 +23,7 @@ __all__ = ["bias_add", "embedding_lookup", "l2_loss", "l2_normalize", "moments"]
 
 @diagnosed
 def l2_loss(t: Any, name: str | None = None) -> Tensor:
-    """Half the sum of squares, ``sum(t ** 2) / 2``.
+    """Half of the sum of squares, ``sum(t ** 2) / 2``.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def l2_loss(t: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For integers and complex numbers.
+        If `t` holds integers or complex numbers.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
     ----------
     value : tensor, two axes at least
     bias : tensor, shape [channels]
-        Of the dtype of `value`.
+        Dtype of `value`.
     data_format : str, optional
         ``"N...C"`` (the channels come last; the default) or ``"NC..."`` (they come second).
 
@@ -68,9 +68,9 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
     Raises
     ------
     ValueError
-        For another `data_format`.
+        If `data_format` is another string.
     gtape.errors.InvalidArgumentError
-        When the shapes do not fit.
+        If the shapes do not fit.
 
     Examples
     --------
@@ -107,9 +107,9 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
     axis : int or sequence of int, optional
         All axes by default.
     epsilon : float
-        Lower bound of the sum of squares.
+        The least value of the sum of squares.
     dim : int or sequence of int, optional
-        TensorFlow's old name of `axis`.
+        The old name of `axis` in TensorFlow.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an axis is out of range.
+        If an axis is out of range.
 
     Examples
     --------
@@ -135,9 +135,9 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
         return t * REGISTRY["cast"](scale, dtype=t._layout.dtype)
     axes = axes_of(along, len(t._layout.shape))
     least = math.sqrt(epsilon)
-    if not (REGISTRY["norm"](wrap(t._value), axis=axes, keepdims=True)._value < least).any():  # NaN is not short
+    if not (REGISTRY["norm"](wrap(t._value), axis=axes, keepdims=True)._value < least).any():  # NaN is long enough
         return REGISTRY["unit_vector"](t, axis=axes)
-    # Recorded, so that the program decides anew at other points.
+    # The check is recorded, so that the program decides again at other points.
     short = REGISTRY["less"](REGISTRY["norm"](t, axis=axes, keepdims=True), least)
     return REGISTRY["where"](short, REGISTRY["over_root"](t, n=float(epsilon)), REGISTRY["unit_vector"](t, axis=axes))
 
@@ -146,16 +146,16 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
 def moments(
     x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Mean and variance over some axes.
+    """The mean and the variance over some axes.
 
     Parameters
     ----------
     x : tensor of floats
     axes : int or sequence of int
     shift : object, optional
-        Ignored, as in TensorFlow.
+        Ignored, as TensorFlow does.
     keepdims : bool
-        Keep the axes, with size 1.
+        Whether the axes stay, with size 1.
 
     Returns
     -------
@@ -164,7 +164,7 @@ def moments(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an axis is out of range.
+        If an axis is out of range.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def moments(
 
 
 def _rows_of_tables(params: Any, ids: Any) -> Tensor:
-    """Rows of one table, or of several in a row; each table has its own sparse gradient."""
+    """Rows of one table, or of several tables in a row. Each table has its own sparse gradient."""
     from gtape.ops.picking.gather import gather
 
     if not isinstance(params, (list, tuple)):
@@ -213,7 +213,7 @@ def embedding_lookup(params: Any, ids: Any, max_norm: float | None = None, name:
         Several tables are the parts of one table, split along its rows.
     ids : integer tensor
     max_norm : float, optional
-        Rows longer than this are scaled down to it.
+        Rows with a greater norm are scaled down to this norm.
 
     Returns
     -------
@@ -222,9 +222,9 @@ def embedding_lookup(params: Any, ids: Any, max_norm: float | None = None, name:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an id is out of range.
+        If an id is out of range.
     ValueError
-        For an empty list of tables.
+        If the list of tables is empty.
 
     Examples
     --------

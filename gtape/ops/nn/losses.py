@@ -22,16 +22,16 @@ __all__ = ["compute_average_loss", "log_poisson_loss"]
 def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None) -> Tensor:
     """Negative log-likelihood of counts under a Poisson distribution, given the logarithm of its mean.
 
-    The loss is ``exp(log_input) - log_input * targets``; the logarithm of the factorial is left out.
+    The loss is ``exp(log_input) - log_input * targets``. The logarithm of the factorial is left out.
 
     Parameters
     ----------
     targets : tensor of floats
         The counts.
     log_input : tensor of floats
-        Of the same shape and dtype.
+        The shape and dtype of `targets`.
     compute_full_loss : bool
-        Add Stirling's approximation of that logarithm for counts above 1.
+        Whether to add Stirling's approximation of the logarithm of the factorial for counts above 1.
 
     Returns
     -------
@@ -40,7 +40,7 @@ def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = Fal
     Raises
     ------
     ValueError
-        When the shapes differ.
+        If the shapes differ.
 
     Examples
     --------
@@ -66,17 +66,17 @@ def compute_average_loss(
     per_example_loss: Any, sample_weight: Any = None, global_batch_size: Any = None, max_seq_length: Any = None,
     name: str | None = None,
 ) -> Tensor:  # fmt: skip
-    """Sum of the losses of some examples, divided by the size of the whole batch.
+    """The sum of the losses of some examples, divided by the size of the whole batch.
 
     Parameters
     ----------
     per_example_loss : tensor of floats, one axis at least
     sample_weight : tensor, optional
-        Factor of each example's loss.
+        The factor of each example's loss.
     global_batch_size : int or integer scalar, optional
-        The first axis of `per_example_loss` by default.
+        By default the size of the first axis of `per_example_loss`.
     max_seq_length : int, optional
-        Length of padded sequences, a further divisor.
+        The length of padded sequences, an additional divisor.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def compute_average_loss(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For a scalar, when shapes do not fit, or for a batch size below 0.
+        If `per_example_loss` is a scalar, shapes do not fit, or the batch size is negative.
 
     Examples
     --------

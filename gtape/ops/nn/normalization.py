@@ -1,4 +1,4 @@
-"""Normalization by moments, and by the squares of neighbouring channels; moments with weights."""
+"""Normalization by moments and by the squares of neighbouring channels; moments with weights."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def batch_normalization(
     ----------
     x : tensor of floats
     mean, variance : tensor
-        Of the dtype of `x`, broadcast with `x`; `moments` computes both.
+        Dtype of `x`. The shapes broadcast with `x`. `moments` computes both.
     offset, scale : tensor or None
-        None leaves out the step.
+        None leaves out the addition or the multiplication.
     variance_epsilon : float
-        Keeps the root from 0.
+        A small number, because the root must not be 0.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def batch_normalization(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When shapes or dtypes do not fit.
+        If shapes or dtypes do not fit.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def batch_normalization(
     factor = REGISTRY["rsqrt"](variance + variance_epsilon)
     if scale is not None:
         factor = factor * scale
-    # x is centred first: two large products would cancel.
+    # x is centred first, because two large products would cancel.
     y: Tensor = (x - mean) * factor
     return y if offset is None else y + offset
 
@@ -71,13 +71,13 @@ def batch_normalization(
 def local_response_normalization(
     input: Any, depth_radius: int = 5, bias: float = 1, alpha: float = 1, beta: float = 0.5, name: str | None = None
 ) -> Tensor:
-    """Divide each pixel by ``(bias + alpha * s) ** beta``, s the sum of squares of the neighbouring channels.
+    """Divide each pixel by ``(bias + alpha * s) ** beta``, with s the sum of squares of neighbouring channels.
 
     Parameters
     ----------
     input : tensor of floats, shape [batch, height, width, channels]
     depth_radius : int
-        How many channels on each side are neighbours.
+        The number of neighbouring channels on each side.
     bias, alpha, beta : float
 
     Returns
@@ -87,7 +87,7 @@ def local_response_normalization(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        Unless `input` has four axes, or when `depth_radius` is negative.
+        If `input` does not have four axes, or `depth_radius` is negative.
 
     Examples
     --------
@@ -129,16 +129,16 @@ def lrn(
 def weighted_moments(
     x: Any, axes: Any, frequency_weights: Any, keepdims: bool = False, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Weighted mean and variance over some axes.
+    """The weighted mean and variance over some axes.
 
     Parameters
     ----------
     x : tensor of floats
     axes : int or sequence of int
     frequency_weights : tensor
-        Any positive numbers, broadcast with `x`.
+        Positive numbers, which broadcast with `x`.
     keepdims : bool
-        Keep the axes, with size 1.
+        Whether the axes stay, with size 1.
 
     Returns
     -------
@@ -147,7 +147,7 @@ def weighted_moments(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an axis is out of range or shapes do not fit.
+        If an axis is out of range or shapes do not fit.
 
     Examples
     --------
@@ -175,28 +175,28 @@ def weighted_moments(
 def sufficient_statistics(
     x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Count, sum and sum of squares over some axes, for `normalize_moments`.
+    """The count, the sum and the sum of squares over some axes, for `normalize_moments`.
 
     Parameters
     ----------
     x : tensor of floats
     axes : int or sequence of int
     shift : tensor, optional
-        Subtracted first: a shift near the mean keeps the digits of the variance.
+        A number to subtract first. A shift near the mean keeps the digits of the variance.
     keepdims : bool
-        Keep the axes, with size 1.
+        Whether the axes stay, with size 1.
 
     Returns
     -------
     count : Tensor, scalar
     mean_ss, variance_ss : Tensor
-        Sums of the (shifted) elements and of their squares.
+        The sums of the shifted elements and of their squares.
     shift : Tensor or None
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an axis is out of range.
+        If an axis is out of range.
 
     Examples
     --------
@@ -218,16 +218,16 @@ def sufficient_statistics(
 def normalize_moments(
     counts: Any, mean_ss: Any, variance_ss: Any, shift: Any, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Mean and variance from the results of `sufficient_statistics`.
+    """The mean and the variance from the results of `sufficient_statistics`.
 
     Parameters
     ----------
     counts : tensor
-        Number of summed elements.
+        The number of summed elements.
     mean_ss, variance_ss : tensor of floats
-        Sums of the (shifted) elements and of their squares.
+        The sums of the shifted elements and of their squares.
     shift : tensor or None
-        Subtracted from the elements before.
+        The number that was subtracted from the elements.
 
     Returns
     -------
@@ -236,7 +236,7 @@ def normalize_moments(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When shapes or dtypes do not fit.
+        If shapes or dtypes do not fit.
 
     Examples
     --------

@@ -31,15 +31,15 @@ def _window(value: Any, what: str) -> tuple[int, ...]:
 
 @diagnosed
 def extract_patches(images: Any, sizes: Any, strides: Any, rates: Any, padding: str, name: str | None = None) -> Tensor:
-    """All patches of images, the pixels of each along the last axis.
+    """All patches of images, with the pixels of each patch along the last axis.
 
     Parameters
     ----------
     images : tensor, shape [batch, height, width, channels]
     sizes, strides, rates : sequence of four int, ``[1, rows, columns, 1]``
-        Size of a patch, the step from one to the next, and the step from one pixel in a patch to the next.
+        The size of a patch, the distance between patches, and the distance between pixels of a patch.
     padding : {"VALID", "SAME"}
-        Only patches inside the image, or one for each step, filled up with zeros.
+        "VALID" takes only patches inside the image. "SAME" takes one patch for each step and fills it up with zeros.
 
     Returns
     -------
@@ -48,9 +48,9 @@ def extract_patches(images: Any, sizes: Any, strides: Any, rates: Any, padding: 
     Raises
     ------
     ValueError
-        When `padding` is not a string.
+        If `padding` is not a string.
     gtape.errors.InvalidArgumentError
-        For another `padding`, a list of another length, or when a patch does not fit.
+        If `padding` is another string, a list has another length, or a patch does not fit.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Pooling: greatest elements and means of windows.
+"""Pooling: the greatest elements and the means of windows.
 
-A primitive without derivatives finds the place of a greatest element, which is then gathered. A mean is a correlation
-with ones, divided by the number of elements of the window inside the input.
+A primitive without derivatives finds the index of the greatest element, and a gather takes the element. A mean is a
+correlation with ones, divided by the number of elements of the window inside the input.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 
 def _argmax(x: Tensor, first: bool, w: Windows, op: str) -> Tensor:
-    """The place in the flat input of the greatest element of each window."""
+    """The index in the flat input of the greatest element of each window."""
 
     def all_axes(space: Sizes, depth: int) -> Sizes:
         return (1, depth, *space) if first else (1, *space, depth)
@@ -104,16 +104,17 @@ def max_pool(
 ) -> Tensor:
     """The greatest element of each window, over one to three spatial axes.
 
-    Where several elements are the greatest, the gradient goes to the first; a NaN counts as the greatest.
+    If several elements are the greatest, the gradient flows to the first. A NaN counts as the greatest.
 
     Parameters
     ----------
     input : tensor, shape [batch, *space, channels]
     ksize, strides : int or sequence of int
-        Size of the window, and step from one window to the next: one number for all spatial axes or for each, or for
-        all axes in the order of `data_format` (the channels may have a window, too).
+        The size of the window, and the distance between windows: one number for all spatial axes, one for each, or one
+        for each axis in the order of `data_format` (the channels may have a window, too).
     padding : {"VALID", "SAME"} or list of pairs
-        Which windows there are; elements outside the input are never the greatest.
+        "VALID" takes only windows inside the input. "SAME" and pairs add elements outside, which are never the
+        greatest.
     data_format : str, optional
         Whether the channels come last (the default) or second: "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW".
 
@@ -124,9 +125,9 @@ def max_pool(
     Raises
     ------
     ValueError
-        For lists of a wrong length.
+        If a list has a wrong length.
     gtape.errors.InvalidArgumentError
-        For an unknown `data_format` or `padding`, or when a window does not fit the input.
+        If `data_format` or `padding` is unknown, or a window does not fit the input.
 
     Examples
     --------
@@ -144,7 +145,7 @@ class _Pool(Protocol):
 
 
 def _over(n: int, pooled: Callable[..., Tensor], whole: Callable[..., Tensor], summary: str, example: str) -> _Pool:
-    """The pool over `n` spatial axes; `whole` is the function for any number of axes."""
+    """The pool over `n` spatial axes. `whole` is the function for any number of axes."""
     op, axes = f"{whole.__name__}{n}d", "DHW"[3 - n :]
     last, second = f"N{axes}C", f"NC{axes}"
 
@@ -223,27 +224,27 @@ def max_pool_with_argmax(
     include_batch_in_index: bool = False,
     name: str | None = None,
 ) -> MaxPoolWithArgmax:
-    """The greatest element of each window of an image, and its place.
+    """The greatest element of each window of an image, and its index.
 
     Parameters
     ----------
     input : tensor, shape [batch, height, width, channels]
     data_format : {"NHWC"}
     output_dtype : dtype
-        Of `argmax`: int32 or int64.
+        The dtype of `argmax`: int32 or int64.
     include_batch_in_index : bool
-        Whether `argmax` counts in the whole flat input instead of in each image.
+        Whether `argmax` is an index of the whole flat input instead of the image.
 
     Returns
     -------
     output : Tensor, shape [batch, height, width, channels]
     argmax : Tensor of integers, of the same shape
-        ``(y * width + x) * channels + channel``; not differentiable.
+        ``(y * width + x) * channels + channel``. Not differentiable.
 
     Raises
     ------
     ValueError, gtape.errors.InvalidArgumentError
-        As from `max_pool`; ValueError for another `data_format`, too.
+        As for `max_pool`. Also a ValueError for another `data_format`.
 
     Examples
     --------
@@ -273,9 +274,9 @@ def avg_pool(
     ----------
     input : tensor of floats, shape [batch, *space, channels]
     ksize, strides : int or sequence of int
-        As for `max_pool`, but the channels have no window.
+        As in `max_pool`, but the channels have no window.
     padding : {"VALID", "SAME"}
-        Which windows there are; elements outside the input do not count.
+        "VALID" takes only windows inside the input. "SAME" adds elements outside, which do not count.
 
     Returns
     -------
@@ -284,9 +285,9 @@ def avg_pool(
     Raises
     ------
     ValueError
-        For lists of a wrong length, and for a list as `padding`.
+        If a list has a wrong length, or `padding` is a list.
     gtape.errors.InvalidArgumentError
-        For an unknown `data_format` or `padding`, or when a window does not fit the input.
+        If `data_format` or `padding` is unknown, or a window does not fit the input.
 
     Examples
     --------
@@ -338,18 +339,18 @@ def pool(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """The greatest element or the mean of each window; windows may have holes.
+    """The greatest element or the mean of each window. Windows may have holes.
 
     Parameters
     ----------
     input : tensor, shape [batch, *space, channels]
     window_shape : sequence of int
-        Size of the window along each spatial axis.
+        The size of the window along each spatial axis.
     pooling_type : {"MAX", "AVG"}
     strides, dilations : int or sequence of int, optional
-        Step from one window, and from one element in a window, to the next; 1 by default.
+        The distance between windows, and the distance between elements of a window. By default 1.
     padding, data_format, name
-        As for `max_pool` or `avg_pool`.
+        As in `max_pool` or `avg_pool`.
 
     Returns
     -------
@@ -358,7 +359,7 @@ def pool(
     Raises
     ------
     ValueError, gtape.errors.InvalidArgumentError
-        As from `max_pool`; ValueError for an unknown `pooling_type`, too.
+        As for `max_pool`. Also a ValueError for an unknown `pooling_type`.
 
     Examples
     --------

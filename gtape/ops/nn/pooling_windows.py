@@ -1,4 +1,4 @@
-"""Windows of pools: their arguments, their elements inside the input, and the place of the greatest element."""
+"""Windows of pools: their arguments, their elements inside the input, and the index of the greatest element."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def along(axis: int, values: Any, ndim: int) -> Any:
 
 
 def _window_argmax(x: Any, *, window: Sizes, strides: Sizes, dilations: Sizes, padding: Padding) -> Any:
-    """Places in the flat array of the greatest element of each window: the first of equals, or the first NaN."""
+    """Indices in the flat array of the greatest element of each window: the first of equal ones, or the first NaN."""
     ndim = x.ndim
     places = output_sizes(x.shape, window, Geometry(strides, dilations, padding, 1))
     least = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
@@ -45,7 +45,7 @@ def _window_argmax(x: Any, *, window: Sizes, strides: Sizes, dilations: Sizes, p
         size = [max(r, n + b) for r, n, (b, _) in zip(reach, x.shape, padding, strict=True)]
         framed = np.full(size, least, dtype=x.dtype)
         framed[tuple([slice(b, b + n) for n, (b, _) in zip(x.shape, padding, strict=True)])] = x
-    # The flat place of a tap is affine in the output place and in the tap.
+    # The flat index of an element is affine in the output position and in the position inside the window.
     step = [math.prod(x.shape[a + 1 :]) for a in range(ndim)]
     start = np.zeros(places, np.int64)
     first = np.zeros(places, np.int64)
@@ -66,7 +66,7 @@ def _window_argmax(x: Any, *, window: Sizes, strides: Sizes, dilations: Sizes, p
         ]
         greater = ~(here <= best) & (best == best) if nan else here > best  # only the first NaN counts as greater
         np.maximum(best, here, out=best)
-        # A sum with a mask, because np.where costs several times as much.
+        # The sum uses a mask, because np.where costs several times as much.
         first += (sum(d * k * n for d, k, n in zip(dilations, tap, step, strict=True)) - first) * greater
     return start + first
 
@@ -106,7 +106,7 @@ class Windows(NamedTuple):
 
 
 def _spans(value: Any, n: int, first: bool, what: str, op: str) -> tuple[Sizes, int]:
-    """A number for each spatial axis, and one for the channels."""
+    """A number for each spatial axis, and a number for the channels."""
     numbers = static_ints(value)
     depth = 1
     if len(numbers) == 1:
@@ -143,7 +143,7 @@ def read_windows(
 
 
 def _inside(n: int, k: int, places: int, s: int, d: int, before: int) -> Any:
-    """For each place along an axis, the number of taps inside the input."""
+    """For each output position along an axis, the number of elements of the window inside the input."""
     at = s * np.arange(places)[:, None] + d * np.arange(k) - before
     return np.add.reduce((at >= 0) & (at < n), axis=1)
 

@@ -1,11 +1,12 @@
-"""Softmax, its logarithm and the cross-entropy of it, with the two maps that make up their derivatives.
+"""Softmax, its logarithm and its cross-entropy, with the two maps that make up their derivatives.
 
 With p = softmax(x), the derivatives of all orders are made of two linear maps of a cotangent::
 
     softmax_center(x, g) = g - sum(p g)     softmax_spread(x, h) = h - p sum(h)
 
-the transposes of each other. Where one p is nearly 1, as in a trained classifier, both formulas cancel. The kernels
-then take the greatest element out of the sums, because all p add up to 1; so the gradient 1 - p keeps its digits.
+The maps are transposes of each other. If one p is nearly 1, as in a trained classifier, both formulas cancel. The
+kernels then leave the greatest element out of the sums, because all p add up to 1. So the gradient 1 - p keeps its
+digits.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ __all__ = ["log_softmax", "softmax"]
 # ---------------------------------------------------------------------------------------------- kernels
 
 
-_SHORT = 64  # classes: a shorter last axis is reduced several times faster with the rows side by side in memory
+_SHORT = 64  # classes; fewer are reduced several times faster with the rows side by side in memory
 
 
 def _work(x: Any, axis: int) -> Any:
-    """`x` in float64, where a float32 difference and its exponential are nearly exact, laid out for reductions."""
+    """`x` in float64, in which float32 differences and exponentials are nearly exact, laid out for reductions."""
     if axis == -1 and x.ndim == 2 and x.shape[1] <= _SHORT:
         return x.astype(np.float64, order="F")
     return x.astype(np.float64, copy=False)
 
 
 class _Parts:
-    """The common start of all kernels: exp(x - max), and the care that its sums need.
+    """The common start of all kernels: exp(x - max), and the choice of the sums.
 
     Attributes
     ----------
@@ -62,7 +63,7 @@ class _Parts:
         self.e = e = np.exp(d)
         double = x.dtype == np.float64
         if double:
-            # The exact rounding error of x - max is put back, because exp magnifies it by |x - max|.
+            # The exact rounding error of x - max is added, because exp magnifies the error by |x - max|.
             b = d - w
             lost = (w - (d - b)) - (m + b)
             e *= 1 + (lost if np.isfinite(np.add.reduce(lost, axis=None)) else np.where(np.isfinite(lost), lost, 0))
@@ -71,7 +72,7 @@ class _Parts:
 
 
 class _Careful:
-    """Sums without the greatest elements (each has e = 1).
+    """Sums without the greatest elements, where e is 1.
 
     Attributes
     ----------
@@ -93,7 +94,7 @@ class _Careful:
         self.total = self.others + self.ties
 
     def split(self, g: Any, axis: int) -> tuple[Any, Any]:
-        """`g` without its values at the greatest elements, and the sum of those."""
+        """`g` without its values at the greatest elements, and the sum of these values."""
         others = np.where(self.top, 0, g)
         return others, np.add.reduce(g - others, axis=axis, keepdims=True)
 
@@ -110,7 +111,7 @@ def _logs(x: Any, axis: int) -> Any:
     if parts.plain:
         return parts.d - np.log(parts.total)
     care = _Careful(parts, axis)
-    # One greatest element is left out, because log1p keeps the digits of a small sum of the others.
+    # One greatest element is left out, because log1p then keeps the digits of a small sum of the others.
     return parts.d - np.log1p(care.others + (care.ties - 1))
 
 
@@ -127,7 +128,7 @@ def _cross_entropy(labels: Any, logits: Any, *, axis: int) -> Any:
     np.multiply(terms, labels, out=terms)
     loss = np.add.reduce(terms, axis=axis)
     if not np.isfinite(np.add.reduce(loss, axis=None)):
-        # A class that is neither meant (label 0) nor possible (logit -inf) adds nothing.
+        # A class with label 0 and logit -inf adds nothing.
         loss = np.add.reduce(np.where(labels == 0, 0, terms), axis=axis)
     return (0 - loss).astype(logits.dtype, copy=False)  # a loss of zero has no minus sign
 
@@ -141,14 +142,16 @@ def _center(x: Any, g: Any, *, axis: int) -> Any:
         out = w - np.add.reduce(parts.e * w, axis=axis, keepdims=True) / parts.total
     else:
         care = _Careful(parts, axis)
-        # The value of g at the greatest p, whose share would cancel, is subtracted: a constant changes nothing.
+        # The value of g at the greatest p is subtracted, because its share would cancel. A constant does not change the
+        # result.
         out = w - care.split(w, axis)[1] / care.ties
         out -= np.add.reduce(care.rest * out, axis=axis, keepdims=True) / care.total
     if np.isnan(np.add.reduce(parts.total, axis=None)):
-        # An impossible state, whose elements are all -inf, gets 0, so that its p = NaN adds nothing.
+        # An impossible state, whose elements are all -inf, gets 0, because its p is NaN and must add nothing.
         none = np.isnan(parts.total) & ~np.any(w, axis=axis, keepdims=True)
         out = np.where(none, 0, out)
-        # For tangents, which go on to ops that give the state no weight; those of logsumexp share in the same way.
+        # In forward mode tangents of such a state get equal shares, as in logsumexp, because later ops give the state
+        # no weight.
         impossible = np.all(x == -np.inf, axis=axis, keepdims=True)
         out = np.where(impossible, w - np.mean(w, axis=axis, keepdims=True), out)
     return out.astype(g.dtype, order="C", copy=False)
@@ -166,7 +169,8 @@ def _spread(x: Any, h: Any, *, axis: int) -> Any:
         others, at_top = care.split(w, axis)
         rest = np.add.reduce(others, axis=axis, keepdims=True)
         # At a greatest element, h - p sum(h) = (h sum(rest) + (ties h - sum of h there) - sum of the other h) / total.
-        # Without cancellation: for one such element 1 - p and sum(h) - h are sums over the others.
+        # The formula does not cancel, because for one greatest element 1 - p and sum(h) - h are sums over the other
+        # elements.
         value = (w * care.others + (care.ties * w - at_top) - rest) / care.total
         out = np.where(care.top, value, others - (care.rest / care.total) * (rest + at_top))
     return out.astype(h.dtype, order="C", copy=False)
@@ -180,12 +184,12 @@ def _total(xp: Any, x: Any, axis: int) -> Any:
 
 
 def _curved(xp: Any, x: Any, h: Any, g: Any, axis: int) -> Any:
-    """Derivative of both maps in x: minus sum(h) times the derivative of softmax along g."""
+    """The derivative of both maps by x: minus sum(h) times the derivative of softmax along g."""
     return -_total(xp, h, axis) * (xp.softmax(x, axis=axis) * xp.softmax_center(x, g, axis=axis))
 
 
 def _kept(xp: Any, g: Any, axis: int) -> Any:
-    """Give a reduced cotangent its axis back; `axis` counts from the end."""
+    """A reduced cotangent with its axis of size 1. `axis` counts from the end."""
     shape = shape_of(g)
     at = len(shape) + 1 + axis
     return xp.reshape(g, shape=(*shape[:at], 1, *shape[at:]))
@@ -277,7 +281,7 @@ cross_entropy_op = primitive(
 
 
 def logits_and_axis(x: Any, axis: Any, op: str) -> tuple[Tensor, int]:
-    """A float tensor and an axis of it, counted from the end."""
+    """A float tensor, and an axis of the tensor counted from the end."""
     x = float_operand(x, op)
     return x, _axis(-1 if axis is None else axis, len(x._layout.shape), op)
 
@@ -297,7 +301,7 @@ def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
     ----------
     logits : tensor of floats, one axis at least
     axis : int, optional
-        The last one by default.
+        By default the last axis.
 
     Returns
     -------
@@ -306,7 +310,7 @@ def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `axis` is out of range.
+        If `axis` is out of range.
 
     Examples
     --------
@@ -320,7 +324,7 @@ def softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
 @diagnosed
 @documented_like(softmax)
 def log_softmax(logits: Any, axis: Any = None, name: str | None = None) -> Tensor:
-    """Logarithm of `softmax`, accurate where `softmax` is nearly 0 or nearly 1.
+    """The logarithm of `softmax`, accurate if `softmax` is nearly 0 or nearly 1.
 
     Examples
     --------

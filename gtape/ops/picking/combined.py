@@ -26,21 +26,21 @@ __all__ = [
 
 @diagnosed
 def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Tensor:
-    """Sum of several tensors of one shape and dtype, as `add_n`.
+    """The sum of several tensors of one shape and dtype, like `add_n`.
 
     Parameters
     ----------
     inputs : list of tensors
-        At least one.
+        One or more tensors.
     shape, tensor_dtype : optional
-        Checked when given.
+        An error if they are given and differ from those of the tensors.
 
     Raises
     ------
     ValueError
-        When the list is empty, or shapes differ.
+        If the list is empty, or shapes differ.
     TypeError
-        When the dtype is not `tensor_dtype`.
+        If the dtype is not `tensor_dtype`.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name:
 
 @diagnosed
 def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
-    """A tensor, or IndexedSlices, times a number.
+    """A tensor or IndexedSlices times a number.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     Raises
     ------
     ValueError
-        When `scalar` is no scalar.
+        If `scalar` is not a scalar.
 
     Examples
     --------
@@ -92,23 +92,23 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
 
 @diagnosed
 def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
-    """A polynomial at x, by Horner's rule.
+    """A polynomial at x by Horner's rule.
 
     Parameters
     ----------
     coeffs : list of tensors or numbers
-        From the highest power to the constant; they broadcast against `x`.
+        The coefficients from the highest power to the constant. Each broadcasts against `x`.
     x : tensor or number
 
     Returns
     -------
     Tensor
-        0 for no coefficients.
+        Zeros if `coeffs` is empty.
 
     Raises
     ------
     ValueError
-        When `coeffs` is no list.
+        If `coeffs` is not a list.
 
     Examples
     --------
@@ -128,12 +128,12 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
 
 @diagnosed
 def round(x: Any, name: str | None = None) -> Tensor:
-    """The nearest integer, the even one at a tie.
+    """The nearest integer. A tie gives the even one.
 
     Parameters
     ----------
     x : number tensor
-        Integers stay as they are.
+        Integers stay unchanged.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def round(x: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For bool.
+        If `x` holds bools.
 
     Examples
     --------
@@ -161,7 +161,7 @@ def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
     Parameters
     ----------
     x1, x2 : float32 or float64 tensors
-        Broadcast against each other.
+        The shapes broadcast.
 
     Returns
     -------
@@ -171,7 +171,7 @@ def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For another dtype, or shapes that do not broadcast.
+        If the dtype is another one, or the shapes do not broadcast.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
             ) from None
         step = np.asarray(np.subtract(found, a._value, dtype=found.dtype))
         exact = np.asarray(np.add(a._value, step, dtype=found.dtype)) == found
-    # A neighbour is x1 and a step that does not depend on it; infinite ones have no step.
+    # A neighbour is x1 plus a constant step. An infinite neighbour has no step.
     moved = REGISTRY["add"](a, wrap(np.where(exact, step, step.dtype.type(0))))
     y = REGISTRY["where"](wrap(exact), moved, wrap(found))
     return REGISTRY["where"](wrap(np.zeros(found.shape, np.bool_)), b, y)
@@ -208,7 +208,7 @@ def _increasing(x: Any, relation: Any, op: str) -> Tensor:
 
 @diagnosed
 def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
-    """Whether every element, in row-major order, is at least as great as the one before.
+    """Whether every element is at least as great as the one before, in row-major order.
 
     Parameters
     ----------
@@ -217,12 +217,12 @@ def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
     Returns
     -------
     Tensor
-        A bool; true for less than two elements.
+        A bool. True for fewer than two elements.
 
     Raises
     ------
     TypeError
-        For bool, complex numbers and strings.
+        If `x` holds bools, complex numbers or strings.
 
     Examples
     --------
@@ -235,7 +235,7 @@ def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
 @diagnosed
 @documented_like(is_non_decreasing)
 def is_strictly_increasing(x: Any, name: str | None = None) -> Tensor:
-    """Whether every element, in row-major order, is greater than the one before.
+    """Whether every element is greater than the one before, in row-major order.
 
     Examples
     --------
@@ -256,7 +256,7 @@ def zero_fraction(value: Any, name: str | None = None) -> Tensor:
     Returns
     -------
     Tensor
-        A float32; NaN for no elements; not differentiable.
+        A float32, not differentiable. NaN if there are no elements.
 
     Examples
     --------
@@ -271,7 +271,7 @@ def zero_fraction(value: Any, name: str | None = None) -> Tensor:
 
 @diagnosed
 def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) -> Tensor:
-    """Whether the target's prediction is among the k greatest of its row; ties at the k-th place all count.
+    """Whether the score of the right class is among the k greatest of its row. All ties at the k-th place count.
 
     Parameters
     ----------
@@ -283,12 +283,12 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
     Returns
     -------
     Tensor
-        Of bool; false for rows with an infinite or NaN prediction, and for targets outside the classes.
+        Bools. False for rows with an infinite or NaN prediction, and for targets outside the classes.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When shapes do not fit.
+        If shapes do not fit.
 
     Examples
     --------

@@ -27,7 +27,7 @@ NAMESPACES = ("math",)
 
 
 def _dropped(weights: Tensor, places: Any, size: int, inside: Any) -> Tensor:
-    """Weights added up by place; those outside are dropped."""
+    """Sums of weights by index. Weights with an index out of range are dropped."""
     flat = REGISTRY["reshape"](weights, shape=(weights._layout.size,))
     if not inside.all():
         kept = np.flatnonzero(inside)
@@ -52,31 +52,31 @@ def bincount(
     Parameters
     ----------
     arr : integer tensor
-        Not negative.
+        Integers, none of them negative.
     weights : tensor, optional
-        Of the shape of `arr`; differentiable.
+        The shape of `arr`. Differentiable.
     minlength : int, optional
         The least number of entries.
     maxlength : int, optional
-        The greatest number of entries; greater values of `arr` are left out.
+        The greatest number of entries. Greater values of `arr` are left out.
     dtype : dtype
-        Of the counts; sums of weights have the dtype of the weights.
+        The dtype of counts. Sums of weights have the dtype of the weights.
     axis : {None, 0, -1}
-        -1 counts each row of a matrix by itself; otherwise all elements together.
+        With -1 each row of a matrix is counted by itself, otherwise all elements are counted together.
     binary_output : bool
-        Give 1 for every value that occurs. Not with weights.
+        Whether the result is 1 for every value that occurs. Not allowed with weights.
 
     Returns
     -------
     Tensor
-        The greatest value plus one entries, within the given limits.
+        One entry more than the greatest value, within the given limits.
 
     Raises
     ------
     ValueError
-        For another axis, or weights with `binary_output`.
+        If `axis` has another value, or weights come with `binary_output`.
     gtape.errors.InvalidArgumentError
-        For negative numbers, or weights of another shape.
+        If a number is negative, or the weights have another shape.
 
     Examples
     --------
@@ -138,11 +138,11 @@ def confusion_matrix(
     Parameters
     ----------
     labels, predictions : integer vectors
-        Of equal length.
+        Vectors of equal length.
     num_classes : int, optional
-        As many as the greatest number plus one by default.
+        By default the greatest number plus one.
     weights : vector, optional
-        The weight of each pair; differentiable where `dtype` is floating.
+        The weight of each pair. Differentiable if `dtype` is floating-point.
     dtype : dtype
 
     Returns
@@ -153,7 +153,7 @@ def confusion_matrix(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For numbers that are no classes, or vectors of different length.
+        If a number is not a class, or the vectors differ in length.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def confusion_matrix(
     """
     n = None if num_classes is None else scalar_int(num_classes)
     a, b = _classes(labels, "labels", n), _classes(predictions, "predictions", n)
-    # Drop a last axis of size 1 that only one of the two has.
+    # Remove a last axis of size 1 that only one of the two has.
     if a.ndim == b.ndim + 1 and a.shape[-1] == 1:
         a = a.reshape(a.shape[:-1])
     elif b.ndim == a.ndim + 1 and b.shape[-1] == 1:
@@ -185,11 +185,11 @@ def confusion_matrix(
 
 
 def _range(values: Any, value_range: Any, nbins: Any) -> tuple[Any, Any, Any, int]:
-    """The numbers as floats, the ends of the range in their dtype, and how many bins there are."""
+    """The numbers as floats, the ends of the range in the dtype of the numbers, and the number of bins."""
     t = as_operand(values)
     ends = as_operand(value_range, t)
     n = scalar_int(nbins)
-    if not 1 <= n < 2**31:  # an int32 in TensorFlow
+    if not 1 <= n < 2**31:  # TensorFlow has an int32 here
         raise InvalidArgumentError(f"nbins should be a positive number below 2**31, got {n}")
     if ends._layout.dtype.kind not in "biufV":
         raise InvalidArgumentError(f"value_range must be real numbers, not {ends.dtype.name}")
@@ -209,13 +209,13 @@ def _range(values: Any, value_range: Any, nbins: Any) -> tuple[Any, Any, Any, in
 def histogram_fixed_width_bins(
     values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None
 ) -> Tensor:
-    """The number of the equally wide bin that holds each value; outer values belong to the first or last bin.
+    """The index of the bin that holds each value, for bins of equal width. Outer values are in the outermost bins.
 
     Parameters
     ----------
     values : number tensor
     value_range : two numbers
-        Start of the first bin and end of the last bin.
+        The start of the first bin and the end of the last bin.
     nbins : int
     dtype : dtype
         int32 or int64.
@@ -223,12 +223,12 @@ def histogram_fixed_width_bins(
     Returns
     -------
     Tensor
-        Of the shape of `values`; not differentiable.
+        The shape of `values`. Not differentiable.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the range is empty, or there is no bin.
+        If the range is empty, or the number of bins is 0.
 
     Examples
     --------
@@ -238,7 +238,7 @@ def histogram_fixed_width_bins(
     v, low, high, n = _range(values, value_range, nbins)
     with np.errstate(all="ignore"):
         at = np.floor(((v - low) / (high - low)) * v.dtype.type(n))
-    # As integers first, because a float may round n - 1 up.
+    # Integers first, because a float may round n - 1 up.
     found = np.minimum(np.clip(np.nan_to_num(at), 0, n - 1).astype(np.int64), n - 1)
     with quietly():
         return wrap(found.astype(dtypes.np_dtype(dtype)))
@@ -249,12 +249,12 @@ def histogram_fixed_width_bins(
 def histogram_fixed_width(
     values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None
 ) -> Tensor:
-    """How many values lie in each of equally wide bins; outer values count for the first or last bin.
+    """The number of values in each bin, for bins of equal width. Outer values are in the outermost bins.
 
     Returns
     -------
     Tensor
-        Shape ``(nbins,)``; not differentiable.
+        Shape ``(nbins,)``. Not differentiable.
 
     Examples
     --------
@@ -263,7 +263,7 @@ def histogram_fixed_width(
     """
     v, low, high, n = _range(values, value_range, nbins)
     with np.errstate(all="ignore"):
-        # In float64, like TensorFlow's kernel, because at the edge of a bin the last digit decides.
+        # float64, as in TensorFlow's kernel, because the last digit decides at the edge of a bin.
         at = (np.maximum(v, low) - low).astype(np.float64) / (np.float64(high - low) / n)
     counts = np.bincount(np.clip(np.nan_to_num(at), 0, n - 1).astype(np.int64).reshape(-1), minlength=n)
     with quietly():
@@ -272,7 +272,7 @@ def histogram_fixed_width(
 
 @diagnosed
 def invert_permutation(x: Any, name: str | None = None) -> Tensor:
-    """Where each of the numbers 0, 1, ... stands in a permutation of them.
+    """The position of each of the numbers 0, 1, ... in a permutation of these numbers.
 
     Parameters
     ----------
@@ -281,12 +281,12 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
     Returns
     -------
     Tensor
-        Of the same dtype.
+        The dtype of `x`.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `x` is no permutation.
+        If `x` is not a permutation.
 
     Examples
     --------
@@ -308,13 +308,13 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
 
 @diagnosed
 def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, name: str | None = None) -> Tensor:
-    """Masks whose first `lengths` elements are true.
+    """Masks in which the first `lengths` elements are true.
 
     Parameters
     ----------
     lengths : integer tensor
     maxlen : int, optional
-        The size of the new last axis; the greatest length by default.
+        The size of the new last axis. By default the greatest length.
     dtype : dtype
 
     Returns
@@ -325,7 +325,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
     Raises
     ------
     ValueError
-        When `maxlen` is no scalar.
+        If `maxlen` is not a scalar.
 
     Examples
     --------
@@ -353,30 +353,30 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
 def searchsorted(
     sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = dtypes.int32, name: str | None = None
 ) -> Tensor:
-    """The places where values fit into sorted rows.
+    """The positions at which values fit into sorted rows.
 
     Parameters
     ----------
     sorted_sequence : number tensor, shape (..., n)
         Ascending along the last axis.
     values : number tensor, shape (..., m)
-        Of the same dtype and leading axes.
+        The same dtype and leading axes as `sorted_sequence`.
     side : {"left", "right"}
-        Before or behind equal elements.
+        Whether the position is before or after equal elements.
     out_type : dtype
         int32 or int64.
 
     Returns
     -------
     Tensor
-        Of the shape of `values`; not differentiable.
+        The shape of `values`. Not differentiable.
 
     Raises
     ------
     ValueError
-        For another side.
+        If `side` is another string.
     gtape.errors.InvalidArgumentError
-        When leading axes or dtypes differ.
+        If leading axes or dtypes differ.
 
     Examples
     --------
@@ -401,7 +401,7 @@ def searchsorted(
 
     def places(values: Any) -> Any:
         looked = values.reshape(count, want[-1])
-        among = rows.astype(looked.dtype) if looked.dtype.kind == "O" else rows  # of an exact world
+        among = rows.astype(looked.dtype) if looked.dtype.kind == "O" else rows  # rows of an exact world
         found = [np.searchsorted(r, v, side=side) for r, v in zip(among, looked, strict=True)]  # type: ignore[call-overload]
         return np.array(found, dtype=kind).reshape(want)
 

@@ -1,4 +1,4 @@
-"""Gather and scatter: elements and slices picked by index, by multi-index or by mask, and their transposes."""
+"""Gather and scatter: elements and slices selected by index, multi-index or mask, and the transposes of these ops."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _scatter_kernel(g: Any, indices: Any, *, axis: int, size: int) -> Any:
 
 
 def scatter_rows_kernel(g: Any, indices: Any, *, size: int) -> Any:
-    """Add rows up at the places `indices` of a tensor of `size` rows."""
+    """Add rows to a tensor of `size` rows of zeros, at the indices `indices`."""
     return _scatter_kernel(g, indices, axis=-1 - (g.ndim - np.ndim(indices)), size=size)
 
 
@@ -56,7 +56,7 @@ def _gather_rows_vjp(xp: Any, g: Any, indices: Any, axis: int, size: int) -> Any
 
 
 def _row_axis(x: Any, indices: Any) -> int:
-    """The axis of the rows in the result of a scatter, counted from the end because batch axes may lead."""
+    """The axis of the rows in the result of a scatter, counted from the end because batch axes may come first."""
     return len(shape_of(indices)) - len(shape_of(x)) - 1
 
 
@@ -142,7 +142,7 @@ def _itself(at: Any) -> Any:
 
 
 def check_range(indices: Any, size: int, what: str) -> None:
-    """Refuse indices outside 0 ... size - 1, negative ones too."""
+    """Raise an error for indices outside 0 ... size - 1. Negative indices are outside, too."""
     if indices.size:
         low, high = int(indices.min()), int(indices.max())
         if low < 0 or high >= size:
@@ -158,9 +158,9 @@ def gather(
     batch_dims: Any = 0,
     name: str | None = None,
 ) -> Tensor:
-    """Take slices along an axis, by index.
+    """Take slices along an axis by index.
 
-    The gradient of a gather along axis 0, directly of a source, is an `IndexedSlices`.
+    If a source itself is gathered along axis 0, its gradient is an `IndexedSlices`.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def gather(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an index or the axis is out of range, or the batch axes differ.
+        If an index or the axis is out of range, or the batch axes differ.
 
     Examples
     --------
@@ -205,11 +205,11 @@ def gather(
         )
     check_range(where_, shape[a], "gather")
     if not b:
-        # As in TensorFlow, the gradient is an IndexedSlices where the axis is written as 0.
+        # As in TensorFlow, the gradient is an IndexedSlices if the axis is given as 0.
         spelt = 0 if axis is None else scalar_int(axis)
         prim = _gather if spelt else _gather_rows
         return prim(t, decided(_itself, indices) if where_.size else wrap(where_), axis=a - len(shape), size=shape[a])
-    # Batches become one long axis: each index gets the offset of its batch.
+    # Batches become one long axis. Each index gets the offset of its batch.
     batch = int(np.prod(shape[:b]))
     middle, rest = shape[b:a], shape[a + 1 :]
     order = (*range(b), a, *range(b, a), *range(a + 1, len(shape)))
@@ -232,7 +232,7 @@ def gather(
 
 
 def flat_indices(indices: Any, shape: tuple[int, ...], what: str) -> Any:
-    """Row-major positions of the multi-indices along the last axis; InvalidArgumentError if one lies outside."""
+    """Row-major positions of the multi-indices along the last axis. InvalidArgumentError if one is out of range."""
     flat = np.zeros(indices.shape[:-1], np.int64)
     for i, n in enumerate(shape):
         check_range(indices[..., i], n, f"{what}, component {i} of the indices")
@@ -241,7 +241,7 @@ def flat_indices(indices: Any, shape: tuple[int, ...], what: str) -> Any:
 
 
 def rows_inside(at: Any, shape: tuple[int, ...], policy: str, what: str) -> tuple[Any, Any]:
-    """Row-major positions of multi-indices, and a mask of those inside; None if all must be, which is checked."""
+    """Row-major positions of multi-indices, and a mask of those in range; None if all have to be in range."""
     if policy not in ("", "DEFAULT", "ERROR", "IGNORE"):
         raise InvalidArgumentError(f"{what}: bad_indices_policy is 'DEFAULT', 'ERROR' or 'IGNORE', not {shown(policy)}")
     inside = None
@@ -265,7 +265,7 @@ def gather_nd(
     ----------
     params : tensor
     indices : integer tensor, shape (..., k)
-        Each row indexes the first k axes (after the batch axes).
+        Each row is an index of the first k axes (after the batch axes).
     bad_indices_policy : {"", "DEFAULT", "ERROR", "IGNORE"}
         With "IGNORE", an index out of range gives zeros.
 
@@ -277,7 +277,7 @@ def gather_nd(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an index is out of range, or the shapes do not fit.
+        If an index is out of range, or the shapes do not fit.
 
     Examples
     --------
@@ -321,14 +321,14 @@ def boolean_mask(tensor: Any, mask: Any, axis: Any = None, name: str = "boolean_
     ----------
     tensor : tensor
     mask : bool or number tensor with at least one axis
-        Nonzero numbers are true. Its shape is that of the tensor's axes from `axis` on.
+        Nonzero numbers are true. The mask has the shape of the tensor's axes from `axis` on.
     axis : int, optional
         0 by default.
 
     Raises
     ------
     ValueError
-        When the shapes do not fit or the mask is a scalar.
+        If the shapes do not fit or the mask is a scalar.
 
     Examples
     --------

@@ -37,7 +37,7 @@ def _strided_slice_kernel(x: Any, *, key: tuple[Any, ...]) -> Any:
 
 
 def _strided_slice_rule(xp: Any, g: Any, x: Any, *, key: tuple[Any, ...]) -> Any:
-    # The key is for the last axes; x may have batch axes before them.
+    # The key is for the last axes, because x may have batch axes before them.
     before = len(tuple(x.shape)) - sum(k is not None for k in key)
     lead = lead_of(g, before + sum(k.__class__ is not int for k in key))
     return xp.place(g, key=key, shape=lead + tuple(x.shape))
@@ -122,9 +122,9 @@ def getitem(tensor: Any, key: Any) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an index is out of range, there are too many, the ellipsis occurs twice, or the key is a list.
+        If an index is out of range, there are too many indices, the ellipsis occurs twice, or the key is a list.
     TypeError
-        For floats, and for tensors, arrays and lists of several indices.
+        If the key holds a float, or a tensor, array or list of several indices.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def _entry(e: Any, axis: int, n: int) -> Any:
         if bounds.step == 0:
             raise InvalidArgumentError(f"the step of the slice of axis {axis} must not be 0")
         start, stop, step = bounds.indices(n)
-        if start < 0:  # backwards from before the first element: an empty slice
+        if start < 0:  # a backward slice that starts before the first element is empty
             return (0, 0, 1)
         return (start, None if stop < 0 else stop, step)
     i = _place_in_key(e)
@@ -189,12 +189,12 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
     ----------
     input_ : tensor, any shape and dtype
     begin, size : sequence of int
-        Start and size of the block along each axis; size -1 takes the rest.
+        The start and the size of the block along each axis. The size -1 stands for the rest of the axis.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the block does not lie inside the tensor.
+        If the block does not lie inside the tensor.
 
     Examples
     --------
@@ -238,18 +238,18 @@ def strided_slice(
     Parameters
     ----------
     begin, end, strides : sequence of int
-        One entry for each part of the index; strides are 1 by default.
+        One entry for each part of the index. By default strides are 1.
     begin_mask, end_mask : int
-        Bit i set: entry i of `begin` (`end`) is left out.
+        If bit i is set, entry i of `begin` (`end`) is left out.
     ellipsis_mask, new_axis_mask, shrink_axis_mask : int
-        Bit i set: part i is an ellipsis, a new axis, or the single index ``begin[i]``.
+        If bit i is set, part i is an ellipsis, a new axis, or the single index ``begin[i]``.
     var : None
         Ignored.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an index is out of range, a stride is 0, or the lists differ in length.
+        If an index is out of range, a stride is 0, or the lists differ in length.
 
     Examples
     --------
@@ -281,14 +281,15 @@ def strided_slice(
 
 
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
-    """`x` where the condition holds, otherwise `y`; with the condition alone, the indices where it holds.
+    """`x` where the condition is true, otherwise `y`. With the condition alone, the indices of its true elements.
 
     Parameters
     ----------
     condition : bool tensor
-        With the condition alone, any number tensor with at least one axis; nonzero numbers are true.
+        With the condition alone, any number tensor with at least one axis. Nonzero numbers are true.
     x, y : tensor, optional
-        Both or none; broadcast with the condition. Elements that are not chosen never reach the gradient.
+        Either both or neither is given. The shapes broadcast with the condition. The gradient does not depend on
+        elements that are not chosen.
 
     Returns
     -------
@@ -298,9 +299,9 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     Raises
     ------
     ValueError
-        When only one of `x` and `y` is given.
+        If only one of `x` and `y` is given.
     gtape.errors.InvalidArgumentError
-        When the condition is not bool, or alone and a scalar.
+        If the condition is not bool, or if it is given alone and is a scalar.
 
     Examples
     --------

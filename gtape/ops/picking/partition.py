@@ -21,32 +21,32 @@ NAMESPACES = ()
 
 
 def _taken(rows: Tensor, places: Any) -> Tensor:
-    """Rows by number; even a source gets a dense gradient."""
+    """Rows by number. A source, too, gets a dense gradient."""
     n = rows._layout.shape[0]
     return REGISTRY["gather"](rows, wrap(places), axis=-rows.ndim, size=n)
 
 
 @diagnosed
 def dynamic_partition(data: Any, partitions: Any, num_partitions: Any, name: str | None = None) -> list[Tensor]:
-    """Distribute slices to partitions, in their order.
+    """Distribute slices to partitions. Within a partition they keep their order.
 
     Parameters
     ----------
     data : tensor
     partitions : int32 tensor
-        The partition of each slice; its shape is that of the first axes of `data`.
+        The number of the partition of each slice. The shape is that of the first axes of `data`.
     num_partitions : int
-        At least 1.
+        1 or more.
 
     Returns
     -------
     list of Tensor
-        Each of shape ``(n, *data.shape[partitions.ndim:])``.
+        Each has the shape ``(n, *data.shape[partitions.ndim:])``.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When a partition is out of range, or the shapes do not fit.
+        If a partition is out of range, or the shapes do not fit.
 
     Examples
     --------
@@ -73,25 +73,24 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: Any, name: str
 
 @diagnosed
 def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
-    """Put slices of several tensors together by number; the last slice of a number counts.
+    """Put slices of several tensors together by number. Of several slices with one number, the last counts.
 
     Parameters
     ----------
     indices : list of integer tensors
-        The number, in the result, of each slice.
+        The index of each slice in the result.
     data : list of tensors
-        One for each of `indices`, of shape ``(*indices[i].shape, ...)`` with the same rest.
+        One tensor for each of `indices`, of shape ``(*indices[i].shape, ...)``. All have the same remaining axes.
 
     Returns
     -------
     Tensor
-        As many rows as the greatest number plus one; 0 for numbers that no slice has. Slices that were replaced have
-        no gradient.
+        One row more than the greatest number; zeros for numbers without a slice. Replaced slices have no gradient.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When a number is negative, or lists, shapes or dtypes do not fit.
+        If a number is negative, or lists, shapes or dtypes do not fit.
 
     Examples
     --------
@@ -115,7 +114,7 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
     if flat.size and flat.min() < 0:
         raise InvalidArgumentError(f"dynamic_stitch: indices must not be negative, got {int(flat.min())}")
     size = int(flat.max()) + 1 if flat.size else 0
-    # One more row, of zeros, for numbers without a slice.
+    # An additional row of zeros, for numbers without a slice.
     last = np.full(size, flat.size)
     last[flat] = np.arange(flat.size)  # NumPy keeps the last of several assignments
     parts = [REGISTRY["reshape"](t, shape=(i.size, *rest)) for i, t in zip(numbers, tensors, strict=True)]
@@ -128,13 +127,13 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
 def reverse_sequence(
     input: Any, seq_lengths: Any, seq_axis: Any = None, batch_axis: Any = None, name: str | None = None
 ) -> Tensor:
-    """Reverse the first `seq_lengths` elements along an axis, for each place of another axis.
+    """Reverse the first `seq_lengths` elements along an axis, for each index of another axis.
 
     Parameters
     ----------
     input : tensor with at least two axes
     seq_lengths : integer vector
-        The number of elements to reverse for each place of `batch_axis`.
+        The number of elements to reverse for each index of `batch_axis`.
     seq_axis : int
         The axis to reverse along.
     batch_axis : int, optional
@@ -143,9 +142,9 @@ def reverse_sequence(
     Raises
     ------
     TypeError
-        Without `seq_axis`.
+        If `seq_axis` is missing.
     gtape.errors.InvalidArgumentError
-        When a length or an axis is out of range.
+        If a length or an axis is out of range.
 
     Examples
     --------
@@ -175,7 +174,7 @@ def reverse_sequence(
         raise InvalidArgumentError(f"reverse_sequence: lengths must be in [0, {shape[s]}], got {lengths.tolist()}")
     step = np.arange(shape[s])
     back = lengths[:, None] - 1 - step
-    source = np.where(back >= 0, back, step)  # (batch, sequence)
+    source = np.where(back >= 0, back, step)  # of shape (batch, sequence)
     places = np.moveaxis(np.arange(t._layout.size).reshape(shape), (b, s), (0, 1))
     places = np.moveaxis(places[np.arange(shape[b])[:, None], source], (0, 1), (b, s))
     line = REGISTRY["reshape"](t, shape=(t._layout.size,))
@@ -213,25 +212,25 @@ def _unique(x: Any, out_idx: Any, op: str) -> tuple[Tensor, Tensor, Tensor]:
 
 @diagnosed
 def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Unique:
-    """Distinct elements of a vector, in the order of their first occurrence.
+    """The distinct elements of a vector in the order of their first occurrence.
 
     Parameters
     ----------
     x : vector
     out_idx : dtype
-        Of the indices: int32 or int64.
+        The dtype of the indices: int32 or int64.
 
     Returns
     -------
     y : Tensor
-        The elements; their gradients go to the first occurrences.
+        The elements. Their gradients flow to the first occurrences.
     idx : Tensor
-        Where in `y` each element of `x` is.
+        The index in `y` of each element of `x`.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `x` is no vector.
+        If `x` is not a vector.
 
     Examples
     --------
@@ -246,7 +245,7 @@ def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Uniq
 @diagnosed
 @documented_like(unique)
 def unique_with_counts(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> UniqueWithCounts:
-    """Distinct elements of a vector, in the order of their first occurrence, and how often they occur.
+    """The distinct elements of a vector in the order of their first occurrence, and their numbers of occurrences.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Scattering by multi-index: into zeros, and into a tensor by adding, subtracting, replacing or taking extrema."""
+"""Scattering by multi-index: into zeros; and into a tensor, by adding, subtracting, replacing or taking extrema."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 def _rows(
     indices: Any, updates: Tensor, shape: tuple[int, ...], op: str, policy: str = ""
 ) -> tuple[Any, Tensor, int, tuple[int, ...]]:
-    """Flat row numbers, the updates as rows, how many rows the whole has, and the shape of a row."""
+    """Flat row numbers, the updates as rows, the number of rows of the whole, and the shape of a row."""
     at = index_values(indices, op)
     if not at.ndim or at.shape[-1] > len(shape):
         raise InvalidArgumentError(
@@ -53,21 +53,21 @@ def _scattered(flat: Any, rows: Tensor, n: int, shape: tuple[int, ...]) -> Tenso
 
 @diagnosed
 def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
-    """Put updates into zeros by multi-index; updates of the same place add up.
+    """Put updates into zeros by multi-index. Updates with the same index are added.
 
     Parameters
     ----------
     indices : integer tensor, shape (..., k)
     updates : tensor, shape ``indices.shape[:-1] + shape[k:]``
     shape : sequence of int
-        Of the result.
+        The shape of the result.
     bad_indices_policy : {"", "DEFAULT", "ERROR", "IGNORE"}
         With "IGNORE", updates with an index out of range are dropped.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an index is out of range, or the shapes do not fit.
+        If an index is out of range, or the shapes do not fit.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def _both(tensor: Any, updates: Any, op: str) -> tuple[Tensor, Tensor]:
 def tensor_scatter_nd_add(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
-    """A tensor with updates added by multi-index; updates of the same place add up.
+    """A tensor with updates added by multi-index. Updates with the same index are added.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def tensor_scatter_nd_add(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an index is out of range, or shapes or dtypes do not fit.
+        If an index is out of range, or shapes or dtypes do not fit.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def tensor_scatter_nd_add(
 def tensor_scatter_nd_sub(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
-    """A tensor with updates subtracted by multi-index; updates of the same place add up.
+    """A tensor with updates subtracted by multi-index. Updates with the same index are added.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def tensor_scatter_nd_sub(
 @diagnosed
 @documented_like(tensor_scatter_nd_add)
 def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
-    """A tensor with elements or slices replaced by multi-index; the last update of a place counts.
+    """A tensor with elements or slices replaced by multi-index. Of updates with the same index, the last counts.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str 
 
 
 def _extreme(tensor: Any, indices: Any, updates: Any, policy: str, which: str) -> Tensor:
-    """Reduce the tensor's own rows together with the updates, so that all equal extrema share the gradient."""
+    """Reduce the tensor's own rows together with the updates, because all equal extrema share the gradient."""
     op = f"tensor_scatter_nd_{which}"
     t, u = _both(tensor, updates, op)
     shape = t._layout.shape
@@ -174,7 +174,7 @@ def _extreme(tensor: Any, indices: Any, updates: Any, policy: str, which: str) -
 def tensor_scatter_nd_max(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
-    """The greater of the tensor and of updates by multi-index; equal ones share the gradient equally.
+    """The greater of the tensor and of updates by multi-index. Equal elements share the gradient equally.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def tensor_scatter_nd_max(
 def tensor_scatter_nd_min(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
-    """The lesser of the tensor and of updates by multi-index; equal ones share the gradient equally.
+    """The lesser of the tensor and of updates by multi-index. Equal elements share the gradient equally.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Reductions over rows with the same number, which are sorted."""
+"""Reductions over rows with the same number, for sorted numbers."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ NAMESPACES = ("math",)
 
 @diagnosed
 def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-    """Sums of rows with the same number, which are sorted.
+    """Sums of rows with the same number, for sorted numbers.
 
     Parameters
     ----------
     data : number tensor with at least one axis
     segment_ids : integer vector
-        The number of each row; ascending, repeats allowed. The result has as many rows as the last number plus one.
+        The number of each row, in ascending order, with repetitions. The result has one row more than the last number.
 
     Returns
     -------
     Tensor
-        Shape ``(segments, *data.shape[1:])``; 0 for numbers that no row has.
+        Shape ``(segments, *data.shape[1:])``; Zeros for numbers without a row.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the numbers are not sorted, negative, or not one for each row.
+        If the numbers are not sorted, a number is negative, or there are more or fewer numbers than rows.
 
     Examples
     --------
@@ -53,12 +53,12 @@ def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
 @diagnosed
 @documented_like(segment_sum)
 def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-    """Means of rows with the same number, which are sorted.
+    """Means of rows with the same number, for sorted numbers.
 
     Returns
     -------
     Tensor
-        0 for numbers that no row has. The mean of integers is an integer, rounded towards zero.
+        Zeros for numbers without a row. The mean of integers is an integer, rounded towards zero.
 
     Examples
     --------
@@ -72,12 +72,12 @@ def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Tensor
 @diagnosed
 @documented_like(segment_sum)
 def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-    """Products of rows with the same number, which are sorted; the gradient is exact with any number of zeros.
+    """Products of rows with the same number, for sorted numbers. The gradient is exact with any number of zeros.
 
     Returns
     -------
     Tensor
-        1 for numbers that no row has.
+        Ones for numbers without a row.
 
     Examples
     --------
@@ -91,12 +91,12 @@ def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Tensor
 @diagnosed
 @documented_like(segment_sum)
 def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-    """Greatest elements of rows with the same number, which are sorted; equal ones share the gradient equally.
+    """Greatest elements of rows with the same number, for sorted numbers. Equal elements share the gradient.
 
     Returns
     -------
     Tensor
-        0 for numbers that no row has.
+        Zeros for numbers without a row.
 
     Examples
     --------
@@ -111,12 +111,12 @@ def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
 @diagnosed
 @documented_like(segment_sum)
 def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-    """Least elements of rows with the same number, which are sorted; equal ones share the gradient equally.
+    """Least elements of rows with the same number, for sorted numbers. Equal elements share the gradient.
 
     Returns
     -------
     Tensor
-        0 for numbers that no row has.
+        Zeros for numbers without a row.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Segments, the rows with the same number, and their reductions."""
+"""Reductions of segments. A segment consists of the rows with the same number."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _min_kernel(x: Any, ids: Any, *, size: int) -> Any:
 
 
 def _shares(x: Any, ids: Any, size: int, extreme: Any) -> Any:
-    # A NaN extremum equals no element: 0 / 0 makes the shares of the whole segment NaN.
+    # A NaN extremum equals no element, so the shares of the whole segment are 0 / 0, which is NaN.
     chosen = np.equal(x, extreme[ids]).astype(x.dtype)
     total = scatter_rows_kernel(chosen, ids, size=size)
     return chosen / total[ids]
@@ -140,7 +140,7 @@ def sorted_rows(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Any, int]
 
 
 def unsorted_rows(data: Any, segment_ids: Any, num_segments: Any, op: str) -> tuple[Tensor, Any, int]:
-    """The rows with numbers from 0 on, these numbers, and the number of segments."""
+    """The rows whose numbers are not negative, these numbers, and the number of segments."""
     t = _numbers(data, op)
     ids = index_values(segment_ids, op)
     n = scalar_int(num_segments)
@@ -168,7 +168,7 @@ def unsorted_rows(data: Any, segment_ids: Any, num_segments: Any, op: str) -> tu
 
 
 def _column(values: Any, t: Tensor) -> Any:
-    """One number for each segment, to broadcast against the rows."""
+    """A vector with one number for each segment, in a shape that broadcasts against the rows."""
     return values.reshape(-1, *[1] * (t.ndim - 1))
 
 
@@ -178,7 +178,7 @@ def sums(t: Tensor, ids: Any, n: int) -> Tensor:
 
 
 def divided(t: Tensor, ids: Any, n: int, root: bool = False) -> Tensor:
-    """Sums divided by the number of rows, or by its root."""
+    """Sums divided by the number of rows, or by the root of that number."""
     counts = np.maximum(np.bincount(ids, minlength=n), 1)
     if root:
         return REGISTRY["over_roots"](sums(t, ids, n), wrap(_column(counts, t)))
@@ -193,7 +193,7 @@ def whole_mean(t: Tensor, ids: Any, n: int) -> Tensor:
 
 
 def products(t: Tensor, ids: Any, n: int) -> Tensor:
-    """Products of rows, by one table, padded with ones, for all segments of about the same length."""
+    """Products of rows. Segments of similar length share one table, padded with ones."""
     shape = t._layout.shape
     rows = shape[0]
     rest = shape[1:]
@@ -216,7 +216,7 @@ def products(t: Tensor, ids: Any, n: int) -> Tensor:
         step = np.arange(int(counts[mine].max()))
         table = np.where(step < counts[mine, None], starts[mine, None] + step, rows)
         found = REGISTRY["gather"](whole, wrap(order[table]), axis=-len(shape), size=rows + 1)
-        # (segments, places, ...) -> (segments, ..., places), because prod reduces the last axis
+        # The axes become (segments, ..., places), because prod reduces the last axis.
         perm = (0, *[a + 1 for a in last])
         made.append(REGISTRY["prod"](REGISTRY["transpose"](found, perm=perm) if rest else found))
         places[mine] = at + np.arange(mine.size)
@@ -226,7 +226,7 @@ def products(t: Tensor, ids: Any, n: int) -> Tensor:
 
 
 def filled(prim: Any, t: Tensor, ids: Any, n: int, fill: Any) -> Tensor:
-    """An extremum of each segment; `fill` for those without rows."""
+    """An extremum of each segment. Segments without rows get `fill`."""
     y: Tensor = prim(t, wrap(ids), size=n)
     empty = np.bincount(ids, minlength=n) == 0
     if not empty.any():

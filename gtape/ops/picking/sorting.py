@@ -1,4 +1,4 @@
-"""Sorting: stable orders along the last axis, and sort and top_k, which gather by them."""
+"""Sorting: stable orders along the last axis; sort and top_k, which gather elements in these orders."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ __all__ = ["argsort", "sort", "top_k"]
 def _order_kernel(x: Any, *, descending: bool) -> Any:
     if not descending:
         return np.argsort(x, axis=-1, kind="stable").astype(np.int64)
-    # Sorted backwards and read backwards, equal elements keep their order; negating would overflow for integers.
+    # The kernel sorts backwards and reads backwards, so that equal elements keep their order. Negated integers
+    # overflow.
     back = np.argsort(x[..., ::-1], axis=-1, kind="stable")[..., ::-1]
     return (x.shape[-1] - 1 - back).astype(np.int64)
 
@@ -42,7 +43,7 @@ _order = primitive(
 
 
 def _taken(t: Tensor, order: Tensor) -> Tensor:
-    """Gather the last axis by an order of each row, which stays a tensor so that a check sees what decided it."""
+    """Gather the last axis by an order of each row, a tensor so that a check sees the values that decided the order."""
     shape = t._layout.shape
     if len(shape) > 1:
         rows = math.prod(shape[:-1])
@@ -53,7 +54,7 @@ def _taken(t: Tensor, order: Tensor) -> Tensor:
 
 
 def _last(t: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...] | None]:
-    """The tensor with the axis last, and the permutation (its own inverse) that moved it."""
+    """The tensor with the axis moved to the end, and the permutation that moved the axis (its own inverse)."""
     a = one_axis(axis, t.ndim)
     if a == t.ndim - 1:
         return t, None
@@ -78,7 +79,7 @@ def _descending(direction: str) -> bool:
 @shows_kinks_of(_order, lambda f, x: f(x)[0], "sort (its first element)")
 @diagnosed
 def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | None = None) -> Tensor:
-    """Sort along an axis; equal elements keep their order, which decides where their gradients go.
+    """Sort along an axis. Equal elements keep their order, which determines where their gradients flow.
 
     Parameters
     ----------
@@ -89,9 +90,9 @@ def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | 
     Raises
     ------
     ValueError
-        For another direction.
+        If `direction` is another string.
     gtape.errors.InvalidArgumentError
-        When the axis is out of range.
+        If the axis is out of range.
 
     Examples
     --------
@@ -109,17 +110,17 @@ def sort(values: Any, axis: Any = -1, direction: str = "ASCENDING", name: str | 
 def argsort(
     values: Any, axis: Any = -1, direction: str = "ASCENDING", stable: bool = False, name: str | None = None
 ) -> Tensor:
-    """The order that sorts along an axis; always stable.
+    """The order that sorts along an axis. The order is always stable.
 
     Parameters
     ----------
     stable : bool
-        Ignored: equal elements always keep their order.
+        Ignored, because equal elements always keep their order.
 
     Returns
     -------
     Tensor
-        Of int32; not differentiable.
+        An int32, not differentiable.
 
     Examples
     --------
@@ -143,14 +144,14 @@ class TopK(NamedTuple):
 
 @diagnosed
 def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.int32, name: str | None = None) -> TopK:
-    """The k greatest elements of the last axis, in descending order, the first of equal ones first.
+    """The k greatest elements of the last axis in descending order. Equal elements keep their order.
 
     Parameters
     ----------
     input : number tensor with at least one axis
     k : int
     sorted : bool
-        Ignored: the result is always sorted.
+        Ignored, because the result is always sorted.
     index_type : dtype
         int32 or int64.
 
@@ -162,7 +163,7 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = dtypes.
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the axis has fewer than k elements.
+        If the axis has fewer than k elements.
 
     Examples
     --------

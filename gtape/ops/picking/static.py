@@ -36,7 +36,7 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When they do not fit.
+        If the shapes do not broadcast.
 
     Examples
     --------
@@ -58,12 +58,12 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
     Parameters
     ----------
     shape_x, shape_y : TensorShape or sequence of int
-        Without unknown sizes.
+        Shapes without unknown sizes.
 
     Raises
     ------
     ValueError
-        When they do not fit.
+        If the shapes do not broadcast.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
 
 @diagnosed
 def get_static_value(tensor: Any, partial: bool = False) -> Any:
-    """The value of a tensor, always known in gtape.
+    """The value of a tensor. gtape always knows the value.
 
     Parameters
     ----------
@@ -121,12 +121,12 @@ def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
 
 @diagnosed
 def tuple(tensors: Any, control_inputs: Any = None, name: str | None = None) -> list[Any]:
-    """The same tensors; None stays None.
+    """The same tensors as a list. None stays None.
 
     Parameters
     ----------
     tensors : list of tensors
-        At least one.
+        One or more tensors.
     control_inputs : optional
         Ignored; TensorFlow has it.
 
@@ -137,7 +137,7 @@ def tuple(tensors: Any, control_inputs: Any = None, name: str | None = None) -> 
     Raises
     ------
     ValueError
-        When there is no tensor.
+        If there is no tensor.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def tuple(tensors: Any, control_inputs: Any = None, name: str | None = None) -> 
 @diagnosed
 @documented_like(identity_n)
 def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> list[Tensor]:
-    """The shapes of several tensors, as tensors.
+    """The shapes of several tensors as tensors.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When a position lies outside.
+        If a position is outside the array.
 
     Examples
     --------

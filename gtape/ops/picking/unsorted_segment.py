@@ -1,4 +1,4 @@
-"""Reductions over rows with the same number, in any order."""
+"""Reductions over rows with the same number, for numbers in any order."""
 
 from __future__ import annotations
 
@@ -27,25 +27,26 @@ NAMESPACES = ("math",)
 
 @diagnosed
 def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
-    """Sums of slices with the same number, in any order.
+    """Sums of slices with the same number, for numbers in any order.
 
     Parameters
     ----------
     data : number tensor
     segment_ids : integer tensor
-        Its shape is that of the first axes of `data`. Slices with a negative number are dropped.
+        The number of each slice. The shape is that of the first axes of `data`. Slices with a negative number are
+        dropped.
     num_segments : int
-        How many rows the result has; more than the greatest number.
+        The number of rows of the result, greater than the greatest number.
 
     Returns
     -------
     Tensor
-        Shape ``(num_segments, *data.shape[segment_ids.ndim:])``; 0 for numbers that no slice has.
+        Shape ``(num_segments, *data.shape[segment_ids.ndim:])``; Zeros for numbers without a slice.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When a number is too great, or the shapes do not fit.
+        If a number is too great, or the shapes do not fit.
 
     Examples
     --------
@@ -58,12 +59,12 @@ def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: s
 @diagnosed
 @documented_like(unsorted_segment_sum)
 def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
-    """Means of slices with the same number, in any order.
+    """Means of slices with the same number, for numbers in any order.
 
     Returns
     -------
     Tensor
-        0 for numbers that no slice has; float64 for integers.
+        Zeros for numbers without a slice. float64 for integers.
 
     Examples
     --------
@@ -76,17 +77,17 @@ def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: 
 @diagnosed
 @documented_like(unsorted_segment_sum)
 def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
-    """Sums of slices with the same number, divided by the square root of how many there are.
+    """Sums of slices with the same number, divided by the square root of the number of slices.
 
     Returns
     -------
     Tensor
-        0 for numbers that no slice has.
+        Zeros for numbers without a slice.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For integers, when a number is too great, or the shapes do not fit.
+        If `data` holds integers, a number is too great, or the shapes do not fit.
 
     Examples
     --------
@@ -100,12 +101,12 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
 @diagnosed
 @documented_like(unsorted_segment_sum)
 def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
-    """Products of slices with the same number, in any order; the gradient is exact with any number of zeros.
+    """Products of slices with the same number, in any order. The gradient is exact with any number of zeros.
 
     Returns
     -------
     Tensor
-        1 for numbers that no slice has.
+        Ones for numbers without a slice.
 
     Examples
     --------
@@ -118,12 +119,12 @@ def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any, name: 
 @diagnosed
 @documented_like(unsorted_segment_sum)
 def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
-    """Greatest elements of slices with the same number, in any order; equal ones share the gradient equally.
+    """Greatest elements of slices with the same number, in any order. Equal elements share the gradient equally.
 
     Returns
     -------
     Tensor
-        The dtype's least finite value for numbers that no slice has.
+        The dtype's least finite value for numbers without a slice.
 
     Examples
     --------
@@ -137,12 +138,12 @@ def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any, name: s
 @diagnosed
 @documented_like(unsorted_segment_sum)
 def unsorted_segment_min(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
-    """Least elements of slices with the same number, in any order; equal ones share the gradient equally.
+    """Least elements of slices with the same number, in any order. Equal elements share the gradient equally.
 
     Returns
     -------
     Tensor
-        The dtype's greatest finite value for numbers that no slice has.
+        The dtype's greatest finite value for numbers without a slice.
 
     Examples
     --------

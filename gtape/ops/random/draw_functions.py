@@ -1,4 +1,4 @@
-"""Draws that follow the global seed and the op's own: recorded constants, under TensorFlow's names."""
+"""Draws by the global seed and the seed of the op. Results are recorded constants. The names are TensorFlow's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["categorical", "gamma", "normal", "poisson", "shuffle", "truncated_no
 def normal(
     shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, seed: Any = None, name: Any = None
 ) -> Tensor:
-    """Normally distributed numbers; gradients flow to `mean` and `stddev`.
+    """Normally distributed numbers. Gradients flow to `mean` and `stddev`.
 
     Parameters
     ----------
@@ -41,9 +41,9 @@ def normal(
     Raises
     ------
     ValueError
-        For a dtype that is no float.
+        If the dtype is not floating-point.
     gtape.errors.InvalidArgumentError
-        For a negative size, or a parameter of another dtype.
+        If a size is negative, or a parameter has another dtype.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def normal(
 def truncated_normal(
     shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, seed: Any = None, name: Any = None
 ) -> Tensor:
-    """Normally distributed numbers within two standard deviations; gradients flow to `mean` and `stddev`.
+    """Normal numbers within two standard deviations of the mean. Gradients flow to `mean` and `stddev`.
 
     Examples
     --------
@@ -80,20 +80,20 @@ def truncated_normal(
 def uniform(
     shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32, seed: Any = None, name: Any = None
 ) -> Tensor:
-    """Numbers spread evenly over ``[minval, maxval)``; for floats gradients flow to both ends.
+    """Uniformly distributed numbers in ``[minval, maxval)``. For floats gradients flow to both ends.
 
     Parameters
     ----------
     minval, maxval : tensors that broadcast to `shape`
-        0 and 1 by default; integers need a `maxval`.
+        By default 0 and 1. Integers need a `maxval`.
     dtype : floating-point or integer dtype
 
     Raises
     ------
     ValueError
-        For integers without `maxval`, or another dtype.
+        If integers are drawn without `maxval`, or the dtype is another one.
     gtape.errors.InvalidArgumentError
-        When no integer lies between the ends.
+        If no integer lies between the ends.
 
     Examples
     --------
@@ -110,16 +110,16 @@ def uniform(
 def gamma(
     shape: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32, seed: Any = None, name: Any = None
 ) -> Tensor:
-    """Gamma distributed numbers; gradients flow to `alpha` and `beta`.
+    """Gamma distributed numbers. Gradients flow to `alpha` and `beta`.
 
     Parameters
     ----------
     shape : sequence of int
-        How many draws for each pair of parameters.
+        The shape of the draws for each pair of parameters.
     alpha : positive float tensor
         The shape parameter.
     beta : positive float tensor, optional
-        The inverse scale; 1 by default.
+        The inverse scale. By default 1.
 
     Returns
     -------
@@ -129,14 +129,14 @@ def gamma(
     Raises
     ------
     ValueError
-        For a dtype that is no float.
+        If the dtype is not floating-point.
     gtape.errors.InvalidArgumentError
-        When `alpha` is not positive, or a parameter has another dtype.
+        If `alpha` is not positive, or a parameter has another dtype.
 
     Notes
     -----
-    The derivative in `alpha` is that of the draw whose probability stays the same: implicit reparametrisation
-    (Figurnov, Mohamed, Mnih: Implicit Reparameterization Gradients, 2018).
+    For the derivative by `alpha` the draw moves so that its probability stays the same. The method is implicit
+    reparametrisation (Figurnov, Mohamed, Mnih: Implicit Reparameterization Gradients, 2018).
 
     Examples
     --------
@@ -153,12 +153,12 @@ def gamma(
 @diagnosed
 @documented_like(normal)
 def poisson(shape: Any, lam: Any, dtype: Any = dtypes.float32, seed: Any = None, name: Any = None) -> Tensor:
-    """Poisson distributed numbers; no gradient flows to `lam`.
+    """Poisson distributed numbers. No gradient flows to `lam`.
 
     Parameters
     ----------
     shape : sequence of int
-        How many draws for each rate.
+        The shape of the draws for each rate.
     lam : non-negative tensor
         The rates.
     dtype : floating-point or integer dtype
@@ -171,7 +171,7 @@ def poisson(shape: Any, lam: Any, dtype: Any = dtypes.float32, seed: Any = None,
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For a negative rate.
+        If a rate is negative.
 
     Examples
     --------
@@ -184,7 +184,7 @@ def poisson(shape: Any, lam: Any, dtype: Any = dtypes.float32, seed: Any = None,
 
 @diagnosed
 def shuffle(value: Any, seed: Any = None, name: Any = None) -> Tensor:
-    """The rows of a tensor in random order; no gradient flows through it, as in TensorFlow.
+    """The rows of a tensor in random order. No gradient flows through the op, as in TensorFlow.
 
     Parameters
     ----------
@@ -207,13 +207,13 @@ def shuffle(value: Any, seed: Any = None, name: Any = None) -> Tensor:
 @diagnosed
 @documented_like(normal)
 def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: Any = None, name: Any = None) -> Tensor:
-    """Draw class numbers from unnormalised log-probabilities.
+    """Class numbers drawn from unnormalised log-probabilities.
 
     Parameters
     ----------
     logits : float tensor, shape (batch, classes)
     num_samples : int
-        How many draws for each row.
+        The number of draws for each row.
     dtype : integer dtype, optional
         int64 by default.
 
@@ -225,7 +225,7 @@ def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: Any = No
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `logits` is no matrix, or there are no classes.
+        If `logits` is not a matrix, or there are no classes.
 
     Examples
     --------

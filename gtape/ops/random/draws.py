@@ -1,8 +1,8 @@
-"""Where random numbers come from: the global seed, the seeds of ops, and how both choose a stream of bits.
+"""The source of random numbers: the global seed, the seeds of ops, and how both select a stream of bits.
 
-As in TensorFlow: with a global seed, the k-th call since it was set repeats in every run; with a seed of its own an op
-repeats its own sequence of draws, from the global seed or from the start of the process; with neither, bits come from
-the operating system.
+The behaviour is TensorFlow's. With a global seed, the k-th call after setting the seed gives the same numbers in every
+run. An op with a seed of its own repeats its own sequence of draws, which starts at the global seed or at the start of
+the process. Without any seed, bits come from the operating system.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ __all__ = [
     "set_seed", "shape_of_draw", "streams", "truncated_draw", "unit_draw",
 ]  # fmt: skip
 
-_DEFAULT_SEED = 87654321  # the global seed where only the op has a seed
+_DEFAULT_SEED = 87654321  # the global seed if only the op has a seed
 _WORD = (1 << 64) - 1
-_MOST_BROADCAST = 32  # axes
+_MOST_BROADCAST = 32  # axes that NumPy's generators can broadcast
 
 
 class _Seeds:
-    """The global seed, and how many draws it has given since it was set."""
+    """The global seed, and the number of its draws since it was set."""
 
     def __init__(self) -> None:
         self.begin()
         self.reset(None)
 
     def begin(self) -> None:
-        """Unlock, and take bits from the operating system that no other process has."""
+        """Unlock, and take new bits from the operating system, because no two processes may have the same."""
         self.lock = threading.Lock()
         self.free = np.random.default_rng()
 
@@ -52,7 +52,7 @@ class _Seeds:
             self.by_op: dict[Any, int] = {}
 
     def copy(self) -> _Seeds:
-        """Seeds that give the same draws, and leave these as they are."""
+        """A copy that gives the same draws and leaves these seeds unchanged."""
         made = _Seeds()
         made.restore(self.state())
         return made
@@ -62,7 +62,7 @@ class _Seeds:
         with self.lock:
             if seed is None:
                 if self.seed is None:
-                    # A generator of its own for each call: the shared one must not be used by two threads.
+                    # Each call gets its own generator, because two threads must not use a shared one.
                     return np.random.Generator(np.random.PCG64(int(self.free.integers(1 << 63))))
                 self.calls += 1
                 return stream(self.seed, 0, self.calls)
@@ -83,18 +83,18 @@ class _Seeds:
 
 
 _seeds = _Seeds()
-if hasattr(os, "register_at_fork"):  # a forked worker would draw what its parent and the other workers draw
+if hasattr(os, "register_at_fork"):  # forked workers would draw the same numbers
     os.register_at_fork(after_in_child=_seeds.begin)
 
 
 @diagnosed
 def set_seed(seed: Any) -> None:
-    """Set the global seed: later draws repeat whenever the same seed is set again.
+    """Set the global seed. Later draws repeat when the same seed is set again.
 
     Parameters
     ----------
     seed : int
-        None forgets the seed.
+        None removes the seed.
 
     Examples
     --------
@@ -109,29 +109,29 @@ def set_seed(seed: Any) -> None:
 
 
 def streams() -> Any:
-    """Where the streams of random numbers stand, for `continue_streams`."""
+    """The state of the streams of random numbers, for `continue_streams`."""
     return _seeds.state()
 
 
 def continue_streams(state: Any) -> None:
-    """Go on with the draws that came after `streams` returned a state."""
+    """Continue with the draws that came after `streams` returned a state."""
     _seeds.restore(state)
 
 
 def stream(*words: int) -> np.random.Generator:
-    """The generator of a sequence of integers: the same one gives the same numbers, another one unrelated ones."""
+    """The generator for a sequence of integers. Equal sequences give equal numbers, others unrelated numbers."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([w & _WORD for w in words])))
 
 
 class LaterGenerator:
-    """Stands for a generator while a function is traced: each call of the program draws from a new one.
+    """Stands for a generator while a function is traced. Each call of the program draws from a new generator.
 
     Parameters
     ----------
     source, changed
-        As of `gtape.recording.record.drawn_later`.
+        As in `gtape.recording.record.drawn_later`.
     made : callable
-        Returns the generator from the source or a copy of it.
+        Returns the generator, given the source or a copy of it.
     """
 
     def __init__(self, source: Any, made: Callable[[Any], np.random.Generator], changed: Any = ()) -> None:
@@ -139,8 +139,8 @@ class LaterGenerator:
         self._used = False
 
     def drawn(self, draw: Callable[[np.random.Generator], Any]) -> Any:
-        """The numbers that a function takes from the generator, as a value of the traced call."""
-        if self._used:  # a second draw would have to go on where the first ended
+        """The numbers that a function draws from the generator, as a value of the traced call."""
+        if self._used:  # a second draw would have to continue after the first
             refuse_in_traced_calls("draws random numbers twice from one generator")
         self._used, made = True, self._made
         return drawn_later(self._source, lambda source: draw(made(source)), self._changed)
@@ -151,13 +151,13 @@ class LaterGenerator:
 
 
 def drawn(rng: Any, draw: Callable[[np.random.Generator], Any]) -> Any:
-    """The numbers that a function takes from a generator; in a traced call the value that stands for them."""
+    """The numbers that a function draws from a generator. In a traced call, the value that stands for them."""
     return rng.drawn(draw) if rng.__class__ is LaterGenerator else draw(rng)
 
 
 @diagnosed
 def generator_for(op: str, dtype: Any, seed: Any) -> Any:
-    """The generator for one call of an op, whose name makes equal seeds of several ops give unrelated draws."""
+    """The generator for one call of an op. Ops with equal seeds and different names have unrelated draws."""
     if is_traced():
         return LaterGenerator(_seeds, lambda seeds: seeds.generator(op, dtype, seed))
     return _seeds.generator(op, dtype, seed)
@@ -165,7 +165,7 @@ def generator_for(op: str, dtype: Any, seed: Any) -> Any:
 
 @diagnosed
 def shape_of_draw(shape: Any) -> tuple[int, ...]:
-    """The shape argument of a random op."""
+    """The shape argument of a random op, checked."""
     if isinstance(shape, (int, np.integer)) or (isinstance(shape, Tensor) and not shape._layout.shape):
         raise InvalidArgumentError(f"shape must be a vector of integers, got the scalar {int(shape)}: write [{shape}]")
     sizes = static_ints(shape)
@@ -197,7 +197,7 @@ def _unit(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
     wide = _WIDE.get(np.dtype(dtype))
     if wide is not None:
         return np.asarray(rng.random(shape, wide))
-    # Fewer bits than a float16 has: a rounded float32 could become 1.
+    # More random bits than float16 has could round up to 1.
     bits = dtypes.as_dtype(dtype)
     digits = 7 if bits.name == "bfloat16" else 10
     return (rng.integers(0, 1 << digits, shape) / float(1 << digits)).astype(dtype)
@@ -232,7 +232,7 @@ def integer_draw(rng: Any, shape: tuple[int, ...], low: Any, high: Any, dtype: A
 
 
 def parameters_drawn(draw: Callable[..., Any], shape: tuple[int, ...], *parameters: Any) -> Any:
-    """The numbers of `draw(*parameters, size)`; as vectors if there are more axes than NumPy's generators broadcast."""
+    """The numbers of `draw(*parameters, size)`, as vectors if there are more axes than NumPy's generators broadcast."""
     if max(len(shape), *map(np.ndim, parameters)) <= _MOST_BROADCAST:
         return np.asarray(draw(*parameters, shape))
     rows = [np.broadcast_to(p, shape).ravel() for p in parameters]

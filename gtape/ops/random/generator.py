@@ -1,4 +1,4 @@
-"""Generator: random numbers with a state of their own, apart from the global seed."""
+"""Generators of random numbers with a state of their own, independent of the global seed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gtape.tensors.variable import Variable
 
 __all__ = ["Generator", "get_global_generator", "set_global_generator"]
 
-_PHILOX = 1  # TensorFlow's number for the algorithm; here it only labels the state
+_PHILOX = 1  # TensorFlow's number for the algorithm, which only labels the state
 
 
 def _key(value: Any) -> int:
@@ -31,7 +31,7 @@ def _key(value: Any) -> int:
 
 
 class _Copy:
-    """The state of a generator, apart from it."""
+    """A copy of a generator's state."""
 
     __slots__ = ("words",)
 
@@ -66,11 +66,11 @@ class _Words:
         return _Copy(self.state())
 
     def state(self) -> Any:
-        """Where the generator stands."""
+        """The state of the generator."""
         return np.array(self._state._value)
 
     def restore(self, words: Any) -> None:
-        """Go back to where the generator stood."""
+        """Restore an earlier state of the generator."""
         self._state.assign(words)
 
 
@@ -88,7 +88,7 @@ class Generator:
     Parameters
     ----------
     copy_from : Generator, optional
-        Take over its state.
+        The new generator has the state of this generator.
     state : 3 integers, optional
     alg : optional
         Ignored; TensorFlow has it.
@@ -125,12 +125,12 @@ class Generator:
 
     @classmethod
     def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
-        """A generator that starts from the operating system's randomness."""
+        """A generator with a random state from the operating system."""
         return cls(state=np.random.default_rng().integers(0, 1 << 62, 3))
 
     @classmethod
     def from_state(cls, state: Any, alg: Any = None) -> Generator:
-        """A generator that goes on from a state."""
+        """A generator with a given state."""
         return cls(state=state)
 
     @classmethod
@@ -139,25 +139,25 @@ class Generator:
         return cls(state=[*convert_to_tensor(counter).numpy().tolist(), _key(key)])
 
     def reset(self, state: Any) -> None:
-        """Go on from another state."""
+        """Set the state."""
         self._state.assign(_three(state))
 
     def reset_from_seed(self, seed: Any) -> None:
-        """Start again, as `from_seed` does."""
+        """Set the state of `from_seed`."""
         self._state.assign(_state_of(seed))
 
     def reset_from_key_counter(self, key: Any, counter: Any) -> None:
-        """Start again, as `from_key_counter` does."""
+        """Set the state of `from_key_counter`."""
         self.reset([*convert_to_tensor(counter).numpy().tolist(), _key(key)])
 
     @property
     def state(self) -> Variable:
-        """Two words of a counter, and the key."""
+        """The state: two words of a counter, and the key."""
         return self._state
 
     @property
     def key(self) -> Tensor:
-        """The key."""
+        """The key in the state."""
         return wrap(self._state.numpy()[2])
 
     @property
@@ -167,11 +167,11 @@ class Generator:
 
     @property
     def state_size(self) -> int:
-        """How many integers a state is."""
+        """The number of integers in a state."""
         return 3
 
     def skip(self, delta: Any) -> Tensor:
-        """Advance the counter by `delta`, as that many draws would."""
+        """Advance the counter by `delta`, as `delta` draws would."""
         with of_variable(self._state._uid):
             words = self._state.numpy()
             _advance(words, whole_numbers(delta, "Generator.skip", "delta").item())
@@ -186,19 +186,19 @@ class Generator:
     def normal(
         self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: Any = None
     ) -> Tensor:
-        """Normally distributed numbers; see `gtape.random.normal`."""
+        """Normally distributed numbers, see `gtape.random.normal`."""
         return normal_from(self._next(), shape, mean, stddev, dtype, "Generator.normal")
 
     def truncated_normal(
         self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: Any = None
     ) -> Tensor:
-        """Normally distributed numbers within two standard deviations."""
+        """Normally distributed numbers within two standard deviations of the mean."""
         return truncated_from(self._next(), shape, mean, stddev, dtype, "Generator.truncated_normal")
 
     def uniform(
         self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32, name: Any = None
     ) -> Tensor:
-        """Numbers spread evenly over ``[minval, maxval)``; see `gtape.random.uniform`."""
+        """Uniformly distributed numbers in ``[minval, maxval)``, see `gtape.random.uniform`."""
         return uniform_from(self._next(), shape, minval, maxval, dtype, "Generator.uniform")
 
     def uniform_full_int(self, shape: Any, dtype: Any = dtypes.uint64, name: Any = None) -> Tensor:
@@ -214,13 +214,13 @@ class Generator:
         return wrap(full_range_from(self._next(), [2, operator.index(count)], np.dtype(np.int64)))
 
     def split(self, count: int = 1) -> list[Generator]:
-        """Several new generators, independent of each other and of this one."""
+        """Several new generators. All are independent of each other and of this generator."""
         keys = full_range_from(self._next(), [operator.index(count)], np.dtype(np.int64))
         return [Generator(state=[0, 0, int(k)]) for k in keys]
 
 
 def _state_of(seed: Any) -> Any:
-    """Seeds of any size, or a vector of integers, as a state."""
+    """A state, from seeds of any size or from a vector of integers."""
     words = [seed] if isinstance(seed, int) else whole_numbers(seed, "Generator", "seed").ravel().tolist()
     if len(words) == 3:
         return words
@@ -250,7 +250,7 @@ _global_lock = Lock()
 
 
 def get_global_generator() -> Generator:
-    """The generator that all parts of a program may share; the first call makes it.
+    """The generator that all parts of a program may share. The first call makes the generator.
 
     Returns
     -------
@@ -269,7 +269,7 @@ def get_global_generator() -> Generator:
 
 
 def set_global_generator(generator: Generator) -> None:
-    """Let all parts of a program share `generator` from here on.
+    """Set the generator that `get_global_generator` returns.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Gamma draws as a function of their shape parameter, at fixed probability."""
+"""Gamma draws as a function of their shape parameter at fixed probability."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__: list[str] = []
 
 
 def _away_from_roots(least: float) -> Domain:
-    """Where derivatives keep 4 ULP; the op is defined for all a > 0 and all z.
+    """The domain in which derivatives keep 4 ULP. The op is defined for all a > 0 and all z.
 
-    The second derivative is -z / (4 a^1.5) + 1 / (25 a^3) and smaller terms. Near its root these cancel; so do those of
-    the third one. From a = 50 on, a series keeps all digits.
+    The second derivative is -z / (4 a^1.5) + 1 / (25 a^3) plus smaller terms. Near its root the terms cancel, as do
+    those of the third derivative. From a = 50 on, a series keeps all digits.
     """
     return Domain(
         Interval(0.125, 64.0),
@@ -32,11 +32,11 @@ def _away_from_roots(least: float) -> Domain:
 
 
 def _cancelled_terms(a: Any, z: Any, *, order: int) -> Any:
-    """From the second order on, terms near 1, held in 64 bits, nearly cancel for large a."""
+    """The error of derivatives from the second order on: terms near 1, held in 64 bits, nearly cancel for large a."""
     return 0.0 if order < 2 else 2.0**-60 * math.factorial(order - 1) * np.maximum(a, 1.0) ** (2 - order)
 
 
-# z is noise, a recorded constant: no gradient flows to it.
+# No gradient flows to z, because z is noise and a recorded constant.
 _gamma_draw = elementwise(
     "gamma_draw",
     gamma_draw,
@@ -58,10 +58,10 @@ _gamma_draw_slope = elementwise(
     domain=_away_from_roots(0.1),
     special=(1.0,),
     rounding=ulps(2, noise=_cancelled_terms),
-    limit=4500.0,  # the third derivative of a draw and those beyond: 1e-12
+    limit=4500.0,  # derivatives from the third on: 1e-12
 )
 
 
 def reparametrised(alpha: Tensor, noise: Any) -> Tensor:
-    """The gamma draws at the same quantiles as the standard normal numbers `noise`; `alpha` broadcasts to its shape."""
+    """The gamma draws at the quantiles of the standard normal numbers `noise`. `alpha` broadcasts to their shape."""
     return REGISTRY["gamma_draw"](alpha, wrap(noise))

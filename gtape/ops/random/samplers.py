@@ -1,4 +1,4 @@
-"""Distributions drawn from a given generator; gradients flow to the parameters that shift and scale a draw."""
+"""Distributions drawn from a given generator. Gradients flow to parameters that shift and scale a draw."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 def float_dtype(dtype: Any, op: str) -> np.dtype[Any]:
-    """The NumPy dtype of the draws of `op`, which must be a float."""
+    """The NumPy dtype of the draws of `op`, which must be floating-point."""
     found = dtypes.np_dtype(dtype)
     if dtypes.as_dtype(found).name not in _FLOATS:
         raise ValueError(f"{op}: dtype must be one of {', '.join(_FLOATS)}, got {dtypes.as_dtype(found).name}")
@@ -33,7 +33,7 @@ def float_dtype(dtype: Any, op: str) -> np.dtype[Any]:
 
 
 def _parameter(x: Any, dtype: np.dtype[Any]) -> Tensor:
-    """A parameter of a distribution as a tensor of its dtype."""
+    """A parameter of a distribution as a tensor of the distribution's dtype."""
     t = as_operand(x, wrap(np.zeros((), dtype)))
     if t._layout.dtype != dtype:
         raise InvalidArgumentError(
@@ -48,7 +48,7 @@ def _shifted(noise: Any, mean: Any, stddev: Any, dtype: np.dtype[Any]) -> Tensor
 
 
 def normal_from(rng: np.random.Generator, shape: Any, mean: Any, stddev: Any, dtype: Any, op: str) -> Tensor:
-    """Normally distributed numbers, shifted and scaled: gradients flow to `mean` and `stddev`."""
+    """Normally distributed numbers, shifted and scaled. Gradients flow to `mean` and `stddev`."""
     kind = float_dtype(dtype, op)
     return _shifted(normal_draw(rng, shape_of_draw(shape), kind), mean, stddev, kind)
 
@@ -60,7 +60,7 @@ def truncated_from(rng: np.random.Generator, shape: Any, mean: Any, stddev: Any,
 
 
 def uniform_from(rng: np.random.Generator, shape: Any, minval: Any, maxval: Any, dtype: Any, op: str) -> Tensor:
-    """Numbers from `minval` to `maxval`: floats, to whose ends gradients flow, or integers."""
+    """Numbers from `minval` to `maxval`: integers, or floats with gradients to both ends."""
     kind = dtypes.np_dtype(dtype)
     if kind.kind in "iu":
         if maxval is None:
@@ -75,7 +75,7 @@ def uniform_from(rng: np.random.Generator, shape: Any, minval: Any, maxval: Any,
 
 @diagnosed
 def gamma_from(rng: np.random.Generator, shape: Any, alpha: Any, beta: Any, dtype: Any, op: str) -> Tensor:
-    """Gamma distributed numbers, differentiable in both parameters."""
+    """Gamma distributed numbers, differentiable by both parameters."""
     from gtape.declare.primitives import REGISTRY
     from gtape.ops.random.random_gamma import reparametrised
 
@@ -85,9 +85,9 @@ def gamma_from(rng: np.random.Generator, shape: Any, alpha: Any, beta: Any, dtyp
     whole = a._layout.shape if b is None else broadcast_shapes(a._layout.shape, b._layout.shape)
     whole = shape_of_draw(shape) + whole
     anchor = a.numpy()
-    if np.any(anchor <= 0):  # NaN gives NaN
+    if np.any(anchor <= 0):  # False for NaN, which gives NaN
         raise InvalidArgumentError(f"{op}: alpha must be positive")
-    # Normal noise carries the randomness: it has as many digits in one tail as in the other.
+    # The noise is normal, because normal numbers have equally many digits in both tails.
     y = reparametrised(a, normal_draw(rng, whole, kind))
     least = np.finfo(np.float32 if dtypes.as_dtype(kind).name == "bfloat16" else kind).tiny
     y = REGISTRY["maximum"](y, wrap(np.asarray(least).astype(kind)))
@@ -96,7 +96,7 @@ def gamma_from(rng: np.random.Generator, shape: Any, alpha: Any, beta: Any, dtyp
 
 @diagnosed
 def poisson_from(rng: np.random.Generator, shape: tuple[int, ...], lam: Any, dtype: Any) -> Tensor:
-    """Poisson distributed numbers; `shape` is that of the result."""
+    """Poisson distributed numbers. `shape` is the shape of the result."""
     rate = convert_to_tensor(lam).numpy()
     if np.any(rate < 0):
         raise InvalidArgumentError("poisson: lam must not be negative")
@@ -105,7 +105,7 @@ def poisson_from(rng: np.random.Generator, shape: tuple[int, ...], lam: Any, dty
 
 
 def _unknown(what: str, parameter: Any, dtype: Any) -> Any:
-    """Where a parameter of integer-valued draws is NaN; raises for an integer dtype, which has no NaN."""
+    """A mask of NaN parameters of integer-valued draws. An error for an integer dtype, which has no NaN."""
     unknown = np.isnan(parameter)
     if np.any(unknown) and dtypes.np_dtype(dtype).kind in "iu":
         raise InvalidArgumentError(f"{what} is NaN, which no integer is: draw with a float dtype to get NaN")
@@ -114,7 +114,7 @@ def _unknown(what: str, parameter: Any, dtype: Any) -> Any:
 
 @quietly()
 def _with_nan(drawn: Any, unknown: Any, dtype: Any) -> Any:
-    """Draws in their dtype, NaN where the parameter was."""
+    """Draws in their dtype, with NaN for NaN parameters."""
     made = np.asarray(drawn).astype(dtypes.np_dtype(dtype))
     return np.where(unknown, np.array(np.nan).astype(made.dtype), made) if np.any(unknown) else made
 
@@ -133,7 +133,7 @@ def categorical_from(rng: np.random.Generator, logits: Any, num_samples: Any, dt
     values = t.numpy().astype(np.float64)
     if not values.shape[1] and values.shape[0]:
         raise InvalidArgumentError(f"{op}: num_classes should be positive, got 0")
-    # The greatest of logits plus Gumbel noise is a draw from their softmax.
+    # The index of the greatest of logits plus Gumbel noise is a draw from their softmax.
     noise = -np.log(rng.standard_exponential((values.shape[0], n, values.shape[1])))
     wanted = np.dtype(np.int64) if dtype is None else dtypes.np_dtype(dtype)
     return wrap(np.argmax(values[:, None, :] + noise, axis=-1).astype(wanted))

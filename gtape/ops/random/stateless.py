@@ -1,4 +1,4 @@
-"""Draws that depend on their arguments alone, the seed among them."""
+"""Draws that depend only on their arguments, which include the seed."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def stateless_normal(
     shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: Any = None,
     alg: Any = "auto_select",
 ) -> Tensor:  # fmt: skip
-    """Normally distributed numbers that depend on the arguments alone.
+    """Normally distributed numbers that depend only on the arguments.
 
     Parameters
     ----------
     shape : sequence of int
     seed : 2 integers
     mean, stddev, dtype
-        As for `normal`.
+        As in `normal`.
     alg
         Ignored; TensorFlow has it.
 
@@ -66,7 +66,7 @@ def stateless_truncated_normal(
     shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: Any = None,
     alg: Any = "auto_select",
 ) -> Tensor:  # fmt: skip
-    """Normally distributed numbers within two standard deviations that depend on the arguments alone.
+    """Normally distributed numbers within two standard deviations that depend only on the arguments.
 
     Examples
     --------
@@ -82,12 +82,12 @@ def stateless_uniform(
     shape: Any, seed: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32, name: Any = None,
     alg: Any = "auto_select",
 ) -> Tensor:  # fmt: skip
-    """Numbers spread evenly over ``[minval, maxval)`` that depend on the arguments alone.
+    """Uniformly distributed numbers in ``[minval, maxval)`` that depend only on the arguments.
 
     Parameters
     ----------
     minval, maxval, dtype
-        As for `uniform`; both None for integers of the dtype's full range.
+        As in `uniform`. If both ends are None, the draws are integers of the dtype's full range.
 
     Examples
     --------
@@ -106,19 +106,19 @@ def stateless_uniform(
 def stateless_gamma(
     shape: Any, seed: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32, name: Any = None
 ) -> Tensor:
-    """Gamma distributed numbers that depend on the arguments alone; gradients flow to `alpha` and `beta`.
+    """Gamma distributed numbers that depend only on the arguments. Gradients flow to `alpha` and `beta`.
 
     Parameters
     ----------
     shape : sequence of int
-        Of the result; ends in the shape of the parameters.
+        The shape of the result, ending with the shape of the parameters.
     alpha, beta, dtype
-        As for `gamma`.
+        As in `gamma`.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `shape` does not end in that of the parameters.
+        If `shape` does not end with the shape of the parameters.
 
     Examples
     --------
@@ -139,12 +139,12 @@ def stateless_gamma(
 @diagnosed
 @documented_like(stateless_normal)
 def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = dtypes.int32, name: Any = None) -> Tensor:
-    """Poisson distributed numbers that depend on the arguments alone.
+    """Poisson distributed numbers that depend only on the arguments.
 
     Parameters
     ----------
     shape : sequence of int
-        Of the result; that of `lam` broadcasts to it.
+        The shape of the result, to which `lam` broadcasts.
     lam : non-negative tensor
     dtype : floating-point or integer dtype
 
@@ -161,12 +161,12 @@ def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = dtypes.int32
 def stateless_categorical(
     logits: Any, num_samples: Any, seed: Any, dtype: Any = dtypes.int64, name: Any = None
 ) -> Tensor:
-    """Draw class numbers that depend on the arguments alone.
+    """Class numbers, drawn from log-probabilities, that depend only on the arguments.
 
     Parameters
     ----------
     logits, num_samples, dtype
-        As for `categorical`.
+        As in `categorical`.
 
     Returns
     -------
@@ -186,12 +186,12 @@ def stateless_categorical(
 def stateless_binomial(
     shape: Any, seed: Any, counts: Any, probs: Any, output_dtype: Any = dtypes.int32, name: Any = None
 ) -> Tensor:
-    """Numbers of successes that depend on the arguments alone.
+    """Numbers of successes in trials that depend only on the arguments.
 
     Parameters
     ----------
     counts, probs : tensors that broadcast to `shape`
-        How many trials, and how likely each is to succeed.
+        The number of trials, and the probability of success in one trial.
     output_dtype : dtype
 
     Examples
@@ -210,7 +210,7 @@ def stateless_split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor
     ----------
     seed : 2 integers
     num : int
-        How many.
+        The number of seeds.
     alg
         Ignored; TensorFlow has it.
 

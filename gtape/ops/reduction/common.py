@@ -1,4 +1,4 @@
-"""The operand, the axes and the samples that all reductions share."""
+"""The operand, the axes and the samples of all reductions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AXIS_SAMPLES: tuple[Any, ...] = (
     (((2, 1, 2),), {"axis": (0, -1), "keepdims": False}),
     (((2, 2),), {"axis": (), "keepdims": False}),
 )
-# For the primitives that always keep the reduced axes.
+# The samples of primitives that always keep the reduced axes.
 KEPT_AXIS_SAMPLES: Any = tuple((s, {"axis": p["axis"]}) for s, p in AXIS_SAMPLES if not p["keepdims"])
 
 
@@ -39,6 +39,6 @@ def numeric(x: Any, op: str) -> Tensor:
 
 
 def reduced(prim: Any, t: Tensor, axis: Any, keepdims: Any) -> Tensor:
-    """The primitive `prim` on `t`, with `axis` as users write it."""
+    """The primitive `prim` applied to `t`, with `axis` as users write it."""
     keep = truth_of(keepdims, prim.name, "keepdims")
     return prim.function(t, axis=axes_of(axis, len(t._layout.shape)), keepdims=keep)  # type: ignore[no-any-return]

@@ -1,13 +1,14 @@
 """Running logarithms of sums of exponentials, and the primitives of their derivatives.
 
-Let y[k] be the logarithm of exp(x[0]) + ... + exp(x[k]). The newest term has the share p[k] = exp(x[k] - y[k]), the
-earlier ones have q[k] = exp(y[k - 1] - y[k]) = 1 - p[k]. `cumulative_push` takes a tangent t to its weighted mean::
+Let y[k] be the logarithm of exp(x[0]) + ... + exp(x[k]). The newest term has the share p[k] = exp(x[k] - y[k]), all
+earlier terms together have q[k] = exp(y[k - 1] - y[k]) = 1 - p[k]. `cumulative_push` maps a tangent t to its weighted
+mean::
 
     push[k] = p[k] t[k] + q[k] push[k - 1]
 
-and `cumulative_pull`, its transpose, takes cotangents back. The derivatives of means in x are covariances, computed
-from differences because these do not cancel where one share is near 1: C[k] = q[k]² C[k - 1] + p[k] q[k] times the
-mean of (v[k] - v)(t[k] - t) over the terms before k.
+and `cumulative_pull`, its transpose, maps cotangents back. The derivatives of means in x are covariances. They are
+computed from differences, because these do not cancel if one share is near 1: C[k] = q[k]² C[k - 1] + p[k] q[k] times
+the mean of (v[k] - v)(t[k] - t) over the terms before k.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def _logsumexp_kernel(x: Any) -> Any:
 
 
 def _exponential(a: Any, b: Any) -> Any:
-    """exp(a - b), corrected for the rounding error of the difference; 0 where a is minus infinity."""
+    """The value exp(a - b), corrected for the rounding error of the difference; 0 if a is minus infinity."""
     d = a - b
     v = d - a
     lost = (a - (d - v)) - (b + v)
@@ -46,7 +47,7 @@ def _exponential(a: Any, b: Any) -> Any:
 
 
 def _shares(x: Any) -> tuple[Any, Any]:
-    """The share of each newest term, and that of the terms before it."""
+    """The share of each newest term, and the share of all terms before it."""
     w = x.astype(np.float64)
     top = np.maximum.accumulate(w, axis=-1)
     # Sums relative to the greatest term so far: s[k] = exp(x[k] - top[k]) + exp(top[k - 1] - top[k]) s[k - 1].
@@ -57,10 +58,10 @@ def _shares(x: Any) -> tuple[Any, Any]:
     before = np.zeros_like(w)
     before[..., 1:] = keep[..., 1:] * total[..., :-1]
     p, q = new / total, before / total
-    if np.any(total == 0):  # terms that are all -inf have equal shares, as in `reduce_logsumexp`
+    if np.any(total == 0):  # if all terms are -inf, they have equal shares, as in `reduce_logsumexp`
         equal = 1.0 / np.arange(1, w.shape[-1] + 1)
         p, q = np.where(total == 0, equal, p), np.where(total == 0, 1.0 - equal, q)
-    p[..., :1], q[..., :1] = 1.0, 0.0  # even if the first element is infinite or NaN
+    p[..., :1], q[..., :1] = 1.0, 0.0  # also if the first element is infinite or NaN
     return p.astype(x.dtype), q.astype(x.dtype)
 
 
@@ -87,7 +88,7 @@ def _pull_kernel(x: Any, g: Any) -> Any:
     back = recurrence_kernel(decay, g.astype(np.float64, copy=False), axis=-1, reverse=True)
     out = p * back
     impossible = np.logical_and.accumulate(x == -np.inf, axis=-1) & (back != 0)
-    if np.any(impossible[..., 1:]):  # no derivative: NaN, as in `reduce_logsumexp`, also for the terms before
+    if np.any(impossible[..., 1:]):  # without a derivative: NaN, as in `reduce_logsumexp`, also for earlier terms
         impossible[..., 0] = False
         out[np.logical_or.accumulate(impossible[..., ::-1], axis=-1)[..., ::-1]] = np.nan
     return out.astype(g.dtype, copy=False)
@@ -108,7 +109,7 @@ def _before(xp: Any, v: Any) -> Any:
 
 
 def _bend(xp: Any, x: Any, g: Any, v: Any) -> Any:
-    """The derivative of pull(x, g) in x along v, which is symmetric."""
+    """The derivative of pull(x, g) by x along v, symmetric in g and v."""
     if not shape_of(x)[-1]:
         return g * v
     (x, g, v), home = doubled(xp, x, g, v)
@@ -122,7 +123,7 @@ def _bend(xp: Any, x: Any, g: Any, v: Any) -> Any:
 
 
 def _covariance(xp: Any, x: Any, v: Any, t: Any) -> Any:
-    """The derivative of push(x, t) in x along v."""
+    """The derivative of push(x, t) by x along v."""
     if not shape_of(x)[-1]:
         return v * t
     (x, v, t), home = doubled(xp, x, v, t)
@@ -209,18 +210,18 @@ _cumulative_logsumexp = primitive(
 def cumulative_logsumexp(
     x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
 ) -> Tensor:
-    """Running ``log(sum(exp(x)))`` along an axis, without overflow.
+    """Running ``log(sum(exp(x)))`` along an axis without overflow.
 
     Parameters
     ----------
     x : floating-point tensor with at least one axis
     exclusive : bool
-        Leave out the element itself: the first result is minus infinity.
+        Whether to leave out the element itself. The first result is then minus infinity.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For integers and scalars, or when the axis is out of range.
+        If `x` holds integers or is a scalar, or if the axis is out of range.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Greatest and least elements along axes, and their indices; equal ones share the gradient."""
+"""Greatest and least elements along axes, and their indices. Equal elements share the gradient."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _highest(dtype: Any) -> Any:
 
 
 def max_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
-    """Greatest element; NaN if there is one; the dtype's least value for an empty array."""
+    """The greatest element. NaN if an element is NaN; the dtype's least value for an empty array."""
     if x.size:
         return np.maximum.reduce(x, axis=axis, keepdims=keepdims)
     return np.maximum.reduce(x, axis=axis, keepdims=keepdims, initial=_lowest(x.dtype))
@@ -45,7 +45,7 @@ def _min_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
 
 
 def _share(x: Any, top: Any, axis: tuple[int, ...]) -> Any:
-    # A NaN extremum equals no element: 0 / 0 makes the shares of the whole row NaN.
+    # A NaN extremum equals no element, so the shares of the whole row are 0 / 0, which is NaN.
     chosen = np.equal(x, top).astype(x.dtype)
     return chosen / np.add.reduce(chosen, axis=axis, keepdims=True)
 
@@ -96,7 +96,7 @@ _min = primitive(
 
 
 def _without_nan(x: Any, instead: float) -> Any:
-    """TensorFlow's argmax and argmin skip NaN, NumPy's return its index."""
+    """The array without its NaN, because TensorFlow's argmax and argmin skip NaN, while NumPy's return its index."""
     return np.where(np.isnan(x), instead, x) if x.dtype.kind in "fV" and np.isnan(x).any() else x
 
 
@@ -123,12 +123,12 @@ _argmin = primitive("argmin", _argmin_kernel, (None,), (None,), **_INDEX)
 @shows_kinks_of(_max)
 @documented_like(reduce_sum)
 def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
-    """Greatest element along axes; equal ones share the gradient equally.
+    """The greatest element along axes. Equal elements share the gradient equally.
 
     Returns
     -------
     Tensor
-        NaN where there is a NaN; minus infinity (or the least integer) for no elements.
+        NaN if an element is NaN. Minus infinity (or the least integer) if there are no elements.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 @shows_kinks_of(_min)
 @documented_like(reduce_max)
 def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
-    """Least element along axes; equal ones share the gradient equally.
+    """The least element along axes. Equal elements share the gradient equally.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
 @diagnosed
 def argmax(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
-    """Index of the greatest element along one axis, the first of equal ones.
+    """The index of the greatest element along one axis. Of equal elements, the first counts.
 
     Parameters
     ----------
@@ -166,12 +166,12 @@ def argmax(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: 
     Returns
     -------
     Tensor
-        Of `output_type`; not differentiable.
+        Dtype `output_type`. Not differentiable.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the axis is out of range or has no elements.
+        If the axis is out of range or has no elements.
 
     Examples
     --------
@@ -184,7 +184,7 @@ def argmax(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: 
 @diagnosed
 @documented_like(argmax)
 def argmin(input: Any, axis: Any = None, output_type: Any = dtypes.int64, name: str | None = None) -> Tensor:
-    """Index of the least element along one axis, the first of equal ones.
+    """The index of the least element along one axis. Of equal elements, the first counts.
 
     Examples
     --------

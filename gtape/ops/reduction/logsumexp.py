@@ -29,14 +29,14 @@ __all__ = ["reduce_logsumexp"]
 
 
 def _shifted_exp(x: Any, axis: tuple[int, ...]) -> tuple[Any, Any, Any, Any]:
-    """Maximum, the shift (maximum where finite), x - shift and exp(x - shift), in a precision that suits the dtype."""
+    """Maximum, shift (the maximum if finite, else 0), x - shift, and exp(x - shift), with digits to spare."""
     top = max_kernel(x, axis=axis, keepdims=True)
     shift = np.where(np.isfinite(top), top, 0)
     if x.dtype != np.float64:
         d = x.astype(np.float64) - shift.astype(np.float64)
         return top, shift, d, np.exp(d)
     d = x - shift
-    # exp magnifies the rounding error of x - shift by |x - shift|, so the exact error is put back.
+    # The exact rounding error of x - shift is added, because exp magnifies the error by |x - shift|.
     b = d - x
     lost = (x - (d - b)) - (shift + b)
     return top, shift, d, np.exp(d) * (1.0 + np.where(np.isfinite(lost), lost, 0.0))
@@ -44,9 +44,9 @@ def _shifted_exp(x: Any, axis: tuple[int, ...]) -> tuple[Any, Any, Any, Any]:
 
 def _logsumexp_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
     _, shift, d, e = _shifted_exp(x, axis)
-    # One greatest element gives exactly 1, which log1p adds, so that the others keep their digits, however small.
+    # One greatest element gives exactly 1. log1p adds this 1, so that small terms keep their digits.
     greatest = d == 0
-    # One element alone adds -0, the zero that leaves -0 as it is.
+    # A single element adds -0, because -0 + -0 stays -0.
     rest = np.add.reduce(np.where(greatest, -0.0, e), axis=axis, keepdims=True, initial=-0.0)
     rest = rest - (1.0 - np.add.reduce(greatest, axis=axis, keepdims=True, dtype=np.float64))
     y = (shift + np.log1p(rest)).astype(x.dtype)
@@ -64,7 +64,7 @@ def _logsumexp_slope_kernel(x: Any, *, axis: tuple[int, ...], shared: bool) -> A
     w = e / np.add.reduce(e, axis=axis, keepdims=True)
     if shared:
         w = np.where(top == -np.inf, 1.0 / max(count_of(x.shape, axis), 1), w)
-    if np.any(top == np.inf):  # one infinite element has the whole share, and the limit of several is undefined
+    if np.any(top == np.inf):  # one infinite element has the whole share, and shares of several are undefined
         endless = x == np.inf
         alone = np.where(np.add.reduce(endless, axis=axis, keepdims=True) > 1, np.nan, 1.0)
         w = np.where(top == np.inf, np.where(endless, alone, 0.0), w)
@@ -75,7 +75,7 @@ def _slope_rule(xp: Any, g: Any, y: Any, x: Any, *, axis: tuple[int, ...], share
     if count_of(shape_of(y), axis) == 1:
         return xp.zeros_like(g)
     if len(axis) == 1:
-        # g - sum(g y) cancels where one y is nearly 1; softmax_center does not.
+        # softmax_center is used, because g - sum(g y) cancels if one y is nearly 1.
         (a,) = from_end(axis, len(shape_of(y)))
         return xp.multiply_no_nan(y, xp.softmax_center(x, g, axis=a))
     return y * (g - xp.sum(g * y, axis=from_end(axis, len(shape_of(y))), keepdims=True))
@@ -85,16 +85,16 @@ def _slope_tangent(xp: Any, t: Any, y: Any, x: Any, *, axis: tuple[int, ...], sh
     return _slope_rule(xp, t, xp.logsumexp_slope(x, axis=axis, shared=True), x, axis=axis, shared=shared)
 
 
-# With `shared`, elements that are all -inf have equal slopes. Forward mode takes them, because a tangent goes on to ops
-# that give an impossible state no weight, and 0 times NaN would be NaN there.
+# With `shared`, elements that are all -inf have equal slopes. Forward mode needs this, because later ops multiply such
+# a tangent by 0, and 0 times NaN would be NaN.
 _logsumexp_slope = primitive(
     "logsumexp_slope", _logsumexp_slope_kernel, (_slope_rule,), (_slope_tangent,),
     params=("axis", "shared"), batched=True, rounding=stable(6, wide=True),
     samples=tuple([(shapes, {**params, "shared": k % 2 == 1}) for k, (shapes, params) in enumerate(KEPT_AXIS_SAMPLES)]),
     conventions=(EXPONENTIALS, EQUAL_SHARES),
 )  # fmt: skip
-# Products are 0 where the cotangent is 0. The slope is NaN where all elements are -inf, as in a model with impossible
-# states, and the cotangent is 0 there if the whole function does not depend on these states.
+# Products are 0 if the cotangent is 0. If all elements are -inf, as in a model with impossible states, the slope is
+# NaN, but the cotangent is 0 unless the whole function depends on these states.
 _logsumexp = primitive(
     "logsumexp", _logsumexp_kernel,
     (
@@ -129,14 +129,14 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
     Returns
     -------
     Tensor
-        Minus infinity where all elements are minus infinity. The gradient of several such elements is NaN, and 0 where
-        the upstream gradient is 0; the tangent of forward mode is the mean of theirs. A single plus infinity has the
-        whole gradient; that of several is NaN.
+        Minus infinity if all elements are minus infinity. Several such elements have the gradient NaN, or 0 if the
+        upstream gradient is 0; in forward mode the result has the mean of their tangents. A single plus infinity has
+        the whole gradient. Several have the gradient NaN.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For integers, or when an axis is out of range or named twice.
+        If the tensor holds integers, or an axis is out of range or named twice.
 
     Examples
     --------
@@ -147,6 +147,6 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
     axes, keepdims = axes_of(axis, t.ndim), truth_of(keepdims, "reduce_logsumexp", "keepdims")
     if len(axes) < 2:
         return _logsumexp(t, axis=axes, keepdims=keepdims)
-    # Several axes become one, whose second derivatives keep their digits.
+    # Several axes are merged into one, whose second derivatives keep their digits.
     y: Tensor = _logsumexp(merged(t, axes), axis=(-1,), keepdims=False)
     return REGISTRY["reshape"](y, shape=kept_shape(t._layout.shape, axes)) if keepdims else y

@@ -1,4 +1,4 @@
-"""Variance and standard deviation, of centred values."""
+"""Variance and standard deviation, computed from centred values."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def _center_kernel(x: Any, *, axis: tuple[int, ...]) -> Any:
         return x - x
     work = x.astype(_WIDE.get(x.dtype, x.dtype), copy=False)
     n = np.array(count_of(x.shape, axis), work.dtype)
-    # The mean is rounded, its distance to near elements is exact: the mean of the distances corrects the rounding.
-    # Equal elements give exact zeros, so their std is exactly at its kink.
+    # The mean is rounded, but the distances of near elements to it are exact, so the mean of the distances corrects the
+    # rounding. Equal elements give exact zeros, and their std is exactly at its kink.
     d = work - np.add.reduce(work, axis=axis, keepdims=True) / n
     return (d - np.add.reduce(d, axis=axis, keepdims=True) / n).astype(x.dtype, copy=False)
 
@@ -60,7 +60,7 @@ def _inexact(x: Any, op: str) -> Tensor:
 @diagnosed
 @documented_like(reduce_sum)
 def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
-    """Mean square deviation from the mean along axes.
+    """The mean square deviation from the mean along axes.
 
     Parameters
     ----------
@@ -69,9 +69,9 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
     Raises
     ------
     gtape.errors.OperandTypeError
-        For integers.
+        If the tensor holds integers.
     gtape.errors.InvalidArgumentError
-        When an axis is out of range or named twice.
+        If an axis is out of range or named twice.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
 @diagnosed
 @documented_like(reduce_variance)
 def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
-    """Standard deviation along axes; where all elements are equal, a kink, its gradient is 0.
+    """The standard deviation along axes. If all elements are equal (a kink), the gradient is 0.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Norms: Euclidean, without overflow and with gradient 0 at the zero vector; other orders, made from reductions."""
+"""Norms: the Euclidean norm, without overflow and with gradient 0 at the zero vector; other norms, from reductions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMESPACES = ("math", "linalg")
 
 
 def scale_of(x: Any, axis: tuple[int, ...]) -> Any:
-    """The exponent of a power of two near the greatest magnitude of each row; 0 where that is 0 or not finite."""
+    """The exponent of a power of two near the greatest magnitude of each row; 0 for a magnitude of 0, inf or NaN."""
     top = np.maximum.reduce(np.abs(x), axis=axis, keepdims=True, initial=0)
     usable = np.isfinite(top) & (top > 0)
     _, exponent = np.frexp(np.where(usable, top, 1))
@@ -68,7 +68,7 @@ def _unit_slope_kernel(x: Any, t: Any, *, axis: tuple[int, ...]) -> Any:
         return t - x
     wide, length, exponent = _rows(x, axis)
     u = np.where(length == 0, 0.0, wide / length)
-    # Where u * u is near 1, 1 - u * u cancels; the sum of the other squares equals it without cancellation.
+    # If u * u is near 1, 1 - u * u cancels. The sum of the other squares has the same value and does not cancel.
     squares = u * u
     large = squares > 0.75
     around = np.where(large, 0.0, u)
@@ -100,7 +100,7 @@ def _slope_rule(xp: Any, g: Any, y: Any, x: Any, t: Any, *, axis: tuple[int, ...
     def dot(a: Any, b: Any) -> Any:
         return xp.sum(a * b, axis=axis, keepdims=True)
 
-    # Add before dividing, because the quotients may overflow to infinities of both signs.
+    # The sum comes before the division, because the quotients may overflow to infinities of both signs.
     turned = xp.unit_slope(x, g, axis=axis) * dot(u, t) + y * dot(u, g) + u * dot(y, g)
     return -xp.divide_no_nan(turned, n)
 
@@ -116,8 +116,8 @@ _SAMPLES: tuple[Any, ...] = (
 )
 _KINK = ("all elements are 0",)
 
-# With u = x / |x|: (t - u (u t)) / |x|, the derivative of u in the direction t. It is its own transpose, and in x its
-# derivative along g is -(slope(g) (u t) + slope(t) (u g) + u (slope(t) g)) / |x|, which is its own transpose again.
+# With u = x / |x|, the op is (t - u (u t)) / |x|, the derivative of u in the direction t. The op is its own transpose.
+# Its derivative by x along g is -(slope(g) (u t) + slope(t) (u g) + u (slope(t) g)) / |x|, again its own transpose.
 _unit_slope = primitive(
     "unit_slope", _unit_slope_kernel,
     (
@@ -158,7 +158,7 @@ def real_operand(x: Any, op: str) -> Tensor:
 
 
 def as_given(y: Tensor, given: Tensor) -> Tensor:
-    """A Euclidean length in the dtype of its vector: TensorFlow gives complex vectors complex lengths."""
+    """A Euclidean length in the dtype of its vector, because TensorFlow gives complex vectors complex lengths."""
     return REGISTRY["cast"](y, dtype=given._layout.dtype) if given._layout.complex else y
 
 
@@ -167,7 +167,7 @@ def as_given(y: Tensor, given: Tensor) -> Tensor:
 def reduce_euclidean_norm(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
-    """Square root of the sum of squares along axes, without overflow; its gradient at the zero vector is 0.
+    """The Euclidean norm along axes, without overflow. Its gradient at the zero vector is 0.
 
     Parameters
     ----------
@@ -177,12 +177,12 @@ def reduce_euclidean_norm(
     Returns
     -------
     Tensor
-        Of the dtype of `input_tensor`, also where that is complex.
+        Dtype of `input_tensor`, complex dtypes included.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For bool, or when an axis is out of range or named twice.
+        If the tensor holds bools, or an axis is out of range or named twice.
 
     Examples
     --------

@@ -1,7 +1,8 @@
-"""Scans and products: cumulative sums and products, the product of all, and the recurrence behind them.
+"""Scans and products: cumulative sums and products, the product of all elements, and linear recurrences.
 
-No rule divides, so any number of zeros is exact at every order: the product of the other elements is the product of
-those before and those after; a cumulative product needs a linear recurrence besides, whose rules are recurrences.
+No rule divides, so results are exact with any number of zeros, at every order. The product of all other elements is the
+product of the elements before times the product of those after. The rule of a cumulative product also needs a linear
+recurrence, whose own rules are recurrences.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = ["cumprod", "cumsum", "reduce_prod"]
 
 
 def _along(axis: int, part: slice) -> tuple[Any, ...]:
-    """An index that takes a part of one axis, counted from the end."""
+    """An index for a part of one axis, which is counted from the end."""
     return (Ellipsis, part) + (slice(None),) * (-axis - 1)
 
 
@@ -56,7 +57,7 @@ shift_op = linear(
 
 
 def _exclusive(x: Any, axis: int, first: int) -> Any:
-    """Move everything one place along and put the neutral element first."""
+    """The values moved along by one place, after the neutral element."""
     y = np.empty_like(x)
     y[_along(axis, slice(1, None))] = x[_along(axis, slice(None, -1))]
     y[_along(axis, slice(None, 1))] = first
@@ -88,7 +89,7 @@ _cumsum = linear(
 
 
 def recurrence_kernel(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
-    """``y[i] = a[i] y[i - 1] + b[i]`` along an axis."""
+    """The recurrence ``y[i] = a[i] y[i - 1] + b[i]`` along an axis."""
     n = b.shape[axis]
     if a.shape != b.shape:
         raise ValueError(f"a recurrence needs factors and terms of one shape, not {a.shape} and {b.shape}")
@@ -110,7 +111,7 @@ def _recurrence_of_floats(a: Any, b: Any, reverse: bool) -> Any:
     s = 0.0
     out = []
     for i, (f, t) in enumerate(zip(factors, terms, strict=True)):
-        # Skip the first factor, because it may be infinite.
+        # The first factor is skipped, because it may be infinite.
         s = f * s + t if i else t
         out.append(s)
     if reverse:
@@ -119,7 +120,7 @@ def _recurrence_of_floats(a: Any, b: Any, reverse: bool) -> Any:
 
 
 def with_batch_axis(xp: Any, a: Any, g: Any) -> Any:
-    """Give the factors the batch axis that the terms have."""
+    """The factors with the batch axis that the terms have."""
     return a if shape_of(a) == shape_of(g) else xp.broadcast_to(a, shape=shape_of(g))
 
 
@@ -160,7 +161,7 @@ _linear_recurrence = primitive(
 
 
 def _fraction_scan(x: Any) -> tuple[Any, Any]:
-    """Running products along axis 0 as fractions of order 1 and exponents, which neither overflow nor vanish."""
+    """Running products along axis 0 as fractions near 1 and exponents, which neither overflow nor underflow."""
     f, e = np.frexp(x.astype(np.float64))
     f, e = f.copy(), e.astype(np.int64)
     for i in range(1, len(f)):
@@ -195,21 +196,22 @@ def _cumprod_kernel(x: Any, *, axis: int, exclusive: bool, reverse: bool) -> Any
 
 
 def _cumprod_vjp(xp: Any, g: Any, x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
-    """The product before each element times the cotangents gathered behind it."""
+    """The vjp of a cumulative product: the product before each element times a recurrence of later cotangents."""
     step = 1 if reverse else -1
     factors = xp.shift(x, axis=axis, by=step)
     if exclusive:
         g = xp.shift(g, axis=axis, by=step)
-        # Zero replaces the last element, because no product contains it and its infinity or NaN must not spread.
+        # Zero replaces the last element, because no product contains the element and its infinity or NaN must not
+        # spread.
         factors = xp.shift(xp.shift(x, axis=axis, by=-step), axis=axis, by=2 * step)
     after = xp.linear_recurrence(with_batch_axis(xp, factors, g), g, axis=axis, reverse=not reverse)
-    # Elements without a cotangent get zero, even where the product of the others overflows.
+    # Elements without a cotangent get zero, even if the product of the other elements overflows.
     return xp.multiply_no_nan(xp.cumprod(x, axis=axis, exclusive=True, reverse=reverse), after)
 
 
 def _cumprod_jvp(xp: Any, t: Any, x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
     before = xp.cumprod(x, axis=axis, exclusive=True, reverse=reverse)
-    # An element without a tangent adds nothing, even where the product of the others overflows.
+    # An element without a tangent adds nothing, even if the product of the other elements overflows.
     new = xp.multiply_no_nan(before, t)
     made = xp.linear_recurrence(with_batch_axis(xp, x, t), new, axis=axis, reverse=reverse)
     return xp.shift(made, axis=axis, by=-1 if reverse else 1) if exclusive else made
@@ -300,7 +302,7 @@ def scan_operand(x: Any, op: str, floating: bool = False) -> Tensor:
 
 
 def axis_from_end(axis: Any, t: Tensor, op: str) -> int:
-    """The axis of a scan as users write it, counted from the end."""
+    """The axis of a scan as users write it, converted to an axis counted from the end."""
     if not t._layout.shape:
         raise InvalidArgumentError(f"{op} needs a tensor with at least one axis, not a scalar")
     return one_axis(axis, t.ndim) - t.ndim
@@ -313,21 +315,21 @@ def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False
     ----------
     x : number tensor with at least one axis
     axis : int
-        The axis to run along.
+        The axis of the sums.
     exclusive : bool
-        Leave out the element itself: the first result is 0.
+        Whether to leave out the element itself. The first result is then 0.
     reverse : bool
-        Run from the end to the start.
+        Whether to run from the end to the start.
 
     Returns
     -------
     Tensor
-        Of the same shape and dtype.
+        Shape and dtype of `x`.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For scalars, or when the axis is out of range.
+        If `x` is a scalar, or the axis is out of range.
 
     Examples
     --------
@@ -346,12 +348,12 @@ def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False
 
 @documented_like(cumsum)
 def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Tensor:
-    """Running products along an axis; the gradient is exact through zeros.
+    """Running products along an axis. The gradient is exact at zeros, too.
 
     Parameters
     ----------
     exclusive : bool
-        Leave out the element itself: the first result is 1.
+        Whether to leave out the element itself. The first result is then 1.
 
     Examples
     --------
@@ -369,7 +371,7 @@ def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = Fals
 
 @documented_like(reduce_sum)
 def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
-    """Product of the elements along axes; the gradient is exact with any number of zeros.
+    """The product of the elements along axes. The gradient is exact with any number of zeros.
 
     Examples
     --------

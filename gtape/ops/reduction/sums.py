@@ -1,4 +1,4 @@
-"""Sums, means and their transpose."""
+"""Sums and means, and the transpose of both: spreading along axes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
 __all__ = ["add_n", "reduce_mean", "reduce_sum", "sum_op"]
 
 
-_add_up: Any = np.add.reduce  # np.sum costs three times as much
+_add_up: Any = np.add.reduce  # because np.sum costs three times as much
 
 
 @planned
@@ -35,7 +35,7 @@ def _sum_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
 def _layout(
     have: tuple[int, ...], shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool, size: int
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """For a spread cotangent: its shape with size 1 on the reduced axes, its full shape, and the strides of a view."""
+    """For spreading a cotangent: its shape with size 1 on reduced axes, its full shape, and the strides of a view."""
     lead = have[: len(have) - len(shape) + (0 if keepdims else len(axis))]
     gone = [a % len(shape) for a in axis]
     inner = have if keepdims else lead + tuple([1 if i in gone else d for i, d in enumerate(shape)])
@@ -52,7 +52,8 @@ def _spread_out_kernel(g: Any, *, shape: tuple[int, ...], axis: tuple[int, ...],
     inner, whole, strides = _layout(g.shape, shape, axis, keepdims, dtype.itemsize)
 
     def spread_out(g: Any) -> Any:
-        # A view with zero strides, made by hand: np.broadcast_to costs ten times as much. Values are immutable.
+        # A view with zero strides, safe because values are immutable, and made by hand because np.broadcast_to costs
+        # ten times as much.
         if g.__class__ is not np.ndarray or (g.flags.c_contiguous and g.size):
             return np.ndarray(whole, dtype, g, 0, strides)
         return np.broadcast_to(g.reshape(inner), whole)
@@ -106,7 +107,7 @@ def _mean_terms(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
 
 
 _mean = linear(
-    "reduce_mean", _mean_kernel,  # the worlds of object arrays have a method of their own called mean
+    "reduce_mean", _mean_kernel,  # not "mean", because object arrays already have a method with this name
     lambda xp, g, x, *, axis, keepdims: xp.spread_out(
         g / max(count_of(tuple(x.shape), axis), 1), shape=tuple(x.shape), axis=axis, keepdims=keepdims
     ),
@@ -125,19 +126,19 @@ _mean = linear(
 
 @diagnosed
 def add_n(inputs: Any, name: str | None = None) -> Tensor:
-    """Sum of several tensors of one shape and dtype.
+    """The sum of several tensors of one shape and dtype.
 
     Parameters
     ----------
     inputs : iterable of tensors
-        At least one; their shapes must be equal.
+        One or more tensors of equal shapes.
 
     Raises
     ------
     ValueError
-        When `inputs` is empty or not iterable.
+        If `inputs` is empty or not iterable.
     gtape.errors.InvalidArgumentError
-        When shapes or dtypes differ.
+        If shapes or dtypes differ.
 
     Examples
     --------
@@ -160,25 +161,25 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
 
 
 def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
-    """Sum of the elements along axes.
+    """The sum of the elements along axes.
 
     Parameters
     ----------
     input_tensor : number tensor, any shape
     axis : int or sequence of int, optional
-        The axes to reduce, negative ones counted from the end; all by default.
+        The axes to reduce. Negative axes count from the end. By default all axes.
     keepdims : bool
         Whether the axes stay, with size 1.
 
     Returns
     -------
     Tensor
-        Of the same dtype.
+        Dtype of `input_tensor`.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an axis is out of range or named twice.
+        If an axis is out of range or named twice.
 
     Examples
     --------
@@ -195,7 +196,7 @@ def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
 @documented_like(reduce_sum)
 def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
-    """Mean of the elements along axes: the sum divided by their number; NaN for none.
+    """The mean of the elements along axes; NaN if there are no elements.
 
     Parameters
     ----------
@@ -221,6 +222,6 @@ def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
     if t._layout.dtype == np.float16:
         from gtape.ops.shape.creation import cast
 
-        # A float16 sum overflows at 65504, far below what its mean can hold.
+        # The sum is not in float16, because the sum overflows at 65504, far below the range of means.
         return cast(sum_op(cast(t, np.float32), axis=axes, keepdims=keepdims) / n, np.float16)
     return _mean(t, axis=axes, keepdims=keepdims)

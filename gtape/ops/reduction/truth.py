@@ -1,4 +1,4 @@
-"""Reductions without a derivative: whether any, whether all, and how many."""
+"""Reductions without a derivative: any, all, and the number of nonzero elements."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def reduce_any(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     Returns
     -------
     Tensor
-        Of bool.
+        Bools.
 
     Examples
     --------
@@ -95,13 +95,13 @@ def _boolean(x: Any, op: str) -> Tensor:
 def count_nonzero(
     input: Any, axis: Any = None, keepdims: bool = False, dtype: Any = dtypes.int64, name: str | None = None
 ) -> Tensor:
-    """Number of elements along axes that are not zero.
+    """The number of elements along axes that are not zero.
 
     Parameters
     ----------
     input : tensor, any shape and dtype
     dtype : dtype
-        Of the result.
+        The dtype of the result.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Blocks of pixels moved to the channels or the batch, and back: reshapes and transposes, with padding or cropping."""
+"""Blocks of pixels moved to the channels or the batch and back, by reshapes and transposes with padding or cropping."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For another `data_format`, or when the blocks do not fit.
+        If `data_format` is another string, or the blocks do not fit.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name:
 
 @diagnosed
 def depth_to_space(input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None) -> Tensor:
-    """Make a block of pixels from the channels of each pixel; undoes `space_to_depth`.
+    """Make a block of pixels from the channels of each pixel: the inverse of `space_to_depth`.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def depth_to_space(input: Any, block_size: int, data_format: str = "NHWC", name:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For another `data_format`, or when the channels do not make blocks.
+        If `data_format` is another string, or the number of channels does not fit.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None
     block_shape : int or sequence of int
         Size of a block along each spatial axis.
     paddings : sequence of pairs of int
-        Zeros before and behind each spatial axis; padded axes must be multiples of `block_shape`.
+        The numbers of zeros before and after each spatial axis. Padded axes must be multiples of `block_shape`.
 
     Returns
     -------
@@ -159,7 +159,7 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the blocks do not fit.
+        If the blocks do not fit.
 
     Examples
     --------
@@ -200,14 +200,14 @@ def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | N
 @diagnosed
 @documented_like(space_to_batch)
 def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
-    """Put images together, pixel by pixel, into blocks; undoes `space_to_batch`.
+    """Put images together, pixel by pixel, into blocks: the inverse of `space_to_batch`.
 
     Parameters
     ----------
     input : tensor, shape [batch, *space, ...]
         `batch` must be a multiple of the product of `block_shape`.
     crops : sequence of pairs of int
-        Pixels to cut off before and behind each spatial axis of the result.
+        The numbers of pixels to cut off before and after each spatial axis of the result.
 
     Returns
     -------

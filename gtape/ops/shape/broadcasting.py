@@ -1,6 +1,6 @@
-"""Repeating a tensor along new axes and those of size 1, and its transpose.
+"""Broadcasting: repeating a tensor along new axes and axes of size 1; and its transpose.
 
-The rules count axes from the end and keep leading ones, because `jacobian` pulls back cotangents with a batch axis.
+The rules count axes from the end and keep leading axes, because `jacobian` uses cotangents with a batch axis.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def _ones(n: int, dtype: Any) -> Any:
 def _sum_to_kernel(g: Any, *, shape: tuple[int, ...], batch: int) -> Any:
     have, dtype = g.shape, g.dtype
     extra = len(have) - batch - len(shape)
-    if not batch and extra > 0 and have[extra:] == shape:  # the usual case: a bias
+    if not batch and extra > 0 and have[extra:] == shape:  # the usual case: the gradient of a bias
         if extra == 1 and len(have) == 2 and 0 < have[0] <= 4096 and dtype.char in "fd":
             row = _ones(have[0], dtype)
-            return lambda g: np.dot(row, g)  # a row of ones times the rows: a third of the time of a sum
+            return lambda g: np.dot(row, g)  # a product with ones takes a third of the time of a sum
         axis = 0 if extra == 1 else tuple(range(extra))
         return lambda g: np.add.reduce(g, axis, dtype)
     if extra < 0:
@@ -93,7 +93,7 @@ _sum_to = linear(
 
 
 def _whole_shape(shape: Any) -> tuple[int, ...]:
-    """A shape as users write it, without unknown sizes."""
+    """A shape that a user wrote. Raises an error for unknown sizes."""
     made = static_ints(shape)
     if any(d < 0 for d in made):
         raise InvalidArgumentError(f"a shape has no negative sizes, got {made}")
@@ -112,7 +112,7 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the shapes do not fit.
+        If the shapes do not fit.
 
     Examples
     --------

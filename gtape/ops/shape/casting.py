@@ -1,4 +1,4 @@
-"""Casts that saturate, and casts that keep the bits."""
+"""Casts with saturation, and casts that keep the bits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _limits(dtype: Any) -> tuple[Any, Any]:
 
 
 def _nearest(limit: Any, source: Any, inwards: Any) -> Any:
-    """A limit in the dtype `source`: the last number there that does not exceed it."""
+    """A limit in the dtype `source`: the number there that is nearest to the limit and does not exceed it."""
     if source.kind in "iu":
         return source.type(min(max(int(limit), int(np.iinfo(source).min)), int(np.iinfo(source).max)))
     with np.errstate(over="ignore"):
@@ -46,12 +46,12 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
     Returns
     -------
     Tensor
-        Between floating-point types the gradient passes where the value was not clipped.
+        Between floating-point types the gradient flows to the elements that were not clipped.
 
     Raises
     ------
     TypeError
-        When `dtype` is not numeric.
+        If `dtype` is not numeric.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
     ----------
     input : number tensor
     type : dtype
-        A smaller type adds a last axis; a larger type removes a last axis of the fitting size.
+        A smaller type adds a last axis. A larger type removes the last axis, which must have the size that fits.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For bool and strings, or when the last axis does not fit.
+        If the tensor holds bools or strings, or the last axis does not fit.
 
     Examples
     --------

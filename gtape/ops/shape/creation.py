@@ -1,4 +1,4 @@
-"""New tensors, from a shape or like another tensor, and the ops identity and cast."""
+"""New tensors from a shape or like another tensor; the ops identity and cast."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _identity_kernel(x: Any) -> Any:
 
 
 def _cast_kernel(x: Any, *, dtype: Any) -> Any:
-    # A cast from complex keeps the real part; astype would warn about it.
+    # A cast from complex keeps the real part. `astype` would warn about the imaginary part.
     if x.dtype.kind == "c" and np.dtype(dtype).kind != "c":
         x = x.real
     return x.astype(dtype)
@@ -83,14 +83,14 @@ def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layo
     ----------
     shape : sequence of int or integer tensor
     dtype : dtype
-        Strings are empty.
+        For strings the elements are empty.
     layout : optional
         Ignored; TensorFlow has it.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        For negative sizes.
+        If a size is negative.
 
     Examples
     --------
@@ -117,13 +117,13 @@ def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layou
 
 
 def zeros_like(input: Any, dtype: Any = None, name: str | None = None, layout: Any = None) -> Tensor:
-    """Zeros in the shape of another tensor.
+    """Zeros with the shape of another tensor.
 
     Parameters
     ----------
     input : tensor
     dtype : dtype, optional
-        That of `input` by default.
+        By default the dtype of `input`.
     layout : optional
         Ignored; TensorFlow has it.
 
@@ -147,7 +147,7 @@ def zeros_like(input: Any, dtype: Any = None, name: str | None = None, layout: A
 
 @documented_like(zeros_like)
 def ones_like(input: Any, dtype: Any = None, name: str | None = None, layout: Any = None) -> Tensor:
-    """Ones in the shape of another tensor.
+    """Ones with the shape of another tensor.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def identity(input: Any, name: str | None = None) -> Tensor:
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
-    """Change the dtype; gradients pass between floating-point dtypes and are cast back.
+    """Change the dtype. Gradients flow between floating-point dtypes and are cast back.
 
     Parameters
     ----------
@@ -193,14 +193,14 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
     Returns
     -------
     Tensor or IndexedSlices
-        `x` itself when it has the dtype already. Complex to real keeps the real part.
+        `x` itself if its dtype is `dtype` already. A cast from complex to real keeps the real part.
 
     Raises
     ------
     TypeError
-        For an unknown dtype.
+        If the dtype is unknown.
     gtape.errors.UnimplementedError
-        Between numbers and strings.
+        If one dtype is a number and the other a string.
 
     Examples
     --------
@@ -220,7 +220,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
 @diagnosed
 @documented_like(zeros)
 def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> Tensor:
-    """A tensor filled with one value, which may be differentiated.
+    """A tensor filled with one value. Gradients flow to the value.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `value` is no scalar, or a size is negative.
+        If `value` is not a scalar, or a size is negative.
 
     Examples
     --------
@@ -263,7 +263,7 @@ def eye(
     ----------
     num_rows : int
     num_columns : int, optional
-        As many as rows by default.
+        By default the number of rows.
     batch_shape : sequence of int, optional
         Leading axes along which the matrix is repeated.
     dtype : dtype
@@ -283,13 +283,13 @@ def eye(
 
 @diagnosed
 def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Tensor:
-    """Numbers from `start` (0 when only one argument is given) up to but not including `limit`, in steps of `delta`.
+    """Numbers from `start` up to but not including `limit`. A single argument is `limit`, with 0 for `start`.
 
     Parameters
     ----------
     start, limit, delta : scalar tensors or numbers
     dtype : dtype, optional
-        By default int32 for Python ints, float32 as soon as one is a Python float, otherwise that of the tensors.
+        By default int32 for Python ints, float32 if one of them is a Python float, otherwise the dtype of the tensors.
 
     Returns
     -------
@@ -299,7 +299,7 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an argument is no scalar, and when `delta` is 0 or leads away from `limit`.
+        If an argument is not a scalar, or if `delta` is 0 or leads away from `limit`.
 
     Examples
     --------
@@ -312,7 +312,7 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     for word, t in zip(("start", "limit", "delta"), ends, strict=True):
         if t._layout.shape or t._layout.dtype.kind not in "iufV":
             raise InvalidArgumentError(f"range: {word} must be a real scalar, not {t.dtype.name} of shape {t.shape}")
-    if dtype is None:  # the widest float, as in TensorFlow; NumPy would widen a float to hold every integer
+    if dtype is None:  # as in TensorFlow; NumPy would widen a float to hold every integer
         kinds = [t._layout.dtype for t in ends]
         wanted = np.result_type(*([k for k in kinds if k.kind in "fV"] or kinds))
     else:
@@ -337,7 +337,7 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
 
 
 def _whole_range(first: Any, last: Any, step: Any) -> Any:
-    """A range of integers as their last 64 bits, because NumPy counts its elements with overflows and roundings."""
+    """A range of integers, computed modulo 2**64, because NumPy counts its elements with overflows and roundings."""
     start, stop, by = int(first), int(last), int(step)
     count = max(0, -((start - stop) // by))
     low, width = (np.uint64(n % 2**64) for n in (start, by))
@@ -354,11 +354,11 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
     Parameters
     ----------
     start, stop : number tensors
-        Broadcast against each other; integers become float64, those of 8 and 16 bits float32.
+        The shapes broadcast. Integers of 8 and 16 bits become float32, other integers float64.
     num : int
         The number of values.
     axis : int
-        The place of the new axis in the result.
+        The index of the new axis in the result.
 
     Returns
     -------
@@ -368,7 +368,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `num` is negative or the axis is out of range.
+        If `num` is negative or the axis is out of range.
 
     Examples
     --------
@@ -389,7 +389,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: Any
     full = (*whole[:at], n, *whole[at:])
     a, b = [REGISTRY["reshape"](REGISTRY["broadcast_to"](t, shape=whole), shape=shape) for t in (a, b)]
     a, b = [REGISTRY["broadcast_to"](t, shape=full) for t in (a, b)]
-    # A weighted sum of both ends, so that the first and last values, and their derivatives, are exact.
+    # A weighted sum of both ends, because then the first and last values and their derivatives are exact.
     i = np.arange(n).reshape([n if k == at else 1 for k in np.arange(len(shape))])
     steps = max(n - 1, 1)
     return announce(REGISTRY["between"](a, b, wrap(steps - i), wrap(i), n=steps))
@@ -405,7 +405,7 @@ def one_hot(
     dtype: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """Rows with one value at the index and another elsewhere.
+    """Vectors with `on_value` at the index and `off_value` elsewhere.
 
     Parameters
     ----------
@@ -416,7 +416,7 @@ def one_hot(
     on_value, off_value : number, optional
         1 and 0 by default.
     axis : int, optional
-        The place of the new axis in the result; last by default.
+        The index of the new axis in the result. By default the last axis.
     dtype : dtype, optional
         By default the dtype of the values, or float32.
 
@@ -428,9 +428,9 @@ def one_hot(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the indices are no integers, or `depth` is negative or no scalar.
+        If the indices are not integers, or `depth` is negative or not a scalar.
     TypeError
-        When the values have different dtypes.
+        If the values have different dtypes.
 
     Examples
     --------
@@ -441,7 +441,7 @@ def one_hot(
     t = as_operand(indices)
     if t._layout.dtype.kind not in "iu":
         raise InvalidArgumentError(f"one_hot needs integer indices, not {t.dtype.name}: use gtape.cast")
-    # Python numbers take the dtype of the argument; tensors keep their own.
+    # Python numbers take the dtype of the argument. Tensors keep their own dtype.
     like = None if dtype is None else np.zeros((), dtypes.np_dtype(dtype))
     hint = like if like is not None and like.dtype.kind in "fcV" else None
     given = [as_operand(v, hint) for v in (on_value, off_value) if v is not None]

@@ -1,4 +1,4 @@
-"""Indices and masks that NumPy computes from a tensor: constants for a tape, traced to their tensor for a check."""
+"""Indices and masks that NumPy computes from a tensor. Tapes see constants, and checks see the tensor, too."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def decided(work: Callable[[Any], Any], t: Tensor) -> Tensor:
     """The integers or truth values that a function of NumPy arrays computes from a tensor, as a constant.
 
     `work` may only compare floats, because a check passes arrays of exact numbers. While a checked tape records `t`,
-    the decision is recorded, too, so that the check sees which values decided it.
+    the decision is recorded, too, so that the check knows the values that decided.
     """
     if t._record is not None:
         stack = record.peek()

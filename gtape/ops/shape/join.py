@@ -22,7 +22,7 @@ _ALL = (None, None, 1)
 
 
 def _piece(xp: Any, g: Any, ndim: int, axis: int, part: Any) -> Any:
-    """One part of a value along an axis of its last `ndim`: an integer drops the axis, (start, stop, 1) keeps it."""
+    """One part of a value along one of its last `ndim` axes. An integer drops the axis, (start, stop, 1) does not."""
     a = axis % ndim
     return xp.strided_slice(g, key=(_ALL,) * a + (part,) + (_ALL,) * (ndim - a - 1))
 
@@ -85,7 +85,7 @@ def _split_rule(xp: Any, g: Any, x: Any, *, sizes: tuple[int, ...], axis: int) -
     parts = []
     whole = max([lead_of(p, len(shape)) for p in g], key=len)
     for p, n in zip(g, sizes, strict=True):
-        # An output without a cotangent comes as plain zeros, without the batch axis of the others.
+        # An output without a cotangent gets plain zeros, without the batch axis of the others.
         wanted = (*whole, *shape[:a], n, *shape[a + 1 :])
         parts.append(p if shape_of(p) == wanted else xp.broadcast_to(p, shape=wanted))
     return xp.concat(*parts, axis=a - len(shape))
@@ -104,7 +104,7 @@ _split = linear(
 
 
 def same_dtypes(tensors: list[Tensor], op: str) -> None:
-    """Raise InvalidArgumentError for tensors of several dtypes."""
+    """Raise InvalidArgumentError if tensors have different dtypes."""
     found = {t._layout.dtype for t in tensors}
     if len(found) > 1:
         raise InvalidArgumentError(
@@ -119,13 +119,13 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     Parameters
     ----------
     values : list of tensors
-        Of one dtype, and of one shape except for the size of that axis.
+        All of the same dtype, and of the same shape except along `axis`.
     axis : int
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When shapes or dtypes do not fit, or the axis is out of range.
+        If shapes or dtypes do not fit, or the axis is out of range.
 
     Examples
     --------
@@ -151,16 +151,16 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
     Parameters
     ----------
     values : list of tensors, or a tensor
-        Of one dtype and shape. An empty list makes an empty tensor.
+        All of the same dtype and shape. An empty list makes an empty tensor.
     axis : int
-        The place of the new axis in the result.
+        The index of the new axis in the result.
 
     Raises
     ------
     ValueError
-        For an axis out of range.
+        If the axis is out of range.
     gtape.errors.InvalidArgumentError
-        When shapes or dtypes differ.
+        If shapes or dtypes differ.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
     if not len(values):
         return as_operand(values)
     if all(isinstance(v, (int, float)) for v in values):
-        values = unstack(as_operand(list(values)))  # 1 and 2.0 together are floats
+        values = unstack(as_operand(list(values)))  # a list of 1 and 2.0 becomes a list of floats
     tensors = operands(*values)
     same_dtypes(tensors, "stack")
     shapes = {t._layout.shape for t in tensors}
@@ -189,13 +189,13 @@ def stack(values: Any, axis: Any = 0, name: str = "stack") -> Tensor:
 
 @diagnosed
 def unstack(value: Any, num: Any = None, axis: Any = 0, name: str = "unstack") -> list[Tensor]:
-    """Split a tensor into its slices along an axis, which the slices do not have.
+    """Split a tensor into its slices along an axis. The slices do not have this axis.
 
     Parameters
     ----------
     value : tensor with at least one axis
     num : int, optional
-        The size of the axis, checked when given.
+        The size of the axis. An error if the axis has another size.
     axis : int
 
     Returns
@@ -205,9 +205,9 @@ def unstack(value: Any, num: Any = None, axis: Any = 0, name: str = "unstack") -
     Raises
     ------
     ValueError
-        When the axis is out of range.
+        If the axis is out of range.
     gtape.errors.InvalidArgumentError
-        When `num` is not the size of the axis.
+        If `num` is not the size of the axis.
 
     Examples
     --------
@@ -236,14 +236,14 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, n
     Parameters
     ----------
     num_or_size_splits : int or sequence of int
-        The number of equal parts, or their sizes, of which one may be -1, which takes the rest.
+        The number of equal parts, or the sizes of the parts. One size may be -1 and stands for the rest.
     num : int, optional
-        The number of parts, checked when given.
+        The number of parts. An error if there are more or fewer.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the parts do not fill the axis, or the axis is out of range.
+        If the parts do not fill the axis, or the axis is out of range.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """The same elements in another order: transpose, reverse, roll.
 
-The rules count axes from the end and keep leading ones, because `jacobian` pulls back cotangents with a batch axis.
+The rules count axes from the end and keep leading axes, because `jacobian` uses cotangents with a batch axis.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "tr
     ----------
     a : tensor, any shape and dtype
     perm : sequence of int, optional
-        The axis of `a` for each axis of the result; reversed by default.
+        The axis of `a` for each axis of the result. By default the axes are reversed.
     conjugate : bool
-        Take the complex conjugate, too.
+        Whether to conjugate complex numbers, too.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "tr
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `perm` is no permutation of the axes.
+        If `perm` is not a permutation of the axes.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an axis is out of range or named twice.
+        If an axis is out of range or named twice.
 
     Examples
     --------
@@ -150,9 +150,9 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
     ----------
     input : tensor, any shape and dtype
     shift : int or sequence of int
-        Places to move towards higher indices, one number for each axis.
+        For each axis, the distance to move towards higher indices.
     axis : int or sequence of int
-        An axis may be named twice: the shifts add up.
+        If an axis occurs twice, its shifts are added.
 
     Returns
     -------
@@ -161,7 +161,7 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an axis is out of range, or `shift` has another length.
+        If an axis is out of range, or `shift` has another length.
 
     Examples
     --------

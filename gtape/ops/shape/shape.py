@@ -1,6 +1,6 @@
-"""The same elements in another shape: reshape, squeeze, expand_dims; and the shape itself.
+"""The same elements in another shape: reshape, squeeze, expand_dims. The shape of a tensor.
 
-The rules count axes from the end and keep leading ones, because `jacobian` pulls back cotangents with a batch axis.
+The rules count axes from the end and keep leading axes, because `jacobian` uses cotangents with a batch axis.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     ----------
     tensor : tensor, any shape and dtype
     shape : sequence of int or integer tensor
-        One size may be -1, which takes the rest.
+        One size may be -1 and stands for the rest.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the shape has another number of elements.
+        If the shape has another number of elements.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     if -1 in wanted:
         i = wanted.index(-1)
         known = math.prod(wanted[:i] + wanted[i + 1 :])
-        if not known and not size:  # any size fits: TensorFlow ignores the sizes of 0
+        if not known and not size:  # any size fits, and TensorFlow ignores the sizes of 0
             known = math.prod([d for d in wanted[:i] + wanted[i + 1 :] if d])
             size = math.prod([d for d in t._layout.shape if d])
         if known <= 0 or size % known:
@@ -101,7 +101,7 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
     ----------
     input : tensor, any shape and dtype
     axis : int or sequence of int, optional
-        Which ones; all of size 1 by default.
+        The axes to remove. By default all axes of size 1.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When an axis does not have size 1 or is out of range.
+        If an axis does not have size 1 or is out of range.
 
     Examples
     --------
@@ -139,12 +139,12 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
     ----------
     input : tensor, any shape and dtype
     axis : int
-        The place of the new axis in the result, from ``-(ndim + 1)`` to ``ndim``.
+        The index of the new axis in the result, from ``-(ndim + 1)`` to ``ndim``.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the axis is out of range.
+        If the axis is out of range.
 
     Examples
     --------
@@ -161,18 +161,18 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
 
 @diagnosed
 def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
-    """The tensor itself, after checking its shape.
+    """The tensor itself, after a check of its shape.
 
     Parameters
     ----------
     x : tensor
     shape : sequence of int or None, or None
-        None is any size, or any shape.
+        None stands for any size, or for any shape.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When the shape differs.
+        If the shape differs.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
 
 @diagnosed
 def shape(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
-    """The shape of a tensor, as a tensor.
+    """The shape of a tensor as a tensor.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def shape(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> 
 @diagnosed
 @documented_like(shape)
 def size(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
-    """The number of elements of a tensor, as a tensor.
+    """The number of elements of a tensor as a tensor.
 
     Returns
     -------
@@ -232,7 +232,7 @@ def size(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> T
 
 @documented_like(size)
 def rank(input: Any, name: str | None = None) -> Tensor:
-    """The number of axes of a tensor, as an int32 tensor.
+    """The number of axes of a tensor as an int32 tensor.
 
     Examples
     --------

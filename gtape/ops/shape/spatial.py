@@ -19,9 +19,9 @@ _LETTERS = {1: "W", 2: "HW", 3: "DHW"}
 
 
 def channels_first(data_format: Any, n: int, op: str) -> bool:
-    """Whether a data format for `n` spatial axes has the channels in front of them; None means behind.
+    """Whether a data format for `n` spatial axes has the channels before these axes. None stands for channels last.
 
-    An unknown format is a ValueError for one axis, otherwise an InvalidArgumentError, as in TensorFlow.
+    An unknown format raises a ValueError for one axis, otherwise an InvalidArgumentError, as in TensorFlow.
     """
     space = _LETTERS.get(n, "." * n)
     behind, before = f"N{space}C", f"NC{space}"
@@ -34,9 +34,9 @@ def channels_first(data_format: Any, n: int, op: str) -> bool:
 
 
 def steps(value: Any, n: int, first: bool, what: str, op: str) -> Sizes:
-    """One positive integer for each spatial axis, from one number, or a list of 1, n or n + 2 numbers.
+    """One positive integer for each spatial axis, from one number or a list of 1, n or n + 2 numbers.
 
-    ValueError for another length, UnimplementedError for steps along the batch or the channels.
+    Raises a ValueError for another length, and an UnimplementedError for steps along the batch or the channels.
     """
     numbers = (1,) if value is None else static_ints(value)
     if len(numbers) == 1:
@@ -56,10 +56,10 @@ def steps(value: Any, n: int, first: bool, what: str, op: str) -> Sizes:
 
 
 def paddings(padding: Any, size: Sizes, taps: Sizes, strides: Sizes, dilations: Sizes, first: bool, op: str) -> Padding:
-    """The numbers of zeros before and behind each spatial axis.
+    """The numbers of zeros before and after each spatial axis.
 
-    `padding` is "VALID", "SAME", or a list of pairs for all axes, with (0, 0) for the batch and the channels;
-    ValueError for a list of another form, InvalidArgumentError for other words or numbers.
+    `padding` is "VALID", "SAME", or a list of pairs for all axes, with (0, 0) for the batch and the channels. Raises a
+    ValueError for a list of another form, and an InvalidArgumentError for other strings or numbers.
     """
     n = len(size)
     if isinstance(padding, str):
@@ -91,7 +91,7 @@ def paddings(padding: Any, size: Sizes, taps: Sizes, strides: Sizes, dilations: 
 
 
 def _same(size: int, taps: int, stride: int, dilation: int) -> tuple[int, int]:
-    """The zeros for ceil(size / stride) places; an odd zero goes behind."""
+    """The numbers of zeros that lead to ceil(size / stride) results. An odd zero goes after the axis."""
     total = max((-(-size // stride) - 1) * stride + dilation * (taps - 1) + 1 - size, 0)
     return total // 2, total - total // 2
 
@@ -106,7 +106,7 @@ def rank(x: Tensor, n: int, what: str, op: str, more: bool = False) -> None:
 
 
 def move_channels(x: Tensor, n: int, back: bool) -> Tensor:
-    """Move the channels behind the `n` spatial axes (`back`), or before them."""
+    """Move the channels after the `n` spatial axes (`back`), or before these axes."""
     lead = len(x._layout.shape) - n - 1
     axes = list(range(lead, lead + n + 1))
     perm = (*range(lead), *((*axes[1:], axes[0]) if back else (axes[-1], *axes[:-1])))
@@ -114,5 +114,5 @@ def move_channels(x: Tensor, n: int, back: bool) -> Tensor:
 
 
 def reshaped(x: Tensor, shape: Sizes) -> Tensor:
-    """`x` in a shape; `x` itself if it has the shape already."""
+    """The value `x` in a shape; `x` itself if it has the shape already."""
     return x if x._layout.shape == shape else REGISTRY["reshape"](x, shape=shape)

@@ -33,7 +33,7 @@ def _pad_rule(xp: Any, g: Any, y: Any, x: Any, *, paddings: tuple[tuple[int, int
 
 
 def _pad_jvp(xp: Any, t: Any, y: Any, x: Any, *, paddings: tuple[tuple[int, int], ...], value: Any) -> Any:
-    # The leading axes of a batched tangent are not padded.
+    # A batched tangent has leading axes, which are not padded.
     lead = ((0, 0),) * (len(shape_of(t)) - len(paddings))
     return xp.pad(t, paddings=lead + paddings, value=0)
 
@@ -63,17 +63,18 @@ def pad(
     paddings : ints, shape (ndim, 2)
         The numbers of elements to add before and after each axis.
     mode : {"CONSTANT", "REFLECT", "SYMMETRIC"}
-        Add `constant_values`, or the tensor mirrored at its edge, without or with the edge itself.
+        "CONSTANT" adds `constant_values`. The others add the tensor mirrored at its edge, "REFLECT" without the edge
+        itself and "SYMMETRIC" with it.
     constant_values : number
 
     Raises
     ------
     ValueError
-        For an unknown mode.
+        If the mode is unknown.
     TypeError
-        For a float as the constant of integers.
+        If the tensor holds integers and the constant is a float.
     gtape.errors.InvalidArgumentError
-        When the paddings have another shape, are negative, or larger than a mirrored tensor has elements.
+        If the paddings have another shape, are negative, or exceed the number of elements of a mirrored tensor.
 
     Examples
     --------
@@ -98,7 +99,7 @@ def pad(
         value = number_read(as_operand(constant_values, t if t._layout.inexact else None))
         number = value.item() if hasattr(value, "item") else value
         if t._layout.dtype.kind == "O" and not isinstance(number, bytes):
-            number = b""  # as in TensorFlow, because the default 0 is no text
+            number = b""  # as in TensorFlow, because the default 0 is not a string
         if t._layout.dtype.kind in "iub" and isinstance(number, float):
             raise TypeError(f"cannot pad a tensor of {t.dtype.name} with {shown(number)}: use gtape.cast first")
         if isinstance(number, complex) and t._layout.dtype.kind != "c":
@@ -122,7 +123,7 @@ def pad(
 
 
 def _plain(v: Any) -> Any:
-    """An integral float as an int, which every world reads exactly; other values as they are."""
+    """An integral float as an int, because every world reads ints exactly. Other values stay unchanged."""
     v = v.real if isinstance(v, complex) and not v.imag else v
     return int(v) if isinstance(v, float) and v.is_integer() else v
 
@@ -135,12 +136,12 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     ----------
     input : tensor, any shape and dtype
     multiples : sequence of int
-        The number of repetitions for each axis.
+        The number of copies along each axis.
 
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        When `multiples` has another length, or an entry is negative.
+        If `multiples` has another length, or an entry is negative.
 
     Examples
     --------
@@ -179,9 +180,9 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     Raises
     ------
     ValueError
-        When `repeats` has another length, or the axis is out of range.
+        If `repeats` has another length, or the axis is out of range.
     gtape.errors.InvalidArgumentError
-        When a number is negative.
+        If a number is negative.
 
     Examples
     --------
@@ -221,21 +222,22 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
     ----------
     *args : tensors with one axis (or none)
     indexing : {"xy", "ij"}
-        Cartesian ("xy", the default: the first two axes of the results are swapped) or matrix indexing.
+        Matrix indexing ("ij"), or Cartesian indexing ("xy", the default), which swaps the first two axes of the
+        results.
 
     Returns
     -------
     list of Tensor
-        As many as arguments, all of one shape.
+        One tensor for each argument, all of the same shape.
 
     Raises
     ------
     ValueError
-        For another indexing.
+        If `indexing` is another string.
     TypeError
-        For unknown keywords.
+        If a keyword is unknown.
     gtape.errors.InvalidArgumentError
-        When dtypes differ.
+        If dtypes differ.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Bessel functions of order 0 and 1, under the names of ``tf.math.special``, and the families of their derivatives."""
+"""Bessel functions of order 0 and 1, with the names of ``tf.math.special``, and the families of their derivatives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMESPACES = ("math", "math.special")
 __all__: list[str] = []
 
 _SCALED: Any = tuple((((5,),), {"m": m, "n": n}) for n in (1, 2, 3) for m in (0, 1))
-# The borders between methods of computation, and the first roots.
+# Points where the method of computation changes, and the first roots.
 _WAVE = (0.0, 0.5, 2.0, 40.0, -40.0, 2.404825557695773, 3.8317059702075125)
 _WAVE_Y = (0.0, 0.5, 2.0, 40.0, 0.8935769662791675, 2.197141326031017)
 _GROWTH = (0.0, 0.5, 2.0, 24.0, -24.0, 713.0)

@@ -16,7 +16,7 @@ from gtape.tensors.tensor import Tensor, as_operand
 __all__ = ["lbeta"]
 
 _UNIT = Interval(0.0, 1.0, open_lo=True, open_hi=True)
-# The range where ball arithmetic is fast; the kernels keep their digits up to 1e15.
+# The range in which ball arithmetic is fast. The kernels keep their digits up to 1e15.
 _GAMMA = Domain(POSITIVE, POSITIVE, where=lambda a, x: a <= 1e9)
 _BETA = Domain(POSITIVE, POSITIVE, _UNIT, where=lambda a, b, x: a + b <= 1e6)
 _DENSITIES: Any = tuple((((5,), (5,)), {"m": m, "n": n}) for m, n in ((0, 0), (0, 1), (1, 0)))
@@ -107,7 +107,7 @@ beta_density_derivative = elementwise(
 
 @diagnosed
 def lbeta(x: Any, name: str | None = None) -> Tensor:
-    """Logarithm of the absolute value of the beta function of the last axis.
+    """The logarithm of the absolute value of the beta function of the last axis.
 
     Parameters
     ----------

@@ -19,11 +19,11 @@ scalar("sigmoid_slope", lambda x: sp.exp(-x) / (1 + sp.exp(-x)) ** 2)
 scalar("sigmoid_curve", lambda x: sp.exp(-x) * (sp.exp(-x) - 1) / (1 + sp.exp(-x)) ** 3)
 scalar("softplus", lambda x: sp.log(1 + sp.exp(x)))
 scalar("log_sigmoid", lambda x: -sp.log(1 + sp.exp(-x)))
-# At 0 the second derivative jumps from 2 to -2, and the op returns 0; the first and third agree on both sides.
+# At 0 the second derivative jumps from 2 to -2, and the op returns 0. The first and third agree on both sides.
 scalar("softsign", lambda x: sp.Piecewise((x / (1 + x), x > 0), (x / (1 - x), x < 0), (x + x**3, True)))
 scalar(
     "softsign_slope",
-    # the middle branch gives the derivative at the kink: 0
+    # The middle branch gives the derivative at the kink, which is 0.
     lambda x: sp.Piecewise((1 / (1 + x) ** 2, x > 0), (1 / (1 - x) ** 2, x < 0), (1, True)),
 )
 scalar("elu", lambda x: sp.Piecewise((x, x >= 0), (sp.exp(x) - 1, True)))
@@ -67,7 +67,7 @@ def _density_derivative(x: Any, n: int) -> Any:
 
 
 def _normal(x: Any) -> Any:
-    """The standard normal distribution function, without 1 + erf, because this cancels far to the left."""
+    """The standard normal distribution function. Not 1 + erf, because this form cancels far to the left."""
     return sp.erfc(-x / sp.sqrt(2)) / 2
 
 
@@ -84,7 +84,7 @@ _CUBIC = sp.Rational(44715, 10**6)
 
 
 def _tanh_parts(x: Any) -> tuple[Any, Any, Any]:
-    """The inner cubic u, tanh(u) and u'."""
+    """The inner cubic u, tanh(u), and u'."""
     u = _ROOT * (x + _CUBIC * x**3)
     return u, sp.tanh(u), _ROOT * (1 + 3 * _CUBIC * x**2)
 
@@ -95,7 +95,7 @@ def _gelu_tanh_slope(x: Any) -> Any:
 
 
 def _gelu_tanh_derivative(x: Any, n: int) -> Any:
-    """Leibniz's rule for x times sigmoid(2u), whose derivatives follow by Faà di Bruno, with Bell polynomials."""
+    """The n-th derivative by Leibniz's rule for x times sigmoid(2u), and by Faà di Bruno's with Bell polynomials."""
     u = _ROOT * (x + _CUBIC * x**3)
     inner = [2 * _ROOT * (1 + 3 * _CUBIC * x**2), 12 * _ROOT * _CUBIC * x, 12 * _ROOT * _CUBIC] + [sp.Integer(0)] * n
 

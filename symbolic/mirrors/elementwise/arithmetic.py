@@ -24,12 +24,12 @@ scalar("divide_power", lambda x, y, *, n: x / y**n)
 
 
 def _unless_0(y: sp.Expr, value: sp.Expr) -> sp.Expr:
-    # two arms instead of one for y != 0, because the 0 at y == 0 is a convention and not a removable point
+    # Two branches instead of one for y != 0, because the 0 at y == 0 is a convention and not a removable point.
     return sp.Piecewise((value, y > 0), (value, y < 0), (sp.Integer(0), True))
 
 
 def _if_0(y: sp.Expr, value: sp.Expr) -> sp.Expr:
-    # complex numbers have no sign
+    # Complex numbers have no sign.
     return sp.Piecewise((sp.Integer(0), sp.Eq(y, 0)), (value, True))
 
 
@@ -61,7 +61,7 @@ def _edge(x: sp.Expr, base: sp.Expr, value: sp.Expr) -> sp.Expr:
 
 
 def _edged(name: str, base: Callable[..., Any], value: Callable[..., Any]) -> None:
-    """A mirror that is 0 where x is 0 and the base is not positive (for complex numbers: where both are 0)."""
+    """A mirror that is 0 if x is 0 and the base is not positive (for complex numbers: if both are 0)."""
     scalar(
         name,
         lambda x, y, **params: _edge(x, base(y), value(x, base(y), **params)),
@@ -118,18 +118,18 @@ def _whole(x: sp.Expr, y: sp.Expr) -> Any:
 
 
 def _pow(x: sp.Expr, y: sp.Expr) -> sp.Expr:
-    # for x <= 0 the exponent is an integer and counts as constant: floor(y) has the derivative 0
+    # For x <= 0 the exponent is an integer and counts as constant, because floor(y) has the derivative 0.
     return sp.Piecewise((sp.Integer(1), _both_0(x, y)), (x ** sp.floor(y), _whole(x, y)), (x**y, True))
 
 
 def _pow_derivative(x: sp.Expr, y: sp.Expr, *, n: int, m: int) -> sp.Expr:
-    """Leibniz: sum of binomial(m, k) (d/dy)**k [y (y - 1) ... (y - n + 1)] log(x)**(m - k), times x**(y - n)."""
+    """Leibniz's rule: sum of binomial(m, k) (d/dy)**k [y (y - 1) ... (y - n + 1)] log(x)**(m - k), times x**(y - n)."""
 
     def falling(t: sp.Expr) -> sp.Expr:
         return sp.prod([t - k for k in range(n)])
 
     if m == 0:
-        # the factor vanishes at y = 0, ..., n - 1, where x**(y - n) has a pole at 0
+        # The factor is 0 at y = 0, ..., n - 1, where x**(y - n) has a pole at 0.
         vanishes = sp.And(sp.Eq(x, 0), sp.Or(*[sp.Eq(y, k) for k in range(n)]))
         whole = sp.floor(y)
         return sp.Piecewise(
@@ -142,9 +142,9 @@ def _pow_derivative(x: sp.Expr, y: sp.Expr, *, n: int, m: int) -> sp.Expr:
         parts.append(parts[-1].diff(_T))
     at = [sum(c * y**d for (d,), c in p.terms()) for p in parts]
     total = sum(sp.binomial(m, k) * at[k] * sp.log(x) ** (m - k) for k in range(m + 1))
-    # logarithms only for x > 0; at 0 a power with a positive exponent outweighs them, otherwise all is infinite
+    # Logarithms only for x > 0. At 0 a power with a positive exponent outweighs them; otherwise all is infinite.
     pole = sp.And(sp.Eq(x, 0), y > 0, y < n)
-    # above, a 0 with the slopes of the power: infinite as soon as the exponent is negative
+    # The value above is 0 with the slopes of the power, which are infinite if the exponent is negative.
     flat = sp.And(sp.Eq(x, 0), y > n, sp.Ne(y, sp.floor(y)))
     return sp.Piecewise(
         (x ** (y - n) * total, x > 0),
@@ -163,7 +163,7 @@ def _complex_pow(x: sp.Expr, y: sp.Expr) -> sp.Expr:
 
 def _complex_pow_derivative(x: sp.Expr, y: sp.Expr, *, n: int, m: int) -> sp.Expr:
     made = sp.diff(_X**_Y, _X, n, _Y, m).xreplace({_X: x, _Y: y}) if m else sp.ff(y, n) * x ** (y - n)
-    # a zero factor y (y - 1) ... outweighs the pole; no logarithms at 0
+    # A zero factor y (y - 1) ... outweighs the pole. There are no logarithms at 0.
     zero = sp.Eq(x, 0) if m else sp.And(sp.Eq(x, 0), sp.Or(*[sp.Eq(y, k) for k in range(n)]))
     return sp.Piecewise((sp.Integer(0), zero), (made, True))
 

@@ -34,7 +34,7 @@ scalar("inner_power_derivative", lambda x, n, k: quadratic_power_derivative(x, n
 
 
 def _sinc_derivative(x: Any, n: int) -> Any:
-    """Leibniz's rule for sin(pi x) times 1/(pi x); at 0 the coefficient of the power series."""
+    """The n-th derivative by Leibniz's rule for sin(pi x) times 1/(pi x). At 0 the coefficient of the power series."""
     away = sum(
         sp.binomial(n, j)
         * sp.pi ** (j - 1)

@@ -24,7 +24,7 @@ array("logical_not", lambda W, x: np.logical_not(x))
 
 
 def _each(test: Callable[[arb], bool], otherwise: bool) -> Callable[..., np.ndarray]:
-    """An elementwise test of enclosures (balls); expressions and jets count as finite numbers."""
+    """An elementwise test of enclosures (balls). Expressions and jets count as finite numbers."""
     vectorised = np.vectorize(lambda v: test(v) if isinstance(v, arb) else otherwise, otypes=[bool])
     return lambda W, x: vectorised(x)
 
@@ -41,7 +41,7 @@ scalar("floordiv", lambda x, y: sp.floor(x / y))
 def _rint(x: sp.Expr) -> sp.Expr:
     below = sp.floor(x)
     half = sp.Rational(1, 2)
-    even = 2 * sp.floor((below + 1) / 2)  # of two neighbours, the even one
+    even = 2 * sp.floor((below + 1) / 2)  # the even one of two neighbours
     return sp.Piecewise((below, x - below < half), (below + 1, x - below > half), (even, True))
 
 

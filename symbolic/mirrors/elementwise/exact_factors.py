@@ -11,7 +11,7 @@ from gtape.symbolic.mirrors.registry import array
 
 
 def _whole(n: Any) -> Any:
-    """Whole numbers of any width as Python's."""
+    """Integers of any width as Python integers."""
     return np.asarray(n).astype(int).astype(object)
 
 

@@ -22,7 +22,7 @@ scalar("cbrt_slope", lambda x: sp.Piecewise((x ** (-2 * _THIRD) / 3, x >= 0), ((
 
 
 def _cbrt_derivative(x: Any, n: int) -> Any:
-    """A falling factorial of 1/3 times a power; the cube root is odd."""
+    """The n-th derivative: a falling factorial of 1/3 times a power. The cube root is odd."""
     value = sp.ff(_THIRD, n)
     return sp.Piecewise((value * x ** (_THIRD - n), x >= 0), ((-1) ** (n + 1) * value * (-x) ** (_THIRD - n), True))
 

@@ -1,4 +1,4 @@
-"""Mirrors of ops that choose: at a kink, the derivative of the arm that holds there is the convention."""
+"""Mirrors of ops that choose. At a kink, the branch that holds there gives the derivative by convention."""
 
 from __future__ import annotations
 

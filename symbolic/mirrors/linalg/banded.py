@@ -11,7 +11,7 @@ from gtape.symbolic.mirrors.registry import array, parametrised
 
 
 def _matrix(d: Any) -> Any:
-    """The matrix with the diagonals `d`: the one above, the main one, the one below."""
+    """The matrix with the diagonals `d`: the one above the main diagonal, the main one, the one below."""
     m = d.shape[-1]
     out = np.full((m, m), 0, dtype=object)
     for i in range(m):

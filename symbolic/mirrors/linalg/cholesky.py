@@ -12,7 +12,7 @@ from gtape.symbolic.mirrors.registry import array, parametrised
 
 def _cholesky(W: Any, m: Any) -> Any:
     n = len(m)
-    m = (m + m.T) / 2  # a function of symmetric matrices: both triangles count alike
+    m = (m + m.T) / 2  # both triangles count equally, because this is a function of symmetric matrices
     y = np.full((n, n), 0, dtype=object)
     for j in range(n):
         for i in range(j, n):

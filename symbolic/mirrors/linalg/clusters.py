@@ -1,6 +1,6 @@
-"""Mirrors of quotients by differences of eigenvalues: the solutions of Z M - M Z = X, and what equal values leave out.
+"""Mirrors of quotients by differences of eigenvalues: solutions of Z M - M Z = X, and the parts left out of them.
 
-Exact worlds know no rounding: their clusters hold equal values alone.
+Exact worlds have no rounding, so their clusters hold only equal values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _may_be_zero(e: Any) -> bool:
 
 
 def _is_zero(e: Any) -> bool:
-    """True for 0; raises `Undecided` for an enclosure that is too wide to tell."""
+    """Whether a number is 0. Raises `Undecided` for an enclosure that is too wide to tell."""
     return _may_be_zero(e) and (not isinstance(e, arb) or balls.equal(e, arb(0)))
 
 

@@ -1,7 +1,7 @@
-"""Mirrors of eigenvalues of Hermitian matrices and of singular values of complex ones, in real and imaginary parts.
+"""Mirrors of eigenvalues of Hermitian matrices and singular values of complex matrices, in real and imaginary parts.
 
-They are the eigenvalues of a real symmetric matrix (see `gtape.symbolic.factorisations`), each of them twice, with the
-vectors x and ix. Either of the two, divided by one element, gives the vector.
+They are the eigenvalues of a real symmetric matrix (see `gtape.symbolic.factorisations`). Each occurs twice, with the
+vectors x and ix. Each of the two vectors, divided by one element, gives the result.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gtape.symbolic.factorisations import (
 
 
 def _spread(a: Any) -> Any:
-    """Parts [2, m, n] as a real matrix [2m, 2n] of blocks."""
+    """The parts [2, m, n] as a real matrix [2m, 2n] of blocks."""
     m, n = a.shape[1:]
     out = np.empty((m, 2, n, 2), dtype=object)
     out[:, 0, :, 0], out[:, 0, :, 1], out[:, 1, :, 0], out[:, 1, :, 1] = a[0], -a[1], a[1], a[0]
@@ -40,7 +40,7 @@ def _joined(parts: np.ndarray) -> np.ndarray:
 
 
 def _divided(x: Any, by: Any) -> tuple[Any, Any]:
-    """Parts of the vector whose parts alternate in `x`, divided by a complex number given as parts."""
+    """The parts of a vector (which alternate in `x`), divided by a complex number given as parts."""
     size = by[0] * by[0] + by[1] * by[1]
     a, b = x[0::2], x[1::2]
     return (a * by[0] + b * by[1]) / size, (b * by[0] - a * by[1]) / size
@@ -53,7 +53,7 @@ def _at_pivot(x: Any, row: int) -> tuple[Any, Any]:
 
 
 def _columns(parts: np.ndarray) -> np.ndarray:
-    """Parts [2, n, k] as complex columns of norm 1."""
+    """The parts [2, n, k] as complex columns of norm 1."""
     z = _joined(parts)
     return np.asarray(z / np.linalg.norm(z, axis=0))
 
@@ -61,7 +61,7 @@ def _columns(parts: np.ndarray) -> np.ndarray:
 def _eigh_parts(W: Any, a: Any, w: Any, v: Any) -> tuple[Any, Any]:
     n = a.shape[-1]
     whole = _spread(a)
-    whole = times_power_of_two(whole + whole.T, -1)  # a function of Hermitian matrices: both triangles count alike
+    whole = times_power_of_two(whole + whole.T, -1)  # both triangles count equally
     whole, power, rough = scaled(W, whole)
     parts = np.stack([rough[0::2, 0::2], rough[1::2, 0::2]])
     if v is None:
@@ -107,7 +107,7 @@ def _orthogonal_columns(entries: Any, k: int) -> tuple[Any, Any]:
 
 
 def _outer(left: Any, weights: Any, right: Any) -> Any:
-    """left diag(weights) right*."""
+    """The product left diag(weights) right*."""
     made = _times((left[0] * weights, left[1] * weights), (right[0].T, -right[1].T))
     return np.stack([objects(p) for p in made])
 
@@ -118,7 +118,7 @@ def _from_hermitian(at: Any, w: Any, v: Any, a: Any) -> Any:
 
 
 def _unitary(entries: Any) -> Any:
-    """(1 + S)(1 - S)^-1 with S = -S*, rational in the entries on and below the diagonal."""
+    """The unitary matrix (1 + S)(1 - S)^-1, S = -S*, rational in the entries on and below the diagonal."""
     n = entries.shape[1]
     s = np.full((2 * n, 2 * n), 0, dtype=object)
     for i in range(n):
@@ -130,16 +130,16 @@ def _unitary(entries: Any) -> Any:
     return np.stack([whole[0::2, 0::2], whole[1::2, 0::2]])
 
 
-# (part, row, column): two elements of the second vector v, then four of the matrix that turns v into u.
+# (part, row, column): two elements of the second vector v, then four of the matrix that maps v to u.
 _DIRECTIONS = ((0, 1, 0), (1, 1, 0), (0, 1, 0), (1, 1, 0), (1, 0, 0), (1, 1, 1))
 
 
 def _from_singular(at: tuple[int, ...], s: Any, u: Any, v: Any, a: Any) -> Any:
-    """Two orthogonal columns v, and u of the same norms: v turned, or the first column of a rotation times the norm.
+    """Two orthogonal columns v, and u of the same norms: v rotated, or the norm times a rotation's first column.
 
-    With all eight parameters of a complex 2x2 matrix free, expressions have many thousand terms. So each sample, known
-    by its number of batch axes, varies the singular values and one more parameter, and fixes the others. This suffices
-    because rules are linear in the direction, and the samples together cover every direction.
+    With all eight parameters of a complex 2x2 matrix free, expressions have many thousand terms. So each sample varies
+    the singular values and one more parameter, and fixes the others. The number of batch axes tells the sample. The
+    samples are enough, because rules are linear in the direction, and all samples together cover every direction.
     """
     k, m, n = len(s), u.shape[1], v.shape[1]
     if k == 2:
@@ -155,7 +155,7 @@ def _from_singular(at: tuple[int, ...], s: Any, u: Any, v: Any, a: Any) -> Any:
         v, norms = _orthogonal_columns(z, k)
         u = np.stack(_times(_unitary(turn), v))
     else:
-        if n > 1:  # so that the norm is rational: 1 + |z|^2 is a square
+        if n > 1:  # the norm is rational, because 1 + |z|^2 is a square
             half = (v[0][1:, 0] ** 2 + v[1][1:, 0] ** 2).sum()
             v = 2 * v / (1 - half)
             size = (1 + half) / (1 - half)

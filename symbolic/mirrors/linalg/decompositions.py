@@ -54,7 +54,7 @@ def _pinv(W: Any, a: Any, rcond: float) -> Any:
         if rank < min(m, n):
             if not rank:
                 return np.full((n, m), W.exact(0), dtype=object)
-            # The derivative is that at constant rank: parts that count as zero are removed and stay zero.
+            # The derivative assumes constant rank: parts that count as zero are removed and stay zero.
             values = W.component(a, 0)
             s, u, v = singular_values(W.plain, values, rank=rank)
             s, u, v = singular_values(W, a - (values - W.plain.matmul(u * s, v.T)), rank=rank)
@@ -68,7 +68,7 @@ array("pinv", lambda W, a, *, rcond: each(lambda m: _pinv(W, m, rcond), 2, a))
 
 
 def _with_ridge(W: Any, a: Any, *, weight: float) -> Any:
-    """The matrix, and below it the root of the weight times the identity."""
+    """The matrix, with the root of the weight times the identity below it."""
     inside = sp.Rational(weight)
     root = W.divide(W.sqrt(int(inside.p)), W.sqrt(int(inside.q)))
     n = np.shape(a)[-1]

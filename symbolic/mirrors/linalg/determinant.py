@@ -13,7 +13,7 @@ from gtape.symbolic.mirrors.registry import array
 
 
 def _along(W: Any, a: Any, gs: Any) -> Any:
-    """The derivative of the cofactors along k directions, whose rows replace rows: det is linear in each row."""
+    """The derivative of the cofactors along k directions. Their rows replace rows, because det is linear in rows."""
     n, k = len(a), len(gs)
     out = np.zeros((n, n), dtype=object)
     for rows in permutations(range(n), k):

@@ -34,7 +34,7 @@ def _eig(W: Any, a: Any, like_w: Any, like_v: Any) -> tuple[Any, Any]:
     return times_power_of_two(values, power), side_by_side([v for _, v in made], (2, n))
 
 
-# Eigenvalues closer than this, and their vectors, start from more digits than floats have.
+# Closer eigenvalues, and their vectors, start from more digits than floats have.
 _CLOSE = 2.0**-16
 
 
@@ -45,7 +45,7 @@ def _least_gap(w: Any) -> float:
 
 
 def _beyond_floats(W: Any, a: Any) -> tuple[Any, Any]:
-    """Eigenvalues and vectors, computed at the current precision and rounded."""
+    """Eigenvalues and vectors, computed at the current precision and then rounded."""
     n = a.shape[-1]
     real, imag = (W.component(p, 0).ravel().tolist() for p in a)
     w, v = acb_mat(n, n, [acb(p, q) for p, q in zip(real, imag, strict=True)]).eig(right=True, algorithm="approx")
@@ -59,7 +59,7 @@ def _beyond_floats(W: Any, a: Any) -> tuple[Any, Any]:
 
 
 def _order(w: Any, v: Any, like_w: Any, like_v: Any) -> list[int]:
-    """For each recorded eigenvalue the index of the exact one; vectors separate those rounded to one number."""
+    """For each recorded eigenvalue the index of the exact one. Vectors separate values rounded to one number."""
     values, wanted = w[0] + 1j * w[1], like_w[0] + 1j * like_w[1]
     found, recorded = (p[0] + 1j * p[1] for p in (v, like_v))
     size = np.linalg.norm(found, axis=0)[:, None] * np.linalg.norm(recorded, axis=0)
@@ -71,11 +71,11 @@ def _order(w: Any, v: Any, like_w: Any, like_v: Any) -> list[int]:
     return order
 
 
-_SAME = 2.0**-20  # largest error of a recorded eigenvalue, in units of the largest element
+_SAME = 2.0**-20  # the largest error of a recorded eigenvalue, in units of the largest element
 
 
 def _pair(W: Any, a: Any, rough: Any, w: Any, v: Any, row: int) -> tuple[Any, Any]:
-    """One eigenvalue and its vector: A x = x w and c' x = 1, real and imaginary parts apart."""
+    """One eigenvalue and its vector, from A x = x w and c' x = 1, with real and imaginary parts apart."""
     n = len(v[0])
     v = v / np.sqrt((v * v).sum())
     cr, ci = (W.lift(np.ascontiguousarray(p)) for p in v)
@@ -118,12 +118,12 @@ def _eig_pivot(W: Any, v: Any) -> Any:
 
 
 def _from_pairs(at: Any, w: Any, v: Any, a: Any) -> Any:
-    """Vectors whose first element is 1, and A = V diag(w) V^-1."""
+    """Vectors whose first element is 1, and the matrix A = V diag(w) V^-1."""
     n = w.shape[1]
     real, imag = v.copy()
     real[0], imag[0] = 1, 0
     left, right = real * w[0] - imag * w[1], real * w[1] + imag * w[0]
-    if n == 2:  # the adjugate over the determinant, both complex
+    if n == 2:  # the adjugate divided by the determinant, both complex
         ar, ai = (np.array([[p[1, 1], -1], [-p[1, 0], 1]], dtype=object) for p in (real, imag))
         ai[0, 1] = ai[1, 1] = 0
         dr, di = real[1, 1] - real[1, 0], imag[1, 1] - imag[1, 0]

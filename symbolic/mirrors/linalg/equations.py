@@ -24,7 +24,7 @@ def _triangular_solve(W: Any, a: Any, b: Any, *, lower: bool) -> Any:
 
 
 def _magnitude(W: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
-    """The power of two that the op chooses for each matrix, row or column; 1 for symbols."""
+    """The power of two that the op chooses for each matrix, row or column. For symbols 1."""
     x = objects(x)
     made = np.full([1 if i - x.ndim in axis else n for i, n in enumerate(x.shape)], W.exact(1), dtype=object)
     values = W.component(x, 0)

@@ -1,8 +1,9 @@
 """Mirrors of the matrix exponential and its derivatives.
 
-In enclosures (balls) and jets: the exponential of a larger matrix, in which nilpotent blocks stand for directions. In
-symbols: the closed form for 2x2 matrices, exp(A) = e^h (c(z) + s(z) (A - h)) with h half the trace, z = -det(A - h),
-c(z) = cosh(sqrt(z)) and s(z) = sinh(sqrt(z))/sqrt(z). Both are analytic, with c' = s/2 and s' = (c - s)/(2 z).
+In enclosures (balls) and jets, the mirror is the exponential of a larger matrix, in which nilpotent blocks stand for
+directions. In symbols, it is the closed form for 2x2 matrices, exp(A) = e^h (c(z) + s(z) (A - h)) with h half the
+trace, z = -det(A - h), c(z) = cosh(sqrt(z)) and s(z) = sinh(sqrt(z))/sqrt(z). Both are analytic, with c' = s/2 and s' =
+(c - s)/(2 z).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from gtape.symbolic.mirrors.registry import array
 
 
 class _Even(sp.Function):
-    """cosh(sqrt(z))."""
+    """The function cosh(sqrt(z))."""
 
     nargs = 1
 
@@ -31,7 +32,7 @@ class _Even(sp.Function):
 
 
 class _Odd(sp.Function):
-    """sinh(sqrt(z)) / sqrt(z)."""
+    """The function sinh(sqrt(z)) / sqrt(z)."""
 
     nargs = 1
 

@@ -26,7 +26,7 @@ from gtape.symbolic.mirrors.registry import array
 
 def _eigh(W: Any, a: Any, w: Any, v: Any) -> tuple[Any, Any]:
     n = len(a)
-    a = np.where(np.tril(np.ones((n, n), dtype=bool)), a, a.T)  # the op reads the lower triangle
+    a = np.where(np.tril(np.ones((n, n), dtype=bool)), a, a.T)  # because the op reads the lower triangle
     a, power, rough = scaled(W, a)
     basis = np.linalg.eigh(rough)[1]
     values, vectors = eigenpairs(W, a, basis, basis if v is None else v, [True] * n)
@@ -36,7 +36,7 @@ def _eigh(W: Any, a: Any, w: Any, v: Any) -> tuple[Any, Any]:
 def _from_eigenvalues(at: Any, w: Any, v: Any, a: Any) -> Any:
     q = rotation(v)
     made = np.dot(q * w, q.T)
-    for i in range(len(w)):  # the op never reads the upper triangle, so it may hold anything
+    for i in range(len(w)):  # the upper triangle may hold anything, because the op never reads it
         made[i, i + 1 :] = v[i, i + 1 :]
     return w, q, made
 

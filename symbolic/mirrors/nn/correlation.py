@@ -14,7 +14,7 @@ from gtape.symbolic.windows import Sizes, met, places
 
 
 def _unfold(x: Any, axes: list[list[list[int | None]]], columns: Sizes) -> Any:
-    """Elements x[n, axes[0][i][k], axes[1][j][l], ..., c] as a matrix [(n, i, j, ...), (k, l, ..., c)]; 0 for None."""
+    """The elements x[n, axes[0][i][k], axes[1][j][l], ..., c] as a matrix [(n, i, ...), (k, ..., c)]; 0 for None."""
     rows, n = tuple(len(a) for a in axes), len(axes)
     at = []
     for a, (axis, size) in enumerate(zip(axes, x.shape[1:-1], strict=True)):

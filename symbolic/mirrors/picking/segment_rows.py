@@ -22,7 +22,7 @@ def _extremes(x: Any, ids: Any, size: int, along: Callable[..., Any]) -> Any:
 
 
 def _shares(W: Any, x: Any, ids: Any, size: int, extremes: Any) -> Any:
-    """1/n at the n elements of a segment that equal its extreme; 0 elsewhere."""
+    """1/n at the n elements of a segment that equal its extreme, and 0 elsewhere."""
     x, ids = objects(x), np.asarray(ids).astype(int)
     chosen = np.asarray(W.equal(x, extremes[ids])).astype(int)
     total = np.zeros((size, *x.shape[1:]), int)

@@ -14,7 +14,7 @@ def _sums(e: Any) -> Any:
 
 
 def _before(e: Any) -> Any:
-    """The sums without their newest term; 0 for the first."""
+    """The sums without their newest term. The first sum is 0."""
     return np.concatenate([np.full_like(e[..., :1], 0), _sums(e)[..., :-1]], axis=-1)
 
 

@@ -10,7 +10,7 @@ from gtape.symbolic.mirrors.registry import array
 
 
 def _share(W: Any, x: Any, extreme: Any, axis: tuple[int, ...]) -> Any:
-    """1/n at the n elements that equal the extreme; 0 elsewhere."""
+    """1/n at the n elements that equal the extreme, and 0 elsewhere."""
     chosen = np.asarray(W.equal(x, extreme)).astype(int)
     return W.divide(chosen, np.add.reduce(chosen, axis=axis, keepdims=True))
 

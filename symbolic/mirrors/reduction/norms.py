@@ -15,7 +15,7 @@ def _norm(W: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
         return W.abs(x)
     squares = W.sum_along(x * x, axis, True)
     zero = W.equal(squares, 0)
-    # One element has the kink of abs; a longer vector has the gradient 0 at 0, because the branch there is constant.
+    # One element has the kink of abs. A longer vector has the gradient 0 at 0, because the branch there is constant.
     length = W.where(zero, 0, W.sqrt(W.where(zero, 1, squares)))
     return length if keepdims else np.squeeze(length, axis=axis)
 

@@ -16,7 +16,7 @@ from gtape.symbolic.mirrors.registry import array
 def _scan(
     combine: Callable[[Any, Any], Any], neutral: int, exclusive: bool, reverse: bool
 ) -> Callable[[list[Any]], list[Any]]:
-    """Combine the elements one by one and list the total after each (if exclusive: before each)."""
+    """Combine the elements one by one, and list the total after each element (if exclusive: before each)."""
 
     def scan(row: list[Any]) -> list[Any]:
         total: Any = neutral
@@ -38,7 +38,7 @@ def _shift(W: Any, x: Any, *, axis: int, by: int) -> Any:
 
 
 def _recurrence(W: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
-    """s[i] = b[i] + a[i] * s[i - 1], starting with s[0] = b[0]; from the other end if reversed."""
+    """The recurrence s[i] = b[i] + a[i] * s[i - 1], with s[0] = b[0]; from the other end if reversed."""
 
     turn = slice(None, None, -1 if reverse else 1)
 

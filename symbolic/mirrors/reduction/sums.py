@@ -14,7 +14,7 @@ from gtape.symbolic.mirrors.registry import array
 def _spread_out(W: Any, x: Any, *, shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool) -> Any:
     x = objects(x)
     if not keepdims:
-        # Put the reduced axes back one by one, counted in the final shape.
+        # The reduced axes are put back one by one, counted in the final shape.
         lead = x.ndim - (len(shape) - len(axis))
         for a in sorted(a % len(shape) for a in axis):
             x = np.expand_dims(x, lead + a)

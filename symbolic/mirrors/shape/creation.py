@@ -17,7 +17,7 @@ _to_real = over(real)
 
 
 def _whole(x: Any) -> int:
-    """A ball's number rounded towards 0."""
+    """The number of a ball, rounded towards 0."""
     x = arb(real(value_of(x)))
     if not abs(x) < LARGEST_WHOLE:
         raise ArithmeticError("a number that is cast to an integer is beyond all integers of a dtype")
@@ -32,9 +32,9 @@ def _whole(x: Any) -> int:
 
 
 def _cast(W: Any, x: Any, *, dtype: Any) -> Any:
-    """A cast to real numbers takes the real part; a cast to complex numbers widens.
+    """A cast to real numbers takes the real part. A cast to complex numbers widens.
 
-    A cast to integers or booleans decides the balls.
+    A cast to integers or booleans needs balls that decide the result.
     """
     kind = np.dtype(dtype).kind
     if kind == "c":

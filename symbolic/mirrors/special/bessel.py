@@ -1,4 +1,4 @@
-"""Textbook definitions of the Bessel functions and of their derivatives, by the recurrences of DLMF 10.6 and 10.29."""
+"""Textbook definitions of Bessel functions and their derivatives, by the recurrences of DLMF 10.6 and 10.29."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _beside_0(m: int, j: int) -> Any:
 
 
 def _even_or_odd(x: Any, m: int, n: int) -> Any:
-    """The n-th derivative of exp(-|x|) I_m(x); at 0 the common value of both sides, else 0, the least norm."""
+    """The n-th derivative of exp(-|x|) I_m(x). At 0 the common value of both sides, or else 0, the least norm."""
     beside = [_beside_0(m, n + i) if (m + n + i) % 2 == 0 else sp.Integer(0) for i in range(5)]
     at_zero = sum(c * x**i / sp.factorial(i) for i, c in enumerate(beside))
     return sp.Piecewise(

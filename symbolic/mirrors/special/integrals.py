@@ -25,7 +25,7 @@ scalar("expint", lambda x: sp.Ei(x))
 
 
 def _ei_derivative(x: Any, n: int) -> Any:
-    """Leibniz's rule for exp(x) times 1/x."""
+    """The n-th derivative by Leibniz's rule for exp(x) times 1/x."""
     terms = [(-1) ** k * sp.binomial(n - 1, k) * sp.factorial(k) * x ** -(k + 1) for k in range(n)]
     return sp.exp(x) * sp.Add(*terms)
 
@@ -37,7 +37,7 @@ scalar("fresnel_cos", lambda x: sp.fresnelc(x))
 
 
 def _wave(x: Any, n: int, quarter: int) -> Any:
-    """Faà di Bruno for the sine of a square: sum of n!/(j! (n-2j)!) (pi/2)^(n-j) (2x)^(n-2j) sin^(n-j)."""
+    """The n-th derivative of the sine of a square: sum of n!/(j! (n-2j)!) (pi/2)^(n-j) (2x)^(n-2j) sin^(n-j)."""
     angle = sp.pi * x**2 / 2
     turns = (sp.sin(angle), sp.cos(angle), -sp.sin(angle), -sp.cos(angle))
     return sp.Add(

@@ -23,7 +23,7 @@ def _erfcx_derivative(x: Any, n: int) -> Any:
 
 
 def _hazard_derivative(h: Any, x: Any, c: int, n: int) -> Any:
-    """The n-th derivative of a density h over its tail, where h' = h (h - c x)."""
+    """The n-th derivative of a density h divided by its tail, with h' = h (h - c x)."""
     t, r = sp.Dummy("t"), sp.Dummy("r")
     p: Any = r
     for _ in range(n):
@@ -37,7 +37,7 @@ def _log_erfc_derivative(x: Any, n: int) -> Any:
 
 
 def _log_ndtr_derivative(x: Any, n: int) -> Any:
-    """From the hazard at -x; each derivative changes the sign once more."""
+    """The n-th derivative from the hazard at -x. Each derivative changes the sign once more."""
     hazard = sp.exp(-(x**2) / 2) / (sp.sqrt(2 * sp.pi) * NormalDistribution(x))
     return (-1) ** (n - 1) * _hazard_derivative(hazard, -x, 1, n - 1)
 
