@@ -62,6 +62,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )  # fmt: skip
 
 
+def pytest_sessionfinish() -> None:
+    """Collect once before pytest does, which collects five times, each time over all objects of the whole run."""
+    gc.collect()
+    gc.freeze()
+
+
 def _compile_all_functions() -> None:
     """Give `gtape.function` the default ``jit_compile=True``, for a run of tests that say nothing about compilation."""
     from gtape.tapes import functions
