@@ -340,10 +340,12 @@ def test_kernels_know_arrays_alone() -> None:
 def test_late_imports_of_other_packages_are_those_that_a_fork_waits_for() -> None:
     loaded = {"builtins", "inspect", "linecache"}  # by Python and NumPy
     found = []
-    for module, tree in TREES.items():
+    for module in MODULES:
         if module.startswith(("gtape.symbolic", "gtape.verify")) or module == "pytest_gtape":
             continue  # their modules import other packages at the top, apart from commands, which have one thread
-        for function in [f for f in ast.walk(tree) if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef))]:
+        for function in [
+            f for f in ast.walk(tree_of(module)) if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef))
+        ]:
             statements = [n for n in ast.walk(function) if isinstance(n, (ast.Import, ast.ImportFrom))]
             late = {i.module for n in statements for i in _imports(ast.Module([n], []))}
             others = [m for m in late - loaded if m.split(".")[0] != "gtape"]
