@@ -278,12 +278,13 @@ def _what_it_changes(
             return _GUARD
         if at is not None:
             if of == "inner":
-                return "the inner gradient, or how it changes, is another one before or behind"
+                return "the inner gradient, or its derivative, differs before or behind the point"
             k, index = at
             where = f"{'source' if of == 'slopes' else 'output'} {k}, element {list(index)}"
             shown = ["not defined" if s is None else _number(getattr(s, of)[k], index) for s in sides]
             now = _number(getattr(here, of)[k], index)
-            return f"the {what} ({where}) is {shown[0]} with what it gives before, {shown[1]} behind, here {now}"
+            before, behind = f"{shown[0]} with the outcome before the point", f"{shown[1]} with the outcome behind it"
+            return f"the {what} ({where}) is {before}, {behind}, and {now} here"
     return _GUARD if None in sides else None
 
 

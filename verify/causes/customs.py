@@ -157,8 +157,9 @@ def faulty_forwards(oracle: Oracle, *, transposed: bool = True) -> list[tuple[No
             sub, outputs, env = oracle.custom_back(node, ones)
             given = {i for i, v in env.items() if any(v is one for one in ones)}
             if transposed and given.isdisjoint(sub.ancestors([o for o in outputs if o is not None])):
-                reason = "does not depend on its upstream gradient on the tape (through .numpy()?): forward mode, which"
-                found[node.name] = node, f"what {node.name} returns {reason} transposes it, gets nothing"
+                reason = "does not depend on its upstream gradient on the tape (through .numpy()?)"
+                forward = "so forward mode, which transposes the gradient, gets nothing"
+                found[node.name] = node, f"the gradient of {node.name} {reason}, {forward}"
                 continue
             made = [None if o is None else env[o] for o in outputs]
             failure = None if is_complex(node.output) else certify_custom(oracle, node, ones, made)
@@ -224,7 +225,7 @@ def inner_culprits(oracle: Oracle, node: Node) -> list[tuple[Node, str]]:
 def faulty_inside(oracle: Oracle, node: Node) -> list[Failure]:
     """The ops with a wrong rule in the body of a custom gradient.
 
-    They explain a wrong gradient of a recomputed function.
+    These ops explain a wrong gradient of a recomputed function.
     """
     return _faulty_alone(oracle, sorted(_inside(oracle, node)))
 

@@ -1,4 +1,4 @@
-"""Writes a minimal program, as text that runs, which shows a wrong op."""
+"""Writes a minimal program, as text that runs, to show a wrong op."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def add_witnesses(program: Program, report: Report, *, forward: bool = False) ->
         key = finding.op, finding.line, finding.order
         if key not in made:
             made[key] = (
-                _witness(program, finding, forward) if len(made) < _MANY else (None, f"only {_MANY} ops get one")
+                _witness(program, finding, forward) if len(made) < _MANY else (None, f"only {_MANY} ops get a witness")
             )
         finding.witness, finding.without_witness = made[key]
 
@@ -84,7 +84,7 @@ def _witness(program: Program, finding: Finding, forward: bool) -> tuple[str | N
 def _candidates(
     program: Program, node: Node | None, finding: Finding, reasons: list[str], forward: bool
 ) -> Iterator[tuple[str, str]]:
-    """Programs that may show a fault, the smallest first, each with the text that has to stand before it."""
+    """Programs that may show a fault, the smallest first, each with the text that must precede the program."""
     orders = (_FORWARD, 1) if forward else (1, 2) if finding.order > 1 else (1,)
     if node is not None:
         heads = [_HEAD] if node.kind == "op" else _definitions(node, reasons)
@@ -99,7 +99,7 @@ def _candidates(
 
 
 def _definitions(node: Node, reasons: list[str]) -> list[Any]:
-    """Heads that define a custom gradient, each with its name there."""
+    """Texts that define a custom gradient, each with the name in this text."""
     function = node.call[0]
     if not isinstance(function, FunctionType):
         reasons.append(f"{node.name} belongs to an object, which cannot be written down")
@@ -292,5 +292,5 @@ def _shows(text: str) -> bool:
         return False
     finally:
         _trying.set(before)
-        names.clear()  # its functions hold it, and this cycle would wait for the collector
+        names.clear()  # functions hold this dict, and the cycle would wait for the collector
     return False

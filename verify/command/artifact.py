@@ -54,7 +54,8 @@ def commands(names: Sequence[str], elementwise: Sequence[str], points: int, load
     names : sequence of str
         Differentiable primitives; all if empty.
     elementwise : sequence of str
-        The elementwise ones, for the doctor and the census; these are left out without any, unless `names` is empty.
+        The elementwise ones among these, for the doctor and the census. Without any, doctor and census are left out,
+        unless `names` is empty.
     points : int
     load : sequence of str
         Modules of ``--load``.
@@ -140,7 +141,7 @@ def expected(command: Command, processes: int) -> dict[str, Any]:
     Raises
     ------
     Usage
-        If the command does not end well.
+        If the command fails.
     """
     status, table, complaint = table_of(command.arguments, processes)
     if status not in (0, 1):
@@ -234,7 +235,7 @@ if __name__ == "__main__":
 
 
 def check_folder(path: str | None) -> None:
-    """Check before the work that a folder can be made.
+    """Check that a folder can be made, before the work starts.
 
     Raises
     ------
@@ -313,7 +314,7 @@ def write_folder(path: str, tables: dict[Command, dict[str, Any]]) -> list[str]:
     return sorted(files)
 
 
-# The last step, before which there is no folder of that name.
+# The last step: before this line no folder has the name.
 _move: Callable[[str, str], None] = os.rename
 
 

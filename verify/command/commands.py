@@ -37,7 +37,7 @@ __all__ = [
 
 
 def _primitives(options: argparse.Namespace) -> list[str]:
-    """The named primitives; prints the primitives of each function above a table, but not above JSON."""
+    """The named primitives; prints the primitives of each function above a table, but never above JSON."""
     from gtape.verify.verdicts.naming import primitives_named
 
     try:
@@ -84,7 +84,7 @@ def _deliver(
 
 
 def _command_line(options: argparse.Namespace) -> list[str]:
-    """The command line of the same result: without the names of files, and without the number of processes."""
+    """The command line without options that leave the result as it is: names of files, number of processes."""
     made = ["gtape", options.command, *options.names]
     for name in (
         "points", "quick", "orders", "dtypes", "seed", "load", "tries", "operators", "ops", "modes", "programs",
@@ -233,13 +233,13 @@ def census(options: argparse.Namespace, interrupts: Interrupts) -> int:
             for r in rows
         ]  # fmt: skip
         show_table("gtape census", columns, texts, [r.ok for r in rows])
-        say("by: the argument, counted from 0, or the two of a second derivative")
+        say("by: the argument of the derivative, counted from 0, or both arguments of a second derivative")
         if any(r.at_roots for r in rows):
-            say("at roots: points beside a root of the derivative, exact for an input moved by 2 ULP")
+            say("at roots: points near a root of the derivative, whose error an input moved by 2 ULP explains")
         if any(r.at_kinks for r in rows):
             say("at kinks: points at a kink, where the op's convention decides")
         bad = sum(not r.ok for r in rows)
-        say(f"{bad} of {len(rows)} rows with findings" if bad else "nothing found")
+        say(f"{bad} of {len(rows)} rows have findings" if bad else "nothing found")
 
     data = {"rows": [{k: plain_value(v) for k, v in r._asdict().items()} for r in rows]}
     return _deliver(options, harvest, data, show, all(r.ok for r in rows))
@@ -474,8 +474,8 @@ def peers(options: argparse.Namespace, interrupts: Interrupts) -> int:
         for a in outcome.audits:
             say(
                 f"{', '.join(f'{k} {plain(v)}' for k, v in a.versions.items())}: {a.judged:,} derivatives judged, "
-                f"{len(a.causes)} causes, {len(a.refused)} functions without some derivative by their own word"
-                + (f", {len(a.skipped)} not begun in the time" if a.skipped else "")
+                f"{len(a.causes)} causes, {len(a.refused)} functions without some derivative, as the library says"
+                + (f", {len(a.skipped)} left out for lack of time" if a.skipped else "")
             )
         for name, why in outcome.missing.items():
             say(f"{name}: not judged: {plain(why)}")

@@ -1,4 +1,4 @@
-"""A command in a process of its own, which ends with the process that started it, whatever ended that."""
+"""A command in a process of its own, which ends with the process that started it, whatever ends the latter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ sys.exit(main())
 
 
 def table_of(arguments: Sequence[str], processes: int) -> tuple[int, Any, str]:
-    """Run a command, which finds the modules that this process finds.
+    """Run a command, which looks for modules where this process does.
 
     Returns
     -------

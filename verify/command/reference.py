@@ -26,7 +26,7 @@ __all__ = ["Convention", "End", "conventions", "ends", "page", "without_derivati
 
 _STEP = 2.0**-40
 _UNBOUNDED = 2.0**19
-_FAR = 100.0  # ends this far out limit the promised accuracy, not the domain of the function
+_FAR = 100.0  # ends farther out limit the promised accuracy, not the domain of the function
 
 # A point for each phrase that declarations use for a kink; lists are vectors.
 _MET: dict[str, tuple[Any, ...]] = {
@@ -195,7 +195,7 @@ def _point(prim: Primitive, kink: Any) -> tuple[tuple[Any, ...], str]:
     if isinstance(kink, (int, float)):
         return (float(kink),), f"x = {kink:g}"
     if kink not in _MET:
-        raise KeyError(f"{prim.name} declares a kink {kink!r}, which {__name__} has no point for: add one to _MET")
+        raise KeyError(f"{prim.name} declares a kink {kink!r}, for which {__name__} has no point: add a point to _MET")
     return _MET[kink], kink
 
 
@@ -273,9 +273,9 @@ print(row.at, row.left, row.derivative, row.right, row.inside)
 ## At kinks
 
 At a kink an op has no derivative, only one-sided derivatives. gtape returns TensorFlow's value if this value lies
-between the two, and the value of least norm otherwise. *By* is the number of the argument that varies (for a vector, its
-first element varies). *Left* and *right* are the exact derivatives at a step of 2⁻⁵⁰ below and above the kink; "-" means
-that the op is not defined at this step.
+between the two, and the value of least norm otherwise. *By* is the number of the argument that varies (for a vector,
+its first element varies). *Left* and *right* are the exact derivatives at a step of 2⁻⁵⁰ below and above the kink; "-"
+means that the op is not defined at this step.
 
 | op | kink | at | by | value | derivative | left | right |
 |---|---|---|---|---|---|---|---|
@@ -284,8 +284,8 @@ that the op is not defined at this step.
 _ENDS = """
 ## Where a domain ends
 
-The table shows the value, and the derivative by the argument whose domain ends, exactly at the end or at the hole of the
-domain; the other arguments lie inside. Outside the domain both numbers are NaN.
+The table shows the value, and the derivative by the argument whose domain ends, exactly at the end or at the hole of
+the domain; the other arguments lie inside. Outside the domain both numbers are NaN.
 
 | op | at | by | value | derivative |
 |---|---|---|---|---|
@@ -299,9 +299,9 @@ the argument stays: the derivative of x + y is 1 at NaN, too. The derivatives of
 hard_sigmoid at NaN are NaN, because no derivative exists there; TensorFlow returns 0, 1 or the slope of one side.
 
 At an infinity, value and derivatives are the limits of the mirror. They are NaN if there is no limit, or if the limit
-depends on how several arguments approach theirs. If the value is NaN for this reason, the derivatives may be NaN, too. At
-a signed zero, value and derivatives are the limits from the side of the sign, or from inside if the domain ends at 0. The
-result keeps the sign: 1/(-0) is -inf, atan(-0) is -0.
+depends on how several arguments approach theirs. If the value is NaN for this reason, the derivatives may be NaN, too.
+At a signed zero, value and derivatives are the limits from the side of the sign, or from inside if the domain ends at
+0. The result keeps the sign: 1/(-0) is -inf, atan(-0) is -0.
 
 The table lists the exceptions. Names in *italics* are internal ops, which appear in derivatives only.
 

@@ -37,7 +37,7 @@ _LEGEND = {
     "with": "with: internal ops that the rules of this one call, folded into its row (--unfolded shows them apart)",
     "proof": "proof: the rules equal the derivatives of the mirror for all inputs; certified: at exact points only",
     "ulp": "ULP: the largest error found, in units in the last place; 1 is the distance of neighbouring floats",
-    "roots": "at roots: points beside a root of the derivative, exact for an input moved by 2 ULP",
+    "roots": "at roots: points near a root of the derivative, whose error an input moved by 2 ULP explains",
     "conditioning": "conditioning: half a unit in the inputs moves the exact derivative as much as the error",
     "cancellation": "cancellation: a better formula of the same function keeps the lost digits",
     "convention": "convention: at a kink the number lies between the one-sided derivatives",

@@ -1,4 +1,4 @@
-"""Tests whether a check can follow a program: recorded paths from targets to sources, and ops with exact values."""
+"""Tests if a check can follow a program: recorded paths from targets to sources, and ops with exact values."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def bodiless(program: Program, order: int, among: list[Any] | None = None) -> li
             "undecided",
             order=order,
             at=n,
-            reason=f"the body of {n.name} leaves the tape (through .numpy()?): nothing to judge its gradient by",
+            reason=f"the body of {n.name} leaves the tape (through .numpy()?), so its gradient cannot be checked",
         )
         for n in (program.nodes if among is None else among)
         if n.kind == "custom" and n.prim.declared is None and not _body_connected(program, n)

@@ -1,7 +1,9 @@
-"""The structure of an ordinary program: what stays when its numbers change, and the sweeps over it in any world.
+"""The structure of an ordinary program: the data that stay when its numbers change, and the sweeps over it in any
+world.
 
-Ordinary are programs of smooth ops on real numbers, away from kinks, with decisions away from ties, without gradients
-of gradients and custom gradients. A training loop checks one structure thousands of times, so that structures are kept.
+A program is ordinary if it has smooth ops on real numbers only, away from kinks, with decisions away from ties, without
+gradients of gradients and without custom gradients. Structures are kept, because a training loop checks one structure
+thousands of times.
 """
 
 from __future__ import annotations
@@ -91,7 +93,7 @@ class Kind:
             self.slopes = np.frompyfunc(called(made.slopes(self.moving), several), count, several)
 
     def written(self, code: Code) -> Kind:
-        """The kind in the worlds of written scalars."""
+        """The kind in worlds whose scalars are pieces of source text."""
         made = copy(self)
         made._compile(WrittenBalls(code), WrittenJets(code), partial(partial, code.calls))
         return made
@@ -183,7 +185,7 @@ class Structure:
         self.straight: Any = None
 
     def written(self, code: Code) -> Structure:
-        """The structure in the worlds of written scalars."""
+        """The structure in worlds whose scalars are pieces of source text."""
         kinds = {id(op.kind): op.kind for op in self.ops}
         made = {i: kind.written(code) for i, kind in kinds.items()}
         other = copy(self)
@@ -207,7 +209,8 @@ class Structure:
         seeds : list of arrays
             Cotangent of each output.
         told : callable, optional
-            Called for each rule that runs: op, the cotangent that arrived, the cotangents of its active inputs.
+            Called for each rule that runs, with the op, the cotangent that arrived, and the cotangents of its active
+            inputs.
         """
         arrived: dict[int, Any] = {}
 
@@ -238,7 +241,7 @@ class Structure:
         seeds : list
             Cotangent of each output, as a scalar or an array.
         kept : Floats, optional
-            Receives the result of a sweep there.
+            Receives the results of the sweep.
         """
         arrived: dict[int, Any] = {}
         terms: dict[int, list[Any]] | None = None if kept is None else kept.terms
@@ -254,7 +257,7 @@ class Structure:
             if len(kept.terms[j]) > 2:
                 kept.totals[j] = np.asarray(g)
             else:
-                del kept.terms[j]  # sums of two terms, which are many, have no caller
+                del kept.terms[j]  # most sums have two terms, and no caller needs those
 
         for i, c in zip(self.outputs, seeds, strict=True):
             arrive(i, c)
@@ -336,7 +339,7 @@ def _key(n: Node, v: Any) -> Any:
 
 
 def _is_ordinary(program: Program, arrays: list[Any]) -> bool:
-    """Whether nothing but numbers can be wrong in a program."""
+    """Whether only numbers can be wrong in a program."""
     if not all(v.size for v in arrays):
         return False
     alone = [i for nodes in program.sources for i in nodes]
@@ -376,7 +379,7 @@ def _is_smooth(n: Node) -> bool:
 
 
 def _is_fixed(n: Node) -> bool:
-    """Whether an op has a value without a derivative and without jumps, such as zeros of the shape of its input."""
+    """Whether the value of an op has no derivative and no jumps, such as zeros with the shape of its input."""
     prim = n.prim
     return (
         not (n.active or prim.differentiable or prim.kinks or prim.missing or prim.roles & _CHOOSING)
@@ -414,13 +417,13 @@ def _made(program: Program, arrays: list[Any]) -> Structure:
 
 
 def shaped(v: Any, shape: tuple[int, ...]) -> Any:
-    """An array; raises `Apart` if its shape is another one."""
+    """The array itself; raises `Apart` if it has another shape."""
     if v.shape != shape:
         raise Apart
     return v
 
 
 def cut(flat: Any, shapes: list[tuple[int, ...]]) -> list[Any]:
-    """Arrays of these shapes from all their numbers in a row."""
+    """Arrays of given shapes from one flat list of all their numbers."""
     ends = list(itertools.accumulate([math.prod(s) for s in shapes], initial=0))
     return [flat[a:b].reshape(s) for a, b, s in zip(ends, ends[1:], shapes, strict=False)]

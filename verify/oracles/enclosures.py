@@ -1,4 +1,4 @@
-"""Sums, products and directions of arrays of enclosures, and when two of them disagree.
+"""Sums, products and directions of arrays of enclosures, and the disagreement of two enclosures.
 
 An enclosure is a ball, a midpoint with a radius, that certainly holds the exact number.
 """
@@ -83,7 +83,7 @@ def directions(shape: tuple[int, ...], rng: Any, *, complex: bool = False, like:
     rng : numpy Generator
     like : array of enclosures, optional
         The derivative along each direction, roughly. Directions are then divided by powers of two near these numbers,
-        so that each contributes as much to a sum: a sum at 200 bits would otherwise hide what is 2**-200 of it.
+        so that each contributes as much to a sum, because a sum at 200 bits would hide terms of 2**-200 of its size.
     """
     if complex:
         return objects(_JOIN(directions(shape, rng, like=like), directions(shape, rng, like=like)))
@@ -123,7 +123,7 @@ def certainly_not_0(along: arb) -> float:
 
 
 def at_zeros(ways: list[Any], gradients: list[Any]) -> list[Any] | None:
-    """Directions along the elements alone whose derivative is exactly 0; None unless others are not.
+    """Directions along only the elements whose derivative is exactly 0; None if there are none, or no others.
 
     A sum at 200 bits with numbers of ordinary size would hide the exact value of such an element.
 

@@ -30,11 +30,11 @@ class Shared:
         self.ops: Any = None  # the checks of all ops and rules, if each was within its bound
         self.short: Any = None  # results of the short way for the last row whose ops were checked
         self.calm = False  # whether no kink, tie or other branch is near the point, and all certificates agree
-        # Cotangents, the exact numbers of their row, and the answers for a comparison; see `Gradient.shortly`.
+        # The cotangents, exact numbers and answers of the last compared row; see `Gradient.shortly`.
         self.compared: tuple[list[Any], list[Any], dict[Any, Any]] | None = None
 
     def get(self, name: Any, make: Callable[[], Any]) -> Any:
-        """The result of `make`, which is called once for each precision, and again wherever it takes notes."""
+        """The result of `make`, which is called once for each precision, and again where notes are taken."""
         state = circumstances()
         if state is None:
             return make()
@@ -60,7 +60,7 @@ class Misshapen(Exception):
 
 
 def _trace() -> arb:
-    """A factor far below rounding; times a rounding, it is more than the gap of an assumed tie."""
+    """A factor far below rounding. Its product with a rounding is larger than the gap of an assumed tie."""
     return arb(2) ** min(-100, 64 - ctx.prec // 3)
 
 
@@ -70,7 +70,7 @@ class _Exact(Algebra):
     Parameters
     ----------
     kept : dict
-        Receives node -> (the cotangent that arrived, the cotangents that the rule made of it).
+        Receives node -> (the cotangent that arrived, the cotangents that the rule made).
     """
 
     def __init__(self, replay: Replay, kept: dict[int, Any]) -> None:
@@ -115,8 +115,8 @@ class Replay:
         self.flips: list[Node] = []
         # Node -> the inputs that it reads in place of the exact ones, to follow the other branch of a kink.
         self.read: dict[int, list[Any]] = {}
-        # Whether ties are broken as rounding broke them: the backward ops of an inner gradient hold these decisions, so
-        # that the jets of its primal must follow them, too.
+        # Whether ties are broken as rounding broke them. The jets of a primal must follow these decisions, because the
+        # backward ops of its inner gradient hold them.
         self.broken = False
         self.switched = False  # whether a cotangent of 0 met a partial that is not finite
         self._unfollowed: dict[Any, bool] = {}
@@ -193,7 +193,7 @@ class Replay:
         """True if exact values certainly give an op (an order, an argmax) other indices than recorded."""
         try:
             exact = decided_anew(node, [env[i] for i in node.inputs])
-        except Undecided:  # too close to tell, so that the recorded choice counts
+        except Undecided:  # too close to tell: the recorded choice counts
             return False
         return bool((np.asarray(exact) != np.asarray(node.output)).any())
 
@@ -224,7 +224,7 @@ class Replay:
             if node.kind == "op":
                 for a, c in zip(node.active, made, strict=True):
                     if c is None or ((node.name, a) in found and node.prim.kind == "elementwise" and not np.ndim(c)):
-                        continue  # nothing new
+                        continue  # the node and its shape are known
                     if any(e != 0 for e in objects(c).ravel().tolist()):
                         add(node, a)
         marked = set(self.program.differentiated)
@@ -239,7 +239,7 @@ class Replay:
         return backward(self.program, start, _Exact(self, {}), None)
 
     def inner_sweep(self, mark: GradMark) -> dict[int, Any]:
-        """The exact cotangents of an inner gradient: node -> (the one that arrived, those of its active inputs)."""
+        """The exact cotangents of an inner gradient: node -> (the one that arrived, those of the active inputs)."""
         start: dict[int, Any] = {}
         for t, c in zip(mark.targets, self.cotangents_of(mark), strict=True):
             start[t] = np.broadcast_to(objects(c), self.program.nodes[t].shape)
@@ -344,8 +344,9 @@ class Replay:
 
 
 def seed_of(program: Program) -> int:
-    """A seed for random directions from the numbers of a program, so that no program's gradient is always orthogonal
-    to them."""
+    """A seed for random directions, made from the numbers of a program, because a fixed direction could be orthogonal
+    to the error of one program for ever.
+    """
     digest = hashlib.blake2b(digest_size=8)
     ends = [i for nodes in program.sources for i in nodes] + list(program.outputs)
     for i in [*ends, *range(0, len(program.nodes), 1 + len(program.nodes) // 64)]:

@@ -32,7 +32,7 @@ def _at(cell: Any, array: np.ndarray, point: Any) -> str:
 
 
 def counterexample(cell: Any, identity: Any, point: Any, what: str) -> str:
-    """Source that computes the result of a rule at a point where it is wrong.
+    """Source that computes the result of a rule at a point where the result is wrong.
 
     Parameters
     ----------
