@@ -109,7 +109,9 @@ def _check_signatures(prim: Primitive) -> None:
     if prim.variadic:
         check_signature(prim, "the transpose", prim.vjp, ["xp", "g", "xs"], params)
         return
-    check_signature(prim, "the kernel", prim.kernel, xs, params)
+    word = "partial" if prim.kind == "elementwise" else "vjp"
+    why = f"; the declaration has {n} {word}{'' if n == 1 else 's'}, and needs one for each argument"
+    check_signature(prim, "the kernel", prim.kernel, xs, params, "" if prim.kind == "linear" else why)
     if prim.scalar is not None:
         check_signature(prim, "`scalar`", prim.scalar, xs, params)
     if prim.domain.where is not None:

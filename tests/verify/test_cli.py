@@ -151,7 +151,7 @@ def test_numbers_that_json_lacks_are_text() -> None:
         (["census", "no_such_op"], "no_such_op"),
         (["census", "matmul"], "`gtape verify matmul`"),
         (["verify", "floor"], "not differentiable"),
-        (["verify", "one_hot"], "no primitives of its own"),
+        (["verify", "one_hot"], "no differentiable primitives of its own"),
         (["census", "sin", "--points", "3"], "at least 100"),
         (["census", "sin", "--points", "many"], "many"),
         (["census", "sin", "--dtypes", "int8"], "int8"),

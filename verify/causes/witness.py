@@ -19,9 +19,8 @@ from gtape.errors import VerificationError
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
-from gtape.verify.causes.source_text import IMPORTS, declaration_of, definition_of, import_of, literal
+from gtape.verify.causes.source_text import IMPORTS, declaring, definition_of, import_of, literal
 from gtape.verify.verdicts.collect import uncollected
-from gtape.verify.verdicts.naming import importing
 from gtape.verify.verdicts.verdict import Finding, Report
 
 __all__ = ["add_witnesses"]
@@ -88,7 +87,7 @@ def _candidates(
     orders = (_FORWARD, 1) if forward else (1, 2) if finding.order > 1 else (1,)
     if node is not None:
         heads = [_HEAD] if node.kind == "op" else _definitions(node, reasons)
-        before = _declaring(node.prim) if node.kind == "op" else ""
+        before = declaring(node.prim) if node.kind == "op" else ""
         for head, name in ((h, None) if isinstance(h, str) else h for h in heads):
             for inputs in _inputs(program, node, finding, reasons):
                 for order in orders:
@@ -113,14 +112,7 @@ def _definitions(node: Node, reasons: list[str]) -> list[Any]:
 
 def _declarations(program: Program) -> str:
     """The lines that declare the ops of a program again."""
-    return "".join(dict.fromkeys(_declaring(n.prim) for n in program.nodes if n.kind == "op"))
-
-
-def _declaring(prim: Any) -> str:
-    """The lines that declare an op again; empty for an op of gtape."""
-    line = importing(prim)
-    text = declaration_of(prim) if line.startswith("#") else None
-    return line if text is None else text
+    return "".join(dict.fromkeys(declaring(n.prim) for n in program.nodes if n.kind == "op"))
 
 
 def _inputs(program: Program, node: Node, finding: Finding, reasons: list[str]) -> list[list[Any]]:
