@@ -344,7 +344,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
         r"the vjp of argument 0 uses xp\.no_where, which is neither",
     ),
     (lambda: total(jvp=(lambda xp, t, y, x: xp.sums(t) if x.size > 99 else xp.sum(t),)), r"uses xp\.sums.*mean sum"),
-    (lambda: total(kernel=lambda x: np.log(x).sum(axis=-1)), "gives NaN at negative numbers, which its domain"),
+    (lambda: total(kernel=lambda x: np.log(x).sum(axis=-1)), "gives NaN at negative numbers, which lie in its domain"),
     (lambda: square(kernel=lambda x: np.atleast_1d(x * x)), r"the kernel makes the shape \(1,\) of \(\)"),
     (lambda: square(rounding=declare.EXACT), "says how the kernel rounds by ulps and by rounding: leave one out"),
     (lambda: total(outputs=2), "the kernel returns 1 arrays; say outputs=1, or return 2"),

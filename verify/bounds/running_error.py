@@ -124,7 +124,7 @@ class Independent(Err):
             return np.ldexp(root, sum(powers))
 
 
-_SQUARED = 2.0**-900  # sums of squares above it have lost nothing to underflow
+_SQUARED = 2.0**-900  # larger sums of squares have lost no digits to underflow
 
 
 def computed_in(*args: Any) -> Any:

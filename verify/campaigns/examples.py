@@ -26,7 +26,7 @@ class ExamplesError(ValueError):
 
 
 def read_examples(path: str) -> list[dict[str, Any]]:
-    """The examples of a file; none if there is no such file.
+    """The examples of a file; an empty list if the file does not exist.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def read_examples(path: str) -> list[dict[str, Any]]:
 
 
 def checked_examples(path: str, data: Any) -> list[dict[str, Any]]:
-    """The examples in the data of a file; raises ExamplesError for anything else."""
+    """The examples in the data of a file; raises ExamplesError for other data."""
     if not isinstance(data, dict) or data.get("gtape") != MARK:
         raise ExamplesError(f"{plain(path)} holds no examples of campaigns: name another file")
     if data.get("format") != _FORMAT:

@@ -84,7 +84,7 @@ def _chosen(settings: Settings) -> list[tuple[str, str]]:
 
 @functools.cache
 def _prepare() -> None:
-    """Import what checks need, because imports would count as the time of the first function."""
+    """Import the modules that checks need, because later imports would count as time of the first function."""
     check(lambda x: x * x, 1.0)
 
 

@@ -89,7 +89,7 @@ def read(path: str) -> Lines:
     Raises
     ------
     JournalError
-        If the file cannot be read, or is no journal of this format.
+        If the file cannot be read, or is not a journal of this format.
 
     Examples
     --------

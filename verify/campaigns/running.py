@@ -302,7 +302,7 @@ class _Run:
             yield number, shard
 
     def enter(self, number: int, shard: Shard, result: dict[str, Any]) -> None:
-        """Write a result, and tell the progress."""
+        """Write a result, and report the progress."""
         self.results[key_of(shard)] = self.journal.enter(number, shard, result)
         self.here += 1
         self.causes.update(f["cause"] for f in result["findings"])

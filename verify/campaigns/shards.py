@@ -40,7 +40,7 @@ def work(shard: Shard) -> dict[str, Any]:
     Parameters
     ----------
     shard : dict
-        Its description: "kind", the modules to "load", and what its kind reads.
+        The description: "kind", the modules to "load", and the entries that its kind reads.
 
     Returns
     -------

@@ -142,7 +142,7 @@ def _may_be_tied(program: Program, node: Node, oracle: Oracle) -> bool:
 def _changes_apart(program: Program, node: Node, oracle: Oracle, values: list[Any]) -> bool:
     """Whether a decision has another outcome if each number that may move goes its own way by a few units.
 
-    Numbers that are equal and do not move, such as those of a relu that is off, are no tie.
+    Equal numbers that do not move, such as results of a relu that is off, are not a tie.
     """
     rng, known = np.random.default_rng(43), dict[int, Any]()
     steps = []

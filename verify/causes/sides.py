@@ -46,7 +46,7 @@ _DOUBT = 2.0**-10  # relative distance from floats beside a kink that raises a d
 _SMALL = 200  # programs with more numbers keep no points for other rows, because an axis has points of its own
 _AXES = 32  # at most this many elements get points of their own
 _ONE_BY_ONE = 64  # at most this many elements are differentiated one by one
-_TOGETHER = 4  # so few elements are not tested together before
+_TOGETHER = 4  # up to this many elements are evaluated without a test of all together
 
 _JOIN = np.frompyfunc(acb, 2, 1)
 _REAL = np.frompyfunc(lambda e: e.real if isinstance(e, acb) else e, 1, 1)
@@ -208,7 +208,7 @@ class Sides:
         return intervals if row is self.row and _are_same(known, numbers) else self._intervals(numbers, jumps)
 
     def _intervals(self, numbers: list[Any], jumps: bool) -> list[dict[tuple[int, ...], Interval]] | None:
-        """As `limits`, without a look at what is known."""
+        """As `limits`, without a look at kept results."""
         self.over_jumps = jumps
         attempts: list[tuple[int, Callable[[], Any]]] = [(_BITS, contextlib.nullcontext), (_BITS, ties_assumed)]
         if assumed.get("ties") is None and not any(n.kind == "op" and _is_iterative(n) for n in self.program.nodes):
@@ -271,7 +271,7 @@ class Sides:
         return here.env
 
     def agreed(self, shapes: list[tuple[int, ...] | None]) -> list[Any] | None:
-        """The derivative as the limit of all sides, for a point at which it cannot be evaluated itself.
+        """The derivative as the limit of all sides, for a point at which the derivative itself cannot be evaluated.
 
         Parameters
         ----------
@@ -848,6 +848,6 @@ def _with_claims(
 
 
 def _rounded(x: Any, interval: Interval, dtype: Any) -> bool:
-    """True if a claim is an end of its interval but for the rounding of an elementwise derivative."""
+    """True if a claim is an end of its interval, up to the rounding of an elementwise derivative."""
     ends = [float(e.mid()) for e in (interval.low, interval.high)]
     return any(abs(float(arb(x).mid()) - e) <= ROUNDINGS * spacing(e, dtype) for e in ends)

@@ -191,7 +191,7 @@ def _names_outside(text: str) -> list[str]:
 
 
 class _Program:
-    """Collects imports and definitions, each behind those that it needs."""
+    """Collects imports and definitions, each after the ones that it needs."""
 
     def __init__(self) -> None:
         self.imports: dict[str, None] = dict.fromkeys(IMPORTS.splitlines())

@@ -22,7 +22,7 @@ PROMISED = {"float64": 4.0, "float32": 4.0, "float16": 1.0, "bfloat16": 1.0}
 
 
 def libraries_of(text: str) -> list[str]:
-    """The libraries of a list with commas.
+    """The libraries that a text with commas names.
 
     Raises
     ------

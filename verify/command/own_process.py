@@ -1,4 +1,4 @@
-"""A command in a process of its own, which ends with the process that started it, whatever ends the latter."""
+"""A command in a process of its own, which ends when the process that started it ends, even by a kill."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Case(NamedTuple):
 
 
 def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    """Run a file again; return the exit status: 0 for the same, 1 for anything else."""
+    """Run a file again; return the exit status: 0 for the same outcomes, 1 otherwise."""
     check_path(options.json)
     data = read(options.file)
     command = None if isinstance(data, Lines) else _command_in(data, options)

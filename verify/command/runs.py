@@ -121,7 +121,7 @@ def jobs_of(
     Raises
     ------
     ValueError
-        For a name of anything but a differentiable primitive.
+        For a name that is not the name of a differentiable primitive.
     """
     from gtape.declare.primitives import REGISTRY
     from gtape.namespaces import catalogue

@@ -200,7 +200,7 @@ def made(
     Usage
         For an unknown op, or an argument that the op lacks.
     ArithmeticError
-        If there is no derivative at a point, or none that can be decided.
+        If there is no derivative at a point, or if it cannot be decided.
     """
     short = name.rsplit(".", 1)[-1]
     try:

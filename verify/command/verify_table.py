@@ -1,4 +1,5 @@
-"""The table of ``gtape verify``: public ops, each with the internal slopes behind it, and what the numbers mean."""
+"""The table of ``gtape verify``: public ops, each with the internal slopes behind it, and the meaning of the numbers.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ _LEGEND = {
 
 
 class Group:
-    """The lines of one op and of the internal ops behind it.
+    """The lines of one op and of the internal ops that its rules call.
 
     Attributes
     ----------

@@ -256,7 +256,9 @@ def _kind_of(node: Node, program: Program, kinds: list[str], shape: tuple[int, .
 
 
 def _divides(program: Program, node: Node) -> bool:
-    """True if a mean can be written as a quotient: its count is exact in its dtype, and it is no inner gradient."""
+    """True if a mean can be written as a quotient: the count is exact in the dtype, and the node is not an inner
+    gradient.
+    """
     n = program.nodes[node.inputs[0]]
     count = int(np.prod(n.shape)) // max(1, int(np.prod(node.shape)))
     dtype = np.asarray(node.output).dtype

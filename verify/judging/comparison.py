@@ -155,9 +155,10 @@ class _Explained(NamedTuple):
     Attributes
     ----------
     added, by_problem, over_range : Told
-        The elements that roundings of all ops explain, those that the problem explains, and those that overflow.
+        The elements that roundings of all ops explain, the elements that the problem explains, and the elements that
+        overflow.
     over, blurred, open : bool arrays
-        Where the exact number overflows, where it is not known well enough, and where nothing explains the error.
+        Masks: the exact number overflows; it is not known well enough; the error has no explanation.
     moved : float array
         The bound of the problem.
     """

@@ -43,7 +43,7 @@ def without_idle_targets(
 ) -> tuple[Program, list[Any]]:
     """The program of some targets, except unconnected targets whose values a check cannot follow.
 
-    An infinity or a NaN in an unconnected target is no fault, because its gradient is None at any value.
+    An infinity or a NaN in an unconnected target is not a fault, because the gradient is None at any value.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ def checked_digits(digits: Any) -> int:
     Raises
     ------
     ValueError
-        For anything but an integer from 1 to `ELEMENTARY_DIGITS`.
+        For a value that is not an integer from 1 to `ELEMENTARY_DIGITS`.
     """
     whole = isinstance(digits, (int, np.integer)) and not isinstance(digits, (bool, np.timedelta64))
     if not whole or not 1 <= digits <= ELEMENTARY_DIGITS:

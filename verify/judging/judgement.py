@@ -40,7 +40,7 @@ from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
 __all__ = ["Judgement", "largest", "nodes_of", "to_blame"]
 
-_FEW = 2_000  # programs with more numbers than this are not evaluated beside a point without a derivative
+_FEW = 2_000  # larger programs are not evaluated next to a point without a derivative
 _SOME = 200  # programs with more numbers than this move their inputs in floats first
 _MANY = 2_000  # programs with more numbers than this move their inputs in floats
 _TRACE = 2.0**-90  # smaller relative disagreements come from the tiny moves that break ties

@@ -148,7 +148,7 @@ def _certain(recording: Recording, order: int) -> list[Finding]:
 
     program = made(left.returned())
     found = left.findings(program, any_seeds(program), made, strict=False)[0]
-    return [f for f in found if f.verdict != "undecided"]  # moved points showed nothing
+    return [f for f in found if f.verdict != "undecided"]  # the moved points showed no difference
 
 
 def any_seeds(program: Program) -> list[Any]:

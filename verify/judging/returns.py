@@ -110,7 +110,7 @@ def followed_through(program: Program, only: Any = None) -> Program:
 
 
 def _opened(node: Node, open_: dict[int, bool], everywhere: frozenset[Any]) -> Node:
-    """A node whose inputs are followed if it is part of such a constant, or reads one."""
+    """A node; its inputs are followed if it is part of such a constant, or reads such a constant."""
     more = [a for a, j in enumerate(node.inputs) if node.kind == "op" and open_.get(j) and node.prim.connected(a)]
     if node.index in open_:
         more += node.active

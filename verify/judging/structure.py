@@ -45,7 +45,7 @@ CHANGED.append(lambda _: _kept.clear())
 
 
 class Apart(Exception):
-    """A number is not right, or the short way cannot tell."""
+    """A number is wrong, or the short way cannot decide."""
 
 
 class Kind:
@@ -133,7 +133,7 @@ class Kind:
 
 
 class Op(NamedTuple):
-    """An op at its place; `given` tells whether all its inputs are inputs of the program, which are known exactly."""
+    """An op at its place; `given` is True if all its inputs are inputs of the program, which are known exactly."""
 
     number: int
     inputs: tuple[int, ...]

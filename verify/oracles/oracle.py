@@ -107,7 +107,7 @@ class _Jets(Pushing):
         return True
 
     def constant(self, node: Node, a: int, x: Any) -> Any:
-        """An input that no tape follows: constant but for the free direction, if the op has a slope by this input."""
+        """An input that no tape follows: constant except along the free direction, if the op has a slope by it."""
         if self.free is None or not (node.prim.connected(a) or "stop" in node.prim.roles):
             return _constant(self.world, x)
         for bit in range(self.k):

@@ -108,7 +108,7 @@ class Cause(NamedTuple):
 
 
 def _apart(a: str, b: str) -> tuple[str, str]:
-    """Two numbers with few digits, but enough to tell them apart; texts that are no numbers as they are."""
+    """Two numbers with few digits, but enough to tell them apart; other texts stay as they are."""
     try:
         first, second = Decimal(a), Decimal(b)
     except InvalidOperation:
@@ -368,7 +368,7 @@ def known_causes(content: str) -> set[str]:
     Raises
     ------
     ValueError
-        For anything but such a report.
+        For a text that is not such a report.
     """
     try:
         data = json.loads(content)

@@ -26,7 +26,7 @@ _MOST_BY_PARAMETERS = 120  # points of functions such as igamma, whose exact par
 _NOTHING = arb(2) ** -1300  # smaller than every float
 _FATAL = 2  # fatal points to find and leave out, per derivative
 _IMPATIENT = 3.0  # seconds to wait for a part of a grid during the search for a fatal point
-_BADLY = 2.0**-10  # relative change of the derivative by one rounding of the input, beyond which nothing is judged
+_BADLY = 2.0**-10  # numbers are judged only if one rounding of the input changes the derivative by less than this share
 
 
 class Grid(NamedTuple):

@@ -34,7 +34,7 @@ def aim(report: Report, label: str = "ULP") -> Report:
     Raises
     ------
     TypeError
-        For anything but a report.
+        For an argument that is not a report.
 
     Examples
     --------

@@ -256,7 +256,7 @@ class _Reference:
     def __init__(self, calls: Sequence[_Call]) -> None:
         self.calls = calls
         self.right = [[_numbers(c, k) for k in (1, 2)] for c in calls]
-        # How far rounding the inputs moves each number: at roots and poles a small difference is no fault.
+        # How far rounding the inputs moves each number: at roots and poles a small difference is not a fault.
         self.moved = [[_spread(c, k, made) for k, made in zip((1, 2), right, strict=True)] for c, right in self]
         self.off_kinks = [_off_kinks(c) for c in calls]
 

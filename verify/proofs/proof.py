@@ -44,7 +44,7 @@ class Case(NamedTuple):
     argument : int
     how : str
         How the identity was decided: "as built", "expand", "numerator", "normal form", "normal form, by signs" are
-        proofs; "points" is agreement at exact points only; "refuted", "fault" and "open" are neither.
+        proofs; "points" is agreement at exact points only; "refuted", "fault" and "open" are failures.
     seconds : float
     rule, slope : sympy.Expr or None
         One element of the rule's result and of the derivative of the mirror, on this cell.

@@ -291,7 +291,7 @@ def read_text(text: str) -> Result | Any:
     Raises
     ------
     ResultError
-        If the text is neither.
+        If the text is neither a report nor JSON.
     """
     start = text.lstrip("\ufeff \t\r\n")
     if start.startswith("{"):

@@ -190,7 +190,7 @@ def survey(
     Raises
     ------
     TypeError
-        For anything but a `Subject`.
+        For an argument that is not a `Subject`.
     ValueError
         For an unknown order or dtype, or a number of points below 1.
 

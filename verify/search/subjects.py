@@ -247,7 +247,7 @@ def subjects(names: Sequence[str] | None = None) -> list[Subject]:
     Raises
     ------
     ValueError
-        For a name of anything but a differentiable elementwise primitive.
+        For a name that is not the name of a differentiable elementwise primitive.
 
     Examples
     --------

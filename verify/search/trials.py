@@ -146,7 +146,7 @@ def trial(
     sources = [t for i, t in enumerate(tensors) if t._layout.inexact and prim.connected(0 if prim.variadic else i)]
     report = (_first if order == 1 else _second)(prim, tensors, sources, params, mode, rng)
     # Rules follow the convention of their op at a kink, where the squares of the results may be smooth. Digits that the
-    # chain of rules loses are no fault of a rule, because each rule is checked by itself, too.
+    # chain of rules loses are not the fault of a rule, because each rule is checked by itself, too.
     report.findings = [f for f in report.findings if f.ok or f.verdict not in ("convention", "cancellation")]
     return report
 

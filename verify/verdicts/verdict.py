@@ -111,7 +111,7 @@ class Finding:
     witness : str or None
         A minimal program that shows the fault, as text that runs.
     without_witness : str or None
-        Why there is no witness, for a verdict that has one otherwise.
+        The reason for a missing witness, for a verdict that usually has a witness.
     ok : bool
         True if the finding is harmless.
     count : int
