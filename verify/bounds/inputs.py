@@ -89,9 +89,9 @@ def moves(program: Program, run: Callable[[dict[int, Any], int], list[Any]], cou
 def moved_element(oracle: Oracle, source: int, place: tuple[int, ...]) -> float:
     """Sixteen times the standard deviation of one element of the gradient under random half units in the sources.
 
-    Random moves of many inputs may all miss an element by chance. A Hessian is symmetric, so the move of this element
-    under a move of another source element equals the move of the other element of the gradient under a move of this
-    source element.
+    Random moves of many inputs may all miss an element by chance. One move of this source element gives a row of the
+    Hessian. The row also says how this element of the gradient moves with each source element, because a Hessian is
+    symmetric.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class _Child:
     """A process that does shards, one after another, for one thread of an executor."""
 
     def __init__(self) -> None:
-        # The child looks for modules where this process does.
+        # The child searches the same folders for modules as this process.
         path = os.pathsep.join(p for p in sys.path if p)
         command = [sys.executable, "-m", "gtape.verify.campaigns.child"]
         self._process = subprocess.Popen(

@@ -217,7 +217,7 @@ def not_finite(program: Program, seeds: list[Any], got: list[Any], order: int) -
 
 
 def inner_culprits(oracle: Oracle, node: Node) -> list[tuple[Node, str]]:
-    """The wrong custom gradients in the body of a wrong one, such as those of a recomputed function."""
+    """The wrong custom gradients in the body of a wrong custom gradient, such as that of a recomputed function."""
     inside = set(_inside(oracle, node))
     return [(n, reason) for n, reason in faulty_forwards(oracle, transposed=False) if n.index in inside]
 

@@ -185,7 +185,7 @@ class Sides:
         Parameters
         ----------
         numbers : list of object arrays of enclosures, or None
-            Those of complex sources in parts.
+            The numbers; complex ones as real and imaginary parts along a last axis.
         jumps : bool
             Whether to give intervals for a function that is not continuous at the point, too.
 

@@ -22,7 +22,7 @@ sys.exit(main())
 
 
 def table_of(arguments: Sequence[str], processes: int) -> tuple[int, Any, str]:
-    """Run a command, which looks for modules where this process does.
+    """Run a command, which searches the same folders for modules as this process.
 
     Returns
     -------

@@ -178,7 +178,7 @@ def _public_names(version: int) -> dict[str, str]:
 
 
 def owners() -> dict[str, str]:
-    """For each internal primitive the public one whose rules lead to it, by the fewest steps.
+    """For each internal primitive the public primitive whose rules lead to it by the fewest steps.
 
     Where no public one does, as for the derivatives of a root inside `norm`, the internal one that no rule leads to.
 

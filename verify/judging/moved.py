@@ -155,7 +155,7 @@ def _power(steps: list[dict[int, _Difference]]) -> int | None:
     if powers or power is None or power < 1:
         return None
     last = [made.gap / scale * float(sign) ** power for sign, made in steps[-1].items()]
-    return power if _alike(last[0], last[-1]) else None  # at a tie the differences on both sides follow different laws
+    return power if _alike(last[0], last[-1]) else None  # at a tie the two sides follow different powers
 
 
 def _power_between(a: Any, b: Any) -> int | None:

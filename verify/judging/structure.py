@@ -202,7 +202,7 @@ class Structure:
         self, world: Any, values: dict[int, Any], seeds: list[Any],
         told: Callable[[Op, Any, list[Any]], None] | None = None,
     ) -> list[Any]:  # fmt: skip
-        """The gradient by the tape's own rules in a world, from the values of all nodes there.
+        """The gradient by the tape's own rules in a world, from the values of all nodes in this world.
 
         Parameters
         ----------

@@ -59,7 +59,7 @@ def magnitudes(a: Any) -> Any:
 
 
 def magnitude(a: Any, b: Any, of_a: Any = None, of_b: Any = None) -> arb:
-    """The sum of the magnitudes of products, to which an error of the inner product is relative.
+    """The sum of the magnitudes of products; errors of the inner product are measured relative to this sum.
 
     `of_a` and `of_b` are the magnitudes of the elements, if they are known.
     """

@@ -35,7 +35,7 @@ class Case(NamedTuple):
 
     @property
     def function(self) -> Any:
-        """The weighed function of gtape tensors."""
+        """The weighted function of gtape tensors."""
         return weighed(self.expression, len(self.inputs[0]))
 
     def scalar(self, arguments: Sequence[Any]) -> bool:
