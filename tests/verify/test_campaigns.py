@@ -218,7 +218,7 @@ def test_a_first_line_that_is_torn_is_begun_anew(tmp_path: Path) -> None:
         (lambda raw: _line(raw, 4, b"{half a line"), "broken in line 4: copy the lines above it"),
         (lambda raw: _line(raw, 4, b"[1, 2]"), "broken in line 4: copy the lines above it"),
         (lambda raw: _line(raw, 4, b"[" * 100_000), "broken in line 4"),
-        (lambda raw: _line(raw, 4, b'{"shard": 3}'), "no result of a shard"),
+        (lambda raw: _line(raw, 4, b'{"shard": 3}'), "not the result of a shard"),
     ],
 )
 def test_broken_foreign_and_older_journals_are_one_clear_error(change: Any, says: str, tmp_path: Path) -> None:

@@ -155,7 +155,8 @@ def _closing(outcome: Any, points: int, dtypes: Sequence[str]) -> None:
     )
     if undone:
         say(f"{undone} of {len(lines)} rows are undecided, because not all of their jobs are done")
-    say(f"{'nothing found' if not bad else f'{len(bad)} with findings'} in {outcome.seconds:.0f} s")
+    found = f"{len(bad)} of {len(lines)} rows have findings" if bad else "nothing found"
+    say(f"{found}, after {outcome.seconds:.0f} s")
 
 
 def prove(options: argparse.Namespace, interrupts: Interrupts) -> int:
