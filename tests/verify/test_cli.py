@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 import time
