@@ -26,9 +26,10 @@ from gtape.symbolic.jets import Jet
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.noise import SPREADS
 from gtape.verify.bounds.noise_world import MovedWorld, NoiseWorld
-from gtape.verify.oracles.backward import Algebra, by_rule, gradient, kept_off
-from gtape.verify.oracles.enclosures import BALLS, is_floating, jet_world, plus, zeros
+from gtape.verify.oracles.backward import by_rule, gradient, kept_off
+from gtape.verify.oracles.enclosures import BALLS, is_floating, jet_world, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
+from gtape.verify.oracles.replay import InEnclosures
 from gtape.verify.verdicts.ulp import spacing, widest
 
 __all__ = [
@@ -329,20 +330,11 @@ def moved_tangent(oracle: Oracle, start: dict[int, Any], directions: dict[int, l
     return objects(jet_world(2).component(env[program.outputs[0]], 3))
 
 
-class _Moving(Algebra):
+class _Moving(InEnclosures):
     """The arithmetic of a sweep over jets: the tape's rules; a declared custom gradient does not move."""
 
     def __init__(self, oracle: Oracle, env: dict[int, Any]) -> None:
         self.oracle, self.env, self.world = oracle, env, jet_world(1)
-
-    def lift(self, c: Any) -> Any:
-        return objects(BALLS.lift(np.asarray(c)))
-
-    def add(self, a: Any, b: Any) -> Any:
-        return plus(a, b)
-
-    def arrive(self, cotangents: dict[int, Any], j: int, c: Any) -> None:
-        super().arrive(cotangents, j, c if isinstance(c, PartialOutputs) else objects(c))
 
     def custom(self, node: Node, g: Any) -> list[Any] | None:
         if node.prim.declared is None:

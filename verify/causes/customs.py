@@ -13,10 +13,15 @@ from gtape.symbolic.balls import digits, objects, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.local import Floats
 from gtape.verify.oracles.backward import by_user, gradient
-from gtape.verify.oracles.certificates import Failure, certify, certify_rule, directions_of, faulty_rules
+from gtape.verify.oracles.certificates import (
+    Failure,
+    certify,
+    certify_rule,
+    directions_of,
+    disagreement_along,
+    faulty_rules,
+)
 from gtape.verify.oracles.enclosures import (
-    at_zeros,
-    certainly_not_0,
     disagreement,
     inner,
     is_complex,
@@ -55,16 +60,11 @@ def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failu
             j = node.inputs[a]
             slopes[j] = objects(slopes[j] + c) if j in slopes else c
     directions = _directions(oracle, node)
-    ways, by = list(directions.values()), [slopes.get(j) for j in directions]
-    got, size = arb(0), arb(0)
-    for u, c in zip(ways, by, strict=True):
-        if c is not None:
-            got, size = got + inner(u, c), size + magnitude(u, c)
-    expected, scale = _through_body(oracle, node, g, directions)
-    error = disagreement(got, expected, scale + size)
-    still = None if error else at_zeros(ways, by)
-    if still is not None:
-        error = certainly_not_0(_through_body(oracle, node, g, dict(zip(directions, still, strict=True)))[0])
+    error = disagreement_along(
+        list(directions.values()),
+        [slopes.get(j) for j in directions],
+        lambda ways: _through_body(oracle, node, g, dict(zip(directions, ways, strict=True))),
+    )
     return Failure("custom gradient", node, error) if error else None
 
 

@@ -83,6 +83,24 @@ def _deliver(
     return NOT_COMPLETED if harvest.incomplete else FINE if fine else FOUND
 
 
+def _deliver_text(json: str | None, data: dict[str, Any], path: str | None, text: str, said: str) -> int:
+    """Write the data as JSON and the text to their files, or print the text; return the exit status.
+
+    Parameters
+    ----------
+    said : str
+        What to say about the file of the text.
+    """
+    if json:
+        write_json(json, {"versions": versions(), **data})
+    if path:
+        write_text(path, text)
+        say(f"{plain(path)}: {said}")
+    elif json != "-":
+        say(text, end="")
+    return FINE
+
+
 def _command_line(options: argparse.Namespace) -> list[str]:
     """The command line without options that leave the result as it is: names of files, number of processes."""
     made = ["gtape", options.command, *options.names]
@@ -370,14 +388,9 @@ def write(options: argparse.Namespace, interrupts: Interrupts) -> int:
     folder = os.path.dirname(options.output) or "." if options.output else None
     text = test_of(options.function, order=options.order, folder=folder)
     interrupts.reporting()
-    if options.json:
-        write_json(options.json, {"versions": versions(), "function": options.function, "test": text})
-    if options.output:
-        write_text(options.output, text)
-        say(f"{plain(options.output)}: run it with python -m pytest {plain(options.output)}")
-    elif options.json != "-":
-        say(text, end="")
-    return FINE
+    data = {"function": options.function, "test": text}
+    said = f"run it with python -m pytest {plain(options.output or '')}"
+    return _deliver_text(options.json, data, options.output, text, said)
 
 
 def conventions(options: argparse.Namespace, interrupts: Interrupts) -> int:
@@ -389,14 +402,8 @@ def conventions(options: argparse.Namespace, interrupts: Interrupts) -> int:
     rows = [{"kind": "kink", **c._asdict(), "inside": c.inside} for c in reference.conventions()]
     rows += [{"kind": "end", **e._asdict()} for e in reference.ends()]
     interrupts.reporting()
-    if options.json:
-        write_json(options.json, {"versions": versions(), "conventions": [_finite(r) for r in rows]})
-    if options.page:
-        write_text(options.page, text)
-        say(f"{plain(options.page)}: {len(reference.conventions())} kinks, {len(reference.ends())} ends")
-    elif options.json != "-":
-        say(text, end="")
-    return FINE
+    count = f"{len(reference.conventions())} kinks, {len(reference.ends())} ends"
+    return _deliver_text(options.json, {"conventions": [_finite(r) for r in rows]}, options.page, text, count)
 
 
 def table(options: argparse.Namespace, interrupts: Interrupts) -> int:
@@ -416,14 +423,7 @@ def table(options: argparse.Namespace, interrupts: Interrupts) -> int:
         return FOUND
     text = table.FORMATS[table.format_of(options.format, options.output)](found)
     interrupts.reporting()
-    if options.json:
-        write_json(options.json, {"versions": versions(), **found.as_dict()})
-    if options.output:
-        write_text(options.output, text)
-        say(f"{plain(options.output)}: {len(found.rows):,} derivatives")
-    elif options.json != "-":
-        say(text, end="")
-    return FINE
+    return _deliver_text(options.json, found.as_dict(), options.output, text, f"{len(found.rows):,} derivatives")
 
 
 def campaign(options: argparse.Namespace, interrupts: Interrupts) -> int:

@@ -1,4 +1,4 @@
-"""The table of ``gtape verify``: public ops, each with the internal slopes behind it, and the meaning of the numbers."""
+"""The table of ``gtape verify``: public ops, each with its internal slopes, and the meaning of the numbers."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +30,8 @@ from gtape.verify.oracles.enclosures import (
 from gtape.verify.oracles.oracle import MOST_NESTED, Oracle, TooDeep, nested_too_deep, own_part, varies
 from gtape.verify.oracles.replay import Shared
 
-__all__ = ["Failure", "certify", "certify_marks", "certify_rows", "directions_of", "faulty_rules"]
+__all__ = ["Failure", "certify", "certify_marks", "certify_rows", "directions_of", "disagreement_along",
+           "faulty_rules"]  # fmt: skip
 
 
 _SAME = 1e3
@@ -397,15 +398,33 @@ def certify_rule(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure
         None if c is None else directions_of(oracle.program.nodes[j], oracle.rng, c)
         for j, c in zip(node.inputs, slopes, strict=True)
     ]
+    error = disagreement_along(ways, slopes, lambda us: _through_mirror(oracle, node, g, us))
+    return Failure("rule", node, error) if error else None
+
+
+def disagreement_along(ways: list[Any], slopes: list[Any], along: Callable[[list[Any]], tuple[arb, arb]]) -> float:
+    """The disagreement of some slopes with a derivative, along given ways and along the exact zeros of the slopes.
+
+    Parameters
+    ----------
+    ways, slopes : lists of arrays or None
+        The direction and the slope for each argument.
+    along : callable
+        Ways -> the derivative along them, and the sum of the magnitudes of its terms.
+
+    Returns
+    -------
+    float
+        As `disagreement`; 0.0 without any.
+    """
     total, scale = arb(0), arb(0)
     for u, c in zip(ways, slopes, strict=True):
-        if u is not None:
+        if u is not None and c is not None:
             total, scale = total + inner(u, c), scale + magnitude(u, c)
-    expected, size = _through_mirror(oracle, node, g, ways)
+    expected, size = along(ways)
     error = disagreement(total, expected, scale + size)
     still = None if error else at_zeros(ways, slopes)
-    error = error if still is None else certainly_not_0(_through_mirror(oracle, node, g, still)[0])
-    return Failure("rule", node, error) if error else None
+    return error if still is None else certainly_not_0(along(still)[0])
 
 
 def _through_mirror(oracle: Oracle, node: Node, g: Any, ways: list[Any]) -> tuple[arb, arb]:

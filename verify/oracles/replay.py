@@ -19,7 +19,7 @@ from gtape.verify.oracles.backward import Algebra, backward, by_rule, gradient, 
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, plus, random_cotangents, turned, zeros
 from gtape.verify.verdicts.ulp import spacing, widest
 
-__all__ = ["Misshapen", "Replay", "Shared", "decided_anew", "is_step", "longest_sum", "seed_of"]
+__all__ = ["InEnclosures", "Misshapen", "Replay", "Shared", "decided_anew", "is_step", "longest_sum", "seed_of"]
 
 
 class Shared:
@@ -64,7 +64,20 @@ def _trace() -> arb:
     return arb(2) ** min(-100, 64 - ctx.prec // 3)
 
 
-class _Exact(Algebra):
+class InEnclosures(Algebra):
+    """The arithmetic of a sweep in enclosures; a class made from it has the rules."""
+
+    def lift(self, c: Any) -> Any:
+        return objects(BALLS.lift(np.asarray(c)))
+
+    def add(self, a: Any, b: Any) -> Any:
+        return plus(a, b)
+
+    def arrive(self, cotangents: dict[int, Any], j: int, c: Any) -> None:
+        super().arrive(cotangents, j, c if isinstance(c, PartialOutputs) else objects(c))
+
+
+class _Exact(InEnclosures):
     """The arithmetic of a replay: enclosures, and the tape's own rules.
 
     Parameters
@@ -75,15 +88,6 @@ class _Exact(Algebra):
 
     def __init__(self, replay: Replay, kept: dict[int, Any]) -> None:
         self.replay, self.kept = replay, kept
-
-    def lift(self, c: Any) -> Any:
-        return objects(BALLS.lift(np.asarray(c)))
-
-    def add(self, a: Any, b: Any) -> Any:
-        return plus(a, b)
-
-    def arrive(self, cotangents: dict[int, Any], j: int, c: Any) -> None:
-        super().arrive(cotangents, j, c if isinstance(c, PartialOutputs) else objects(c))
 
     def rule(self, node: Node, g: Any) -> list[Any]:
         return self.replay.pulled(node, g)
