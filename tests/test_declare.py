@@ -173,6 +173,22 @@ def test_a_witness_and_a_counterexample_run_as_printed(tmp_path: Path, monkeypat
     sys.modules.pop("wrongs")
 
 
+def test_a_counterexample_about_a_script_needs_no_script(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import gtape\n"
+        "from gtape import declare\n"
+        "cube = declare.elementwise('cube_of_scripts', lambda x: x * x * x, lambda xp, y, x: 2 * x * x,\n"
+        "                           domain=declare.ANY_REAL, ulps=1.0)\n"
+        "declare.mirror(cube, lambda x: x**3)\n"
+        "print(gtape.verify.prove('cube_of_scripts').counterexample)\n",
+        encoding="utf-8",
+    )
+    printed = run(tmp_path, "script.py")
+    (tmp_path / "script.py").unlink()
+    done = run(tmp_path, "-c", printed.stdout)
+    assert done.returncode == 0 and "gtape.Tensor" in done.stdout, printed.stdout + printed.stderr + done.stderr
+
+
 # ------------------------------------------------------------------------------------------------ twice, and elsewhere
 
 CELL = """
@@ -294,8 +310,11 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: square(partials=lambda xp, x: 2 * x), r"the partial of argument 0 has to take \(xp, y, x\)"),
     (lambda: square(partials=lambda xp, y, x: xp.no_axes(x)), r"xp\.no_axes"),
     (lambda: square(partials=lambda xp, y, x: 1 + None), "the partial of argument 0 raises TypeError for float64"),
-    (lambda: square(kernel=lambda x, y: x), r"the kernel has to take \(x\), and takes \(x, y\)"),
-    (lambda: square(kernel=np.multiply), r"the kernel has to take \(x\), and multiply takes 2 arrays"),
+    (
+        lambda: square(kernel=lambda x, y: x),
+        r"has to take \(x\), but takes \(x, y\): .*; the declaration has 1 partial",
+    ),
+    (lambda: square(kernel=np.multiply), r"the kernel has to take \(x\), but multiply takes 2 arrays"),
     (lambda: square(kernel=lambda x: x.astype(np.float64)), "the kernel makes float64 of float32"),
     (lambda: square(kernel=lambda x: x.sum()), r"makes the shape \(\) of \(8,\)"),
     (lambda: square(kernel=lambda x: np.multiply(x, x, out=x)), "the kernel writes into its arguments"),
@@ -320,6 +339,14 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: total(vjp=(lambda xp, g, x: g,)), r"the vjp of argument 0 has to take \(xp, g, y, x\)"),
     (lambda: total(vjp=(lambda xp, g, y, x: g,)), r"the vjp of argument 0 gives the shape \(\), not \(3,\)"),
     (lambda: total(jvp=(lambda xp, t, y, x: t,)), r"the jvp of argument 0 gives the shape \(3,\), not \(\)"),
+    (
+        lambda: total(vjp=(lambda xp, g, y, x: (lambda: xp.nowhere(g))() if g.size > 99 else xp.no_where(g),)),
+        r"the vjp of argument 0 uses xp\.no_where, which is neither",
+    ),
+    (lambda: total(jvp=(lambda xp, t, y, x: xp.sums(t) if x.size > 99 else xp.sum(t),)), r"uses xp\.sums.*mean sum"),
+    (lambda: total(kernel=lambda x: np.log(x).sum(axis=-1)), "gives NaN at negative numbers, which lie in its domain"),
+    (lambda: square(kernel=lambda x: np.atleast_1d(x * x)), r"the kernel makes the shape \(1,\) of \(\)"),
+    (lambda: square(rounding=declare.EXACT), "says how the kernel rounds by ulps and by rounding: leave one out"),
     (lambda: total(outputs=2), "the kernel returns 1 arrays; say outputs=1, or return 2"),
     (lambda: total(reads=((0,), (1,))), r"reads=.*one tuple for each of its 1 arguments"),
     (lambda: total(vjp=(lambda xp, g, y, x: g * x,), reads=((),)), r"reads a value that reads=\(\(\),\) does not name"),
@@ -381,9 +408,9 @@ def test_a_mirror_is_a_function() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: declare.mirror(square(), lambda x, y: x), r"the mirror has to take \(x\), and takes \(x, y\)"),
+        (lambda: declare.mirror(square(), lambda x, y: x), r"the mirror has to take \(x\), but takes \(x, y\)"),
         (lambda: declare.mirror(square(), lambda x: x, complex=lambda: 1), "the mirror for complex numbers has"),
-        (lambda: declare.mirror(total(), lambda x: x), r"the mirror has to take \(W, x\), and takes \(x\)"),
+        (lambda: declare.mirror(total(), lambda x: x), r"the mirror has to take \(W, x\), but takes \(x\)"),
         (lambda: declare.mirror(total(), lambda W, x: x, solved=lambda W, y: y), r"`solved` .* take \(W, y, x\)"),
     ],
 )  # fmt: skip

@@ -43,8 +43,11 @@ MOST_LATE = 12
 
 # Functions that import, or find, the module that their first argument names.
 IMPORTERS = frozenset({"import_module", "__import__", "find_spec", "resolve_name", "run_module", "load_module"})
-# An import in generated source. A line of an example in a docstring begins with >>> and is none.
-IN_SOURCE = re.compile(r"^[ \t]*(?:from|import)[ \t]+(gtape(?:\.\w+)+)", re.MULTILINE)
+# Imports in generated source. A line of an example in a docstring begins with >>> and is none.
+IN_SOURCE = re.compile(
+    r"^[ \t]*(?:from|import)[ \t]+(gtape(?:\.\w+)+)|(?:__import__|import_module)\([\"'](gtape(?:\.\w+)+)", re.MULTILINE
+)
+FROM_GTAPE = re.compile(r"^[ \t]*from[ \t]+gtape[ \t]+import[ \t]+\(?([\w, ]+)", re.MULTILINE)
 # These import modules whose names they are given, or find in a table or in a folder.
 LOADERS = {
     "gtape", "gtape.base.imports", "gtape.base.late", "gtape.namespaces.catalogue", "gtape.keras",
@@ -101,6 +104,8 @@ def _imports(tree: ast.AST) -> Iterator[Import]:
     """
     importers, roots = set(IMPORTERS), set()
     for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id == "TYPE_CHECKING" and isinstance(node.ctx, ast.Store):
+            roots.add("TYPE_CHECKING")  # a module that sets the name itself may run what stands behind it
         if isinstance(node, ast.ImportFrom):
             importers |= {a.asname for a in node.names if a.name in IMPORTERS and a.asname}
         elif isinstance(node, ast.Import):
@@ -110,7 +115,7 @@ def _imports(tree: ast.AST) -> Iterator[Import]:
 
 def _imports_of(tree: ast.AST, importers: set[str], roots: set[str]) -> Iterator[Import]:
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and _called(node.test) == "TYPE_CHECKING":
+        if isinstance(node, ast.If) and _called(node.test) == "TYPE_CHECKING" and "TYPE_CHECKING" not in roots:
             yield from _imports_of(ast.Module(node.orelse, []), importers, roots)
             continue
         if isinstance(node, ast.Import):
@@ -129,7 +134,11 @@ def _imports_of(tree: ast.AST, importers: set[str], roots: set[str]) -> Iterator
         elif isinstance(node, ast.Subscript) and _called(node.value) == "modules":
             yield from (Import(m, None, node.lineno) for m in [_beginning(node.slice)[0]] if m.startswith("gtape"))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from (Import(m, None, node.lineno, generated=True) for m in IN_SOURCE.findall(node.value))
+            named = [m for pair in IN_SOURCE.findall(node.value) for m in pair if m]
+            named += [
+                f"gtape.{n.split()[0]}" for names in FROM_GTAPE.findall(node.value) for n in names.split(",") if n
+            ]
+            yield from (Import(m, None, node.lineno, generated=True) for m in named)
         yield from _imports_of(node, importers, roots)
 
 
@@ -231,6 +240,9 @@ def test_no_import_runs_up() -> None:
         ("gtape.tapes.tape", "x = __import__(name='gtape.verify.judging')"),
         ("gtape.tapes.tape", "import sys\nx = sys.modules['gtape'].verify"),
         ("gtape.tapes.tape", "exec('import gtape.verify')"),
+        ("gtape.tapes.tape", "exec('    from gtape import math, verify')"),
+        ("gtape.tapes.tape", "x = eval(\"__import__('gtape.verify.judging')\")"),
+        ("gtape.tapes.tape", "TYPE_CHECKING = True\nif TYPE_CHECKING:\n    import gtape.verify"),
         ("gtape.tapes.tape", "SOURCE = 'import numpy\\nfrom gtape.verify import check\\n'"),
         ("gtape.tapes.tape", "if TYPE_CHECKING:\n    pass\nelse:\n    import gtape.verify"),
         ("gtape.math", "import gtape\nx = gtape.verify.check"),
@@ -309,6 +321,7 @@ def test_one_table_names_what_lies_above() -> None:
 
 def _names_a_higher_module(module: str, node: ast.AST) -> bool:
     text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    text = text.partition(":")[0]  # as in the "module:name" of an entry point
     if text not in MODULES or text == "gtape":
         return False
     # The names of public modules are names that users see: generated functions say that they live there.
@@ -324,6 +337,12 @@ def test_no_other_file_names_a_higher_module_in_a_string() -> None:
         if _names_a_higher_module(m, node)
     }
     assert not found
+
+
+@pytest.mark.parametrize("text", ["gtape.verify.judging.flag", "gtape.verify:check"])
+def test_a_higher_module_in_a_string_is_found(text: str) -> None:
+    assert _names_a_higher_module("gtape.tapes.tape", ast.Constant(text))
+    assert not _names_a_higher_module("gtape.verify.strategies", ast.Constant(text))
 
 
 def test_kernels_know_arrays_alone() -> None:

@@ -1,6 +1,6 @@
 """Hypothesis strategies from the declarations of primitives: numbers, tensors, calls of ops, whole programs.
 
-Every binade of the dtype is as likely as another, and numbers near special points, kinks, roots, ends of the domain and
+All binades of the dtype are equally likely, and numbers near special points, kinks, roots, ends of the domain and
 the edges of overflow are frequent; `floats_for` states the shares. All strategies shrink towards small numbers and the
 special points. `aim` makes a search look for large errors, and `shrinking` limits the time of shrinking.
 """

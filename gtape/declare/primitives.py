@@ -231,6 +231,8 @@ class Primitive:
                 return Rounding("ulps", ulps, ulps)
             except ValueError as e:
                 raise ValueError(f"{self.declaration} says ulps={ulps!r}: {e}") from None
+        if rounding is not None and ulps is not None:
+            raise ValueError(f"{self.declaration} says how the kernel rounds by ulps and by rounding: leave one out")
         if not isinstance(rounding, Rounding) or ulps is not None:
             raise ValueError(
                 f"{self.declaration} does not say how the kernel rounds: give "

@@ -17,8 +17,10 @@ def wrong(prim: Primitive, text: str) -> ValueError:
     return ValueError(f"{prim.declaration} is wrong: {text}")
 
 
-def check_signature(prim: Primitive, what: str, f: Callable[..., Any], names: Sequence[str], params: Any) -> None:
-    """Raise an error unless a function takes the given arguments.
+def check_signature(
+    prim: Primitive, what: str, f: Callable[..., Any], names: Sequence[str], params: Any, why: str = ""
+) -> None:
+    """Raise an error if a function does not take these arguments.
 
     Parameters
     ----------
@@ -28,13 +30,15 @@ def check_signature(prim: Primitive, what: str, f: Callable[..., Any], names: Se
         The arguments by position.
     params : iterable of str
         The keyword arguments.
+    why : str
+        The reason for these arguments, for the end of the error.
     """
     import inspect  # not above, because `import gtape` does not need it
 
     asked = ", ".join([*names, *([f"*, {', '.join(params)}"] if params else [])])
     if isinstance(f, np.ufunc):
         if f.nin != len(names) or params:
-            raise wrong(prim, f"{what} has to take ({asked}), and {f.__name__} takes {f.nin} arrays")
+            raise wrong(prim, f"{what} has to take ({asked}), but {f.__name__} takes {f.nin} arrays{why}")
         return
     try:
         signature = inspect.signature(f)
@@ -43,7 +47,7 @@ def check_signature(prim: Primitive, what: str, f: Callable[..., Any], names: Se
     try:
         signature.bind(*names, **dict.fromkeys(params))
     except TypeError as e:
-        raise wrong(prim, f"{what} has to take ({asked}), and takes {signature}: {e}") from None
+        raise wrong(prim, f"{what} has to take ({asked}), but takes {signature}: {e}{why}") from None
 
 
 def defaults_of(prim: Primitive) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Iterator, Sequence
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ def check(prim: Primitive, calls: Sequence[Run] | None = None) -> None:
     """
     _check_words(prim)
     _check_signatures(prim)
+    _check_names(prim)
     smooth: set[int] = set()
     for arrays, params in calls_of(prim) if calls is None else calls:
         with np.errstate(all="ignore"):
@@ -110,7 +112,9 @@ def _check_signatures(prim: Primitive) -> None:
     if prim.variadic:
         check_signature(prim, "the transpose", prim.vjp, ["xp", "g", "xs"], params)
         return
-    check_signature(prim, "the kernel", prim.kernel, xs, params)
+    word = "partial" if prim.kind == "elementwise" else "vjp"
+    why = f"; the declaration has {n} {word}{'' if n == 1 else 's'}, and needs one for each argument"
+    check_signature(prim, "the kernel", prim.kernel, xs, params, "" if prim.kind == "linear" else why)
     if prim.scalar is not None:
         check_signature(prim, "`scalar`", prim.scalar, xs, params)
     if prim.domain.where is not None:
@@ -120,6 +124,32 @@ def _check_signatures(prim: Primitive) -> None:
         if prim.kind in ("general", "implicit"):
             first = ["xp", "g" if what == "vjp" else "t", "y", *xs]
         check_signature(prim, _named(prim, what, i), rule, first, params)
+
+
+def _check_names(prim: Primitive) -> None:
+    """Raise if the code of a rule names something that no world has, also in a branch that no test call takes."""
+    for what, i, rule in [("vjp", 0, prim.vjp)] if prim.variadic else _rules(prim):
+        for name in _names_of_world(getattr(rule, "__code__", None)):
+            if not hasattr(_WatchingWorld, name) and name not in CONSTANTS and name not in REGISTRY:
+                raise wrong(prim, f"{_named(prim, what, i)} {_unknown(name)}")
+
+
+def _names_of_world(code: CodeType | None, world: str | None = None) -> Iterator[str]:
+    """The attributes of the first argument that the code of a rule reads, functions inside of the rule included."""
+    if code is None or (world is None and not code.co_varnames):
+        return
+    import dis  # not above, because `import gtape` does not need it
+
+    world = world or code.co_varnames[0]
+    before: Any = None
+    for step in dis.get_instructions(code):
+        loaded = before[-1] if isinstance(before, tuple) else before
+        if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and loaded == world:
+            yield step.argval
+        before = step.argval if "LOAD_FAST" in step.opname or step.opname == "LOAD_DEREF" else None
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType) and world in inner.co_freevars:
+            yield from _names_of_world(inner, world)
 
 
 def _rules(prim: Primitive) -> Iterator[tuple[str, int, Callable[..., Any]]]:
@@ -243,13 +273,42 @@ def _check_kernel(prim: Primitive, arrays: list[Any], params: dict[str, Any]) ->
         _check_terms(prim, arrays, params)
     if prim.kind == "elementwise":
         shape = broadcast_shapes(*[a.shape for a in arrays])
-        if np.shape(y) != shape:
-            raise wrong(prim, f"the kernel makes the shape {np.shape(y)} of {shape}; an elementwise op keeps it")
+        numbers = [np.asarray(a.reshape(-1)[0]) for a in arrays]
+        try:
+            shapes = {shape: np.shape(y), (): np.shape(prim.kernel(*numbers, **params))}
+        except Exception as e:
+            raise _failed(prim, "the kernel", e, numbers, params) from e
+        for given, made in shapes.items():
+            if made != given:
+                raise wrong(prim, f"the kernel makes the shape {made} of {given}; an elementwise op keeps it")
         bad = np.flatnonzero(np.isnan(y) if y.dtype.kind == "f" else np.zeros(shape))
         if bad.size:
             point = ", ".join(f"{a[bad[0]]}" for a in arrays)
             raise wrong(prim, f"the kernel gives NaN at ({point}), which lies in its domain {prim.domain}")
+    elif prim.place.outside:
+        _check_negatives(prim, arrays, params, y)
     return y
+
+
+def _check_negatives(prim: Primitive, arrays: list[Any], params: dict[str, Any], y: Any) -> None:
+    """Raise if the kernel gives NaN at negative numbers, though no domain leaves them out."""
+    domain = prim.domain
+    if domain.where is not None or domain.fit is not None or _has_nan(y):
+        return
+    moved = [-a if a.dtype.kind == "f" and -1.0 in domain.interval(i) else a for i, a in enumerate(arrays)]
+    try:
+        made = prim.kernel(*moved, **params)
+    except Exception:  # the kernel of a factorisation, for example, may refuse such a matrix
+        return
+    if _has_nan(made):
+        raise wrong(
+            prim, f"the kernel gives NaN at negative numbers, which lie in its domain {domain}: give domain=..."
+        )
+
+
+def _has_nan(y: Any) -> bool:
+    parts = [np.asarray(v) for v in (y if isinstance(y, (tuple, list)) else [y])]
+    return any(bool(np.isnan(v).any()) for v in parts if v.dtype.kind in "fc")
 
 
 def _smooth_without_rule(prim: Primitive, arrays: list[Any], params: dict[str, Any]) -> Iterator[int]:
@@ -365,6 +424,12 @@ def _refuse_inexact(v: Any) -> None:
         )
 
 
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name, [*REGISTRY, *CONSTANTS], 2, 0.6)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    return f"uses xp.{name}, which is neither a primitive nor a constant{hint}"
+
+
 class _WatchingWorld:
     """The NumPy world, restricted to the names and numbers that every world has."""
 
@@ -372,9 +437,7 @@ class _WatchingWorld:
         if name in CONSTANTS:
             return _Exact(CONSTANTS[name])
         if name not in REGISTRY:
-            near = difflib.get_close_matches(name, [*REGISTRY, *CONSTANTS], 2, 0.6)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise _Refused(f"uses xp.{name}, which is neither a primitive nor a constant{hint}")
+            raise _Refused(_unknown(name))
         function = getattr(NUMPY, name)
 
         def call(*args: Any, **params: Any) -> Any:

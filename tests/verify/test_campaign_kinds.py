@@ -116,7 +116,7 @@ def test_libraries_share_the_time_and_what_is_not_begun_is_told(
     monkeypatch.setattr("gtape.verify.command.peers.time.time", iter([0.0, 0.0, 11.0, 0.0, 0.0]).__next__)
     words = ["peers", "fake", "--ops", "sin", "relu", "--dtypes", "float64", "--points", "40", "--seconds", "10"]
     assert cli.main([*words, "--processes", "1", "--load", LOAD]) == 0
-    assert "1 not begun in the time" in capsys.readouterr().out
+    assert "1 left out for lack of time" in capsys.readouterr().out
 
 
 def test_a_mutant_that_check_misses_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -175,7 +175,7 @@ def test_a_signal_ends_a_campaign_with_its_results(number: signal.Signals, tmp_p
     process.send_signal(number)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 128 + number
-    assert b"--resume goes on with it" in out and len(read(str(path)).results) >= 10
+    assert b"--resume continues it" in out and len(read(str(path)).results) >= 10
 
 
 def test_a_torn_last_line_is_cut_off(tmp_path: Path) -> None:
@@ -207,18 +207,18 @@ def test_a_first_line_that_is_torn_is_begun_anew(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda raw: b"hello\n" + raw, "no journal of a campaign"),
-        (lambda raw: b"\x89PNG\r\n\x1a\n", "no journal of a campaign"),
-        (lambda raw: b'{"gtape": "report"}\n', "no journal of a campaign"),
+        (lambda raw: b"hello\n" + raw, "not the journal of a campaign"),
+        (lambda raw: b"\x89PNG\r\n\x1a\n", "not the journal of a campaign"),
+        (lambda raw: b'{"gtape": "report"}\n', "not the journal of a campaign"),
         (lambda raw: raw.replace(b'"format": 1', b'"format": 0', 1), "format 0 of another version"),
-        (lambda raw: raw.replace(b'"gtape": "checkout"', b'"gtape": "0.0.1"', 1), "is by gtape 0.0.1"),
+        (lambda raw: raw.replace(b'"gtape": "checkout"', b'"gtape": "0.0.1"', 1), "written by gtape 0.0.1"),
         (lambda raw: raw.replace(b'"kind": "cheap"', b'"kind": "other"', 1), "no kind of campaign named 'other'"),
         (lambda raw: raw.replace(b'"settings": {', b'"settings": {"no": 1, ', 1), "there is no setting 'no'"),
         (lambda raw: raw.replace(b'"settings":', b'"nothing":', 1), "broken in line 1"),
         (lambda raw: _line(raw, 4, b"{half a line"), "broken in line 4: copy the lines above it"),
         (lambda raw: _line(raw, 4, b"[1, 2]"), "broken in line 4: copy the lines above it"),
         (lambda raw: _line(raw, 4, b"[" * 100_000), "broken in line 4"),
-        (lambda raw: _line(raw, 4, b'{"shard": 3}'), "no result of a shard"),
+        (lambda raw: _line(raw, 4, b'{"shard": 3}'), "not the result of a shard"),
     ],
 )
 def test_broken_foreign_and_older_journals_are_one_clear_error(change: Any, says: str, tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_a_journal_is_not_overwritten(tmp_path: Path) -> None:
         campaign(str(tmp_path / "none"), resume=True)
     with pytest.raises(JournalError, match="Is a directory"):
         campaign(str(tmp_path), cheap(2))
-    with pytest.raises(JournalError, match="no plain file"):
+    with pytest.raises(JournalError, match="not a plain file"):
         campaign(os.devnull, cheap(2))
 
 

@@ -46,19 +46,22 @@ def test_a_jump_is_a_convention_that_names_its_op(name: str, order: int) -> None
     report = check(f, at, order=order)
     assert report.ok and [(v.verdict, v.op) for v in report.findings] == [("convention", op)]
     if order == 1:
-        assert f"is {before:g} with what it gives before, {behind:g} behind" in report.findings[0].reason
+        sides = f"is {before:g} with the outcome before the point, {behind:g} with the outcome behind it"
+        assert sides in report.findings[0].reason
 
 
 def test_a_value_that_jumps_by_a_cast_alone_is_a_convention() -> None:
     report = check(lambda x: tf.cast(tf.cast(x, tf.int32), F8), 2.0)
     assert [(v.verdict, v.op) for v in report.findings] == [("convention", "cast")]
-    assert "is 1 with what it gives before, 2 behind, here 2" in report.findings[0].reason
+    sides = "is 1 with the outcome before the point, 2 with the outcome behind it, and 2 here"
+    assert sides in report.findings[0].reason
 
 
 def test_decisions_that_are_made_together_are_looked_at_together() -> None:
     table = tf.constant([0.0, 1.0, 4.0, 9.0], F8)
     report = check(lambda x: tf.gather(table, tf.cast(tf.floor(x), tf.int32)) + (x - tf.floor(x)) * 2.0, 2.0)
-    assert report.ok and "is 3 with what it gives before, 4 behind" in report.findings[0].reason
+    sides = "is 3 with the outcome before the point, 4 with the outcome behind it"
+    assert report.ok and sides in report.findings[0].reason
 
 
 @pytest.mark.parametrize("name", ["floor", "cast to int", "comparison"])

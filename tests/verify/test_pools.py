@@ -154,7 +154,7 @@ def test_workers_that_die_before_they_begin_are_given_up_soon(monkeypatch: pytes
     assert not harvest.values and harvest.incomplete
     assert len(harvest.deaths) < 10
     assert (
-        "workers end before they have begun; no_such_module_at_all cannot be imported" in harvest.remarks()[-2]
+        "workers end before they begin any job; no_such_module_at_all cannot be imported" in harvest.remarks()[-2]
         and "and 30 more" in harvest.remarks()[-2]
     )
 

@@ -29,7 +29,7 @@ from gtape.verify import check, exact, judge, prove
         (lambda: exact(tf.sin, 1.0, digits=9.5), ValueError, "positive whole number"),  # type: ignore[arg-type]
         (lambda: exact(tf.math.log, 0.0), ArithmeticError, "no derivative here: the derivative of log"),
         (lambda: exact(tf.sin, np.nan), ArithmeticError, "holds NaN"),
-        (lambda: judge(lambda *x: x[0], [1.0, 2.0], np.ones(2)), ValueError, "given as an array"),
+        (lambda: judge(lambda *x: x[0], [1.0, 2.0], np.ones(2)), ValueError, "a list of numbers as an array"),
         (lambda: judge(tf.sin, 1.0, [0.5, 0.5]), ValueError, r"expected shape \(\)"),
         (lambda: judge(tf.sin, 1.0, "much"), ValueError, "numbers are wanted"),
         (lambda: prove("sinn"), ValueError, "did you mean sin"),

@@ -176,7 +176,7 @@ def test_files_that_say_not_how_are_refused(tmp_path: Path, capsys: pytest.Captu
         assert status == 2 and says in said
     assert replayed(capsys, str(tmp_path / "none"))[0] == 2
     status, said = replayed(capsys, str(tmp_path / "file.json"), "--all")
-    assert status == 2 and "is no journal" in said
+    assert status == 2 and "is not a journal" in said
 
 
 def test_replays_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -164,7 +164,7 @@ def test_a_file_that_cannot_be_written_is_wrong_usage_and_found_before_the_work(
     for place in places:
         assert cli.main(["prove", "sin", "--json", place]) == 2, place
         err = capsys.readouterr().err
-        assert "cannot be written" in err and "name a file in a folder that exists" in err
+        assert "cannot be written" in err and "name a file in an existing folder" in err
         assert cli.main(["conventions", place]) == 2, place
         assert "cannot be written" in capsys.readouterr().err
     assert {p.name for p in tmp_path.iterdir()} == {"loop", "nowhere"}

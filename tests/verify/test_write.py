@@ -108,7 +108,7 @@ def test_a_written_test_finds_a_wrong_gradient(folder: Path, capsys: pytest.Capt
         ("mymodule_to_test:text", "no arguments that were tried"),
         ("mymodule_to_test:anything", "any number of arguments"),
         ("mymodule_to_test:nothing", "it has loss"),
-        ("mymodule_to_test:value", "is no function"),
+        ("mymodule_to_test:value", "is not a function"),
         ("mymodule_to_test", "write module:function"),
         ("no_such_module:f", "ModuleNotFoundError"),
         ("no_such_file.py:f", "no such file"),

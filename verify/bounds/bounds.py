@@ -59,7 +59,7 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
     ----------
     values : list of float64 arrays (or integer and boolean ones)
     y : float64 array
-        The op's value there.
+        The value of the op at these inputs.
     dtype : the dtype in which the program computes
 
     Returns
@@ -75,8 +75,9 @@ def local_error(prim: Primitive, values: list[Any], y: Any, params: dict[str, An
 def declared_ulps(prim: Primitive, values: list[Any], y: Any, params: dict[str, Any], dtype: Any) -> Any:
     """The error that an elementwise op declares for its results, in ULP.
 
-    Without the allowance at roots: an error that is large against a result near its root is small against the
-    derivative to which this result is added. Noise counts up to the relative accuracy of special functions.
+    The allowance near roots is left out, because an error that is large relative to a result near its root is small
+    relative to the derivative to which the result is added. Noise counts up to the relative accuracy of special
+    functions.
     """
     noise = _noise(prim, values, params, dtype) / spacing(y, dtype)
     return _own(prim, y, dtype) / spacing(y, dtype) + np.minimum(noise, _SPECIAL / float(np.finfo(dtype).eps))
@@ -138,7 +139,7 @@ def _of_arrays(prim: Primitive, values: list[Any], y: Any, params: dict[str, Any
     longest = max([max(v.shape, default=1) for v in values if holds_floats(v)], default=1)
     forward, backward = how.sizes(longest)
     # Each rounding (1 + d) of a factor comes with an absolute error e of a product: the `backward` roundings of the
-    # arguments, and those of the products of a sum along the longest axis.
+    # arguments, and the roundings of the products of a sum along the longest axis.
     beneath = (backward + longest) * underflow(dtype)
     # The parts of a factorisation are accurate against their largest element.
     committed: Any = (
@@ -202,7 +203,7 @@ def _largest(v: Any, count: int = 2) -> Any:
 
 
 def carried_errors(prim: Primitive, moves: list[Any], values: list[Any], y: Any, params: dict[str, Any]) -> Any:
-    """How far the output moves when inputs move by at most `moves`: element by element, or by sampling if many."""
+    """The move of the output when inputs move by at most `moves`: exact for few elements, by samples for many."""
     if isinstance(y, tuple):  # join all outputs to one row, then split the row
         flat = _carried_to(prim, moves, values, y, params, (sum(v.size for v in y),))
         cuts = np.cumsum([v.size for v in y])[:-1]
@@ -221,8 +222,10 @@ def carried_errors(prim: Primitive, moves: list[Any], values: list[Any], y: Any,
 
 
 def _bent(e: Any, v: Any, axes: int) -> Any:
-    """A first-order error `e` of columns, with its square added; twice the column's size where `e` is large, because
-    rounding then leaves the column undetermined (eigenvectors of close eigenvalues)."""
+    """A first-order error `e` of columns plus its square, or twice the column's size if `e` is large.
+
+    Rounding then leaves the column undetermined (eigenvectors of close eigenvalues).
+    """
     size = _largest(v, axes)
     with np.errstate(all="ignore"):
         part = np.max(e / size, axis=tuple(range(v.ndim - axes, v.ndim - 1)), keepdims=True, initial=0.0)

@@ -1,9 +1,9 @@
 """The bound of the problem itself: how far the exact derivative moves when the inputs move by half a unit.
 
 The rules run once more on jets: the inputs carry a random half unit as their tangent, and the tangent of the replayed
-gradient is its first-order move. No op rounds in between, so that this bound knows the function alone, whereas the
-global bound (`noise`) also knows how the program computes it. Kinks and ties stay on their recorded side, because a
-jet moves no value.
+gradient is its first-order move. No op rounds in between, so this bound depends on the function alone, whereas the
+global bound (`noise`) also depends on how the program computes the function. Kinks and ties stay on their recorded
+side, because a jet moves no value.
 
 The inputs are the sources, and arrays of constants that hold data. Other constants are exact numbers of the formula:
 scalars, such as the 1 in ``1 - cos(x)``, arrays of equal numbers, and integers.
@@ -26,9 +26,10 @@ from gtape.symbolic.jets import Jet
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.noise import SPREADS
 from gtape.verify.bounds.noise_world import MovedWorld, NoiseWorld
-from gtape.verify.oracles.backward import Algebra, by_rule, gradient, kept_off
-from gtape.verify.oracles.enclosures import BALLS, is_floating, jet_world, plus, zeros
+from gtape.verify.oracles.backward import by_rule, gradient, kept_off
+from gtape.verify.oracles.enclosures import BALLS, is_floating, jet_world, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
+from gtape.verify.oracles.replay import InEnclosures
 from gtape.verify.verdicts.ulp import spacing, widest
 
 __all__ = [
@@ -42,8 +43,8 @@ __all__ = [
     "moves_in_floats",
 ]
 
-# Numbers of random moves of many inputs. All of a few moves may cancel by chance, so that more follow if needed. The
-# first is in floats, which are quicker than jets for arrays.
+# The numbers of random moves of many inputs: more moves follow if needed, because all of a few moves may cancel by
+# chance. The first move uses floats, which are quicker than jets for arrays.
 MOVES = (1, 2, 6)
 # A rule may pass on an argument without a derivative, such as the order of a zeta function.
 NO_JETS = (NotImplementedError, TypeError)
@@ -57,15 +58,15 @@ def moves(program: Program, run: Callable[[dict[int, Any], int], list[Any]], cou
     ----------
     program : Program
     run : callable
-        Takes node -> its half units, as an object array, and the number of the move, which names it among all moves of
-        this program; returns the tangents of the results.
+        Takes node -> its half units, as an object array, and the number of the move among all moves of this program;
+        returns the tangents of the results.
     count : int
-        The number of random moves, one of `MOVES`; nothing new comes of more moves of few numbers.
+        The number of random moves, one of `MOVES`; for few numbers, moves beyond the first ones add nothing.
     """
     units = _half_units(program)
     alone = sum(np.count_nonzero(u) for _, u in units) <= _FEW
     if alone and count > MOVES[1]:
-        return []  # all that there is was known before
+        return []  # earlier calls have moved every number
     runs: list[list[Any]] = []
     for number, start in enumerate(_one_by_one(units) if alone else _at_random(units, count)):
         try:
@@ -89,8 +90,9 @@ def moves(program: Program, run: Callable[[dict[int, Any], int], list[Any]], cou
 def moved_element(oracle: Oracle, source: int, place: tuple[int, ...]) -> float:
     """Sixteen times the standard deviation of one element of the gradient under random half units in the sources.
 
-    Random moves of many inputs may all miss an element by chance. A Hessian is symmetric, so that the moves of all
-    elements when this one moves are those of this one when they move.
+    Random moves of many inputs may all miss an element by chance. One move of this source element gives a row of the
+    Hessian. The row also says how this element of the gradient moves with each source element, because a Hessian is
+    symmetric.
 
     Parameters
     ----------
@@ -116,7 +118,7 @@ def moved_element(oracle: Oracle, source: int, place: tuple[int, ...]) -> float:
 def farthest(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: int) -> list[Any]:
     """The largest magnitude of each result at inputs moved by up to half a unit, as arrays; None for a missing result.
 
-    First-order moves may be larger than all numbers that a function takes nearby, such as those of sin(1e20 * x).
+    First-order moves may be larger than all values of a function nearby, as for sin(1e20 * x).
 
     Parameters
     ----------
@@ -151,8 +153,8 @@ def farthest(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: i
 def moves_in_floats(program: Program, run: Callable[[NoiseWorld], list[Any]], count: int = MOVES[-1]) -> list[Any]:
     """The same bound by runs in float64 at moved inputs, for programs with many numbers, because jets are slow there.
 
-    The inputs move by many half units, so that the roundings of the runs themselves do not show. Results count where an
-    eighth of the move has an eighth of the effect; elsewhere a kink was crossed, or float64 has too few digits.
+    The inputs move by many half units, because the roundings of the runs themselves must not show. Results count where
+    an eighth of the move has an eighth of the effect; elsewhere a kink was crossed, or float64 has too few digits.
 
     Parameters
     ----------
@@ -185,7 +187,7 @@ def moves_in_floats(program: Program, run: Callable[[NoiseWorld], list[Any]], co
 
 
 def _runs(run: Callable[[NoiseWorld], list[Any]], moves: list[dict[int, Any]]) -> Iterator[list[Any]]:
-    """The results without a move, and of each move and its part."""
+    """The results without a move, then for each move the results with the whole move and with its part `_PART`."""
     yield run(MovedWorld({}))
     for steps in moves:
         yield run(MovedWorld(steps))
@@ -193,7 +195,7 @@ def _runs(run: Callable[[NoiseWorld], list[Any]], moves: list[dict[int, Any]]) -
 
 
 def _runs_at_once(run: Callable[[NoiseWorld], list[Any]], moves: list[dict[int, Any]]) -> Iterator[list[Any]]:
-    """The same of a program of scalars, by one run with the moves along an axis."""
+    """As `_runs`, for a program of scalars: one run with the moves along an axis."""
     together = {i: np.array([0.0, *[f * steps[i] for steps in moves for f in (1.0, _PART)]]) for i in moves[0]}
     made = run(MovedWorld(together))
     for k in range(2 * len(moves) + 1):
@@ -328,20 +330,11 @@ def moved_tangent(oracle: Oracle, start: dict[int, Any], directions: dict[int, l
     return objects(jet_world(2).component(env[program.outputs[0]], 3))
 
 
-class _Moving(Algebra):
+class _Moving(InEnclosures):
     """The arithmetic of a sweep over jets: the tape's rules; a declared custom gradient does not move."""
 
     def __init__(self, oracle: Oracle, env: dict[int, Any]) -> None:
         self.oracle, self.env, self.world = oracle, env, jet_world(1)
-
-    def lift(self, c: Any) -> Any:
-        return objects(BALLS.lift(np.asarray(c)))
-
-    def add(self, a: Any, b: Any) -> Any:
-        return plus(a, b)
-
-    def arrive(self, cotangents: dict[int, Any], j: int, c: Any) -> None:
-        super().arrive(cotangents, j, c if isinstance(c, PartialOutputs) else objects(c))
 
     def custom(self, node: Node, g: Any) -> list[Any] | None:
         if node.prim.declared is None:

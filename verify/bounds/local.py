@@ -1,6 +1,6 @@
 """The local check: every recorded op, rule and sum of cotangents, at its recorded inputs, within its own bound.
 
-Its bounds do not depend on the rest of the program, so that they stay tight for long programs and show small faults in
+These bounds do not depend on the rest of the program, so they stay tight for long programs and show small faults in
 kernels and rules. Small elementwise ops with the same primitive are checked as one array, because a long program of
 scalars would otherwise spend its time between NumPy calls.
 """
@@ -59,11 +59,11 @@ class Floats(Algebra):
     Attributes
     ----------
     kept : dict
-        Node -> (the cotangent that arrived, those of the node's active inputs).
+        Node -> (the cotangent that arrived, the cotangents of the node's active inputs).
     terms : dict
         Node -> the cotangents from its consumers.
     totals : dict
-        Node -> their sum, for more than two.
+        Node -> the sum of these cotangents, if there are more than two.
     """
 
     kept: dict[int, tuple[Any, list[Any]]]
@@ -83,7 +83,7 @@ class Floats(Algebra):
             self.totals[node.index] = np.asarray(g)
 
     def custom(self, node: Node, g: Any) -> list[Any] | None:
-        return by_user(node, g)  # judged as a whole, elsewhere
+        return by_user(node, g)  # `customs` judges a custom gradient as a whole
 
     def rule(self, node: Node, g: Any) -> list[Any]:
         values, y = [self.values[j] for j in node.inputs], self.values[node.index]
@@ -110,7 +110,7 @@ class _Task:
         The inputs.
     output : array or tuple of arrays
     sweeps : list of (cotangents, made)
-        For each sweep that reached the op: one cotangent for each output, and those of the active inputs.
+        For each sweep that reached the op: one cotangent for each output, and the cotangents of the active inputs.
     """
 
     def __init__(
@@ -132,8 +132,9 @@ class _Task:
 
     @property
     def takes_its_output(self) -> bool:
-        """Whether the rule takes the recorded output as one more exact input: that of a factorisation does, because
-        the output's error, checked by itself, may be much larger than the rule's own."""
+        """Whether the rule takes the recorded output as one more exact input. The rule of a factorisation does, because
+        the error of the output, which has a check of its own, may be much larger than the error of the rule.
+        """
         return self.node.prim.kind == "implicit" or bool(self.node.prim.rounding.eliminates)
 
     def own_error(self) -> Any:
@@ -149,7 +150,8 @@ class _Task:
         return self.bound
 
     def beside_infinities(self) -> tuple[Any, Any]:
-        """The value of an op at infinite inputs, by limits, and its bound, infinite for the elements that they reach.
+        """The value of an op at infinite inputs, by limits, and its bound, which is infinite for elements that an
+        infinity reaches.
 
         None where an output overflows, or where infinities give no limit.
         """
@@ -409,7 +411,7 @@ class Local:
         balls = [self.balls(task, a) for a in range(len(inputs))]
         exact = np.asarray(getattr(BALLS, node.prim.name)(*balls, **node.params))
         if "conversion" in node.prim.roles and output.dtype.kind in "iu":
-            held = np.iinfo(output.dtype)  # what an integer cannot hold converts to anything
+            held = np.iinfo(output.dtype)  # a float outside the range of the integers converts to an arbitrary one
             exact = np.where((exact >= held.min) & (exact <= held.max), exact, output)
         wrong = np.argwhere(exact.astype(object) != output.astype(object))
         if len(wrong):
@@ -421,7 +423,7 @@ class Local:
     # -- backwards
 
     def rule(self, task: _Task, parts: tuple[Any, ...], made: list[Any]) -> None:
-        """Compare what an op's rule made in floats with the same rule in enclosures."""
+        """Compare the results of an op's rule in floats with its results in enclosures."""
         node, values, several = task.node, task.values, task.several
         ordinary = finite(*parts, *values, *task.outputs)
         if not ordinary and node.prim.kind == "elementwise":
@@ -568,7 +570,7 @@ class Local:
         self, task: _Task, place: tuple[int, ...], element: str, what: str, got: Any, exact: Any,
         bound: Callable[[], Any],
     ) -> None:  # fmt: skip
-        """Note an array to compare; small ones wait until many can be compared in one go.
+        """Note an array to compare; small arrays wait, because comparing many arrays at once is quicker.
 
         Parameters
         ----------

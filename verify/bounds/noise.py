@@ -22,7 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 SPREADS = 16.0
-# All of a few runs may stay close to the plain run by chance, so that numbers beyond their bound get many runs.
+# Numbers beyond their bound get many runs, because all of a few runs may stay close to the plain run by chance.
 RUNS, MANY_RUNS = 5, 40
 # Factors for fainter noise, down to the size of rounding, because a quotient by a small difference shows too little
 # spread under noise much larger than the difference.
@@ -84,7 +84,8 @@ def noisy_values(program: Program, world: Any) -> dict[int, Any]:
 
 
 def reached_from(run: Callable[[NoiseWorld], list[Any]], dtype: Any, nodes: set[int], place: Any = None) -> list[Any]:
-    """The results that depend on what some nodes compute, forwards or backwards, as masks; None where all may.
+    """Masks of the results that depend on the values or cotangents of some nodes; None where all results may depend on
+    them.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ class NoiseWorld:
         if prim is None:
             raise AttributeError(name)
 
-        # Not cached, because the partial holds the world and a cache would make a cycle.
+        # Not cached, because the partial holds the world, and a cache would make a reference cycle.
         return partial(self._call, prim)
 
     def _call(self, prim: Primitive, *args: Any, **params: Any) -> Any:

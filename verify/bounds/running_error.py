@@ -124,7 +124,7 @@ class Independent(Err):
             return np.ldexp(root, sum(powers))
 
 
-_SQUARED = 2.0**-900  # sums of squares above it have lost nothing to underflow
+_SQUARED = 2.0**-900  # larger sums of squares have lost no digits to underflow
 
 
 def computed_in(*args: Any) -> Any:
@@ -156,7 +156,7 @@ class ErrorWorld:
         if prim is None:
             raise AttributeError(name)
 
-        # Not cached, because the partial holds the world and a cache would make a cycle.
+        # Not cached, because the partial holds the world, and a cache would make a reference cycle.
         return partial(self._call, prim)
 
     def _call(self, prim: Primitive, *args: Any, **params: Any) -> Any:

@@ -12,22 +12,22 @@ from gtape.base.deadline import within
 
 __all__ = ["TooLong", "limited"]
 
-_AGAIN = 1.0  # seconds until the next signal, because the code may catch the first one
+_AGAIN = 1.0  # seconds until the next signal, because the code may catch the first signal
 _WAITING = 4.0  # times the limit: how long the block may take if it waits, or if the machine is busy
 
 
 class TooLong(BaseException):
-    """The time is over. No Exception, because the code may catch those."""
+    """The time is over. Not an `Exception`, because the code may catch every `Exception`."""
 
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Limit the time of a block in the main thread; elsewhere only gtape's own computations stop.
+    """Limit the time of a block in the main thread; in other threads only gtape's own computations stop.
 
     Parameters
     ----------
     seconds : float
-        Time of the processor, because the outcome should not depend on what else runs on the machine; a block that
+        Time of the processor, because the outcome should not depend on other programs on the machine; a block that
         waits may take four times as long.
 
     Raises

@@ -1,7 +1,7 @@
 """``python -m gtape.verify.campaigns.child``: does shards for an executor, in a process that can be ended.
 
-Each line of standard input is a description, each line of standard output a result, as JSON. The process ends with its
-standard input, whatever it is doing.
+Each line of standard input is a description, each line of standard output a result, as JSON. The process ends when its
+standard input ends, even in the middle of a shard.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fixed examples: what campaigns found, in a file that later campaigns run first."""
+"""Fixed examples: the findings of campaigns, in a file that later campaigns run first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ExamplesError(ValueError):
 
 
 def read_examples(path: str) -> list[dict[str, Any]]:
-    """The examples of a file; none if there is no such file.
+    """The examples of a file; an empty list if the file does not exist.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def read_examples(path: str) -> list[dict[str, Any]]:
 
 
 def checked_examples(path: str, data: Any) -> list[dict[str, Any]]:
-    """The examples in the data of a file; raises ExamplesError for anything else."""
+    """The examples in the data of a file; raises ExamplesError for other data."""
     if not isinstance(data, dict) or data.get("gtape") != MARK:
         raise ExamplesError(f"{plain(path)} holds no examples of campaigns: name another file")
     if data.get("format") != _FORMAT:
@@ -75,7 +75,7 @@ def checked_examples(path: str, data: Any) -> list[dict[str, Any]]:
 
 
 def add_examples(path: str, findings: list[dict[str, Any]]) -> int:
-    """Add findings to a file of examples, those of known causes excepted; the file is written whole or not at all.
+    """Add findings with new causes to a file of examples; the file is written whole or not at all.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def add_examples(path: str, findings: list[dict[str, Any]]) -> int:
 
 @contextlib.contextmanager
 def _held(folder: str) -> Iterator[None]:
-    """Hold the folder, because two campaigns may add to one file."""
+    """Lock the folder, because two campaigns may add to one file."""
     from gtape.errors import OpError
 
     try:

@@ -29,14 +29,14 @@ _CONNECT = 10.0  # seconds to find the scheduler
 
 
 class NotThere(RuntimeError):
-    """There is no scheduler, or it or the executor has gone."""
+    """There is no scheduler, or the scheduler or the executor has ended."""
 
 
 class _Child:
     """A process that does shards, one after another, for one thread of an executor."""
 
     def __init__(self) -> None:
-        # It finds the modules that this process finds.
+        # The child searches the same folders for modules as this process.
         path = os.pathsep.join(p for p in sys.path if p)
         command = [sys.executable, "-m", "gtape.verify.campaigns.child"]
         self._process = subprocess.Popen(
@@ -172,7 +172,7 @@ def through(
                     result = future.result()
                 except BrokenExecutor as e:
                     raise NotThere(f"the executor is broken: {plain(e)}") from e
-                except CancelledError:  # the scheduler has gone, perhaps not for ever
+                except CancelledError:  # the scheduler has ended, but may come back
                     again.append((number, shard))
                     continue
                 except Exception as e:  # because each executor raises another error for a dead worker
@@ -206,7 +206,7 @@ def on_scheduler(address: str) -> Iterator[tuple[Executor, Callable[[], int]]]:
     Raises
     ------
     NotThere
-        If dask is not installed, or no scheduler answers.
+        If dask is not installed, or if no scheduler answers.
     """
     try:
         from distributed import Client
@@ -224,7 +224,7 @@ def on_scheduler(address: str) -> Iterator[tuple[Executor, Callable[[], int]]]:
     def workers() -> int:
         try:
             return 0 if client.status != "running" else sum(client.nthreads().values())
-        except Exception:  # the scheduler has gone while it was asked
+        except Exception:  # the scheduler has ended meanwhile
             return 0
 
     try:

@@ -27,11 +27,11 @@ from gtape.verify.verdicts.verdict import Report
 __all__ = ["KIND", "functions_of"]
 
 _MOST_ARGUMENTS = 8
-# Shapes of all arguments that are tried on a function whose module does not say them.
+# The shapes to try for all arguments of a function whose module gives no shapes.
 _SHAPES: tuple[tuple[int, ...], ...] = ((), (3,), (2, 2), (1, 4, 4, 1))
-_PROBES = 3  # points for each of them
+_PROBES = 3  # points for each shape
 _BEST = 3  # points that the search stays close to
-_ATTEMPTS = 3  # points outside of the domain, for each requested point, before the search ends
+_ATTEMPTS = 3  # points outside of the domain before the search ends, for each requested point
 
 
 def functions_of(module: Any) -> dict[str, Callable[..., Any]]:
@@ -84,7 +84,7 @@ def _chosen(settings: Settings) -> list[tuple[str, str]]:
 
 @functools.cache
 def _prepare() -> None:
-    """Import what checks need, because imports would count as the time of the first function."""
+    """Import the modules that checks need, because later imports would count as time of the first function."""
     check(lambda x: x * x, 1.0)
 
 
@@ -133,7 +133,7 @@ def run(shard: Shard) -> Outcome:
 def _called_from(f: Any, module: Any) -> Any:
     """The function, called by a frame of its own module, because findings name the innermost frame of the user.
 
-    Without it they would name the code that runs workers, which differs between executors.
+    Otherwise findings would name the code that runs workers, which differs between executors.
     """
     own = inspect.unwrap(f)
     line = getattr(getattr(own, "__code__", None), "co_firstlineno", 1)
@@ -165,7 +165,7 @@ def _search(outcome: Outcome, name: str, f: Any, shapes: list[tuple[int, ...]], 
 
 
 def _judge(outcome: Outcome, name: str, f: Any, point: list[Any], shard: Shard) -> Report | None:
-    """The report about one point; None if the check was not possible there, which is counted or found."""
+    """The report about one point. None if no check was possible there; the point then becomes a count or a finding."""
     example = {k: v for k, v in shard.items() if k not in ("seed", "points")} | {"at": [_texts(a) for a in point]}
     outcome.count("points")
     try:
@@ -244,7 +244,7 @@ def _shapes(module: Any, shard: Shard, n: int, f: Any) -> list[tuple[int, ...]]:
             else:
                 return [shape] * n
     assert why is not None
-    if not why.cause.startswith("raises"):  # other shapes would help only where these are refused
+    if not why.cause.startswith("raises"):  # other shapes help only if the function refuses these
         raise why
     raise _Undecided(
         why.cause, f"{why}; give the shapes of its arguments by GTAPE_SHAPES = {{{shard['function']!r}: [(3,), ...]}}"
@@ -311,7 +311,7 @@ def _shown(point: list[Any]) -> str:
 
 
 KIND = Kind(
-    "the public functions of the modules of --load, at points by search",
+    "the public functions of the modules of --load, at points that a search chooses",
     {"seed": 0, "size": 200, "names": [], "order": 1, "dtype": "float64", "seconds": 10.0, "load": []},
     plan,
     run,

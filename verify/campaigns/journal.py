@@ -35,7 +35,7 @@ _STATUSES = ("done", "error", "late")
 
 
 class JournalError(ValueError):
-    """A file is no journal that can be continued or read."""
+    """A file is not a journal, or the journal cannot be read or continued."""
 
 
 class Lines:
@@ -70,7 +70,7 @@ _open: weakref.WeakSet[Journal] = weakref.WeakSet()
 
 
 def _in_child() -> None:
-    # A forked worker would hold the lock of a killed parent until it ends itself.
+    # Forked children close the journal, because a child would hold the lock after its parent was killed.
     for journal in _open:
         journal.forget()
 
@@ -89,7 +89,7 @@ def read(path: str) -> Lines:
     Raises
     ------
     JournalError
-        If the file cannot be read, or is no journal of this format.
+        If the file cannot be read, or is not a journal of this format.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def _parsed(path: str, f: Any) -> Lines | None:
             if more:
                 raise JournalError(
                     f"{plain(path)} is broken in line {number}: copy the lines above it into a new file, and "
-                    "continue that"
+                    "continue the new file"
                 )
             lines.torn = len(raw)
             break
@@ -144,7 +144,7 @@ def _data(raw: bytes) -> dict[str, Any] | None:
 def _head(path: str, raw: bytes) -> dict[str, Any]:
     head = _data(raw)
     if head is None or head.get("gtape") != MARK:
-        raise JournalError(f"{plain(path)} is no journal of a campaign: name another file")
+        raise JournalError(f"{plain(path)} is not the journal of a campaign: name another file")
     if head.get("format") != FORMAT:
         raise JournalError(
             f"{plain(path)} has the format {plain(head.get('format'))} of another version of gtape, not {FORMAT}: "
@@ -162,7 +162,7 @@ def _enter(lines: Lines, data: dict[str, Any], broken: str) -> None:
     if not wrong and not session and data["status"] not in _STATUSES:
         wrong = f"status is none of {', '.join(_STATUSES)}"
     if wrong:
-        raise JournalError(f"{broken}, which is no result of a shard, because {wrong}: begin a new journal")
+        raise JournalError(f"{broken}, which is not the result of a shard, because {wrong}: begin a new journal")
     if session:
         lines.sessions.append(data)
         return
@@ -227,7 +227,7 @@ class Journal:
         handle = os.open(path, flags, 0o666)
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
-            raise JournalError(f"{plain(path)} is no plain file: name another one")
+            raise JournalError(f"{plain(path)} is not a plain file: name another file")
         if fcntl is not None:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -258,7 +258,7 @@ class Journal:
         Raises
         ------
         JournalError
-            If the disk takes it not; the journal then ends with the line before.
+            If the line cannot be written; the journal then ends with the line before.
         """
         data = json.dumps(line, allow_nan=False).encode() + b"\n"
         try:

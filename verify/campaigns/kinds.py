@@ -32,7 +32,8 @@ class Outcome:
     Attributes
     ----------
     counts : dict of str to int
-        Added up over all shards. A name "verdict: correct" belongs to the group "verdict", which reports plot.
+        Added up over all shards. A name such as "verdict: correct" belongs to the group "verdict", of which reports
+        draw a plot.
     largest : dict of str to float
         The largest value over all shards.
     findings : list of dict
@@ -48,7 +49,7 @@ class Outcome:
         self.counts[name] = self.counts.get(name, 0) + int(n)
 
     def worst(self, name: str, value: float) -> None:
-        """Keep the largest of some values; infinity for NaN."""
+        """Keep the largest of some values; NaN counts as infinity."""
         value = math.inf if math.isnan(value) else float(value)
         self.largest[name] = max(self.largest.get(name, 0.0), value)
 
@@ -69,7 +70,7 @@ class Outcome:
             Further data for reports: "op", "order", "got", "exact", "reason", "witness", "line".
         """
         if verdict not in GRAVITY:
-            raise ValueError(f"{plain(verdict)!r} is no verdict")
+            raise ValueError(f"{plain(verdict)!r} is not a verdict")
         found = {"verdict": verdict, "cause": cause, "text": text, "example": example, **more}
         self.findings.append(plain_data(found))
 

@@ -13,7 +13,7 @@ from gtape.verify.peers.findings import Cause
 
 __all__ = ["KIND"]
 
-# Lost digits are those of a formula; the other numbers are no derivative at all.
+# For these faults a formula has lost digits, or a convention differs. Other wrong numbers have the verdict `rule`.
 _VERDICTS = {
     "digits": "unstable", "zero": "unstable", "nan": "unstable", "infinite": "unstable",
     "kink": "convention",
@@ -26,7 +26,7 @@ def _pieces(settings: Settings) -> list[Shard]:
 
 
 def plan(settings: Settings) -> Iterator[Shard]:
-    """The pieces of an audit, and again and again those whose points and programs another seed changes."""
+    """The pieces of an audit, then again and again the pieces with random points or programs, with other seeds."""
     first = _pieces(settings)
     yield from ({"kind": "peers", **piece} for piece in first)
     if not any("seed" in piece or "first" in piece for piece in first):
@@ -44,7 +44,7 @@ def run(shard: Shard) -> Outcome:
     name = part.library
     outcome.count(f"{name}: derivatives judged", part.judged)
     if part.refused:
-        outcome.count(f"{name}: derivatives not provided by its own word", sum(map(len, part.refused.values())))
+        outcome.count(f"{name}: derivatives that the library says it lacks", sum(map(len, part.refused.values())))
     for cause in part.causes:
         _find(outcome, _VERDICTS.get(cause.first.what, "rule"), cause, part.versions, shard)
     for cause in part.unproved:

@@ -151,7 +151,7 @@ class Campaign:
                 shards=head.get("shards"), limit=head.get("limit", LIMIT), examples=head["examples"],
             )  # fmt: skip
         except (ValueError, TypeError) as e:
-            raise JournalError(f"the journal's campaign does not exist here: {e}") from None
+            raise JournalError(f"the campaign of the journal cannot run here: {e}") from None
 
     def head(self) -> dict[str, Any]:
         """The campaign as plain data."""
@@ -266,8 +266,8 @@ def _same_version(path: str, lines: Lines) -> None:
     theirs, ours = lines.head["versions"].get("gtape"), versions()["gtape"]
     if theirs != ours:
         raise JournalError(
-            f"{path} is by gtape {theirs}, and this is {ours}: a result comes from one version; use that one, or begin "
-            "a new journal"
+            f"{path} was written by gtape {theirs}, and this is {ours}: all results of a journal come from one "
+            f"version; use gtape {theirs}, or begin a new journal"
         )
 
 
@@ -302,7 +302,7 @@ class _Run:
             yield number, shard
 
     def enter(self, number: int, shard: Shard, result: dict[str, Any]) -> None:
-        """Write a result, and tell the progress."""
+        """Write a result, and report the progress."""
         self.results[key_of(shard)] = self.journal.enter(number, shard, result)
         self.here += 1
         self.causes.update(f["cause"] for f in result["findings"])

@@ -1,4 +1,6 @@
-"""The shape of data in files, which anybody may have changed: readers check it once, and nothing behind looks again."""
+"""Checks the shape of data from files, because anybody may have changed a file; readers check the data once, on
+reading.
+"""
 
 from __future__ import annotations
 

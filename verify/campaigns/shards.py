@@ -40,7 +40,7 @@ def work(shard: Shard) -> dict[str, Any]:
     Parameters
     ----------
     shard : dict
-        Its description: "kind", the modules to "load", and what its kind reads.
+        The description: "kind", the modules to "load", and the entries that its kind reads.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def lost(shard: Shard, why: str, *, late: bool) -> dict[str, Any]:
     Parameters
     ----------
     late : bool
-        Whether its time was over.
+        Whether the time of the shard was over.
     """
     outcome = Outcome()
     what = " ".join(str(shard[k]) for k in ("kind", "library", "subject", "dtype", "function", "op") if k in shard)

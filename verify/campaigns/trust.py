@@ -1,4 +1,4 @@
-"""Which modules a description from a file would import: none without the user's word, because importing runs code."""
+"""Refuses to import modules that a file names unless the user names them, too, because importing runs code."""
 
 from __future__ import annotations
 

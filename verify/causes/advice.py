@@ -46,7 +46,7 @@ def explain(program: Program, report: Report, *, forward: bool = False) -> None:
 
 
 def _add_correction(program: Program, f: Finding) -> None:
-    """Say what to write instead of a wrong rule, and where the function of a custom gradient is."""
+    """Add the text to write instead of a wrong rule, and the line that defines a custom gradient."""
     node = next((n for n in program.nodes if n.kind in ("op", "custom") and (n.name, n.line) == (f.op, f.line)), None)
     if node is None:
         return

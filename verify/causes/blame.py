@@ -73,7 +73,7 @@ def culprits(program: Program, oracle: Oracle, failures: list[Failure]) -> list[
     found: list[tuple[Node | None, str]] = _named(rules)
     mark = next((f.mark for f in failures if f.mark is not None), None)
     customs = faulty_customs(oracle)
-    # Through NumPy a gradient is only rounded, which hides that its own derivative is lost.
+    # A gradient that goes through NumPy has right digits, but its own derivative is lost.
     lost = faulty_customs(oracle, slopes=True) if mark is not None and all(map(is_rounded, customs)) else []
     for f in [] if lost else customs:
         assert f.node is not None
@@ -203,7 +203,7 @@ def _loses_its_cotangent(program: Program, node: Node) -> bool:
         # A lookup's gradient comes as slices.
         made = inner_tape.gradient(y, sources, output_gradients=weights)
         first = [convert_to_tensor(g) for g in made if g is not None]
-    if any(g._record is None or for_a_check_alone(g._record) for g in first):  # a rule that hides even what arrives
+    if any(g._record is None or for_a_check_alone(g._record) for g in first):  # a rule that hides even its cotangent
         return True
     alone = build([(g._record, g._value) for g in first], [*sources, *weights])
     if not any(n.mark is not None for n in alone.nodes):
@@ -273,8 +273,9 @@ def _shown(oracle: Oracle, got: list[Any]) -> dict[str, Any]:
 
 
 def _suspected(oracle: Oracle, replayed: list[Any], s: int) -> tuple[float, Any]:
-    """The places of a source to search, and how far they are off: all, or, if they hide them, those where the replayed
-    gradient is 0."""
+    """The error of a gradient along random directions of some elements of a source, and the places of these elements:
+    all, or only those with the replayed gradient 0, whose errors others may hide.
+    """
     every = np.arange(_count(oracle, s))
     off = _off(oracle, replayed, s, every)
     if replayed[s] is None or off > 0:

@@ -99,7 +99,7 @@ def _decided(node: Node, env: dict[int, Any], bits: int) -> tuple[str, str] | No
     for x, y, was in zip(a, b, np.ravel(node.output).tolist(), strict=True):
         gap = x - y
         if gap == 0 or (bits >= _BITS[-1] and abs(gap) < _AGREE * (1 + abs(x))):
-            reason = f"this branch hangs on {node.name} of equal numbers: the derivative is that of the branch taken"
+            reason = f"this branch depends on {node.name} of equal numbers: the derivative is that of the branch taken"
             return "convention", reason
         if not (gap > 0 or gap < 0):
             raise ArithmeticError("a comparison stays open")
@@ -107,6 +107,6 @@ def _decided(node: Node, env: dict[int, Any], bits: int) -> tuple[str, str] | No
         if exact != was:
             return (
                 "conditioning",
-                f"rounding decided {node.name}, on which this branch hangs, otherwise than exact values do",
+                f"rounding decided {node.name}, on which this branch depends, differently from exact values",
             )
     return None

@@ -142,7 +142,7 @@ def _may_be_tied(program: Program, node: Node, oracle: Oracle) -> bool:
 def _changes_apart(program: Program, node: Node, oracle: Oracle, values: list[Any]) -> bool:
     """Whether a decision has another outcome if each number that may move goes its own way by a few units.
 
-    Numbers that are equal and do not move, such as those of a relu that is off, are no tie.
+    Equal numbers that do not move, such as results of a relu that is off, are not a tie.
     """
     rng, known = np.random.default_rng(43), dict[int, Any]()
     steps = []
@@ -278,12 +278,13 @@ def _what_it_changes(
             return _GUARD
         if at is not None:
             if of == "inner":
-                return "the inner gradient, or how it changes, is another one before or behind"
+                return "the inner gradient, or its derivative, differs before or behind the point"
             k, index = at
             where = f"{'source' if of == 'slopes' else 'output'} {k}, element {list(index)}"
             shown = ["not defined" if s is None else _number(getattr(s, of)[k], index) for s in sides]
             now = _number(getattr(here, of)[k], index)
-            return f"the {what} ({where}) is {shown[0]} with what it gives before, {shown[1]} behind, here {now}"
+            before, behind = f"{shown[0]} with the outcome before the point", f"{shown[1]} with the outcome behind it"
+            return f"the {what} ({where}) is {before}, {behind}, and {now} here"
     return _GUARD if None in sides else None
 
 

@@ -13,10 +13,15 @@ from gtape.symbolic.balls import digits, objects, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.local import Floats
 from gtape.verify.oracles.backward import by_user, gradient
-from gtape.verify.oracles.certificates import Failure, certify, certify_rule, directions_of, faulty_rules
+from gtape.verify.oracles.certificates import (
+    Failure,
+    certify,
+    certify_rule,
+    directions_of,
+    disagreement_along,
+    faulty_rules,
+)
 from gtape.verify.oracles.enclosures import (
-    at_zeros,
-    certainly_not_0,
     disagreement,
     inner,
     is_complex,
@@ -55,16 +60,11 @@ def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failu
             j = node.inputs[a]
             slopes[j] = objects(slopes[j] + c) if j in slopes else c
     directions = _directions(oracle, node)
-    ways, by = list(directions.values()), [slopes.get(j) for j in directions]
-    got, size = arb(0), arb(0)
-    for u, c in zip(ways, by, strict=True):
-        if c is not None:
-            got, size = got + inner(u, c), size + magnitude(u, c)
-    expected, scale = _through_body(oracle, node, g, directions)
-    error = disagreement(got, expected, scale + size)
-    still = None if error else at_zeros(ways, by)
-    if still is not None:
-        error = certainly_not_0(_through_body(oracle, node, g, dict(zip(directions, still, strict=True)))[0])
+    error = disagreement_along(
+        list(directions.values()),
+        [slopes.get(j) for j in directions],
+        lambda ways: _through_body(oracle, node, g, dict(zip(directions, ways, strict=True))),
+    )
     return Failure("custom gradient", node, error) if error else None
 
 
@@ -157,8 +157,9 @@ def faulty_forwards(oracle: Oracle, *, transposed: bool = True) -> list[tuple[No
             sub, outputs, env = oracle.custom_back(node, ones)
             given = {i for i, v in env.items() if any(v is one for one in ones)}
             if transposed and given.isdisjoint(sub.ancestors([o for o in outputs if o is not None])):
-                reason = "does not depend on its upstream gradient on the tape (through .numpy()?): forward mode, which"
-                found[node.name] = node, f"what {node.name} returns {reason} transposes it, gets nothing"
+                reason = "does not depend on its upstream gradient on the tape (through .numpy()?)"
+                forward = "so forward mode, which transposes the gradient, gets nothing"
+                found[node.name] = node, f"the gradient of {node.name} {reason}, {forward}"
                 continue
             made = [None if o is None else env[o] for o in outputs]
             failure = None if is_complex(node.output) else certify_custom(oracle, node, ones, made)
@@ -216,7 +217,7 @@ def not_finite(program: Program, seeds: list[Any], got: list[Any], order: int) -
 
 
 def inner_culprits(oracle: Oracle, node: Node) -> list[tuple[Node, str]]:
-    """The wrong custom gradients in the body of a wrong one, such as those of a recomputed function."""
+    """The wrong custom gradients in the body of a wrong custom gradient, such as that of a recomputed function."""
     inside = set(_inside(oracle, node))
     return [(n, reason) for n, reason in faulty_forwards(oracle, transposed=False) if n.index in inside]
 
@@ -224,7 +225,7 @@ def inner_culprits(oracle: Oracle, node: Node) -> list[tuple[Node, str]]:
 def faulty_inside(oracle: Oracle, node: Node) -> list[Failure]:
     """The ops with a wrong rule in the body of a custom gradient.
 
-    They explain a wrong gradient of a recomputed function.
+    These ops explain a wrong gradient of a recomputed function.
     """
     return _faulty_alone(oracle, sorted(_inside(oracle, node)))
 

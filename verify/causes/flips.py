@@ -58,7 +58,8 @@ def other_branches(
 def crossing(program: Program, oracle: Oracle, group: list[Node]) -> Oracle:
     """An oracle with the values of all nodes, in which the nodes of a group have another outcome.
 
-    A kink is crossed by the recorded inputs, which the node then reads in place of the exact ones.
+    The recorded inputs of such a node lie on the other side of its kink, so the node reads them in place of the exact
+    ones.
     """
     again = oracle.__class__(program, oracle.seeds)
     kinked = [n for n in group if n not in oracle.flips]

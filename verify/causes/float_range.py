@@ -197,7 +197,7 @@ def without_slope(program: Program, oracle: Oracle) -> tuple[str, Node] | None:
             for place in np.ndindex(*node.shape) if by else ():
                 at = [objects(x[place]).reshape(1) for x in xs]
                 if not all(finite_ball(x[0]) for x in at):
-                    continue  # an op before it is to blame
+                    continue  # an earlier op is to blame
                 if not _has_derivative(node, at, by, k):
                     what = "derivatives" if k == 1 else "second derivatives"
                     return f"{called(node, inputs, place)} has no finite {what}", node

@@ -46,7 +46,7 @@ _DOUBT = 2.0**-10  # relative distance from floats beside a kink that raises a d
 _SMALL = 200  # programs with more numbers keep no points for other rows, because an axis has points of its own
 _AXES = 32  # at most this many elements get points of their own
 _ONE_BY_ONE = 64  # at most this many elements are differentiated one by one
-_TOGETHER = 4  # so few elements are not tested together before
+_TOGETHER = 4  # up to this many elements are evaluated without a test of all together
 
 _JOIN = np.frompyfunc(acb, 2, 1)
 _REAL = np.frompyfunc(lambda e: e.real if isinstance(e, acb) else e, 1, 1)
@@ -54,7 +54,7 @@ _IMAG = np.frompyfunc(lambda e: e.imag if isinstance(e, acb) else arb(0), 1, 1)
 
 
 class Interval(NamedTuple):
-    """The limits of one element of a derivative: enclosures of the least and the greatest one."""
+    """The limits of one element of a derivative: enclosures of the least and the greatest limit."""
 
     low: arb
     high: arb
@@ -63,10 +63,10 @@ class Interval(NamedTuple):
     def limit(self) -> arb:
         """An enclosure of the limit of all sides, if these agree."""
         with precision(_BITS):
-            # The limits of points at the second step are as far from the true limit as from one another.
+            # The derivatives at the second step differ from their limit about as much as from one another.
             apart = abs(self.high - self.low) + abs(self.low) * arb(2) ** (_STEPS[1] + _SHRINKS)
             limit = self.low + arb(0, apart.upper())
-            return arb(0, limit.abs_upper()) if limit.contains(0) else limit  # so that its digits are no noise
+            return arb(0, limit.abs_upper()) if limit.contains(0) else limit  # because its digits would be noise
 
     def __str__(self) -> str:
         return f"[{float(self.low.mid()):.6g}, {float(self.high.mid()):.6g}]"
@@ -129,7 +129,7 @@ _Place = tuple[int, tuple[int, ...]]  # a source, and one of its elements
 
 
 class _Blurred(Exception):
-    """An enclosure with fewer bits is too wide to decide, or there is none."""
+    """With fewer bits, an enclosure is too wide to decide, or missing."""
 
 
 class Sides:
@@ -150,7 +150,8 @@ class Sides:
     row : list, optional
         The cotangents of the outputs. Other numbers of the same row have the same intervals.
     in_floats : callable, optional
-        Moves of the sources, relative to their sizes -> the derivative there in floats; None if there is none.
+        Moves of the sources, relative to their sizes -> the derivative at the moved point in floats; None without a
+        derivative.
     """
 
     def __init__(
@@ -169,21 +170,22 @@ class Sides:
         self.row = row
         self.shared = shared or Shared()
         self.here: dict[int, Any] = {}
-        self.values_here: list[Any] | None = None  # the values to which those of the sides should return
+        self.values_here: list[Any] | None = None  # values at the point, to which the sides should converge
         self.anywhere = False  # whether the program need not be defined at the point
         self.over_jumps = False
-        self.open = False  # whether there are too many numbers to compare, though some may be no limits
+        self.open = False  # whether too many numbers to compare leave open if all are limits
         self.jumps = False  # whether the function is not continuous at the point, so that it has no derivative there
         self.fewer = False  # whether enclosures have fewer bits, so that wide ones raise `_Blurred`
         self.rng = np.random.default_rng(37)
 
     def limits(self, numbers: list[Any], *, jumps: bool = False) -> list[dict[tuple[int, ...], Interval]] | None:
-        """The interval of each element next to which `numbers`, the derivative at the point, is no limit.
+        """The interval of each element whose derivative at the point, in `numbers`, is not the limit of derivatives
+        nearby.
 
         Parameters
         ----------
         numbers : list of object arrays of enclosures, or None
-            Those of complex sources in parts.
+            The numbers; complex ones as real and imaginary parts along a last axis.
         jumps : bool
             Whether to give intervals for a function that is not continuous at the point, too.
 
@@ -206,7 +208,7 @@ class Sides:
         return intervals if row is self.row and _are_same(known, numbers) else self._intervals(numbers, jumps)
 
     def _intervals(self, numbers: list[Any], jumps: bool) -> list[dict[tuple[int, ...], Interval]] | None:
-        """As `limits`, without a look at what is known."""
+        """As `limits`, without a look at kept results."""
         self.over_jumps = jumps
         attempts: list[tuple[int, Callable[[], Any]]] = [(_BITS, contextlib.nullcontext), (_BITS, ties_assumed)]
         if assumed.get("ties") is None and not any(n.kind == "op" and _is_iterative(n) for n in self.program.nodes):
@@ -225,7 +227,7 @@ class Sides:
     def _in_doubt(self, numbers: list[Any]) -> bool:
         """Whether floats at points beside the kink raise a doubt that the numbers are limits of a large program.
 
-        Only its own rules run, once on each side, because exact values at many bits would take long.
+        Only the program's own rules run, once on each side, because exact values at many bits would take long.
         """
         if self.in_floats is None:
             return False
@@ -269,7 +271,7 @@ class Sides:
         return here.env
 
     def agreed(self, shapes: list[tuple[int, ...] | None]) -> list[Any] | None:
-        """The derivative as the limit of all sides, for a point at which it cannot be evaluated itself.
+        """The derivative as the limit of all sides, for a point at which the derivative itself cannot be evaluated.
 
         Parameters
         ----------
@@ -502,8 +504,9 @@ class Sides:
         return min(values, key=_middle), max(values, key=_middle)
 
     def _jump(self, env: dict[int, Any], moves: dict[int, Any], step: arb) -> bool:
-        """True if a value of the function does not come back to that at the point as the step goes to 0, or if the
-        limits of an inner gradient on two sides differ."""
+        """True if a value of the function does not converge to the value at the point as the step goes to 0, or if the
+        limits of an inner gradient on two sides differ.
+        """
         try:
             if self.values_here is None:
                 self.values_here = self._values(self.here, self._reference(moves))
@@ -534,14 +537,14 @@ class Sides:
         return any(n.mark is not None for n in self.program.nodes)
 
     def _distances(self, env: dict[int, Any]) -> list[arb]:
-        """How far each element of the values is from where it should return; infinite if their shapes differ."""
+        """The distance of each value from the value at the point; infinite if their shapes differ."""
         there, here = self._values(env, env), self.values_here or []
         if len(there) != len(here):
             return [arb("inf")]
         return [self._distance(p, q) for p, q in zip(there, here, strict=True)]
 
     def _distance(self, p: Any, q: Any) -> arb:
-        """The distance of two values, 0 for a part of the value that is too small for a float to show.
+        """The distance of two values; 0 if the distance is too small for a float to show.
 
         With fewer bits, raises `_Blurred` for a distance that is not well known.
         """
@@ -671,7 +674,8 @@ def as_a_whole(
     Returns
     -------
     findings : list of Finding
-        After those for the elements outside their intervals, with the farthest element and their number.
+        The findings for elements outside their intervals, with the farthest element and the number of elements, then
+        the given ones.
     exact : list
         With each claim that lies inside its interval in place of the number by the conventions of the ops.
     got : list
@@ -691,11 +695,11 @@ def _as_a_whole(
     guards: Sequence[Finding],
     claimed: bool,
 ) -> tuple[list[Finding], list[Any], list[Any]]:
-    """As `as_a_whole`, of the parts of complex numbers."""
+    """As `as_a_whole`, for the parts of complex numbers."""
     outside = sides.limits(exact)
     if outside is None and sides.open and (findings or claimed):
         who = next((f for f in [*findings, *guards] if f.op is not None), None)
-        reason = "too many numbers to compare the derivatives on all sides of this kink, and some may differ from them"
+        reason = "too many numbers to compare the derivatives on all sides of this kink, so some may be wrong"
         at = {} if who is None else {"op": who.op, "line": who.line}
         findings = [*findings, Finding("undecided", order=order, reason=reason, **at)]
         return findings, exact, got
@@ -773,7 +777,7 @@ def _in_parts(program: Program, arrays: list[Any]) -> list[Any]:
 
 
 def _joined(program: Program, arrays: list[Any]) -> list[Any]:
-    """Derivatives as before `_in_parts`."""
+    """The inverse of `_in_parts`."""
     return [
         a if a is None or not _is_complex_source(program, s) else objects(_JOIN(a[..., 0], a[..., 1]))
         for s, a in enumerate(arrays)
@@ -781,7 +785,7 @@ def _joined(program: Program, arrays: list[Any]) -> list[Any]:
 
 
 def _floats_in_parts(program: Program, arrays: list[Any]) -> list[Any]:
-    """As `_in_parts`, of numbers that TensorFlow's convention conjugates."""
+    """As `_in_parts`, for numbers that TensorFlow's convention conjugates."""
     return [
         a if a is None or not _is_complex_source(program, s) else np.stack([np.real(a), -np.imag(a)], axis=-1)
         for s, a in enumerate(arrays)
@@ -789,7 +793,7 @@ def _floats_in_parts(program: Program, arrays: list[Any]) -> list[Any]:
 
 
 def _floats_joined(program: Program, arrays: list[Any]) -> list[Any]:
-    """Numbers as before `_floats_in_parts`."""
+    """The inverse of `_floats_in_parts`."""
     return [
         a if a is None or not _is_complex_source(program, s) else a[..., 0] - 1j * a[..., 1]
         for s, a in enumerate(arrays)
@@ -811,7 +815,9 @@ def _far(claims: Any) -> Any:
 def _with_claims(
     sides: Sides, exact: list[Any], got: list[Any], outside: list[dict[tuple[int, ...], Interval]]
 ) -> tuple[list[Any], list[dict[tuple[int, ...], Interval]]]:
-    """The claims inside their intervals in place of conventions, and the intervals that claims at kinks miss."""
+    """The exact numbers with claims inside their intervals in place of conventions, and the intervals of the other
+    claims at kinks.
+    """
     full = [
         e if g is None else objects(np.broadcast_to(objects(arb(0)) if e is None else objects(e), np.shape(g))).copy()
         for e, g in zip(exact, got, strict=True)
@@ -836,12 +842,12 @@ def _with_claims(
                 continue
             elif index in outside[s] or not interval.agree:
                 out[index] = interval
-                e[index] = g[index]  # has a finding of its own
+                e[index] = g[index]  # the claim has a finding of its own
         left.append(out)
     return full, left
 
 
 def _rounded(x: Any, interval: Interval, dtype: Any) -> bool:
-    """True if a claim is an end of its interval but for the rounding of an elementwise derivative."""
+    """True if a claim is an end of its interval, up to the rounding of an elementwise derivative."""
     ends = [float(e.mid()) for e in (interval.low, interval.high)]
     return any(abs(float(arb(x).mid()) - e) <= ROUNDINGS * spacing(e, dtype) for e in ends)

@@ -19,8 +19,9 @@ from gtape.base.own_files import is_own
 from gtape.engine.custom import CustomGradient
 from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
+from gtape.verify.verdicts.naming import importing
 
-__all__ = ["IMPORTS", "declaration_of", "definition_of", "import_of", "literal", "place_of"]
+__all__ = ["IMPORTS", "declaring", "definition_of", "import_of", "literal", "place_of"]
 
 IMPORTS = "import numpy as np\nimport gtape\n"  # the first lines of every program
 _MOST = 40  # definitions of one program
@@ -97,7 +98,7 @@ def definition_of(f: Any) -> tuple[str, str] | None:
     return None if name is None else (made.text(), name)
 
 
-def declaration_of(prim: Any) -> str | None:
+def _declaration_of(prim: Any) -> str | None:
     """A program that declares an op of a script or notebook again, with its mirror; None if the source is unknown.
 
     Parameters
@@ -117,6 +118,18 @@ def declaration_of(prim: Any) -> str | None:
     for statement in (first[0], *[s for s in tree.body if _gives_mirror(s, targets, prim.name)]):
         made.statement(_lines_of(statement, text), space)
     return made.text()
+
+
+def declaring(prim: Any) -> str:
+    """The lines that declare an op again: an import, or its declaration itself; empty for an op of gtape.
+
+    Parameters
+    ----------
+    prim : Primitive
+    """
+    line = importing(prim)
+    text = _declaration_of(prim) if line.startswith("#") else None
+    return line if text is None else text
 
 
 def _gives_mirror(statement: ast.stmt, targets: set[str], name: str) -> bool:
@@ -178,7 +191,7 @@ def _names_outside(text: str) -> list[str]:
 
 
 class _Program:
-    """Collects imports and definitions, each behind those that it needs."""
+    """Collects imports and definitions, each after the ones that it needs."""
 
     def __init__(self) -> None:
         self.imports: dict[str, None] = dict.fromkeys(IMPORTS.splitlines())

@@ -72,7 +72,7 @@ def _of_op(node: Node, xs: list[Any], masks: list[Any]) -> Any:
     around = [_around(x, mask) for x, mask in zip(xs, masks, strict=True)]
     try:
         made = np.frompyfunc(function, len(xs), 1)(*around)
-    except ArithmeticError:  # one of many; each tells by itself
+    except ArithmeticError:  # one element of many; try each by itself
         return found | np.asarray(np.frompyfunc(constant, len(xs), 1)(*around), np.bool_)
     return found | np.asarray(_IS_EXACT(made), np.bool_)
 
@@ -90,7 +90,7 @@ _NEAR_0, _NEAR_1 = arb(0, _NEAR), arb(1, _NEAR)
 
 
 def with_slopes(program: Program) -> set[int]:
-    """The nodes whose slopes may reach an output, as those that only decide something do not."""
+    """The nodes whose slopes may reach an output; nodes that only decide something are left out."""
     found = set(program.outputs)
     for node in reversed(program.nodes):
         if node.index in found:

@@ -1,7 +1,7 @@
 """Kinks of ops on whole arrays: ties for an extreme or in an order, a norm at the zero vector.
 
-No table lists them. The mirror is evaluated exactly on both sides of the point, along a random direction that breaks
-all ties: the op has a kink if its directional derivatives differ.
+No table lists these kinks. The mirror is evaluated exactly on both sides of the point, along a random direction that
+breaks all ties: the op has a kink if its directional derivatives differ.
 """
 
 from __future__ import annotations

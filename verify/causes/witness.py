@@ -1,4 +1,4 @@
-"""Writes a minimal program, as text that runs, which shows a wrong op."""
+"""Writes a minimal program, as text that runs, to show a wrong op."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from gtape.errors import VerificationError
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
-from gtape.verify.causes.source_text import IMPORTS, declaration_of, definition_of, import_of, literal
+from gtape.verify.causes.source_text import IMPORTS, declaring, definition_of, import_of, literal
 from gtape.verify.verdicts.collect import uncollected
-from gtape.verify.verdicts.naming import importing
 from gtape.verify.verdicts.verdict import Finding, Report
 
 __all__ = ["add_witnesses"]
@@ -60,7 +59,7 @@ def add_witnesses(program: Program, report: Report, *, forward: bool = False) ->
         key = finding.op, finding.line, finding.order
         if key not in made:
             made[key] = (
-                _witness(program, finding, forward) if len(made) < _MANY else (None, f"only {_MANY} ops get one")
+                _witness(program, finding, forward) if len(made) < _MANY else (None, f"only {_MANY} ops get a witness")
             )
         finding.witness, finding.without_witness = made[key]
 
@@ -84,11 +83,11 @@ def _witness(program: Program, finding: Finding, forward: bool) -> tuple[str | N
 def _candidates(
     program: Program, node: Node | None, finding: Finding, reasons: list[str], forward: bool
 ) -> Iterator[tuple[str, str]]:
-    """Programs that may show a fault, the smallest first, each with the text that has to stand before it."""
+    """Programs that may show a fault, the smallest first, each with the text that must precede the program."""
     orders = (_FORWARD, 1) if forward else (1, 2) if finding.order > 1 else (1,)
     if node is not None:
         heads = [_HEAD] if node.kind == "op" else _definitions(node, reasons)
-        before = _declaring(node.prim) if node.kind == "op" else ""
+        before = declaring(node.prim) if node.kind == "op" else ""
         for head, name in ((h, None) if isinstance(h, str) else h for h in heads):
             for inputs in _inputs(program, node, finding, reasons):
                 for order in orders:
@@ -99,7 +98,7 @@ def _candidates(
 
 
 def _definitions(node: Node, reasons: list[str]) -> list[Any]:
-    """Heads that define a custom gradient, each with its name there."""
+    """Texts that define a custom gradient, each with the name in this text."""
     function = node.call[0]
     if not isinstance(function, FunctionType):
         reasons.append(f"{node.name} belongs to an object, which cannot be written down")
@@ -113,14 +112,7 @@ def _definitions(node: Node, reasons: list[str]) -> list[Any]:
 
 def _declarations(program: Program) -> str:
     """The lines that declare the ops of a program again."""
-    return "".join(dict.fromkeys(_declaring(n.prim) for n in program.nodes if n.kind == "op"))
-
-
-def _declaring(prim: Any) -> str:
-    """The lines that declare an op again; empty for an op of gtape."""
-    line = importing(prim)
-    text = declaration_of(prim) if line.startswith("#") else None
-    return line if text is None else text
+    return "".join(dict.fromkeys(declaring(n.prim) for n in program.nodes if n.kind == "op"))
 
 
 def _inputs(program: Program, node: Node, finding: Finding, reasons: list[str]) -> list[list[Any]]:
@@ -292,5 +284,5 @@ def _shows(text: str) -> bool:
         return False
     finally:
         _trying.set(before)
-        names.clear()  # its functions hold it, and this cycle would wait for the collector
+        names.clear()  # functions hold this dict, and the cycle would wait for the collector
     return False

@@ -151,7 +151,7 @@ def expected(command: Command, processes: int) -> dict[str, Any]:
     Raises
     ------
     Usage
-        If the command does not end well.
+        If the command fails.
     """
     status, table, complaint = table_of(command.arguments, processes)
     if status not in (0, 1):
@@ -310,7 +310,7 @@ if __name__ == "__main__":
 
 
 def check_folder(path: str | None) -> None:
-    """Check before the work that a folder can be made.
+    """Check that a folder can be made, before the work starts.
 
     Raises
     ------
@@ -389,7 +389,7 @@ def write_folder(path: str, tables: dict[Command, dict[str, Any]]) -> list[str]:
     return sorted(files)
 
 
-# The last step, before which there is no folder of that name.
+# The last step: before this line no folder has the name.
 _move: Callable[[str, str], None] = os.rename
 
 

@@ -53,7 +53,7 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
     except (JournalError, ExamplesError, Untrusted, NotLoaded) as e:
         raise Usage(str(e)) from None
     except NotThere as e:
-        kept = f"; the shards done are in {plain(options.journal)}" if os.path.exists(options.journal) else ""
+        kept = f"; the finished shards are in {plain(options.journal)}" if os.path.exists(options.journal) else ""
         tell(f"gtape campaign: {plain_lines(str(e))}{kept}")
         return NOT_COMPLETED
     return _deliver(options, what, totals, new)
@@ -115,7 +115,7 @@ def _campaign(options: argparse.Namespace, what: Campaign, interrupts: Interrupt
         if options.scheduler is not None:
             executor, workers = stack.enter_context(on_scheduler(options.scheduler))
         elif start_method() == "fork":
-            # Workers are forked from this process, so that they need not import these again.
+            # Workers are forked from this process, because each worker would otherwise import these again.
             pass
         return campaign(
             options.journal, None if options.resume else what, resume=options.resume,
@@ -189,7 +189,7 @@ def _show(options: argparse.Namespace, what: Campaign, totals: Totals, total: in
         + (f", {len(totals.errors)} failed" if totals.errors else "")
     )
     if not complete:
-        say(f"the campaign is not complete: gtape campaign {plain(options.journal)} --resume goes on with it")
+        say(f"the campaign is not complete: gtape campaign {plain(options.journal)} --resume continues it")
 
 
 def _counted(totals: Totals) -> Iterator[str]:

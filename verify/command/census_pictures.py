@@ -1,4 +1,4 @@
-"""The pictures of ``gtape census --libraries --plots``: the errors of several libraries against x."""
+"""The pictures of ``gtape census --libraries --plots``: the errors of several libraries, drawn against x."""
 
 from __future__ import annotations
 
@@ -77,9 +77,10 @@ def _picture(peers: dict[str, Conversation], op: str, orders: Sequence[int], dty
                 continue
             x, off = measured_points(peer, op, dtype, order, points)
             worst = np.clip(worst_of_bins(off), _LEAST, _MOST)
-            width = 1 + len(peers) - number  # so that equal lines do not cover each other
+            width = 1 + len(peers) - number  # because equal lines would cover each other
             axes.plot(worst, linewidth=width, color=f"C{number}", label=name)
-            # The same points for all libraries, in order, because a scale of x hides the places where errors begin.
+            # The same points for all libraries, in order, because on a scale of x the places where errors begin would
+            # be too narrow to see.
             at = np.linspace(0, len(worst) - 1, _TICKS)
             axes.set_xticks(at, [f"{v:.0e}" for v in x[np.linspace(0, len(x) - 1, _TICKS).astype(int)]])
         axes.set(yscale="log", ylim=(_LEAST / 2, _MOST * 10), title=f"{op}, order {order}, {dtype}", xlabel="x")

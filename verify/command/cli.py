@@ -2,7 +2,7 @@
 ``write``, ``campaign``, ``report``, ``replay``, ``peers``.
 
 Exit status: 0 fine, 1 findings, 2 wrong usage, 3 not completed (a worker process died, a job failed, or standard output
-was lost), 129, 130, 143 interrupted by SIGHUP, SIGINT, SIGTERM, 141 if the reader ended before the output.
+was lost), 129, 130, 143 interrupted by SIGHUP, SIGINT, SIGTERM, 141 if the reader of the output closed it early.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         The exit status: 0 fine, 1 findings, 2 wrong usage, 3 not completed, 129, 130 or 143 interrupted, 141 if the
-        reader ended before the output.
+        reader of the output closed it early.
     """
     open_descriptors()
-    if argv is None:  # run as the program, not called by another one
+    if argv is None:  # the process runs this command, no other program calls `main`
         ignore_at_exit()
     with Interrupts() as interrupts:
         status = _guarded(_joined(sys.argv[1:] if argv is None else argv), interrupts)
@@ -88,7 +88,7 @@ def _guarded(argv: Sequence[str], interrupts: Interrupts) -> int:
 def _joined(argv: Sequence[str]) -> list[str]:
     """The arguments changed so that argparse does not read the -1e30 of ``--points -1e30`` as an option."""
     if "table" in argv[:1]:
-        # Its points are several, so a space keeps argparse from reading -1e30 or -1:1:5 as an option.
+        # A space in front keeps argparse from reading a point such as -1e30 or -1:1:5 as an option.
         return [f" {text}" if re.match(r"-\.?\d", text) else text for text in argv]
     found: list[str] = []
     for text in argv:

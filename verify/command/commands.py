@@ -37,7 +37,7 @@ __all__ = [
 
 
 def _primitives(options: argparse.Namespace) -> list[str]:
-    """The named primitives; prints the primitives of each function above a table, but not above JSON."""
+    """The named primitives; prints the primitives of each function above a table, but never above JSON."""
     from gtape.verify.verdicts.naming import primitives_named
 
     try:
@@ -83,8 +83,26 @@ def _deliver(
     return NOT_COMPLETED if harvest.incomplete else FINE if fine else FOUND
 
 
+def _deliver_text(json: str | None, data: dict[str, Any], path: str | None, text: str, said: str) -> int:
+    """Write the data as JSON and the text to their files, or print the text; return the exit status.
+
+    Parameters
+    ----------
+    said : str
+        What to say about the file of the text.
+    """
+    if json:
+        write_json(json, {"versions": versions(), **data})
+    if path:
+        write_text(path, text)
+        say(f"{plain(path)}: {said}")
+    elif json != "-":
+        say(text, end="")
+    return FINE
+
+
 def _command_line(options: argparse.Namespace) -> list[str]:
-    """The command line of the same result: without the names of files, and without the number of processes."""
+    """The command line without options that leave the result as it is: names of files, number of processes."""
     made = ["gtape", options.command, *options.names]
     for name in (
         "points", "quick", "orders", "dtypes", "seed", "load", "tries", "operators", "ops", "modes", "programs",
@@ -155,7 +173,8 @@ def _closing(outcome: Any, points: int, dtypes: Sequence[str]) -> None:
     )
     if undone:
         say(f"{undone} of {len(lines)} rows are undecided, because not all of their jobs are done")
-    say(f"{'nothing found' if not bad else f'{len(bad)} with findings'} in {outcome.seconds:.0f} s")
+    found = f"{len(bad)} of {len(lines)} rows have findings" if bad else "nothing found"
+    say(f"{found}, after {outcome.seconds:.0f} s")
 
 
 def prove(options: argparse.Namespace, interrupts: Interrupts) -> int:
@@ -233,13 +252,13 @@ def census(options: argparse.Namespace, interrupts: Interrupts) -> int:
             for r in rows
         ]  # fmt: skip
         show_table("gtape census", columns, texts, [r.ok for r in rows])
-        say("by: the argument, counted from 0, or the two of a second derivative")
+        say("by: the argument of the derivative, counted from 0, or both arguments of a second derivative")
         if any(r.at_roots for r in rows):
-            say("at roots: points beside a root of the derivative, exact for an input moved by 2 ULP")
+            say("at roots: points near a root of the derivative, whose error an input moved by 2 ULP explains")
         if any(r.at_kinks for r in rows):
             say("at kinks: points at a kink, where the op's convention decides")
         bad = sum(not r.ok for r in rows)
-        say(f"{bad} of {len(rows)} rows with findings" if bad else "nothing found")
+        say(f"{bad} of {len(rows)} rows have findings" if bad else "nothing found")
 
     data = {"rows": [{k: plain_value(v) for k, v in r._asdict().items()} for r in rows]}
     return _deliver(options, harvest, data, show, all(r.ok for r in rows))
@@ -388,14 +407,9 @@ def write(options: argparse.Namespace, interrupts: Interrupts) -> int:
     folder = os.path.dirname(options.output) or "." if options.output else None
     text = test_of(options.function, order=options.order, folder=folder)
     interrupts.reporting()
-    if options.json:
-        write_json(options.json, {"versions": versions(), "function": options.function, "test": text})
-    if options.output:
-        write_text(options.output, text)
-        say(f"{plain(options.output)}: run it with python -m pytest {plain(options.output)}")
-    elif options.json != "-":
-        say(text, end="")
-    return FINE
+    data = {"function": options.function, "test": text}
+    said = f"run it with python -m pytest {plain(options.output or '')}"
+    return _deliver_text(options.json, data, options.output, text, said)
 
 
 def conventions(options: argparse.Namespace, interrupts: Interrupts) -> int:
@@ -407,14 +421,8 @@ def conventions(options: argparse.Namespace, interrupts: Interrupts) -> int:
     rows = [{"kind": "kink", **c._asdict(), "inside": c.inside} for c in reference.conventions()]
     rows += [{"kind": "end", **e._asdict()} for e in reference.ends()]
     interrupts.reporting()
-    if options.json:
-        write_json(options.json, {"versions": versions(), "conventions": [_finite(r) for r in rows]})
-    if options.page:
-        write_text(options.page, text)
-        say(f"{plain(options.page)}: {len(reference.conventions())} kinks, {len(reference.ends())} ends")
-    elif options.json != "-":
-        say(text, end="")
-    return FINE
+    count = f"{len(reference.conventions())} kinks, {len(reference.ends())} ends"
+    return _deliver_text(options.json, {"conventions": [_finite(r) for r in rows]}, options.page, text, count)
 
 
 def table(options: argparse.Namespace, interrupts: Interrupts) -> int:
@@ -434,14 +442,7 @@ def table(options: argparse.Namespace, interrupts: Interrupts) -> int:
         return FOUND
     text = table.FORMATS[table.format_of(options.format, options.output)](found)
     interrupts.reporting()
-    if options.json:
-        write_json(options.json, {"versions": versions(), **found.as_dict()})
-    if options.output:
-        write_text(options.output, text)
-        say(f"{plain(options.output)}: {len(found.rows):,} derivatives")
-    elif options.json != "-":
-        say(text, end="")
-    return FINE
+    return _deliver_text(options.json, found.as_dict(), options.output, text, f"{len(found.rows):,} derivatives")
 
 
 def campaign(options: argparse.Namespace, interrupts: Interrupts) -> int:
@@ -493,8 +494,8 @@ def peers(options: argparse.Namespace, interrupts: Interrupts) -> int:
         for a in outcome.audits:
             say(
                 f"{', '.join(f'{k} {plain(v)}' for k, v in a.versions.items())}: {a.judged:,} derivatives judged, "
-                f"{len(a.causes)} causes, {len(a.refused)} functions without some derivative by their own word"
-                + (f", {len(a.skipped)} not begun in the time" if a.skipped else "")
+                f"{len(a.causes)} causes, {len(a.refused)} functions without some derivative, as the library says"
+                + (f", {len(a.skipped)} left out for lack of time" if a.skipped else "")
             )
         for name, why in outcome.missing.items():
             say(f"{name}: not judged: {plain(why)}")

@@ -12,14 +12,14 @@ from gtape.storage.files import new_file
 
 __all__ = ["refusal", "write_whole"]
 
-_PATIENCE = 10.0  # seconds for the reader of a pipe to come
+_PATIENCE = 10.0  # seconds to wait for the reader of a pipe
 
 
 def write_whole(path: str, text: str) -> None:
-    """Write a file whole or not at all; write directly to anything but a plain file (a pipe, /dev/null).
+    """Write a file whole or not at all; a target that is not a plain file (a pipe, /dev/null) is written directly.
 
-    On systems with nameless files, as Linux, the file gets its name only with all text on the disk, so that a killed
-    process leaves no half-written file.
+    On systems with nameless files, such as Linux, the file gets its name only after all text is on the disk. So a
+    killed process leaves no half-written file.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def write_whole(path: str, text: str) -> None:
 
 
 def _device(path: str, flags: int) -> int:
-    """Open a pipe or device; the reader of a pipe has some seconds to come, because opening would wait for ever."""
+    """Open a pipe or device. Wait only some seconds for the reader of a pipe, because opening would wait for ever."""
     until = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -74,14 +74,14 @@ def refusal(path: str) -> str | None:
     if not path:
         return "the name is empty"
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-        # Only writing shows if a device takes text. The real path of a pipe, behind /dev/stdout, is in no folder.
+        # Only writing shows if a device takes text. The pipe behind /dev/stdout has a real path that is in no folder.
         return None if os.access(path, os.W_OK) else "it is write-protected"
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     try:
         os.lstat(target)
     except (FileNotFoundError, NotADirectoryError):
-        pass  # the lines below tell which of its folders is missing
+        pass  # the lines below find the missing folder
     except OSError as e:  # such as a name that is too long
         return plain(e.strerror or e)
     if os.path.isdir(target):

@@ -22,7 +22,7 @@ PROMISED = {"float64": 4.0, "float32": 4.0, "float16": 1.0, "bfloat16": 1.0}
 
 
 def libraries_of(text: str) -> list[str]:
-    """The libraries of a list with commas.
+    """The libraries that a text with commas names.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def run(
     exhaustive: bool, journal: str | None, seed: int, progress: Callable[[int, int, str], None],
     interrupts: Interrupts,
 ) -> list[Worst]:  # fmt: skip
-    """The worst errors; Usage for wrong arguments or a foreign journal."""
+    """The worst errors; raises Usage for wrong arguments or a foreign journal."""
     known = {o for n in names for o in names_of(library(n), ())}
     unknown = [o for o in ops if o not in known]
     if unknown:
@@ -69,7 +69,7 @@ def table(
 ) -> tuple[list[str], list[list[str]], list[bool]]:
     """Columns, rows and fine rows: one row for each function, order and dtype, one column for each library.
 
-    With `places`, errors beyond the promised ones stand next to their point.
+    With `places`, an error beyond the promise has its point beside it.
     """
     found = {(w.op, w.order, w.dtype, w.library): w for w in rows}
     keys = list(dict.fromkeys((w.op, w.order, w.dtype) for w in rows))
@@ -111,8 +111,8 @@ def page(rows: Sequence[Worst], names: Sequence[str], command: str, exhaustive: 
         "# Census of derivatives",
         "",
         f"The worst errors in units in the last place of the exact derivative; {how}.",
-        "Beside an error beyond 4 ULP, or beyond 1 ULP with 16 bits, stands its x; subnormal numbers count, too.",
-        "`none` stands for a derivative or dtype that the library lacks. This page is generated.",
+        "Errors above 4 ULP (1 ULP for dtypes of 16 bits) have their x beside them; subnormal numbers count, too.",
+        "`none` means that the library lacks the derivative or the dtype. A command wrote this page.",
         "",
         f"- date: {day}",
         f"- command: `{command}`",
@@ -125,7 +125,7 @@ def page(rows: Sequence[Worst], names: Sequence[str], command: str, exhaustive: 
     ]
     beyond = [w for w in rows if w.library == "gtape" and not w.error and w.ulp > PROMISED[w.dtype]]
     if beyond:
-        why = " Ops compute in float32 and round once; where a rule consists of several ops, each of them rounds."
+        why = " Ops compute in float32 and round once; if a rule consists of several ops, each of them rounds."
         text += [
             f"gtape's errors beyond its promise: {len(beyond)} of {len(rows)} rows."
             + (why if {w.dtype for w in beyond} <= _HALF else ""),

@@ -32,7 +32,7 @@ def run(
     progress: Callable[[int, int, str], None] | None = None,
     interrupts: Interrupts | None = None,
 ) -> Harvest:
-    """Do the shards of a campaign of mutants, each primitive once.
+    """Do the work of a campaign of mutants, once for each primitive.
 
     Parameters
     ----------
@@ -90,12 +90,12 @@ class Matrix:
         return [*[_row(name, self._of(name)) for name in used], _row("all", self.applicable)]
 
     def fine(self) -> list[bool]:
-        """For each row whether `check` found all its mutants."""
+        """For each row, whether `check` found all mutants of the row."""
         groups = [self._of(name) for name in OPERATORS if self._of(name)]
         return [all(t.kills["check"].found is not False for t in g) for g in [*groups, self.applicable]]
 
     def survivors(self) -> list[str]:
-        """The mutants that `check` missed, then those whose op it did not name."""
+        """The mutants that `check` missed, then the mutants that it found without naming their op."""
         found = []
         for word, missed in (("missed", True), ("found, but the op is not named", False)):
             for t in self.applicable:

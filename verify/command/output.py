@@ -112,11 +112,11 @@ def write_text(path: str, text: str) -> None:
         raise Usage(f"{plain(path)} cannot be written: {e.strerror or e}") from None
 
 
-_ELSEWHERE = "name a file in a folder that exists and is yours to write"
+_ELSEWHERE = "name a file in an existing folder to which you may write"
 
 
 def check_path(path: str | None) -> None:
-    """Check before the work that a report can be written.
+    """Check that a report can be written, before the work starts.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def check_path(path: str | None) -> None:
         raise Usage(f"{plain(path) or repr(path)} cannot be written: {e}; {_ELSEWHERE}") from None
     catalogue.load()
     if path in REGISTRY:
-        raise Usage(f"{path!r} is a primitive; name a file, or write `--json -`, or put --json behind the names")
+        raise Usage(f"{path!r} is a primitive; name a file, or write `--json -`, or put --json after the names")
     why = refusal(path)
     if why is not None:
         shown = plain(path) or repr(path)

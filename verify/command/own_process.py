@@ -1,4 +1,4 @@
-"""A command in a process of its own, which ends with the process that started it, whatever ended that."""
+"""A command in a process of its own, which ends when the process that started it ends, even by a kill."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ sys.exit(main())
 
 
 def table_of(arguments: Sequence[str], processes: int) -> tuple[int, Any, str]:
-    """Run a command, which finds the modules that this process finds.
+    """Run a command, which searches the same folders for modules as this process.
 
     Returns
     -------

@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
     ----------
     audits : list of Audit
     new : list of Cause
-        The causes that the baseline does not know; all of them without one.
+        The causes that the baseline lacks; all causes without a baseline.
     missing : dict
         Library -> why it was not judged.
     harvest : Harvest
@@ -78,7 +78,7 @@ def baseline_of(path: str | None) -> set[str] | None:
     Raises
     ------
     Usage
-        If the file cannot be read, or is no such report.
+        If the file cannot be read, or is not the report of an earlier run.
     """
     if path is None:
         return None
@@ -97,9 +97,9 @@ def run(
     programs: int, points: int, patience: float, seed: int, known: set[str] | None, load: Sequence[str] = (),
     processes: int = 1, progress: Callable[[int, int, str], None] | None = None, interrupts: Interrupts | None = None,
 ) -> Outcome:  # fmt: skip
-    """Judge libraries one after the other, by the pieces of which shards of campaigns consist.
+    """Judge libraries one after the other, piece by piece, as campaigns do.
 
-    Each library has an equal share of the time; the others get the time that it leaves.
+    Each library has an equal share of the time; time that a library does not use goes to the next ones.
     """
     try:
         todo = pieces(

@@ -41,11 +41,11 @@ class Case(NamedTuple):
 
     name: str
     shard: dict[str, Any]
-    same: Callable[[dict[str, Any]], str]  # from the new result: "same", or what differs
+    same: Callable[[dict[str, Any]], str]  # new result -> "same", or a text about the difference
 
 
 def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    """Run a file again; return the exit status: 0 for the same, 1 for anything else."""
+    """Run a file again; return the exit status: 0 for the same outcomes, 1 otherwise."""
     check_path(options.json)
     data = read(options.file)
     command = None if isinstance(data, Lines) else _command_in(data, options)
@@ -69,12 +69,12 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
 
 
 def _cases(options: argparse.Namespace, data: Any) -> list[Case]:
-    """The cases of a file, which are run again."""
+    """The cases of a file, to run again."""
     path = plain(options.file)
     if isinstance(data, Lines):
         cases = _of_journal(options, data)
     elif options.shard or options.all:
-        raise Usage(f"{path} is no journal: --shard and --all choose among the shards of one")
+        raise Usage(f"{path} is not a journal: --shard and --all choose among the shards of a journal")
     elif isinstance(data, Result):
         cases = _of_result(data, path)
     elif isinstance(data, dict) and data.get("gtape") == MARK:
@@ -88,7 +88,7 @@ def _cases(options: argparse.Namespace, data: Any) -> list[Case]:
         cases = [_of_line(data)]
     else:
         result_of(data, options.file)  # names the fault of other files
-        raise Usage(f"{path} says what was found, but not how: {_advice(data)}")
+        raise Usage(f"{path} holds findings, but not how to find them again: {_advice(data)}")
     if not cases:
         raise Usage(f"{path} holds nothing to run again")
     try:
@@ -148,7 +148,7 @@ def _of_finding(f: dict[str, Any]) -> Case:
 
 
 def _places_differ(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    """Whether the texts of two findings differ because files lie in other folders."""
+    """Whether the texts of two findings differ only in the folders of files."""
     return a.get("line") != b.get("line") or a.get("defined") != b.get("defined")
 
 
@@ -187,12 +187,12 @@ def _run_cases(options: argparse.Namespace, cases: list[Case], interrupts: Inter
 
 
 def _command_in(data: Any, options: argparse.Namespace) -> list[str] | None:
-    """The command line of a result of `gtape verify` and its like; None for other results."""
+    """The command line in a result of `gtape verify` or a similar command; None for other results."""
     found = data.again.get("command") if isinstance(data, Result) else None
     if isinstance(data, dict) and "partial" in data:
         found = data.get("command")
         if found is None:
-            raise Usage(f"{plain(options.file)} is by an older gtape, which did not write the command")
+            raise Usage(f"{plain(options.file)} was written by an older gtape, which left out the command")
     if found is None:
         return None
     if not isinstance(found, list) or len(found) < 2 or found[0] != "gtape" or found[1] not in _AGAIN:
@@ -207,7 +207,7 @@ def _command_in(data: Any, options: argparse.Namespace) -> list[str] | None:
         if w.startswith("-") and not any(w == a or (a[-1] == "=" and w.startswith(a)) for a in allowed)
     ]
     if odd:
-        raise Usage(f"{plain(options.file)} names the option {plain(odd[0])}, which no result has")
+        raise Usage(f"{plain(options.file)} names the option {plain(odd[0])}, which gtape writes into no result")
     try:
         trusted(options.file, [{"load": sorted(named)}], options.load)
     except Untrusted as e:

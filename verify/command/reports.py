@@ -45,12 +45,12 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
 
 
 def write(result: Result | Report, path: str) -> None:
-    """Write a report, whole or not at all; the end of the name says the format.
+    """Write a report, whole or not at all; the ending of the path chooses the format.
 
     Parameters
     ----------
     result : Result or Report
-        A report of `gtape.verify.check` and its like, or what `read` and `result_of` give.
+        A report of `gtape.verify.check` or `judge`, or a result from `read` and `result_of`.
     path : str
 
     Raises
@@ -106,7 +106,7 @@ def _mark(line: bytes) -> Any:
 
 
 def result_of(data: journal.Lines | Result | Any, path: str) -> Result:
-    """The result in what `read` found.
+    """The result in the data that `read` returned.
 
     Raises
     ------

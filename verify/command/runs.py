@@ -1,4 +1,4 @@
-"""The pieces of ``gtape verify``: jobs that another process can run, and the collected outcome."""
+"""The pieces of ``gtape verify``: jobs that other processes can run, and their collected outcome."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class Line:
     name, kind : str
         The kind is that of the primitive, or "program".
     proof : str
-        "proved", "certified" (agreement at exact points without a proof), "refuted", "open", or "" without a proof.
+        "proved", "certified" (agreement at exact points, without a proof), "refuted", "open", or "" if no proof was
+        tried.
     page : str
         The text of the proof, if requested.
     worst : dict
@@ -120,7 +121,7 @@ def jobs_of(
     Raises
     ------
     ValueError
-        For a name of anything but a differentiable primitive.
+        For a name that is not the name of a differentiable primitive.
     """
     from gtape.declare.primitives import REGISTRY
     from gtape.namespaces import catalogue
@@ -219,7 +220,7 @@ def work(job: Job) -> tuple[Any, float]:
     Returns
     -------
     result, seconds
-        A string as result describes the failure of the job.
+        A result that is a string describes the failure of the job.
     """
     kind, name, arguments = job
     began = time.perf_counter()
@@ -296,7 +297,7 @@ def run(
     progress : callable, optional
         ``progress(done, total, what)`` after each job.
     interrupts : Interrupts, optional
-        The handler of signals; the outcome holds the results before a signal.
+        The handler of signals; after a signal, the outcome holds the results so far.
     """
     by_name = {(line.name, line.kind == "program"): line for line in lines}
     began = time.perf_counter()

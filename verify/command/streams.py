@@ -28,7 +28,7 @@ class ReaderGone(Exception):
 def open_descriptors() -> None:
     """Open the null device on each closed descriptor from 0 to 2.
 
-    Otherwise a pipe to a worker may get such a number, and receive the output of C code.
+    Otherwise a pipe to a worker may get one of these numbers, and receive the output of C code.
     """
     for number in range(3):
         try:
@@ -137,7 +137,7 @@ def settle() -> None:
 
 
 def is_terminal(stream: Any) -> bool:
-    """Whether a stream is a terminal; a missing or closed one is none."""
+    """Whether a stream is a terminal; a missing or closed stream is not."""
     try:
         return stream is not None and bool(stream.isatty())
     except (OSError, ValueError):

@@ -28,7 +28,7 @@ from gtape.verify.verdicts.naming import primitives_named
 
 __all__ = ["FORMATS", "Row", "Table", "format_of", "made", "points_of"]
 
-_DIGITS = 40  # that a table shows
+_DIGITS = 40  # shown in a table
 _HIGHER = (100, 400, 1000)  # digits to try if 40 leave open which float is the nearest
 _MOST_POINTS = 100_000
 _MOST_BYTES = 10_000_000  # of a file of points
@@ -73,8 +73,8 @@ def points_of(texts: Sequence[str], dtype: Any) -> list[tuple[float, ...]]:
     Parameters
     ----------
     texts : sequence of str
-        Each a number, in decimal or hexadecimal notation, a range ``start:stop:count``, several of both with commas
-        between them, one for each argument, or a file with one of these on each line.
+        Each text is a number in decimal or hexadecimal notation; a range ``start:stop:count``; several of both with
+        commas between them, one for each argument; or the name of a file with one of these on each line.
     dtype : floating dtype
 
     Raises
@@ -98,7 +98,7 @@ def points_of(texts: Sequence[str], dtype: Any) -> list[tuple[float, ...]]:
                 words = re.sub(r"[\s,]+", ",", line.partition("#")[0].strip())
                 points = _points(words, dtype) if words else []
                 if points is None:
-                    raise Usage(f"{plain(text.strip())}, line {number}: {plain(line[:60])!r} is no point: {_FORM}")
+                    raise Usage(f"{plain(text.strip())}, line {number}: {plain(line[:60])!r} is not a point: {_FORM}")
                 found += points
         else:
             found += points
@@ -115,7 +115,7 @@ _FORM = "write numbers, start:stop:count, or the name of a file of these; put co
 
 
 def _points(text: str, dtype: Any) -> list[tuple[float, ...]] | None:
-    """The points of one text; None if it is none."""
+    """The points of one text; None if the text is not a point."""
     axes = []
     for part in text.split(","):
         values = _values(part.split(":"))
@@ -137,7 +137,7 @@ def _values(parts: list[str]) -> list[float] | None:
         return None
     if not 1 <= count <= _MOST_POINTS:
         raise Usage(
-            f"{plain(':'.join(parts))} is no range: write start:stop:count, with a count from 1 to {_MOST_POINTS:,}"
+            f"{plain(':'.join(parts))} is not a range: write start:stop:count, with a count from 1 to {_MOST_POINTS:,}"
         )
     with np.errstate(over="ignore"):
         return [float(x) for x in np.linspace(ends[0], ends[-1], count)]
@@ -193,14 +193,14 @@ def made(
         The argument to differentiate by, counted from 0.
     dtype : "float64" or "float32"
     progress : callable
-        Takes the done rows, all rows and the name.
+        Takes the number of finished rows, the number of all rows and the name.
 
     Raises
     ------
     Usage
-        For an unknown op, or an argument that it has not.
+        For an unknown op, or an argument that the op lacks.
     ArithmeticError
-        If there is no derivative at a point, or none that can be decided.
+        If there is no derivative at a point, or if it cannot be decided.
     """
     short = name.rsplit(".", 1)[-1]
     try:
@@ -231,7 +231,7 @@ def made(
 
 
 def _check(function: Any, point: tuple[float, ...], argument: int, dtype: Any) -> None:
-    """Raise unless this is a differentiable function of numbers, defined at each point."""
+    """Raise unless the function is a differentiable function of numbers, defined at the point."""
     inputs = [constant(np.asarray(x, dtype)) for x in point]
     if "name" in _parameters(function, inputs):
         raise ValueError(f"the point has {len(point)} arguments, one more than the function takes")
@@ -249,7 +249,7 @@ def _check(function: Any, point: tuple[float, ...], argument: int, dtype: Any) -
 
 
 def _parameters(function: Any, inputs: Sequence[Any]) -> Collection[str]:
-    """The names of the parameters that take the inputs; none if a call says itself that they do not fit."""
+    """The names of the parameters that take the inputs; none if only a call can show that the inputs do not fit."""
     try:
         return inspect.signature(function).bind(*inputs).arguments
     except (TypeError, ValueError):
@@ -270,7 +270,7 @@ def _row(function: Any, point: tuple[float, ...], argument: int, order: int, dty
         found: Any
         if order:
             found = exact(of_one, inputs[argument], order=order, digits=digits)
-        else:  # the value is the derivative of a multiple by the factor
+        else:  # f(x) is the derivative of t * f(x) by t
             found = exact(lambda x, c: of_one(x) * c, inputs[argument], np.asarray(1, dtype), digits=digits)[1]
         result: ExactNumber = found[()]
         return result
@@ -382,7 +382,7 @@ _SUFFIXES = {".csv": "csv", ".json": "json", ".h": "c", ".py": "python"}
 
 
 def format_of(given: str | None, path: str | None) -> str:
-    """The format that an option names, or the end of the file's name; CSV otherwise.
+    """The format that an option or the ending of the file's name chooses; CSV by default.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The table of ``gtape verify``: public ops, each with the internal slopes behind it, and what the numbers mean."""
+"""The table of ``gtape verify``: public ops, each with its internal slopes, and the meaning of the numbers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LEGEND = {
     "with": "with: internal ops that the rules of this one call, folded into its row (--unfolded shows them apart)",
     "proof": "proof: the rules equal the derivatives of the mirror for all inputs; certified: at exact points only",
     "ulp": "ULP: the largest error found, in units in the last place; 1 is the distance of neighbouring floats",
-    "roots": "at roots: points beside a root of the derivative, exact for an input moved by 2 ULP",
+    "roots": "at roots: points near a root of the derivative, whose error an input moved by 2 ULP explains",
     "conditioning": "conditioning: half a unit in the inputs moves the exact derivative as much as the error",
     "cancellation": "cancellation: a better formula of the same function keeps the lost digits",
     "convention": "convention: at a kink the number lies between the one-sided derivatives",
@@ -47,7 +47,7 @@ _LEGEND = {
 
 
 class Group:
-    """The lines of one op and of the internal ops behind it.
+    """The lines of one op and of the internal ops that its rules call.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ def _public_names(version: int) -> dict[str, str]:
 
 
 def owners() -> dict[str, str]:
-    """For each internal primitive the public one whose rules lead to it, by the fewest steps.
+    """For each internal primitive the public primitive whose rules lead to it by the fewest steps.
 
     Where no public one does, as for the derivatives of a root inside `norm`, the internal one that no rule leads to.
 

@@ -1,6 +1,6 @@
 """``gtape write module:function``: writes a property test of the derivatives of a function.
 
-The arguments are found out by trial: shapes and ranges at which the function runs, and `check` passes at a few points.
+Trials find the arguments: shapes and ranges at which the function runs, and at which `check` passes at a few points.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def function_named(text: str) -> tuple[str, str, Callable[..., Any]]:
             f"{plain(module)} has no {plain(name)!r}" + (f"; it has {', '.join(near)}" if near else "")
         ) from None
     if not callable(f) or isinstance(f, type):
-        raise Usage(f"{plain(text)} is no function, but {type(f).__name__!r}")
+        raise Usage(f"{plain(text)} is not a function, but {type(f).__name__!r}")
     return found.__name__, name, f
 
 
@@ -104,13 +104,13 @@ def _parameters(name: str, f: Callable[..., Any]) -> list[inspect.Parameter]:
     try:
         given = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):
-        raise Usage(f"{name} does not tell its parameters; write a function of its arguments around it") from None
+        raise Usage(f"{name} does not reveal its parameters; write a function of its arguments around it") from None
     if any(p.kind is p.VAR_POSITIONAL and not _has_others(given) for p in given):
         raise Usage(
             f"{name} takes any number of arguments (*{given[0].name}); write a function with named ones around it"
         )
     wanted = [p for p in given if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    if not wanted:  # every parameter has a default: vary those that are floats
+    if not wanted:  # every parameter has a default: vary the floats
         wanted = [p for p in given if isinstance(p.default, (float, np.ndarray, Tensor))]
     if not wanted:
         raise Usage(f"{name} has no parameters to differentiate by")
@@ -220,7 +220,7 @@ def _arguments(name: str, f: Callable[..., Any]) -> tuple[list[inspect.Parameter
     Raises
     ------
     Usage
-        If the function runs with no arguments that were tried.
+        If the function runs with none of the arguments that were tried.
     """
     parameters = _parameters(name, f)
     first_error, report = "", None
@@ -322,7 +322,7 @@ def test_of(text: str, *, order: int = 2, folder: str | None = None) -> str:
 
 
 def _path_lines(module: str, folder: str | None) -> list[str]:
-    """Lines that make a module of a working folder importable from another one."""
+    """Lines that make a module of a working folder importable from another folder."""
     file = getattr(sys.modules[module], "__file__", None)
     if file is None or "site-packages" in file or file.startswith(tuple(site.getsitepackages())):
         return []

@@ -1,6 +1,7 @@
 """Runs a function once more, at any point, as it ran when it was recorded.
 
-Its variables and the library's random streams start as they were then, and end as they are now.
+Variables and gtape's random streams start in the state of the recorded run, and get their present state back at the
+end.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ __all__ = ["Again"]
 
 
 class Again:
-    """A recorded function that runs again; the caller stops the tapes."""
+    """A recorded function that can run again; the caller stops the tapes."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
         self._before: dict[int, Any] = {}
         for made in assignments_made(recording.tape._session):
             self._before.setdefault(id(made.variable), (made.variable, made.state))
-        self._draws = streams() != recording.streams  # otherwise the streams stay alone: other threads draw from them
+        self._draws = streams() != recording.streams  # otherwise other threads may draw from them
 
     def __call__(self, point: list[Any]) -> list[Any] | None:
         """The floating-point outputs at a point; None if the function raises or returns something else."""
@@ -41,7 +42,7 @@ class Again:
         return kept if fits else None
 
     def kept(self, program: Program) -> Node | None:
-        """An op of the recorded call whose result the function still uses when it runs again; None without one.
+        """An op of the recorded call whose result the function uses again in a new run; None without such an op.
 
         Parameters
         ----------

@@ -39,7 +39,7 @@ __all__ = ["ExactNumber", "check", "exact"]
 
 
 class ExactNumber(str):
-    """A decimal number with the radius of the enclosure of the true one.
+    """A decimal number with the radius of an enclosure of the true number.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class ExactNumber(str):
 
 
 def _ball_parts(ball: Any) -> Any:
-    """A ball as plain data, without a rounding of its midpoint: with the radius, or a text if it is not finite."""
+    """A ball as plain data, with its midpoint unrounded and its radius; a text if the ball is not finite."""
     if isinstance(ball, acb):
         return _ball_parts(ball.real), _ball_parts(ball.imag)
     if not ball.is_finite():
@@ -146,7 +146,9 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
 
 
 def _misfits(f: Callable[..., Any], args: tuple[Any, ...], order: int) -> list[Finding]:
-    """Findings for rules that raise or give a wrong shape, or are wrong below; none if the function itself raises."""
+    """Findings for rules that raise an error, give a wrong shape, or are wrong at lower orders; none if the function
+    itself raises.
+    """
     try:
         found = misfits(Recording(f, args, 1).program())
         if found or order == 1:
@@ -156,7 +158,7 @@ def _misfits(f: Callable[..., Any], args: tuple[Any, ...], order: int) -> list[F
             found = misfits(recording.of_level(level), k)
             if found:
                 return found
-        # The function that a wrong rule computes may have no derivative.
+        # The function of a wrong rule may have no derivative.
         return [v for v in check(f, *args, order=order - 1).findings if not v.ok and v.verdict != "undecided"]
     except Exception:
         return []
@@ -177,7 +179,7 @@ def _checked(recording: Recording) -> Report:
             report.extend(one)
         known = {(f.verdict, f.op, f.reason) for f in report.findings}
         rest = [f for f in unrecorded(recording, k).findings(k) if (f.verdict, f.op, f.reason) not in known]
-        if report.verdict == "domain":  # which says why other derivatives are not known
+        if report.verdict == "domain":  # this finding says why other derivatives are unknown
             rest = [f for f in rest if f.verdict != "undecided"]
         report.extend(Report(findings=named_by_rules(recording, rest)))
     if report.ok:  # otherwise the same op may be named twice
@@ -188,7 +190,7 @@ def _checked(recording: Recording) -> Report:
 
 
 def _examined(rows: Rows, given: Iterable[Any]) -> Iterator[tuple[Any, Report]]:
-    """The reports on the rows of one order, program by program; ops and rules are checked by themselves once."""
+    """The reports on the rows of one order, program by program; single ops and rules are checked once."""
     checked = 0
     for program, group in groupby(given, key=itemgetter(1)):
         some = [(place, seeds, got) for place, _, seeds, got in group]
@@ -238,7 +240,7 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
     ValueError
         For any other order or number of digits.
     ArithmeticError
-        If the derivative does not exist, stays undecided at the highest precision, or is another one in each call.
+        If the derivative does not exist, stays undecided at the highest precision, or differs from call to call.
 
     Examples
     --------

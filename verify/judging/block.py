@@ -1,4 +1,4 @@
-"""Rows of a derivative that are checked together, because they differ in the cotangent of the program's output alone.
+"""Checks rows of a derivative together, because the rows differ only in the cotangent of the program's output.
 
 The first row is checked by itself, with all ops and rules of the program. If it is right, and no kink or tie is near,
 one sweep with an axis of rows in front gives the exact numbers of the other rows. Rows with a number that neither the
@@ -106,13 +106,15 @@ class Block(Gradient):
         self.run: list[Any] | None = None
 
     def reports(self) -> tuple[list[tuple[Any, Report]], list[Row]] | None:
-        """The reports on the rows whose numbers are harmless, and the other rows; None if no row is decided."""
+        """The reports on the rows whose numbers are harmless, and the indices of the other rows; None if no row is
+        decided.
+        """
         with off(), quietly(), precision(PRECISIONS[0]):
             try:
                 return self._reports()
             except OutOfTime:
                 raise
-            except Exception:  # an open comparison, or a rule that does not take the axis: row by row tells
+            except Exception:  # an open comparison, or a rule that does not take the axis; check row by row
                 return None
 
     def _reports(self) -> tuple[list[tuple[Any, Report]], list[Row]] | None:

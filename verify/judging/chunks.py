@@ -21,7 +21,7 @@ from gtape.verify.oracles.replay import longest_sum
 
 __all__ = ["Chunk", "Chunks", "chunks_of"]
 
-# Not smaller, because each check costs some milliseconds; not larger, because all values of a chunk live at once.
+# Smaller chunks cost more checks of some milliseconds each; larger ones cost memory, because all values live at once.
 _NUMBERS = 2048
 _LARGE = 8 * _NUMBERS
 
@@ -226,7 +226,7 @@ def chunks_of(program: Program) -> Chunks | None:
 
 
 def _kind_of(node: Node, program: Program, kinds: list[str], shape: tuple[int, ...], axis: int) -> str | None:
-    """The kind of a node: a value for each row, one for all rows or a sum over all rows; None for anything else."""
+    """The kind of a node: a value for each row, one for all rows, or a sum over all rows; None for other nodes."""
     if node.kind in ("leaf", "const"):
         return _of_a_value(np.shape(node.output), shape, axis)
     if node.kind != "op" or isinstance(node.output, tuple):
@@ -256,7 +256,9 @@ def _kind_of(node: Node, program: Program, kinds: list[str], shape: tuple[int, .
 
 
 def _divides(program: Program, node: Node) -> bool:
-    """True if a mean can be written as a quotient: its count is exact in its dtype, and it is no inner gradient."""
+    """True if a mean can be written as a quotient: the count is exact in the dtype, and the node is not an inner
+    gradient.
+    """
     n = program.nodes[node.inputs[0]]
     count = int(np.prod(n.shape)) // max(1, int(np.prod(node.shape)))
     dtype = np.asarray(node.output).dtype
@@ -272,7 +274,7 @@ def _is_linear(node: Node, kinds: list[str]) -> bool:
 
 
 def _adds(node: Node) -> bool:
-    """True if an op adds, subtracts or only moves numbers, which whole sums pass through as they are."""
+    """True if an op adds, subtracts or only moves numbers, which commutes with the sum over all rows."""
     if node.prim.kind == "elementwise":
         return all(isinstance(p, int) and p != 0 for p in node.prim.rules)
     return not node.prim.roles.isdisjoint({"conversion", "flat", "read"})

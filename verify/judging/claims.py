@@ -83,7 +83,7 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
 
 
 def _judge_rest(recording: Recording, blocks: list[Any], seen: set[Any], n: int, order: int, report: Report) -> None:
-    """Judge the rows that no tape recorded, mostly zeros."""
+    """Judge the rows that no tape recorded; most are zeros."""
     rest = unrecorded(recording, order)
     if rest.finding is not None:
         report.findings.append(rest.finding)
@@ -119,7 +119,7 @@ def _off(row: Any, exact: Any, dtype: Any) -> Any:
 
 
 def _in_dtype(row: Any, t: Tensor) -> Any:
-    """A claimed row in the dtype of its argument; in its own if this is a narrower floating dtype."""
+    """A claimed row in the dtype of its argument; or in its own dtype if this is a narrower floating dtype."""
     if row is None or row.dtype == t._layout.dtype or row.dtype.kind not in "iufb":
         return row
     narrower = row.dtype.kind == "f" and t._layout.dtype.kind == "f" and row.dtype.itemsize < t._layout.dtype.itemsize
@@ -171,13 +171,13 @@ def _describe(x: Any) -> str:
     if isinstance(x, (tuple, list)):
         return f"a {type(x).__name__} of {len(x)}"
     shape = f" of shape {x.shape}" if getattr(x, "shape", ()) else ""
-    return f"a {type(x).__name__}{shape}; one argument that is a list of numbers is given as an array"
+    return f"a {type(x).__name__}{shape}; give one argument that is a list of numbers as an array"
 
 
 class Claim(Gradient):
     """The judgement of numbers that another program computed.
 
-    Roundings of gtape's own program excuse no number for a function of one op, because another library computes that
+    For a function of one op, roundings of gtape's own program excuse no number, because another library computes the
     function by itself, to its own accuracy. At kinks all numbers between the one-sided derivatives are right.
     """
 
@@ -203,14 +203,14 @@ class Claim(Gradient):
         return single is not None and single.prim.kind == "elementwise"
 
     def _single(self) -> Node | None:
-        """The op that computes the whole function; None if several round."""
+        """The op that computes the whole function; None if several ops round."""
         program = self.program
         inside = [program.nodes[i] for i in program.ancestors(program.differentiated or program.outputs)]
         found = [n for n in inside if n.kind == "custom" or (n.kind == "op" and n.prim.rounding.kind != "exact")]
         return found[0] if len(found) == 1 else None
 
     def wrong(self, wrong: Wrong) -> list[Told]:
-        """Each element with a cause of its own: a value out of range, lost digits or wrong algebra."""
+        """The cause of each wrong element: a value out of range, lost digits or wrong algebra."""
         told, s = [], wrong.source
         infinite = wrong.mask & ~np.isfinite(wrong.got)
         beyond = self.left(s, infinite) if infinite.any() else None

@@ -2,7 +2,7 @@
 
 1. The tight bound: the rounding of one op. Numbers inside are right.
 2. The bound of the problem (`bounds.inputs`): half a unit in the inputs moves the exact derivative as much, times the
-   root of the number of ops, because each op may round as the inputs do. Such numbers are `conditioning`.
+   square root of the number of ops, because each op may round as the inputs do. Such numbers are `conditioning`.
 3. The global bound (`bounds.noise`): roundings inside the program move its derivative as much. Such numbers are
    `cancellation`, because the function itself keeps these digits.
 
@@ -51,7 +51,9 @@ class Wrong(NamedTuple):
 
 
 class Told(NamedTuple):
-    """A finding about some elements: their mask, its verdict, reason, op, line, and whether it is harmless."""
+    """A finding about some elements: the mask of the elements, verdict, reason, op, line, and whether the finding is
+    harmless.
+    """
 
     mask: Any
     verdict: str
@@ -62,14 +64,14 @@ class Told(NamedTuple):
 
 
 class Causes:
-    """The questions of a comparison about numbers beyond the tight bound, answered by each mode of differentiation."""
+    """The questions of a comparison about numbers beyond the tight bound; each mode of differentiation answers them."""
 
     def moved(self, count: int) -> list[Any]:
         """The bound of the problem on each array, from a number of random moves of the inputs."""
         raise NotImplementedError
 
     def moved_element(self, s: int, place: tuple[int, ...]) -> float:
-        """The bound of the problem on one element, where random moves may have missed it; 0 if unknown."""
+        """The bound of the problem on one element, which random moves may have missed; 0 if unknown."""
         return 0.0
 
     def bounds(self, runs: int) -> list[Any] | None:
@@ -105,7 +107,8 @@ class Causes:
 
     def left(self, s: int, mask: Any) -> tuple[Cause, Any] | None:
         """The cause if a value along the program left the range of its dtype, and the masked elements of array `s` that
-        this value reaches; else None."""
+        this value reaches; otherwise None.
+        """
         raise NotImplementedError
 
     def wrong(self, wrong: Wrong) -> list[Told]:
@@ -121,7 +124,7 @@ class Distances(NamedTuple):
     high : float array
         The exact numbers, rounded.
     off, radius : float arrays
-        The distances, and how far the exact numbers are known at most.
+        The distances, and bounds on the errors of the exact numbers.
     ulps : float array
         The distances in units in the last place.
     tight : float array
@@ -152,9 +155,10 @@ class _Explained(NamedTuple):
     Attributes
     ----------
     added, by_problem, over_range : Told
-        The elements that roundings of all ops explain, those that the problem explains, and those that overflow.
+        The elements that roundings of all ops explain, the elements that the problem explains, and the elements that
+        overflow.
     over, blurred, open : bool arrays
-        Where the exact number overflows, where it is not known well enough, and where nothing explains the error.
+        Masks: the exact number overflows; it is not known well enough; the error has no explanation.
     moved : float array
         The bound of the problem.
     """
@@ -243,7 +247,9 @@ class Comparison:
         return np.nan_to_num(found if np.shape(found) == shape else np.broadcast_to(found, shape), nan=0.0)
 
     def _nearby(self, s: int, moved: Any, high: Any, near: Any, off: Any) -> Any:
-        """The bound of the problem, cut to the numbers that the function takes nearby where it exceeds the number."""
+        """The bound of the problem; where it exceeds the number itself, at most the numbers that the function takes
+        nearby.
+        """
         wild = moved > SPREADS * np.abs(high)
         if not (wild & ~near & (off <= moved)).any():
             return moved
@@ -253,7 +259,7 @@ class Comparison:
     def _added(self, s: int, g: Any, off: Any, high: Any, near: Any) -> Any:
         """The numbers that are off by no more than independent roundings of all ops, where each op was checked.
 
-        A wrong op would have shown, so that no run with noise is needed to tell what moved these numbers.
+        The check of each op would have found a wrong one, so these numbers need no run with noise.
         """
         known = None if near.all() else self._causes.followed(s)
         if known is None or known[0] is None:
@@ -301,7 +307,7 @@ class Comparison:
         near = near | rounded
         added = self._added(s, g, off + rad, high, near)
         near = near | added
-        # Of a blurred number one cannot tell how many of its digits are right.
+        # A blurred exact number does not show how many digits are right.
         blurred = ~near & np.isfinite(off) & (rad > (tight + off) / 4)
         moved, own, open_ = np.zeros(g.shape), none, ~near
         if open_.any():
@@ -345,7 +351,7 @@ class Comparison:
                 break
         bounded = self._ask("bounds", RUNS) is not None
         if (zero & open_).any():
-            # A zero has no digits of its own, so that its error is measured against the terms that cancel.
+            # A zero has no digits of its own, so its error is measured against the terms that cancel.
             unit = float(np.finfo(dtype).eps) * self._ask("size")
             room = np.minimum(tight + loose, SPREADS / 2 * unit) if bounded else SPREADS / 2 * unit
             reached = zero & open_ & (off <= room)
@@ -376,7 +382,8 @@ class Comparison:
         # A NaN where the exact derivative overflows left the range, too.
         left = open_ & over & np.isnan(g)
         open_ = open_ & ~left
-        # A number that rounding may move by its own size can lose all digits, and so may be infinite or NaN.
+        # A number that rounding may move by its own size can lose all digits, so an infinity or NaN may stand in its
+        # place.
         none = open_ & ~finite & (high != 0) & (loose * LOST >= np.abs(high))
         if none.any():  # products with such a number are lost, too
             none = open_ & ~finite
@@ -390,7 +397,7 @@ class Comparison:
                 (verdict, reason, op, line), reached = found
                 told.append(Told(reached, verdict, reason, op, line, ok=False))
                 none, half_lost = none & ~reached, half_lost & ~reached
-        reason = "the program's own arithmetic loses all digits: numbers that differ exactly are equal in floats"
+        reason = "the program's own arithmetic loses all digits: numbers that differ exactly are equal as floats"
         told.append(Told(none, "cancellation", reason, ok=False))
         told.append(over_range)
         reason = f"the exact derivative overflows {dtype.name}, and floats on the way to it give NaN"
@@ -415,7 +422,7 @@ class Comparison:
         lost : float array, optional
             How many bits are lost.
         lost_digits : list of (bool, bool array)
-            The elements that lost digits by cancellation, and whether they are harmless.
+            Whether a cancellation is harmless, and the elements that lost digits by it.
         """
         high, off, _, ulps, _ = distances
         dtype = g.dtype

@@ -1,4 +1,4 @@
-"""Tests whether a check can follow a program: recorded paths from targets to sources, and ops with exact values."""
+"""Tests if a check can follow a program: recorded paths from targets to sources, and ops with exact values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def without_idle_targets(
 ) -> tuple[Program, list[Any]]:
     """The program of some targets, except unconnected targets whose values a check cannot follow.
 
-    An infinity or a NaN in an unconnected target is no fault, because its gradient is None at any value.
+    An infinity or a NaN in an unconnected target is not a fault, because the gradient is None at any value.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def bodiless(program: Program, order: int, among: list[Any] | None = None) -> li
             "undecided",
             order=order,
             at=n,
-            reason=f"the body of {n.name} leaves the tape (through .numpy()?): nothing to judge its gradient by",
+            reason=f"the body of {n.name} leaves the tape (through .numpy()?), so its gradient cannot be checked",
         )
         for n in (program.nodes if among is None else among)
         if n.kind == "custom" and n.prim.declared is None and not _body_connected(program, n)

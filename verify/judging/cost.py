@@ -33,11 +33,11 @@ def checked_digits(digits: Any) -> int:
     Raises
     ------
     ValueError
-        For anything but an integer from 1 to `ELEMENTARY_DIGITS`.
+        For a value that is not an integer from 1 to `ELEMENTARY_DIGITS`.
     """
     whole = isinstance(digits, (int, np.integer)) and not isinstance(digits, (bool, np.timedelta64))
     if not whole or not 1 <= digits <= ELEMENTARY_DIGITS:
-        raise ValueError(f"digits is a positive whole number, at most {ELEMENTARY_DIGITS:,}, not {digits!r}")
+        raise ValueError(f"digits must be a positive whole number, at most {ELEMENTARY_DIGITS:,}, not {digits!r}")
     return int(digits)
 
 
@@ -71,6 +71,6 @@ def bits_within_reach(program: Program, digits: int) -> int:
     if digits > SPECIAL_DIGITS:
         raise ValueError(
             f"digits is at most {SPECIAL_DIGITS:,} for a function with {special}, not {digits:,}: beyond "
-            "that a single value may take minutes, which nothing interrupts"
+            "that a single value may take minutes, and nothing can interrupt it"
         )
     return int(SPECIAL_DIGITS * 3.4) + 80

@@ -177,7 +177,7 @@ class Gradient(Judgement):
         return report
 
     def _checked(self) -> ordinary.Checked | None:
-        """The exact gradient by the short way; without a look at the ops only what is known of these cotangents."""
+        """The exact gradient by the short way. If ops need no check, only kept results for these cotangents count."""
         if self.locally:
             made = ordinary.checked(self.program, self.seeds)
             if self.shared is not None:
@@ -263,7 +263,7 @@ class Gradient(Judgement):
         if self.known is not None:
             return self.known.follows(s)
         ops = None if self.shared is None else self.shared.ops
-        if self.checked_ops is None and ops is not None:  # the first row checked the ops; follow this one in floats
+        if self.checked_ops is None and ops is not None:  # the first row checked the ops; run this row in floats
             ops.gradient = gradient(self.program, self.seeds, Floats(self.program, ops.arrays))
             self.checked_ops = ops
         return super().followed(s)
@@ -376,7 +376,7 @@ class Rows:
         return judged
 
     def _apart(self, seeds: list[Any], plain: list[Any], got: list[Any]) -> list[Finding]:
-        """A finding if the numbers of a plain tape are wrong, and those of the check are right."""
+        """A finding if the numbers of a plain tape are wrong, but the numbers of the check are right."""
         plain = [None if q is None else p for p, q in zip(plain, got, strict=True)]
         if _same(plain, got):
             return []
@@ -384,7 +384,7 @@ class Rows:
         if not wrong or not self._judge(seeds, got, locally=False).ok:
             return []
         f = wrong[0]
-        if f.verdict == "cancellation":  # both lose digits, on either side of the half that must be right
+        if f.verdict == "cancellation":  # both lose digits, one more than half of them, the other less
             return [f]
         reason = "a plain tape returns this number, and a tape under a check the exact one: a fault of gtape itself"
         found = Finding("rule", order=f.order, element=f.element, got=f.got, exact=f.exact, ulps=f.ulps, reason=reason)
@@ -426,7 +426,7 @@ def _in_chunks(
             if wrong:
                 if chunk.place.stop < chunks.length:
                     worst = min(wrong, key=lambda f: f.gravity)
-                    left = f"what lies beyond row {chunk.place.stop - 1} along axis {chunks.axis} was not looked at"
+                    left = f"rows after row {chunk.place.stop - 1} along axis {chunks.axis} were not checked"
                     worst.reason += f"; {left}"
                 break
     report.findings = list(told.values())
@@ -441,7 +441,7 @@ def _in_chunks(
 
 
 def _on_a_cut(judgement: Judgement) -> Report | None:
-    """The check with signed zeros on their side of a branch cut; None unless this check passes."""
+    """The report of a check with signed zeros on their side of a branch cut; None unless this check passes."""
     program = judgement.program
     values = [np.asarray(n.output) for n in program.nodes if not isinstance(n.output, tuple)]
     signed = [

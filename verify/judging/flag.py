@@ -64,7 +64,7 @@ def check_gradient(
     Raises
     ------
     VerificationError
-        If a number is not the exact one, as far as the options say so.
+        If a number is wrong and the options make this an error.
     """
     followed = [t for t in targets if t._layout.inexact]
     pairs = list(zip(followed, [g._value for _, g in start], strict=True))
@@ -84,7 +84,7 @@ def check_batch_jacobian(session: Any, target: Any, source: Any, result: Any, *,
 
 
 def check_shapes(session: Any, targets: list[Any], sources: list[Any], *, mode: Any) -> None:
-    """Tell under the flag why a gradient could not be computed.
+    """Say, under the flag, why a gradient could not be computed.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
     Raises
     ------
     VerificationError
-        If a number is not the exact one, as far as the options say so.
+        If a number is wrong and the options make this an error.
     """
     options = Options.of(mode)
     if not is_sampled(options):
@@ -248,7 +248,8 @@ def examined(check: Callable[[Report], None], options: Options, order: int) -> t
 
 
 def conclude(report: Report, options: Options, seconds: float) -> None:
-    """Tell the collections of a report; raise for what fails by the options, and warn of what else is not right.
+    """Give a report to the collections; raise an error for findings that fail by the options, and warn about the
+    others.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ class ForwardOracle(Oracle):
 
     def __init__(self, program: Program, seeds: list[Any]) -> None:
         super().__init__(program, seeds)
-        self.switched = True  # perhaps, because no replay tells
+        self.switched = True  # assumed, because no replay has looked
 
     def _declared(self, k: int, node: Node, env: dict[int, Any]) -> Any:
         if k > 1:
@@ -152,10 +152,11 @@ def check_tangents_locally(program: Program, tangents: list[Any], exact: dict[in
 
 
 def check_forward_rules(program: Program) -> list[Finding]:
-    """Check the rules of forward mode that no gradient uses: those written in addition to the rules of reverse mode.
+    """Check the rules of forward mode that no gradient uses: rules that are declared in addition to the rules of
+    reverse mode.
 
-    Each op is checked by itself, along one random direction, once for each shape of its inputs, because a gradient that
-    is right says nothing about them.
+    Each op is checked by itself, along one random direction, once for each shape of its inputs, because a right
+    gradient says nothing about these rules.
 
     Returns
     -------
@@ -174,7 +175,7 @@ def check_forward_rules(program: Program) -> list[Finding]:
             continue
         known.add(key)
         tick()
-        # Equal eigenvalues and their like leave the mirror's tangent open; the check of the gradient decides there.
+        # Equal eigenvalues, for example, leave the mirror's tangent undecided; the check of the gradient decides then.
         with contextlib.suppress(Undecided):
             _one_op(local, node, [_direction(v, rng) if a in node.active else None for a, v in enumerate(values)])
     return local.findings

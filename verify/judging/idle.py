@@ -1,4 +1,4 @@
-"""Values that left the tape and came back: whether the derivative would be another one had they stayed."""
+"""Tests if a value that left the tape and came back changes the derivative."""
 
 from __future__ import annotations
 

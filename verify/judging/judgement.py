@@ -1,7 +1,7 @@
 """A judgement: compares a claimed derivative of a program with the exact one.
 
 The order of work: compute the exact derivative with its certificate, at rising precision; compare the floats with it
-within the two bounds; for numbers out of bounds, search the op to blame.
+within the bounds; for numbers out of bounds, search the op to blame.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
 __all__ = ["Judgement", "largest", "nodes_of", "to_blame"]
 
-_FEW = 2_000  # programs with more numbers than this are not evaluated beside a point without a derivative
+_FEW = 2_000  # larger programs are not evaluated next to a point without a derivative
 _SOME = 200  # programs with more numbers than this move their inputs in floats first
 _MANY = 2_000  # programs with more numbers than this move their inputs in floats
-_TRACE = 2.0**-90  # relative disagreements below it come from the traces by which broken ties lie apart
+_TRACE = 2.0**-90  # smaller relative disagreements come from the tiny moves that break ties
 _BIG = 20_000  # programs with more numbers than this are tried up to 800 bits only
 
 
@@ -64,8 +64,8 @@ class Judgement(Causes):
     by_source = True  # False if the numbers are one sum over all sources
     left_out: frozenset[int] = frozenset()  # the sources whose numbers are not compared
     shared: Shared | None = None  # data that the rows of a derivative share
-    row: list[Any] | None = None  # the cotangents of the row, where a mode has rows
-    checked_ops: Local | None = None  # the checks of single ops, where a mode has them
+    row: list[Any] | None = None  # the cotangents of the row, if the mode has rows
+    checked_ops: Local | None = None  # the checks of single ops, if the mode has them
 
     def __init__(self, program: Program, got: list[Any], *, locally: bool = True) -> None:
         self.program, self.got, self.locally = program, got, locally
@@ -116,7 +116,7 @@ class Judgement(Causes):
         raise NotImplementedError
 
     def otherwise(self) -> Cause:
-        """Why numbers lie beyond their bounds that no suspect reaches."""
+        """The cause of numbers beyond their bounds that no suspect explains."""
         raise NotImplementedError
 
     def local(self, exact: dict[int, Any]) -> list[Finding]:
@@ -205,9 +205,9 @@ class Judgement(Causes):
     def by_sides(self, report: Report) -> None:
         """Compare with the limits on all sides, where an op has no finite derivative but the function as a whole has.
 
-        So sqrt(x * x)² has the derivative of x² at 0. The findings of the report change.
+        So sqrt(x * x)² has the derivative of x² at 0. This method changes the findings of the report.
         """
-        # Equal eigenvalues, which no op is to blame for, would take too long next to the point.
+        # Skip equal eigenvalues, for which no op is to blame, because points next to them take too long.
         nowhere = next((f for f in report.findings if f.verdict == "domain" and f.op is not None), None)
         known = [g for g in self.got if g is not None]
         others = [f for f in report.findings if f is not nowhere and not f.ok]
@@ -299,7 +299,9 @@ class Judgement(Causes):
         return report
 
     def by_limits(self) -> Report | None:
-        """The comparison with infinities as limits; None if there are none, or if it neither passes nor names an op."""
+        """The comparison with infinities as limits; None without infinities, or if the comparison neither passes nor
+        names an op.
+        """
         if not masked_by_infinities(self.program, self.got):
             return None
         with infinities_as_limits():
@@ -310,7 +312,7 @@ class Judgement(Causes):
         return limit
 
     def about_the_rest(self) -> Report:
-        """The report on the sources whose derivative is implemented, and that the others are undecided."""
+        """The report on the sources whose derivative is implemented; the other sources are undecided."""
         findings, self.open = self.open, {}
         self.got = [None if s in findings else g for s, g in enumerate(self.got)]
         self.left_out = frozenset(findings)
@@ -381,7 +383,7 @@ class Judgement(Causes):
         compared = Comparison(order, self)
         compared.numbers([None if s in self.left_out else e for s, e in enumerate(exact)], got)
         if compared.undecided:
-            raise ArithmeticError(f"{compared.undecided} elements are not enclosed tightly enough")
+            raise ArithmeticError(f"{compared.undecided} elements have enclosures that are too wide")
         if not local:
             self.keep(exact, compared)
         findings = compared.findings
@@ -391,7 +393,7 @@ class Judgement(Causes):
             return
         followed = [] if oracle.broken else [program.nodes[i] for i in oracle.read]
         for node in [*oracle.flips, *followed]:
-            reason = f"rounding decided {node.name} otherwise than the exact values do"
+            reason = f"rounding decided {node.name} differently from the exact values"
             findings.append(Finding("conditioning", order=order, at=node, reason=reason))
         findings += met
         for f in local:
@@ -424,8 +426,8 @@ class Judgement(Causes):
         """Certify the inner gradients on the branches that rounding chose; returns the arguments if that fails.
 
         The backward ops of an inner gradient hold masks. If rounding moved the input of an op to the other side of its
-        kink, these are masks of that side, and the exact op is on its own. The exact derivative is then that of the
-        primal, if it has few elements.
+        kink, the masks belong to that side, whereas the exact op stays on its own side. The exact derivative is then
+        the derivative of the primal, if the gradient has few elements.
         """
         crossed = flipped_branches(self.program, oracle)
         if not crossed:

@@ -40,7 +40,7 @@ def climb(
     Parameters
     ----------
     order : int
-        Of the derivative, for the finding.
+        The order of the derivative, for the finding.
     attempt : callable
         Takes the number of bits and a list, to which it adds why outputs of ops have no derivative. Returns None, or
         raises ArithmeticError, if more bits may decide.
@@ -48,7 +48,8 @@ def climb(
         Whether numbers that agree to a third of the bits count as equal, from `TIES` bits on, because enclosures of
         equal numbers that were computed in two ways overlap at any precision.
     patient : bool
-        If False, stop at the first failure if an op's derivative is infinite or NaN at its recorded inputs.
+        If False, stop at the first failure of a program in which an op's derivative is infinite or NaN at its recorded
+        inputs.
     otherwise : callable
         Called for a finding when no precision decides.
 
@@ -57,7 +58,7 @@ def climb(
     value
         The value of `attempt`; None if no precision decided.
     finding : Finding or None
-        With a value: the convention that ties were assumed, if any were. Without a value: the reason.
+        With a value: the finding that numbers were taken as ties, if any were. Without a value: the reason.
     """
     undecided: Finding | None = None
 

@@ -1,12 +1,13 @@
 """Values that left the tape and came back: a function that depends on its arguments in a way that no tape records.
 
-For `check` and its like, the function runs again at a moved point, and so does the recorded program. Where a value came
-back as a constant, the program keeps the old value and the function does not. Most values leave by ``float(x)``,
-``x.numpy()``, ``np.asarray(x)`` and their like, each of which the recording notes, or through a variable.
+For `check`, `exact` and `judge`, the function runs again at a moved point, and so does the recorded program. Where a
+value came back as a constant, the program keeps the old value and the function does not. Most values leave through a
+variable, or by conversions such as ``float(x)``, ``x.numpy()`` and ``np.asarray(x)``, each of which the recording
+notes.
 
 Under the flag the program cannot run again. A constant that certainly holds the number or array that left, or elements
-of it (see `Conversion.found_in`), has come back, and the program computes it from the value that left. It may still
-change no derivative, as the maximum that a logsumexp subtracts and adds. Of other values nothing shows whether they
+of it (see `Conversion.found_in`), has come back, and the program computes it from the value that left. Such a constant
+may still change no derivative, as the maximum that a logsumexp subtracts and adds. Nothing shows whether other values
 came back.
 """
 
@@ -43,14 +44,14 @@ from gtape.verify.verdicts.verdict import Finding
 __all__ = ["Left", "any_seeds", "other_numbers", "values_left"]
 
 _UNSEEN = (
-    "such as a new variable that starts with a value of theirs, a number that an op reads from them, or a branch that "
-    "only this point takes"
+    "such as a new variable that starts with one of their values, a number that an op reads from them, or a branch "
+    "that only this point takes"
 )
 _ADVICE = "keep the computation in gtape's ops, or give its derivative by gtape.custom_gradient"
 
 
 def values_left(recording: Recording, order: int) -> list[Finding]:
-    """The finding about a value that left the tape and came back; empty if none did.
+    """The finding about a value that left the tape and came back; empty if no value did.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
         deterministic.
     """
     session = recording.tape._session
-    # A variable's value leaves no doubt, unless an op reads it.
+    # The value of a variable counts only if an op reads it.
     conversions = [c for c in conversions_made(session) if not c.by_variable]
     made = [c for c in conversions if not c.inside]  # a custom gradient is judged by itself
     lines = list(dict.fromkeys(c.line for c in made or assignments_made(session)))
@@ -80,11 +81,11 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
     with off(), quietly():
         comparison = Comparison(Again(recording), _with_stopped(recording), order, anew=len(made) < len(conversions))
         if made and not comparison.is_deterministic():
-            how = "the function is not deterministic, so that nothing shows if it comes back"
+            how = "nothing shows if it comes back, because the function is not deterministic"
             return told("undecided", leaves(how))
         apart = comparison.is_apart(by_law_only=not made)
         if made and apart is None:
-            how = "the function cannot run at a moved point, so that nothing shows if it comes back"
+            how = "nothing shows if it comes back, because the function cannot run at a moved point"
             return told("undecided", leaves(how))
         if not apart:
             return _certain(recording, order)
@@ -93,9 +94,9 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
         kept = comparison.again.kept(recording.program())
     if kept is not None:
         reason = (
-            f"the function keeps the result of {kept.name} and uses it in its next call, so that it is another "
-            "function when it runs again; nothing shows if a value leaves the tape and comes back. Compute the result "
-            "anew in each call"
+            f"the function keeps the result of {kept.name} and uses it in its next call, so each call computes "
+            "another function, and nothing shows if a value leaves the tape and comes back; compute the result anew in "
+            "each call"
         )
         return _certain(recording, order) or [Finding("undecided", order=order, at=kept, reason=reason)]
     if made:
@@ -107,22 +108,23 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
 
 
 def other_numbers(recording: Recording, order: int) -> list[Finding]:
-    """The finding about a function that is another one in each call; empty if a second call returns the same numbers.
+    """The finding about a function that differs from call to call; empty if a second call returns the same numbers.
 
-    `check` looks at the recorded call alone. Numbers from elsewhere belong to another call, and digits to any.
+    `check` needs no such finding, because it looks at the recorded call only, whereas claims and exact digits belong to
+    other calls.
     """
     with off(), quietly():
         if Comparison(Again(recording), recording.program(), order, anew=False).is_deterministic():
             return []
     reason = (
-        "the function returns other numbers, or raises, when it is called again at the same point, so that its calls "
-        "have different derivatives; draw its random numbers from a fixed seed, and let it change nothing outside"
+        "a second call of the function at the same point returns other numbers, or raises an error, so its calls have "
+        "different derivatives; draw its random numbers from a fixed seed, and let it change nothing outside"
     )
     return [Finding("undecided", order=order, reason=reason)]
 
 
 def _with_stopped(recording: Recording) -> Program:
-    """The program of a function, in which values that `gtape.stop_gradient` stopped before they left move, too."""
+    """The program of a function, in which values also move if `gtape.stop_gradient` stopped them before they left."""
     session, inputs = recording.tape._session, recording.inputs
     stopped = [c for c in conversions_made(session) if c.returns and not _follows(c, session, inputs)]
     returned = [r for c in stopped for r in c.returns if r.certain]
@@ -146,7 +148,7 @@ def _certain(recording: Recording, order: int) -> list[Finding]:
 
     program = made(left.returned())
     found = left.findings(program, any_seeds(program), made, strict=False)[0]
-    return [f for f in found if f.verdict != "undecided"]  # moved points showed nothing
+    return [f for f in found if f.verdict != "undecided"]  # the moved points showed no difference
 
 
 def any_seeds(program: Program) -> list[Any]:
@@ -174,7 +176,7 @@ class Left:
         return bool(self._conversions)
 
     def returned(self, *, certain: bool = True) -> list[Return]:
-        """The constants that hold values which left, those that are certain or all."""
+        """The constants that hold values which left: the certain ones, or all."""
         return [r for c in self._conversions for r in c.returns if r.certain or not certain]
 
     def findings(
@@ -196,7 +198,7 @@ class Left:
         Returns
         -------
         findings : list of Finding
-            `unconnected` for each value that came back; under `strict`, `undecided` for values that may have.
+            `unconnected` for each value that came back; under `strict`, `undecided` for values that may have come back.
         count : int
             The number of conversions before the target, after which another constant entered the program.
         """
@@ -207,7 +209,7 @@ class Left:
         back = {r.conversion: None for r, _ in program.returned.values()}
         findings = []
         if program.returned and changes(program, seeds):
-            # Numbers that are equal by chance are returns, too, if they explain why nothing changes.
+            # A number that is equal by chance counts as a return, too, if this explains why nothing changes.
             every = widened(self.returned(certain=False))
             if len(every.returned) == len(program.returned) or changes(every, seeds):
                 moving = [c for c in back if changes(program, seeds, c)] or list(back)
@@ -230,7 +232,7 @@ class Left:
         return findings, len(open_)
 
     def _told_of(self, c: Conversion, program: Program, nodes: list[Node], order: int) -> Finding:
-        """The finding about a value that came back, with which the exact derivative changes."""
+        """The finding about a value that came back and changes the exact derivative."""
         if not self._may_be_offset(c, program):
             return _told(c, _reader_of(program, nodes, c), order)
         reason = (
@@ -240,9 +242,9 @@ class Left:
         return Finding("undecided", order=order, line=c.line, reason=reason)
 
     def _may_be_offset(self, c: Conversion, program: Program) -> bool:
-        """Whether an unknown constant, such as the logarithm of a scale, may undo what a value that came back changes.
+        """Whether an unknown constant, such as the logarithm of a scale, may undo the change by a value that came back.
 
-        Functions of long numbers are long numbers, so a short number among them is the user's own.
+        Functions of numbers with many digits have many digits, so a number with few digits is the user's own.
         """
         size, long = np.size(c.value), has_long_numbers(np.asarray(c.value))
         later = [n for n in program.nodes if n.kind == "op" and n.index not in program.returned and n.seq < c.number]

@@ -1,8 +1,8 @@
 """Compares a function with its recorded program at points closer and closer to the recorded one.
 
-Both are equal at the recorded point. If a derivative of order k is another one, they differ by the k-th power of the
-move. A difference by a higher power changes no derivative that is checked: the numbers of NumPy's mean in
-``sum((x - mean)**2)`` are constants of the program, but its first derivative is right.
+Function and program are equal at the recorded point. If their derivatives of order k differ, function and program
+differ by the k-th power of the move. A difference by a higher power changes no derivative that is checked: the numbers
+of NumPy's mean in ``sum((x - mean)**2)`` are constants of the program, but its first derivative is right.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from gtape.verify.verdicts.ulp import spacing, widest
 
 __all__ = ["Comparison"]
 
-_ROUNDINGS = 64.0  # ULP by which both may round differently, because a function may compute with `math`
+_ROUNDINGS = 64.0  # ULP by which they may round differently, because a function may compute with `math`
 _SHARE = 2.0**-10  # of the change between the points
 _STEPS = 8
 _SHORTER = 4.0  # how much shorter each step is than the one before
-_LIKE = 0.1  # how exactly a difference follows a power of the move
+_LIKE = 0.1  # how exactly a difference must follow a power of the move
 _SIDES = (-1, 1)
 
 
@@ -41,7 +41,7 @@ class _Difference(NamedTuple):
     rounding : array
         The difference that rounding allows.
     large : bool
-        Whether it is more than a small share of the change.
+        Whether the difference is more than a small share of the change.
     """
 
     gap: Any
@@ -77,12 +77,12 @@ class Comparison:
         )
 
     def is_apart(self, *, by_law_only: bool) -> bool | None:
-        """Whether the function has another derivative than the program; None if it runs on neither side.
+        """Whether the function has another derivative than the program; None if the function runs on neither side.
 
         Parameters
         ----------
         by_law_only : bool
-            Whether a difference counts only if it follows a power of the move; otherwise any large one does.
+            Whether a difference counts only if it follows a power of the move; otherwise any large difference counts.
         """
         steps: list[dict[int, _Difference]] = []
         for k in range(_STEPS):
@@ -121,7 +121,7 @@ class Comparison:
         return _Difference(np.concatenate(gaps), np.concatenate(roundings), large)
 
     def _program(self, point: list[Any]) -> list[Any] | None:
-        """The outputs of the recorded program at a point; None if its ops do not fit there."""
+        """The outputs of the recorded program at a point; None if its ops do not run there."""
         program = self.program
         env: dict[int, Any] = {i: x for nodes, x in zip(program.sources, point, strict=True) for i in nodes}
         try:
@@ -155,7 +155,7 @@ def _power(steps: list[dict[int, _Difference]]) -> int | None:
     if powers or power is None or power < 1:
         return None
     last = [made.gap / scale * float(sign) ** power for sign, made in steps[-1].items()]
-    return power if _alike(last[0], last[-1]) else None  # a tie can make both sides differ, but not alike
+    return power if _alike(last[0], last[-1]) else None  # at a tie the two sides follow different powers
 
 
 def _power_between(a: Any, b: Any) -> int | None:

@@ -6,8 +6,8 @@ a list of comparisons: the value and the rule of each op with the exact ones at 
 jets of the mirrors, and each gradient that the program takes with jets of the function behind it. If all agree, the
 full check finds nothing either. Otherwise the full check decides and explains.
 
-A training loop checks one program thousands of times, with other numbers. What depends on the structure of a program
-alone is found once and kept.
+A training loop checks one program thousands of times, with other numbers. So data that depend only on the structure of
+a program are computed once and kept.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ from gtape.verify.verdicts.verdict import Report
 
 __all__ = ["Apart", "Checked", "Straightly", "checked"]
 
-_LONG = 2048  # of programs with more ops nothing is kept that can be computed again
-# A direction along exact zeros, this much longer than the others, goes along with them: what remains of it is no 0.
+_LONG = 2048  # programs with more ops keep nothing that can be computed again
+# The factor by which a direction along exact zeros is longer than the others, because then an element that is not 0
+# makes a huge term.
 _HUGE, _LONG_TERM = arb(2) ** 2**40, arb(2) ** 2**39
 _NOTHING = arb(0)
 _UNIT = arb(2) ** -61  # random directions are integers of this size
@@ -182,7 +183,7 @@ class Checked:
         return made
 
     def decide(self) -> None:
-        """Compare the decisions with those of the exact numbers, none of which may be at a tie."""
+        """Compare the decisions with the decisions of the exact numbers; none may be at a tie."""
         for i in self.structure.decisions:
             node = self.program.nodes[i]
             if not np.array_equal(decided_anew(node, [self.exact[j] for j in node.inputs]), self.arrays[i]):
@@ -414,7 +415,7 @@ class Checked:
         Parameters
         ----------
         places : list of (node, bool)
-            The ops, and whether it is their rule.
+            The ops, each with whether the rule is meant instead of the value.
         values, rules : dicts
             The exact values and results of rules at the recorded inputs of these ops.
         """
@@ -433,7 +434,7 @@ class Checked:
 
 
 class Straightly(Checked):
-    """The same by straight-line functions of balls."""
+    """As `Checked`, by straight-line functions of balls."""
 
     def __init__(
         self, straight: Straight, structure: Structure, program: Program, arrays: list[Any], seeds: list[Any]
@@ -517,7 +518,7 @@ def _lifted(arrays: list[Any]) -> list[Any]:
 
 
 class _Compared(NamedTuple):
-    """An array of an op's value, or of its rule, with the exact one."""
+    """An array of an op's value, or a result of its rule, with the exact array."""
 
     number: int
     backwards: bool
@@ -526,7 +527,7 @@ class _Compared(NamedTuple):
 
 
 def _not_rounded(compared: list[_Compared]) -> list[tuple[int, bool]]:
-    """The ops, and whether it is their rule, whose numbers are not all the exact ones, correctly rounded."""
+    """The ops and rules (as in `_within_bounds`) with numbers that differ from the exact ones, correctly rounded."""
     found: dict[tuple[int, bool], None] = {}
     for dtype in {c.got.dtype for c in compared}:
         some = [c for c in compared if c.got.dtype == dtype]

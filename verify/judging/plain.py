@@ -1,8 +1,9 @@
 """The derivatives that a plain tape returns for a recorded program.
 
 A tape under a check records more and sweeps in a more general way than a plain tape. So the ops of the program run once
-more, on a plain tape, and its numbers are compared with those of the check. This shows faults in the ways that only a
-plain tape takes: the functions that are generated for each op, the short sweep, the diagonal start of a Jacobian.
+more, on a plain tape, and the check compares its numbers with the numbers of the plain tape. So it finds faults in code
+that only plain tapes run: the functions that are generated for each op, the short sweep, the diagonal start of a
+Jacobian.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ __all__ = ["Plain", "rows_apart"]
 
 
 class _PlainTape(GradientTape):
-    """A tape of one derivative, which takes the shortest ways after any earlier run."""
+    """A tape of one derivative, which always takes the shortest ways, whatever ran before."""
 
-    # A finalizer in C, because Python drops an interrupt that arrives inside one in Python. `off()` closes this tape.
+    # A finalizer in C, because Python drops an interrupt that arrives inside a finalizer in Python. `off()` closes this
+    # tape.
     __del__ = object.__hash__  # type: ignore[assignment]
 
     def _new_session(self) -> Session:
@@ -55,14 +57,14 @@ class Plain:
         self._begun = False
 
     def row(self, seeds: list[Any]) -> list[Any] | None:
-        """The gradient of a row; None where a plain tape cannot run the program, or ran it for an earlier row."""
+        """The gradient of a row; None if a plain tape cannot run the program, or ran it for an earlier row."""
         if not seeds:
             return None
         (only, *others) = seeds
         place = None if others or only is None else _place(np.asarray(only))
         if not self._begun:
             self._begun = True
-            with off(), quietly(), suppress(Exception):  # an op that does not run again is checked as it was recorded
+            with off(), quietly(), suppress(Exception):  # an op that cannot run again stays unchecked here
                 if place is None:
                     return _gradient(self.program, seeds)
                 self._rows = _jacobian(self.program)
@@ -127,7 +129,7 @@ def _is_small(program: Program) -> bool:
 
 
 def _place(seed: Any) -> tuple[int, ...] | None:
-    """The place of the only one among zeros; None for other seeds."""
+    """The place of the single 1 among zeros; None for other seeds."""
     found: Any = np.argwhere(seed) if seed.size > 1 else []
     return tuple(found[0].tolist()) if len(found) == 1 and seed[tuple(found[0])] == 1 else None
 

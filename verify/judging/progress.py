@@ -12,7 +12,7 @@ __all__ = ["VARIABLE", "shown"]
 
 VARIABLE = "GTAPE_PROGRESS"
 _PATIENCE = 2.0  # seconds
-_open = False  # True while a bar may be shown, because a check inside a check shows none
+_open = False  # True while a check may show a bar, because a check inside a check shows none
 
 T = TypeVar("T")
 

@@ -52,7 +52,7 @@ def _input(i: int, a: Any) -> Tensor:
     try:
         return as_input(a)
     except ValueError as e:
-        raise ValueError(f"argument {i} is no array of numbers: {e}") from None
+        raise ValueError(f"argument {i} is not an array of numbers: {e}") from None
 
 
 class Recording:
@@ -68,7 +68,7 @@ class Recording:
             if not t._layout.inexact:
                 raise TypeError(
                     f"argument {i} is {t.dtype.name}: derivatives are with respect to floating-point arguments; "
-                    "close over the others"
+                    "let the function hold the others"
                 )
         self.function = f
         self._program: Program | None = None
@@ -101,7 +101,7 @@ class Recording:
     def _derive(self, tape: GradientTape, level: list[Any], first: bool) -> list[Any]:
         """The next derivative: one tensor for each element of the last one and each input."""
         if first:
-            # The gradient of a lookup is IndexedSlices; the next derivative needs the dense tensor.
+            # The gradient of a lookup is IndexedSlices, but the next derivative needs the dense tensor.
             made = [
                 convert_to_tensor(g) if isinstance(g, IndexedSlices) else g for g in tape.gradient(level, self.inputs)
             ]
@@ -115,7 +115,7 @@ class Recording:
         return list(made)
 
     def program(self) -> Program:
-        """The program of the function itself, made once."""
+        """The program of the function itself, which is made once."""
         if self._program is None:
             self._program = build([(t._record, t._value) for t in self.outputs], self.inputs)
         return self._program

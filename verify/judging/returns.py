@@ -1,6 +1,6 @@
-"""Constants of a program that hold values which left the tape: as ops on these values, which a tape may follow or not.
+"""Writes constants that hold values which left the tape as ops on these values, which a tape may follow or not.
 
-Without them a program keeps such a value as a plain number, whose origin is unknown.
+Without these ops a program keeps such a constant as a plain number, whose origin is unknown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Returns:
     ----------
     found : iterable of Return
     sources : list of tensors or variables
-        Their values are the point at which the derivative is taken, wherever they came from.
+        The values of the sources are the point of the derivative, wherever these values came from.
     """
 
     def __init__(self, found: Iterable[Return], sources: list[Any]) -> None:
@@ -44,7 +44,8 @@ class Returns:
         return found
 
     def nodes_of(self, found: Return, start: Node, index: int) -> list[Node]:
-        """The ops that make a constant from the value that left; constants among them are their second inputs.
+        """The ops that make a constant from the value that left; constants among these nodes are second inputs of the
+        ops.
 
         Parameters
         ----------
@@ -97,7 +98,7 @@ def followed_through(program: Program, only: Any = None) -> Program:
     Parameters
     ----------
     only : Conversion, optional
-        The one value that they follow.
+        The one value that tapes follow.
     """
     open_ = {i: last for i, (r, last) in program.returned.items() if only is None or r.conversion is only}
     sessions = {s for n in program.nodes for flow in n.flows for s in flow or ()} | {program.session}
@@ -109,7 +110,7 @@ def followed_through(program: Program, only: Any = None) -> Program:
 
 
 def _opened(node: Node, open_: dict[int, bool], everywhere: frozenset[Any]) -> Node:
-    """A node whose inputs are followed if it is part of such a constant, or reads one."""
+    """A node; its inputs are followed if it is part of such a constant, or reads such a constant."""
     more = [a for a, j in enumerate(node.inputs) if node.kind == "op" and open_.get(j) and node.prim.connected(a)]
     if node.index in open_:
         more += node.active

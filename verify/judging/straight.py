@@ -1,7 +1,7 @@
 """The computations of the short way for one structure, as straight-line functions of balls.
 
-They are those of `ordinary.Checked`, without the arrays, on which a check of few numbers spends its time. A training
-loop checks such a program thousands of times.
+These functions compute the same as `ordinary.Checked`, but without arrays, because a check of few numbers spends most
+of its time on arrays. A training loop checks such a program thousands of times.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from gtape.verify.judging.structure import Structure, cut, shaped
 
 __all__ = ["Place", "Straight", "straight_of"]
 
-_OFTEN = 4  # writing the code takes as long as some checks, so that the first checks of a structure do without
+_OFTEN = 4  # the first checks of a structure run without code, because writing it takes as long as some checks
 
 _Function = Callable[[list[Any]], list[Any]]
 
 
 def straight_of(structure: Structure) -> Straight | None:
-    """The straight-line functions of a structure that checks meet often; None if it has none."""
+    """The straight-line functions of a structure that checks meet often; None if the structure has none."""
     structure.met += 1
     if structure.met == _OFTEN and structure.real and not structure.kinked:
         try:
@@ -38,7 +38,9 @@ def straight_of(structure: Structure) -> Straight | None:
 
 
 class Place(NamedTuple):
-    """Where an array lies in a list of scalars: the value of an op, or what its rule gives for active argument `k`."""
+    """The place of an array in a list of scalars: the value of an op, or the result of its rule for active argument
+    `k`.
+    """
 
     number: int
     k: int | None
@@ -55,7 +57,7 @@ class Straight:
     exact : callable
         Inputs of the program, cotangents of its outputs -> values of its ops, gradient, results of the rules.
     used : list
-        For each result of a rule in `exact` what `Kind.used` says of it, and its place: first and last scalar.
+        For each result of a rule in `exact` its entry in `Kind.used`, and its place: first and last scalar.
     certify : callable
         Inputs, cotangents of the outputs, values, gradient, a direction by the sources -> the derivative along this
         direction by the gradient and by the mirrors, and the sum of the magnitudes of all terms.
@@ -138,7 +140,9 @@ class Straight:
 
     @cached_property
     def moved(self) -> _Function | None:
-        """Inputs, cotangents of the outputs, moves of the inputs -> move of the gradient; None if it has no code."""
+        """Inputs, cotangents of the outputs, moves of the inputs -> move of the gradient; None if no code can be
+        written.
+        """
         with Code() as code:
             s = self._structure.written(code)
             given, seeds, moves = _inputs(code, self._given, self._seeds, self._given)
@@ -153,7 +157,7 @@ class Straight:
             return code.function(_scalars([jets.component(g, 1) for g in made]))
 
     def moves(self, start: dict[int, Any]) -> list[Any]:
-        """The moves of all inputs as scalars, of which `start` gives some."""
+        """The moves of all inputs as scalars; inputs that `start` lacks do not move."""
         none = arb(0)
         return [
             e

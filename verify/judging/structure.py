@@ -1,4 +1,5 @@
-"""The structure of an ordinary program: what stays when its numbers change, and the sweeps over it in any world.
+"""The structure of an ordinary program: the data that stay when its numbers change, and the sweeps over it in any
+world.
 
 Ordinary are programs of smooth ops on real numbers, away from kinks, with decisions away from ties, without custom
 gradients. They may take gradients, but none of gradients. A training loop checks one structure thousands of times, so
@@ -46,7 +47,7 @@ CHANGED.append(lambda _: _kept.clear())
 
 
 class Apart(Exception):
-    """A number is not right, or the short way cannot tell."""
+    """A number is wrong, or the short way cannot decide."""
 
 
 class Kind:
@@ -105,7 +106,7 @@ class Kind:
             self.slopes = np.frompyfunc(self._slopes, count, several)
 
     def written(self, code: Code) -> Kind:
-        """The kind in the worlds of written scalars."""
+        """The kind in worlds whose scalars are pieces of source text."""
         made = copy(self)
         made._compile(WrittenBalls(code), WrittenJets(code), partial(partial, code.calls))
         return made
@@ -183,7 +184,7 @@ class Kind:
 
 
 class Op(NamedTuple):
-    """An op at its place; `given` tells whether all its inputs are inputs of the program, which are known exactly."""
+    """An op at its place; `given` is True if all its inputs are inputs of the program, which are known exactly."""
 
     number: int
     inputs: tuple[int, ...]
@@ -271,7 +272,7 @@ class Structure:
         return found
 
     def written(self, code: Code) -> Structure:
-        """The structure in the worlds of written scalars."""
+        """The structure in worlds whose scalars are pieces of source text."""
         kinds = {id(op.kind): op.kind for op in self.ops}
         made = {i: kind.written(code) for i, kind in kinds.items()}
         other = copy(self)
@@ -288,14 +289,15 @@ class Structure:
         self, world: Any, values: dict[int, Any], seeds: list[Any],
         told: Callable[[Op, Any, list[Any]], None] | None = None,
     ) -> list[Any]:  # fmt: skip
-        """The gradient by the tape's own rules in a world, from the values of all nodes there.
+        """The gradient by the tape's own rules in a world, from the values of all nodes in this world.
 
         Parameters
         ----------
         seeds : list of arrays
             Cotangent of each output.
         told : callable, optional
-            Called for each rule that runs: op, the cotangent that arrived, the cotangents of its active inputs.
+            Called for each rule that runs, with the op, the cotangent that arrived, and the cotangents of its active
+            inputs.
         """
         arrived: dict[int, Any] = {}
 
@@ -331,7 +333,7 @@ class Structure:
         seeds : list
             Cotangent of each output, as a scalar or an array.
         kept : Floats, optional
-            Receives the result of a sweep there.
+            Receives the results of the sweep.
         """
         arrived: dict[int, Any] = {}
         terms: dict[int, list[Any]] = {} if kept is None else kept.terms
@@ -463,7 +465,7 @@ def _key(n: Node, v: Any) -> Any:
 
 
 def _is_ordinary(program: Program, arrays: list[Any]) -> bool:
-    """Whether nothing but numbers can be wrong in a program."""
+    """Whether only numbers can be wrong in a program."""
     if not all(v.size for v in arrays):
         return False
     alone = [i for nodes in program.sources for i in nodes]
@@ -533,7 +535,7 @@ def _is_smooth(n: Node) -> bool:
 
 
 def _is_fixed(n: Node) -> bool:
-    """Whether an op has a value without a derivative and without jumps, such as zeros of the shape of its input."""
+    """Whether the value of an op has no derivative and no jumps, such as zeros with the shape of its input."""
     prim = n.prim
     return (
         not (n.active or prim.differentiable or prim.kinks or prim.missing or prim.roles & _CHOOSING)
@@ -571,13 +573,13 @@ def _made(program: Program, arrays: list[Any]) -> Structure:
 
 
 def shaped(v: Any, shape: tuple[int, ...]) -> Any:
-    """An array; raises `Apart` if its shape is another one."""
+    """The array itself; raises `Apart` if it has another shape."""
     if v.shape != shape:
         raise Apart
     return v
 
 
 def cut(flat: Any, shapes: list[tuple[int, ...]]) -> list[Any]:
-    """Arrays of these shapes from all their numbers in a row."""
+    """Arrays of given shapes from one flat list of all their numbers."""
     ends = list(itertools.accumulate([math.prod(s) for s in shapes], initial=0))
     return [flat[a:b].reshape(s) for a, b, s in zip(ends, ends[1:], shapes, strict=False)]

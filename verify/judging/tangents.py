@@ -63,7 +63,7 @@ class Tangent(Judgement):
     def along(self, env: dict[int, Any]) -> Any:
         """The tangent of the output, from its jets."""
         exact = objects(jet_world(1).component(env[self.program.outputs[0]], 1))
-        # A comparison conjugates complex numbers, as gradients need; conjugate first, because tangents do not.
+        # Conjugate first, because a comparison conjugates complex numbers, which gradients need and tangents do not.
         return turned(exact) if self.dtype.kind == "c" else exact
 
     def derivative(self, oracle: Oracle) -> list[Any]:
@@ -114,7 +114,7 @@ class Tangent(Judgement):
 
     def otherwise(self) -> Cause:
         way = {n.name: n for n in self.program.nodes if n.kind in ("op", "custom") and n.active}
-        reason = "each tangent is right, but together they lose digits that the problem does not; ops on the way: "
+        reason = "each tangent is right, but together they lose digits that the problem keeps; ops on the way: "
         only = next(iter(way.values())) if len(way) == 1 else None
         who = (None, None) if only is None else (only.name, only.line)
         return ("unstable", reason + ", ".join(sorted(way)), *who)

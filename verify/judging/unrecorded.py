@@ -1,7 +1,7 @@
 """Rows of a higher derivative that no tape recorded: zeros, unless the jets of the function say otherwise.
 
-The derivative of a linear function is a constant, so that no row of the next derivative has a record. A custom gradient
-that computes through NumPy has no record either, and its next derivative need not be zero.
+The derivative of a linear function is a constant, so no row of the next derivative has a record. A custom gradient that
+computes through NumPy has no record either, but its next derivative may differ from zero.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Unrecorded(NamedTuple):
     def findings(self, order: int) -> list[Finding]:
         """The findings about gtape's own derivative, which is None in these rows."""
         if self.finding is not None:
-            if self.finding.reason.startswith(_NO_PATH):  # certain, but too many elements for their exact numbers
+            if self.finding.reason.startswith(_NO_PATH):  # certain, but without exact numbers
                 return [Finding("unconnected", order=order, reason=_NO_PATH)]
             return [self.finding]
         found = []
@@ -62,7 +62,7 @@ class Unrecorded(NamedTuple):
 
 
 def named_by_rules(recording: Recording, found: list[Finding]) -> list[Finding]:
-    """Findings of `Unrecorded`; where rules hide their results from an outer tape, findings about these rules."""
+    """The findings of `Unrecorded`, or findings about rules that hide their results from an outer tape."""
     lost = [f for f in found if f.verdict == "unconnected"]
     culprits = lost_derivatives(recording.program()) if lost else []
     if not culprits:
@@ -105,7 +105,7 @@ def unrecorded(
     if unknown is not None:
         return Unrecorded(places, {}, unknown)
     if any(n.kind == "custom" and n.prim.declared is not None for n in program.nodes):
-        return Unrecorded(places, {}, None)  # its gradient is what the tape recorded, not the derivative of its body
+        return Unrecorded(places, {}, None)  # its derivative is defined by the tape's record, not by its body
     rows: dict[Any, list[Any]] = {}
 
     def attempt(bits: int, _: list[str]) -> bool | None:
@@ -130,12 +130,12 @@ def unrecorded(
         reason = f"the derivatives that no tape recorded are not known: {finding.reason}"
         finding = Finding("undecided", order=order, op=finding.op, line=finding.line, reason=reason)
     elif finding is not None and finding.verdict != "undecided":
-        finding = None  # a tie: the orders below tell it
+        finding = None  # a tie, which lower orders report
     return Unrecorded(places, rows if finding is None else {}, finding)
 
 
 class _Jets:
-    """The jets of a function in as many directions as the derivative has orders.
+    """The jets of a function, in one direction for each order of the derivative.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ class _Jets:
         return total
 
     def is_zero(self, e: arb) -> bool:
-        """Whether an enclosure is that of 0; raises ArithmeticError if it is too wide to tell."""
+        """Whether an enclosure holds exactly 0; raises ArithmeticError if the enclosure is too wide to tell."""
         if not e.is_finite():
             raise ArithmeticError("a value along the program is not finite")
         if not e.contains(0):
@@ -193,14 +193,14 @@ class _Jets:
 
 
 def _unknown(recording: Recording, program: Program, order: int) -> Finding | None:
-    """The finding for a function whose derivatives nothing tells."""
+    """The finding for a function whose derivatives cannot be found."""
     for finding in undecidable(program, order):
         return finding
     customs = [n for n in program.nodes if n.kind == "custom" and n.prim.declared is not None]
     if customs and any(made.inside for made in conversions_made(recording.tape._session)):
         reason = (
-            f"the declared gradient of {customs[0].name} leaves the tape (through .numpy()?): nothing tells its "
-            "derivative"
+            f"the declared gradient of {customs[0].name} leaves the tape (through .numpy()?), so its "
+            "derivative cannot be found"
         )
         return Finding("undecided", order=order, at=customs[0], reason=reason)
     return None
@@ -214,7 +214,7 @@ def _unit(shape: tuple[int, ...], index: tuple[int, ...]) -> Any:
 
 
 def _chain(recording: Recording, i: int, order: int) -> list[int]:
-    """The arguments of the derivatives below, the first derivative's first, from the number of a tensor."""
+    """The arguments of the derivatives of lower orders, lowest order first, from the number of a tensor."""
     n = len(recording.inputs)
     return [i // n**k % n for k in reversed(range(order - 1))]
 

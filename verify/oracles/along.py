@@ -1,7 +1,7 @@
-"""The derivative of an op's mirror along a direction, where the mirror is linear in each argument that moves.
+"""The derivative of an op's mirror along a direction, if the mirror is linear in each argument that moves.
 
-It is the mirror itself with the direction in place of one argument, summed over the arguments. Jets of large arrays
-take longer to make than to multiply.
+The derivative is the mirror itself with the direction in place of one argument, summed over the arguments. This is
+quicker than jets, because jets of large arrays take longer to make than to multiply.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class Algebra:
     Attributes
     ----------
     kept : dict or None
-        Receives for each node in the sweep the cotangent that arrived and those of the node's active inputs.
+        Receives for each node in the sweep the cotangent that arrived and the cotangents of the node's active inputs.
     """
 
     kept: dict[int, tuple[Any, list[Any]]] | None = None
@@ -47,7 +47,7 @@ class Algebra:
         raise NotImplementedError
 
     def custom(self, node: Node, g: Any) -> list[Any] | None:
-        """The cotangents of a custom gradient's active inputs; None where the sweep goes through the body instead."""
+        """The cotangents of a custom gradient's active inputs; None if the sweep goes through the body instead."""
         raise NotImplementedError
 
 
@@ -165,8 +165,8 @@ def kept_off(
 ) -> list[Any]:
     """The cotangents of an elementwise op's inputs, with zeros where `g` is 0 and a partial is not finite.
 
-    A selection switched such an element off, and the element stays off. ``again(live)`` gives the cotangents of the
-    elements that count alone, for inputs that the op broadcast, whose cotangents are sums.
+    A selection switched such an element off, and the element stays off. ``again(live)`` gives the cotangents with only
+    the elements that count, for inputs that the op broadcast, because their cotangents are sums.
     """
     kept = []
     for k, c in enumerate(made):

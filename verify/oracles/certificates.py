@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +30,10 @@ from gtape.verify.oracles.enclosures import (
 from gtape.verify.oracles.oracle import MOST_NESTED, Oracle, TooDeep, nested_too_deep, own_part, varies
 from gtape.verify.oracles.replay import Shared
 
-__all__ = ["Direction", "Failure", "certify", "certify_marks", "certify_rows", "directions_of", "faulty_rules"]
+__all__ = [
+    "Direction", "Failure", "certify", "certify_marks", "certify_rows", "directions_of", "disagreement_along",
+    "faulty_rules",
+]  # fmt: skip
 
 
 _SAME = 1e3
@@ -38,7 +41,9 @@ _DEEPEST = 4  # directions of jets, each of which doubles the work
 
 
 class Failure(NamedTuple):
-    """A failed certificate: the kind of comparison, the node, the relative error, and the mark if any."""
+    """A failed certificate: the kind of comparison, the node, the relative error, and the mark of an inner gradient, if
+    any.
+    """
 
     what: str
     node: Node | None
@@ -80,7 +85,7 @@ def certify_rows(oracle: Oracle, seeds: Any, gradients: list[Any]) -> bool:
     shared = oracle.shared or Shared()
     known = shared.known(("certificate", b"")) or shared.known(Direction)
     if known is None or known.failures or any(g is not None and bands(g).any() for g in gradients):
-        return False  # no such row came before, or the sum would hide small rows
+        return False  # no earlier row had this direction, or the sum would hide small rows
     weights = directions((len(seeds),), oracle.rng)
     total, scale = arb(0), arb(0)
     for u, g in zip(known.ways, gradients, strict=True):
@@ -120,7 +125,7 @@ class _Certificate:
 
     def __init__(self, oracle: Oracle, gradients: list[Any], ways: list[Any] | None = None) -> None:
         program = oracle.program
-        # Unconnected sources move, too, because the mirrors must find no derivative by them, either.
+        # Unconnected sources move, too, because the mirrors must find the derivative 0 by them.
         self.ways = ways or [
             None
             if not nodes or not is_floating(program.nodes[nodes[0]].output)
@@ -166,8 +171,8 @@ class _Certificate:
 def certify_behind_declared(oracle: Oracle) -> list[Failure]:
     """Compare each rule between the outputs and a declared custom gradient with its mirror.
 
-    The jets take what arrives at a declared custom gradient from the replay, so that a wrong rule on the way there
-    would agree with itself.
+    The jets take the cotangent of a declared custom gradient from the replay, so a wrong rule on the way to the custom
+    gradient would agree with itself.
     """
     nodes = oracle.program.nodes
     behind: set[int] = set()
@@ -214,12 +219,12 @@ def certify_marks(
 ) -> list[Failure]:
     """Compare every gradient node among `only`, and its tangents, with jets of its primal in one direction more.
 
-    Along that direction only nodes that depend on the gradient's sources vary. The others keep their jets, and their
-    gradient nodes, certified among `only` or `known`, are not compared again, so that a chain of gradients (many inner
-    steps) does not count as nested gradients.
+    Along that direction only nodes that depend on the gradient's sources vary. The other nodes keep their jets.
+    Gradient nodes among them, which were certified among `only` or `known`, are not compared again, because a chain of
+    gradients (many inner steps) does not count as nested gradients.
 
-    The outermost gradients come first. What is compared inside them, in one direction more, is not compared again
-    without this direction; `done` receives all nodes that were compared.
+    The outermost gradients come first. Nodes that were compared inside an outer gradient, in one direction more, are
+    not compared again without this direction; `done` receives all compared nodes.
     """
     failures: list[Failure] = []
     wanted = set(only)
@@ -245,7 +250,7 @@ def certify_marks(
         tapes = (*sessions, *[None] * (k - len(sessions)), mark.session)
         certified = known | wanted
         again = [i for i in inside if i in moved or i not in certified]
-        inside_done: set[int] = set()  # not `done`, because other gradients may enclose the same ones
+        inside_done: set[int] = set()  # not `done`, because other gradients may enclose the same nodes
         for sizes in _scales(members, tangents, env, k):
             directional, extended = _one_direction_more(oracle, members, sizes, tangents, env, k, sessions)
             deep = oracle.jets(k + 1, extended, run, {i: _lifted(env[i], k) for i in still}, tapes)
@@ -258,7 +263,8 @@ def certify_marks(
 
 
 def _scales(members: list[Node], tangents: dict[int, list[Any]], env: dict[int, Any], k: int) -> list[dict[int, Any]]:
-    """The sizes by which the directions of gradient nodes are scaled, once for all of the same orders of magnitude.
+    """The sizes by which the directions of gradient nodes are scaled; nodes of the same orders of magnitude share a
+    size.
 
     A gradient and its tangents need different scales, because an element whose gradient is tiny may hide the wrong
     tangents of all others.
@@ -273,7 +279,7 @@ def _scales(members: list[Node], tangents: dict[int, list[Any]], env: dict[int, 
 
 
 def _component(member: Node, tangents: dict[int, list[Any]], env: dict[int, Any], k: int, bits: int) -> Any:
-    """One component of the jets of a gradient node; of a source, without its own tangent."""
+    """One component of the jets of a gradient node; for a source, without the node's own tangent."""
     g = jet_world(k).component(env[member.index], bits)
     own = own_part(tangents[member.index], bits) if bits and member.index in tangents else None
     return g if own is None else objects(g - own)
@@ -370,7 +376,8 @@ def _compared(
             got = got + inner(u, g)
             scale = scale + magnitude(u, g, size)
         error = disagreement(got, expected, scale)
-        # A faulty number makes its derivatives faulty, so that a little larger error of these says nothing new.
+        # A slightly larger error of the derivatives says nothing new, because the derivatives of a faulty number are
+        # faulty.
         if error and (worst is None or error > _SAME * worst.error):
             what = "derivative of an inner gradient" if bits else "inner gradient"
             worst = Failure(what, members[0], error, mark)
@@ -380,7 +387,7 @@ def _compared(
 def _depending(oracle: Oracle, sources: Iterable[int], among: list[int]) -> set[int]:
     """The nodes up to the last of `among` that depend on some sources, including the sources.
 
-    A gradient node also depends on what its mark reads, even if its recorded backward ops do not read it.
+    A gradient node also depends on the nodes that its mark reads, even if its recorded backward ops do not read them.
     """
     found = set(sources)
     for i in range(min(found, default=0), among[-1] + 1 if among else 0):
@@ -405,15 +412,33 @@ def certify_rule(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure
         None if c is None else directions_of(oracle.program.nodes[j], oracle.rng, c)
         for j, c in zip(node.inputs, slopes, strict=True)
     ]
+    error = disagreement_along(ways, slopes, lambda us: _through_mirror(oracle, node, g, us))
+    return Failure("rule", node, error) if error else None
+
+
+def disagreement_along(ways: list[Any], slopes: list[Any], along: Callable[[list[Any]], tuple[arb, arb]]) -> float:
+    """The disagreement of some slopes with a derivative, along given ways and along the exact zeros of the slopes.
+
+    Parameters
+    ----------
+    ways, slopes : lists of arrays or None
+        The direction and the slope for each argument.
+    along : callable
+        Ways -> the derivative along them, and the sum of the magnitudes of its terms.
+
+    Returns
+    -------
+    float
+        As `disagreement`; 0.0 without any.
+    """
     total, scale = arb(0), arb(0)
     for u, c in zip(ways, slopes, strict=True):
-        if u is not None:
+        if u is not None and c is not None:
             total, scale = total + inner(u, c), scale + magnitude(u, c)
-    expected, size = _through_mirror(oracle, node, g, ways)
+    expected, size = along(ways)
     error = disagreement(total, expected, scale + size)
     still = None if error else at_zeros(ways, slopes)
-    error = error if still is None else certainly_not_0(_through_mirror(oracle, node, g, still)[0])
-    return Failure("rule", node, error) if error else None
+    return error if still is None else certainly_not_0(along(still)[0])
 
 
 def _through_mirror(oracle: Oracle, node: Node, g: Any, ways: list[Any]) -> tuple[arb, arb]:

@@ -1,4 +1,4 @@
-"""Sums, products and directions of arrays of enclosures, and when two of them disagree.
+"""Sums, products and directions of arrays of enclosures, and the disagreement of two enclosures.
 
 An enclosure is a ball, a midpoint with a radius, that certainly holds the exact number.
 """
@@ -61,7 +61,7 @@ def magnitudes(a: Any) -> Any:
 
 
 def magnitude(a: Any, b: Any, of_a: Any = None, of_b: Any = None) -> arb:
-    """The sum of the magnitudes of products, to which an error of the inner product is relative.
+    """The sum of the magnitudes of products; errors of the inner product are measured relative to this sum.
 
     `of_a` and `of_b` are the magnitudes of the elements, if they are known.
     """
@@ -85,7 +85,7 @@ def directions(shape: tuple[int, ...], rng: Any, *, complex: bool = False, like:
     rng : numpy Generator
     like : array of enclosures, optional
         The derivative along each direction, roughly. Directions are then divided by powers of two near these numbers,
-        so that each contributes as much to a sum: a sum at 200 bits would otherwise hide what is 2**-200 of it.
+        so that each contributes as much to a sum, because a sum at 200 bits would hide terms of 2**-200 of its size.
     """
     if complex:
         return objects(_JOIN(directions(shape, rng, like=like), directions(shape, rng, like=like)))
@@ -125,7 +125,7 @@ def certainly_not_0(along: arb) -> float:
 
 
 def at_zeros(ways: list[Any], gradients: list[Any]) -> list[Any] | None:
-    """Directions along the elements alone whose derivative is exactly 0; None unless others are not.
+    """Directions along only the elements whose derivative is exactly 0; None if there are none, or no others.
 
     A sum at 200 bits with numbers of ordinary size would hide the exact value of such an element.
 

@@ -19,7 +19,7 @@ class Pushing:
         self._blocked = program.blocked(program.session)
 
     def leaf(self, node: Node) -> Any:
-        """The tangent of an input or constant before its own in `start` is added."""
+        """The tangent of an input or constant, before the node's own tangent in `start` is added."""
         return None
 
     def arriving(self, node: Node, moving: dict[int, Any]) -> list[Any]:
@@ -41,7 +41,7 @@ class Pushing:
         return node.prim.declared is None
 
     def custom(self, node: Node, moving: dict[int, Any]) -> Any:
-        """The tangent of a custom gradient's output, where the walk does not go through the body."""
+        """The tangent of a custom gradient's output, if the walk does not go through the body."""
         raise NotImplementedError
 
     def add(self, t: Any, own: Any) -> Any:
@@ -61,7 +61,7 @@ def forward(
     Parameters
     ----------
     start : dict
-        Node -> its own tangent, added to the one that arrives.
+        Node -> its own tangent, added to the tangent that arrives.
     only : iterable of int, optional
         Nodes in order; all of them by default.
     given : dict, optional

@@ -68,8 +68,8 @@ class _Jets(Pushing):
     def without_idle(self, node: Node, arguments: list[Any], made: Any) -> Any:
         """The jets of an elementwise op, with arguments of infinite slope constant where they do not move the result.
 
-        If f(u, v0) is constant for u around u0, the derivative of f(u, v) is that by v alone, whatever the slope of u:
-        so a product with 0 and a maximum switch a root at 0 off.
+        If f(u, v0) is constant for u around u0, only v contributes to the derivative of f(u, v), whatever the slope of
+        u. So a product with 0, or a maximum, switches a root at 0 off.
         """
         if node.prim.kind != "elementwise" or isinstance(made, tuple):
             return made
@@ -88,7 +88,9 @@ class _Jets(Pushing):
         return out.reshape(shape)
 
     def idle(self, node: Node, at: list[Any], a: int) -> bool:
-        """True if an op is constant in argument `a` around a point, and so is its slope by all that moves."""
+        """True if an op is constant in argument `a` around a point, and its slopes by all moving arguments are
+        constant, too.
+        """
         world = jet_world(1)
         plain = [self.world.component(v, 0) if varies(v) else v for v in at]
         if self.k > 1 and any(varies(v) for i, v in enumerate(at) if i != a):
@@ -105,7 +107,7 @@ class _Jets(Pushing):
         return True
 
     def constant(self, node: Node, a: int, x: Any) -> Any:
-        """An input that no tape follows: without tangents but for the free direction if the op has a slope by it."""
+        """An input that no tape follows: constant except along the free direction, if the op has a slope by it."""
         if self.free is None or not (node.prim.connected(a) or "stop" in node.prim.roles):
             return _constant(self.world, x)
         for bit in range(self.k):
@@ -123,7 +125,7 @@ class _Jets(Pushing):
         return objects(t + self.world.jet(zeros(np.shape(t)), *own))  # NumPy returns 0-d results bare
 
     def moving_along(self, shape: tuple[int, ...], own: list[Any]) -> Any:
-        """Zeros with tangents that vary themselves along the directions before their own."""
+        """Zeros with tangents that vary along the directions before their own."""
         parts: list[Any] = [zeros(shape)]
         for bits in range(1, 1 << self.k):
             part = own_part(own, bits)
@@ -167,8 +169,9 @@ class Oracle(Replay):
     def followed(self, node: Node, around: tuple[GradMark, ...] = ()) -> GradMark | None:
         """The mark of a gradient node if jets of its primal give its derivative, else None.
 
-        They do not if a declared custom gradient takes part, which need not be a derivative, or if the inner tape
-        followed nodes that an outer tape did not. Then the recorded backward ops define the derivative.
+        Jets do not give the derivative if a declared custom gradient takes part, which need not be a derivative, or if
+        the inner tape followed nodes that an outer tape did not follow. Then the recorded backward ops define the
+        derivative.
 
         Parameters
         ----------
@@ -188,7 +191,7 @@ class Oracle(Replay):
         return None if self._unfollowed[key] else mark
 
     def needed(self, targets: Iterable[int], around: tuple[GradMark, ...] = ()) -> list[int]:
-        """The nodes that the targets depend on, in order, without those behind gradients that `exact_marks` gives.
+        """The nodes that the targets depend on, in order, without nodes behind gradients that `exact_marks` evaluates.
 
         Parameters
         ----------
@@ -207,7 +210,9 @@ class Oracle(Replay):
         return sorted(seen)
 
     def _paused_outside(self, mark: GradMark, inside: list[Node], session: Any, sources: list[list[int]]) -> bool:
-        """True if an inner gradient passed ops that vary with an outer tape's sources but that it did not record."""
+        """True if an inner gradient passed ops that vary with an outer tape's sources, but that the outer tape did not
+        record.
+        """
         program = self.program
         outer = program.blocked(session)
         if not outer:
@@ -281,7 +286,7 @@ class Oracle(Replay):
         Parameters
         ----------
         ways : list of arrays or None
-            The direction of each source; None for one that does not move.
+            The direction of each source; None for a source that does not move.
         """
         program = self.program
         tangents: dict[int, list[Any]] = {}
@@ -382,7 +387,9 @@ class Oracle(Replay):
         inside = self.needed(mark.reads, inner_marks)
 
         def slopes(moving: dict[int, Any]) -> tuple[list[Any], list[Any]]:
-            """Targets' derivatives along one direction, and the cotangents, both as jets in the other directions."""
+            """The derivatives of the targets along one direction, and the cotangents, both as jets in the other
+            directions.
+            """
             extended = {j: [*t, None] for j, t in tangents.items()}
             for s, u in moving.items():
                 extended[s] = [*extended.get(s, [None] * k)[:k], u]
@@ -453,7 +460,7 @@ def nested_too_deep(k: int) -> str:
 def own_part(own: list[Any], bits: int) -> Any:
     """A component of a node's own tangents along all directions, by bitmask; None if it is zero.
 
-    A tangent of a jvp is made of jets in the directions before its own, any other tangent of numbers.
+    A tangent of a jvp holds jets in the directions before its own; any other tangent holds numbers.
     """
     bit = bits.bit_length() - 1
     tangent, rest = own[bit], bits ^ 1 << bit
@@ -479,7 +486,7 @@ def below(x: Any, k: int) -> Any:
 
 
 _EXACT = np.frompyfunc(lambda e: arb(e) if isinstance(e, (int, float)) else e, 1, 1)
-_STEP = arb(2) ** -2000  # to both sides of a point, beneath all floats
+_STEP = arb(2) ** -2000  # a step to both sides of a point, below all floats
 
 
 def _smooth(e: Any) -> bool:

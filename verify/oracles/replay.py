@@ -19,7 +19,7 @@ from gtape.verify.oracles.backward import Algebra, backward, by_rule, gradient, 
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, plus, random_cotangents, turned, zeros
 from gtape.verify.verdicts.ulp import spacing, widest
 
-__all__ = ["Misshapen", "Replay", "Shared", "decided_anew", "is_step", "longest_sum", "seed_of"]
+__all__ = ["InEnclosures", "Misshapen", "Replay", "Shared", "decided_anew", "is_step", "longest_sum", "seed_of"]
 
 
 class Shared:
@@ -31,11 +31,11 @@ class Shared:
         # Results of the short way for the first row, or for the last one whose ops were checked; False without any.
         self.short: Any = None
         self.calm = False  # whether no kink, tie or other branch is near the point, and all certificates agree
-        # Cotangents, the exact numbers of their row, and the answers for a comparison; see `Gradient.shortly`.
+        # The cotangents, exact numbers and answers of the last compared row; see `Gradient.shortly`.
         self.compared: tuple[list[Any], list[Any], dict[Any, Any]] | None = None
 
     def get(self, name: Any, make: Callable[[], Any]) -> Any:
-        """The result of `make`, which is called once for each precision, and again wherever it takes notes."""
+        """The result of `make`, which is called once for each precision, and again where notes are taken."""
         state = circumstances()
         if state is None:
             return make()
@@ -61,21 +61,12 @@ class Misshapen(Exception):
 
 
 def _trace() -> arb:
-    """A factor far below rounding; times a rounding, it is more than the gap of an assumed tie."""
+    """A factor far below rounding. Its product with a rounding is larger than the gap of an assumed tie."""
     return arb(2) ** min(-100, 64 - ctx.prec // 3)
 
 
-class _Exact(Algebra):
-    """The arithmetic of a replay: enclosures, and the tape's own rules.
-
-    Parameters
-    ----------
-    kept : dict
-        Receives node -> (the cotangent that arrived, the cotangents that the rule made of it).
-    """
-
-    def __init__(self, replay: Replay, kept: dict[int, Any]) -> None:
-        self.replay, self.kept = replay, kept
+class InEnclosures(Algebra):
+    """The arithmetic of a sweep in enclosures; a class made from it has the rules."""
 
     def lift(self, c: Any) -> Any:
         return objects(BALLS.lift(np.asarray(c)))
@@ -85,6 +76,19 @@ class _Exact(Algebra):
 
     def arrive(self, cotangents: dict[int, Any], j: int, c: Any) -> None:
         super().arrive(cotangents, j, c if isinstance(c, PartialOutputs) else objects(c))
+
+
+class _Exact(InEnclosures):
+    """The arithmetic of a replay: enclosures, and the tape's own rules.
+
+    Parameters
+    ----------
+    kept : dict
+        Receives node -> (the cotangent that arrived, the cotangents that the rule made).
+    """
+
+    def __init__(self, replay: Replay, kept: dict[int, Any]) -> None:
+        self.replay, self.kept = replay, kept
 
     def rule(self, node: Node, g: Any) -> list[Any]:
         return self.replay.pulled(node, g)
@@ -116,8 +120,8 @@ class Replay:
         self.flips: list[Node] = []
         # Node -> the inputs that it reads in place of the exact ones, to follow the other branch of a kink.
         self.read: dict[int, list[Any]] = {}
-        # Whether ties are broken as rounding broke them: the backward ops of an inner gradient hold these decisions, so
-        # that the jets of its primal must follow them, too.
+        # Whether ties are broken as rounding broke them. The jets of a primal must follow these decisions, because the
+        # backward ops of its inner gradient hold them.
         self.broken = False
         self.switched = False  # whether a cotangent of 0 met a partial that is not finite
         self._unfollowed: dict[Any, bool] = {}
@@ -194,7 +198,7 @@ class Replay:
         """True if exact values certainly give an op (an order, an argmax) other indices than recorded."""
         try:
             exact = decided_anew(node, [env[i] for i in node.inputs])
-        except Undecided:  # too close to tell, so that the recorded choice counts
+        except Undecided:  # too close to tell: the recorded choice counts
             return False
         return bool((np.asarray(exact) != np.asarray(node.output)).any())
 
@@ -225,7 +229,7 @@ class Replay:
             if node.kind == "op":
                 for a, c in zip(node.active, made, strict=True):
                     if c is None or ((node.name, a) in found and node.prim.kind == "elementwise" and not np.ndim(c)):
-                        continue  # nothing new
+                        continue  # the node and its shape are known
                     if any(e != 0 for e in objects(c).ravel().tolist()):
                         add(node, a)
         marked = set(self.program.differentiated)
@@ -240,7 +244,7 @@ class Replay:
         return backward(self.program, start, _Exact(self, {}), None)
 
     def inner_sweep(self, mark: GradMark) -> dict[int, Any]:
-        """The exact cotangents of an inner gradient: node -> (the one that arrived, those of its active inputs)."""
+        """The exact cotangents of an inner gradient: node -> (the one that arrived, those of the active inputs)."""
         start: dict[int, Any] = {}
         for t, c in zip(mark.targets, self.cotangents_of(mark), strict=True):
             start[t] = np.broadcast_to(objects(c), self.program.nodes[t].shape)
@@ -345,8 +349,9 @@ class Replay:
 
 
 def seed_of(program: Program) -> int:
-    """A seed for random directions from the numbers of a program, so that no program's gradient is always orthogonal
-    to them."""
+    """A seed for random directions, made from the numbers of a program, because a fixed direction could be orthogonal
+    to the error of one program for ever.
+    """
     digest = hashlib.blake2b(digest_size=8)
     ends = [i for nodes in program.sources for i in nodes] + list(program.outputs)
     for i in [*ends, *range(0, len(program.nodes), 1 + len(program.nodes) // 64)]:

@@ -1,1 +1,1 @@
-"""The referee: derivatives of other libraries, judged by exact ones."""
+"""Judges the derivatives of other libraries by exact derivatives."""

@@ -1,4 +1,4 @@
-"""Functions of arrays that peers offer, written with gtape, and the inputs at which they are judged.
+"""Functions of arrays that other libraries (peers) offer, written with gtape, and the inputs at which they are judged.
 
 One line for each: a name, gtape's expression in x and y, and the inputs. The expression is the simplest one: a product
 of the factors of a decomposition is the matrix itself. The judged function is the sum of the outputs with the weights
@@ -35,7 +35,7 @@ class Case(NamedTuple):
 
     @property
     def function(self) -> Any:
-        """The weighed function of gtape tensors."""
+        """The weighted function of gtape tensors."""
         return weighed(self.expression, len(self.inputs[0]))
 
     def scalar(self, arguments: Sequence[Any]) -> bool:
@@ -77,7 +77,7 @@ _VECTORS = [
 ]  # fmt: skip
 _FULL = [v for v in _VECTORS if v[0].size]
 _NONZERO = [v for v in _FULL if v[0].any()]
-_SIDES = [(_PLAIN,), (_a(-2.0, 1e-8, 3.0),)]  # of a condition
+_SIDES = [(_PLAIN,), (_a(-2.0, 1e-8, 3.0),)]  # inputs for both sides of a condition
 _THREE = [v for v in _VECTORS if v[0].size == 3]
 _PAIRS = [
     (_PLAIN, _a(1.0, 0.25, -3.0)), (_PLAIN, _PLAIN), (_a(0.0, 0.0, 0.0), _PLAIN),
@@ -120,7 +120,7 @@ _NORM_3 = (
 _LEADING = (
     "(lambda v: x @ v @ tf.linalg.matrix_transpose(v))(tf.linalg.eigh(tf.linalg.matrix_transpose(x) @ x)[1][:, -1:])"
 )
-_KEPT = "tf.gather(x, [0, 2])"  # a mask leaves these; the peers write -inf for the other
+_KEPT = "tf.gather(x, [0, 2])"  # a mask keeps these elements; in the peers it sets the other one to -inf
 
 CASES: dict[str, Case] = {
     made.name: made
@@ -158,7 +158,7 @@ CASES: dict[str, Case] = {
         Case("where_sqrt", "tf.where(x > 1.0, tf.sqrt(x - 1.0), x)", _SIDES),
         Case("where_divide", "tf.where(x == 0.0, x, 1.0 / x)", _SIDES),
         Case("unused_quotient", "1.0 * x[0]", [(_PLAIN,)]),  # of a quotient by (1, 0, 2)
-        Case("replaced_quotient", "tf.stack([-x[0], 0.0 * x[1], x[2]])", [(_PLAIN,)]),  # 0 for infinity
+        Case("replaced_quotient", "tf.stack([-x[0], 0.0 * x[1], x[2]])", [(_PLAIN,)]),  # with infinities replaced by 0
         Case("unused_root", "tf.sqrt(x[0])", [(_a(4.0, 0.0, 1.0),), (_a(0.5, 0.0, 0.0),)]),
         Case("powers", "tf.stack([x[0], 1.0 + 0.0 * x[1], x[2] ** 2.0])", [(_PLAIN,), (np.zeros(3),)]),
         Case("norm_inside", "1.0 / tf.sqrt(1.0 + tf.reduce_sum(x * x))", [(_PLAIN,), (np.zeros(3),), (_a(3.0),)]),

@@ -1,4 +1,4 @@
-"""The audit of libraries in pieces: a piece is plain data, and its result depends on nothing else.
+"""The audit of libraries, piece by piece: a piece is plain data, and its result depends only on these data.
 
 A piece is one function or case of one library in one dtype, or some random programs. A process keeps the peer of the
 last piece, because importing a library takes seconds.
@@ -32,7 +32,7 @@ __all__ = ["DTYPES", "PROGRAMS", "Audit", "audit", "chosen", "end_peer", "judged
 DTYPES = ("float64", "float32", "float16")
 PROGRAMS = "programs"  # stands for random programs where functions are named
 _AT_ONCE = 10  # random programs in a piece
-_TRIES = 6  # faults of a cause that may become its witness
+_TRIES = 6  # faults of a cause to try as its witness
 
 Piece = dict[str, Any]
 
@@ -98,8 +98,8 @@ def pieces(
 ) -> list[Piece]:
     """The pieces of an audit, library by library.
 
-    Each function of a library comes once before one comes again: at first order in the first dtype, at second order,
-    then in the other dtype, because time may end the audit.
+    First come all functions of a library at first order in the first dtype, then at second order, then in the other
+    dtype, because time may end the audit.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def summed(parts: Iterable[Audit], skipped: Sequence[str] = ()) -> Audit:
 
 
 def _without_repetitions(causes: Sequence[Cause]) -> list[Cause]:
-    """The causes without random programs that go wrong at a function that has a cause of its own."""
+    """The causes, except those of random programs that go wrong at a function with a cause of its own."""
     known = {c.subject for c in causes}
     return [c for c in causes if c.subject != "program" or c.place.rpartition(".")[2] not in known]
 
@@ -232,7 +232,7 @@ def audit(name: str, **options: Any) -> Audit:
 # ------------------------------------------------------------------------------------------- one piece
 
 
-# By process id, because a forked process has a copy of its parent's, and must neither use nor end that peer.
+# By process id, because a forked process has a copy of this dict, and must neither use nor end the peer of its parent.
 _peers: dict[int, Conversation] = {}
 _unusable: dict[str, str] = {}  # libraries that are not started again, because starting one may take minutes
 
@@ -349,7 +349,7 @@ class _Work:
                 self.done.append((self.made.name, expression, mode))
 
     def shown(self, cause: Cause) -> Cause | None:
-        """The cause with a witness that shows the fault again: short, and at a rounder point, where possible."""
+        """The cause with a witness that shows the fault again: short and at a point of few digits, if possible."""
         for fault in cause.faults[:_TRIES]:
             better = self.rounder(fault)
             for candidate in [fault] if better is None else [better, fault]:

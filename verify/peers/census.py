@@ -60,7 +60,7 @@ class Worst(NamedTuple):
     error: str = ""
 
     def worse(self, other: Worst) -> Worst:
-        """The worse of two, with the points of both."""
+        """The worse of two errors, with the number of points of both."""
         one = self if self.ulp >= other.ulp else other
         return one._replace(points=self.points + other.points, piece=-1, error=self.error or other.error)
 
@@ -84,7 +84,7 @@ def _format(dtype: str) -> tuple[int, int, int]:
 
 
 def distance(got: Any, exact: Exact, dtype: str) -> Any:
-    """The distances in ULP of the exact numbers; 0 where these are unknown.
+    """The distances in ULP of the exact numbers; 0 where the exact numbers are unknown.
 
     Beyond the largest float, infinity and the largest float are right.
 
@@ -132,7 +132,7 @@ def _every(dtype: str, piece: int) -> Any:
 @lru_cache(maxsize=2)
 def _exact_everywhere(name: str, dtype: str, piece: int, orders: tuple[int, ...]) -> dict[Any, Exact]:
     with np.errstate(all="ignore"):
-        x = _every(dtype, piece).astype(np.float64)  # a signalling NaN counts as invalid
+        x = _every(dtype, piece).astype(np.float64)  # the conversion of a signalling NaN raises a floating-point flag
         return exact_partials(function(name), [x], [(0,) * k for k in orders])
 
 
@@ -149,7 +149,7 @@ def search(
     progress: Callable[[int, int, str], None] | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> list[Worst]:
-    """Search the worst errors of several libraries.
+    """Search for the worst errors of several libraries.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def _compared(peer: Conversation, row: Worst, x: Any, exact: Exact, f: Any) -> t
 
 
 def _append(path: str, rows: Sequence[Worst]) -> None:
-    with open(path, "r+b" if os.path.exists(path) else "w+b") as old:  # without a line that a kill has cut off
+    with open(path, "r+b" if os.path.exists(path) else "w+b") as old:  # remove a last line that a kill has cut off
         whole = old.read()
         old.truncate(whole.rfind(b"\n") + 1)
     with open(path, "a", encoding="utf-8") as f:
@@ -293,7 +293,7 @@ def _append(path: str, rows: Sequence[Worst]) -> None:
 
 
 def journal_rows(path: str) -> list[Worst]:
-    """The rows of a journal; a line that was cut off by a kill is left out.
+    """The rows of a journal, without a last line that a kill has cut off.
 
     Raises
     ------
@@ -310,5 +310,5 @@ def journal_rows(path: str) -> list[Worst]:
             found.append(Worst(**json.loads(line)))
         except (ValueError, TypeError):
             if number < len(lines):
-                raise ValueError(f"{path}, line {number}: this is no line of a census") from None
+                raise ValueError(f"{path}, line {number}: this is not a line of a census") from None
     return found

@@ -1,4 +1,4 @@
-"""A peer in a process of its own, which may crash or hang without an end to the audit."""
+"""A peer in a process of its own, because a crash or a hang of the peer must not end the audit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gtape.verify.peers.libraries import Library
 __all__ = ["Conversation", "Reply", "Unusable"]
 
 _START = 180.0  # seconds for the import of a peer
-_SLACK = 8  # times the patience in seconds of the clock, for a process that gets no processor
+_SLACK = 8  # times the patience: the limit by the clock, for a process that gets no processor
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -173,7 +173,7 @@ class Conversation:
 
 
 def _processor_time(pid: int) -> float:
-    """The seconds of processor time that a process has used; those of the clock where the system does not tell."""
+    """The seconds of processor time that a process has used; the seconds of the clock if the system does not tell."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
             fields = f.read().rsplit(")", 1)[1].split()

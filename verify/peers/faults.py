@@ -23,8 +23,8 @@ WHATS = {
     "kink": "not a number between the one-sided derivatives",
 }
 
-# Each mechanism of wrong numbers -> the words for it. A lost tail is 0 in one place and has few digits in the next,
-# and a square that overflows gives 0 in one formula and NaN in the next.
+# Each mechanism of wrong numbers -> the words for it. Kinds of faults share a mechanism, because a lost tail is 0 in
+# one place and has few digits in the next, and a square that overflows gives 0 in one formula and NaN in another.
 MECHANISMS = {
     "range": "only where sixth powers of the arguments leave the dtype",
     "lost": "finite and wrong",
@@ -84,7 +84,7 @@ class Fault(NamedTuple):
 
 
 def extreme(values: Any, dtype: Any) -> Any:
-    """Which numbers are neither 0 nor so far from the limits of the dtype that their sixth powers stay inside.
+    """A mask of the numbers, other than 0, whose sixth powers leave the range of the dtype.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from gtape.verify.peers.numbers import called
 
 __all__ = ["Cause", "causes_of", "joined", "known_causes", "markdown", "witness"]
 
-_NUMPY = "import numpy as np"  # left out of a program that does not need it
+_NUMPY = "import numpy as np"  # left out of programs that do not need NumPy
 _LEGEND = (
     "`rows` and `columns` are the Jacobian by reverse and by forward mode. Functions with several outputs are "
     "differentiated after `weigh`, which sums the outputs with the weights 1, 2, 3, ..."
@@ -108,7 +108,7 @@ class Cause(NamedTuple):
 
 
 def _apart(a: str, b: str) -> tuple[str, str]:
-    """Two numbers with few digits, but enough to tell them apart; texts that are no numbers as they are."""
+    """Two numbers with few digits, but enough to tell them apart; other texts stay as they are."""
     try:
         first, second = Decimal(a), Decimal(b)
     except InvalidOperation:
@@ -134,7 +134,7 @@ def _key(f: Fault) -> tuple[str, ...]:
 
 
 def _region(f: Fault) -> str:
-    """A place without details, because one cause reaches from a point into its surroundings."""
+    """The kind of a place without details, because one cause extends from a point into its surroundings."""
     if len(f.arguments) > 1:
         return "elsewhere"
     return re.sub(r"^x (=|beside) ", "around ", f.place)
@@ -154,7 +154,7 @@ def causes_of(faults: Iterable[Fault], judged: Iterable[tuple[str, str, tuple[st
     ----------
     faults : iterable of Fault
     judged : iterable of (library, expression, mode)
-        The modes that gave numbers, so that the right ones can be named.
+        The modes that gave numbers, from which the right modes follow.
     """
     groups: dict[tuple[str, ...], list[Fault]] = {}
     for f in faults:
@@ -229,7 +229,7 @@ def witness(made: Library, f: Fault, *, result: bool = False, short: bool = Fals
     result : bool
         True binds the number to `result` for the peer's process, and leaves imports and definitions out.
     short : bool
-        True differentiates by the library's own functions where it can; the number may then be another one.
+        True differentiates by the library's own functions if possible; the number may then differ.
     """
     arrays = f.subject in CASES
     whole = f.subject == "program"
@@ -324,7 +324,7 @@ def _mode(made: Library, mode: Sequence[str]) -> str:
 
 
 def _in_dtype(f: Fault) -> str:
-    """The exact number in the dtype, where it has fewer digits there."""
+    """The exact number in the dtype, if the dtype has fewer digits."""
     try:
         with np.errstate(all="ignore"):
             number = np.dtype(f.dtype).type(np.float64(f.exact))
@@ -336,7 +336,8 @@ def _in_dtype(f: Fault) -> str:
 def alike(causes: Sequence[Cause]) -> dict[str, list[str]]:
     """The causes of one library that return the same wrong numbers for the same exact ones, by identity.
 
-    A derivative of one function may be another function, such as `digamma` of `lgamma`, and have its fault.
+    The derivative of one function may be another function, as `digamma` is of `lgamma`, and so have the fault of the
+    latter.
     """
     numbers: dict[tuple[Any, ...], set[str]] = {}
     for c in causes:
@@ -367,15 +368,15 @@ def known_causes(content: str) -> set[str]:
     Raises
     ------
     ValueError
-        For anything but such a report.
+        For a text that is not such a report.
     """
     try:
         data = json.loads(content)
     except ValueError as e:
-        raise ValueError(f"it is no JSON ({e})") from None
+        raise ValueError(f"it is not JSON ({e})") from None
     causes = data.get("causes") if isinstance(data, dict) else None
     if not isinstance(causes, list) or not all(isinstance(c, dict) and isinstance(c.get("id"), str) for c in causes):
-        raise ValueError("it is no report of `gtape peers`: a list `causes`, each with an `id`, is missing")
+        raise ValueError("it is not a report of `gtape peers`: a list `causes`, each with an `id`, is missing")
     return {c["id"] for c in causes}
 
 

@@ -25,7 +25,7 @@ _REAL = Interval()
 
 
 class Function:
-    """A function of numbers with an exact definition; it stands where searches take a `Subject`.
+    """A function of numbers with an exact definition; searches take it in place of a `Subject`.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Function:
     definition : str
         The formula, for texts.
     prim : Function
-        Itself: domain, special points and kinks are found there.
+        The function itself, which has `domain`, `special` and `kinks`.
     active : tuple of int
         The arguments with a derivative.
     kinked : bool
@@ -69,7 +69,7 @@ class Function:
         return str(self.mirror(*x))
 
     def boolean(self, i: int) -> bool:
-        """Never: conditions are no arguments here."""
+        """False, because no argument of these functions is a condition."""
         return False
 
     def __repr__(self) -> str:
@@ -138,7 +138,7 @@ FUNCTIONS: dict[str, Function] = {
         Function("exponential_of_2", lambda x: 2**x, _REAL, special=(0.0,)),
         Function("exponential_of_half", lambda x: sp.Rational(1, 2) ** x, _REAL, special=(0.0,)),
         Function("cube_of_sine", lambda x: sp.sin(x) ** 3, _REAL, special=(0.0,)),
-        # By a derivative that a user defines in the peer.
+        # Functions with a derivative that a user defines in the peer.
         Function("custom_fourth_power", lambda x: x**4, _REAL, special=(0.0,)),
         Function("abs_squared", lambda x: x**2, _REAL, special=(0.0,)),
         Function("bernoulli_entropy", lambda x: sp.log(1 + sp.exp(x)) - x / 2, _REAL, special=(0.0,)),

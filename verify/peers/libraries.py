@@ -1,4 +1,4 @@
-"""The libraries that can be judged: how each differentiates, and its name for each function, as data.
+"""The libraries to judge, as data: their ways of differentiation and their names of functions.
 
 A library is a text of Python that imports it and defines `lift`, `lower`, and its modes of differentiation. Each mode
 is a function ``mode(f, i)`` that returns the derivative of ``f`` by argument number i as a function, so that modes
@@ -23,7 +23,7 @@ class Library(NamedTuple):
     ----------
     name : str
     module : str
-        The module whose presence says that the library is installed.
+        The module whose presence shows that the library is installed.
     imports : str
         Statements that import it; a witness begins with them.
     definitions : dict
@@ -47,12 +47,13 @@ class Library(NamedTuple):
     refusals : tuple of str
         Pieces of error messages that say plainly that a derivative is not provided.
     short : dict
-        Name of a mode -> the library's own function that takes a function with one output, and `argnums`. Witnesses are
-        shorter by it.
+        Name of a mode -> the library's own function that takes a function with one output, and `argnums`. Such calls
+        make witnesses shorter.
     helpers : dict
         Name of a definition -> its source text. Expressions may use the name; a witness holds the helpers that it uses.
     documented : dict
-        Name of a case -> a kind of input, empty for all, and the page that says that NaN is returned there.
+        Name of a case -> a kind of input (empty for all inputs), and the page which says that the library returns NaN
+        there.
     """
 
     name: str
@@ -106,7 +107,7 @@ def library(name: str) -> Library:
     Raises
     ------
     ValueError
-        For a name that is not known.
+        For an unknown name.
     """
     if name in _OTHERS:
         return _OTHERS[name]

@@ -1,4 +1,4 @@
-"""Judges a peer's derivatives of functions of numbers, at a grid of points, by enclosures of the exact ones."""
+"""Judges a peer's derivatives of functions of numbers, at a grid of points, by enclosures of the exact derivatives."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Grid(NamedTuple):
     exact: dict[Key, Exact]
 
     def kept(self, keep: Any) -> Grid:
-        """The grid without some points."""
+        """The grid with only some points."""
         exact: dict[Key, Exact] = {}
         for key, e in self.exact.items():
             made = exact[key] = Exact(0)
@@ -73,7 +73,7 @@ def grid_of(name: str, dtype: str, points: int, orders: Sequence[int], seed: int
     keys = [(), *[k for order in orders for k in keys_of(f, order)]]
     with np.errstate(all="ignore"):
         some = rng.permutation(len(columns[0]))
-        if plain:  # these always belong to the grid
+        if plain:  # these points always belong to the grid
             kept_always = {tuple(p) for p in zip(*[c.tolist() for c in plain], strict=True)}
             first = [tuple(p) in kept_always for p in zip(*[c[some].tolist() for c in columns], strict=True)]
             some = some[np.argsort(np.logical_not(first), kind="stable")]
@@ -181,7 +181,7 @@ def judge_function(
 
 
 def _fatal(peer: Conversation, program: str, columns: list[Any]) -> int:
-    """The number of the point of smallest first argument at which a program crashes or hangs, found by halving."""
+    """The index of the point of smallest first argument at which a program crashes or hangs, found by halving."""
     order = np.argsort(np.abs(columns[0].astype(np.float64)), kind="stable")
     low, high = 0, len(order)  # the first `low` points are harmless, the first `high` are not
     patience, peer.patience = peer.patience, min(peer.patience, _IMPATIENT)
@@ -194,7 +194,7 @@ def _fatal(peer: Conversation, program: str, columns: list[Any]) -> int:
 
 
 def _short_of(columns: list[Any], at: int) -> Any:
-    """The points with a first argument of other sign or smaller size than the fatal point's."""
+    """The points whose first argument has another sign or a smaller size than that of the fatal point."""
     x = columns[0].astype(np.float64)
     keep = (np.signbit(x) != np.signbit(x[at])) | (np.abs(x) < np.abs(x[at]) / 64)
     keep[at] = False
@@ -236,7 +236,7 @@ def _faults(f: Any, whole: Fault, columns: list[Any], exact: Exact, got: Any, gr
             # Infinity of the right sign is excused, too, because the next number may be a pole.
             excused |= doubtful & (np.isfinite(got[some]) | (np.sign(got[some]) == np.sign(high)))
         kink = _at_kink(f, there, key, dtype)
-        if len(key) > 1:  # no second derivative exists where it jumps itself, or where the first one does
+        if len(key) > 1:  # no second derivative exists where it jumps, or where the first derivative jumps
             excused |= jumps(f, there, key, dtype)
             for m in set(key):
                 excused |= _at_kink(f, there, (m,), dtype)
@@ -261,8 +261,8 @@ def _mechanisms(columns: list[Any], judged: Any, labels: dict[int, str], dtype: 
     """The mechanism of each wrong number, from the kinds of all wrong ones.
 
     Wrong numbers belong together if they are neighbours among the judged ones. Points of several arguments have no
-    neighbours, so that those with a mechanism in common belong together. What is lost up to a point is also lost beyond
-    it, although some numbers there are right by chance.
+    neighbours, so points with a mechanism in common belong together. A tail that is lost up to a point counts as lost
+    beyond the point, although some numbers there are right by chance.
     """
     far = np.any([extreme(c, dtype) for c in columns], axis=0)
     x = columns[0].astype(np.float64)
@@ -293,7 +293,7 @@ def _side(x: float) -> tuple[bool, bool]:
 
 
 def _suspects(exact: Exact, got: Any, dtype: Any, scale: Any) -> Any:
-    """The numbers that differ by more than half of the digits, under- and overflow excepted.
+    """The numbers that differ by more than half of the digits, except by underflow and overflow.
 
     An exact 0 has no digits, so numbers near it are compared with `scale`, the largest of value and derivatives.
     """
@@ -310,8 +310,8 @@ def _suspects(exact: Exact, got: Any, dtype: Any, scale: Any) -> Any:
 def limits(dtype: Any) -> tuple[float, float]:
     """The least and the largest size of numbers that are judged.
 
-    They lie within the normal numbers by one rounding, because the terms of a formula may be as much smaller or larger
-    than its result, and leave the dtype.
+    The limits lie inside the normal numbers by a factor of one rounding, because the terms of a formula may be smaller
+    or larger than its result by this factor, and so leave the dtype.
 
     Examples
     --------
@@ -330,7 +330,7 @@ def _far_from_limits(columns: Sequence[Any], dtype: Any) -> Any:
 
 
 def plainest(grid: Grid, key: Key, dtype: Any) -> int | None:
-    """The number of the simplest point at which the derivative is judged; None without one."""
+    """The index of the simplest point at which the derivative is judged; None without such a point."""
     least, most = limits(dtype)
     size = np.abs(grid.exact[key].high)
     judged = grid.exact[key].known & _far_from_limits(grid.columns, dtype)
@@ -391,7 +391,7 @@ def _marks(f: Any, i: int, dtype: Any) -> list[float]:
 
 
 def _moved(f: Any, xs: list[Any], key: Key, dtype: Any) -> Any:
-    """By how much roundings of the inputs move the derivative."""
+    """The relative moves of the derivative by roundings of the inputs."""
     size = np.zeros(len(xs[0]))
     keys = [(*key, m) for m in f.active] + [(*key, m, m) for m in f.active]
     higher = exact_partials(f, xs, keys)
@@ -419,7 +419,8 @@ def _exists(moved: float, dtype: Any) -> str:
 
 
 def jumps(f: Any, xs: list[Any], key: Key, dtype: Any) -> Any:
-    """The points of interest where a derivative differs between the sides, and not less beside them than further off.
+    """The points of interest at which a derivative jumps: its two sides differ, and no less close to the point than far
+    from it.
 
     Examples
     --------

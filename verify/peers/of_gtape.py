@@ -1,4 +1,4 @@
-"""gtape itself, as one more library, so that a census measures all of them in the same way."""
+"""gtape itself, as one more library, because a census measures all libraries in the same way."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from gtape.verify.peers.libraries import Library
 
 __all__ = ["LIBRARY"]
 
-# None is TensorFlow's word for no derivative, not a number.
+# TensorFlow returns None, not a number, if it has no derivative.
 _DEFINITIONS = {
     "lift": "def lift(a):\n    return tf.constant(a)\n",
     "lower": "def lower(t):\n    return np.asarray(t)\n",

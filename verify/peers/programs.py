@@ -28,7 +28,7 @@ class Untranslatable(Exception):
 
 
 class _Refused(Exception):
-    """The peer says that it has no derivative of a step."""
+    """The peer says that it lacks the derivative of a step."""
 
 
 def translated(text: str, made: Library) -> str:
@@ -191,7 +191,7 @@ def audit_programs(peer: Conversation, seeds: Iterable[int]) -> tuple[list[Fault
 def _found_in(
     peer: Conversation, program: RandomProgram, length: int, mode: tuple[str, ...]
 ) -> tuple[Fault | None, int]:
-    """The fault of a program, cut to the fewest steps; none of a program with a step that has no derivative."""
+    """The fault of a program, cut to the fewest steps; None if the peer lacks the derivative of a step."""
     try:
         found, numbers = _judged(peer, program, length, mode)
         if found is None:

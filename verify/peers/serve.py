@@ -1,6 +1,6 @@
 """The program that runs inside a peer's process: it evaluates expressions of the peer and returns arrays.
 
-It runs by its path and imports nothing of gtape, so that neither library changes the other's floating-point modes. Each
+The program runs by its path and imports nothing of gtape, because either library may change floating-point modes. Each
 line of standard input is a request, each line of standard output a reply, both JSON.
 """
 

@@ -18,8 +18,8 @@ from gtape.verify.peers.numbers import called, limits
 __all__ = ["Truth", "judge_case", "truth"]
 
 _DIGITS = 40
-# Verdicts about the problem, or about the arithmetic of the function as a whole, not about its derivative. The verdict
-# `domain` is none of them, because it also speaks of branches that are not taken.
+# Verdicts about the problem, or about the arithmetic of the function as a whole, not about its derivative. `domain` is
+# left out, because this verdict may be about branches that are not taken.
 _EXCUSED = ("undecided", "conditioning", "cancellation", "range")
 
 
@@ -31,9 +31,9 @@ class Truth(NamedTuple):
     blocks : dict
         Arguments of differentiation -> array of decimal texts.
     kink : bool
-        Whether the function has a kink there.
+        Whether the function has a kink at this input.
     why : str
-        Why there is none; empty if there is one.
+        Why there is no exact derivative; empty if there is one.
     """
 
     blocks: dict[tuple[int, ...], Any]
@@ -43,7 +43,7 @@ class Truth(NamedTuple):
 
 @cache
 def truth(name: str, number: int, dtype: str, order: int) -> Truth:
-    """The exact derivative of a case at its input of a number."""
+    """The exact derivative of a case at one of its inputs, given by number."""
     case = CASES[name]
     args = _arguments(case, number, dtype)
     if args is None:
@@ -64,7 +64,7 @@ def truth(name: str, number: int, dtype: str, order: int) -> Truth:
 
 
 def _arguments(case: Case, number: int, dtype: str) -> tuple[Any, ...] | None:
-    """The input in a dtype; None if it would change much."""
+    """The input in a dtype; None if the conversion would change it much."""
     kept = []
     for a in case.inputs[number]:
         with np.errstate(all="ignore"):
@@ -79,7 +79,7 @@ def _arguments(case: Case, number: int, dtype: str) -> tuple[Any, ...] | None:
 def _kinked(case: Case, args: tuple[Any, ...], found: Any, order: int) -> bool:
     """Whether the function as a whole has a kink; for a second derivative, whether one of its steps has one.
 
-    The square of a norm has none, but its exact second derivative is not found at the kink of the norm.
+    The square of a norm has no kink, but its exact second derivative is not found at the kink of the norm.
     """
     if order > 1:
         try:
@@ -96,7 +96,7 @@ def _kinked(case: Case, args: tuple[Any, ...], found: Any, order: int) -> bool:
 
 
 def _has_kinked_step(case: Case, args: tuple[Any, ...], found: Any) -> bool:
-    """Whether the judge, given the exact first derivative, speaks of a kink."""
+    """Whether the judge, given the exact first derivative, reports a kink."""
     with np.errstate(all="ignore"):
         report = judge(case.function, args, _floats(found))
     return any(f.verdict == "convention" for f in report.findings)
@@ -176,7 +176,7 @@ def judge_case(
 
 
 def _with_mechanisms(faults: Sequence[Fault]) -> list[Fault]:
-    """The wrong numbers of one mode with their mechanisms: those with a mechanism in common belong together."""
+    """The wrong numbers of one mode with their mechanisms; numbers with a mechanism in common belong together."""
     alone = [mechanism([f.what], False) for f in faults]
     ordinary = {m for m, f in zip(alone, faults, strict=True) if f.what != "kink" and not _extreme(f)}
     return [
@@ -230,7 +230,7 @@ def _fault(case: Case, args: tuple[Any, ...], whole: Fault, got: Any, decimal: A
 
 
 def _size_of_nothing(case: Case, args: tuple[Any, ...]) -> float:
-    """The size with which numbers are compared where the exact derivative is 0: that of the gradient, per input."""
+    """The size to which numbers are compared if the exact derivative is 0: for each input the size of the gradient."""
     try:
         found = exact(case.function, *args)
     except ArithmeticError:

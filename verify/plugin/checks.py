@@ -1,4 +1,6 @@
-"""The hooks of pytest that check tests, carry the results to where they are shown, and say how to repeat a finding."""
+"""The hooks of pytest that check tests, carry the results to the summary and the report, and say how to repeat a
+finding.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,7 @@ class Checks:
     Raises
     ------
     pytest.UsageError
-        For an option that is wrong, or a report that cannot be written.
+        For a wrong option, or a report that cannot be written.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -98,7 +100,7 @@ class Checks:
     # -- the checks
 
     def prepare(self, items: list[pytest.Item]) -> None:
-        """Read the markers of all tests, so that a wrong one ends the run; called when the tests are collected."""
+        """Read the markers of all collected tests, because a wrong marker must end the run."""
         for item in items:
             if _Marked(item).declared is not None:
                 # Declared findings are in the summary.
@@ -115,7 +117,7 @@ class Checks:
         if marked.declared is not None:
             changes |= {"fail_on": (), "strict": False}
         if options.sample < 1.0:
-            # A seed for each test, because then the sample depends neither on other tests nor on their order.
+            # Each test has a seed of its own, because the sample must not depend on other tests or on their order.
             changes["seed"] = _seed(options.seed, item.nodeid)
         return Options(**{**{name: getattr(options, name) for name in Options.__slots__}, **changes})
 

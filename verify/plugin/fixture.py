@@ -56,7 +56,7 @@ class Check:
         return self._concluded(lambda k: check(f, *args, order=k), order)
 
     def judge(self, f: Callable[..., Any], args: Any, claimed: Any, order: int | None = None) -> Report:
-        """Judge a derivative from elsewhere, as `gtape.verify.judge` does.
+        """Judge a derivative that other code computed, as `gtape.verify.judge` does.
 
         Parameters
         ----------

@@ -50,7 +50,7 @@ class Record:
             self._keep(f)
 
     def _keep(self, f: Finding) -> None:
-        """Keep the worst of the findings of one cause, because each step of a training loop may repeat them."""
+        """Keep only the worst finding of a cause, because each step of a training loop may repeat the finding."""
         kept = self.findings.get(f.key)
         times = 1 if kept is None else kept["times"] + 1
         if kept is None or (f.ulps or 0.0) > kept["size"]:

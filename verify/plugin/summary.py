@@ -11,7 +11,7 @@ from gtape.verify.plugin.records import SLOWEST, finding_text
 
 __all__ = ["Totals"]
 
-_MOST_TESTS = 10  # with findings, whose commands a summary shows; the report has them all
+_MOST_TESTS = 10  # tests with findings whose commands a summary shows; the report has all
 _WORTH_NAMING = 0.1  # seconds: a faster check is not named among the slowest
 _COUNTED = (
     "rule", "unstable", "unconnected", "domain", "undecided", "cancellation", "conditioning", "convention", "range",

@@ -2,12 +2,12 @@
 
 ``python -m gtape.verify.programs.false_alarms --count 2000 --seed 0 --plant --special``
 
-A check that fails a correct program is a false alarm, unless its only verdict is `cancellation`: such a finding tells
-how many digits of a number are right, which the exact number shows, and the program itself lost the others.
+A check that fails a correct program is a false alarm, unless its only verdict is `cancellation`, because the program
+itself lost the digits, and the finding says how many.
 
 With `--special`, inputs hold zeros of either sign, subnormal numbers and ties, and masks infinities. Some of these
-programs have no derivative, lose digits, or return another number than the derivative by an op's convention at a kink:
-a check that says so is no false alarm. Verdicts about correct rules (`rule`, `unstable`, `unconnected`) are.
+programs have no derivative, lose digits, or return another number than the derivative by an op's convention at a kink.
+A check that says so is right. A verdict against correct rules (`rule`, `unstable`, `unconnected`) is a false alarm.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class Outcome:
 
 
 _ABOUT_RULES = frozenset({"rule", "unstable", "unconnected"})
-_SLIGHT = 2.0**-8  # a change of a rule that no rounding hides, and that acts in proportion though it acts many times
+_SLIGHT = 2.0**-8  # a change of a rule that no rounding hides, but whose effect stays proportional
 _ALIKE = 0.25
 
 
 def run_one(program: RandomProgram, *, special: bool = False) -> Outcome:
     """Run a correct program under the flag.
 
-    Among special programs only verdicts about rules are false alarms, among the others all but `cancellation`.
+    For special programs only verdicts against rules are false alarms; for others all verdicts except `cancellation`.
     """
     with warnings.catch_warnings(), collecting() as report:
         warnings.simplefilter("ignore")
@@ -88,9 +88,9 @@ def _numbers(program: RandomProgram) -> list[Any]:
 
 
 def _contributes(program: RandomProgram, op: str, argument: int, right: list[Any]) -> bool:
-    """Whether a rule has a share in the exact result: changes of the rule by both signs move the result alike.
+    """Whether a rule contributes to the exact result: opposite changes of the rule move the result in proportion.
 
-    Where the shares of several paths cancel exactly, as behind a softmax of equal numbers, only roundings move.
+    If the contributions of several paths cancel exactly, as behind a softmax of equal numbers, only roundings move.
     """
     moves: list[list[Any]] = []
     for factor in (1.0 + _SLIGHT, 1.0 - _SLIGHT):

@@ -13,7 +13,7 @@ from gtape.verify.verdicts.verdict import Report
 
 __all__ = ["aim", "shrinking"]
 
-_MOST = 1e18  # ULP; a larger error is no better aim
+_MOST = 1e18  # ULP; larger errors count the same
 
 
 def aim(report: Report, label: str = "ULP") -> Report:
@@ -34,7 +34,7 @@ def aim(report: Report, label: str = "ULP") -> Report:
     Raises
     ------
     TypeError
-        For anything but a report.
+        For an argument that is not a report.
 
     Examples
     --------
@@ -59,8 +59,8 @@ def aim(report: Report, label: str = "ULP") -> Report:
 def shrinking(seconds: float) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Limit the time that Hypothesis shrinks a failing example of a test.
 
-    From the given time after the first failure on, new examples pass without a run, so that the smallest one found
-    until then is reported. Place it below ``@given``.
+    Once this time has passed after the first failure, new examples pass without a run, so Hypothesis reports the
+    smallest example found so far. Place the decorator below ``@given``.
 
     Parameters
     ----------

@@ -1,10 +1,11 @@
 """Plants every mutant of a primitive, and tries the channels by which a user might find it.
 
 A mutant counts if it changes a first or second derivative at some point of a search, by more than rounding does; a
-mutant that raises an error at once is no silent fault. Each channel sees the same calls of the op:
+mutant that raises an error at once does not count, because the fault is not silent. Each channel sees the same calls of
+the op:
 
-- `check`: `gtape.verify.check` of order 2, at moderate numbers, then near special points, then in every binade; it
-  also looks at the rules of forward mode;
+- `check`: `gtape.verify.check` of order 2, at moderate numbers, then near special points, then in every
+  binade; this channel also checks the rules of forward mode;
 - `flag`: a tape with ``verify=True``, and forward mode, at the same calls;
 - `property`: a property test with Hypothesis, whose calls `gtape.verify.strategies` draws, judged by `check`;
 - `plain`: `check` at plain random numbers;
@@ -43,7 +44,7 @@ _POINTS = 400  # of an elementwise op, where a mutant is compared with the decla
 _AT_ONCE, _AT_KINKS = 12, 3  # points in one call
 _MOST_SAMPLES = 8  # of an op that is not elementwise
 _MOST_ELEMENTS = 60  # of one sample, because the check of order 2 computes the whole Hessian
-_APART = 1e-9  # a relative difference that is no rounding
+_APART = 1e-9  # a larger relative difference is no rounding
 
 Arrays = list[np.ndarray]
 
@@ -54,7 +55,7 @@ class Kill(NamedTuple):
     Attributes
     ----------
     found : bool or None
-        None if the channel cannot see this kind of fault, such as differences a rule of forward mode.
+        None if the channel cannot see this kind of fault; differences, for example, do not see a rule of forward mode.
     named : bool
         Whether a finding names the op.
     tries : int
@@ -69,12 +70,12 @@ class Kill(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """One mutant and what became of it.
+    """One mutant and its fate.
 
     Attributes
     ----------
     op, argument, operator, text
-        As of the mutant.
+        As for the mutant.
     state : {"applicable", "equivalent", "raises"}
     kills : dict
         Channel -> Kill, for applicable mutants.
@@ -167,7 +168,7 @@ def _chosen(prim: Primitive, seed: int = 0) -> list[_Call]:
     first = [_Call(prim, arrays, params)]
     later: list[_Call] = []
     for subject in subjects([prim.name])[:2]:
-        # Few at once where there are kinks, because a check looks at the sides of each together with the others.
+        # Few points at once near kinks, because a check tries the sides of all kinks together.
         size = _AT_KINKS if prim.kinks else _AT_ONCE
         for columns, into in ((_near(subject, rng), first), (_grid(subject, rng), later)):
             for k in range(0, len(columns[0]), size):
@@ -187,7 +188,7 @@ def _near(subject: Subject, rng: Any) -> Arrays:
         marks = landmarks(prim, i, np.dtype(np.float64))
         near = [m + s * 2.0**-k * max(abs(m), 1.0) for m in marks for k in (4, 12, 24, 40) for s in (-1, 1)]
         close = [float(v) for m in marks for v in neighbours(m, np.float64, 2)]
-        # Each once, because a call at several kinks takes the check a long time.
+        # Each kink alone, because a check of a call at several kinks takes long.
         columns.append(np.array(list(dict.fromkeys(v for v in (*marks, *near, *close) if v in interval)) or [1.0]))
     longest = max(map(len, columns))
     rows = [np.resize(c if k == 0 else rng.permutation(c), longest) for k, c in enumerate(columns)]
@@ -255,7 +256,7 @@ class _Reference:
     def __init__(self, calls: Sequence[_Call]) -> None:
         self.calls = calls
         self.right = [[_numbers(c, k) for k in (1, 2)] for c in calls]
-        # How far rounding the inputs moves each number: at roots and poles a small difference is no fault.
+        # How far rounding the inputs moves each number: at roots and poles a small difference is not a fault.
         self.moved = [[_spread(c, k, made) for k, made in zip((1, 2), right, strict=True)] for c, right in self]
         self.off_kinks = [_off_kinks(c) for c in calls]
 
@@ -326,7 +327,7 @@ def _judged(call: _Call) -> tuple[bool, set[Any]]:
     for f, order in call.checks():
         try:
             report = check(f, *call.point, order=order)
-        except Exception as e:  # an error in place of a verdict is not silent, but names nothing
+        except Exception as e:  # an error shows a fault, but names no op
             return True, {type(e).__name__}
         bad = [v for v in report.findings if not v.ok and v.verdict != "undecided"]
         if bad:
@@ -335,7 +336,7 @@ def _judged(call: _Call) -> tuple[bool, set[Any]]:
 
 
 def _flagged(call: _Call, modes: Sequence[tuple[str, int]] = (("reverse", 1), ("reverse", 2))) -> tuple[bool, set[Any]]:
-    """The same of a tape under the flag."""
+    """As `_judged`, by a tape under the flag."""
     for mode, order in modes:
         try:
             report: Report = trial(call.prim, call.arrays, call.params, order=order, mode=mode)
@@ -408,16 +409,16 @@ def _off(point: Arrays, claimed: list[Any], function: Callable[[Arrays], float])
 
 
 class _Channel:
-    """A way to judge calls, which knows at which calls the declared rules fail, too."""
+    """A way to judge calls; it remembers the calls at which the declared rules fail, too."""
 
     def __init__(self, op: str, judge: Callable[[_Call], tuple[bool, set[Any]]]) -> None:
         self.op, self.judge = op, judge
         self._fails: dict[int, bool] = {}
         self._parts: dict[int, list[_Call]] = {}
-        self._alive: list[_Call] = []  # because a number stands for each call
+        self._alive: list[_Call] = []  # keeps calls alive, because their ids serve as keys
 
     def passes(self, call: _Call) -> bool:
-        """Whether the declared rules pass; otherwise a finding would tell nothing about a mutant."""
+        """Whether the declared rules pass; otherwise a finding says nothing about a mutant."""
         known = self._fails.get(id(call))
         if known is None:
             known = self._fails[id(call)] = self.judge(call)[0]
@@ -509,7 +510,7 @@ def _by_property(strategy: Any, mutant: Mutant, tries: int, number: int) -> Kill
     return Kill(False, False, calls, time.perf_counter() - began)
 
 
-_RETRIES = 5  # of a property test whose finding was none of the mutant
+_RETRIES = 5  # of a property test whose finding was not about the mutant
 
 
 # ------------------------------------------------------------------------------------------------ one primitive

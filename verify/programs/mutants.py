@@ -160,7 +160,7 @@ TRANSFORMS: dict[str, Transform] = {
 
 @contextlib.contextmanager
 def planted(name: str, argument: int, transform: Transform, *, worlds: str = "all") -> Iterator[Primitive]:
-    """Replace one rule of one primitive by a faulty one inside a block.
+    """Replace one rule of one primitive by a faulty rule inside a block.
 
     Parameters
     ----------
@@ -217,9 +217,9 @@ def planted_rule(
     name, argument
         As for `planted`.
     wrong : callable
-        Takes the declared rule, and returns the one in its place.
+        Takes the declared rule, and returns the rule to put in its place.
     direction : {"vjp", "jvp"}
-        "vjp" replaces the rule of reverse mode, which of an elementwise primitive is that of both modes.
+        "vjp" replaces the rule of reverse mode; an elementwise primitive has one rule for both modes.
     reads_all : bool
         Whether a record keeps the output and all inputs for the rule, even those that the declared rule does not read.
 
@@ -242,7 +242,7 @@ def planted_rule(
     prim = REGISTRY[name]
 
     def opaque(rule: Any) -> Any:
-        """The other rule, which is never compiled to source, because compiled functions outlive the block."""
+        """The other rule, marked as never to be compiled to source, because compiled functions outlive the block."""
         made = wrong(rule)
         with contextlib.suppress(AttributeError):  # an int has no attributes
             made.opaque = True

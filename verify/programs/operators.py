@@ -1,6 +1,6 @@
 """The ways in which derivative rules go wrong, as operators that plant a fault wherever it fits.
 
-The operators m1 to m18 are distilled from bugs of the big libraries. Some change one place of a rule's source, others
+The operators m1 to m18 are modelled on bugs of the big libraries. Some change one place of a rule's source, others
 the value of a whole rule or a kernel. `mutants_of` gives every mutant of one primitive.
 """
 
@@ -171,7 +171,7 @@ def _in_floats(xp: Any) -> bool:
 
 
 def _kept(name: str, i: int) -> Any:
-    """The value of the first call ever after, in the shape of the right one."""
+    """A rule that returns the value of its first call for ever, in the right shape."""
 
     kept: list[Any] = []
 
@@ -187,7 +187,7 @@ def _kept(name: str, i: int) -> Any:
 
 
 def _floats_only(f: Callable[..., Any]) -> Transform:
-    """A formula in floats; the declared rule in other worlds, which have no division by 0."""
+    """A formula in the world of floats; the declared rule in other worlds, because they do not divide by 0."""
 
     def transform(xp: Any, value: Any, rule: Any, args: tuple[Any, ...], i: int) -> Any:
         if not _in_floats(xp):
@@ -199,7 +199,7 @@ def _floats_only(f: Callable[..., Any]) -> Transform:
 
 
 def _by_division(prim: Primitive) -> Transform | None:
-    """The rule of a product as the product divided by the factor; None for other ops."""
+    """The rule of a product, written as the product divided by the factor; None for other ops."""
     if "product" not in prim.roles:
         return None
     if prim.kind == "elementwise":
@@ -256,7 +256,7 @@ def _formula_of(rule: Any) -> str:
 
 
 def _branch(point: float) -> Transform:
-    """The right value, whose derivative at one point is that of a constant."""
+    """A rule with the right value, but with the derivative of a constant at one point."""
 
     def transform(xp: Any, value: Any, rule: Any, args: tuple[Any, ...], i: int) -> Any:
         right = value()

@@ -1,4 +1,4 @@
-"""Random correct programs, which the verifier must pass, and in which it must find every planted fault.
+"""Random correct programs, which checks must pass, and in which checks must find every planted fault.
 
 All random decisions go through one function ``choose(n) -> 0 .. n-1``, so that a seed and Hypothesis build programs in
 the same way, and Hypothesis can shrink them.
@@ -124,7 +124,7 @@ def programs(
     -------
     hypothesis.strategies.SearchStrategy
         Each program has ``.source``, Python code that runs as printed, and ``.run(verify)``, which returns its
-        gradients; ``verify`` is that of a tape. It shrinks towards few steps and simple ops.
+        gradients; ``verify`` is the argument of a tape. Programs shrink towards few steps and simple ops.
 
     Raises
     ------
@@ -156,7 +156,7 @@ def programs(
     def chooser(draw_from: Any) -> Choose:
         return lambda n: int(draw_from(st.integers(0, n - 1)))
 
-    # A step with the decision for it is one draw, so that Hypothesis can leave it out as a whole.
+    # A step with its decisions is one draw, so that Hypothesis can leave out a whole step.
     @st.composite
     def step(draw_from: Any, b: Builder, first: bool) -> bool:
         b.choose = chooser(draw_from)

@@ -1,4 +1,4 @@
-"""Programs written for TensorFlow's tape, nearly verbatim: with ``import gtape as tf`` they give the same numbers.
+"""Programs written for TensorFlow's tape, nearly unchanged: with ``import gtape as tf`` they give the same numbers.
 
 `SNIPPETS` holds the programs: each takes no arguments, prints the text of the original (``tf.print`` to standard
 error), and returns its results. `PROGRAMS` runs them with every gradient checked. Small stand-ins replace pseudo-code
@@ -166,7 +166,9 @@ def square() -> Results:
 
 
 def second_derivative_as_printed() -> Results:
-    """Nested tapes whose inner block was printed after the outer one, so that the outer tape records nothing."""
+    """Nested tapes as printed, with the inner block after the outer block instead of inside it, so the outer tape
+    records nothing.
+    """
     x = tf.constant(3.0)
     with tf.GradientTape() as g:
         g.watch(x)

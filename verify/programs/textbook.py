@@ -1,4 +1,4 @@
-"""The derivative of a mirror as floats compute it when written as in a textbook.
+"""Textbook formulas of derivatives: the derivative of a mirror, written as a rule for floats.
 
 Such formulas lose tails (``1 - tanh(x)**2``), overflow on the way (``1 / sqrt(1 + x**2)``) or divide 0 by 0.
 """
@@ -52,7 +52,7 @@ _RELATIONS: dict[Any, Callable[..., Any]] = {
     sp.Equality: lambda xp, a, b: xp.equal(a, b),
     sp.Unequality: lambda xp, a, b: xp.not_equal(a, b),
 }
-_MOST_NODES = 400  # a longer formula is no textbook's
+_MOST_NODES = 400  # longer formulas stand in no textbook
 
 
 class _NoFormula(Exception):

@@ -31,7 +31,8 @@ __all__ = ["Case", "Proof", "prove"]
 
 
 class Case(NamedTuple):
-    """One identity: a rule, in one direction, for one argument, at given shapes and parameters, on one cell.
+    """One identity: a rule, in one direction, for one argument, at given shapes and parameters, on one cell of the
+    domain.
 
     Attributes
     ----------
@@ -43,7 +44,7 @@ class Case(NamedTuple):
     argument : int
     how : str
         How the identity was decided: "as built", "expand", "numerator", "normal form", "normal form, by signs" are
-        proofs; "points" is agreement at exact points only; "refuted", "fault" and "open" are neither.
+        proofs; "points" is agreement at exact points only; "refuted", "fault" and "open" are failures.
     seconds : float
     rule, slope : sympy.Expr or None
         One element of the rule's result and of the derivative of the mirror, on this cell.
@@ -97,7 +98,7 @@ class Proof:
         self, name: str, cases: list[Case], counterexample: str | None = None, unseen: tuple[str, ...] = ()
     ) -> None:
         if not isinstance(cases, list | tuple) or any(not isinstance(c, Case) for c in cases):
-            raise TypeError(f"a Proof is made of a list of cases, not of {shown(cases)}; gtape.verify.prove makes one")
+            raise TypeError(f"a Proof takes a list of cases, not {shown(cases)}; gtape.verify.prove makes proofs")
         self.name, self.cases, self.counterexample, self.unseen = name, cases, counterexample, unseen
 
     @property
@@ -283,7 +284,7 @@ class _Run:
 
 
 def _shown(identity: Identity) -> tuple[Any, Any]:
-    """The first element of the rule's result whose expected value is not 0, and this value; None after a fault."""
+    """An element of the rule's result with an expected value other than 0, and this value; None after a fault."""
     zero: tuple[Any, Any] = (None, None)
     for got, expected in zip(identity.got, identity.expected, strict=False):
         if isinstance(got, Exception) or got is None or np.shape(got) != expected.shape:

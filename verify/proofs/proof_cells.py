@@ -26,10 +26,10 @@ from gtape.verify.search.subjects import asked_by
 
 __all__ = ["Argument", "Setting", "boxed", "settings", "symbols", "unseen"]
 
-# Beyond this a special point concerns the kernel (overflow, underflow, saturation), not the mathematics.
+# A larger special point concerns the kernel (overflow, underflow, saturation), not the mathematics.
 FAR = 50
 _ORDERS = 24
-# Further draws if none of these points lies in the domain.
+# The number of further draws if none of these points lies in the domain.
 _TRIES = 200
 _BROADCASTS: dict[int, tuple[tuple[tuple[int, ...], ...], ...]] = {
     1: (((),), ((2,),), ((2, 1),)),
@@ -221,7 +221,7 @@ def breakpoints(prim: Primitive, params: dict[str, Any], arity: int) -> list[Any
 
 
 def _between(cuts: list[Any], interval: Interval, index: int) -> Iterator[Any]:
-    """Yield one point in each gap between the cuts and beyond them, at another share of the gap per argument."""
+    """Yield one point in each gap between the cuts and beyond them; each argument takes another share of the gap."""
     if interval.whole:
         yield from (sp.Integer(n) for n in (1, 2, 3) if n in interval)
         return
@@ -339,7 +339,8 @@ def settings(prim: Primitive) -> Iterator[Setting]:
     arity = len(prim.rules)
     conditions = [i for i in range(arity) if prim.rules[i] is None and prim.domain.intervals[i] is BOOLEAN]
     for k, params in enumerate(parameters(prim)):
-        # All shapes for the first parameters, scalars for the others, because parameters do not affect broadcasting.
+        # All shapes for the first parameters, only scalars for the other parameters, because parameters do not affect
+        # broadcasting.
         for shapes in _BROADCASTS[arity] if k == 0 else _BROADCASTS[arity][:1]:
             for flip in (False, True) if conditions else (False,):
                 values: list[Any] = list(shapes)

@@ -1,9 +1,9 @@
 """Proofs that rules hold for complex numbers a + ib, too.
 
 A mirror of holomorphic functions is differentiated by a complex symbol: one identity suffices, because the derivative
-along b is i times the one along a (Cauchy and Riemann). Other mirrors (real and imaginary parts, conjugates) run on
-a + ib with real symbols, and their derivatives along a and along b are compared. Rules compute the plain transpose, in
-which the cotangent of z = a + ib for the cotangent g of y is
+along b is i times the derivative along a (Cauchy and Riemann). Other mirrors (real and imaginary parts, conjugates) run
+on a + ib with real symbols, and their derivatives along a and along b are compared. Rules compute the plain transpose,
+in which the cotangent of z = a + ib for the cotangent g of y is
 
     Re(g dy/da) - i Re(g dy/db)
 """
@@ -33,7 +33,7 @@ _NOT_HOLOMORPHIC = (sp.Abs, sp.re, sp.im, sp.conjugate, sp.sign, sp.Max, sp.Min,
 
 
 class _World(SymPyWorld):
-    """SymPy expressions of complex symbols; two of them are equal only if equal for all values."""
+    """SymPy expressions of complex symbols; two expressions are equal only if they are equal for all values."""
 
     def _elementwise(self, name: str) -> Any:
         mirror = COMPLEX.get(name, SCALARS[name])
@@ -67,8 +67,9 @@ def complex_cells(prim: Primitive) -> Iterator[tuple[Cell, list[Identity]]]:
     Yields
     ------
     Cell, list of Identity
-        No cell for a primitive without rules of its own for complex numbers, nor for an implicit one, because its rules
-        are rational in the entries, so that the identities proved for real symbols are identities of polynomials.
+        Primitives without rules of their own for complex numbers have no cell. Implicit primitives have none either,
+        because their rules are rational in the entries, so the identities proved for real symbols are identities of
+        polynomials.
     """
     takes = prim.complex is True or callable(prim.complex) or "complex" in prim.roles
     if not takes or prim.kind == "implicit":

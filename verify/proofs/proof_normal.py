@@ -130,14 +130,15 @@ class _Generators:
     def single(self, base: Any, power: Any) -> Any:
         q = int(power.q)
         key = ("root", sp.expand(base), q)
-        inner = self.lift(base)  # its own roots come first in the list, so that they are reduced last
+        inner = self.lift(base)  # roots inside it come first in the list, because they are reduced last
         if key not in self.names:
             self.roots.append((self.name(key), q, inner))
         return self.names[key] ** int(power.p)
 
 
 def generators_of(e: Any) -> list[Any]:
-    """The functions in which, with its symbols, the normal form of an expression is a quotient of polynomials.
+    """The functions that, together with the symbols, generate the normal form of an expression as a quotient of
+    polynomials.
 
     Examples
     --------
@@ -263,7 +264,7 @@ class Zero:
         ----------
         e : sympy.Expr
         seeds : sequence of sympy.Symbol
-            Cotangents or tangents, in which a correct residual is linear, so that it splits along them.
+            Cotangents or tangents; a correct residual is linear in them, so it splits into one part for each.
         splits : callable, optional
             Returns versions of an expression with positive and negative symbols, which together cover the cell; called
             if no form covers the whole cell.
@@ -290,7 +291,7 @@ class Zero:
             how = self._forms(e)
             if how is not None:
                 self.known[key] = how
-        if how is None and splits is not None:  # not remembered, because the signs depend on the cell
+        if how is None and splits is not None:  # do not remember this proof, because the signs depend on the cell
             pieces = splits(e)
             if pieces and all(sp.expand(p) == 0 or is_zero_by_normal_form(p) for p in pieces):
                 how = "normal form, by signs"

@@ -44,7 +44,7 @@ class _Branch:
 def _branches(cases: Iterable[Any]) -> list[_Branch]:
     found: dict[Any, _Branch] = {}
     for c in cases:
-        # Other shapes repeat a scalar identity for each element, and are counted.
+        # Other shapes repeat a scalar identity for each element, and are only counted.
         key = (c.direction, c.argument, repr(c.params), c.cell if not any(c.shapes) else (), c.how, any(c.shapes))
         if key in found:
             found[key].count += 1
@@ -54,7 +54,7 @@ def _branches(cases: Iterable[Any]) -> list[_Branch]:
 
 
 def _mirror(prim: Primitive) -> list[tuple[dict[str, Any], Any]]:
-    """The mirror as an expression for each set of parameters; for an op that is not elementwise none."""
+    """The mirror as an expression for each set of parameters; no expression for an op that is not elementwise."""
     if prim.name not in SCALARS:
         return []
     made = []
@@ -121,7 +121,7 @@ def _generators(case: Any) -> list[Any]:
         return []
     try:
         return generators_of(sp.sympify(case.rule - case.slope))
-    except Exception:  # a form that the proof took by signs only
+    except Exception:  # a form that holds for each sign separately
         return []
 
 

@@ -1,7 +1,7 @@
 """Decides if a rational expression is zero, by a numerator over factored denominators.
 
 Derivatives of quotients repeat a few denominators in many powers. With powers of factors, a common denominator needs
-only counting, no greatest common divisor and no expanded products.
+only counts, and neither greatest common divisors nor expanded products.
 """
 
 from __future__ import annotations

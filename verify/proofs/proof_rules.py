@@ -42,7 +42,7 @@ class Cell:
     several : bool
         True if the op has several outputs.
     variables : list of sympy.Symbol
-        The independent variables: the inputs' elements, or for a factorisation the output's.
+        The independent variables: the elements of the inputs, or of the output for a factorisation.
     """
 
     complex = False
@@ -108,7 +108,7 @@ class Cell:
         return got - expected
 
     def nearby(self) -> Iterator[dict[Any, Any]]:
-        """Points of the cell: up to three found ones, and one near the first."""
+        """Points of the cell: up to three sample points, and one point near the first."""
         yield from self.points[:3]
         moved = {s: v * (1 + sp.Rational(k + 1, 1009 + 2 * k)) for k, (s, v) in enumerate(self.points[0].items())}
         if self.holds(moved):
@@ -154,7 +154,7 @@ class Identity(NamedTuple):
 
 
 class RuleResult(NamedTuple):
-    """An identity whose expected result is a function, because it need not be known of every cell."""
+    """An identity whose expected result is computed on demand, because not every cell needs the result."""
 
     direction: str
     arguments: tuple[int, ...]
@@ -169,7 +169,7 @@ class RuleResult(NamedTuple):
 
 
 def _expressions(x: Any) -> np.ndarray:
-    """An array of SymPy expressions, also for integers, because Python would divide its own as floats."""
+    """An array of SymPy expressions, also for integers, because Python would divide its own integers as floats."""
     return boxed(np.frompyfunc(lambda e: sp.sympify(e, strict=True), 1, 1)(boxed(x)))
 
 
@@ -204,7 +204,7 @@ def cells(setting: Setting) -> Iterator[tuple[Cell, list[Identity]]]:
             f"no sample point of {setting.prim.name} at {setting.shapes} lies in its domain and off its kinks"
         )
     for cell, made in found.values():
-        # Only here, because most points reach a cell that is already found, and derivatives take longer than rules.
+        # Only for new cells, because most points reach a known cell, and derivatives take longer than rules.
         yield cell, [r.identity() for r in made]
 
 

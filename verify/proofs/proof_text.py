@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from gtape.verify.verdicts.naming import importing
+from gtape.verify.causes.source_text import IMPORTS, declaring
 
 __all__ = ["counterexample"]
 
@@ -32,7 +32,7 @@ def _at(cell: Any, array: np.ndarray, point: Any) -> str:
 
 
 def counterexample(cell: Any, identity: Any, point: Any, what: str) -> str:
-    """Source that computes the result of a rule at a point where it is wrong.
+    """Source that computes the result of a rule at a point where the result is wrong.
 
     Parameters
     ----------
@@ -48,13 +48,15 @@ def counterexample(cell: Any, identity: Any, point: Any, what: str) -> str:
     names = [f"x{i}" for i in range(len(cell.xs))]
     call = ", ".join([*names, *[f"{k}={_parameter(v)}" for k, v in cell.params.items()]])
     which = "argument " + " and ".join(map(str, arguments))
+    declared = declaring(prim)
+    imports = IMPORTS if declared.startswith(IMPORTS) else "import numpy as np\n"
     lines = [
         f"# {identity.direction} of {prim.name}, {which}: {' '.join(what.split())}",
-        "import numpy as np",
+        *imports.splitlines(),
         "import gtape as tf",
         "from gtape.namespaces.catalogue import load",
         "from gtape.declare.primitives import REGISTRY",
-        *importing(prim).splitlines(),
+        *declared.removeprefix(IMPORTS).splitlines(),
         "",
         "load()",
     ]

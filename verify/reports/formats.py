@@ -1,4 +1,4 @@
-"""The formats of reports, and how the result is read back out of each."""
+"""The formats of reports, and the readers that get the result back out of each format."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MEANINGS = {
     "cancellation": "The program's own arithmetic loses digits that the function does not.",
     "convention": "At a kink or tie the number is outside of the one-sided derivatives.",
     "range": "The exact derivative overflows or underflows the dtype.",
-    "domain": "The point is outside of where the function is differentiable.",
+    "domain": "The function is not differentiable at the point.",
     "unconnected": "No recorded path leads from the source to the target.",
     "undecided": "The check could not decide; the reason says why.",
     "correct": "The number is right.",
@@ -39,7 +39,7 @@ _MEANINGS = {
 
 
 def embedded(result: Result) -> str:
-    r"""The result as JSON in ASCII that closes no comment, script or tag.
+    r"""The result as JSON in ASCII, which contains no text that ends a comment, script or tag.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def _uri(path: str) -> str:
 
 
 def _md(text: Any) -> str:
-    """Text without a meaning in Markdown, HTML included."""
+    """Text with all marks of Markdown and HTML escaped."""
     special = r"[\\`*_{}\[\]#|<>~$&]"
     begins_list, begins_link = r"^[+-]|(?<=[0-9])[.)](?=\s|$)", r"(?<=www)\."
     return re.sub(f"({special}|{begins_list}|{begins_link})", r"\\\1", plain(text))
@@ -273,7 +273,7 @@ FORMATS: dict[str, Callable[[Result], str]] = {
 
 
 def format_of(path: str) -> Callable[[Result], str] | None:
-    """The format for the end of a file's name; None for another end.
+    """The format for the ending of a file's name; None for an unknown ending.
 
     Examples
     --------
@@ -291,7 +291,7 @@ def read_text(text: str) -> Result | Any:
     Raises
     ------
     ResultError
-        If the text is neither.
+        If the text is neither a report nor JSON.
     """
     start = text.lstrip("\ufeff \t\r\n")
     if start.startswith("{"):
@@ -305,7 +305,7 @@ def read_text(text: str) -> Result | Any:
         found = re.search(pattern, text)
         if found:
             return Result.of(_loaded(decoded(found[1])))
-    raise ResultError("it holds no result of gtape")
+    raise ResultError("the file holds no result of gtape")
 
 
 def _loaded(text: str) -> Any:

@@ -20,7 +20,7 @@ def _text(x: str) -> str:
 
 
 def groups(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
-    """The counts by group: of "verdict: correct" the group is "verdict"; "" for counts without one.
+    """The counts by group: the group of "verdict: correct" is "verdict", the group of counts without a colon is "".
 
     Examples
     --------
@@ -56,7 +56,7 @@ def largest(values: Mapping[str, float], fine: bool, limit: float = 4.0) -> str:
 
     for name, v in sorted(values.items(), key=lambda kv: -kv[1] if not math.isnan(kv[1]) else -math.inf):
         shown = "∞" if not math.isfinite(v) else f"{v:.2f}" if v < 1000 else f"{v:.1e}"
-        # The caption gives the unit, so that the end of a long label is not cut.
+        # The caption gives the unit, because units would make labels too long.
         rows.append((name.removeprefix("ULP of "), place(v), shown, "bar" if fine or v <= limit else "bad"))
     title = f"ULP, logarithmic; elementwise ops promise {limit:g} ULP"
     return _chart(title, rows, (place(limit), f"{limit:g} ULP"))

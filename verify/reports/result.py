@@ -58,13 +58,13 @@ class Result:
     largest : dict of str to float
         The largest values by name, such as the error of each op in ULP.
     findings : list of dict
-        "verdict", "cause", "text", "times", and what else is known: "op", "order", "reason", "exact", "got", "witness",
-        "line", "example".
+        "verdict", "cause", "text", "times", and as far as they are known "op", "order", "reason", "exact", "got",
+        "witness", "line", "example".
     errors : list of str
         The jobs without a result, each with its error.
     tables : list of Table
     again : dict
-        How `gtape replay` runs it again.
+        The data by which `gtape replay` runs the result again.
     """
 
     def __init__(self, title: str, again: Mapping[str, Any] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Results from what gtape writes: journals, the JSON of commands and pytest runs, and reports of checks."""
+"""Results from files of gtape (journals, the JSON of commands and pytest runs) and from reports of checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gtape.verify.verdicts.verdict import Report
 
 __all__ = ["SAMPLE", "of_check", "of_data", "of_journal"]
 
-SAMPLE = 10  # shards that a report holds whole, so that it can be replayed without findings
+SAMPLE = 10  # shards that a report holds whole, because a report without findings is replayed by these
 
 
 def of_journal(lines: Lines) -> Result:

@@ -83,8 +83,8 @@ def floats_for(
     dtype : "float64", "float32" or "float16"
         The dtype of the numbers, which come as Python floats.
     special, kinks : sequences of float, keyword only
-        Points near which numbers are drawn often, such as kinks, branch points and roots; so are numbers near 0 and
-        near the interval's ends and holes.
+        Points near which numbers are drawn often, such as kinks, branch points and roots; numbers near 0 and near the
+        interval's ends and holes are drawn often, too.
     magnitude : (float, float), keyword only
         The smallest and the largest magnitude of all numbers but zeros. Zeros stay, if the interval has them.
 
@@ -94,7 +94,7 @@ def floats_for(
         Includes zeros of both signs and, without `magnitude`, subnormal numbers. Shrinks towards 0, 1 and the special
         points. Of 16 numbers, about 6 have a size from 2**-8 to 2**8, and 3 any size, each binade equally likely;
         4 lie within 64 ULP of a special point, and 2 at a power of two of its size from it; 1 lies where exponentials,
-        squares and cubes leave the range of the dtype. Where one of these is impossible, the others take its share.
+        squares and cubes leave the range of the dtype. If one kind is impossible, the other kinds take its share.
 
     Raises
     ------
@@ -136,13 +136,13 @@ def floats_for(
         return -0.0 if x == 0 and flip else x
 
     def distant(mark: float, power: int, mantissa: int, below: bool) -> float:
-        """A number at a power-of-two distance from a mark other than 0."""
+        """A number at a distance of a power of two times the size of a mark other than 0."""
         away = math.ldexp(1 + mantissa / 2**f.nmant, power) * abs(mark)
         return float(dtype.type(mark - away if below else mark + away))
 
-    # Eighths of a binade first, so that short mantissas are likely, too.
+    # Eighths of a binade first, because short mantissas should be likely, too.
     mantissas = st.one_of(st.integers(0, 7).map(lambda n: n << (f.nmant - 3)), st.integers(0, 2**f.nmant - 1))
-    ways: list[st.SearchStrategy[float]] = []  # each as often as its share
+    ways: list[st.SearchStrategy[float]] = []  # each strategy stands in the list as often as its share
     for share, near_one in ((_SHARES["moderate"], _MODERATE), (_SHARES["any size"], None)):
         signs = [
             st.builds(in_binade, st.just(sign), st.integers(*ends), mantissas)
@@ -156,7 +156,7 @@ def floats_for(
 
     near = [m for m in marks if _beside(m, drawn, dtype)]
     alone = [x for m in marks if m not in near and drawn(m) for x in ((m, -m) if m == 0 else (m,))]
-    if alone:  # such as 0 if no other number is as small
+    if alone:  # for example 0, if no other number is as small
         ways += [st.sampled_from(alone)] * (1 if near else _SHARES["near"] // 2)
     if near:
         offsets = st.one_of(st.integers(-1, 1), st.integers(-NEIGHBOURS, NEIGHBOURS))
@@ -263,8 +263,8 @@ def tensors(
 class Call:
     """One call of a primitive: ``prim(*arrays, **params)``. ``check(call)`` checks the call.
 
-    Called without arguments, it runs the op. It is also a function of its floating-point arguments: the others,
-    such as indices and conditions, are closed over. So `check`, `exact` and `judge` take ``call, *call.point``.
+    Without arguments, the call runs the op. The call is also a function of its floating-point arguments; the other
+    arguments, such as indices and conditions, stay fixed. So `check`, `exact` and `judge` take ``call, *call.point``.
 
     Attributes
     ----------
@@ -482,7 +482,7 @@ def arguments(prim: Primitive | str, dtype: Any = "float64") -> st.SearchStrateg
     if not isinstance(prim, Primitive):
         raise ValueError(f"prim is a Primitive or the name of one, not {shown(prim)}")
     if not prim.differentiable:
-        raise ValueError(f"{prim.name} is not differentiable; there is nothing to test it for here")
+        raise ValueError(f"{prim.name} is not differentiable, so there is no derivative to test")
     dtype = _dtype(dtype)
     if prim.kind != "elementwise":
         return _by_sample(prim, dtype).filter(lambda c: usable(c.prim, c.arrays, c.params))
@@ -509,7 +509,7 @@ def op_calls(names: Sequence[str] | None = None, dtype: Any = "float64") -> st.S
     Returns
     -------
     SearchStrategy of Call
-        ``check(call)`` takes each as it is: arguments that are not floating-point are closed over.
+        ``check(call)`` takes each call as it is; arguments that are not floating-point stay fixed.
 
     Raises
     ------

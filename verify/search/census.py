@@ -54,7 +54,7 @@ _CHUNK = 100  # number of suspects judged together
 
 
 class _Real:
-    """A search among real numbers, with a sixth of the points around the worst ones so far."""
+    """A search among real numbers, with a sixth of the points around the worst points so far."""
 
     dtypes = ("float64", "float32")
     number: Any = float
@@ -81,7 +81,7 @@ class _Real:
 
 
 class _Complex(_Real):
-    """A search among complex numbers, without points around the worst ones."""
+    """A search among complex numbers, without points around the worst points."""
 
     dtypes = COMPLEX_DTYPES
     number = complex
@@ -138,7 +138,9 @@ class _Tally:
         self.score, self.best = together[keep], [c[keep] for c in columns]
 
     def _excuse(self, subject: Subject, xs: list[Any], key: Key, got: Any, score: Any, dtype: Any) -> None:
-        """Clear the scores that the rules for kinks and roots excuse, from the worst down until a score stays."""
+        """Clear the scores that the rules for kinks and roots excuse, from the worst score down to the first that
+        stays.
+        """
         high = np.flatnonzero(score > limit_of(subject.prim, dtype))
         high = high[np.argsort(-score[high], kind="stable")]
         for start in range(0, len(high), _CHUNK):
@@ -151,7 +153,7 @@ class _Tally:
                 if count == "at_roots" and len(at):
                     self.worst_at_roots = max(self.worst_at_roots, float(score[at].max()))
                 score[at] = 0.0
-            if len(chunk):  # the remaining scores are lower, so that they need no judgement
+            if len(chunk):  # the remaining scores are lower, and need no judgement
                 score[high[start + _CHUNK :]] = 0.0
                 return
 
@@ -188,7 +190,7 @@ def survey(
     Raises
     ------
     TypeError
-        For anything but a `Subject`.
+        For an argument that is not a `Subject`.
     ValueError
         For an unknown order or dtype, or a number of points below 1.
 
@@ -315,7 +317,7 @@ def search(
     seed: int = 0,
     interrupts: Interrupts | None = None,
 ) -> Harvest:
-    """Run the census for a command that may be interrupted, and keep the fate of each task.
+    """Run the census for a command that may be interrupted, and keep the outcome of each task.
 
     Parameters
     ----------

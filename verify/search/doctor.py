@@ -94,7 +94,7 @@ def examine_kernels(
     Raises
     ------
     ValueError
-        For a name of anything but a differentiable elementwise primitive, or too few points.
+        For a name that is not the name of a differentiable elementwise primitive, or too few points.
     WorkerDied
         If a kernel ended three processes; a RuntimeError.
     """

@@ -59,8 +59,8 @@ class Interrupts:
     """Handles the signals inside its block.
 
     The first signal raises `Interrupted` during preparations and jobs in this process. While `waiting` for other
-    processes it rings the bell. While `reporting` it allows ten seconds to finish the report. A second signal ends the
-    process at once.
+    processes, a signal rings the bell. While `reporting`, a signal leaves ten seconds to finish the report. A second
+    signal ends the process at once.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class Interrupts:
         self._ring.close()
 
     def _swallowed(self, what: Any) -> None:
-        # Python prints what comes inside a destructor or a callback; the jobs ask for the number, which stays.
+        # Python only prints an exception inside a destructor or a callback; the jobs then find the number, which stays.
         if not isinstance(what.exc_value, Interrupted):
             self._hook(what)
 

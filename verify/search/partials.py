@@ -1,7 +1,7 @@
 """Exact partial derivatives of an elementwise primitive at points, and the distance of float results from them.
 
-They come from ``sympy.diff`` of the mirror, evaluated in enclosures (balls), and use no rule of the tape. Precision
-rises for single points until every enclosure is far narrower than a unit in the last place.
+The exact derivatives come from ``sympy.diff`` of the mirror, evaluated in enclosures (balls), without any rule of the
+tape. The precision rises for single points until every enclosure is far narrower than a unit in the last place.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Exact:
     Attributes
     ----------
     high, low : float64 arrays
-        The value as an unevaluated sum; infinite beyond float64, with its sign.
+        The value as an unevaluated sum; an infinity of the right sign beyond the range of float64.
     known : bool array
         True where the value is known: False outside the domain and where `open`.
     open : bool array
@@ -283,10 +283,10 @@ def kink_allowance(subject: Subject, xs: Sequence[Any], key: Key, got: Any, dtyp
                 moved[i] = unsteps(steps(x, dtype) + offset, dtype)
                 found.append(exact_partials(subject, moved, [key])[key].high)
         low, high = np.fmin(*near), np.fmax(*near)
-        # A smooth derivative moves by a few ULP only between neighbours.
+        # Between neighbours a smooth derivative moves by a few ULP only.
         with np.errstate(all="ignore"):
             jumps = ~(np.abs(near[1] - near[0]) <= 2.0**-10 * np.maximum(np.abs(low), np.abs(high)))
-            endless = np.zeros(n, dtype=bool)  # infinite, as the limit of an unbounded side
+            endless = np.zeros(n, dtype=bool)  # one side is infinite, because it is unbounded
             for side, further in zip(near, far, strict=True):
                 endless |= np.isinf(value) & (np.sign(value) == np.sign(side)) & (np.abs(side) > np.abs(further))
             # Rounded like the value, because float32(-pi) lies below every number above -pi.
@@ -296,7 +296,7 @@ def kink_allowance(subject: Subject, xs: Sequence[Any], key: Key, got: Any, dtyp
 
 
 def root_allowance(subject: Subject, xs: Sequence[Any], key: Key, got: Any, dtype: Any) -> Any:
-    """The points that pass because they lie near a root of the derivative away from 0, where no formula is accurate.
+    """The points that pass because they lie near a root of the derivative other than 0, where no formula is accurate.
 
     A point passes if the derivative changes sign near it (within an eighth of the argument, by Newton's step) and the
     returned number is the exact derivative somewhere within 2 ULP of the inputs.

@@ -96,7 +96,7 @@ def binades(interval: Interval, dtype: Any, rng: np.random.Generator) -> Any:
 
 
 def _moderate(interval: Interval, dtype: Any, rng: np.random.Generator, n: int) -> Any:
-    """Numbers of the size in most programs, including integers and halves."""
+    """Numbers of moderate size, as in most programs, including integers and halves."""
     plain = rng.choice([-1.0, 1.0], n) * np.exp2(rng.uniform(-12, 8, n))
     kind = rng.integers(0, 8, n)
     plain = np.where(kind == 0, rng.integers(-20, 21, n) / 2.0, plain)
@@ -179,7 +179,7 @@ def points_for(prim: Primitive, dtype: Any, n: int, rng: np.random.Generator) ->
     ----------
     dtype : floating dtype
     n : int
-        Below 10,000, points include fewer neighbours of special points and not every binade.
+        Below 10,000, the points include fewer neighbours of special points, and not every binade.
 
     Returns
     -------
@@ -228,7 +228,7 @@ def _some(prim: Primitive, i: int, dtype: Any, rng: np.random.Generator, n: int,
 
 
 def climb(prim: Primitive, best: list[Any], dtype: Any, n: int, rng: np.random.Generator) -> list[Any]:
-    """About `n` points around the worst ones so far, at distances from one neighbour to a few binades.
+    """About `n` points around the worst points so far, at distances from one neighbouring float to a few binades.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Runs jobs in worker processes that may be killed: keeps results, repeats lost jobs, and names jobs without results.
 
-The pools of ``concurrent.futures`` do not fit, because one killed process breaks all queued jobs there.
+The pools of ``concurrent.futures`` do not serve, because one killed process breaks all queued jobs there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gtape.verify.search.workers import HELD_BACK, serve
 
 __all__ = ["ATTEMPTS", "TOO_LONG", "Fate", "Harvest", "WorkerDied", "run_all", "run_stream", "start_method"]
 
-ATTEMPTS = 3  # number of workers that a job may end before the pool gives it up
+ATTEMPTS = 3  # number of workers that a job may end before the pool gives the job up
 TOO_LONG = "it took longer than"  # begins the reason of a job that was ended by its time limit
 _NAMED = 20  # number of jobs named per cause; JSON names all
 _PATIENCE = 5.0  # seconds for an idle worker to end
@@ -202,7 +202,7 @@ def run_all(
 
 
 class Fate:
-    """The end of one job: its result, the exception that it raised, or the reason for having neither.
+    """The end of one job: a result, an exception, or the reason why there is neither.
 
     Attributes
     ----------
@@ -300,8 +300,8 @@ def start_method() -> str:
 
     A forked worker starts in milliseconds and has the modules, declared primitives and environment of this process.
     With several threads a fork may deadlock, because it copies the locks that other threads hold; Python warns of it
-    from 3.12 on. Python's own default is not used, because it differs between versions and systems: forkserver on Linux
-    from 3.14 on, whose workers keep the environment of the first of them.
+    from 3.12 on. Python's own default does not serve, because it differs between versions and systems. On Linux it is
+    forkserver from 3.14 on, whose workers keep the environment of the first worker.
     """
     return "fork" if sys.platform.startswith("linux") and threading.active_count() == 1 else "spawn"
 
@@ -378,7 +378,7 @@ class _Pool:
                     self.listen()
                 if self.false_starts >= most_false_starts and self.more():
                     why = self.complaint or f"each {self.harvest.deaths[-1][1]}"
-                    self.give_up(f"workers end before they have begun; {why}")
+                    self.give_up(f"workers end before they begin any job; {why}")
             for w in self.workers:
                 self.hear(w)  # after an interruption, keep finished results
         finally:
@@ -445,7 +445,7 @@ class _Pool:
             worker.connection.send((worker.job, self.jobs[worker.job]))
 
     def begin(self, worker: _Worker) -> None:
-        """Start the clock of a worker, unless it is still being prepared."""
+        """Start the clock of a worker, unless the worker still prepares itself."""
         if self.seconds is not None and worker.ready and worker.job is not None:
             worker.due = time.monotonic() + self.seconds
 
@@ -472,7 +472,7 @@ class _Pool:
                     w.end()
 
     def hear(self, worker: _Worker) -> bool:
-        """Handle all messages of a worker; return False if no more can come."""
+        """Handle all messages of a worker; return False if no further message can come."""
         heard, more = [], True
         try:
             while worker.connection.poll():
@@ -506,7 +506,7 @@ class _Pool:
         """Remove a dead worker; queue its job again, or give the job up."""
         self.workers.remove(worker)
         worker.process.join(_PATIENCE)
-        if worker.process.is_alive():  # it has closed its pipe, so that no message reaches it
+        if worker.process.is_alive():  # the worker has closed its pipe, so no message reaches it
             worker.process.kill()
             worker.process.join()
         how = _ending(worker.process.exitcode)

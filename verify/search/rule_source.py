@@ -151,7 +151,7 @@ _OPPOSITE: dict[type, type[ast.operator]] = {ast.Add: ast.Sub, ast.Sub: ast.Add}
 
 
 def changes(rule: Callable[..., Any]) -> list[Change]:
-    """All single changes of a rule's formula; none if its source is not known.
+    """All single changes of a rule's formula; none if the source of the rule is unknown.
 
     Examples
     --------

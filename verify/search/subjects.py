@@ -1,7 +1,7 @@
-"""Elementwise primitives with static parameters for tests, and their derivatives as the tape forms them.
+"""Elementwise primitives with static parameters for tests, and their derivatives by the tape.
 
-Only the rules choose the parameters of slopes such as ``erf_derivative(n=2)``. Running the rules finds them, so that no
-list has to be kept.
+Only rules choose the parameters of slopes such as ``erf_derivative(n=2)``, so this module runs the rules to find the
+parameters.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ _ANYTHING = _Anything()
 
 
 def _defaults(prim: Primitive) -> dict[str, Any] | None:
-    """The default parameters of a primitive; None if one has no default, so that the rules must choose."""
+    """The default parameters of a primitive; None if a parameter has no default, because the rules choose it."""
     found = defaults_of(prim)
     return found if len(found) == len(prim.params) else None
 
@@ -247,7 +247,7 @@ def subjects(names: Sequence[str] | None = None) -> list[Subject]:
     Raises
     ------
     ValueError
-        For a name of anything but a differentiable elementwise primitive.
+        For a name that is not the name of a differentiable elementwise primitive.
 
     Examples
     --------
@@ -264,7 +264,7 @@ def subjects(names: Sequence[str] | None = None) -> list[Subject]:
             if isinstance(name, str) and name in REGISTRY:
                 raise ValueError(
                     f"{name!r} is a primitive, but not a differentiable elementwise one: it has no row in the census; "
-                    f"`gtape verify {name}` checks what is differentiable"
+                    f"`gtape verify {name}` checks differentiable primitives of all kinds"
                 )
             raise ValueError(f"there is no primitive named {shown(name)}; `gtape census` without names lists all")
     chosen = set(names)

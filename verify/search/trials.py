@@ -1,7 +1,7 @@
 """Differentiates one call of a primitive on arrays in every mode, and judges the derivatives.
 
-Tangents of forward mode are judged like any claimed gradient: against the exact one, within the bounds of the reverse
-program.
+Tangents of forward mode are judged like claimed gradients: by the exact gradient, within the bounds of the program in
+reverse mode.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def usable(prim: Primitive, arrays: Sequence[Any], params: dict[str, Any]) -> bo
 def random_arguments(
     prim: Primitive, sample: Sequence[Any], params: dict[str, Any], dtype: Any, rng: np.random.Generator
 ) -> list[np.ndarray]:
-    """Arrays for one of a primitive's samples: given integers and booleans unchanged, others random, some with ties.
+    """Arrays for one of a primitive's samples: given integers and booleans stay, other elements are random, some with
+    ties.
 
     Raises
     ------
@@ -145,7 +146,7 @@ def trial(
     sources = [t for i, t in enumerate(tensors) if t._layout.inexact and prim.connected(0 if prim.variadic else i)]
     report = (_first if order == 1 else _second)(prim, tensors, sources, params, mode, rng)
     # Rules follow the convention of their op at a kink, where the squares of the results may be smooth. Digits that the
-    # chain of rules loses are no fault of a rule, because each rule is checked by itself, too.
+    # chain of rules loses are not the fault of a rule, because each rule is checked by itself, too.
     report.findings = [f for f in report.findings if f.ok or f.verdict not in ("convention", "cancellation")]
     return report
 
@@ -214,7 +215,7 @@ def _second(
         with GradientTape() as inner:
             inner.watch(sources)
             squares = [y * y for y in _call(prim, tensors, params)]
-        # The gradient of a lookup is IndexedSlices; the next derivative needs the dense tensor.
+        # The gradient of a lookup is IndexedSlices, but the next derivative needs the dense tensor.
         made = inner.gradient(squares, sources)
         return [convert_to_tensor(g) if isinstance(g, IndexedSlices) else g for g in made]
 

@@ -1,8 +1,8 @@
 """The work of a worker process: one job after another, until its parent has no more jobs or ends.
 
-A worker ends with its parent, even after a kill. Three mechanisms ensure this, because each has a gap: Linux
-kills the worker when the parent dies, also during long C code; a pipe that only the parent can write to closes; and the
-worker checks its parent's id each second, because another child of the parent may keep this pipe open.
+A worker ends with its parent, even after a kill. Three mechanisms ensure this, because each has a gap. Linux kills the
+worker when the parent dies, also during long C code. A pipe closes whose other end only the parent holds. The worker
+checks its parent's id each second, because another child of the parent may keep this pipe open.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _that_can_be_sent(e: Exception) -> Exception:
 
 
 def _obey_the_parent_only() -> None:
-    """Ignore Ctrl-C and a closed terminal, which reach the whole process group, because the parent decides."""
+    """Ignore Ctrl-C and a closed terminal, because these reach the whole process group, and the parent decides."""
     for number in HELD_BACK:
         signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):

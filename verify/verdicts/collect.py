@@ -46,7 +46,7 @@ def collecting() -> Iterator[Report]:
 
 @block
 def listening(heard: Callable[[Report, float], None]) -> Iterator[None]:
-    """Hand the report of each check inside the block to a function, checks of all threads included.
+    """Call a function with the report of each check inside the block, including the checks of other threads.
 
     Parameters
     ----------

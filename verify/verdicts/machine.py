@@ -1,4 +1,4 @@
-"""Where a result comes from: versions of Python and of packages, and the machine."""
+"""The origin of a result: versions of Python and of packages, and the machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["machine", "versions"]
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python and of packages, and the machine, behind the figures.
+    """The versions of Python and of packages, and the machine.
 
     Examples
     --------

@@ -27,7 +27,7 @@ def importing(prim: Primitive) -> str:
     if not prim.place.outside:
         return ""
     if prim.module == "__main__":
-        return f"# {prim.place.file} declares {prim.name}: run this behind it\n"
+        return f"# {prim.place.file} declares {prim.name}: run that file first, then this text\n"
     return f"import {prim.module}  # declares {prim.name}\n"
 
 
@@ -111,7 +111,7 @@ def primitives_named(names: Iterable[str]) -> list[str]:
 
 def _unknown(name: str, short: str) -> str:
     if catalogue.find(short) is not None:
-        return f"{name!r} has no primitives of its own that are differentiable: name the ops that it calls"
+        return f"{name!r} has no differentiable primitives of its own: name the ops that it calls"
     near = difflib.get_close_matches(short, [*REGISTRY, *catalogue.names_in()], 3, 0.7)
     near = list(dict.fromkeys(near))
     hint = f"did you mean {' or '.join(near)}?" if near else "`gtape prove` without names lists all primitives"

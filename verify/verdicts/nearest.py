@@ -35,7 +35,7 @@ def nearest(ball: Any, dtype: Any) -> float | None:
     if not ball.is_finite():
         return None
     size, error = _exponent(ball.mid()), _exponent(ball.rad())
-    # Decided by exponents, because a fraction of a number such as exp(-1e30) fits in no memory.
+    # Exponents decide, because a fraction of a number such as exp(-1e30) fits in no memory.
     if max(size, error) < -_FAR:
         return -0.0 if ball.mid() < 0 else 0.0
     if size > _FAR:
@@ -47,7 +47,7 @@ def nearest(ball: Any, dtype: Any) -> float | None:
     return low if low == high else None
 
 
-_FAR = 5_000  # binary exponents: no float has such a one
+_FAR = 5_000  # binary exponents: no float has an exponent of this size
 
 
 def _exponent(x: Any) -> int:

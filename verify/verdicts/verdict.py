@@ -25,7 +25,7 @@ Cause = tuple[str, str, str | None, Any]
 
 # The gravest first; a report's verdict is the gravest of its findings. "convention-outside" stands for a convention
 # with a value outside the one-sided derivatives, "cancellation-lost" for a cancellation that left under half of the
-# digits: both are as grave as wrong numbers, because the number is useless.
+# digits: both are as grave as wrong numbers, because such a number is useless.
 GRAVITY = (
     "rule",
     "unstable",
@@ -64,7 +64,7 @@ def _plain(x: Any) -> Any:
 _COLUMNS = 100
 _LABEL = 11  # columns of a label with its indentation
 
-# The verdicts about rounding, for which a number of right digits can be asked.
+# The verdicts about rounding, for which options may require a number of right digits.
 _OF_ROUNDING = frozenset({"unstable", "cancellation", "conditioning"})
 
 
@@ -76,9 +76,9 @@ class Finding:
     ----------
     verdict : str
         One of "correct", "rule", "unstable", "conditioning", "cancellation", "convention", "range", "domain",
-        "unconnected", "undecided". Three of them tell who lost digits: "conditioning" the problem (half a unit in the
-        inputs moves the exact derivative as much), "cancellation" the program's own arithmetic, "unstable" a single
-        rule or formula.
+        "unconnected", "undecided". Three of them name the cause of lost digits: for "conditioning" the problem itself
+        (half a unit in the inputs moves the exact derivative as much), for "cancellation" the program's own arithmetic,
+        for "unstable" a single rule or formula.
     order : int
         1 for a first derivative, 2 for a second.
     op : str or None
@@ -111,7 +111,7 @@ class Finding:
     witness : str or None
         A minimal program that shows the fault, as text that runs.
     without_witness : str or None
-        Why there is no witness, for a verdict that has one otherwise.
+        The reason for a missing witness, for a verdict that usually has a witness.
     ok : bool
         True if the finding is harmless.
     count : int
@@ -168,7 +168,7 @@ class Finding:
         self.source: str | None = None
         self.count, self.lost = count, lost
         self._asked = False  # whether the options require a number of right digits
-        # The reason that findings of one cause share, because reasons hold numbers.
+        # A text that findings of one cause share; reasons do not serve, because they hold numbers.
         self._cause = reason if cause is None else cause
         if ok is None:
             harmless = ("correct", "conditioning", "cancellation", "range")
@@ -201,7 +201,7 @@ class Finding:
         return not self.ok or (strict and not self._asked and self.lost is not None and self.lost > _FEW_BITS)
 
     def absorb(self, other: Finding) -> None:
-        """Count a finding of the same cause in this one, which then tells the worse element of the two."""
+        """Count a finding of the same cause in this one, which then describes the worse element of the two."""
         if not isinstance(other, Finding):
             raise TypeError(f"Finding.absorb takes a finding, not {shown(other)}")
         count = self.count + other.count
@@ -213,7 +213,7 @@ class Finding:
 
     @property
     def key(self) -> Any:
-        """Equal for findings of one cause."""
+        """A key that is equal for findings of one cause."""
         return self.verdict, self.op, self.line, self.order, self.ok, self.inside, self._cause
 
     def as_dict(self) -> dict[str, Any]:
@@ -306,7 +306,9 @@ def _wrapped(label: str, text: str) -> list[str]:
 
 
 def _said(finding: Finding) -> Any:
-    """Equal for findings that are reported once: harmless ones about a whole op, and elements with the same cause."""
+    """A key that is equal for findings to report once: harmless findings about a whole op, and elements with the same
+    cause.
+    """
     if finding.element is None:
         return (finding.verdict, finding.op, finding.line, finding.order) if finding.ok else None
     of = finding.element[0]
@@ -314,7 +316,7 @@ def _said(finding: Finding) -> Any:
 
 
 def merged(findings: list[Finding]) -> list[Finding]:
-    """Findings with those of one cause counted as one."""
+    """The findings, where findings of one cause count as one."""
     made: list[Finding] = []
     known: dict[Any, Finding] = {}
     for f in findings:
@@ -429,7 +431,7 @@ class Report:
         for f in self.findings:
             if f.verdict in _OF_ROUNDING and f.digits is not None:
                 f.ok, f._asked = f.digits >= digits, True
-                f.reason += f"; {int(f.digits)} digits are right, and {digits} are asked for"
+                f.reason += f"; {int(f.digits)} digits are right, and {digits} are required"
 
     def raise_if_failed(self, *, strict: bool = False, fail_on: str | Iterable[str] | None = None) -> None:
         """Raise VerificationError unless every finding is harmless.
@@ -440,8 +442,8 @@ class Report:
             True raises for `undecided`, too, and for cancellations of more than four bits unless `fail_on` names the
             verdicts.
         fail_on : str or iterable of str, optional
-            The verdicts that raise, harmless findings included; by default all findings that are not harmless, except
-            `undecided`.
+            The verdicts that raise an error, even for harmless findings; by default all findings that are not harmless,
+            except `undecided`.
 
         Raises
         ------
@@ -461,7 +463,7 @@ class Report:
         """The findings in words, the gravest first."""
         told = sorted(self.findings if findings is None else _findings(findings), key=lambda f: f.gravity)
         if not told and not self.checked:
-            return "correct: there was nothing to compare, since every gradient is None or empty"
+            return "correct: there was nothing to compare, because every gradient is None or empty"
         if not told:
             numbers = "1 number" if self.checked == 1 else f"{self.checked:,} numbers"
             return f"correct: {numbers}, at most {self.max_ulp:.3g} ULP off the exact derivative"
