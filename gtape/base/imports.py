@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import os
 import sys
@@ -155,10 +154,15 @@ def import_module(name: str) -> Any:
         _end()
 
 
-@functools.cache
+_libraries: dict[str, Any] = {}
+
+
 def library(name: str) -> Any:
     """A module of another package, imported on first use; a fork in another thread waits for the import."""
-    return import_module(name)
+    found = _libraries.get(name)
+    if found is None or sys.modules.get(name) is not found:
+        found = _libraries[name] = import_module(name)
+    return found
 
 
 def _patiently(name: str) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from gtape.base.imports import library
 from gtape.base.layout import layout_of
 from gtape.declare.domains import BOOLEAN, Interval
 from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
@@ -127,29 +128,48 @@ def _check_signatures(prim: Primitive) -> None:
 
 
 def _check_names(prim: Primitive) -> None:
-    """Raise if the code of a rule names something that no world has, also in a branch that no test call takes."""
+    """Raise if the source of a rule names something that no world has, also in a branch that no test call takes."""
+    trees: dict[str, Any] = {}
     for what, i, rule in [("vjp", 0, prim.vjp)] if prim.variadic else _rules(prim):
-        for name in _names_of_world(getattr(rule, "__code__", None)):
+        code = getattr(rule, "__code__", None)
+        for name in () if code is None else _names_of_world(code, trees):
             if not hasattr(_WatchingWorld, name) and name not in CONSTANTS and name not in REGISTRY:
                 raise wrong(prim, f"{_named(prim, what, i)} {_unknown(name)}")
 
 
-def _names_of_world(code: CodeType | None, world: str | None = None) -> Iterator[str]:
-    """The attributes of the first argument that the code of a rule reads, functions inside of the rule included."""
-    if code is None or (world is None and not code.co_varnames):
-        return
-    import dis  # not above, because `import gtape` does not need it
+def _names_of_world(code: CodeType, trees: dict[str, Any]) -> Iterator[str]:
+    """The attributes of the first argument that a rule reads by its source; none if the source cannot be found.
 
-    world = world or code.co_varnames[0]
-    before: Any = None
-    for step in dis.get_instructions(code):
-        loaded = before[-1] if isinstance(before, tuple) else before
-        if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and loaded == world:
-            yield step.argval
-        before = step.argval if "LOAD_FAST" in step.opname or step.opname == "LOAD_DEREF" else None
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType) and world in inner.co_freevars:
-            yield from _names_of_world(inner, world)
+    `trees` keeps the syntax tree of each file.
+    """
+    import linecache  # not above, because `import gtape` does not need it
+
+    ast = library("ast")
+    file, arguments = code.co_filename, list(code.co_varnames[: code.co_argcount])
+    if file not in trees:
+        try:
+            trees[file] = ast.parse("".join(linecache.getlines(file)))
+        except SyntaxError:  # a cell of a notebook may hold commands of IPython
+            trees[file] = None
+    if trees[file] is None or not arguments:
+        return
+
+    def is_rule(node: Any) -> bool:
+        first = [getattr(d, "lineno", 0) for d in (node, *getattr(node, "decorator_list", ()))]
+        return code.co_firstlineno in first and [a.arg for a in (*node.args.posonlyargs, *node.args.args)] == arguments
+
+    functions = ast.Lambda, ast.FunctionDef
+    pending = [node.body for node in ast.walk(trees[file]) if isinstance(node, functions) and is_rule(node)]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, list):
+            pending.extend(node)
+        elif isinstance(node, functions) and arguments[0] in [a.arg for a in ast.walk(node.args) if hasattr(a, "arg")]:
+            continue  # an argument of an inner function has the name of the world
+        else:
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == arguments[0]:
+                yield node.attr
+            pending.extend(ast.iter_child_nodes(node))
 
 
 def _rules(prim: Primitive) -> Iterator[tuple[str, int, Callable[..., Any]]]:
