@@ -114,9 +114,13 @@ def _imports(tree: ast.AST) -> Iterator[Import]:
 
 
 def _imports_of(tree: ast.AST, importers: set[str], roots: set[str]) -> Iterator[Import]:
-    for node in ast.iter_child_nodes(tree):
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (ast.Name, ast.expr_context)):  # most nodes
+            continue
         if isinstance(node, ast.If) and _called(node.test) == "TYPE_CHECKING" and "TYPE_CHECKING" not in roots:
-            yield from _imports_of(ast.Module(node.orelse, []), importers, roots)
+            pending.extend(node.orelse)
             continue
         if isinstance(node, ast.Import):
             yield from (Import(alias.name, None, node.lineno) for alias in node.names)
@@ -139,7 +143,7 @@ def _imports_of(tree: ast.AST, importers: set[str], roots: set[str]) -> Iterator
                 f"gtape.{n.split()[0]}" for names in FROM_GTAPE.findall(node.value) for n in names.split(",") if n
             ]
             yield from (Import(m, None, node.lineno, generated=True) for m in named)
-        yield from _imports_of(node, importers, roots)
+        pending.extend(ast.iter_child_nodes(node))
 
 
 def _called(node: ast.AST) -> str:
