@@ -136,7 +136,7 @@ def test_as_many_digits_are_right_as_asked_for(digits: int | None, raises: bool)
 
 def test_a_badly_conditioned_number_raises_with_too_few_digits() -> None:
     assert gradient(far_sum, 1.1, Options(digits=4)) is not None
-    with pytest.raises(tf.VerificationError, match=r"7 digits are\s+right, and 12 are\s+asked for"):
+    with pytest.raises(tf.VerificationError, match=r"7 digits are\s+right, and 12 are\s+required"):
         gradient(far_sum, 1.1, Options(digits=12))
     assert gradient(tf.sin, 1.1, Options(digits=17)) is not None  # within its rounding, a number is right
     with pytest.raises(tf.VerificationError):  # a wrong rule stays wrong, however many digits are right
