@@ -146,9 +146,10 @@ def _pretty(structure: Any) -> str:
     pformat = library("pprint").pformat  # not above, because few programs print
 
     try:
-        return pformat(structure)
+        text: str = pformat(structure)
     except RecursionError:  # this function needs more calls for a level than `flatten`
         raise nest.too_deep(structure) from None
+    return text
 
 
 def _free_placeholder(inputs: tuple[Any, ...], sep: str) -> str:
