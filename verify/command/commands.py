@@ -330,7 +330,7 @@ def doctor(options: argparse.Namespace, interrupts: Interrupts) -> int:
                 processes=options.processes,
                 progress=progress,
                 interrupts=interrupts,
-                known={k: Kernel(*v[:4], where=tuple(v[4])) for k, v in kept.items() if v},
+                known={k: Kernel._make((*v[:4], tuple(v[4]))) for k, v in kept.items() if v},
                 found=keep,
             )
     except ValueError as e:
