@@ -23,6 +23,22 @@ def formula(source: str, **names: Any) -> Callable[[float], float]:
         A Python expression of ``$x``. Names that it assigns with ``:=`` are single letters.
     **names
         The functions and numbers that the expression reads, by names of two letters at least.
+
+    Returns
+    -------
+    callable
+        Takes a float and returns a float.
+
+    Raises
+    ------
+    SyntaxError
+        If `source` is no expression.
+
+    Examples
+    --------
+    >>> import math
+    >>> formula("1.0 / (c * c) if (c := cosh($x)) < 1e150 else 0.0", cosh=math.cosh)(0.0)
+    1.0
     """
     space: dict[str, Any] = dict(names)
     exec(compile(f"def value(x):\n    return {source.replace(_ARGUMENT, 'x')}\n", "<gtape formula>", "exec"), space)
