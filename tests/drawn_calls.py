@@ -248,6 +248,9 @@ def draw(rng: random.Random, target: Target) -> Call:
         args[0] = rng.choice(["tf.constant([1.0, 2.0])", "tf.ones([2, 2])", "[tf.ones([2]), tf.ones([2])]"])
     for _ in range(rng.choices([1, 2, 3], [6, 2, 1])[0]):
         _spoil(rng, target, args, words)
+    if target.space == "numpy" and not (args and "tf." in args[0]):
+        # Without a tensor the call would not reach gtape, and NumPy itself crashes for np.repeat([1.0], 2**62).
+        args[:1] = ["tf.constant([1.0, 2.0])"]
     if rng.random() < 0.25:
         _name(rng, target, args, words)
     return Call(target.path, before, function, tuple(args), tuple(words), mode)

@@ -44,6 +44,8 @@ def whole(owner: Any, name: str, value: Any, *, least: int | None = None, most: 
         found = None
     if found is None or abs(found) > most or (least is not None and found < least):
         wanted = "an integer" if least is None else "a positive integer" if least == 1 else f"an integer >= {least}"
+        if found is not None and found > most:
+            wanted = f"at most {most:,}"
         raise _wrong(owner, name, f"must be {wanted}", value)
     return found
 

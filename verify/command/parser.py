@@ -12,10 +12,10 @@ from gtape.base.escaping import plain_lines
 from gtape.verify.command import commands
 from gtape.verify.command.output import versions
 from gtape.verify.command.streams import say
+from gtape.verify.search.rows import MOST_POINTS
 
 __all__ = ["NUMBERS", "make_parser"]
 
-_MOST_POINTS = 10_000_000  # per primitive, because more points would take many hours and gigabytes
 _MOST_PROCESSES = 1_000
 _MOST_SEED = 2**64 - 1
 _MOST_SHARDS = 10**9
@@ -81,7 +81,7 @@ def make_parser() -> argparse.ArgumentParser:
         return made
 
     def points(c: argparse.ArgumentParser, default: int | None, words: str) -> None:
-        c.add_argument("--points", type=_whole(100, _MOST_POINTS), default=default, metavar="N", help=words)
+        c.add_argument("--points", type=_whole(100, MOST_POINTS), default=default, metavar="N", help=words)
 
     def names(c: argparse.ArgumentParser, words: str) -> None:
         c.add_argument("names", nargs="*", metavar="NAME", help=words)
@@ -265,7 +265,7 @@ def _campaign_options(c: argparse.ArgumentParser) -> None:
     c.add_argument("--retry-errors", action="store_true", help="run shards again that failed or took too long")
     c.add_argument("--shards", type=_whole(1, _MOST_SHARDS), metavar="N", help="how many shards the campaign has")
     c.add_argument("--seconds", type=_seconds, metavar="S", help="begin no shard after S seconds")
-    c.add_argument("--shard-size", type=_whole(1, _MOST_POINTS), metavar="N", help="programs or points in a shard")
+    c.add_argument("--shard-size", type=_whole(1, MOST_POINTS), metavar="N", help="programs or points in a shard")
     c.add_argument("--shard-seconds", type=_seconds, metavar="S", help="end a shard after S seconds (default: 600)")
     c.add_argument("--seed", type=_whole(0, _MOST_SEED), metavar="N", help="where the search begins (default: 0)")
     c.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting; may be repeated")

@@ -39,7 +39,7 @@ from gtape.verify.search.partials import (
 )
 from gtape.verify.search.points import climb, points_for
 from gtape.verify.search.pools import Harvest, run_all
-from gtape.verify.search.rows import Row
+from gtape.verify.search.rows import MOST_POINTS, Row
 from gtape.verify.search.subjects import Subject, subject_of, subjects
 
 __all__ = ["LIMIT", "Row", "census", "rows_of", "search", "survey"]
@@ -205,7 +205,7 @@ def survey(
         raise TypeError(
             f"survey: `subject` must be one of gtape.verify.search.subjects.subjects(), not {shown(subject)}"
         )
-    dtype, points = dtype_of("survey", dtype), whole("survey", "points", points, least=1)
+    dtype, points = dtype_of("survey", dtype), whole("survey", "points", points, least=1, most=MOST_POINTS)
     orders = [whole("survey", "orders", order, least=1) for order in each("survey", "orders", orders)]
     field = _FIELDS.get(dtype.name)
     if field is None or max(orders, default=3) > 2 or (field is _COMPLEX and not takes_complex(subject)):
@@ -265,7 +265,7 @@ def census(
     dtypes : sequence of {"float64", "float32", "complex128", "complex64"}
         Complex dtypes search only the primitives that take complex numbers.
     points : int
-        For each primitive and dtype; at least 100.
+        For each primitive and dtype; 100 to 10,000,000.
     progress : callable, optional
         Called as ``progress(done, total, op)``.
     executor : concurrent.futures.Executor, optional
@@ -391,8 +391,7 @@ def _plan(
     """The tasks and their labels."""
     if isinstance(names, str):
         raise ValueError(f"names is a sequence of names; write [{shown(names)}]")
-    if whole("census", "points", points) < 100:
-        raise ValueError(f"points must be at least 100 to search anything, got {points}")
+    points = whole("census", "points", points, least=100, most=MOST_POINTS)
     asked = each("census", "orders", orders, "a list of the orders 1 and 2")
     if not asked or not all(isinstance(order, int) and order in (1, 2) for order in asked):
         raise ValueError(f"orders holds 1 and 2, got {shown(orders)}")

@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gtape.tensors.argument_checks import whole
 from gtape.verify.search.interrupts import Interrupts
 from gtape.verify.search.partials import distance, exact_partials, kink_allowance, root_allowance
 from gtape.verify.search.points import points_for
 from gtape.verify.search.pools import Harvest, run_all
+from gtape.verify.search.rows import MOST_POINTS
 from gtape.verify.search.subjects import Subject, subject_of, subjects
 
 __all__ = ["Kernel", "examine_kernels", "measure_all"]
@@ -136,8 +138,7 @@ def measure_all(
     ValueError
         As for `examine_kernels`.
     """
-    if points < 100:
-        raise ValueError(f"points must be at least 100 to search anything, got {points}")
+    points = whole("measure_all", "points", points, least=100, most=MOST_POINTS)
     # Fewer points for ops that promise 1e-12, because their exact values take a thousand times as long.
     chosen = [(s, d) for s in subjects(names) for d in ("float64", "float32")]
     tasks = [(s.prim.name, s.params, d, max(points // 40, 50) if s.prim.limit > 4 else points) for s, d in chosen]

@@ -1,10 +1,13 @@
-"""Row: the result of the census for one partial derivative."""
+"""Row: the result of the census for one partial derivative; and the largest number of points of a search."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Row"]
+__all__ = ["MOST_POINTS", "Row"]
+
+# For one primitive, because more points would take many hours and gigabytes.
+MOST_POINTS = 10_000_000
 
 
 class Row(NamedTuple):
