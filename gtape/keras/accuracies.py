@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.docstrings import documented_like
-from gtape.base.quiet import quietly
+from gtape.base.quiet import quiet, quietly
 from gtape.base.sections import add_sections
 from gtape.base.shown import shown
 from gtape.keras.loss_functions import checked, same_rank
@@ -47,7 +47,7 @@ def _labels(owner: str, y_true: Any, y_pred: Any) -> tuple[Any, Any]:
     return labels, scores
 
 
-@quietly()
+@quiet
 def _agree(owner: str, a: Any, b: Any) -> Tensor:
     """An array with 1 where two arrays are equal, else 0."""
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.base.quiet import quietly
+from gtape.base.quiet import quiet
 from gtape.base.sections import add_sections
 from gtape.base.shown import shown
 from gtape.keras.metric import Metric, reals_of, spread
@@ -82,7 +82,7 @@ class _Counts(Metric):
                 added = (here * weights[None]).sum(axis=tuple(range(1, here.ndim)))
             count.assign_add(wrap(added))
 
-    @quietly()
+    @quiet
     def _shown(self, figures: Any) -> Tensor:
         made = np.asarray(figures, np.float32)
         return wrap(made if self._several else made[0])
@@ -149,7 +149,7 @@ class Precision(_Counts):
 
     kinds = ((True, True), (False, True))
 
-    @quietly()
+    @quiet
     def result(self) -> Tensor:
         """The fraction so far; 0 if there are no samples."""
         right, wrong = [count.numpy() for count in self._counts]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import gtape
-from gtape.base.quiet import quietly
+from gtape.base.quiet import quiet
 from gtape.base.sections import add_sections
 from gtape.keras import loss_functions
 from gtape.keras.metric import MeanMetricWrapper
@@ -63,7 +63,7 @@ class RootMeanSquaredError(_MeanLoss, example="[[0.0], [0.0]], [[2.0], [2.0]]", 
     function = staticmethod(_squares)
     default_name = "root_mean_squared_error"
 
-    @quietly()
+    @quiet
     def result(self) -> Tensor:
         """The root of the mean; 0 before the first batch."""
         return wrap(np.float32(np.sqrt(self._mean())))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.escaping import plain
-from gtape.base.quiet import quietly
+from gtape.base.quiet import quiet
 from gtape.base.shown import shown
 from gtape.keras import loss_functions
 from gtape.keras.lookup import FromConfig
@@ -150,7 +150,7 @@ class Sums(Metric):
         count = float(self.count.numpy())
         return float(self.total.numpy()) / count if count else 0.0
 
-    @quietly()
+    @quiet
     def result(self) -> Tensor:
         """The mean; 0 before the first value."""
         return wrap(np.float32(self._mean()))
@@ -202,7 +202,7 @@ class Sum(Sums):
         """Add values, each with its weight."""
         self._take(values, sample_weight)
 
-    @quietly()
+    @quiet
     def result(self) -> Tensor:
         """The sum."""
         return wrap(np.float32(self.total.numpy()))

@@ -30,7 +30,7 @@ from gtape.verify.oracles.backward import by_rule, gradient, kept_off
 from gtape.verify.oracles.enclosures import BALLS, is_floating, jet_world, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import InEnclosures
-from gtape.verify.verdicts.ulp import spacing, widest
+from gtape.verify.verdicts.ulp import spacing
 
 __all__ = [
     "MOVES",
@@ -83,7 +83,7 @@ def moves(program: Program, run: Callable[[dict[int, Any], int], list[Any]], cou
             continue
         sizes = np.abs(to_float(np.stack(parts)))
         joined = np.add.reduce(sizes) if alone else np.fmax.reduce(sizes)
-        found.append(SPREADS * np.nan_to_num(joined, nan=0.0))
+        found.append(SPREADS * np.where(np.isnan(joined), 0.0, joined))
     return found
 
 
@@ -253,8 +253,11 @@ def _half_units(program: Program) -> list[tuple[list[int], Any]]:
 def _half_unit(node: Node) -> Any:
     """Half the unit of each number of a node; 0 for infinities and NaN."""
     value = np.asarray(node.output)
-    half = widest(spacing(value, value.dtype) / 2).astype(widest(value).dtype)
-    return np.where(np.isfinite(value), half, 0.0)
+    half = spacing(value, value.dtype) / 2
+    if value.dtype.kind == "c":
+        half = half.astype(np.complex128)
+    finite = np.isfinite(value)
+    return half if finite.all() else np.where(finite, half, 0.0)
 
 
 def _at_random(units: list[tuple[list[int], Any]], count: int) -> Iterator[dict[int, Any]]:

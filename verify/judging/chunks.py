@@ -7,6 +7,7 @@ are checked once, over whole arrays.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -51,7 +52,7 @@ class Chunks:
     def __init__(self, program: Program, kinds: list[str], shape: tuple[int, ...], axis: int) -> None:
         self.program, self.kinds, self.shape, self.axis = program, kinds, shape, axis
         self.length = shape[axis]
-        self._step = max(1, _NUMBERS * self.length // int(np.prod(shape)))
+        self._step = max(1, _NUMBERS * self.length // math.prod(shape))
 
     def __len__(self) -> int:
         return -(-self.length // self._step)
@@ -206,8 +207,8 @@ def _computed(prim: Primitive, inputs: list[Any], params: dict[str, Any], like: 
 def chunks_of(program: Program) -> Chunks | None:
     """The chunks of a program of large arrays; None for a small program, or if elements depend on each other."""
     sizes = {n.shape for nodes in program.sources for n in [program.nodes[i] for i in nodes]}
-    shape = max(sizes, key=lambda s: int(np.prod(s)), default=())
-    if len(sizes) != 1 or int(np.prod(shape)) < _LARGE:
+    shape = max(sizes, key=lambda s: math.prod(s), default=())
+    if len(sizes) != 1 or math.prod(shape) < _LARGE:
         return None
     axis = int(np.argmax(shape))
     kinds: list[str] = []
@@ -260,7 +261,7 @@ def _divides(program: Program, node: Node) -> bool:
     gradient.
     """
     n = program.nodes[node.inputs[0]]
-    count = int(np.prod(n.shape)) // max(1, int(np.prod(node.shape)))
+    count = math.prod(n.shape) // max(1, math.prod(node.shape))
     dtype = np.asarray(node.output).dtype
     return dtype.kind == "f" and count < 2 ** (np.finfo(dtype).nmant + 1) and node.mark is None
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gtape.symbolic.balls import digits, objects, radius, to_double_double, to_float
+from gtape.symbolic.balls import objects, radius, to_double_double, to_float
 from gtape.verify.bounds.inputs import MOVES
 from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS
 from gtape.verify.oracles.enclosures import turned
@@ -244,7 +244,9 @@ class Comparison:
         found = None if not made else made[s]
         if found is None:
             return np.zeros(shape)
-        return np.nan_to_num(found if np.shape(found) == shape else np.broadcast_to(found, shape), nan=0.0)
+        found = np.asarray(found)
+        found = found if found.shape == shape else np.broadcast_to(found, shape)
+        return np.where(np.isnan(found), 0.0, found)
 
     def _nearby(self, s: int, moved: Any, high: Any, near: Any, off: Any) -> Any:
         """The bound of the problem; where it exceeds the number itself, at most the numbers that the function takes
@@ -334,7 +336,7 @@ class Comparison:
         dtype = g.dtype
         high, off, rad, ulps, tight = distances
         self.checked += g.size
-        self.worst = max(self.worst, float(np.max(ulps, initial=0.0)))
+        self.worst = max(self.worst, float(ulps.max(initial=0.0)))
         if (off + rad <= tight).all():
             return
         added, by_problem, over_range, over, blurred, open_, moved = self._explained(s, g, distances)
@@ -474,12 +476,13 @@ def _worst_of(s: int, mask: Any, ulps: Any, g: Any, e: Any, loose: Any) -> dict[
     if g.ndim:
         far = np.where(mask, np.nan_to_num(ulps, nan=np.inf, posinf=1e300), -1.0)
         index = tuple(int(i) for i in np.unravel_index(int(np.argmax(far)), g.shape))
-    size = float(abs(objects(e)[index]))
+    exact = objects(e)[index]
+    size = float(abs(exact))
     unit = float(spacing(size, g.dtype))
     return {
         "element": (s, index),
         "got": g[index].item(),
-        "exact": digits(objects(e)[index]),
+        "exact": exact,
         "ulps": float(ulps[index]),
         "condition": float(loose[index]) / SPREADS / unit if size else None,
     }

@@ -37,7 +37,7 @@ from gtape.verify.oracles.backward import gradient
 from gtape.verify.oracles.certificates import Failure, certify
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.oracles.replay import Shared
-from gtape.verify.verdicts.ulp import ROUNDINGS
+from gtape.verify.verdicts.ulp import ROUNDINGS, same_numbers
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
 __all__ = ["UNSTABLE", "Gradient", "Rows", "examine"]
@@ -150,7 +150,7 @@ class Gradient(Judgement):
             ):
                 return None
             report, far = checked.report(), checked.distances(self.got)
-            worst = max([float(np.max(d.ulps)) for d in far])
+            worst = max([float(d.ulps.max()) for d in far])
             if not all((d.off + d.radius <= d.tight).all() for d in far):
                 compared = self._beyond_roundings(checked, far)
                 if compared is None:
@@ -398,7 +398,7 @@ class Rows:
 
 def _same(a: list[Any], b: list[Any]) -> bool:
     """True if two gradients agree bit for bit, where both have numbers."""
-    return all(p is None or q is None or np.array_equal(p, q, equal_nan=True) for p, q in zip(a, b, strict=True))
+    return all(p is None or q is None or same_numbers(p, q) for p, q in zip(a, b, strict=True))
 
 
 def _in_chunks(

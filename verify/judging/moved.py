@@ -20,7 +20,7 @@ from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
 from gtape.verify.judging.again import Again
 from gtape.verify.oracles.enclosures import is_floating
-from gtape.verify.verdicts.ulp import spacing, widest
+from gtape.verify.verdicts.ulp import same_numbers, spacing, widest
 
 __all__ = ["Comparison"]
 
@@ -73,7 +73,7 @@ class Comparison:
         """Whether the function returns the recorded numbers at the recorded point."""
         again = self.again(self.here)
         return again is not None and all(
-            np.array_equal(a, b, equal_nan=True) for a, b in zip(again, self.before, strict=True)
+            same_numbers(np.asarray(a), b) for a, b in zip(again, self.before, strict=True)
         )
 
     def is_apart(self, *, by_law_only: bool) -> bool | None:

@@ -113,7 +113,7 @@ def unrecorded(
         jets = _Jets(program, order, bits)
         wrong = [i for i in numbers if not jets.is_zero(jets.along(_random(recording, i, order, jets.oracle.rng)))]
         some = [(i, index) for i, index in places if i in wrong]
-        size = sum(int(np.prod(t._layout.shape)) for t in recording.inputs)
+        size = sum(t._layout.size for t in recording.inputs)
         if some and any(t._layout.complex for t in recording.inputs):
             raise TooDeep(f"{_NO_PATH}, and elements by complex numbers are not evaluated one by one")
         if len(some) * size > _MOST:

@@ -96,7 +96,7 @@ def directions(shape: tuple[int, ...], rng: Any, *, complex: bool = False, like:
     found = np.broadcast_to(bands(like), shape)
     if not found.any():
         return made
-    powers = {band: arb(2) ** int(-_BAND * band) for band in np.unique(found).tolist()}
+    powers = {band: arb(2) ** int(-_BAND * band) for band in set(found.ravel().tolist())}
     return objects(np.frompyfunc(lambda m, band: m * powers[band] if band else m, 2, 1)(made, found))
 
 

@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ROUNDINGS", "right_digits", "spacing", "ulps_between", "underflow", "widest"]
+__all__ = ["ROUNDINGS", "right_digits", "same_numbers", "spacing", "ulps_between", "underflow", "widest"]
 
 ROUNDINGS = 4.5  # ULP: error of an elementwise derivative, and the rounding of its product with the cotangent
 
+# The bits of a float64 that hold its exponent. Without the other bits a normal number becomes the power of two at or
+# below its magnitude, a subnormal number 0, and NaN infinity.
+_EXPONENT = np.int64(0x7FF0 << 48)
 # (dtype, whether the machine flushes) -> (largest number, gap at 0, mantissa bits, what a product loses beneath the
 # normal numbers, smallest normal number), kept because np.finfo is slow.
 _FINFO: dict[Any, tuple[float, float, int, float, float]] = {}
@@ -69,19 +72,32 @@ def spacing(x: Any, dtype: Any) -> Any:
         the gap at the largest finite number.
     """
     largest, tiniest, bits, _, _ = _info(np.dtype(dtype))
-    if np.ndim(x) == 0:  # a fast path, because most numbers of long programs are scalars
+    if x.__class__ is float or np.ndim(x) == 0:  # a fast path, because most numbers of long programs are scalars
         size = min(
             abs(complex(x) if getattr(x, "dtype", None) is not None and x.dtype.kind == "c" else float(x)), largest
         )
         if not size > 0:
             return np.float64(tiniest)
         return np.float64(max(math.ldexp(1.0, math.frexp(size)[1] - 1 - bits), tiniest))
-    with np.errstate(all="ignore"):
-        a = np.abs(widest(x))
-        a = np.where(np.isnan(a), 0.0, np.minimum(a, largest))
-        _, e = np.frexp(a)
-        gap = np.maximum(np.ldexp(1.0, np.asarray(e) - 1 - bits), tiniest)
-        return np.where(a == 0, tiniest, gap)  # frexp(0) says nothing about size
+    x = widest(x)
+    if x.dtype.kind == "c":
+        with np.errstate(all="ignore"):
+            x = np.abs(x)
+    power = (np.ascontiguousarray(x).view(np.int64) & _EXPONENT).view(np.float64)
+    most = math.ldexp(1.0, math.frexp(largest)[1] - 1 - bits)
+    gap = np.maximum(np.minimum(power * math.ldexp(1.0, -bits), most), tiniest)
+    return np.where(x == x, gap, tiniest)
+
+
+def same_numbers(a: Any, b: Any) -> bool:
+    """Whether two arrays have one shape and equal elements, where NaN equals NaN."""
+    # A comparison of the bits comes first, because it takes a tenth of the time for few numbers.
+    if a.dtype == b.dtype and a.shape == b.shape and a.size <= _FEW and a.tobytes() == b.tobytes():
+        return True
+    return np.array_equal(a, b, equal_nan=True)
+
+
+_FEW = 1024
 
 
 def widest(x: Any) -> Any:
@@ -113,8 +129,11 @@ def ulps_between(got: Any, high: Any, low: Any, dtype: Any, unit: Any = None) ->
         g = widest(got)
         difference = np.abs((g - high) - low)
         result = difference / (spacing(high, dtype) if unit is None else unit)
+        finite = np.isfinite(difference)
+        if finite.all():
+            return result
         same = (g == high) | (np.isnan(g) & np.isnan(high))
-        return np.where(np.isfinite(difference), result, np.where(same, 0.0, np.inf))
+        return np.where(finite, result, np.where(same, 0.0, np.inf))
 
 
 def right_digits(off: Any, exact: Any, dtype: Any) -> Any:
@@ -140,6 +159,12 @@ def right_digits(off: Any, exact: Any, dtype: Any) -> Any:
     [5.0, 7.2, 0.0]
     """
     _, _, bits, _, tiny = _info(np.dtype(dtype))
+    most = (bits + 1) * math.log10(2.0)
+    if np.ndim(off) == 0 and np.ndim(exact) == 0:  # a fast path, as in `spacing`
+        far = float(off)
+        if not 0 < far < math.inf:
+            return np.float64(most if far == 0 else 0.0)
+        return np.float64(min(max(math.log10(max(float(abs(exact)), tiny)) - math.log10(far), 0.0), most))
     with np.errstate(all="ignore"):
         found = -np.log10(off / np.maximum(np.abs(widest(exact)), tiny))
-        return np.where(np.isfinite(off), np.clip(found, 0.0, (bits + 1) * math.log10(2.0)), 0.0)
+        return np.where(np.isfinite(off), np.minimum(np.maximum(found, 0.0), most), 0.0)

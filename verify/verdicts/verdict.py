@@ -128,7 +128,7 @@ class Finding:
     """
 
     __slots__ = (
-        "_asked", "_cause", "condition", "count", "defined", "digits", "element", "exact", "got", "inside", "instead",
+        "_asked", "_cause", "_exact", "condition", "count", "defined", "digits", "element", "got", "inside", "instead",
         "line", "lost", "ok", "op", "order", "reason", "source", "ulps", "verdict", "without_witness", "witness",
     )  # fmt: skip
 
@@ -142,7 +142,7 @@ class Finding:
         line: Any = None,
         element: Any = None,
         got: Any = None,
-        exact: str | None = None,
+        exact: Any = None,
         ulps: float | None = None,
         digits: float | None = None,
         condition: float | None = None,
@@ -160,8 +160,8 @@ class Finding:
         if at is not None:  # a node of a program
             op, line = at.name, at.line
         self.verdict, self.order, self.op, self.line, self.element = verdict, order, op, line, element
-        self.got, self.exact, self.ulps, self.condition, self.inside = got, exact, ulps, condition, inside
-        self.digits = _digits_of(got, exact) if digits is None else digits
+        self.got, self._exact, self.ulps, self.condition, self.inside = got, exact, ulps, condition, inside
+        self.digits = _digits_of(got, self.exact) if digits is None else digits
         self.reason, self.instead, self.witness = reason, instead, witness
         self.without_witness: str | None = None
         self.defined: Any = None
@@ -174,6 +174,21 @@ class Finding:
             harmless = ("correct", "conditioning", "cancellation", "range")
             ok = verdict in harmless or (verdict == "convention" and inside is not False)
         self.ok = ok
+
+    @property
+    def exact(self) -> str | None:
+        """The exact value to 40 digits."""
+        if self._exact is not None and self._exact.__class__ is not str:
+            # Written on first use, because a training loop drops most findings unread.
+            from gtape.symbolic.balls import digits
+
+            self._exact = digits(self._exact)
+        found: str | None = self._exact
+        return found
+
+    @exact.setter
+    def exact(self, value: Any) -> None:
+        self._exact = value
 
     @property
     def gravity(self) -> int:
@@ -216,9 +231,14 @@ class Finding:
         """A key that is equal for findings of one cause."""
         return self.verdict, self.op, self.line, self.order, self.ok, self.inside, self._cause
 
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        made = {name: getattr(self, name) for name in self.__slots__}
+        return None, {**made, "_exact": self.exact}
+
     def as_dict(self) -> dict[str, Any]:
         """The finding as plain data, fit for JSON, with infinities and NaN as text."""
-        made = {name: _plain(getattr(self, name)) for name in self.__slots__ if not name.startswith("_")}
+        names = sorted(["exact", *[name for name in self.__slots__ if not name.startswith("_")]])
+        made = {name: _plain(getattr(self, name)) for name in names}
         made["got"] = None if self.got is None else repr(self.got)
         return made
 

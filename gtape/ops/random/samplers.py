@@ -8,7 +8,7 @@ import numpy as np
 
 from gtape import dtypes
 from gtape.base.diagnosis import diagnosed
-from gtape.base.quiet import quietly
+from gtape.base.quiet import quiet
 from gtape.errors import InvalidArgumentError
 from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.ops.random.draws import integer_draw, normal_draw, parameters_drawn, shape_of_draw, truncated_draw, unit_draw
@@ -112,7 +112,7 @@ def _unknown(what: str, parameter: Any, dtype: Any) -> Any:
     return unknown
 
 
-@quietly()
+@quiet
 def _with_nan(drawn: Any, unknown: Any, dtype: Any) -> Any:
     """Draws in their dtype, with NaN for NaN parameters."""
     made = np.asarray(drawn).astype(dtypes.np_dtype(dtype))
