@@ -35,7 +35,8 @@ def _quietly(before: Any) -> Iterator[None]:
         with np.errstate(all="ignore"):
             yield
     finally:
-        np.seterr(**before)
+        if np.geterr() != before:  # after an interrupt in the middle of `errstate`
+            np.seterr(**before)
 
 
 def quiet(function: Callable[_P, _T]) -> Callable[_P, _T]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.deadline import OutOfTime, within
-from gtape.base.quiet import quietly
+from gtape.base.quiet import quiet, quietly
 from gtape.base.verification import Options, is_sampled
 from gtape.recording.record import off
 from gtape.recording.trace import Return
@@ -97,6 +97,7 @@ def check_shapes(session: Any, targets: list[Any], sources: list[Any], *, mode: 
     conclude(report, Options.of(mode), 0.0)
 
 
+@quiet
 def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any, got: Any, *, mode: Any) -> None:
     """Check a tangent under the flag before it is returned.
 
@@ -120,7 +121,7 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
     if not is_sampled(options):
         return
 
-    with off(), quietly():
+    with off():
         left = Left(session, primals, [target])
 
         def made(returned: list[Return]) -> Any:
@@ -141,6 +142,7 @@ def check_jvp(session: Any, primals: list[Any], tangents: list[Any], target: Any
     _run(check, program, options)
 
 
+@quiet  # once for all parts, because each `quietly` costs as much as an op
 def _check(
     session: Any,
     pairs: list[tuple[Any, Any]],
@@ -166,7 +168,7 @@ def _check(
     if not is_sampled(options):
         return
 
-    with off(), quietly():
+    with off():
         left = Left(session, sources, [t for t, _ in pairs])
 
         def made(returned: list[Return]) -> Any:
@@ -219,7 +221,7 @@ def _run(check: Callable[[Report], None], program: Program, options: Options) ->
     """
     if options.order is not None and depth_of(program) > options.order:
         return
-    with off(), quietly():
+    with off():
         report, seconds = examined(check, options, order_of(program))
     conclude(report, options, seconds)
 

@@ -91,7 +91,7 @@ def directions(shape: tuple[int, ...], rng: Any, *, complex: bool = False, like:
         return objects(_JOIN(directions(shape, rng, like=like), directions(shape, rng, like=like)))
     n = np.asarray(rng.integers(-(2**61), 2**61, size=shape))
     made = np.where(n < 0, n - 2**61, n + 2**61).astype(object)
-    if like is None:
+    if like is None or _are_few_ordinary(like):
         return made
     found = np.broadcast_to(bands(like), shape)
     if not found.any():
@@ -113,10 +113,21 @@ def bands(x: Any) -> Any:
     x = objects(x)
     with np.errstate(all="ignore"):
         size = np.abs(to_float(x))
-        if size.size and size.min() > 2.0 ** (-_BAND // 2) and size.max() < 2.0 ** (_BAND // 2 - 1):
+        if size.size and size.min() > _ORDINARY[0] and size.max() < _ORDINARY[1]:
             return np.zeros(size.shape, np.int64)
         found = np.where(np.isfinite(size) & (size != 0), np.rint(np.frexp(size)[1] / _BAND), 0).astype(np.int64)
     return np.where(np.asarray(_MAY_BE_ZERO(x), dtype=bool), 0, found) if found.any() else found
+
+
+def _are_few_ordinary(x: Any) -> bool:
+    """Whether `x` has few numbers, all of band 0 by their magnitudes alone. `bands` takes several times as long."""
+    if np.size(x) > _FEW:
+        return False
+    try:
+        sizes = [abs(float(e)) for e in objects(x).ravel().tolist()]
+    except TypeError:  # a complex ball has no float
+        return False
+    return all([_ORDINARY[0] < size < _ORDINARY[1] for size in sizes])  # noqa: C419 - a list is quicker
 
 
 def certainly_not_0(along: arb) -> float:
@@ -144,6 +155,8 @@ def at_zeros(ways: list[Any], gradients: list[Any]) -> list[Any] | None:
 
 
 _BAND = 64  # binary orders of magnitude that may share one scale
+_ORDINARY = 2.0 ** (-_BAND // 2), 2.0 ** (_BAND // 2 - 1)  # magnitudes between these are in band 0
+_FEW = 16
 _JOIN = np.frompyfunc(acb, 2, 1)
 _MAY_BE_ZERO = np.frompyfunc(lambda e: isinstance(e, (arb, acb)) and e.contains(0), 1, 1)
 _BALL = np.frompyfunc(lambda e: e if isinstance(e, acb) else arb(int(e)), 1, 1)
