@@ -20,6 +20,7 @@ from gtape.verify.judging.structure import Structure, cut, shaped
 
 __all__ = ["Place", "Straight", "straight_of"]
 
+_LONGEST = 64  # arrays are as fast for programs with more ops, whose code takes as long to write as three checks
 _OFTEN = 4  # the first checks of a structure run without code, because writing it takes as long as some checks
 
 _Function = Callable[[list[Any]], list[Any]]
@@ -28,7 +29,7 @@ _Function = Callable[[list[Any]], list[Any]]
 def straight_of(structure: Structure) -> Straight | None:
     """The straight-line functions of a structure that checks meet often; None if the structure has none."""
     structure.met += 1
-    if structure.met == _OFTEN and structure.real and not structure.kinked:
+    if structure.met == _OFTEN and structure.real and not structure.kinked and len(structure.ops) <= _LONGEST:
         try:
             structure.straight = Straight(structure)
         except NotStraight:
