@@ -46,6 +46,7 @@ _DOUBT = 2.0**-10  # relative distance from floats beside a kink that raises a d
 _SMALL = 200  # programs with more numbers keep no points for other rows, because an axis has points of its own
 _AXES = 32  # at most this many elements get points of their own
 _ONE_BY_ONE = 64  # at most this many elements are differentiated one by one
+_MOST_SPLITS = 256
 _TOGETHER = 4  # up to this many elements are evaluated without a test of all together
 
 _JOIN = np.frompyfunc(acb, 2, 1)
@@ -176,6 +177,7 @@ class Sides:
         self.open = False  # whether too many numbers to compare leave open if all are limits
         self.jumps = False  # whether the function is not continuous at the point, so that it has no derivative there
         self.fewer = False  # whether enclosures have fewer bits, so that wide ones raise `_Blurred`
+        self.splits = 0  # how often a group of elements was divided to find those that are no limits
         self.rng = np.random.default_rng(37)
 
     def limits(self, numbers: list[Any], *, jumps: bool = False) -> list[dict[tuple[int, ...], Interval]] | None:
@@ -309,9 +311,12 @@ class Sides:
     def _outside(self, numbers: list[Any], pairs: int) -> list[dict[tuple[int, ...], Interval]] | None:
         drawn: list[dict[int, Any]] = self.shared.get(("sides", pairs), lambda: [self._drawn() for _ in range(pairs)])
         every = [(s, index) for s, e in enumerate(numbers) if e is not None for index in np.ndindex(*np.shape(e))]
+        self.splits = 0
         places = every if self.along is None else self._apart_among(every, numbers, drawn)
         if not places and self.along is not None:
             return [{} for _ in numbers]
+        if self.jumps and not self.over_jumps:
+            return None
         derivative = self._of(places, numbers)
         near = [list(self._at(moves, _STEPS[0], derivative, number=k)) for k, moves in enumerate(drawn)]
         if (self.jumps and not self.over_jumps) or not any(near):
@@ -379,7 +384,8 @@ class Sides:
             return places
         if self._agree(numbers, drawn, places):
             return []
-        if self.jumps or not _TOGETHER < len(places) <= _ONE_BY_ONE:
+        self.splits += 1
+        if self.jumps or len(places) <= _TOGETHER or self.splits > _MOST_SPLITS:
             return places
         half = len(places) // 2
         return [p for part in (places[:half], places[half:]) for p in self._apart_among(part, numbers, drawn)]
@@ -568,7 +574,7 @@ class Sides:
             oracle.env = env
             only = oracle.needed(self.program.outputs)
             with self._decided(env):
-                values = {**env, **oracle.jets(1, {}, only, oracle.exact_marks({}, only))}
+                values = {**env, **oracle.jets(1, {}, only, oracle.exact_marks({}, only, weighted=True))}
         flat = [objects(jet_world(1).component(values[i], 0)) for i in self.program.outputs]
         return [e for a in flat for e in a.ravel().tolist()]
 

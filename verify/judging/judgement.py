@@ -65,6 +65,7 @@ class Judgement(Causes):
     left_out: frozenset[int] = frozenset()  # the sources whose numbers are not compared
     shared: Shared | None = None  # data that the rows of a derivative share
     row: list[Any] | None = None  # the cotangents of the row, if the mode has rows
+    crossed = False  # whether the exact numbers are those on the side of a kink that rounding chose
     checked_ops: Local | None = None  # the checks of single ops, if the mode has them
 
     def __init__(self, program: Program, got: list[Any], *, locally: bool = True) -> None:
@@ -372,7 +373,7 @@ class Judgement(Causes):
             others = degenerate or oracle.flips or oracle.read or oracle.broken or not agreed
             self.shared.calm = not (met or guards or others or decides_at_ties(program, oracle))
         got = self.got
-        if met or guards:
+        if (met or guards) and not self.crossed:
             sides = Sides(
                 program, self.oracle, self.beside, self._beside_along(), self.shared, self.row, self.floats_beside
             )
@@ -442,7 +443,7 @@ class Judgement(Causes):
         try:
             return oracle, self.beside(oracle), []
         except (TooDeep, ArithmeticError):
-            self.last = again
+            self.last, self.crossed = again, True
             return again, made, []
 
     def without_slope(self) -> Finding | None:

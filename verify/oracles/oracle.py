@@ -9,6 +9,7 @@ the jets of its primal in one direction more, which shows a wrong inner rule at 
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable
 from typing import Any
@@ -376,8 +377,10 @@ class Oracle(Replay):
         mark, k = node.mark, len(sessions)
         assert mark is not None
         targets = sum(int(np.prod(self.program.nodes[t].shape)) for t in mark.targets)
-        if int(np.prod(node.shape)) > limit * (max(1, targets) if mark.form.endswith("jacobian") else 1):
-            size = int(np.prod(node.shape))
+        size = math.prod(node.shape)
+        if counts is not None and mark.form == "gradient":
+            size = int(np.count_nonzero(counts))
+        if size > limit * (max(1, targets) if mark.form.endswith("jacobian") else 1):
             raise TooDeep(f"an inner gradient of {size} elements is not evaluated element by element")
         if is_complex(node.output):
             raise TooDeep("an inner gradient by complex numbers is not evaluated element by element")
