@@ -43,10 +43,11 @@ _MANY = 20_000  # programs with more numbers get none, unless numbers are claims
 _MOST = 200_000  # programs with more numbers get none
 _FLOAT_STEPS = (2.0**-20, 2.0**-24)
 _DOUBT = 2.0**-10  # relative distance from floats beside a kink that raises a doubt
+_ROUNDED = 2.0**-30
 _SMALL = 200  # programs with more numbers keep no points for other rows, because an axis has points of its own
 _AXES = 32  # at most this many elements get points of their own
 _ONE_BY_ONE = 64  # at most this many elements are differentiated one by one
-_MOST_SPLITS = 256
+_MOST_WORK = 500_000  # numbers of programs that all rows of a derivative evaluate to divide groups of elements
 _TOGETHER = 4  # up to this many elements are evaluated without a test of all together
 
 _JOIN = np.frompyfunc(acb, 2, 1)
@@ -177,7 +178,6 @@ class Sides:
         self.open = False  # whether too many numbers to compare leave open if all are limits
         self.jumps = False  # whether the function is not continuous at the point, so that it has no derivative there
         self.fewer = False  # whether enclosures have fewer bits, so that wide ones raise `_Blurred`
-        self.splits = 0  # how often a group of elements was divided to find those that are no limits
         self.rng = np.random.default_rng(37)
 
     def limits(self, numbers: list[Any], *, jumps: bool = False) -> list[dict[tuple[int, ...], Interval]] | None:
@@ -227,12 +227,16 @@ class Sides:
         return None
 
     def _in_doubt(self, numbers: list[Any]) -> bool:
-        """Whether floats at points beside the kink raise a doubt that the numbers are limits of a large program.
+        """Whether floats at points beside the kink raise a doubt that the numbers are limits of a large program."""
+        return bool(self._doubtful(numbers))
 
-        Only the program's own rules run, once on each side, because exact values at many bits would take long.
+    def _doubtful(self, numbers: list[Any]) -> list[_Place]:
+        """The elements that, by floats at points beside the kink, may be no limits.
+
+        Only the program's own rules run, twice on each side, because exact values at many bits would take long.
         """
         if self.in_floats is None:
-            return False
+            return []
         rng = np.random.default_rng(43)
         ways = {
             i: np.asarray(rng.uniform(0.5, 1.0, np.shape(x)) * rng.choice([-1.0, 1.0], np.shape(x)))
@@ -244,8 +248,9 @@ class Sides:
         for step in _FLOAT_STEPS:
             sides: list[Any] = [self.in_floats({i: sign * step * u for i, u in ways.items()}) for sign in (-1, 1)]
             if None in sides:
-                return False
+                return []
             found.append(sides)
+        places: list[_Place] = []
         for s, number in enumerate(numbers):
             if number is None:
                 continue
@@ -253,11 +258,13 @@ class Sides:
             for sides in found:
                 a, b = (np.zeros(np.shape(x)) if side[s] is None else np.asarray(side[s]) for side in sides)
                 size = np.maximum(np.maximum(np.abs(a), np.abs(b)), np.abs(x))
+                # Beside large elements, small ones may be sums of roundings.
+                size = np.maximum(size, _ROUNDED * np.max(size, initial=0.0, where=np.isfinite(size)))
                 gap = np.maximum(np.minimum(a, b) - x, x - np.maximum(a, b))
                 far.append(np.where(np.isfinite(gap), gap - _DOUBT * size, 0.0))
-            if ((far[1] > 0) & (far[1] > far[0] / 4)).any():
-                return True
-        return False
+            doubtful = (far[1] > 0) & (far[1] > far[0] / 4)
+            places += [(s, tuple(index)) for index in np.argwhere(doubtful).tolist()]
+        return places
 
     def _evaluated(self) -> dict[int, Any]:
         """The exact values of all nodes at the point; None for a slope that is not finite there."""
@@ -311,7 +318,6 @@ class Sides:
     def _outside(self, numbers: list[Any], pairs: int) -> list[dict[tuple[int, ...], Interval]] | None:
         drawn: list[dict[int, Any]] = self.shared.get(("sides", pairs), lambda: [self._drawn() for _ in range(pairs)])
         every = [(s, index) for s, e in enumerate(numbers) if e is not None for index in np.ndindex(*np.shape(e))]
-        self.splits = 0
         places = every if self.along is None else self._apart_among(every, numbers, drawn)
         if not places and self.along is not None:
             return [{} for _ in numbers]
@@ -384,11 +390,27 @@ class Sides:
             return places
         if self._agree(numbers, drawn, places):
             return []
-        self.splits += 1
-        if self.jumps or len(places) <= _TOGETHER or self.splits > _MOST_SPLITS:
+        if self.jumps or len(places) <= _TOGETHER:
             return places
-        half = len(places) // 2
-        return [p for part in (places[:half], places[half:]) for p in self._apart_among(part, numbers, drawn)]
+        doubtful = set(self._doubtful(numbers))
+        first = [p for p in places if p in doubtful]
+        rest = [p for p in places if p not in doubtful]
+        if len(first) <= _TOGETHER and self._agree(numbers, drawn, rest):  # floats found them all
+            return first
+        return self._halved(places, numbers, drawn)
+
+    def _halved(self, places: list[_Place], numbers: list[Any], drawn: list[dict[int, Any]]) -> list[_Place]:
+        """As `_apart_among`, for elements some of which have sides that do not converge to them."""
+        half, found = len(places) // 2, []
+        for part in (places[:half], places[half:]):
+            left = self.shared.get("splits", lambda: [_MOST_WORK // self.program.size])
+            left[0] -= 1
+            if left[0] < 0:
+                raise TooDeep(f"{len(places)} elements are not compared with the derivatives on all sides")
+            if not self._agree(numbers, drawn, part):
+                few = self.jumps or len(part) <= _TOGETHER
+                found += part if few else self._halved(part, numbers, drawn)
+        return found
 
     def _agree(self, numbers: list[Any], drawn: list[dict[int, Any]], places: list[_Place]) -> bool:
         """Whether the derivatives by some elements on all sides converge to `numbers`, along one random direction."""
