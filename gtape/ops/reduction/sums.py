@@ -209,10 +209,11 @@ def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
     3.0
     """
     t = input_tensor
+    if t.__class__ is not Tensor or not t._layout.inexact:
+        t = numeric(t, "reduce_mean")
     if t.__class__ is Tensor and t._layout.inexact and t._layout.dtype.itemsize > 2:
         function: Any = _mean._function or _mean.function
         return function.along(t, axis, keepdims)  # type: ignore[no-any-return]
-    t = numeric(input_tensor, "reduce_mean")
     axes, keepdims = axes_of(axis, len(t._layout.shape)), truth_of(keepdims, "reduce_mean", "keepdims")
     n = count_of(t._layout.shape, axes)
     if not t._layout.inexact:
