@@ -58,7 +58,7 @@ def diagonal_start(start: Record, ones: Any, wanted: set[int]) -> tuple[list[tup
         made: Any
         if step is None:
             made = ()
-        elif step.layouts is None:  # the step of an elementwise op
+        elif _is_elementwise(step):
             made = function(d, r[INS], r[OUT])
             made = (made,) if len(parents) == 1 else made
         elif "flat" in step.prim.roles:
@@ -76,6 +76,20 @@ def diagonal_start(start: Record, ones: Any, wanted: set[int]) -> tuple[list[tup
                 waiting[number] = (parent, c)
                 heappush(heap, number)
     return seeds, found
+
+
+def _is_elementwise(step: Any) -> bool:
+    """Whether an op works on each element alone, so that its cotangents stay diagonal.
+
+    The answer depends on the op and its operands only, and not on the way in which the op was recorded, because the
+    order of sums depends on the answer, and compiled calls make records in another way.
+    """
+    if step.layouts is None:  # a generated function, whose operands all have the layout of the output
+        return True
+    if step.prim.partials is None:
+        return False
+    shape = step.out_layout.shape
+    return all([step.layouts[i].shape == shape for i in step.active])  # noqa: C419 - a list is quicker
 
 
 def _products(r: Record, d: Any, parents: tuple[Record, ...], wanted: set[int]) -> list[tuple[Record, Any]] | None:

@@ -142,6 +142,19 @@ def test_functions_with_tapes_inside_give_the_same_bits_under_tapes(f: Any, back
         _check(lambda x: tf.function(f)(x), [form], [[x], [x * 0.5]])
 
 
+@pytest.mark.parametrize("op", [tf.math.bessel_k1, tf.math.lgamma, tf.exp], ids=["bessel_k1", "lgamma", "exp"])
+def test_second_derivatives_of_mixed_elements_give_the_same_bits(op: Any, back_end: str) -> None:
+    def slopes(x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch([x, y])
+            spread = tf.math.softsign(x)
+            z = op(0.4 + tf.nn.softplus(spread - 0.5 * tf.reduce_sum(spread / y)))
+        return tape.gradient(z, x)
+
+    draws = [[tf.constant(np.random.default_rng(k).uniform(0.5, 2.0, (2, 4))[j]) for j in (0, 1)] for k in range(3)]
+    _check(slopes, [_jacobian], draws)
+
+
 def _is_whole(t: Any) -> bool:
     if not isinstance(t, tf.Tensor) or t._record is None:
         return False
