@@ -34,21 +34,26 @@ LIBRARIES = (
 MOST_BYTES = 1 << 17
 
 
-def run(words: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """What ``subprocess.run([sys.executable, *words], capture_output=True, text=True)`` returns."""
-    process = start(words, cwd=cwd, env=env)
+def run(
+    words: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, together: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """What ``subprocess.run([sys.executable, *words], capture_output=True, text=True)`` returns.
+
+    With `together`, standard output holds standard error, too.
+    """
+    process = start(words, cwd=cwd, env=env, together=together)
     out, err = process.communicate(timeout=600)
     return subprocess.CompletedProcess([sys.executable, *words], process.returncode or 0, out, err)
 
 
-def start(words: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None) -> Started:
+def start(words: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, together: bool = False) -> Started:
     """Start ``python *words``, with ``-m``, ``-c`` or a script as the first word, in a session of its own."""
     if not sys.platform.startswith("linux"):
-        pipe = subprocess.PIPE
+        out, err = subprocess.PIPE, subprocess.STDOUT if together else subprocess.PIPE
         return subprocess.Popen(
-            [sys.executable, *words], cwd=cwd, env=env, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+            [sys.executable, *words], cwd=cwd, env=env, stdout=out, stderr=err, text=True, start_new_session=True
         )
-    return Process(words, cwd, os.environ if env is None else env)
+    return Process(words, cwd, os.environ if env is None else env, together)
 
 
 class Process:
@@ -61,13 +66,14 @@ class Process:
         As of `subprocess.Popen`: the exit status, or less than 0 by the signal that ended the process.
     """
 
-    def __init__(self, words: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, words: Sequence[str], cwd: Path, env: Mapping[str, str], together: bool) -> None:
         self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
         request = json.dumps([[str(w) for w in words], str(cwd), dict(env)]).encode()
         assert len(request) < MOST_BYTES, "the request is too long"
         self._told, telling = socket.socketpair()
+        out = self._out.fileno()
         with telling:
-            socket.send_fds(_server(), [request], [self._out.fileno(), self._err.fileno(), telling.fileno()])
+            socket.send_fds(_server(), [request], [out, out if together else self._err.fileno(), telling.fileno()])
         self.pid = int(self._told.recv(20))
         self.returncode: int | None = None
 
