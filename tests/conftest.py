@@ -22,12 +22,15 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.special  # adds warning filters of the class Warning when first imported  # noqa: F401
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 # Nothing may depend on chance here: Hypothesis's seeds come from the source of the tests, it has no memory of former
 # runs, and no deadline, because a loaded machine is no fault of the code. `--search` draws other examples each time.
+# Nothing varies the parts of an example that was found to say which ones matter, because the tests that look for an
+# example would spend nine tenths of their time there.
 settings.register_profile(
     "fixed", derandomize=True, database=None, deadline=None, max_examples=50,
+    phases=[phase for phase in Phase if phase is not Phase.explain],
     suppress_health_check=[HealthCheck.too_slow],
 )  # fmt: skip
 settings.load_profile("fixed")
@@ -96,7 +99,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--search needs a positive number of examples, not {count}")
     settings.register_profile(
         "search", parent=settings.get_profile("fixed"), derandomize=False, max_examples=count, print_blob=True,
-        suppress_health_check=list(HealthCheck),
+        phases=list(Phase), suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     settings.load_profile("search")
 
