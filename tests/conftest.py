@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import flint
+import hypothesis
 import mpmath
 import numpy as np
 import pytest
@@ -63,6 +64,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--search", type=int, metavar="N",
         help="let Hypothesis search at random, N examples where a test usually has 50, and print what it finds",
     )  # fmt: skip
+
+
+# Hypothesis 6.100 takes its own strategies for unreliable if the collector is frozen for the whole run.
+FROZEN = hypothesis.__version_info__ >= (6, 150)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collector of cycles away from the collected tests, a large heap that each full collection would pass."""
+    if FROZEN:
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_sessionfinish() -> None:
@@ -176,13 +188,13 @@ def compiled_once() -> Iterator[None]:
 def few_to_collect() -> Iterator[None]:
     """Keep the collector of cycles away from what was there before, which each full collection would pass.
 
-    For modules that call the collector, or search its objects, often. The collector is not frozen for the whole run,
-    because Hypothesis 6.100 would then take its own strategies for unreliable.
+    For modules that call the collector, or search its objects, often.
     """
     gc.collect()
     gc.freeze()
     yield
-    gc.unfreeze()
+    if not FROZEN:
+        gc.unfreeze()
 
 
 def _name(item: pytest.Item) -> str:
