@@ -21,7 +21,7 @@ from flint import acb, arb
 
 from gtape.symbolic.balls import precision
 from gtape.symbolic.compile import compile_balls
-from gtape.verify.proofs.proof_rational import is_zero_rational, nodes
+from gtape.verify.proofs.proof_rational import is_zero_rational, nodes, numerator_of
 
 __all__ = ["OutOfTime", "Zero", "agree", "generators_of", "is_zero_by_normal_form", "time_limit"]
 
@@ -161,7 +161,7 @@ def generators_of(e: Any) -> list[Any]:
 
 
 def _numerator(e: Any) -> Any:
-    return sp.expand(sp.fraction(sp.together(e))[0])
+    return numerator_of(e).as_expr()
 
 
 def _reduced(numerator: Any, symbol: Any, q: int, base: Any) -> Any:

@@ -121,7 +121,9 @@ def is_zero_rational(e: Any) -> bool:
     >>> is_zero_rational(1 / x - 1 / y - (y - x) / (x * y))
     True
     """
-    symbols = sorted(symbols_of(e), key=str)
-    if not symbols:
-        return bool(e == 0)
-    return not _Field(symbols).fraction(e)[0]
+    return not numerator_of(e)
+
+
+def numerator_of(e: Any) -> Any:
+    """The numerator of a rational function over the product of its factored denominators, as an element of a ring."""
+    return _Field(sorted(symbols_of(e), key=str)).fraction(e)[0]
