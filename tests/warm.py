@@ -108,6 +108,7 @@ def _server() -> socket.socket:
     """The socket of the process that forks; the first call starts it, and it ends with this process."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "GTAPE_VERIFY")}
+    env["OPENBLAS_NUM_THREADS"] = "1"  # because only a process with one thread forks safely
     command = [sys.executable, __file__, str(theirs.fileno())]
     with theirs:
         server = subprocess.Popen(
