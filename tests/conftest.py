@@ -18,16 +18,20 @@ from pathlib import Path
 from typing import Any
 
 import flint
+import hypothesis
 import mpmath
 import numpy as np
 import pytest
 import scipy.special  # adds warning filters of the class Warning when first imported  # noqa: F401
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 # Nothing may depend on chance here: Hypothesis's seeds come from the source of the tests, it has no memory of former
 # runs, and no deadline, because a loaded machine is no fault of the code. `--search` draws other examples each time.
+# Nothing varies the parts of an example that was found to say which ones matter, because the tests that look for an
+# example would spend nine tenths of their time there.
 settings.register_profile(
     "fixed", derandomize=True, database=None, deadline=None, max_examples=50,
+    phases=[phase for phase in Phase if phase is not Phase.explain],
     suppress_health_check=[HealthCheck.too_slow],
 )  # fmt: skip
 settings.load_profile("fixed")
@@ -60,6 +64,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--search", type=int, metavar="N",
         help="let Hypothesis search at random, N examples where a test usually has 50, and print what it finds",
     )  # fmt: skip
+
+
+# Hypothesis 6.100 takes its own strategies for unreliable if the collector is frozen for the whole run.
+FROZEN = hypothesis.__version_info__ >= (6, 150)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collector of cycles away from the collected tests, a large heap that each full collection would pass."""
+    if FROZEN:
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_sessionfinish() -> None:
@@ -96,7 +111,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--search needs a positive number of examples, not {count}")
     settings.register_profile(
         "search", parent=settings.get_profile("fixed"), derandomize=False, max_examples=count, print_blob=True,
-        suppress_health_check=list(HealthCheck),
+        phases=list(Phase), suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     settings.load_profile("search")
 
@@ -173,13 +188,13 @@ def compiled_once() -> Iterator[None]:
 def few_to_collect() -> Iterator[None]:
     """Keep the collector of cycles away from what was there before, which each full collection would pass.
 
-    For modules that call the collector, or search its objects, often. The collector is not frozen for the whole run,
-    because Hypothesis 6.100 would then take its own strategies for unreliable.
+    For modules that call the collector, or search its objects, often.
     """
     gc.collect()
     gc.freeze()
     yield
-    gc.unfreeze()
+    if not FROZEN:
+        gc.unfreeze()
 
 
 def _name(item: pytest.Item) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import hypothesis
 import numpy as np
 import pytest
+import warm
 
 import gtape
 from gtape import declare
@@ -58,15 +59,19 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     sys.modules.pop("theirs", None)
 
 
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+
+
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, timeout=300, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+        env=environment(),
     )  # fmt: skip
 
 
 def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run(folder, "-m", "gtape.verify.command.cli", *arguments, "--no-progress")
+    return warm.run(["-m", "gtape.verify.command.cli", *arguments, "--no-progress"], cwd=folder, env=environment())
 
 
 # ------------------------------------------------------------------------------------------------ from end to end

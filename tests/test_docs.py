@@ -9,8 +9,6 @@ import inspect
 import io
 import os
 import re
-import subprocess
-import sys
 import tomllib
 import types
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import warm
 
 import gtape
 from gtape.declare.primitives import REGISTRY
@@ -139,10 +138,8 @@ def test_command_line_knows_the_commands_that_pages_name() -> None:
     named = {m for page in PAGES for m in re.findall(r"`gtape ([a-z]+)", page.read_text())}
     assert named
     for command in sorted(named):
-        done = subprocess.run(
-            [sys.executable, "-m", "gtape.verify.command.cli", command, "--help"],
-            env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
+        words = ["-m", "gtape.verify.command.cli", command, "--help"]
+        done = warm.run(words, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
         assert done.returncode == 0, f"gtape {command}: {done.stderr}"
 
 

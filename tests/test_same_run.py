@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 HERE = Path(__file__).resolve().parent
 TEST = """
@@ -55,26 +56,29 @@ for options in json.loads(sys.argv[1]):
 
 
 def _runs(
-    folder: Path, text: str, *runs: list[str], seed: str = "0", imports: str = "", tests: str = "test_it.py"
+    folder: Path, text: str, *runs: list[str], seed: str | None = None, imports: str = "", tests: str = "test_it.py"
 ) -> list[str]:
-    """What pytest prints with each of these options, in a process of its own."""
+    """What pytest prints with each of these options, in a process of its own; `seed` is that of Python's hashes."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(HERE / "conftest.py", folder / "conftest.py")
     (folder / "test_it.py").write_text(imports + text)
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "HYPOTHESIS", "CI", "GTAPE_LARGE"))}
-    env |= {"PYTHONHASHSEED": seed, "PYTHONPATH": str(HERE.parent)}
+    env |= {"PYTHONPATH": str(HERE.parent)}
     always = ["-q", "-s", "-p", "no:cacheprovider", "--import-mode=importlib", "--rootdir", str(folder)]
     options = json.dumps([[*always, *run, tests] for run in runs])
-    command = [sys.executable, "-c", RUNS, options]
-    run = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, cwd=folder, check=False
-    )
+    if seed is None:
+        run = warm.run(["-c", RUNS, options], cwd=folder, env=env, together=True)
+    else:
+        run = subprocess.run(
+            [sys.executable, "-c", RUNS, options], env=env | {"PYTHONHASHSEED": seed}, cwd=folder, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
     said = run.stdout.split("\nRUN\n")[1:]
     assert len(said) == len(runs), run.stdout
     return said
 
 
-def _run(folder: Path, text: str, *options: str, seed: str = "0", imports: str = "") -> str:
+def _run(folder: Path, text: str, *options: str, seed: str | None = None, imports: str = "") -> str:
     return _runs(folder, text, list(options), seed=seed, imports=imports)[0]
 
 

@@ -28,7 +28,7 @@ from gtape.kernels.pairs import Pair, multiply_pairs, nearest, two_sum
 
 _FEW = 200.0  # the greatest parameter for which a series needs few terms
 _MOST = 100_000
-_SMALL = 64
+_SMALL = 1024
 
 
 def _remembered(kernel: Callable[..., Any]) -> Callable[..., Any]:

@@ -407,16 +407,20 @@ def _orders_of_zeta_as_pairs(s: Any, q: Any, base: Any, m: int, n: int) -> Any:
         power = np.ldexp(power[0], up), np.ldexp(power[1], up)
         if k == 0:  # infinite for q < base = 2, but its factor is 0
             power = _where(q == base, power, zero)
-        of: list[Pair] = [(1.0, 0.0)] + [zero] * m
-        if k == _DIRECT:
+        # The powers of -log over factorials, times the power.
+        weights = [power]
+        for i in range(1, m + 1):
+            weight = over(power_pair((-log[0], -log[1]), i), (float(factorial(i)), 0.0))
+            weights.append(multiply_pairs(power, weight))
+        if k < _DIRECT:
+            total = [sum_pair(t, w) for t, w in zip(total, weights, strict=True)]
+        else:
             kept = (power[0] > 1e-25 * np.minimum(gap[0], 1.0) ** (m + 1)) & (whole[0] < 4.0 * x[0])
-            for i in range(m + 1):
-                end = multiply_pairs(x, over(((-1.0) ** i, 0.0), power_pair(gap, i + 1)))
-                of[i] = _where(kept, sum_pair(end, (rest[i], 0.0 * q)), zero)
-        for i in range(m + 1):
-            for r in range(i + 1):
-                weight = over(power_pair((-log[0], -log[1]), i - r), (float(factorial(i - r)), 0.0))
-                total[i] = sum_pair(total[i], multiply_pairs(power, multiply_pairs(of[r], weight)))
+            for r in range(m + 1):
+                end = multiply_pairs(x, over(((-1.0) ** r, 0.0), power_pair(gap, r + 1)))
+                last = _where(kept, sum_pair(end, (rest[r], 0.0 * q)), zero)
+                for i in range(r, m + 1):
+                    total[i] = sum_pair(total[i], multiply_pairs(last, weights[i - r]))
     rising: list[Pair] = [(1.0 + 0.0 * q, 0.0 * q)] + [zero] * m
     for j in range(n):
         inverse = over((1.0, 0.0), two_sum(s, float(j)))

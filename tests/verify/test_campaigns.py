@@ -8,7 +8,6 @@ import random
 import re
 import shlex
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -19,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from campaigns import LARGE
+from warm import Started
 
 from gtape.verify.campaigns import executors, journal, running
 from gtape.verify.campaigns.examples import ExamplesError, add_examples, read_examples
@@ -127,12 +128,9 @@ def test_wrong_settings_are_refused(given: dict[str, Any], says: str) -> None:
 # ------------------------------------------------------------------------------------------ kills
 
 
-def start(path: Path, *more: str) -> subprocess.Popen[bytes]:
+def start(path: Path, *more: str) -> Started:
     words = ["campaign", str(path), "--load", CHEAP, "--processes", "2", "--no-progress", *more]
-    return subprocess.Popen(
-        [sys.executable, "-m", "gtape.verify", *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        start_new_session=True,
-    )  # fmt: skip
+    return warm.start(["-m", "gtape.verify", *words], cwd=ROOT)
 
 
 def lines_in(path: Path) -> int:
@@ -158,11 +156,11 @@ def test_a_campaign_that_is_killed_again_and_again_gives_the_result_of_one_that_
     assert 0 < len(before.results) < SHARDS and len(before.sessions) == KILLS
     process = start(path, "--resume")
     out, err = process.communicate()
-    assert process.returncode == 1 and not err, err.decode()
+    assert process.returncode == 1 and not err, err
     after = read(str(path))
     assert list(after.results)[: len(before.results)] == list(before.results), "finished shards were done again"
     assert running.totals_of(after.in_order()).as_dict() == whole
-    assert f"{SHARDS:,} of {SHARDS:,} shards, 5 causes of findings, 1 undecided" in out.decode()
+    assert f"{SHARDS:,} of {SHARDS:,} shards, 5 causes of findings, 1 undecided" in out
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -175,7 +173,7 @@ def test_a_signal_ends_a_campaign_with_its_results(number: signal.Signals, tmp_p
     process.send_signal(number)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 128 + number
-    assert b"--resume continues it" in out and len(read(str(path)).results) >= 10
+    assert "--resume continues it" in out and len(read(str(path)).results) >= 10
 
 
 def test_a_torn_last_line_is_cut_off(tmp_path: Path) -> None:

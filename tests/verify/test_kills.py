@@ -13,7 +13,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from campaigns import LARGE
+from warm import Started
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMES = 50
@@ -105,21 +106,18 @@ def word(command: str) -> str:
     return "relu" if command == "peers" else "tanh"
 
 
-def start(command: str, report: Path, *hold: str) -> subprocess.Popen[str]:
+def start(command: str, report: Path, *hold: str) -> Started:
     """Run a command with two workers in a session of its own, which all that it starts stays in."""
     return start_words(COMMANDS[command], report, *([*hold, word(command)] if hold else []))
 
 
-def start_words(words: list[str], report: Path, *hold: str) -> subprocess.Popen[str]:
+def start_words(words: list[str], report: Path, *hold: str) -> Started:
     program = ["-c", HOLD, *hold] if hold else ["-m", "gtape.verify"]
-    arguments = [sys.executable, *program, *words, "--processes", "2", "--json", str(report)]
-    pipe, environment = subprocess.PIPE, {**os.environ, "TMPDIR": str(TEMPORARY)}
-    return subprocess.Popen(
-        arguments, cwd=ROOT, stdout=pipe, stderr=pipe, text=True, start_new_session=True, env=environment
-    )
+    arguments = [*program, *words, "--processes", "2", "--json", str(report)]
+    return warm.start(arguments, cwd=ROOT, env={**os.environ, "TMPDIR": str(TEMPORARY)})
 
 
-def start_and_wait(command: str, report: Path, moment: str, mark: Path) -> tuple[subprocess.Popen[str], int]:
+def start_and_wait(command: str, report: Path, moment: str, mark: Path) -> tuple[Started, int]:
     """Run a command until a process of it stays at a moment; the command, and the id of that process."""
     process = start(command, report, moment, str(mark))
     while not mark.exists():
@@ -152,7 +150,7 @@ def assert_nothing_is_left(session: int, message: str) -> None:
     assert not [p.name for p in TEMPORARY.iterdir()], message
 
 
-def wait_for_handlers(process: subprocess.Popen[str]) -> None:
+def wait_for_handlers(process: Started) -> None:
     """Wait until a command takes signals; before, while it imports NumPy, they do what they do to any Python."""
     while process.poll() is None:
         status = Path(f"/proc/{process.pid}/status").read_text()

@@ -15,7 +15,7 @@ from gtape.verify.programs.false_alarms import campaign, run_one
 from gtape.verify.programs.mutants import planted, scaled
 from gtape.verify.programs.programs import generate, programs
 
-COUNT = 2000 if LARGE else 24
+COUNT = 2000 if LARGE else 16
 
 
 def test_no_false_alarm_and_planted_faults_are_found() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 pytest_plugins = ["pytester"]
 
@@ -41,10 +43,14 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.delenv("GTAPE_VERIFY", raising=False)
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    always = ["-m", "pytest", "-p", "pytest_gtape", "-p", "no:cacheprovider", f"--basetemp={pytester.path}/temporary"]
 
     def started(text: str, *options: str) -> pytest.RunResult:
         pytester.makepyfile(helpers=HELP, test_it="from helpers import *\n" + text)
-        return pytester.runpytest_subprocess("-p", "pytest_gtape", "-p", "no:cacheprovider", *options)
+        began = time.monotonic()
+        done = warm.run([*always, *options], cwd=pytester.path)
+        seconds = time.monotonic() - began
+        return pytest.RunResult(done.returncode, done.stdout.splitlines(), done.stderr.splitlines(), seconds)
 
     return started
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 from gtape.verify.command import cli
 
@@ -71,10 +72,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
-        cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "."]
+    return warm.run(words, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
 
 def test_written_tests_run_as_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

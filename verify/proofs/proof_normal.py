@@ -12,6 +12,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from math import lcm
 from typing import Any
 
@@ -20,7 +21,7 @@ from flint import acb, arb
 
 from gtape.symbolic.balls import precision
 from gtape.symbolic.compile import compile_balls
-from gtape.verify.proofs.proof_rational import is_zero_rational
+from gtape.verify.proofs.proof_rational import is_zero_rational, nodes, numerator_of
 
 __all__ = ["OutOfTime", "Zero", "agree", "generators_of", "is_zero_by_normal_form", "time_limit"]
 
@@ -160,7 +161,7 @@ def generators_of(e: Any) -> list[Any]:
 
 
 def _numerator(e: Any) -> Any:
-    return sp.expand(sp.fraction(sp.together(e))[0])
+    return numerator_of(e).as_expr()
 
 
 def _reduced(numerator: Any, symbol: Any, q: int, base: Any) -> Any:
@@ -248,7 +249,7 @@ class Zero:
         try:
             with time_limit(self.seconds):
                 if _rational(e):
-                    polynomial = all(p.exp.is_positive for p in e.atoms(sp.Pow))
+                    polynomial = all(p.exp.is_positive for p in nodes(e) if p.is_Pow)
                     return ("expand" if polynomial else "numerator") if is_zero_rational(e) else None
                 if not e.has(sp.Function):
                     return "expand" if sp.expand(e) == 0 else None
@@ -304,7 +305,10 @@ class Zero:
 
 
 def _rational(e: Any) -> bool:
-    return not e.has(sp.Function, sp.Float, sp.I) and all(p.exp.is_Integer and p.base != sp.E for p in e.atoms(sp.Pow))
+    parts = nodes(e)
+    if any(isinstance(p, (sp.Function, sp.Float)) or p is sp.I for p in parts):
+        return False
+    return all(p.exp.is_Integer and p.base != sp.E for p in parts if p.is_Pow)
 
 
 _COST = ("as built", "expand", "numerator", "normal form", "normal form, by signs")
@@ -317,15 +321,41 @@ def _dearest(found: list[str | None]) -> str | None:
 
 def _apart(e: Any, seeds: Sequence[sp.Symbol]) -> list[Any]:
     """The coefficients of an expression that is linear in the seeds; else the expression itself."""
-    used = [s for s in seeds if e.has(s)]
-    parts = [sp.diff(e, s) for s in used]
+    return _coefficients(e, tuple(seeds))
+
+
+@lru_cache(maxsize=8)  # because `Zero.prove` asks for those that `Zero.quick` has asked for
+def _coefficients(e: Any, seeds: tuple[sp.Symbol, ...]) -> list[Any]:
+    slopes: dict[Any, list[Any]] = {s: [] for s in seeds}
+    for term in sp.Add.make_args(e):
+        inside = nodes(term)
+        for s in seeds:
+            if s in inside:
+                slopes[s].append(_slope(term, s))
+    used = [s for s in seeds if slopes[s]]
+    parts = [sp.Add(*slopes[s]) for s in used]
     rest = e.xreplace(dict.fromkeys(used, sp.Integer(0)))
-    return [e] if rest != 0 or not used or any(p.has(*used) for p in parts) else parts
+    return [e] if rest != 0 or not used or any(not nodes(p).isdisjoint(used) for p in parts) else parts
+
+
+def _slope(term: Any, s: sp.Symbol) -> Any:
+    """The derivative of a term. Of s times factors without s, these factors, because SymPy finds them slowly."""
+    factors = sp.Mul.make_args(term)
+    rest = [f for f in factors if f != s]
+    if len(rest) < len(factors) and not any(s in nodes(f) for f in rest):
+        return sp.Mul(*rest)
+    return sp.diff(term, s)
 
 
 def _renamed(e: Any) -> Any:
     order: dict[Any, Any] = {}
-    for node in sp.preorder_traversal(e):
-        if node.is_Symbol and node not in order:
+    seen, pending = set(), [e]
+    while pending:
+        node = pending.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.is_Symbol:
             order[node] = sp.Symbol(f"s{len(order)}", **node.assumptions0)
+        pending.extend(reversed(node.args))
     return e.xreplace(order)

@@ -18,6 +18,7 @@ from gtape.symbolic.mirrors.registry import OUTPUT_SHAPES, PARAMETRISED
 from gtape.symbolic.worlds import SymPyWorld
 from gtape.tapes.forward import jvp_of
 from gtape.verify.proofs.proof_cells import Argument, Setting, boxed, symbols
+from gtape.verify.proofs.proof_rational import nodes
 
 __all__ = ["FAULTS", "Cell", "Identity", "RuleResult", "cells", "pull", "pulled", "push", "pushed", "rule_results"]
 
@@ -291,7 +292,7 @@ def push(cell: Cell, tangents: dict[int, Any]) -> list[Any]:
 
 
 def _diff(e: Any, s: Any) -> Any:
-    if not isinstance(e, sp.Basic) or not e.has(s):
+    if not isinstance(e, sp.Basic) or s not in nodes(e):
         return sp.Integer(0)
     return sp.diff(e, s)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -256,8 +256,21 @@ def tensors(
     dtype = _dtype(dtype)
     where = shapes() if shape is None else shape
     chosen = tuple(draw(where) if isinstance(where, st.SearchStrategy) else where)
-    elements = floats_for(interval, dtype, special=special, kinks=kinks, magnitude=magnitude)
+    elements = _kept_floats(interval, dtype, special, kinks, magnitude)
     return wrap(draw(_array(elements, chosen, dtype)))
+
+
+def _kept_floats(interval: Any, dtype: Any, special: Any, kinks: Any, magnitude: Any) -> st.SearchStrategy[float]:
+    """`floats_for`, kept for tuples of floats, because Hypothesis validates each new strategy, which takes long."""
+    plain = isinstance(interval, Interval) and all(type(v) is tuple for v in (special, kinks, magnitude or ()))
+    if plain and all(type(v) is float for v in (*special, *kinks, *(magnitude or ()))):
+        return _floats(interval, dtype, special, kinks, magnitude)
+    return floats_for(interval, dtype, special=special, kinks=kinks, magnitude=magnitude)
+
+
+@lru_cache(maxsize=64)
+def _floats(interval: Interval, dtype: Any, special: Any, kinks: Any, magnitude: Any) -> st.SearchStrategy[float]:
+    return floats_for(interval, dtype, special=special, kinks=kinks, magnitude=magnitude)
 
 
 class Call:
@@ -537,6 +550,5 @@ def op_calls(names: Sequence[str] | None = None, dtype: Any = "float64") -> st.S
     )
     if not chosen:
         raise ValueError("names is empty: there is nothing to draw")
-    for name in chosen:
-        arguments(name, dtype)  # raises before any draw
-    return st.sampled_from(chosen).flatmap(lambda name: arguments(name, dtype))
+    calls = {name: arguments(name, dtype) for name in chosen}  # raises before any draw
+    return st.sampled_from(chosen).flatmap(lambda name: calls[name])
