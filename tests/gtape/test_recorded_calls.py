@@ -145,11 +145,11 @@ def test_functions_with_tapes_inside_give_the_same_bits_under_tapes(f: Any, back
 @pytest.mark.parametrize("op", [tf.math.bessel_k1, tf.math.lgamma, tf.exp], ids=["bessel_k1", "lgamma", "exp"])
 def test_second_derivatives_of_mixed_elements_give_the_same_bits(op: Any, back_end: str) -> None:
     def slopes(x: Any, y: Any) -> Any:
-        with tf.GradientTape() as tape:
+        with tf.GradientTape(persistent=True) as tape:
             tape.watch([x, y])
             spread = tf.math.softsign(x)
             z = op(0.4 + tf.nn.softplus(spread - 0.5 * tf.reduce_sum(spread / y)))
-        return tape.gradient(z, x)
+        return tape.gradient(z, [x, y])
 
     draws = [[tf.constant(np.random.default_rng(k).uniform(0.5, 2.0, (2, 4))[j]) for j in (0, 1)] for k in range(3)]
     _check(slopes, [_jacobian], draws)
