@@ -35,6 +35,11 @@ def jacobians(session: Session, target: Any, sources: list[Any], mode: Any) -> l
         if c is None or not s._layout.inexact:
             results.append(None)
             continue
+        have = c._layout.shape if isinstance(c, Tensor) else c.shape
+        if have[1:] != s._layout.shape:  # otherwise `reshape` would hide a wrong rule
+            raise InvalidArgumentError(
+                f"a rule gives a cotangent of shape {list(have[1:])} for a source of shape {list(s._layout.shape)}"
+            )
         shape = layout.shape + s._layout.shape
         rows = TAPE.reshape(c, shape=shape) if isinstance(c, Tensor) else wrap(np.reshape(c, shape))
         results.append(conjugate(rows) if s._layout.complex else rows)

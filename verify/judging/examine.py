@@ -134,7 +134,15 @@ class Gradient(Judgement):
         return super().examine()
 
     def shortly(self) -> Report | None:
-        if self.claimed or any(g is None for g in self.got):
+        if self.claimed:
+            return None
+        if self._has_wrong_shapes():  # numbers of a wrong shape may still be equal to the exact ones, such as ones
+            found = misfits(self.program, self.order)
+            if found:
+                report = self.report()
+                report.findings = found
+                return report
+        if any(g is None for g in self.got):
             return None
         known = None if self.locally or self.shared is None else self.shared.compared
         if known is not None and known[0] is self.seeds:
@@ -161,6 +169,13 @@ class Gradient(Judgement):
         report.checked, report.max_ulp = sum(g.size for g in self.got), worst
         report.coverage["bits"] = PRECISIONS[0]
         return report
+
+    def _has_wrong_shapes(self) -> bool:
+        """Whether a gradient has another shape than its source."""
+        return any(
+            g is not None and bool(nodes) and np.shape(g) != self.program.nodes[nodes[0]].shape
+            for g, nodes in zip(self.got, self.program.sources, strict=True)
+        )
 
     def keep(self, exact: list[Any], compared: Comparison) -> None:
         if self.shared is not None and self.shared.calm and all(e is not None for e in exact):

@@ -107,6 +107,8 @@ def _is_sum(weights: Any, rows: Any, expected: Any) -> bool:
     if rows is None or expected is None:
         return True
     along = np.tensordot(weights, widest(rows), weights.ndim)
+    if along.shape != np.shape(expected):  # a rule of a wrong shape
+        return False
     size = np.tensordot(np.abs(weights), np.abs(widest(rows)), weights.ndim)
     apart = np.abs(along - widest(expected)) > _ROUNDED * float(np.finfo(weights.dtype).eps) * size
     return not (apart & np.isfinite(along) & np.isfinite(expected)).any()
