@@ -35,11 +35,6 @@ def jacobians(session: Session, target: Any, sources: list[Any], mode: Any) -> l
         if c is None or not s._layout.inexact:
             results.append(None)
             continue
-        have = c._layout.shape if isinstance(c, Tensor) else c.shape
-        if have[1:] != s._layout.shape:  # otherwise `reshape` would hide a wrong rule
-            raise InvalidArgumentError(
-                f"a rule gives a cotangent of shape {list(have[1:])} for a source of shape {list(s._layout.shape)}"
-            )
         shape = layout.shape + s._layout.shape
         rows = TAPE.reshape(c, shape=shape) if isinstance(c, Tensor) else wrap(np.reshape(c, shape))
         results.append(conjugate(rows) if s._layout.complex else rows)
@@ -89,9 +84,18 @@ def release(session: Session, start: Any) -> None:
 
 
 def _told(session: Session, target: Any, seed: Any, sources: list[Any], mode: Any) -> list[Any]:
-    """The same as `_batched_sweep`. In a check, errors name the custom gradient with a wrong shape."""
+    """The same as `_batched_sweep`. In a check, errors name the op with a wrong shape."""
     try:
-        return _batched_sweep(session, target, seed, sources)
+        made = _batched_sweep(session, target, seed, sources)
+        for c, s in zip(made, sources, strict=True):
+            if c is None or not s._layout.inexact:
+                continue
+            have = c._layout.shape if isinstance(c, Tensor) else c.shape
+            if have[1:] != s._layout.shape:  # otherwise `reshape` would hide a wrong rule
+                raise InvalidArgumentError(
+                    f"a rule gives a cotangent of shape {list(have[1:])} for a source of shape {list(s._layout.shape)}"
+                )
+        return made
     except InvalidArgumentError:
         if mode:
             late.flag.check_shapes(session, [target], sources, mode=mode)

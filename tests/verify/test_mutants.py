@@ -138,6 +138,16 @@ def test_a_rule_of_wrong_shape_is_named() -> None:
             with tf.GradientTape(verify=True) as tape:
                 y = tf.transpose(v) * np.ones((3, 2))
             tape.gradient(y, v)
+        for method in ("jacobian", "batch_jacobian"):
+            with tf.GradientTape() as tape:
+                y = tf.transpose(v) * np.ones((3, 2))
+                y = tf.reshape(y, (2, 3))
+            with pytest.raises(tf.errors.InvalidArgumentError, match=r"shape \[3, 2\] for a source of shape \[2, 3\]"):
+                getattr(tape, method)(y, v)
+        with tf.GradientTape(verify=True) as tape:
+            y = tf.transpose(v) * np.ones((3, 2))
+        with pytest.raises(tf.VerificationError, match="transpose"):
+            tape.jacobian(y, v)
 
 
 def test_a_point_that_leaves_the_range_does_not_hide_a_fault_at_the_others() -> None:
