@@ -321,11 +321,11 @@ def _dearest(found: list[str | None]) -> str | None:
 
 def _apart(e: Any, seeds: Sequence[sp.Symbol]) -> list[Any]:
     """The coefficients of an expression that is linear in the seeds; else the expression itself."""
-    return _coefficients(e, tuple(seeds))
+    return list(_coefficients(e, tuple(seeds)))
 
 
 @lru_cache(maxsize=8)  # because `Zero.prove` asks for those that `Zero.quick` has asked for
-def _coefficients(e: Any, seeds: tuple[sp.Symbol, ...]) -> list[Any]:
+def _coefficients(e: Any, seeds: tuple[sp.Symbol, ...]) -> tuple[Any, ...]:
     slopes: dict[Any, list[Any]] = {s: [] for s in seeds}
     for term in sp.Add.make_args(e):
         inside = nodes(term)
@@ -335,14 +335,14 @@ def _coefficients(e: Any, seeds: tuple[sp.Symbol, ...]) -> list[Any]:
     used = [s for s in seeds if slopes[s]]
     parts = [sp.Add(*slopes[s]) for s in used]
     rest = e.xreplace(dict.fromkeys(used, sp.Integer(0)))
-    return [e] if rest != 0 or not used or any(not nodes(p).isdisjoint(used) for p in parts) else parts
+    return (e,) if rest != 0 or not used or any(not nodes(p).isdisjoint(used) for p in parts) else tuple(parts)
 
 
 def _slope(term: Any, s: sp.Symbol) -> Any:
     """The derivative of a term. Of s times factors without s, these factors, because SymPy finds them slowly."""
     factors = sp.Mul.make_args(term)
     rest = [f for f in factors if f != s]
-    if len(rest) < len(factors) and not any(s in nodes(f) for f in rest):
+    if len(rest) == len(factors) - 1 and not any(s in nodes(f) for f in rest):
         return sp.Mul(*rest)
     return sp.diff(term, s)
 

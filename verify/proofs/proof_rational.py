@@ -11,7 +11,7 @@ from typing import Any
 import sympy as sp
 from sympy.polys.rings import PolyRing
 
-__all__ = ["is_zero_rational", "nodes", "symbols_of"]
+__all__ = ["is_zero_rational", "nodes", "numerator_of", "symbols_of"]
 
 Denominator = dict[Any, int]
 Fraction = tuple[Any, Denominator]
