@@ -264,12 +264,16 @@ def _kept_floats(interval: Any, dtype: Any, special: Any, kinks: Any, magnitude:
     """`floats_for`, kept for tuples of floats, because Hypothesis validates each new strategy, which takes long."""
     plain = isinstance(interval, Interval) and all(type(v) is tuple for v in (special, kinks, magnitude or ()))
     if plain and all(type(v) is float for v in (*special, *kinks, *(magnitude or ()))):
-        return _floats(interval, dtype, special, kinks, magnitude)
+        # 0.0 equals -0.0, but not as a number to draw.
+        signs = tuple(math.copysign(1.0, v) for v in (*special, *kinks, *(magnitude or ())))
+        return _floats(interval, dtype, special, kinks, magnitude, signs)
     return floats_for(interval, dtype, special=special, kinks=kinks, magnitude=magnitude)
 
 
 @lru_cache(maxsize=64)
-def _floats(interval: Interval, dtype: Any, special: Any, kinks: Any, magnitude: Any) -> st.SearchStrategy[float]:
+def _floats(
+    interval: Interval, dtype: Any, special: Any, kinks: Any, magnitude: Any, signs: tuple[float, ...]
+) -> st.SearchStrategy[float]:
     return floats_for(interval, dtype, special=special, kinks=kinks, magnitude=magnitude)
 
 
