@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 
 def quietly() -> AbstractContextManager[None]:
-    """Let NumPy ignore floating-point errors during a block.
+    """Let NumPy ignore floating-point errors during a block; `quiet` is the decorator.
 
     ``np.errstate`` is not enough, because it stays in force after an interrupt at the end of its `__enter__`.
     """

@@ -43,7 +43,7 @@ _MANY = 20_000  # programs with more numbers get none, unless numbers are claims
 _MOST = 200_000  # programs with more numbers get none
 _FLOAT_STEPS = (2.0**-20, 2.0**-24)
 _DOUBT = 2.0**-10  # relative distance from floats beside a kink that raises a doubt
-_ROUNDED = 2.0**-30
+_ROUNDED = 2.0**-30  # the size of elements, relative to the largest, that may be sums of roundings
 _SMALL = 200  # programs with more numbers keep no points for other rows, because an axis has points of its own
 _AXES = 32  # at most this many elements get points of their own
 _ONE_BY_ONE = 64  # at most this many elements are differentiated one by one
@@ -258,7 +258,6 @@ class Sides:
             for sides in found:
                 a, b = (np.zeros(np.shape(x)) if side[s] is None else np.asarray(side[s]) for side in sides)
                 size = np.maximum(np.maximum(np.abs(a), np.abs(b)), np.abs(x))
-                # Beside large elements, small ones may be sums of roundings.
                 size = np.maximum(size, _ROUNDED * np.max(size, initial=0.0, where=np.isfinite(size)))
                 gap = np.maximum(np.minimum(a, b) - x, x - np.maximum(a, b))
                 far.append(np.where(np.isfinite(gap), gap - _DOUBT * size, 0.0))

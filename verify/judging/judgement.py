@@ -348,6 +348,7 @@ class Judgement(Causes):
     def at(self, report: Report, degenerate: list[str]) -> None:
         """The whole check at the precision in force; raises ArithmeticError if the precision does not decide."""
         program, order = self.program, self.order
+        self.crossed = False
         oracle = self.last = self.oracle()
         oracle.shared = self.shared
         oracle.evaluate_once()
