@@ -133,11 +133,11 @@ def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
     """
     values = np.atleast_1d(checks.numeric("normalize", "x", checks.tensor("normalize", "x", x)))
     axis = checks.whole("normalize", "axis", axis)
-    checks.number("normalize", "order", order)
+    power = checks.number("normalize", "order", order)
     if not -values.ndim <= axis < values.ndim:
         raise ValueError(f"normalize: `axis` must be in [{-values.ndim}, {values.ndim}). Received: axis={axis}")
     with np.errstate(all="ignore"):  # because numbers may be infinite
-        length = np.linalg.norm(values, order, axis, keepdims=True)
+        length = np.linalg.norm(values, power, axis, keepdims=True)
         made = values / np.where(length == 0, np.ones_like(length), length)
     return wrap(made) if isinstance(x, Tensor) else made
 

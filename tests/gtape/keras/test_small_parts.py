@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fractions
 import math
 from typing import Any
 
@@ -234,6 +235,12 @@ def test_class_numbers_become_one_hot_rows() -> None:
     assert keras.utils.to_categorical([[0], [2]], 4).tolist() == [[1, 0, 0, 0], [0, 0, 1, 0]]
     assert tf.is_tensor(keras.utils.to_categorical(tf.constant([0, 1])))
     np.testing.assert_allclose(keras.utils.normalize(np.array([[3.0, 4.0], [0.0, 0.0]])), [[0.6, 0.8], [0, 0]])
+
+
+@pytest.mark.parametrize("order", [fractions.Fraction(1, 2), tf.constant(0.5), np.float32(0.5)])
+def test_a_norm_takes_every_kind_of_number_as_its_order(order: Any) -> None:
+    found = keras.utils.normalize(np.array([[9.0, 16.0]]), order=order)
+    np.testing.assert_allclose(found, np.array([[9.0, 16.0]]) / 49.0)
 
 
 def test_settings_can_be_changed() -> None:
