@@ -136,6 +136,10 @@ def test_check_takes_calls_as_they_are(name: str) -> None:
             assert all(a.dtype.kind == "f" for a in call.point)
     with pytest.raises(TypeError, match="function of 1 arguments"):
         Call(REGISTRY["exp"], [np.zeros(2)], {})(1.0, 2.0)
+    nested: dict[str, object] = {}
+    for _ in range(10_000):
+        nested = {"a": nested}
+    assert repr(Call(REGISTRY["exp"], [np.zeros(2)], nested)).startswith("exp(np.array([0.0, 0.0], 'float64'), a={")
 
 
 @pytest.mark.parametrize(

@@ -321,7 +321,11 @@ class Call:
         inside = [
             f"np.array({a.tolist()!r}, {a.dtype.name!r})" if a.size <= _SHOWN_WHOLE else shown(a) for a in self.arrays
         ]
-        return f"{self.prim.name}({', '.join([*inside, *(f'{k}={v!r}' for k, v in self.params.items())])})"
+        try:
+            named = [f"{k}={v!r}" for k, v in self.params.items()]
+        except RecursionError:  # a parameter is nested deeper than Python's own `repr` goes
+            named = [f"{k}={shown(v)}" for k, v in self.params.items()]
+        return f"{self.prim.name}({', '.join([*inside, *named])})"
 
     def _moving(self) -> list[int]:
         """The numbers of the arguments to differentiate by."""
