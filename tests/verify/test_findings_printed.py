@@ -301,3 +301,11 @@ def test_frames_of_gtape_are_marked_for_ipython() -> None:
         entry = entry.tb_next
     assert len(seen) > 2 and seen[0] == (__file__, False)
     assert all(hidden for _, hidden in seen[1:])
+
+
+def test_only_roundings_that_grow_are_said_to_grow() -> None:
+    def said(condition: float) -> str:
+        return str(Finding("conditioning", got=1.0, exact=1.0, ulps=5.0, condition=condition))
+
+    assert "rounding grows 26 times" in said(26.0)
+    assert all("grows" not in said(condition) for condition in (0.0, 0.4, float("inf"), float("nan")))

@@ -274,7 +274,7 @@ class Finding:
             said.append(f"{int(self.digits)} right")
         if self.ulps is not None:
             said.append(f"{self.ulps:.3g} ULP off")
-        if self.verdict == "conditioning" and self.condition is not None and math.isfinite(self.condition):
+        if self.verdict == "conditioning" and self.condition is not None and 1 <= self.condition < math.inf:
             said.append(f"rounding grows {self.condition:.2g} times")
         return ", ".join(said)
 
