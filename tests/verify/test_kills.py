@@ -97,7 +97,8 @@ elif moment == "writing":
     os.fsync = planted(os.fsync, stay)
 elif moment == "dies of a job":
     in_a_job(lambda: os.kill(os.getpid(), signal.SIGKILL))
-sys.exit(cli.main(sys.argv[4:]))
+sys.argv[1:] = sys.argv[4:]
+sys.exit(cli.main())
 """
 
 
@@ -334,7 +335,8 @@ def test_what_kills_each_of_its_workers_is_named_and_the_rest_is_kept(
     assert "Traceback" not in err
     assert "not done: " in err and word(command) in err
     assert "the worker was killed by SIGKILL, 3 times" in err
-    assert "sin" in out and "partial" in out
+    # The table of peers has rows for causes only, and the right function has none.
+    assert ("fake" if command == "peers" else "sin") in out and "partial" in out
     found = result(report)
     assert found["partial"] and not found["ok"] and found["interrupted"] is None
     assert found["not_done"] and all(word(command) in d["job"] for d in found["not_done"])

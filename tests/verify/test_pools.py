@@ -349,6 +349,21 @@ def test_an_ignored_signal_stays_ignored() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
+def test_signals_are_ignored_while_a_process_ends() -> None:
+    """The block is the last one of a process, and every exit function and thread of the process ends in peace."""
+    program = """
+import atexit, signal, sys, threading
+from gtape.verify.search.interrupts import Interrupts
+threading._register_atexit(lambda: signal.raise_signal(signal.SIGINT))  # runs before the functions of atexit
+atexit.register(lambda: signal.raise_signal(signal.SIGTERM))
+with Interrupts(last=True) as interrupts:
+    pass
+sys.exit(7)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (7, "", "")
+
+
 def test_a_harvest_of_nothing_is_whole() -> None:
     assert run_all(abs, [], [], processes=2).as_dict()["partial"] is False
     assert not Harvest([]).remarks()

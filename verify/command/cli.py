@@ -26,7 +26,7 @@ from gtape.verify.command.streams import (
     tell,
     without_closed_streams,
 )
-from gtape.verify.search.interrupts import Interrupts, ignore_at_exit
+from gtape.verify.search.interrupts import Interrupts
 
 __all__ = ["main"]
 
@@ -46,9 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         reader of the output closed it early.
     """
     open_descriptors()
-    if argv is None:  # the process runs this command, no other program calls `main`
-        ignore_at_exit()
-    with Interrupts() as interrupts:
+    # Without arguments, no other program calls `main`: the process runs this command and ends.
+    with Interrupts(last=argv is None) as interrupts:
         status = _guarded(_joined(sys.argv[1:] if argv is None else argv), interrupts)
         interrupts.reporting()
         settle()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import signal
 import sys
@@ -13,7 +12,7 @@ from multiprocessing.connection import Connection
 from types import FrameType, TracebackType
 from typing import Any, Literal
 
-__all__ = ["Interrupted", "Interrupts", "ignore_at_exit", "signal_name"]
+__all__ = ["Interrupted", "Interrupts", "signal_name"]
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows has no SIGHUP
 
@@ -43,24 +42,18 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def ignore_at_exit() -> None:
-    """Ignore the signals while this process ends, because the interpreter would print a traceback."""
-
-    def ignore() -> None:
-        if threading.current_thread() is threading.main_thread():
-            for name in _NAMES:
-                if hasattr(signal, name):
-                    signal.signal(getattr(signal, name), signal.SIG_IGN)
-
-    atexit.register(ignore)
-
-
 class Interrupts:
     """Handles the signals inside its block.
 
     The first signal raises `Interrupted` during preparations and jobs in this process. While `waiting` for other
     processes, a signal rings the bell. While `reporting`, a signal leaves ten seconds to finish the report. A second
     signal ends the process at once.
+
+    Parameters
+    ----------
+    last : bool
+        Whether the process ends after this block. The signals are ignored from then on, because the interpreter would
+        print a traceback while it ends.
 
     Attributes
     ----------
@@ -77,8 +70,9 @@ class Interrupts:
     None 0
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, last: bool = False) -> None:
         self.number: int | None = None
+        self._last = last
         self._doing: Literal["working", "waiting", "reporting"] = "working"
         self._came = 0.0
         self._before: dict[int, Any] = {}
@@ -105,7 +99,7 @@ class Interrupts:
 
     def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, tb: TracebackType | None) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if self._last else handler)
         sys.unraisablehook = self._hook
         if self._timer is not None:
             self._timer.cancel()
