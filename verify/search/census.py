@@ -49,7 +49,8 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-_ROUNDS = 5  # of targeted search
+_ROUNDS = 5  # of targeted search, at most
+_LEAST = 2  # points around the worst points of each derivative in a round, even if that is more than a sixth
 _CHUNK = 100  # number of suspects judged together
 
 
@@ -228,13 +229,15 @@ def survey(
             tally.take(subject, arguments, k, field.returned(got[k]), exact[k], dtype)
 
     targeted = points // field.targeted if field.targeted else 0
+    # A round runs every derivative once more, which takes long for some kernels, so few points make few rounds.
+    rounds = min(_ROUNDS, max(targeted // len(tallies), 1)) if targeted else 0
     with np.errstate(all="ignore"):
         judge(field.points(subject, dtype, points - targeted, rng))
-        for _ in range(_ROUNDS if targeted else 0):
+        for _ in range(rounds):
             found = [t.best for t in tallies.values() if t.best and len(t.best[0])]
             if not found:
                 break
-            share = max(targeted // _ROUNDS // len(found), 8)
+            share = max(targeted // rounds // len(found), _LEAST)
             moves = [climb(subject.prim, best, dtype, share, rng) for best in found]
             judge([np.concatenate(c) for c in zip(*moves, strict=True)])
     return [t.row(subject, k, dtype) for k, t in tallies.items()]
