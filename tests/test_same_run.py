@@ -86,6 +86,7 @@ def _drawn(out: str) -> list[str]:
     return re.findall(r"DRAWN (.*)", out)
 
 
+@pytest.mark.slow
 def test_a_run_draws_the_same_with_other_hashes_and_other_modules_loaded_and_each_test_alone(tmp_path: Path) -> None:
     # Hypothesis draws constants from local modules, unless it is kept from that.
     (tmp_path / "tests").mkdir()

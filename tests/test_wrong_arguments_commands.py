@@ -24,6 +24,7 @@ SEED = os.environ.get("GTAPE_FUZZ_SEED", "0")
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="puts pipes in the place of files")
 
 
+@pytest.mark.slow
 def test_drawn_command_lines_end_in_a_status_and_a_sentence() -> None:
     words = [sys.executable, str(HERE / "command_lines.py"), "--calls", str(CALLS), "--seed", SEED]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120 + 10 * CALLS)

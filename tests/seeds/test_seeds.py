@@ -127,6 +127,7 @@ def test_every_gradient_is_the_exact_one(name: str) -> None:
     assert "undecided" not in {f.verdict for f in report.findings}
 
 
+@pytest.mark.slow
 def test_all_programs_pass_in_a_process_with_the_flag_set() -> None:
     # Warnings are errors, so a gradient that is left undecided fails.
     script = (

@@ -36,6 +36,7 @@ def test_what_leaves_the_range_on_the_way_is_named(name: str) -> None:
     assert all(how in v.reason for v in report.findings)
 
 
+@pytest.mark.slow
 def test_an_overflow_to_which_rounding_led_is_named() -> None:
     """Exact orbits of a chaotic map stay where the derivative is in range; the floats' orbit is another one."""
 

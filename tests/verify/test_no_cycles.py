@@ -98,6 +98,7 @@ def _no_collector() -> Iterator[None]:
         gc.enable()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_hundred_checks_leave_nothing_for_the_collector(kind: str) -> None:
     run = KINDS[kind]

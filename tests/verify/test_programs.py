@@ -18,6 +18,7 @@ from gtape.verify.programs.programs import generate, programs
 COUNT = 2000 if LARGE else 16
 
 
+@pytest.mark.slow
 def test_no_false_alarm_and_planted_faults_are_found() -> None:
     totals = campaign(COUNT, seed=1000, plant=True)
     assert not totals.alarms, str(totals)

@@ -86,6 +86,7 @@ def _artifact(folder: Path) -> int:
     return cli.main(["doctor", "tanh", "--points", "100", "--processes", "1", "--artifact", str(folder)])
 
 
+@pytest.mark.slow
 def test_an_artifact_repeats_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "kit"
     assert _artifact(folder) == 0

@@ -225,6 +225,7 @@ def test_conditions_are_booleans(data: Any) -> None:
     assert call.arrays[0].dtype == np.bool_
 
 
+@pytest.mark.slow
 def test_programs_cover_families_control_flow_and_nested_tapes() -> None:
     drawn = sample(programs(), 240)
     text = "\n".join(p.source for p in drawn)

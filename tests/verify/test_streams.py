@@ -94,6 +94,7 @@ for term, columns in itertools.product(("dumb", "xterm", ""), ("0", "1", "20", "
 """
 
 
+@pytest.mark.slow
 @unix
 def test_any_terminal_gets_the_table(tmp_path: Path) -> None:
     # The pseudo-terminal of `script` is one for standard output and standard error, so the progress bar is drawn, too.

@@ -103,10 +103,12 @@ OTHERS = [n for n in NAMES if REGISTRY[n].kind != "elementwise"]
 COMMON = ["add", "divide", "exp", "hypot", "log", "multiply", "pow", "sigmoid", "sqrt", "square", "tanh"]
 
 
+@pytest.mark.slow
 def test_no_primitive_alarms_at_subnormal_numbers() -> None:
     assert not alarms(OTHERS, 1) + alarms(COMMON, 1, 2)
 
 
+@pytest.mark.slow
 def test_no_primitive_alarms_at_subnormal_numbers_at_order_2() -> None:
     assert not alarms(OTHERS, 2, 16)
 
