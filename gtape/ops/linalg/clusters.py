@@ -15,7 +15,7 @@ import numpy as np
 from gtape.declare.conventions import PRODUCTS, RATIOS, OfArrays
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import primitive
-from gtape.declare.rounding import stable
+from gtape.declare.rounding import EXACT, stable
 from gtape.kernels.double import doubled
 from gtape.ops.linalg.spectra import diagonal_matrix
 
@@ -133,6 +133,48 @@ def spectrum(xp: Any, a: Any, u: Any, v: Any, w: Any, bits: int, *, wide: bool) 
     return diagonal_matrix(xp, w) + xp.cluster_block(a, u, v, w, bits=bits, wide=wide)
 
 
+def _runs(near: Array) -> list[slice]:
+    """The runs of sorted values of which each is near each other."""
+    runs, start, n = [], 0, len(near)
+    for stop in range(1, n + 1):
+        if stop == n or not near[start:stop, stop].all():
+            if stop - start > 1:
+                runs.append(slice(start, stop))
+            start = stop
+    return runs
+
+
+def _turned_kernel(x: Array, t: Array, u: Array, v: Array, w: Array, *, bits: int) -> Array:
+    near = _near(w, bits)
+    if not near.any():
+        return x
+    made = x.copy()
+    for i in np.ndindex(*w.shape[:-1]):
+        downwards = w[i][0] > w[i][-1]
+        for run in _runs(near[i]):
+            block = u[i][:, run].T.astype(np.float64) @ t[i].astype(np.float64) @ v[i][:, run].astype(np.float64)
+            if np.isfinite(block).all():
+                turn = np.linalg.eigh((block + block.T) / 2)[1]
+                made[i][:, run] = x[i][:, run] @ (turn[:, ::-1] if downwards else turn)
+    return made
+
+
+turned_in_clusters = primitive(
+    "turned_in_clusters", _turned_kernel, (None,) * 5, (None,) * 5, params=("bits",),
+    rounding=stable(0.5), domain=Domain(*[ANY_REAL] * 5, where=lambda x, t, u, v, w, *_: not _near(w, 24).any()),
+    samples=(
+        (((2, 2), (2, 2), (2, 2), (2, 2), (2,)), {"bits": 53}),
+        (((2, 3, 2), (2, 3, 2), (2, 3, 2), (2, 2, 2), (2, 2)), {"bits": 53}),
+    ),
+)  # fmt: skip
+"""The columns `x`, turned inside clusters so that U'TV is diagonal there.
+
+Along A + hT the values and vectors are then analytic in h, in sorted order. Second derivatives by T and any other
+direction therefore need no motion inside clusters, because they hold that motion times the zeros beside the diagonal
+of U'TV.
+"""
+
+
 # ---------------------------------------------------------------------------------------------- quotients
 
 
@@ -150,8 +192,13 @@ def _at_rest(like: Array, size: Array, m: Array, d: Array, sign: int, bits: int,
     if sign != 1:
         return np.zeros(d.shape, dtype=bool)
     w = np.diagonal(m, axis1=-2, axis2=-1)
-    with np.errstate(all="ignore"):
-        near = _near(w, bits, wide) & (np.abs(like) <= w.shape[-1] * 2.0 ** (1 - bits) * size)
+    near = _near(w, bits, wide)
+    if near.any():
+        with np.errstate(all="ignore"):
+            # Small columns of a cluster may hold roundings of its large ones, because rounding mixes these vectors.
+            largest = size.max(axis=(-2, -1), keepdims=True, initial=0.0, where=np.isfinite(size))
+            allowed = np.where(_near(w, bits), np.maximum(largest, size), size)
+            near = near & (np.abs(like) <= w.shape[-1] * 2.0 ** (1 - bits) * allowed)
     return near | np.eye(w.shape[-1], dtype=bool)
 
 
@@ -309,9 +356,23 @@ _spectral_quotient = primitive(
 )  # fmt: skip
 
 
+def _column_size_kernel(x: Array) -> Array:
+    size = np.abs(x).max(axis=-2, keepdims=True, initial=0.0)
+    finite = np.isfinite(size)
+    exponent = np.minimum(np.frexp(np.where(finite, size, 1))[1], np.finfo(x.dtype).maxexp - 1)
+    return np.where(size == 0, 0, np.ldexp(np.ones_like(size), exponent)).astype(x.dtype, copy=False)
+
+
+# Sizes only tell rounding errors from other numbers, so they are constants for derivatives.
+_column_size = primitive(
+    "column_size", _column_size_kernel, (None,), (None,), rounding=EXACT,
+    samples=((((2, 2),), {}), (((2, 3, 1),), {})),
+)  # fmt: skip
+
+
 def pairs(xp: Any, *columns: Any) -> Any:
-    """For each pair of columns the sum of their magnitudes."""
-    rows = [xp.magnitude(g, axis=(-2,)) for g in columns]
+    """For each pair of columns the sum of their sizes: powers of two above the largest elements."""
+    rows = [xp.column_size(g) for g in columns]
     row = sum(rows[1:], rows[0])
     return row + xp.swap_last(row)
 

@@ -114,8 +114,13 @@ def _eigh_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     return home((xp.diag_part(turned, k=0), moved / unit))
 
 
+def _eigh_along(xp: Any, y: Any, t: Any) -> Any:
+    w, v = y
+    return w, xp.turned_in_clusters(v, _both_triangles(xp, t), v, v, w, bits=bits_of(y))
+
+
 _eigh = implicit(
-    "eigh", k.eigh, vjp=(_eigh_pull,), jvp=(_eigh_push,),
+    "eigh", k.eigh, vjp=(_eigh_pull,), jvp=(_eigh_push,), along=_eigh_along,
     domain=Domain(ANY_REAL, where=k.eigenvalues_differ), reads=((0, "y"),), outputs=2,
     rounding=elimination(4, 8, columns=(1,), wide=True, undetermined=in_cluster),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
@@ -168,8 +173,14 @@ def _svd_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     return home((xp.diag_part(turned, k=0), du / unit, dv / unit))
 
 
+def _svd_along(xp: Any, y: Any, t: Any) -> Any:
+    s, u, v = y
+    turned = [xp.turned_in_clusters(x, t, u, v, s, bits=bits_of(y)) for x in (u, v)]
+    return s, *turned
+
+
 _svd = implicit(
-    "svd", k.svd, vjp=(_svd_pull,), jvp=(_svd_push,),
+    "svd", k.svd, vjp=(_svd_pull,), jvp=(_svd_push,), along=_svd_along,
     domain=Domain(ANY_REAL, where=k.singular_values_differ), reads=((0, "y"),), outputs=3,
     rounding=elimination(6, 16, columns=(1, 2), wide=True, undetermined=in_cluster),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1),), {}), (((1, 3),), {}), (((2, 2, 2),), {})),
