@@ -16,8 +16,11 @@ from gtape.declare.conventions import PRODUCTS, RATIOS, OfArrays
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import EXACT, stable
+from gtape.engine.slopes import slope
 from gtape.kernels.double import doubled
-from gtape.ops.linalg.spectra import diagonal_matrix
+from gtape.ops.linalg.spectra import as_column, diagonal_matrix
+from gtape.recording.record import get_stack
+from gtape.tensors.axes import shape_of
 
 __all__: list[str] = []
 
@@ -173,6 +176,61 @@ Along A + hT the values and vectors are then analytic in h, in sorted order. Sec
 direction therefore need no motion inside clusters, because they hold that motion times the zeros beside the diagonal
 of U'TV.
 """
+
+
+# ---------------------------------------------------------------------------------------------- slopes
+
+
+def _any_near(w: Array, bits: int) -> Any:
+    return _near(w, bits).any()
+
+
+def slopes_in_clusters(gw: Any, w: Any, bits: int) -> tuple[Array, Array] | None:
+    """How the cotangents of values depend on the values of their cluster; None without clusters or a tape.
+
+    Returns
+    -------
+    slopes : array, shape [..., n, n]
+        For each pair of values in one cluster, half the slope of the difference of their cotangents by the difference.
+        A function that is symmetric in the values of a cluster has one such slope for the cluster.
+    means : array, shape [..., n, n]
+        The matrix that replaces the cotangents of a cluster by their mean.
+    """
+    pull = slope(gw, w)
+    # The truth is a guard of a compiled function.
+    if pull is None or not get_stack().run(_any_near, w._value, bits):
+        return None
+    values = np.asarray(w._value)
+    n = values.shape[-1]
+    slopes, means = np.zeros((*values.shape, n)), np.zeros((*values.shape, n)) + np.eye(n)
+    for i in np.ndindex(*values.shape[:-1]):
+        for run in _runs(_near(values[i], bits)):
+            seed = np.zeros(values.shape, gw._layout.dtype)
+            seed[i][run.start], seed[i][run.stop - 1] = 1, -1
+            c = pull(seed)
+            if c is not None:
+                c = np.asarray(c, np.float64)[i]
+                slopes[i][run, run] = (c[run.start] - c[run.stop - 1]) / 2
+                np.fill_diagonal(slopes[i][run, run], 0)
+                means[i][run, run] = 1 / (run.stop - run.start)
+    return slopes, means
+
+
+def motion(xp: Any, found: tuple[Array, Array] | None, gw: Any, a: Any, u: Any, v: Any) -> tuple[Any, Any]:
+    """The cotangent U diag(gw) V' of `a` in two parts: a vector in place of `gw`, and a matrix to add.
+
+    The matrix holds what the motion inside clusters adds along H: U (S o U'HV) V', with the slopes S of the cotangents by
+    the values, in place of the quotients (gw_j - gw_i) / (w_j - w_i), which rounding destroys. The slopes are
+    constants, so third derivatives lack theirs. The matrix is None if `found` is.
+    """
+    if found is None:
+        return gw, None
+    slopes, means = found
+    mean = xp.reshape(xp.matmul(means, as_column(xp, gw)), shape=shape_of(gw))
+    u, v = xp.stop_gradient(u), xp.stop_gradient(v)
+    inside = xp.matmul(xp.swap_last(u), xp.matmul(a - xp.stop_gradient(a), v))
+    inside = (inside + xp.swap_last(inside)) / 2 * slopes + diagonal_matrix(xp, gw - mean)
+    return mean, xp.matmul(xp.matmul(u, inside), xp.swap_last(v))
 
 
 # ---------------------------------------------------------------------------------------------- quotients

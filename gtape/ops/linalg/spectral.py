@@ -24,11 +24,13 @@ from gtape.ops.linalg import complex_factors
 from gtape.ops.linalg.clusters import (
     bits_of,
     in_cluster,
+    motion,
     over_columns,
     over_gaps,
     over_known_gaps,
     over_sums,
     pairs,
+    slopes_in_clusters,
     spectrum,
 )
 from gtape.ops.linalg.spectra import diagonal_matrix, sized
@@ -94,12 +96,16 @@ def _both_triangles(xp: Any, a: Any) -> Any:
 
 def _eigh_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     bits = bits_of(y)
+    found = slopes_in_clusters(g[0], y[0], bits)
     ((gw, gv), (w, v), a), home = doubled(xp, g, y, a)
     w, unit = sized(xp, w)
     back = xp.swap_last(v)
     m = spectrum(xp, _both_triangles(xp, a) / unit, v, v, w, bits, wide=True)
     turned = xp.matmul(xp.matmul(v, over_gaps(xp, _swirl(xp, v, gv), pairs(xp, gv), m, bits, wide=True)), back)
+    gw, moved = motion(xp, found, gw, _both_triangles(xp, a), v, v)
     stretched = xp.matmul(xp.matmul(v, 2 * diagonal_matrix(xp, gw)), back)
+    if moved is not None:
+        stretched = stretched + 2 * moved
     # Only the lower triangle is read, so an element there stands for two.
     return home(xp.half_tril(turned / unit + stretched))
 
@@ -139,6 +145,7 @@ def _beyond(xp: Any, x: Any, u: Any, spread: Any, bits: int) -> Any:
 
 def _svd_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     bits = bits_of(y)
+    found = slopes_in_clusters(g[0], y[0], bits)
     ((gs, gu, gv), (s, u, v), a), home = doubled(xp, g, y, a)
     s, unit = sized(xp, s)
     spread = spectrum(xp, a / unit, u, v, s, bits, wide=True)
@@ -152,7 +159,9 @@ def _svd_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
         made = made + xp.matmul(_beyond(xp, gu, u, spread, bits), back)
     if n > m:
         made = made + xp.matmul(u, xp.swap_last(_beyond(xp, gv, v, spread, bits)))
-    return home(made / unit + xp.matmul(xp.matmul(u, diagonal_matrix(xp, gs)), back))
+    gs, moved = motion(xp, found, gs, a, u, v)
+    made = made / unit + xp.matmul(xp.matmul(u, diagonal_matrix(xp, gs)), back)
+    return home(made if moved is None else made + moved)
 
 
 def _svd_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
