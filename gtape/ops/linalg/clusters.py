@@ -17,10 +17,13 @@ from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import EXACT, stable
 from gtape.engine.slopes import slope
+from gtape.engine.worlds import TAPE
 from gtape.kernels.double import doubled
-from gtape.ops.linalg.spectra import as_column, diagonal_matrix
+from gtape.ops.linalg.spectra import as_column, as_row, diagonal_matrix
+from gtape.recording import record
 from gtape.recording.record import get_stack
 from gtape.tensors.axes import shape_of
+from gtape.tensors.tensor import Tensor
 
 __all__: list[str] = []
 
@@ -131,9 +134,30 @@ _block = primitive(
 )  # fmt: skip
 
 
+def _any_cluster(w: Tensor, bits: int) -> bool:
+    """Whether some values of a tensor form a cluster. In a compiled function the answer is a guard."""
+    value = w._value
+    if isinstance(value, np.ndarray):
+        return bool(_near(value, bits).any())
+    with record.off():
+        return bool(TAPE.max(TAPE.cluster_part(TAPE.ones_like(as_column(TAPE, w) - as_row(TAPE, w)), w, bits=bits, wide=False)) > 0)
+
+
 def spectrum(xp: Any, a: Any, u: Any, v: Any, w: Any, bits: int, *, wide: bool) -> Any:
     """The diagonal matrix of the values. Its derivative is full inside clusters."""
-    return diagonal_matrix(xp, w) + xp.cluster_block(a, u, v, w, bits=bits, wide=wide)
+    return diagonal_matrix(xp, _from_matrix(xp, a, u, v, w, bits)) + xp.cluster_block(a, u, v, w, bits=bits, wide=wide)
+
+
+def _from_matrix(xp: Any, a: Any, u: Any, v: Any, w: Any, bits: int) -> Any:
+    """The values; those of clusters with the derivatives of the diagonal of U'AV.
+
+    These derivatives are the same. But `slopes_in_clusters` may not see them, because `cluster_block` has their rest.
+    """
+    if not isinstance(w, Tensor) or not get_stack().sessions or not _any_cluster(w, bits):
+        return w
+    inside = _near(np.asarray(w._value), bits).any(axis=-1).astype(np.float64)
+    diagonal = xp.diag_part(xp.matmul(xp.swap_last(u), xp.matmul(a, v)), k=0)
+    return w * (1 - inside) + (xp.stop_gradient(w) + diagonal - xp.stop_gradient(diagonal)) * inside
 
 
 def _runs(near: Array) -> list[slice]:
@@ -147,8 +171,17 @@ def _runs(near: Array) -> list[slice]:
     return runs
 
 
+def _equal(w: Array, bits: int) -> Array:
+    """For each pair of different eigenvalues, whether they are equal but for LAPACK's roundings."""
+    n = w.shape[-1]
+    size = np.abs(w).max(axis=-1, initial=0.0, where=np.isfinite(w))[..., None, None]
+    with np.errstate(all="ignore"):
+        close = np.abs(w[..., None, :] - w[..., :, None]) <= least_gap(n, bits) / 16 * size
+    return close & ~np.eye(n, dtype=bool)
+
+
 def _turned_kernel(x: Array, t: Array, u: Array, v: Array, w: Array, *, bits: int) -> Array:
-    near = _near(w, bits)
+    near = _equal(w, bits)
     if not near.any():
         return x
     made = x.copy()
@@ -170,7 +203,7 @@ turned_in_clusters = primitive(
         (((2, 3, 2), (2, 3, 2), (2, 3, 2), (2, 2, 2), (2, 2)), {"bits": 53}),
     ),
 )  # fmt: skip
-"""The columns `x`, turned inside clusters so that U'TV is diagonal there.
+"""The columns `x`, turned inside clusters of equal values so that U'TV is diagonal there.
 
 Along A + hT the values and vectors are then analytic in h, in sorted order. Second derivatives by T and any other
 direction therefore need no motion inside clusters, because they hold that motion times the zeros beside the diagonal
@@ -181,10 +214,6 @@ of U'TV.
 # ---------------------------------------------------------------------------------------------- slopes
 
 
-def _any_near(w: Array, bits: int) -> Any:
-    return _near(w, bits).any()
-
-
 def slopes_in_clusters(gw: Any, w: Any, bits: int) -> tuple[Array, Array] | None:
     """How the cotangents of values depend on the values of their cluster; None without clusters or a tape.
 
@@ -193,16 +222,15 @@ def slopes_in_clusters(gw: Any, w: Any, bits: int) -> tuple[Array, Array] | None
     slopes : array, shape [..., n, n]
         For each pair of values in one cluster, half the slope of the difference of their cotangents by the difference.
         A function that is symmetric in the values of a cluster has one such slope for the cluster.
-    means : array, shape [..., n, n]
-        The matrix that replaces the cotangents of a cluster by their mean.
+    weights : array, shape [..., n, n]
+        For each such pair the reciprocal of the number of values in the cluster.
     """
     pull = slope(gw, w)
-    # The truth is a guard of a compiled function.
-    if pull is None or not get_stack().run(_any_near, w._value, bits):
+    if pull is None or not _any_cluster(w, bits):
         return None
     values = np.asarray(w._value)
     n = values.shape[-1]
-    slopes, means = np.zeros((*values.shape, n)), np.zeros((*values.shape, n)) + np.eye(n)
+    slopes, weights = np.zeros((2, *values.shape, n))
     for i in np.ndindex(*values.shape[:-1]):
         for run in _runs(_near(values[i], bits)):
             seed = np.zeros(values.shape, gw._layout.dtype)
@@ -212,25 +240,32 @@ def slopes_in_clusters(gw: Any, w: Any, bits: int) -> tuple[Array, Array] | None
                 c = np.asarray(c, np.float64)[i]
                 slopes[i][run, run] = (c[run.start] - c[run.stop - 1]) / 2
                 np.fill_diagonal(slopes[i][run, run], 0)
-                means[i][run, run] = 1 / (run.stop - run.start)
-    return slopes, means
+                weights[i][run, run] = 1 / (run.stop - run.start)
+    return slopes, weights
 
 
-def motion(xp: Any, found: tuple[Array, Array] | None, gw: Any, a: Any, u: Any, v: Any) -> tuple[Any, Any]:
+def motion(
+    xp: Any, found: tuple[Array, Array] | None, gw: Any, a: Any, u: Any, v: Any, w: Any, bits: int
+) -> tuple[Any, Any]:
     """The cotangent U diag(gw) V' of `a` in two parts: a vector in place of `gw`, and a matrix to add.
 
-    The matrix holds what the motion inside clusters adds along H: U (S o U'HV) V', with the slopes S of the cotangents by
-    the values, in place of the quotients (gw_j - gw_i) / (w_j - w_i), which rounding destroys. The slopes are
-    constants, so third derivatives lack theirs. The matrix is None if `found` is.
+    The vector has one number for a cluster. The matrix holds what the motion inside clusters adds along H:
+    U (S o U'HV) V', with the slopes S of the cotangents by the values, in place of the quotients
+    (gw_j - gw_i) / (w_j - w_i), which rounding destroys. The slopes are constants, so third derivatives lack theirs.
+    The matrix is None if `found` is.
     """
     if found is None:
         return gw, None
-    slopes, means = found
-    mean = xp.reshape(xp.matmul(means, as_column(xp, gw)), shape=shape_of(gw))
+    slopes, weights = found
+
+    def in_clusters(x: Any) -> Any:
+        return xp.cluster_part(x, w, bits=bits, wide=False)
+
+    apart = xp.sum(in_clusters((as_column(xp, gw) - as_row(xp, gw)) * weights), axis=(len(shape_of(w)),), keepdims=False)
     u, v = xp.stop_gradient(u), xp.stop_gradient(v)
     inside = xp.matmul(xp.swap_last(u), xp.matmul(a - xp.stop_gradient(a), v))
-    inside = (inside + xp.swap_last(inside)) / 2 * slopes + diagonal_matrix(xp, gw - mean)
-    return mean, xp.matmul(xp.matmul(u, inside), xp.swap_last(v))
+    inside = in_clusters((inside + xp.swap_last(inside)) / 2 * slopes) + diagonal_matrix(xp, apart)
+    return gw - apart, xp.matmul(xp.matmul(u, inside), xp.swap_last(v))
 
 
 # ---------------------------------------------------------------------------------------------- quotients

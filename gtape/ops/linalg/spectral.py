@@ -102,7 +102,7 @@ def _eigh_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     back = xp.swap_last(v)
     m = spectrum(xp, _both_triangles(xp, a) / unit, v, v, w, bits, wide=True)
     turned = xp.matmul(xp.matmul(v, over_gaps(xp, _swirl(xp, v, gv), pairs(xp, gv), m, bits, wide=True)), back)
-    gw, moved = motion(xp, found, gw, _both_triangles(xp, a), v, v)
+    gw, moved = motion(xp, found, gw, _both_triangles(xp, a), v, v, w, bits)
     stretched = xp.matmul(xp.matmul(v, 2 * diagonal_matrix(xp, gw)), back)
     if moved is not None:
         stretched = stretched + 2 * moved
@@ -159,7 +159,7 @@ def _svd_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
         made = made + xp.matmul(_beyond(xp, gu, u, spread, bits), back)
     if n > m:
         made = made + xp.matmul(u, xp.swap_last(_beyond(xp, gv, v, spread, bits)))
-    gs, moved = motion(xp, found, gs, a, u, v)
+    gs, moved = motion(xp, found, gs, a, u, v, s, bits)
     made = made / unit + xp.matmul(xp.matmul(u, diagonal_matrix(xp, gs)), back)
     return home(made if moved is None else made + moved)
 
