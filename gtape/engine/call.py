@@ -257,8 +257,7 @@ def _chosen_along(stack: record.Stack, prim: Primitive, x: Tensor, out: Any) -> 
     for session in stack.sessions:
         tangent = None if session.forward is None else session.forward.tangent(x)
         if tangent is not None:
-            with record.off():
-                return prim.along(TAPE, out, tangent)  # type: ignore[misc]
+            return prim.along(TAPE, out, tangent)  # type: ignore[misc]
     return out
 
 

@@ -8,6 +8,7 @@ the cluster: Z M - M Z = X in place of z_ij (w_j - w_i) = x_ij (Kato, "Perturbat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -134,13 +135,19 @@ _block = primitive(
 )  # fmt: skip
 
 
-def _any_cluster(w: Tensor, bits: int) -> bool:
-    """Whether some values of a tensor form a cluster. In a compiled function the answer is a guard."""
+def _any_cluster(w: Any, bits: int) -> bool:
+    """Whether some values of a tensor, which are sorted, form a cluster. In a compiled function a guard."""
     value = w._value
     if isinstance(value, np.ndarray):
-        return bool(_near(value, bits).any())
+        with np.errstate(all="ignore"):
+            size = np.abs(value).max(axis=-1, keepdims=True, initial=0.0)
+            apart = np.abs(value[..., 1:] - value[..., :-1]) > least_gap(value.shape[-1], bits) * size
+        return not apart.all() and bool(_near(value, bits).any())
     with record.off():
-        return bool(TAPE.max(TAPE.cluster_part(TAPE.ones_like(as_column(TAPE, w) - as_row(TAPE, w)), w, bits=bits, wide=False)) > 0)
+        square = as_column(TAPE, w) - as_row(TAPE, w)
+        near = TAPE.cluster_part(TAPE.ones_like(square), w, bits=bits, wide=False)
+        axes = tuple(range(len(shape_of(near))))
+        return bool(TAPE.max(near, axis=axes, keepdims=False) > 0)
 
 
 def spectrum(xp: Any, a: Any, u: Any, v: Any, w: Any, bits: int, *, wide: bool) -> Any:
@@ -195,7 +202,7 @@ def _turned_kernel(x: Array, t: Array, u: Array, v: Array, w: Array, *, bits: in
     return made
 
 
-turned_in_clusters = primitive(
+_turned_in_clusters = primitive(
     "turned_in_clusters", _turned_kernel, (None,) * 5, (None,) * 5, params=("bits",),
     rounding=stable(0.5), domain=Domain(*[ANY_REAL] * 5, where=lambda x, t, u, v, w, *_: not _near(w, 24).any()),
     samples=(
@@ -209,6 +216,15 @@ Along A + hT the values and vectors are then analytic in h, in sorted order. Sec
 direction therefore need no motion inside clusters, because they hold that motion times the zeros beside the diagonal
 of U'TV.
 """
+
+
+def turned_towards(xp: Any, columns: tuple[Any, ...], t: Callable[[], Any], u: Any, v: Any, w: Any, bits: int) -> Any:
+    """The `columns` of an output, turned in the direction that `t` returns."""
+    if isinstance(w._value, np.ndarray) and not _any_cluster(w, bits):
+        return columns
+    with record.off():
+        along = t()
+        return tuple([xp.turned_in_clusters(x, along, u, v, w, bits=bits) for x in columns])
 
 
 # ---------------------------------------------------------------------------------------------- slopes
@@ -261,7 +277,8 @@ def motion(
     def in_clusters(x: Any) -> Any:
         return xp.cluster_part(x, w, bits=bits, wide=False)
 
-    apart = xp.sum(in_clusters((as_column(xp, gw) - as_row(xp, gw)) * weights), axis=(len(shape_of(w)),), keepdims=False)
+    deviations = in_clusters((as_column(xp, gw) - as_row(xp, gw)) * weights)
+    apart = xp.sum(deviations, axis=(len(shape_of(w)),), keepdims=False)
     u, v = xp.stop_gradient(u), xp.stop_gradient(v)
     inside = xp.matmul(xp.swap_last(u), xp.matmul(a - xp.stop_gradient(a), v))
     inside = in_clusters((inside + xp.swap_last(inside)) / 2 * slopes) + diagonal_matrix(xp, apart)

@@ -32,6 +32,7 @@ from gtape.ops.linalg.clusters import (
     pairs,
     slopes_in_clusters,
     spectrum,
+    turned_towards,
 )
 from gtape.ops.linalg.spectra import diagonal_matrix, sized
 from gtape.ops.shape.join import concat
@@ -122,7 +123,7 @@ def _eigh_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 
 def _eigh_along(xp: Any, y: Any, t: Any) -> Any:
     w, v = y
-    return w, xp.turned_in_clusters(v, _both_triangles(xp, t), v, v, w, bits=bits_of(y))
+    return w, *turned_towards(xp, (v,), lambda: _both_triangles(xp, t), v, v, w, bits_of(y))
 
 
 _eigh = implicit(
@@ -184,8 +185,7 @@ def _svd_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 
 def _svd_along(xp: Any, y: Any, t: Any) -> Any:
     s, u, v = y
-    turned = [xp.turned_in_clusters(x, t, u, v, s, bits=bits_of(y)) for x in (u, v)]
-    return s, *turned
+    return s, *turned_towards(xp, (u, v), lambda: t, u, v, s, bits_of(y))
 
 
 _svd = implicit(
@@ -245,10 +245,12 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
         The eigenvectors as columns, with LAPACK's signs. In a complex vector the first element of at least half the
         size of the largest is positive. Eigenvalues may be equal, or differ by no more than rounding. Their vectors
         have no derivative, and the rules keep these vectors at rest in their span. Functions that are the same in every
-        basis of the eigenspace, such as its projector, have derivatives, for real matrices of every order. But two
-        kinds of derivatives are wrong there: those of mixtures of vectors and functions of eigenvalues, such as a root
-        of the matrix, and second derivatives of functions of the eigenvalues (for complex matrices all second
-        derivatives). Use `logdet` or `trace` instead.
+        basis of the eigenspace, such as its projector, have derivatives, for real matrices of every order. Symmetric
+        functions of the eigenvalues have first derivatives and, for real matrices, second ones. But three kinds of
+        derivatives are wrong there: those of mixtures of vectors and functions of eigenvalues, such as a root of the
+        matrix; third derivatives of functions of the eigenvalues, and second ones in forward mode of eigenvalues
+        that differ by more than their roundings; and all second derivatives for complex matrices. Use `logdet` or
+        `trace` instead.
 
     Raises
     ------
