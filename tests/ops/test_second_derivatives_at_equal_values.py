@@ -148,3 +148,12 @@ def test_a_projector_has_its_gradient_for_cotangents_of_every_size(scale: float)
         whole = -scale * (inside @ (c + c.T) @ outside + outside @ (c + c.T) @ inside) / 2
         right = np.tril(2 * whole) - np.diag(np.diag(whole))
         np.testing.assert_allclose(tape.gradient(y, x).numpy(), right, rtol=0, atol=1e-12 * scale)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_singular_value_of_a_square_matrix_may_be_zero(mode: str) -> None:
+    m = np.diag([2.0, 2.0, 0.0])
+    h, k = np.random.default_rng(11).normal(size=(2, 3, 3))
+    got = second(lambda x: tf.reduce_sum(tf.linalg.svd(x, compute_uv=False) ** 4), m, h, k, mode)
+    right = second(lambda x: tf.reduce_sum(tf.matmul(x, x, transpose_a=True) ** 2), m, h, k, MODES[0])
+    assert close(got, right, 2.0**-52, m @ m, h, k)

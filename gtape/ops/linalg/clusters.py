@@ -503,8 +503,8 @@ def over_known_gaps(xp: Any, x: Any, m: Any, bits: int) -> Any:
 
 
 def over_sums(xp: Any, x: Any, m: Any, bits: int) -> Any:
-    """Solve Z M + M Z = X for Z."""
-    return xp.spectral_quotient(x, x, x, m, sign=-1, bits=bits, wide=False)
+    """Solve Z M + M Z = X for Z, for X and Z with diagonals of 0, where a singular value of 0 divides nothing."""
+    return xp.off_diagonal(xp.spectral_quotient(x, x, x, m, sign=-1, bits=bits, wide=False))
 
 
 def over_columns(xp: Any, x: Any, m: Any, bits: int) -> Any:
