@@ -117,6 +117,9 @@ class Primitive:
         undecided.
     zero_absorbs : bool
         Whether a cotangent of zero stays zero where the slope is infinite (TensorFlow's sqrt, rsqrt, reciprocal).
+    along : callable or None
+        ``along(xp, y, tangent)`` returns other outputs for `y` that forward mode then follows, without recording.
+        `tangent` is that of the only input. For factorisations, whose vectors are not determined at equal values.
     diagonal : callable or None
         ``diagonal(d, i, inputs)`` returns the stacked cotangents of argument `i`, given the diagonal `d` of the
         output's cotangents. None if the vjp is as fast.
@@ -131,7 +134,7 @@ class Primitive:
     """
 
     __slots__ = (
-        "_function", "arguments", "batched", "complex", "conventions", "diagonal", "differentiable", "domain",
+        "_function", "along", "arguments", "batched", "complex", "conventions", "diagonal", "differentiable", "domain",
         "example", "infix", "ints", "jvp", "kernel", "kind", "kinks", "layouts", "limit", "linear_in", "mean_of",
         "misfit", "missing", "name", "outputs", "params", "partials", "place", "plans", "promotes", "public", "random",
         "reads", "rewrites", "roles", "rounding", "samples", "scalar", "selects", "shown", "sparse", "special",
@@ -165,6 +168,7 @@ class Primitive:
         self.plans: dict[tuple[int, ...], Any] = {}
         self.users: set[Primitive] = set()
         self.layouts: dict[str, dict[Any, Any]] = {}
+        self.along: Callable[..., Any] | None = data.pop("along", None)
         self.diagonal: Callable[..., Any] | None = None
         self.shown: tuple[str, Callable[..., Any]] | None = None
         for slot in ("infix", "partials", "vjp", "jvp", "scalar", "sparse", "example", "samples", "mean_of", "misfit"):

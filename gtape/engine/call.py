@@ -18,7 +18,7 @@ from gtape.base.layout import FLOAT, make_layout
 from gtape.declare.primitives import Primitive
 from gtape.engine.fast.steps import Seen, remember
 from gtape.engine.rules import RuleStep, part_of, plan_for, world_for
-from gtape.engine.worlds import NARROW, NUMPY
+from gtape.engine.worlds import NARROW, NUMPY, TAPE
 from gtape.recording import record
 from gtape.recording.record import INS, OUT, STEP, TAPES
 from gtape.recording.trace import Trace, note_params
@@ -249,11 +249,25 @@ def connections(
     return (), parents, idle, True
 
 
+def _chosen_along(stack: record.Stack, prim: Primitive, x: Tensor, out: Any) -> Any:
+    """The outputs for the direction in which forward mode moves the input; `out` itself without a direction.
+
+    With two accumulators the direction of either will do, because second derivatives are symmetric.
+    """
+    for session in stack.sessions:
+        tangent = None if session.forward is None else session.forward.tangent(x)
+        if tangent is not None:
+            return prim.along(TAPE, out, tangent)  # type: ignore[misc]
+    return out
+
+
 def record_any(
     stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any], out: Any
 ) -> Any:
     """`record_one` for several tapes, several outputs, checks, forward mode and selections."""
     several = out.__class__ is tuple
+    if several and prim.along is not None:
+        out = _chosen_along(stack, prim, tensors[0], out)
     outs: tuple[Tensor, ...] = out if several else (out,)
     if not stack.sessions:
         return out

@@ -8,6 +8,7 @@ the cluster: Z M - M Z = X in place of z_ij (w_j - w_i) = x_ij (Kato, "Perturbat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,15 @@ import numpy as np
 from gtape.declare.conventions import PRODUCTS, RATIOS, OfArrays
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import primitive
-from gtape.declare.rounding import stable
+from gtape.declare.rounding import EXACT, stable
+from gtape.engine.slopes import slope
+from gtape.engine.worlds import TAPE
 from gtape.kernels.double import doubled
-from gtape.ops.linalg.spectra import diagonal_matrix
+from gtape.ops.linalg.spectra import as_column, as_row, diagonal_matrix
+from gtape.recording import record
+from gtape.recording.record import get_stack
+from gtape.tensors.axes import shape_of
+from gtape.tensors.tensor import Tensor
 
 __all__: list[str] = []
 
@@ -128,9 +135,154 @@ _block = primitive(
 )  # fmt: skip
 
 
+def _any_cluster(w: Any, bits: int) -> bool:
+    """Whether some values of a tensor, which are sorted, form a cluster. In a compiled function a guard."""
+    value = w._value
+    if isinstance(value, np.ndarray):
+        with np.errstate(all="ignore"):
+            size = np.abs(value).max(axis=-1, keepdims=True, initial=0.0)
+            apart = np.abs(value[..., 1:] - value[..., :-1]) > least_gap(value.shape[-1], bits) * size
+        return not apart.all() and bool(_near(value, bits).any())
+    with record.off():
+        square = as_column(TAPE, w) - as_row(TAPE, w)
+        near = TAPE.cluster_part(TAPE.ones_like(square), w, bits=bits, wide=False)
+        axes = tuple(range(len(shape_of(near))))
+        return bool(TAPE.max(near, axis=axes, keepdims=False) > 0)
+
+
 def spectrum(xp: Any, a: Any, u: Any, v: Any, w: Any, bits: int, *, wide: bool) -> Any:
     """The diagonal matrix of the values. Its derivative is full inside clusters."""
-    return diagonal_matrix(xp, w) + xp.cluster_block(a, u, v, w, bits=bits, wide=wide)
+    return diagonal_matrix(xp, _from_matrix(xp, a, u, v, w, bits)) + xp.cluster_block(a, u, v, w, bits=bits, wide=wide)
+
+
+def _from_matrix(xp: Any, a: Any, u: Any, v: Any, w: Any, bits: int) -> Any:
+    """The values; those of clusters with the derivatives of the diagonal of U'AV.
+
+    These derivatives are the same. But `slopes_in_clusters` may not see them, because `cluster_block` has their rest.
+    """
+    if not isinstance(w, Tensor) or not get_stack().sessions or not _any_cluster(w, bits):
+        return w
+    inside = _near(np.asarray(w._value), bits).any(axis=-1).astype(np.float64)
+    diagonal = xp.diag_part(xp.matmul(xp.swap_last(u), xp.matmul(a, v)), k=0)
+    return w * (1 - inside) + (xp.stop_gradient(w) + diagonal - xp.stop_gradient(diagonal)) * inside
+
+
+def _runs(near: Array) -> list[slice]:
+    """The runs of sorted values of which each is near each other."""
+    runs, start, n = [], 0, len(near)
+    for stop in range(1, n + 1):
+        if stop == n or not near[start:stop, stop].all():
+            if stop - start > 1:
+                runs.append(slice(start, stop))
+            start = stop
+    return runs
+
+
+def _equal(w: Array, bits: int) -> Array:
+    """For each pair of different eigenvalues, whether they are equal but for LAPACK's roundings."""
+    n = w.shape[-1]
+    size = np.abs(w).max(axis=-1, initial=0.0, where=np.isfinite(w))[..., None, None]
+    with np.errstate(all="ignore"):
+        close = np.abs(w[..., None, :] - w[..., :, None]) <= least_gap(n, bits) / 16 * size
+    return close & ~np.eye(n, dtype=bool)
+
+
+def _turned_kernel(x: Array, t: Array, u: Array, v: Array, w: Array, *, bits: int) -> Array:
+    near = _equal(w, bits)
+    if not near.any():
+        return x
+    made = x.copy()
+    for i in np.ndindex(*w.shape[:-1]):
+        downwards = w[i][0] > w[i][-1]
+        for run in _runs(near[i]):
+            block = u[i][:, run].T.astype(np.float64) @ t[i].astype(np.float64) @ v[i][:, run].astype(np.float64)
+            if np.isfinite(block).all():
+                turn = np.linalg.eigh((block + block.T) / 2)[1]
+                made[i][:, run] = x[i][:, run] @ (turn[:, ::-1] if downwards else turn)
+    return made
+
+
+_turned_in_clusters = primitive(
+    "turned_in_clusters", _turned_kernel, (None,) * 5, (None,) * 5, params=("bits",),
+    rounding=stable(0.5), domain=Domain(*[ANY_REAL] * 5, where=lambda x, t, u, v, w, *_: not _near(w, 24).any()),
+    samples=(
+        (((2, 2), (2, 2), (2, 2), (2, 2), (2,)), {"bits": 53}),
+        (((2, 3, 2), (2, 3, 2), (2, 3, 2), (2, 2, 2), (2, 2)), {"bits": 53}),
+    ),
+)  # fmt: skip
+"""The columns `x`, turned inside clusters of equal values so that U'TV is diagonal there.
+
+Along A + hT the values and vectors are then analytic in h, in sorted order. Second derivatives by T and any other
+direction therefore need no motion inside clusters, because they hold that motion times the zeros beside the diagonal
+of U'TV.
+"""
+
+
+def turned_towards(xp: Any, columns: tuple[Any, ...], t: Callable[[], Any], u: Any, v: Any, w: Any, bits: int) -> Any:
+    """The `columns` of an output, turned in the direction that `t` returns."""
+    if isinstance(w._value, np.ndarray) and not _any_cluster(w, bits):
+        return columns
+    with record.off():
+        along = t()
+        return tuple([xp.turned_in_clusters(x, along, u, v, w, bits=bits) for x in columns])
+
+
+# ---------------------------------------------------------------------------------------------- slopes
+
+
+def slopes_in_clusters(gw: Any, w: Any, bits: int) -> tuple[Array, Array] | None:
+    """How the cotangents of values depend on the values of their cluster; None without clusters or a tape.
+
+    Returns
+    -------
+    slopes : array, shape [..., n, n]
+        For each pair of values in one cluster, half the slope of the difference of their cotangents by the difference.
+        A function that is symmetric in the values of a cluster has one such slope for the cluster.
+    weights : array, shape [..., n, n]
+        For each such pair the reciprocal of the number of values in the cluster.
+    """
+    pull = slope(gw, w)
+    if pull is None or not _any_cluster(w, bits):
+        return None
+    values = np.asarray(w._value)
+    n = values.shape[-1]
+    slopes, weights = np.zeros((2, *values.shape, n))
+    for i in np.ndindex(*values.shape[:-1]):
+        for run in _runs(_near(values[i], bits)):
+            seed = np.zeros(values.shape, gw._layout.dtype)
+            seed[i][run.start], seed[i][run.stop - 1] = 1, -1
+            c = pull(seed)
+            if c is not None:
+                c = np.asarray(c, np.float64)[i]
+                slopes[i][run, run] = (c[run.start] - c[run.stop - 1]) / 2
+                np.fill_diagonal(slopes[i][run, run], 0)
+                weights[i][run, run] = 1 / (run.stop - run.start)
+    return slopes, weights
+
+
+def motion(
+    xp: Any, found: tuple[Array, Array] | None, gw: Any, a: Any, u: Any, v: Any, w: Any, bits: int
+) -> tuple[Any, Any]:
+    """The cotangent U diag(gw) V' of `a` in two parts: a vector in place of `gw`, and a matrix to add.
+
+    The vector has one number for a cluster. The matrix holds what the motion inside clusters adds along H:
+    U (S o U'HV) V', with the slopes S of the cotangents by the values, in place of the quotients
+    (gw_j - gw_i) / (w_j - w_i), which rounding destroys. The slopes are constants, so third derivatives lack theirs.
+    The matrix is None if `found` is.
+    """
+    if found is None:
+        return gw, None
+    slopes, weights = found
+
+    def in_clusters(x: Any) -> Any:
+        return xp.cluster_part(x, w, bits=bits, wide=False)
+
+    deviations = in_clusters((as_column(xp, gw) - as_row(xp, gw)) * weights)
+    apart = xp.sum(deviations, axis=(len(shape_of(w)),), keepdims=False)
+    u, v = xp.stop_gradient(u), xp.stop_gradient(v)
+    inside = xp.matmul(xp.swap_last(u), xp.matmul(a - xp.stop_gradient(a), v))
+    inside = in_clusters((inside + xp.swap_last(inside)) / 2 * slopes) + diagonal_matrix(xp, apart)
+    return gw - apart, xp.matmul(xp.matmul(u, inside), xp.swap_last(v))
 
 
 # ---------------------------------------------------------------------------------------------- quotients
@@ -150,8 +302,13 @@ def _at_rest(like: Array, size: Array, m: Array, d: Array, sign: int, bits: int,
     if sign != 1:
         return np.zeros(d.shape, dtype=bool)
     w = np.diagonal(m, axis1=-2, axis2=-1)
-    with np.errstate(all="ignore"):
-        near = _near(w, bits, wide) & (np.abs(like) <= w.shape[-1] * 2.0 ** (1 - bits) * size)
+    near = _near(w, bits, wide)
+    if near.any():
+        with np.errstate(all="ignore"):
+            # Small columns of a cluster may hold roundings of its large ones, because rounding mixes these vectors.
+            largest = size.max(axis=(-2, -1), keepdims=True, initial=0.0, where=np.isfinite(size))
+            allowed = np.where(_near(w, bits), np.maximum(largest, size), size)
+            near = near & (np.abs(like) <= w.shape[-1] * 2.0 ** (1 - bits) * allowed)
     return near | np.eye(w.shape[-1], dtype=bool)
 
 
@@ -309,9 +466,23 @@ _spectral_quotient = primitive(
 )  # fmt: skip
 
 
+def _column_size_kernel(x: Array) -> Array:
+    size = np.abs(x).max(axis=-2, keepdims=True, initial=0.0)
+    finite = np.isfinite(size)
+    exponent = np.minimum(np.frexp(np.where(finite, size, 1))[1], np.finfo(x.dtype).maxexp - 1)
+    return np.where(size == 0, 0, np.ldexp(np.ones_like(size), exponent)).astype(x.dtype, copy=False)
+
+
+# Sizes only tell rounding errors from other numbers, so they are constants for derivatives.
+_column_size = primitive(
+    "column_size", _column_size_kernel, (None,), (None,), rounding=EXACT,
+    samples=((((2, 2),), {}), (((2, 3, 1),), {})),
+)  # fmt: skip
+
+
 def pairs(xp: Any, *columns: Any) -> Any:
-    """For each pair of columns the sum of their magnitudes."""
-    rows = [xp.magnitude(g, axis=(-2,)) for g in columns]
+    """For each pair of columns the sum of their sizes: powers of two above the largest elements."""
+    rows = [xp.column_size(g) for g in columns]
     row = sum(rows[1:], rows[0])
     return row + xp.swap_last(row)
 
@@ -332,8 +503,8 @@ def over_known_gaps(xp: Any, x: Any, m: Any, bits: int) -> Any:
 
 
 def over_sums(xp: Any, x: Any, m: Any, bits: int) -> Any:
-    """Solve Z M + M Z = X for Z."""
-    return xp.spectral_quotient(x, x, x, m, sign=-1, bits=bits, wide=False)
+    """Solve Z M + M Z = X for Z, for X and Z with diagonals of 0, where a singular value of 0 divides nothing."""
+    return xp.off_diagonal(xp.spectral_quotient(x, x, x, m, sign=-1, bits=bits, wide=False))
 
 
 def over_columns(xp: Any, x: Any, m: Any, bits: int) -> Any:

@@ -24,12 +24,15 @@ from gtape.ops.linalg import complex_factors
 from gtape.ops.linalg.clusters import (
     bits_of,
     in_cluster,
+    motion,
     over_columns,
     over_gaps,
     over_known_gaps,
     over_sums,
     pairs,
+    slopes_in_clusters,
     spectrum,
+    turned_towards,
 )
 from gtape.ops.linalg.spectra import diagonal_matrix, sized
 from gtape.ops.shape.join import concat
@@ -94,12 +97,16 @@ def _both_triangles(xp: Any, a: Any) -> Any:
 
 def _eigh_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     bits = bits_of(y)
+    found = slopes_in_clusters(g[0], y[0], bits)
     ((gw, gv), (w, v), a), home = doubled(xp, g, y, a)
     w, unit = sized(xp, w)
     back = xp.swap_last(v)
     m = spectrum(xp, _both_triangles(xp, a) / unit, v, v, w, bits, wide=True)
     turned = xp.matmul(xp.matmul(v, over_gaps(xp, _swirl(xp, v, gv), pairs(xp, gv), m, bits, wide=True)), back)
+    gw, moved = motion(xp, found, gw, _both_triangles(xp, a), v, v, w, bits)
     stretched = xp.matmul(xp.matmul(v, 2 * diagonal_matrix(xp, gw)), back)
+    if moved is not None:
+        stretched = stretched + 2 * moved
     # Only the lower triangle is read, so an element there stands for two.
     return home(xp.half_tril(turned / unit + stretched))
 
@@ -114,8 +121,13 @@ def _eigh_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     return home((xp.diag_part(turned, k=0), moved / unit))
 
 
+def _eigh_along(xp: Any, y: Any, t: Any) -> Any:
+    w, v = y
+    return w, *turned_towards(xp, (v,), lambda: _both_triangles(xp, t), v, v, w, bits_of(y))
+
+
 _eigh = implicit(
-    "eigh", k.eigh, vjp=(_eigh_pull,), jvp=(_eigh_push,),
+    "eigh", k.eigh, vjp=(_eigh_pull,), jvp=(_eigh_push,), along=_eigh_along,
     domain=Domain(ANY_REAL, where=k.eigenvalues_differ), reads=((0, "y"),), outputs=2,
     rounding=elimination(4, 8, columns=(1,), wide=True, undetermined=in_cluster),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
@@ -134,6 +146,7 @@ def _beyond(xp: Any, x: Any, u: Any, spread: Any, bits: int) -> Any:
 
 def _svd_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     bits = bits_of(y)
+    found = slopes_in_clusters(g[0], y[0], bits)
     ((gs, gu, gv), (s, u, v), a), home = doubled(xp, g, y, a)
     s, unit = sized(xp, s)
     spread = spectrum(xp, a / unit, u, v, s, bits, wide=True)
@@ -147,7 +160,9 @@ def _svd_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
         made = made + xp.matmul(_beyond(xp, gu, u, spread, bits), back)
     if n > m:
         made = made + xp.matmul(u, xp.swap_last(_beyond(xp, gv, v, spread, bits)))
-    return home(made / unit + xp.matmul(xp.matmul(u, diagonal_matrix(xp, gs)), back))
+    gs, moved = motion(xp, found, gs, a, u, v, s, bits)
+    made = made / unit + xp.matmul(xp.matmul(u, diagonal_matrix(xp, gs)), back)
+    return home(made if moved is None else made + moved)
 
 
 def _svd_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
@@ -168,8 +183,13 @@ def _svd_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     return home((xp.diag_part(turned, k=0), du / unit, dv / unit))
 
 
+def _svd_along(xp: Any, y: Any, t: Any) -> Any:
+    s, u, v = y
+    return s, *turned_towards(xp, (u, v), lambda: t, u, v, s, bits_of(y))
+
+
 _svd = implicit(
-    "svd", k.svd, vjp=(_svd_pull,), jvp=(_svd_push,),
+    "svd", k.svd, vjp=(_svd_pull,), jvp=(_svd_push,), along=_svd_along,
     domain=Domain(ANY_REAL, where=k.singular_values_differ), reads=((0, "y"),), outputs=3,
     rounding=elimination(6, 16, columns=(1, 2), wide=True, undetermined=in_cluster),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1),), {}), (((1, 3),), {}), (((2, 2, 2),), {})),
@@ -225,10 +245,12 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
         The eigenvectors as columns, with LAPACK's signs. In a complex vector the first element of at least half the
         size of the largest is positive. Eigenvalues may be equal, or differ by no more than rounding. Their vectors
         have no derivative, and the rules keep these vectors at rest in their span. Functions that are the same in every
-        basis of the eigenspace, such as its projector, have derivatives, for real matrices of every order. But two
-        kinds of derivatives are wrong there: those of mixtures of vectors and functions of eigenvalues, such as a root
-        of the matrix, and second derivatives of functions of the eigenvalues (for complex matrices all second
-        derivatives). Use `logdet` or `trace` instead.
+        basis of the eigenspace, such as its projector, have derivatives, for real matrices of every order. Symmetric
+        functions of the eigenvalues have first derivatives and, for real matrices, second ones. But three kinds of
+        derivatives are wrong there: those of mixtures of vectors and functions of eigenvalues, such as a root of the
+        matrix; third derivatives of functions of the eigenvalues, and second ones in forward mode of eigenvalues
+        that differ by more than their roundings; and all second derivatives for complex matrices. Use `logdet` or
+        `trace` instead.
 
     Raises
     ------

@@ -11,7 +11,7 @@ import numpy as np
 from flint import arb
 
 from gtape.symbolic import balls
-from gtape.symbolic.balls import filled, objects
+from gtape.symbolic.balls import filled, objects, to_float
 from gtape.symbolic.jets import Jet
 from gtape.symbolic.matrices import each, solve
 from gtape.symbolic.mirrors.registry import array
@@ -96,6 +96,26 @@ def _quotient(W: Any, x: Any, like: Any, size: Any, m: Any, *, sign: int, bits: 
     return each(one, 2, x, like, m)
 
 
+def _column_size(W: Any, x: Any) -> Any:
+    """The power of two above the largest element of each column. For symbols 1, because no exact world reads sizes."""
+    values = W.component(objects(x), 0)
+    made = np.full((*values.shape[:-2], 1, values.shape[-1]), W.exact(1), dtype=object)
+    if all(isinstance(e, (arb, int, float)) for e in values.ravel().tolist()):
+        largest = np.abs(to_float(values)).max(axis=-2, keepdims=True, initial=0.0)
+        for at, size in np.ndenumerate(largest):
+            if np.isfinite(size):
+                made[at] = W.exact(0.0 if size == 0 else float(2.0 ** min(np.frexp(size)[1], 1023)))
+    return made
+
+
+def _turned(W: Any, x: Any, t: Any, u: Any, v: Any, w: Any, *, bits: int) -> Any:
+    if _clusters(W, objects(w)).any():
+        raise ArithmeticError("the basis of a cluster that rounding chose")
+    return objects(x)
+
+
 array("cluster_part", _part)
+array("turned_in_clusters", _turned)
 array("cluster_block", _block)
+array("column_size", _column_size)
 array("spectral_quotient", _quotient)

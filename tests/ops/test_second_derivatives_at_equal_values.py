@@ -1,0 +1,159 @@
+"""Second derivatives of symmetric functions of eigenvalues and singular values where values are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+
+VALUES = [(1.0, 1.0), (2.0, 2.0, 2.0), (1.0, 1.0, 3.0), (0.5, 1.0, 1.0, 2.0, 2.0, 2.0), (1.0, 2.0, 3.0)]
+GAP = (1.0, 1.0 + 1e-14, 2.0)
+MODES = ["reverse over reverse", "forward over reverse", "reverse over forward", "forward over forward"]
+
+
+def second(f: Callable[..., Any], m: Any, h: Any, k: Any, mode: str) -> float:
+    """The second derivative of `f` along `h` and `k`."""
+    x, h, k = tf.constant(m), tf.constant(h), tf.constant(k)
+
+    def pulled(f: Callable[..., Any], h: Any) -> Callable[..., Any]:
+        def slope(x: Any) -> Any:
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = f(x)
+            return tf.reduce_sum(tape.gradient(y, x) * h)
+
+        return slope
+
+    def pushed(f: Callable[..., Any], h: Any) -> Callable[..., Any]:
+        def slope(x: Any) -> Any:
+            with tf.autodiff.ForwardAccumulator(x, h) as acc:
+                y = f(x)
+            return acc.jvp(y)
+
+        return slope
+
+    outer, inner = [pulled if word == "reverse" else pushed for word in mode.split(" over ")]
+    return float(outer(inner(f, h), k)(x).numpy())
+
+
+def rotation(rng: Any, n: int) -> Any:
+    return np.linalg.qr(rng.normal(size=(n, n)))[0]
+
+
+def close(got: float, right: float, unit: float, *sizes: Any) -> bool:
+    return abs(got - right) <= 256 * unit * float(np.prod([np.linalg.norm(s) for s in sizes]))
+
+
+def exact_of_eigenvalues(w: Any, v: Any, h: Any, k: Any) -> float:
+    """The second derivative of sum(exp(w)): divided differences of exp times the directions (Daleckii and Krein)."""
+    mean, half = (w[:, None] + w[None, :]) / 2, (w[:, None] - w[None, :]) / 2
+    quotients = np.exp(mean) * np.where(half == 0, 1, np.sinh(half) / np.where(half == 0, 1, half))
+    return float((quotients * (v.T @ h @ v) * (v.T @ k @ v)).sum())
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("values", VALUES, ids=str)
+def test_functions_of_eigenvalues(values: Any, mode: str, dtype: Any) -> None:
+    rng = np.random.default_rng(7)
+    w = np.array(values)
+    for turn in (np.eye(len(w)), rotation(rng, len(w))) if dtype == np.float64 else (np.eye(len(w)),):
+        h, k = [b + b.T for b in rng.normal(size=(2, len(w), len(w)))]
+        m = turn * w @ turn.T
+        args = [((x + x.T) / 2).astype(dtype) for x in (m, h, k)]
+        got = second(lambda x: tf.reduce_sum(tf.exp(tf.linalg.eigvalsh(x))), *args, mode)
+        assert close(got, exact_of_eigenvalues(w, turn, h, k), float(np.finfo(dtype).eps), np.exp(w), h, k)
+
+
+def test_eigenvalues_a_few_roundings_apart_in_reverse_mode() -> None:
+    rng = np.random.default_rng(8)
+    w, turn = np.array(GAP), rotation(rng, 3)
+    h, k = [b + b.T for b in rng.normal(size=(2, 3, 3))]
+    m = turn * w @ turn.T
+    got = second(lambda x: tf.reduce_sum(tf.exp(tf.linalg.eigvalsh(x))), (m + m.T) / 2, h, k, MODES[0])
+    assert close(got, exact_of_eigenvalues(w, turn, h, k), 2.0**-52, np.exp(w), h, k)
+
+
+@pytest.mark.parametrize("rows", [0, 2], ids=["square", "tall"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("values", VALUES, ids=str)
+def test_functions_of_singular_values(values: Any, mode: str, rows: int) -> None:
+    rng = np.random.default_rng(9)
+    n = len(values)
+    m = rotation(rng, n + rows)[:, :n] * np.array(values) @ rotation(rng, n)
+    h, k = rng.normal(size=(2, *m.shape))
+
+    def by_products(x: Any) -> Any:
+        return tf.reduce_sum(tf.matmul(x, x, transpose_a=True) ** 2)
+
+    for transposed in (False, True):
+        args = [x.T if transposed else x for x in (m, h, k)]
+        got = second(lambda x: tf.reduce_sum(tf.linalg.svd(x, compute_uv=False) ** 4), *args, mode)
+        assert close(got, second(by_products, m, h, k, MODES[0]), 2.0**-52, np.square(values), h, k)
+
+
+def test_the_hessians_of_a_batch_with_and_without_equal_values() -> None:
+    x = tf.constant(np.stack([np.eye(3), np.diag([1.0, 1.0, 2.0]), np.diag([1.0, 2.0, 4.0])]))
+    found = []
+    for f in (
+        lambda x: tf.reduce_sum(tf.linalg.svd(x, compute_uv=False) ** 4),
+        lambda x: tf.reduce_sum(tf.matmul(x, x, transpose_a=True) ** 2),
+    ):
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = f(x)
+            g = inner.gradient(y, x)
+        found.append(outer.batch_jacobian(g, x).numpy())
+    np.testing.assert_allclose(*found, rtol=1e-13, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:.*runs eagerly:RuntimeWarning")
+def test_a_function_compiled_at_either_kind_of_matrix_returns_the_bits_of_the_eager_one() -> None:
+    def hessian(x: Any) -> Any:
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = tf.reduce_sum(tf.exp(tf.linalg.eigvalsh(x)))
+            g = inner.gradient(y, x)
+        return outer.jacobian(g, x)
+
+    points = [tf.constant(np.diag([1.0, 2.0, 4.0])), tf.constant(np.diag([1.0, 1.0, 2.0]))]
+    for order in (points, points[::-1]):
+        compiled = tf.function(hessian, jit_compile=True)
+        for x in (*order, *order):
+            np.testing.assert_array_equal(compiled(x).numpy(), hessian(x).numpy())
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e3, 1e6])
+def test_a_projector_has_its_gradient_for_cotangents_of_every_size(scale: float) -> None:
+    rng = np.random.default_rng(10)
+    for _ in range(10):
+        v = rotation(rng, 5)
+        a = v * np.array([1.0, 1.0, 1.0, 3.0, 3.0]) @ v.T
+        c = rng.normal(size=(5, 5))
+        x = tf.constant((a + a.T) / 2)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            u = tf.linalg.eigh(x)[1][:, :3]
+            y = scale * tf.reduce_sum(tf.matmul(u, u, transpose_b=True) * (c + c.T))
+        inside = v[:, :3] @ v[:, :3].T
+        outside = np.eye(5) - inside
+        whole = -scale * (inside @ (c + c.T) @ outside + outside @ (c + c.T) @ inside) / 2
+        right = np.tril(2 * whole) - np.diag(np.diag(whole))
+        np.testing.assert_allclose(tape.gradient(y, x).numpy(), right, rtol=0, atol=1e-12 * scale)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_singular_value_of_a_square_matrix_may_be_zero(mode: str) -> None:
+    m = np.diag([2.0, 2.0, 0.0])
+    h, k = np.random.default_rng(11).normal(size=(2, 3, 3))
+    got = second(lambda x: tf.reduce_sum(tf.linalg.svd(x, compute_uv=False) ** 4), m, h, k, mode)
+    right = second(lambda x: tf.reduce_sum(tf.matmul(x, x, transpose_a=True) ** 2), m, h, k, MODES[0])
+    assert close(got, right, 2.0**-52, m @ m, h, k)
