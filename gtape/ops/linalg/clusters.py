@@ -203,7 +203,7 @@ def _turned_kernel(x: Array, t: Array, u: Array, v: Array, w: Array, *, bits: in
 
 
 _turned_in_clusters = primitive(
-    "turned_in_clusters", _turned_kernel, (None,) * 5, (None,) * 5, params=("bits",),
+    "turned_in_clusters", _turned_kernel, (None,) * 5, (None,) * 5, params=("bits",), missing=(0,),
     rounding=stable(0.5), domain=Domain(*[ANY_REAL] * 5, where=lambda x, t, u, v, w, *_: not _near(w, 24).any()),
     samples=(
         (((2, 2), (2, 2), (2, 2), (2, 2), (2,)), {"bits": 53}),
@@ -468,9 +468,9 @@ _spectral_quotient = primitive(
 
 def _column_size_kernel(x: Array) -> Array:
     size = np.abs(x).max(axis=-2, keepdims=True, initial=0.0)
-    finite = np.isfinite(size)
-    exponent = np.minimum(np.frexp(np.where(finite, size, 1))[1], np.finfo(x.dtype).maxexp - 1)
-    return np.where(size == 0, 0, np.ldexp(np.ones_like(size), exponent)).astype(x.dtype, copy=False)
+    exponent = np.minimum(np.frexp(size)[1], np.finfo(x.dtype).maxexp - 1)
+    unknown = np.where(np.isfinite(size), size, x.dtype.type(np.nan))  # no number is a rounding error beside infinity
+    return np.where(unknown > 0, np.ldexp(np.ones_like(size), exponent), unknown).astype(x.dtype, copy=False)
 
 
 # Sizes only tell rounding errors from other numbers, so they are constants for derivatives.
