@@ -213,7 +213,6 @@ def offences(module: str, imports: Iterable[Import]) -> list[str]:
     return found
 
 
-@pytest.mark.slow
 def test_no_import_runs_up() -> None:
     """All modules in one test, because a run of all tests takes a part of the cases of a test that has many."""
     found = [text for module in sorted(MODULES) for text in offences(module, imports_of(module))]

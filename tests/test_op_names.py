@@ -99,7 +99,6 @@ def _files() -> list[str]:
     return sorted(f for f in found if not f.startswith(HOMES))
 
 
-@pytest.mark.slow
 def test_no_op_is_named_outside_its_declaration_and_its_mirror() -> None:
     """All files in one test, because a run of all tests takes a part of the cases of a test that has many."""
     found = []

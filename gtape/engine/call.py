@@ -6,7 +6,7 @@ handle quickly to `apply` and `record_one`. Both ways make the same records.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -249,7 +249,7 @@ def connections(
     return (), parents, idle, True
 
 
-def _chosen_along(stack: record.Stack, prim: Primitive, x: Tensor, out: Any) -> Any:
+def _chosen_along(stack: record.Stack, along: Callable[..., Any], x: Tensor, out: Any) -> Any:
     """The outputs for the direction in which forward mode moves the input; `out` itself without a direction.
 
     With two accumulators the direction of either will do, because second derivatives are symmetric.
@@ -257,7 +257,7 @@ def _chosen_along(stack: record.Stack, prim: Primitive, x: Tensor, out: Any) -> 
     for session in stack.sessions:
         tangent = None if session.forward is None else session.forward.tangent(x)
         if tangent is not None:
-            return prim.along(TAPE, out, tangent)  # type: ignore[misc]
+            return along(TAPE, out, tangent)
     return out
 
 
@@ -267,7 +267,7 @@ def record_any(
     """`record_one` for several tapes, several outputs, checks, forward mode and selections."""
     several = out.__class__ is tuple
     if several and prim.along is not None:
-        out = _chosen_along(stack, prim, tensors[0], out)
+        out = _chosen_along(stack, prim.along, tensors[0], out)
     outs: tuple[Tensor, ...] = out if several else (out,)
     if not stack.sessions:
         return out

@@ -54,14 +54,25 @@ def bits_of(x: Any) -> int:
     return 24 if dtype in (np.dtype(np.float32), np.dtype(np.complex64)) else 53
 
 
-def _near(w: Array, bits: int, wide: bool = False) -> Array:
-    """For each pair of different eigenvalues, whether one cluster contains both. Infinity and NaN are in no cluster."""
-    n = w.shape[-1]
+def _within(w: Array, least: float) -> Array:
+    """For each pair of different eigenvalues, whether they differ by at most `least`, in units of the largest."""
     size = np.abs(w).max(axis=-1, initial=0.0, where=np.isfinite(w))[..., None, None]
-    least = 2.0 ** ((1 - bits) / 2) if wide else least_gap(n, bits)
     with np.errstate(all="ignore"):
         close = np.abs(w[..., None, :] - w[..., :, None]) <= least * size
-    return close & ~np.eye(n, dtype=bool)
+    return close & ~np.eye(w.shape[-1], dtype=bool)
+
+
+def _near(w: Array, bits: int, wide: bool = False) -> Array:
+    """For each pair of different eigenvalues, whether one cluster contains both. Infinity and NaN are in no cluster."""
+    return _within(w, 2.0 ** ((1 - bits) / 2) if wide else least_gap(w.shape[-1], bits))
+
+
+def _equal(w: Array, bits: int) -> Array:
+    """For each pair of different eigenvalues, whether they are equal but for LAPACK's roundings.
+
+    They differ by a sixteenth of what a cluster allows, because turned vectors would mix values farther apart.
+    """
+    return _within(w, least_gap(w.shape[-1], bits) / 16)
 
 
 def in_cluster(w: Array) -> Array:
@@ -178,15 +189,6 @@ def _runs(near: Array) -> list[slice]:
     return runs
 
 
-def _equal(w: Array, bits: int) -> Array:
-    """For each pair of different eigenvalues, whether they are equal but for LAPACK's roundings."""
-    n = w.shape[-1]
-    size = np.abs(w).max(axis=-1, initial=0.0, where=np.isfinite(w))[..., None, None]
-    with np.errstate(all="ignore"):
-        close = np.abs(w[..., None, :] - w[..., :, None]) <= least_gap(n, bits) / 16 * size
-    return close & ~np.eye(n, dtype=bool)
-
-
 def _turned_kernel(x: Array, t: Array, u: Array, v: Array, w: Array, *, bits: int) -> Array:
     near = _equal(w, bits)
     if not near.any():
@@ -202,6 +204,9 @@ def _turned_kernel(x: Array, t: Array, u: Array, v: Array, w: Array, *, bits: in
     return made
 
 
+# The columns `x`, turned inside clusters of equal values so that U'TV is diagonal there. Along A + hT the values and
+# vectors are then analytic in h, in sorted order. Second derivatives by T and any other direction therefore need no
+# motion inside clusters, because they hold that motion times the zeros beside the diagonal of U'TV.
 _turned_in_clusters = primitive(
     "turned_in_clusters", _turned_kernel, (None,) * 5, (None,) * 5, params=("bits",), missing=(0,),
     rounding=stable(0.5), domain=Domain(*[ANY_REAL] * 5, where=lambda x, t, u, v, w, *_: not _near(w, 24).any()),
@@ -210,12 +215,6 @@ _turned_in_clusters = primitive(
         (((2, 3, 2), (2, 3, 2), (2, 3, 2), (2, 2, 2), (2, 2)), {"bits": 53}),
     ),
 )  # fmt: skip
-"""The columns `x`, turned inside clusters of equal values so that U'TV is diagonal there.
-
-Along A + hT the values and vectors are then analytic in h, in sorted order. Second derivatives by T and any other
-direction therefore need no motion inside clusters, because they hold that motion times the zeros beside the diagonal
-of U'TV.
-"""
 
 
 def turned_towards(xp: Any, columns: tuple[Any, ...], t: Callable[[], Any], u: Any, v: Any, w: Any, bits: int) -> Any:

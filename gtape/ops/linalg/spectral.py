@@ -246,10 +246,11 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
         size of the largest is positive. Eigenvalues may be equal, or differ by no more than rounding. Their vectors
         have no derivative, and the rules keep these vectors at rest in their span. Functions that are the same in every
         basis of the eigenspace, such as its projector, have derivatives, for real matrices of every order. Symmetric
-        functions of the eigenvalues have first derivatives and, for real matrices, second ones. But three kinds of
-        derivatives are wrong there: those of mixtures of vectors and functions of eigenvalues, such as a root of the
-        matrix; third derivatives of functions of the eigenvalues, and second ones in forward mode of eigenvalues
-        that differ by more than their roundings; and all second derivatives for complex matrices. Use `logdet` or
+        functions of the eigenvalues have first derivatives and, for real matrices, second ones. For these, vectors of
+        equal eigenvalues may be another basis of their span inside a ForwardAccumulator. But three kinds of derivatives
+        are wrong at equal eigenvalues: those of mixtures of vectors and functions of eigenvalues, such as a root of the
+        matrix; third derivatives of functions of the eigenvalues, and second ones in forward mode of eigenvalues that
+        differ by more than their roundings; and all second derivatives for complex matrices. Use `logdet` or
         `trace` instead.
 
     Raises
