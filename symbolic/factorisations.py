@@ -24,7 +24,7 @@ from flint import arb
 
 from gtape.symbolic import balls
 from gtape.symbolic.balls import filled, mapped, objects, to_float
-from gtape.symbolic.implicit import another_basis, note_degenerate, solve_equations, start
+from gtape.symbolic.implicit import another_basis, note_degenerate, solve_equations, start, vectors_unused
 from gtape.symbolic.matrices import inverse, unit
 from gtape.symbolic.mirrors.registry import array, parametrised
 
@@ -160,6 +160,8 @@ def paired(z: np.ndarray) -> np.ndarray:
 def _subspace(W: Any, a: Any, rough: np.ndarray, basis: np.ndarray) -> Any:
     """An orthonormal basis, with derivatives, of the invariant subspace near the columns of `basis`."""
     n, p = basis.shape
+    if p == n:
+        return gram_schmidt(W, W.lift(np.ascontiguousarray(basis)))[0]
     rows = W.lift(np.ascontiguousarray(basis.T))
     one = unit(p)
 
@@ -229,9 +231,11 @@ def eigenpairs(
         rest = small - mean * unit(size)
         if _all_equal(W.component(rest, 0)):
             note_degenerate(_EQUAL)
-            turn = another_basis(size // fold)
+            turn = _towards(W, rest, fold, depth) if W.k == 2 and vectors_unused() else None
+            if turn is None:
+                turn = another_basis(size // fold)
+                turn = turn if turn is None else np.kron(turn, unit(fold))
             if turn is not None:
-                turn = np.kron(turn, unit(fold))
                 q, small = product(W, q, turn), product(W, turn.T, small, turn)
             # The values are equal, but each moves as its vector tells. Only the sum of the motions is determined.
             alike = [_with_value(W, small[j, j], mean) for j in range(size)] if W.k else [mean] * size
@@ -246,6 +250,27 @@ def eigenpairs(
             values[i] = mean + times_power_of_two(below[j], power)[()]
             vectors[i] = _facing(W, product(W, q, turned[j]), like, i)
     return values, vectors
+
+
+def _towards(W: Any, rest: Any, fold: int, depth: int) -> Any:
+    """The vectors of equal eigenvalues that one of two directions tells apart; None if neither tells any apart.
+
+    Along this direction the eigenvalues move as the diagonal of the block tells. Functions that are symmetric in the
+    eigenvalues have second derivatives, and these hold the rest of the block times the zeros beside that diagonal.
+    Another basis (`another_basis`) is that of the other direction, in the opposite order, because a second derivative
+    is symmetric in its directions.
+    """
+    size = len(rest)
+    other = another_basis(size) is not None
+    for bits in (2, 1) if other else (1, 2):
+        part = W.component(rest, bits)
+        if not any(arb(e) != 0 for e in part.ravel().tolist()):
+            continue
+        part, _, floats = scaled(W.plain, part)
+        _, vectors = eigenpairs(W.plain, part, _float_vectors(floats, fold), None, [True] * size, fold, depth + 1)
+        made = side_by_side(vectors[::-1] if other else vectors, (size,))
+        return made
+    return None
 
 
 def _with_value(W: Any, moving: Any, value: Any) -> Any:

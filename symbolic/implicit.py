@@ -22,6 +22,7 @@ from gtape.symbolic.balls import assume, assumed, filled, mapped, objects
 
 __all__ = [
     "another_basis", "bases_turned", "degenerate_noted", "note_degenerate", "recorded", "solve_equations", "start",
+    "values_alone", "vectors_unused",
 ]  # fmt: skip
 
 
@@ -53,6 +54,16 @@ def bases_turned() -> Block[Any]:
     A function that is differentiable at equal eigenvalues has the same value and the same derivative in every basis.
     """
     return assume("turned", True)
+
+
+def values_alone() -> Block[Any]:
+    """Tell mirrors that nothing in the block depends on the vectors of equal eigenvalues."""
+    return assume("values alone", True)
+
+
+def vectors_unused() -> bool:
+    """Whether the eigenvalues alone count."""
+    return bool(assumed.get("values alone"))
 
 
 def another_basis(n: int) -> np.ndarray | None:

@@ -318,7 +318,9 @@ def test_functions_that_mix_values_and_vectors_are_not_said_to_be_right(gap: flo
     m = diagonal(2.0, 2.0 + gap, 3.0)
     expected = {"domain"} if gap == 0 else {"cancellation", "conditioning"}
     assert check(logs, m).verdict == "correct"
-    assert check(logs, m, order=2).verdict in expected
+    assert check(logs, m, order=2).verdict in (
+        {"convention"} if gap == 0 else expected
+    )  # assumes that values are equal
     assert check(root, m).verdict in expected
     with tf.verifying("strict"), pytest.raises(tf.VerificationError, match="|".join(expected)):
         pushed(root, tf.constant(m), DIRECTION)

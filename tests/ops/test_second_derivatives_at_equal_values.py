@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
+from gtape.verify import check, judge
 
 VALUES = [(1.0, 1.0), (2.0, 2.0, 2.0), (1.0, 1.0, 3.0), (0.5, 1.0, 1.0, 2.0, 2.0, 2.0), (1.0, 2.0, 3.0)]
 GAP = (1.0, 1.0 + 1e-14, 2.0)
@@ -157,3 +158,52 @@ def test_one_singular_value_of_a_square_matrix_may_be_zero(mode: str) -> None:
     got = second(lambda x: tf.reduce_sum(tf.linalg.svd(x, compute_uv=False) ** 4), m, h, k, mode)
     right = second(lambda x: tf.reduce_sum(tf.matmul(x, x, transpose_a=True) ** 2), m, h, k, MODES[0])
     assert close(got, right, 2.0**-52, m @ m, h, k)
+
+
+def sum_of_exponentials(x: Any) -> Any:
+    return tf.reduce_sum(tf.exp(tf.linalg.eigvalsh(x)))
+
+
+SYMMETRIC = {
+    "exponentials": sum_of_exponentials,
+    "logarithms": lambda x: tf.reduce_sum(tf.math.log(tf.linalg.eigvalsh(x))),
+    "squared gap": lambda x: (lambda w: (w[1] - w[0]) ** 2)(tf.linalg.eigvalsh(x)),
+    "squares of singular values": lambda x: tf.reduce_sum(tf.linalg.svd(x, compute_uv=False) ** 2),
+}
+
+
+@pytest.mark.parametrize("name", SYMMETRIC)
+def test_the_check_compares_second_derivatives_with_exact_ones(name: str) -> None:
+    f, m = SYMMETRIC[name], np.diag([1.25, 1.25])
+    assert check(f, m, order=2).ok
+    x = tf.constant(m)
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = f(x)
+        g = inner.gradient(y, x)
+    right = outer.jacobian(g, x).numpy()
+    assert judge(f, m, right, order=2).ok
+    wrong = right.copy()
+    wrong[0, 0, 1, 1] += 1e-6 * np.abs(right).max()
+    assert not judge(f, m, wrong, order=2).ok
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_passes_the_check(mode: str) -> None:
+    h, k = np.array([[[1.0, 0.5], [0.5, -1.0]], [[0.25, 1.0], [1.0, 2.0]]])
+    with tf.verifying():
+        second(sum_of_exponentials, np.diag([1.25, 1.25]), h, k, mode)
+
+
+@pytest.mark.parametrize(
+    ("f", "values"),
+    [
+        (lambda x: (tf.linalg.eigvalsh(x)[0] - 1.0) ** 2, (1.0, 1.0)),  # its second derivative depends on the side
+        (SYMMETRIC["squared gap"], (1.0, 1.0, 1.0)),  # two of three equal values
+    ],
+)
+def test_functions_without_second_derivatives_are_outside_their_domain(f: Any, values: Any) -> None:
+    report = check(f, np.diag(values), order=2)
+    assert not report.ok and {x.verdict for x in report.findings if not x.ok} == {"domain"}

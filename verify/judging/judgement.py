@@ -16,7 +16,7 @@ import numpy as np
 from flint import acb, arb
 
 from gtape.symbolic.balls import Undecided, digits, infinities_as_limits, objects, precision, ties_assumed, to_float
-from gtape.symbolic.implicit import bases_turned, degenerate_noted
+from gtape.symbolic.implicit import bases_turned, degenerate_noted, values_alone
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import MOVES, farthest, moves, moves_in_floats
 from gtape.verify.bounds.local import Local
@@ -34,7 +34,7 @@ from gtape.verify.judging.connected import order_of, undecidable, unimplemented
 from gtape.verify.judging.ladder import PRECISIONS, TIES, climb, no_derivative
 from gtape.verify.oracles.certificates import Failure
 from gtape.verify.oracles.enclosures import turned
-from gtape.verify.oracles.oracle import Oracle, TooDeep
+from gtape.verify.oracles.oracle import Oracle, TooDeep, factorises, uses_vectors
 from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
@@ -325,10 +325,12 @@ class Judgement(Causes):
         """The report of the comparison at rising precision."""
         report = self.report()
         precisions = PRECISIONS[:2] if self.program.size > _BIG else PRECISIONS
+        by_values = self.order > 1 and any(map(factorises, self.program.nodes)) and not uses_vectors(self.oracle())
 
         def attempt(bits: int, degenerate: list[str]) -> bool:
             report.coverage["bits"] = bits
-            self.at(report, degenerate)
+            with values_alone() if by_values else contextlib.nullcontext():
+                self.at(report, degenerate)
             return True
 
         _, said = climb(self.program, self.order, attempt, precisions, otherwise=self.without_slope)
@@ -354,11 +356,14 @@ class Judgement(Causes):
         oracle.evaluate_once()
         exact, failures = self.certified(oracle, report)
         agreed = not failures
+        derivative = self.derivative
+        if degenerate and failures and order > 1:
+            exact, failures, derivative = self.through_equal_values(oracle, exact, failures)
         if any(f.mark is not None for f in failures):
             oracle, exact, failures = self.with_broken_ties(report, oracle, exact, failures)
         if any(f.mark is not None for f in failures):
             oracle, exact, failures = self.with_crossed_kinks(report, oracle, exact, failures)
-        if degenerate and ((failures and order > 1) or self.depends_on_bases(oracle)):
+        if degenerate and ((failures and order > 1) or self.depends_on_bases(exact, derivative)):
             report.findings = self.wrong_beside(oracle) or [no_derivative(degenerate, order)]
             return
         if failures:
@@ -402,6 +407,20 @@ class Judgement(Causes):
             f.order = order
             findings.append(f)
         report.findings = findings
+
+    def through_equal_values(
+        self, oracle: Oracle, exact: list[Any], failures: list[Failure]
+    ) -> tuple[list[Any], list[Failure], Callable[[Oracle], list[Any]]]:
+        """The derivative by jets alone, and how it is found; the arguments if the gradient has too many elements.
+
+        At equal eigenvalues the records of an inner gradient hold slopes as rounded constants, so they certify nothing.
+        """
+        try:
+            return self.beside(oracle), [], self.beside
+        except Undecided:
+            raise
+        except (TooDeep, ArithmeticError):
+            return exact, failures, self.derivative
 
     def keep(self, exact: list[Any], compared: Comparison) -> None:
         """Keep exact numbers, if other numbers may be compared with them."""
@@ -479,14 +498,13 @@ class Judgement(Causes):
         ]
         return found + [f for f in self.local(oracle.env) if self.locally and not f.ok]
 
-    def depends_on_bases(self, oracle: Oracle) -> bool:
+    def depends_on_bases(self, here: list[Any], derivative: Callable[[Oracle], list[Any]]) -> bool:
         """True if another choice of the vectors of equal eigenvalues changes the derivative."""
-        here = self.derivative(oracle)
         with bases_turned():
             try:
                 other = self.oracle()
                 other.evaluate()
-                there = self.derivative(other)
+                there = derivative(other)
             except Undecided:
                 raise
             except ArithmeticError:

@@ -24,7 +24,7 @@ from gtape.verify.oracles.enclosures import BALLS, inner, is_complex, is_floatin
 from gtape.verify.oracles.forward import Pushing, forward
 from gtape.verify.oracles.replay import Replay
 
-__all__ = ["MOST_NESTED", "Oracle", "TooDeep", "nested_too_deep", "own_part", "varies"]
+__all__ = ["MOST_NESTED", "Oracle", "TooDeep", "factorises", "nested_too_deep", "own_part", "uses_vectors", "varies"]
 
 
 class TooDeep(Exception):
@@ -449,6 +449,29 @@ class Oracle(Replay):
             given |= self.exact_marks(tangents, needed, sessions=sessions, around=around)
         found = self.jets(len(sessions), tangents, [i for i in needed if i not in env], given, sessions)
         return {s: found[t] for nodes, t in zip(mark.sources, mark.tangents, strict=True) for s in nodes}
+
+
+def uses_vectors(oracle: Oracle) -> bool:
+    """Whether a derivative depends on vectors of a factorisation, besides its values or alone."""
+
+    def used(targets: Iterable[int], around: tuple[GradMark, ...]) -> bool:
+        for i in oracle.needed(targets, around):
+            node = oracle.program.nodes[i]
+            mark = oracle.followed(node, around)
+            if mark is not None and used(mark.reads, (*around, mark)):
+                return True
+            if node.kind == "item" and factorises(oracle.program.nodes[node.inputs[0]]):
+                outputs = oracle.program.nodes[node.inputs[0]].output
+                if np.ndim(node.output) == max(map(np.ndim, outputs)):
+                    return True
+        return False
+
+    return used(oracle.program.outputs, ())
+
+
+def factorises(node: Node) -> bool:
+    """Whether a node is an op that returns values and vectors, which forward mode may turn."""
+    return node.kind == "op" and node.prim.along is not None
 
 
 # A jet in k directions has 2**k components, and the chain rule has as many terms as a set of k has partitions.
