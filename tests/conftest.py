@@ -34,6 +34,8 @@ settings.register_profile(
     phases=[phase for phase in Phase if phase is not Phase.explain],
     suppress_health_check=[HealthCheck.too_slow],
 )  # fmt: skip
+# For a second run on other versions of Python and the libraries: `--hypothesis-profile=few`.
+settings.register_profile("few", parent=settings.get_profile("fixed"), max_examples=10)
 settings.load_profile("fixed")
 
 
@@ -130,8 +132,8 @@ def _check_share(config: pytest.Config) -> None:
 TESTS = Path(__file__).resolve().parent
 # A run of all tests takes one of so many cases of each test that has more than a few, such as one for each op. These
 # files keep all of theirs, because their cases were written one by one.
-USUAL_SHARE = 5
-FEW_CASES = 5
+USUAL_SHARE = 8
+FEW_CASES = 3
 ALWAYS_WHOLE = ("contract", "seeds", "test_zoo.py", "test_docs.py", "verify/test_no_false_alarms.py")
 
 
