@@ -107,7 +107,7 @@ class Sweep:
                     continue
                 put_ops(record)
             parents = parents_of(record)
-            if any(self.session in p[TAPES].sessions for p in parents):
+            if any([self.session in p[TAPES].sessions for p in parents]):  # noqa: C419 - a list is quicker
                 self.pass_on(record, parents, g, mask)
 
     @property

@@ -32,6 +32,8 @@ def constant_key(a: Any) -> Any:
     """A key that is equal for constants with the same bits."""
     if a.__class__ is float:
         return (float, a or a.hex())
+    if isinstance(a, np.floating):  # the usual constant beside arrays, whose class gives dtype and shape
+        return (a.__class__, a.tobytes())
     if isinstance(a, (np.generic, np.ndarray)) and a.size < _SMALL and a.dtype.kind != "O":
         return (a.__class__, a.dtype.str, a.shape, a.tobytes())
     return ("object", id(a))
@@ -46,8 +48,11 @@ def _is_one(a: Any, other: Any, made: Any, ones: dict[int, bool]) -> bool:
         return False
     found = ones.get(id(a))
     if found is None:
-        number = a.__class__ in (int, float) or isinstance(a, (np.generic, np.ndarray))
-        found = ones[id(a)] = number and bool(np.all(np.equal(a, 1)))
+        if a.__class__ in (int, float) or isinstance(a, (np.number, np.bool_)):
+            found = bool(a == 1)  # without a call of NumPy's, because each op may have a number of its own
+        else:
+            found = isinstance(a, (np.generic, np.ndarray)) and bool(np.all(np.equal(a, 1)))
+        ones[id(a)] = found
     if not found or other.sample.__class__ is not made.__class__:
         return False
     return bool(np.shape(other.sample) == np.shape(made) and np.asarray(other.sample).dtype == np.asarray(made).dtype)
@@ -82,7 +87,19 @@ def shared(nodes: list[Node], outputs: list[Node]) -> tuple[list[Node], list[Nod
     kept = []
     for node in nodes:
         args, words, function = node.args, node.words, node.function
-        if len(args) == 2 and args[0].__class__ is args[1].__class__ is Node and not words:  # the usual case
+        count = 0 if words else len(args)
+        if count == 1 and args[0].__class__ is Node:  # a usual case
+            (a,) = args
+            x = same.get(a, a)
+            equal = known.setdefault((id(function), x), node)
+            if equal is not node:
+                same[node] = equal
+                continue
+            if x is not a:
+                node.args = (x,)
+            kept.append(node)
+            continue
+        if count == 2 and args[0].__class__ is args[1].__class__ is Node:  # a usual case
             a, b = args
             x, y = same.get(a, a), same.get(b, b)
             pair = (id(function), x, y)

@@ -711,7 +711,7 @@ def _key_of(node: Node, lowering: Lowering) -> Any:
             key.append(constant_key(a))
         else:
             key += [form.char, form.shape, form.kind]
-    return (*key, repr(sorted(node.words.items())))
+    return (*key, repr(sorted(node.words.items())) if node.words else "")
 
 
 def expanded(machine: Any, nodes: list[Node], changed: list[tuple[Node, tuple[Any, ...]]]) -> list[Node]:

@@ -584,10 +584,11 @@ class Tracer:
     def stamp(self, rule: Rule, given: list[Any]) -> list[Raw]:
         """Repeat the calls that a rule made before, on other values of the same kinds. Returns the results."""
         known = given
+        values = [a.sample if a.__class__ is Node else a for a in given]
         nodes, run = self.nodes, self.true_run
         for function, operands, constants, words, text, bare in rule.calls:
             args = tuple([known[k] if k >= 0 else constants[k] for k in operands])
-            samples = [a.sample if a.__class__ is Node else a for a in args]
+            samples = [values[k] if k >= 0 else constants[k] for k in operands]
             try:
                 made = function(*samples) if bare else run(function, *samples, **words)
             except ArithmeticError:
@@ -595,6 +596,7 @@ class Tracer:
             node = Node(function, args, words, made, text)
             nodes.append(node)
             known.append(node)
+            values.append(made)
         return [Raw(self, known[k]) for k in rule.results]
 
 
@@ -621,8 +623,10 @@ class _Sweep(Sweep):
             given.append(v.node if v.__class__ is Raw else v)
             kinds = 4 * kinds + (0 if t is None else 1 if v.__class__ is Raw else 2)
         # The places of operands that occur twice are noted, because the operands of calls do not tell them apart.
-        places = {id(v): k for k, v in enumerate(given)}
-        same = None if len(places) == len(given) else tuple([places[id(v)] for v in given])
+        same = None
+        if len(set(map(id, given))) < len(given):
+            places = {id(v): k for k, v in enumerate(given)}
+            same = tuple([places[id(v)] for v in given])
         sample = node.sample
         form = float if sample.__class__ is float else (sample.__class__, sample.shape, sample.dtype.char)
         layout = None if ins is None or step.layouts is not None else ins[0]._layout

@@ -85,11 +85,15 @@ def operands(*args: Any) -> list[Tensor]:
             return [x, as_operand(y, x)]
         if getattr(type(x), "_is_gtape_tensor", False):
             x = x._as_tensor()
+            if y.__class__ in PYTHON_NUMBERS:
+                return [x, number(y, x._layout.dtype)]
             return [x, y if y.__class__ is Tensor else as_operand(y, x)]
         if y.__class__ is Tensor:
             if x.__class__ in PYTHON_NUMBERS:
                 return [number(x, y._layout.dtype), y]
             return [as_operand(x, y), y]
+    elif len(args) == 1 and getattr(type(args[0]), "_is_gtape_tensor", False):
+        return [args[0]._as_tensor()]
     like = None
     for a in args:
         if a.__class__ is Tensor or getattr(type(a), "_is_gtape_tensor", False):
