@@ -77,3 +77,15 @@ def test_a_program_that_loses_its_digits_is_no_false_alarm() -> None:
 @given(programs())
 def test_hypothesis_draws_programs_that_pass(program) -> None:
     assert run_one(program).alarm is None
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(665, id="a kink between a number and a matrix"),
+        pytest.param(2889, id="a kink between arrays of different ranks"),
+        pytest.param(6587, id="a Jacobian that rounds, at a point outside of a domain"),
+    ],
+)
+def test_programs_at_special_points_that_searches_have_found(seed: int) -> None:
+    assert run_one(generate(seed, special=True), special=True).alarm is None

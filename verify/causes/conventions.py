@@ -222,6 +222,9 @@ def _jumped(node: Node, recorded: list[Any], exact: list[Any], there: Any) -> bo
     return bool((gap > 4 * smooth + 1e-9 * np.abs(to_float(objects(there)))).any())
 
 
+_ONE = np.asarray(1).astype(object)  # a tangent of any shape
+
+
 def _kinked(node: Node, a: int, here: Any, there: Any, recorded: list[Any], exact: list[Any]) -> bool:
     """True if a partial differs at recorded and exact inputs by more than its own slope explains: a kink between them.
 
@@ -242,9 +245,8 @@ def _kinked(node: Node, a: int, here: Any, there: Any, recorded: list[Any], exac
         for b, (v, x) in enumerate(zip(recorded, exact, strict=True)):
             if v.dtype.kind != "f":
                 continue
-            ones = np.broadcast_to(np.asarray(1).astype(object), np.shape(x))
             arguments = [
-                world.jet(y, ones if i == a else None, ones if i == b else None) if i in (a, b) else y
+                world.jet(y, _ONE if i == a else None, _ONE if i == b else None) if i in (a, b) else y
                 for i, y in enumerate(at)
             ]
             try:
