@@ -356,7 +356,7 @@ class Judgement(Causes):
         oracle.evaluate_once()
         exact, failures = self.certified(oracle, report)
         agreed = not failures
-        derivative = self.derivative
+        derivative: Callable[[Oracle], list[Any]] = self.derivative
         if degenerate and failures and order > 1:
             exact, failures, derivative = self.through_equal_values(oracle, exact, failures)
         if any(f.mark is not None for f in failures):
