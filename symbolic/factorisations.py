@@ -160,7 +160,7 @@ def paired(z: np.ndarray) -> np.ndarray:
 def _subspace(W: Any, a: Any, rough: np.ndarray, basis: np.ndarray) -> Any:
     """An orthonormal basis, with derivatives, of the invariant subspace near the columns of `basis`."""
     n, p = basis.shape
-    if p == n:
+    if p == n:  # the whole space is invariant, whatever the directions
         return gram_schmidt(W, W.lift(np.ascontiguousarray(basis)))[0]
     rows = W.lift(np.ascontiguousarray(basis.T))
     one = unit(p)
@@ -231,10 +231,9 @@ def eigenpairs(
         rest = small - mean * unit(size)
         if _all_equal(W.component(rest, 0)):
             note_degenerate(_EQUAL)
-            turn = _towards(W, rest, fold, depth) if W.k == 2 and vectors_unused() else None
-            if turn is None:
-                turn = another_basis(size // fold)
-                turn = turn if turn is None else np.kron(turn, unit(fold))
+            turn = _towards(W, rest, depth) if W.k == 2 and fold == 1 and vectors_unused() else None
+            if turn is None and (other := another_basis(size // fold)) is not None:
+                turn = np.kron(other, unit(fold))
             if turn is not None:
                 q, small = product(W, q, turn), product(W, turn.T, small, turn)
             # The values are equal, but each moves as its vector tells. Only the sum of the motions is determined.
@@ -252,7 +251,7 @@ def eigenpairs(
     return values, vectors
 
 
-def _towards(W: Any, rest: Any, fold: int, depth: int) -> Any:
+def _towards(W: Any, rest: Any, depth: int) -> Any:
     """The vectors of equal eigenvalues that one of two directions tells apart; None if neither tells any apart.
 
     Along this direction the eigenvalues move as the diagonal of the block tells. Functions that are symmetric in the
@@ -264,12 +263,10 @@ def _towards(W: Any, rest: Any, fold: int, depth: int) -> Any:
     other = another_basis(size) is not None
     for bits in (2, 1) if other else (1, 2):
         part = W.component(rest, bits)
-        if not any(arb(e) != 0 for e in part.ravel().tolist()):
-            continue
-        part, _, floats = scaled(W.plain, part)
-        _, vectors = eigenpairs(W.plain, part, _float_vectors(floats, fold), None, [True] * size, fold, depth + 1)
-        made = side_by_side(vectors[::-1] if other else vectors, (size,))
-        return made
+        if any(arb(e) != 0 for e in part.ravel().tolist()):
+            part, _, floats = scaled(W.plain, part)
+            _, vectors = eigenpairs(W.plain, part, _float_vectors(floats, 1), None, [True] * size, depth=depth + 1)
+            return side_by_side(vectors[::-1] if other else vectors, (size,))
     return None
 
 

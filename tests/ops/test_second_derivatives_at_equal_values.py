@@ -41,6 +41,17 @@ def second(f: Callable[..., Any], m: Any, h: Any, k: Any, mode: str) -> float:
     return float(outer(inner(f, h), k)(x).numpy())
 
 
+def hessian(f: Callable[..., Any], x: Any, whole: str = "jacobian") -> Any:
+    """The second derivatives of `f` in reverse over reverse mode, by `jacobian` or `batch_jacobian`."""
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = f(x)
+        g = inner.gradient(y, x)
+    return getattr(outer, whole)(g, x)
+
+
 def rotation(rng: Any, n: int) -> Any:
     return np.linalg.qr(rng.normal(size=(n, n)))[0]
 
@@ -66,7 +77,7 @@ def test_functions_of_eigenvalues(values: Any, mode: str, dtype: Any) -> None:
         h, k = [b + b.T for b in rng.normal(size=(2, len(w), len(w)))]
         m = turn * w @ turn.T
         args = [((x + x.T) / 2).astype(dtype) for x in (m, h, k)]
-        got = second(lambda x: tf.reduce_sum(tf.exp(tf.linalg.eigvalsh(x))), *args, mode)
+        got = second(sum_of_exponentials, *args, mode)
         assert close(got, exact_of_eigenvalues(w, turn, h, k), float(np.finfo(dtype).eps), np.exp(w), h, k)
 
 
@@ -75,7 +86,7 @@ def test_eigenvalues_a_few_roundings_apart_in_reverse_mode() -> None:
     w, turn = np.array(GAP), rotation(rng, 3)
     h, k = [b + b.T for b in rng.normal(size=(2, 3, 3))]
     m = turn * w @ turn.T
-    got = second(lambda x: tf.reduce_sum(tf.exp(tf.linalg.eigvalsh(x))), (m + m.T) / 2, h, k, MODES[0])
+    got = second(sum_of_exponentials, (m + m.T) / 2, h, k, MODES[0])
     assert close(got, exact_of_eigenvalues(w, turn, h, k), 2.0**-52, np.exp(w), h, k)
 
 
@@ -99,37 +110,24 @@ def test_functions_of_singular_values(values: Any, mode: str, rows: int) -> None
 
 def test_the_hessians_of_a_batch_with_and_without_equal_values() -> None:
     x = tf.constant(np.stack([np.eye(3), np.diag([1.0, 1.0, 2.0]), np.diag([1.0, 2.0, 4.0])]))
-    found = []
-    for f in (
+    functions = [
         lambda x: tf.reduce_sum(tf.linalg.svd(x, compute_uv=False) ** 4),
         lambda x: tf.reduce_sum(tf.matmul(x, x, transpose_a=True) ** 2),
-    ):
-        with tf.GradientTape() as outer:
-            outer.watch(x)
-            with tf.GradientTape() as inner:
-                inner.watch(x)
-                y = f(x)
-            g = inner.gradient(y, x)
-        found.append(outer.batch_jacobian(g, x).numpy())
+    ]
+    found = [hessian(f, x, "batch_jacobian").numpy() for f in functions]
     np.testing.assert_allclose(*found, rtol=1e-13, atol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore:.*runs eagerly:RuntimeWarning")
 def test_a_function_compiled_at_either_kind_of_matrix_returns_the_bits_of_the_eager_one() -> None:
-    def hessian(x: Any) -> Any:
-        with tf.GradientTape() as outer:
-            outer.watch(x)
-            with tf.GradientTape() as inner:
-                inner.watch(x)
-                y = tf.reduce_sum(tf.exp(tf.linalg.eigvalsh(x)))
-            g = inner.gradient(y, x)
-        return outer.jacobian(g, x)
+    def whole(x: Any) -> Any:
+        return hessian(sum_of_exponentials, x)
 
     points = [tf.constant(np.diag([1.0, 2.0, 4.0])), tf.constant(np.diag([1.0, 1.0, 2.0]))]
     for order in (points, points[::-1]):
-        compiled = tf.function(hessian, jit_compile=True)
+        compiled = tf.function(whole, jit_compile=True)
         for x in (*order, *order):
-            np.testing.assert_array_equal(compiled(x).numpy(), hessian(x).numpy())
+            np.testing.assert_array_equal(compiled(x).numpy(), whole(x).numpy())
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e3, 1e6])
@@ -176,14 +174,7 @@ SYMMETRIC = {
 def test_the_check_compares_second_derivatives_with_exact_ones(name: str) -> None:
     f, m = SYMMETRIC[name], np.diag([1.25, 1.25])
     assert check(f, m, order=2).ok
-    x = tf.constant(m)
-    with tf.GradientTape() as outer:
-        outer.watch(x)
-        with tf.GradientTape() as inner:
-            inner.watch(x)
-            y = f(x)
-        g = inner.gradient(y, x)
-    right = outer.jacobian(g, x).numpy()
+    right = hessian(f, tf.constant(m)).numpy()
     assert judge(f, m, right, order=2).ok
     wrong = right.copy()
     wrong[0, 0, 1, 1] += 1e-6 * np.abs(right).max()

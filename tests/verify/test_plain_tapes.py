@@ -11,6 +11,7 @@ import pytest
 import gtape as tf
 from gtape.engine import diagonal_start, sweep
 from gtape.verify import check
+from gtape.verify.judging import plain
 
 POINT = np.array([0.3, 0.7, -1.2])
 
@@ -63,6 +64,23 @@ def test_a_fault_in_the_diagonal_start_of_a_jacobian_is_found(monkeypatch: pytes
     report = check(many, POINT)
     assert report.verdict == "rule"
     assert "a plain tape returns this number" in report.findings[0].reason
+
+
+@pytest.mark.parametrize(("factor", "ok"), [(1 + 1e-9, False), (1 + 2.0**-52, True)])
+def test_other_numbers_of_a_plain_tape_are_found_outside_of_a_domain(
+    factor: float, ok: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Functions of -inf have no derivative by the chain rule. Roundings of one-sided limits are no fault."""
+
+    def masked(x: Any) -> Any:
+        y = tf.where(x >= 0.0, tf.sin(x), -np.inf)
+        z = tf.nn.softmax(tf.exp(y))
+        return tf.reduce_sum(tf.exp(tf.where(z >= 0.35, z, -np.inf)))
+
+    assert check(masked, POINT).ok
+    right = plain._gradient
+    monkeypatch.setattr(plain, "_gradient", lambda *a: [None if g is None else g * factor for g in right(*a) or ()])
+    assert check(masked, POINT).ok is ok
 
 
 def test_the_function_itself_runs_once_and_once_more_at_a_moved_point() -> None:
