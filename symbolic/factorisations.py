@@ -199,12 +199,13 @@ def _facing(W: Any, q: Any, like: np.ndarray | None, i: int) -> Any:
 
 
 def eigenpairs(
-    W: Any, a: Any, basis: np.ndarray, like: Any, wanted: Any, fold: int = 1, depth: int = 0
+    W: Any, a: Any, basis: np.ndarray, like: Any, wanted: Any, fold: int = 1, depth: int = 0, split: int | None = None
 ) -> tuple[list[Any], list[Any]]:
     """Ascending eigenvalues and eigenvectors of one symmetric matrix whose largest element is about 1.
 
     `basis` has the float eigenvectors, `like` the recorded ones. Only the pairs in `wanted` are computed, and the
     others are None. With `fold` 2, neighbouring columns of `basis`, and neighbouring vectors, are i times each other.
+    With `split` the matrix is [0 B; B' 0], with so many rows in B, and `basis` is as in `singular_pairs`.
     """
     n = len(a)
     rough = to_float(W.component(a, 0))
@@ -231,6 +232,12 @@ def eigenpairs(
         rest = small - mean * unit(size)
         if _all_equal(W.component(rest, 0)):
             note_degenerate(_EQUAL)
+            if split is not None and fold == 1 and group[0] + group[-1] == n - 1:
+                last = (basis if like is None else like)[:, group]
+                found = _null_pairs(W, a, q, basis[:, group], last, split, depth)
+                for i, (value, vector) in zip(group[size - len(found) :], found, strict=True):
+                    values[i], vectors[i] = value, vector
+                continue
             turn = _towards(W, rest, depth) if W.k == 2 and fold == 1 and vectors_unused() else None
             if turn is None and (other := another_basis(size // fold)) is not None:
                 turn = np.kron(other, unit(fold))
@@ -270,6 +277,72 @@ def _towards(W: Any, rest: Any, depth: int) -> Any:
     return None
 
 
+def _null_pairs(
+    W: Any, a: Any, q: Any, basis: np.ndarray, last: np.ndarray, split: int, depth: int
+) -> list[tuple[Any, Any]]:
+    """The singular values 0, with vectors (u, v) / sqrt(2) from bases of the left and the right null space.
+
+    Parameters
+    ----------
+    q : array
+        An orthonormal basis of the eigenspace of 0 of [0 B; B' 0].
+    basis, last : arrays of floats
+        The columns of the eigenspace: `basis` as in `singular_pairs`, and those whose last ones give signs and order.
+    split : int
+        The number of rows of B.
+    """
+    alone = abs(2 * split - len(q))
+    count = (q.shape[1] - alone) // 2
+    sides = []
+    for rows, longer in ((slice(split), 2 * split > len(q)), (slice(split, None), 2 * split < len(q))):
+        rest = [basis[rows, count : count + alone]] if longer else []
+        rough = np.concatenate([last[rows, q.shape[1] - count :], *rest], axis=1)
+        sides.append(gram_schmidt(W, product(W, q[rows], q[rows].T, W.lift(np.ascontiguousarray(rough))))[0])
+    left, right = sides
+    turned = _null_turns(W, product(W, left.T, a[:split, split:], right), depth)
+    if turned is not None:
+        left, right = product(W, left, turned[0]), product(W, right, turned[1])
+    values = [(left[:, j] * product(W, a[:split, split:], right[:, j])).sum() for j in range(count)]
+    half = W.sqrt2[()] / 2
+    return [
+        (_with_value(W, value, 0) if W.k else arb(0), np.concatenate([left[:, j], right[:, j]]) * half)
+        for j, value in reversed(list(enumerate(values)))
+    ]
+
+
+def _null_turns(W: Any, block: Any, depth: int) -> tuple[Any, Any] | None:
+    """Turns of the bases of two null spaces: along a direction, as by `_towards`, or to other bases; None for none.
+
+    The left and the right basis turn apart from each other, and one vector changes its sign.
+    """
+    other = another_basis(1) is not None
+    if W.k == 2 and vectors_unused():
+        for bits in (2, 1) if other else (1, 2):
+            part = W.component(block, bits)
+            if any(arb(e) != 0 for e in part.ravel().tolist()):
+                part, _, floats = scaled(W.plain, part)
+                return _null_vectors_along(W.plain, part, floats, depth, other)
+    if not other:
+        return None
+    left, right = (another_basis(size) for size in block.shape)
+    assert left is not None and right is not None
+    left[:, 0] = -left[:, 0]
+    return left, right @ right
+
+
+def _null_vectors_along(W: Any, part: Any, floats: np.ndarray, depth: int, other: bool) -> tuple[Any, Any]:
+    if depth > _DEEPEST:
+        raise ArithmeticError("singular values are too close")
+    pairs = [x for _, x in singular_pairs(W, part, floats, None, min(part.shape), depth=depth + 1)]
+    pairs = pairs[::-1] if other else pairs
+    m, n = part.shape
+    left = side_by_side([x[:m] * W.sqrt2[()] for x in pairs], (m,))
+    right = side_by_side([x[m:] * W.sqrt2[()] for x in pairs], (n,))
+    if other:
+        left[:, 0] = -left[:, 0]
+    return left, right
+
+
 def _with_value(W: Any, moving: Any, value: Any) -> Any:
     """A jet with the derivatives of one number and the value of another."""
     parts = [W.component(filled([moving], (1,)), s) for s in range(1 << W.k)]
@@ -296,7 +369,7 @@ def _all_equal(rest: Any) -> bool:
 
 
 def singular_pairs(
-    W: Any, a: Any, rough: np.ndarray, recorded: tuple[Any, Any] | None, rank: int, fold: int = 1
+    W: Any, a: Any, rough: np.ndarray, recorded: tuple[Any, Any] | None, rank: int, fold: int = 1, depth: int = 0
 ) -> list[tuple[Any, Any]]:
     """The `rank` largest singular values of one matrix, descending, each with its vectors u and v in one vector.
 
@@ -323,7 +396,7 @@ def singular_pairs(
     ]
     basis, like = map(paired, columns) if fold == 2 else columns
     wanted = [False] * (fold * (m + n - rank)) + [True] * (fold * rank)
-    values, vectors = eigenpairs(W, whole, basis, like, wanted, fold)
+    values, vectors = eigenpairs(W, whole, basis, like, wanted, fold, depth, split=rows)
     return [(values[-fold * (j + 1)], vectors[-fold * (j + 1)]) for j in range(rank)]
 
 

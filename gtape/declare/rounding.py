@@ -49,7 +49,8 @@ class Rounding:
     columns : tuple of int
         The outputs whose columns are vectors. A vector may turn by more than the first-order error.
     undetermined : callable or None
-        ``undetermined(y)`` returns the columns that rounding leaves undetermined, given the first output `y`.
+        ``undetermined(outputs, which)`` returns the columns of output `which` that rounding leaves undetermined, as a
+        mask of the shape of the first output.
     parts : bool
         Whether these columns have real and imaginary parts along the axis before those of the matrix.
     feeds : int or None

@@ -158,6 +158,77 @@ def test_one_singular_value_of_a_square_matrix_may_be_zero(mode: str) -> None:
     assert close(got, right, 2.0**-52, m @ m, h, k)
 
 
+NULL_SPACES = {
+    "two zeros": ((3, 3), (2.0, 0.0, 0.0)),
+    "all zeros": ((2, 2), (0.0, 0.0)),
+    "one zero, tall": ((3, 2), (2.0, 0.0)),
+    "one zero, wide": ((2, 4), (2.0, 0.0)),
+    "two zeros beside two equal values": ((4, 4), (2.0, 2.0, 0.0, 0.0)),
+}
+
+
+def reconstruction(x: Any) -> Any:
+    s, u, v = tf.linalg.svd(x)
+    return tf.reduce_sum(tf.matmul(u * s, v, transpose_b=True) ** 2)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", NULL_SPACES)
+def test_even_functions_of_singular_values_are_smooth_at_zeros(name: str, mode: str) -> None:
+    (m, n), values = NULL_SPACES[name]
+    rng = np.random.default_rng(12)
+    diagonal = np.zeros((m, n))
+    np.fill_diagonal(diagonal, values)
+    functions = {
+        lambda x: tf.reduce_sum(tf.linalg.svd(x, compute_uv=False) ** 4): (
+            lambda x: tf.reduce_sum(tf.matmul(x, x, transpose_a=True) ** 2)
+        ),
+        lambda x: tf.reduce_sum(tf.linalg.svd(x)[0] ** 2): lambda x: tf.reduce_sum(x**2),
+    }
+    if values.count(2.0) < 2:
+        functions[reconstruction] = lambda x: tf.reduce_sum(x**2)
+    for point in (diagonal, rotation(rng, m) @ diagonal @ rotation(rng, n)):
+        h, k = rng.normal(size=(2, m, n))
+        for f, by_products in functions.items():
+            right = second(by_products, point, h, k, MODES[0])
+            assert close(second(f, point, h, k, mode), right, 2.0**-52, 4.0, h, k)
+
+
+@pytest.mark.parametrize("name", ["all zeros", "one zero, tall"])
+def test_the_check_knows_second_derivatives_at_singular_values_0(name: str) -> None:
+    shape, values = NULL_SPACES[name]
+    point = np.zeros(shape)
+    np.fill_diagonal(point, values)
+    f = SYMMETRIC["squares of singular values"]
+    assert check(f, point, order=2).ok
+    right = hessian(f, tf.constant(point)).numpy()
+    np.testing.assert_allclose(right.reshape(point.size, -1), 2 * np.eye(point.size), rtol=0, atol=1e-14)
+    wrong = right.copy()
+    wrong[-1, -1, -1, -1] += 1e-6
+    assert not judge(f, point, wrong, order=2).ok
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: tf.reduce_sum(tf.linalg.svd(x, compute_uv=False)),
+        lambda x: (lambda s, u, v: tf.reduce_sum(tf.matmul(u, v, transpose_b=True) ** 3))(*tf.linalg.svd(x)),
+    ],
+    ids=["the nuclear norm", "a function of the vectors of zeros"],
+)
+def test_functions_that_are_not_even_have_no_derivative_at_zeros(f: Any) -> None:
+    report = check(f, np.diag([1.0, 0.0, 0.0]))
+    assert not report.ok and {x.verdict for x in report.findings if not x.ok} == {"domain"}
+
+
+def test_no_rule_is_at_fault_where_roundings_part_equal_values() -> None:
+    turn = rotation(np.random.default_rng(3), 4)
+    three = turn * np.array([1.3, 1.3, 1.3, 2.5]) @ turn.T
+    two = np.array([[np.nextafter(1.3, 2), 2.0**-54], [2.0**-54, 1.3]])
+    for m in ((three + three.T) / 2, two):
+        assert "rule" not in {x.verdict for x in check(sum_of_exponentials, m, order=2).findings}
+
+
 def sum_of_exponentials(x: Any) -> Any:
     return tf.reduce_sum(tf.exp(tf.linalg.eigvalsh(x)))
 

@@ -11,7 +11,7 @@ import pytest
 from campaigns import LARGE
 from hypothesis import HealthCheck, given, settings
 
-from gtape.verify.programs.false_alarms import campaign, run_one
+from gtape.verify.programs.false_alarms import campaign, differs_beside, run_one
 from gtape.verify.programs.mutants import planted, scaled
 from gtape.verify.programs.programs import generate, programs
 
@@ -89,3 +89,14 @@ def test_hypothesis_draws_programs_that_pass(program) -> None:
 )
 def test_programs_at_special_points_that_searches_have_found(seed: int) -> None:
     assert run_one(generate(seed, special=True), special=True).alarm is None
+
+
+@pytest.mark.parametrize("seed", [2419, 9010, 18192])
+def test_a_second_derivative_by_conventions_that_differs_beside_the_kink_is_a_true_finding(seed: int) -> None:
+    program = generate(seed)
+    outcome = run_one(program)
+    (finding,) = [f for f in outcome.report.findings if not f.ok]
+    assert finding.verdict == "convention" and outcome.alarm is None
+    for claimed in (finding.got, finding.got + 1.0):
+        finding.exact = str(claimed)
+        assert not differs_beside(program, finding)

@@ -212,11 +212,10 @@ def carried_errors(prim: Primitive, moves: list[Any], values: list[Any], y: Any,
         sides = [_axes(how, i) if i in how.columns and v.ndim >= _axes(how, i) else 0 for i, v in enumerate(y)]
         bent = [_bent(e, v, axes) if axes else e for e, v, axes in zip(parts, y, sides, strict=True)]
         if how.undetermined is not None:  # the rules leave out the motion of these columns
-            free = how.undetermined(y[0])
-            bent = [
-                np.where(np.expand_dims(free, tuple(range(-axes, -1))), 2 * _largest(v, axes), e) if axes else e
-                for e, v, axes in zip(bent, y, sides, strict=True)
-            ]
+            for i, (e, v, axes) in enumerate(zip(bent, y, sides, strict=True)):
+                if axes:
+                    free = np.expand_dims(how.undetermined(y, i), tuple(range(-axes, -1)))
+                    bent[i] = np.where(free, 2 * _largest(v, axes), e)
         return tuple(bent)
     return _carried_to(prim, moves, values, y, params, np.shape(y))
 

@@ -156,6 +156,37 @@ class RandomProgram:
         list
             One gradient per source; None for an unconnected source.
         """
+        result: list[Any] = self._names()["program"](verify)
+        return result
+
+    def run_beside(self, distance: float, rng: np.random.Generator) -> list[Any]:
+        """Run the program at other inputs.
+
+        Parameters
+        ----------
+        distance : float
+            By how much each number that the program draws moves at most. A constant moves, too.
+        rng : numpy.random.Generator
+            Chooses the moves.
+
+        Returns
+        -------
+        list
+            As `run` does.
+        """
+        names = self._names()
+        drawn = names["draw"]
+
+        def moved(*args: Any, **words: Any) -> np.ndarray:
+            x = drawn(*args, **words)
+            return np.asarray(x + rng.uniform(-distance, distance, x.shape)).astype(x.dtype)
+
+        names["draw"] = moved
+        result: list[Any] = names["program"](False)
+        return result
+
+    def _names(self) -> dict[str, Any]:
+        """The functions of the source."""
         if self._code is None:
             name = f"<random program {self.seed}>"
             text = self.source
@@ -163,8 +194,7 @@ class RandomProgram:
             self._code = compile(text, name, "exec")
         names: dict[str, Any] = {}
         exec(self._code, names)
-        result: list[Any] = names["program"](verify)
-        return result
+        return names
 
     def __str__(self) -> str:
         return self.source

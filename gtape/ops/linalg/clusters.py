@@ -9,7 +9,7 @@ the cluster: Z M - M Z = X in place of z_ij (w_j - w_i) = x_ij (Kato, "Perturbat
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -75,18 +75,42 @@ def _equal(w: Array, bits: int) -> Array:
     return _within(w, least_gap(w.shape[-1], bits) / 16)
 
 
-def in_cluster(w: Array) -> Array:
-    """For each value in double precision, whether its cluster has other values."""
-    return _near(w, 53).any(axis=-1)
+def _zero(w: Array, least: float) -> Array:
+    """For each singular value, whether it is at most `least`, in units of the largest."""
+    with np.errstate(all="ignore"):
+        return np.abs(w) <= least * np.abs(w).max(axis=-1, keepdims=True, initial=0.0, where=np.isfinite(w))
+
+
+def _null(w: Array, bits: int, shape: tuple[int, int], least: float | None = None) -> Array:
+    """The singular values that are 0 but for roundings, if their vectors are no single pair."""
+    zeros = _zero(w, least_gap(w.shape[-1], bits) if least is None else least)
+    return zeros & ((zeros.sum(axis=-1, keepdims=True) > 1) | (shape[0] != shape[1]))
+
+
+def undetermined(outputs: tuple[Array, ...], which: int) -> Array:
+    """For each value in double precision, whether rounding leaves its vectors of output `which` undetermined.
+
+    That are the values whose cluster has other values, and singular values 0 with vectors in a larger null space.
+    """
+    w, *vectors = outputs
+    free: Array = _near(w, 53).any(axis=-1)
+    if len(vectors) == 2 and vectors[which - 1].shape[-2] > w.shape[-1]:
+        free = free | _zero(w, least_gap(w.shape[-1], 53))
+    return free
 
 
 def _part_kernel(x: Array, w: Array, *, bits: int, wide: bool) -> Array:
     return np.where(_near(w, bits, wide), x, x.dtype.type(0))
 
 
+def _of_different(w: Array, bits: int, wide: bool) -> Array:
+    """For each pair of values in one cluster, whether they differ. Exact worlds have only equal values in clusters."""
+    return _near(w, bits, wide) & (w[..., None, :] != w[..., :, None])
+
+
 def _left_out(x: Array, w: Array, bits: int, wide: bool) -> Array:
     """The numbers of pairs of different values in one cluster. They have no effect at equal values."""
-    return np.where(_near(w, bits, wide) & (w[..., None, :] != w[..., :, None]), _UNKNOWN * np.abs(x), 0.0)
+    return np.where(_of_different(w, bits, wide), _UNKNOWN * np.abs(x), 0.0)
 
 
 _part = primitive(
@@ -100,12 +124,38 @@ _part = primitive(
 )  # fmt: skip
 
 
+def _zero_part_kernel(x: Array, w: Array, *, bits: int) -> Array:
+    return np.where(_zero(w, least_gap(w.shape[-1], bits))[..., None, :], x, x.dtype.type(0))
+
+
+def _near_zero(x: Array, w: Array, *, bits: int) -> Array:
+    """The numbers of values that are 0 but for roundings. They have no effect at values of 0."""
+    near = _zero(w, least_gap(w.shape[-1], bits)) & (w != 0)
+    return np.where(near[..., None, :], _UNKNOWN * np.abs(x), 0.0)
+
+
+# The columns of matrices that belong to singular values 0.
+_zero_part = primitive(
+    "zero_part", _zero_part_kernel,
+    vjp=(lambda xp, g, y, x, w, *, bits: xp.zero_part(g, w, bits=bits), None),
+    jvp=(lambda xp, t, y, x, w, *, bits: xp.zero_part(t, w, bits=bits), None),
+    reads=((1,), ()), params=("bits",), rounding=stable(0.5, noise=_near_zero),
+    domain=Domain(ANY_REAL, ANY_REAL, where=lambda x, w: not _zero(w, 2.0**-20).any()),
+    samples=((((2, 2), (2,)), {"bits": 53}), (((2, 3, 2), (2, 2)), {"bits": 53})),
+)  # fmt: skip
+
+
 def _block_kernel(a: Array, u: Array, v: Array, w: Array, *, bits: int, wide: bool) -> Array:
     near = _near(w, bits, wide)
     if not near.any():
         return np.zeros(near.shape, a.dtype)
     whole = np.matmul(np.swapaxes(u, -1, -2), np.matmul(a, v))
     return np.where(near, (whole + np.swapaxes(whole, -1, -2)) / 2, 0).astype(a.dtype)
+
+
+def _block_left_out(a: Array, u: Array, v: Array, w: Array, *, bits: int, wide: bool) -> Array:
+    """The numbers of a block that exact worlds leave out, because its values differ."""
+    return np.where(_of_different(w, bits, wide), np.abs(_block_kernel(a, u, v, w, bits=bits, wide=wide)), 0.0)
 
 
 def _sizes_of_block(a: Array, u: Array, v: Array, w: Array, *, bits: int, wide: bool) -> Array:
@@ -137,7 +187,7 @@ _block = primitive(
         None,
     ),
     reads=((1, 2, 3), (0, 2, 3), (0, 1, 3), ()), params=("bits", "wide"),
-    rounding=stable(0.51, by=_sizes_of_block, backward=1), conventions=PRODUCTS,
+    rounding=stable(0.51, by=_sizes_of_block, backward=1, noise=_block_left_out), conventions=PRODUCTS,
     domain=Domain(ANY_REAL, ANY_REAL, ANY_REAL, ANY_REAL, where=lambda a, u, v, w: not _near(w, 24).any()),
     samples=(
         (((2, 2), (2, 2), (2, 2), (2,)), {"bits": 53, "wide": False}),
@@ -189,99 +239,178 @@ def _runs(near: Array) -> list[slice]:
     return runs
 
 
-def _turned_kernel(x: Array, t: Array, u: Array, v: Array, w: Array, *, bits: int) -> Array:
-    near = _equal(w, bits)
-    if not near.any():
+def _turned_kernel(x: Array, t: Array, u: Array, v: Array, w: Array, *, bits: int, side: str) -> Array:
+    near, zeros = _equal(w, bits), _turned_zeros(u, v, w, bits, side)
+    if not near.any() and not zeros.any():
         return x
     made = x.copy()
     for i in np.ndindex(*w.shape[:-1]):
+        t1, u1, v1 = (y[i].astype(np.float64) for y in (t, u, v))
         downwards = w[i][0] > w[i][-1]
         for run in _runs(near[i]):
-            block = u[i][:, run].T.astype(np.float64) @ t[i].astype(np.float64) @ v[i][:, run].astype(np.float64)
-            if np.isfinite(block).all():
+            block = u1[:, run].T @ t1 @ v1[:, run]
+            if np.isfinite(block).all() and not zeros[i][run].any():
                 turn = np.linalg.eigh((block + block.T) / 2)[1]
                 made[i][:, run] = x[i][:, run] @ (turn[:, ::-1] if downwards else turn)
+        if zeros[i].any():
+            made[i][:, zeros[i]] = _null_vectors(t1, u1, v1, zeros[i], side)
     return made
+
+
+def _turned_zeros(u: Array, v: Array, w: Array, bits: int, side: str) -> Array:
+    if side == "both":
+        return np.zeros(w.shape, dtype=bool)
+    return _null(w, bits, (u.shape[-2], v.shape[-2]), least_gap(w.shape[-1], bits) / 16)
+
+
+def _null_vectors(t: Array, u: Array, v: Array, zeros: Array, side: str) -> Array:
+    """Vectors of the singular values 0 of A that are the singular vectors of T between the null spaces of A' and A."""
+    left, right = (np.linalg.svd(y[:, ~zeros])[0][:, (~zeros).sum() :] for y in (u, v))
+    block = left.T @ t @ right
+    if not np.isfinite(block).all():
+        return (u if side == "left" else v)[:, zeros]
+    p, _, q = np.linalg.svd(block)
+    return (left @ p if side == "left" else right @ q.T)[:, : zeros.sum()]
 
 
 # The columns `x`, turned inside clusters of equal values so that U'TV is diagonal there. Along A + hT the values and
 # vectors are then analytic in h, in sorted order. Second derivatives by T and any other direction therefore need no
-# motion inside clusters, because they hold that motion times the zeros beside the diagonal of U'TV.
+# motion inside clusters, because they hold that motion times the zeros beside the diagonal of U'TV. The left and the
+# right vectors of singular values 0 turn separately, in the whole null spaces.
 _turned_in_clusters = primitive(
-    "turned_in_clusters", _turned_kernel, (None,) * 5, (None,) * 5, params=("bits",), missing=(0,),
+    "turned_in_clusters", _turned_kernel, (None,) * 5, (None,) * 5, params=("bits", "side"), missing=(0,),
     rounding=stable(0.5), domain=Domain(*[ANY_REAL] * 5, where=lambda x, t, u, v, w, *_: not _near(w, 24).any()),
     samples=(
-        (((2, 2), (2, 2), (2, 2), (2, 2), (2,)), {"bits": 53}),
-        (((2, 3, 2), (2, 3, 2), (2, 3, 2), (2, 2, 2), (2, 2)), {"bits": 53}),
+        (((2, 2), (2, 2), (2, 2), (2, 2), (2,)), {"bits": 53, "side": "both"}),
+        (((2, 3, 2), (2, 3, 2), (2, 3, 2), (2, 2, 2), (2, 2)), {"bits": 53, "side": "both"}),
     ),
 )  # fmt: skip
 
 
-def turned_towards(xp: Any, columns: tuple[Any, ...], t: Callable[[], Any], u: Any, v: Any, w: Any, bits: int) -> Any:
-    """The `columns` of an output, turned in the direction that `t` returns."""
-    if isinstance(w._value, np.ndarray) and not _any_cluster(w, bits):
-        return columns
+def turned_towards(
+    xp: Any, columns: dict[str, Any], t: Callable[[], Any], u: Any, v: Any, w: Any, bits: int
+) -> tuple[Any, ...]:
+    """The `columns` of an output by their side (left, right, or both), turned in the direction that `t` returns."""
+    if isinstance(w._value, np.ndarray) and not _any_turn(columns, u, v, w, bits):
+        return tuple(columns.values())
     with record.off():
         along = t()
-        return tuple([xp.turned_in_clusters(x, along, u, v, w, bits=bits) for x in columns])
+        return tuple([xp.turned_in_clusters(x, along, u, v, w, bits=bits, side=s) for s, x in columns.items()])
+
+
+def _any_turn(columns: dict[str, Any], u: Any, v: Any, w: Any, bits: int) -> bool:
+    if _any_cluster(w, bits):
+        return True
+    return any(_turned_zeros(*(np.asarray(y._value) for y in (u, v, w)), bits, side).any() for side in columns)
 
 
 # ---------------------------------------------------------------------------------------------- slopes
 
 
-def slopes_in_clusters(gw: Any, w: Any, bits: int) -> tuple[Array, Array] | None:
-    """How the cotangents of values depend on the values of their cluster; None without clusters or a tape.
+class Slopes(NamedTuple):
+    """How the cotangents of values depend on the values of their cluster.
 
-    Returns
-    -------
-    slopes : array, shape [..., n, n]
+    Attributes
+    ----------
+    even : array, shape [..., n, n]
         For each pair of values in one cluster, half the slope of the difference of their cotangents by the difference.
         A function that is symmetric in the values of a cluster has one such slope for the cluster.
     weights : array, shape [..., n, n]
         For each such pair the reciprocal of the number of values in the cluster.
+    zeros : array of bools, shape [..., n]
+        The singular values 0 of a function that is even there, because its cotangents are 0.
+    odd : array, shape [..., n]
+        For each of these the slope of its cotangent by the value.
+    """
+
+    even: Array
+    weights: Array
+    zeros: Array
+    odd: Array
+
+
+def slopes_in_clusters(gw: Any, w: Any, bits: int, *, shape: tuple[int, int] | None = None) -> Slopes | None:
+    """The slopes of cotangents of eigenvalues, or of singular values; None without clusters or a tape.
+
+    Parameters
+    ----------
+    shape : tuple of two ints, optional
+        The shape of the matrices with these singular values.
     """
     pull = slope(gw, w)
-    if pull is None or not _any_cluster(w, bits):
+    if pull is None:
         return None
     values = np.asarray(w._value)
     n = values.shape[-1]
-    slopes, weights = np.zeros((2, *values.shape, n))
+    least = least_gap(n, bits)
+    zeros = _null(values, bits, shape) if shape is not None else np.zeros(values.shape, dtype=bool)
+    if not zeros.any() and not _any_cluster(w, bits):
+        return None
+    even, weights = np.zeros((2, *values.shape, n))
+    odd, even_at_zero = np.zeros(values.shape), np.zeros(values.shape, bool)
+
+    def slopes_along(i: tuple[int, ...], **seeds: float) -> Array | None:
+        seed = np.zeros(values.shape, gw._layout.dtype)
+        for j, s in seeds.items():
+            seed[i][int(j)] = s
+        c = pull(seed)
+        return None if c is None else np.asarray(c, np.float64)[i]
+
     for i in np.ndindex(*values.shape[:-1]):
         for run in _runs(_near(values[i], bits)):
-            seed = np.zeros(values.shape, gw._layout.dtype)
-            seed[i][run.start], seed[i][run.stop - 1] = 1, -1
-            c = pull(seed)
+            c = slopes_along(i, **{str(run.start): 1, str(run.stop - 1): -1})
             if c is not None:
-                c = np.asarray(c, np.float64)[i]
-                slopes[i][run, run] = (c[run.start] - c[run.stop - 1]) / 2
-                np.fill_diagonal(slopes[i][run, run], 0)
+                even[i][run, run] = (c[run.start] - c[run.stop - 1]) / 2
+                np.fill_diagonal(even[i][run, run], 0)
                 weights[i][run, run] = 1 / (run.stop - run.start)
-    return slopes, weights
+        if zeros[i].any():
+            first = int(np.argmax(zeros[i]))
+            c = slopes_along(i, **{str(first): 1})
+            if c is not None:
+                g = np.abs(np.asarray(gw._value, np.float64)[i][zeros[i]])
+                if (g <= 2 * least * values[i].max(initial=0.0) * abs(c[first])).all():
+                    odd[i], even_at_zero[i] = np.where(zeros[i], c[first], 0.0), zeros[i]
+    return Slopes(even, weights, even_at_zero, odd)
 
 
-def motion(
-    xp: Any, found: tuple[Array, Array] | None, gw: Any, a: Any, u: Any, v: Any, w: Any, bits: int
-) -> tuple[Any, Any]:
+def motion(xp: Any, found: Slopes | None, gw: Any, a: Any, u: Any, v: Any, w: Any, bits: int) -> tuple[Any, Any]:
     """The cotangent U diag(gw) V' of `a` in two parts: a vector in place of `gw`, and a matrix to add.
 
-    The vector has one number for a cluster. The matrix holds what the motion inside clusters adds along H:
-    U (S o U'HV) V', with the slopes S of the cotangents by the values, in place of the quotients
-    (gw_j - gw_i) / (w_j - w_i), which rounding destroys. The slopes are constants, so third derivatives lack theirs.
-    The matrix is None if `found` is.
+    The vector has one number for a cluster, and 0 for zeros. The matrix holds what the motion inside clusters adds
+    along H: U (S o U'HV) V', with the slopes S of the cotangents by the values, in place of the quotients
+    (gw_j - gw_i) / (w_j - w_i) of the symmetric part of U'HV and (gw_j + gw_i) / (w_j + w_i) of the other part, which
+    rounding destroys. Zeros have such quotients outside the span of U and V, too. The slopes are constants, so third
+    derivatives lack theirs. The matrix is None if `found` is.
     """
     if found is None:
         return gw, None
-    slopes, weights = found
 
     def in_clusters(x: Any) -> Any:
         return xp.cluster_part(x, w, bits=bits, wide=False)
 
-    deviations = in_clusters((as_column(xp, gw) - as_row(xp, gw)) * weights)
+    deviations = in_clusters((as_column(xp, gw) - as_row(xp, gw)) * found.weights)
     apart = xp.sum(deviations, axis=(len(shape_of(w)),), keepdims=False)
-    u, v = xp.stop_gradient(u), xp.stop_gradient(v)
-    inside = xp.matmul(xp.swap_last(u), xp.matmul(a - xp.stop_gradient(a), v))
-    inside = in_clusters((inside + xp.swap_last(inside)) / 2 * slopes) + diagonal_matrix(xp, apart)
-    return gw - apart, xp.matmul(xp.matmul(u, inside), xp.swap_last(v))
+    u, v, moving = xp.stop_gradient(u), xp.stop_gradient(v), a - xp.stop_gradient(a)
+    to_right = xp.matmul(moving, v)
+    inside = xp.matmul(xp.swap_last(u), to_right)
+    back = xp.swap_last(inside)
+    if not found.zeros.any():
+        within = in_clusters((inside + back) / 2 * found.even) + diagonal_matrix(xp, apart)
+        return gw - apart, xp.matmul(xp.matmul(u, within), xp.swap_last(v))
+
+    def at_zero(x: Any) -> Any:
+        return xp.zero_part(x, w, bits=bits)
+
+    left = xp.reshape(at_zero(as_row(xp, gw - apart)), shape=shape_of(w)) * found.zeros.astype(np.float64)
+    apart = apart + left
+    row = found.odd[..., None, :]
+    odd = xp.swap_last(at_zero(xp.swap_last(at_zero((inside - back) / 2 * row))))
+    within = in_clusters((inside + back) / 2 * found.even) + odd + diagonal_matrix(xp, apart)
+    beyond_left = at_zero((to_right - xp.matmul(u, inside)) * row)
+    to_left = xp.matmul(xp.swap_last(moving), u)
+    beyond_right = at_zero((to_left - xp.matmul(v, back)) * row)
+    moved = xp.matmul(xp.matmul(u, within) + beyond_left, xp.swap_last(v))
+    return gw - apart, moved + xp.matmul(u, xp.swap_last(beyond_right))
 
 
 # ---------------------------------------------------------------------------------------------- quotients
@@ -297,18 +426,24 @@ def _divisors(x: Array, m: Array, sign: int) -> Array:
 
 
 def _at_rest(like: Array, size: Array, m: Array, d: Array, sign: int, bits: int, wide: bool) -> Array:
-    """The positions where the solution is 0: the diagonal, and clusters in which `like` is only rounding of `size`."""
-    if sign != 1:
-        return np.zeros(d.shape, dtype=bool)
+    """The positions where the solution is 0: the diagonal of differences, and clusters with `like` only rounding.
+
+    The roundings are those of `size`. For sums and for values alone the values 0 are the cluster.
+    """
     w = np.diagonal(m, axis1=-2, axis2=-1)
-    near = _near(w, bits, wide)
+    if sign == 1:
+        near, cluster = _near(w, bits, wide), _near(w, bits)
+    else:
+        zeros = _zero(w, least_gap(w.shape[-1], bits))
+        near = np.broadcast_to(zeros[..., None, :] & (zeros[..., :, None] if sign else True), d.shape)
+        cluster = near
     if near.any():
         with np.errstate(all="ignore"):
             # Small columns of a cluster may hold roundings of its large ones, because rounding mixes these vectors.
             largest = size.max(axis=(-2, -1), keepdims=True, initial=0.0, where=np.isfinite(size))
-            allowed = np.where(_near(w, bits), np.maximum(largest, size), size)
+            allowed = np.where(cluster, np.maximum(largest, size), size)
             near = near & (np.abs(like) <= w.shape[-1] * 2.0 ** (1 - bits) * allowed)
-    return near | np.eye(w.shape[-1], dtype=bool)
+    return near | np.eye(w.shape[-1], dtype=bool) if sign == 1 else near
 
 
 def _times(z: Array, m: Array, sign: int) -> Array:
@@ -382,10 +517,11 @@ def _room(x: Array, like: Array, size: Array, m: Array, *, sign: int, bits: int,
     rest = _at_rest(like, size, m, _divisors(x, m, sign), sign, bits, wide)
     off = np.where(np.eye(m.shape[-1], dtype=bool), 0.0, m)
     with np.errstate(all="ignore"):
-        free = np.zeros(x.shape)
-        if sign == 1:
-            free = np.where(rest & ~np.eye(m.shape[-1], dtype=bool), _UNKNOWN * (np.abs(x) + np.abs(size)), free)
-        room = free
+        inside = rest & ~np.eye(m.shape[-1], dtype=bool) if sign == 1 else rest
+        sizes = np.where(inside, np.abs(x) + np.abs(size), 0.0)
+        if off.any():  # couples the pairs of a cluster
+            sizes = np.broadcast_to(sizes.max(axis=(-2, -1), keepdims=True, initial=0.0), sizes.shape)
+        room = np.where(inside, _UNKNOWN * sizes, 0.0)
         if not off.any():
             return room
         made = _quotient_kernel(x, like, size, m, sign=sign, bits=bits, wide=wide)
@@ -501,11 +637,21 @@ def over_known_gaps(xp: Any, x: Any, m: Any, bits: int) -> Any:
     return xp.spectral_quotient(x, xp.zeros_like(x), xp.ones_like(x), m, sign=1, bits=bits, wide=False)
 
 
-def over_sums(xp: Any, x: Any, m: Any, bits: int) -> Any:
-    """Solve Z M + M Z = X for Z, for X and Z with diagonals of 0, where a singular value of 0 divides nothing."""
-    return xp.off_diagonal(xp.spectral_quotient(x, x, x, m, sign=-1, bits=bits, wide=False))
+def over_sums(xp: Any, x: Any, size: Any, m: Any, bits: int) -> Any:
+    """Solve Z M + M Z = X for Z, for X and Z with diagonals of 0.
+
+    Singular values 0 are a cluster: elements of `x` up to the size of rounding errors (measured against `size`) count
+    as 0 there.
+    """
+    return xp.off_diagonal(xp.spectral_quotient(x, x, size, m, sign=-1, bits=bits, wide=False))
 
 
-def over_columns(xp: Any, x: Any, m: Any, bits: int) -> Any:
-    """Solve Z M = X for Z."""
-    return xp.spectral_quotient(x, x, x, m, sign=0, bits=bits, wide=False)
+def over_known_sums(xp: Any, x: Any, m: Any, bits: int) -> Any:
+    """Solve Z M + M Z = X for Z, for X and Z with diagonals of 0, with Z = 0 between singular values 0."""
+    made = xp.spectral_quotient(x, xp.zeros_like(x), xp.ones_like(x), m, sign=-1, bits=bits, wide=False)
+    return xp.off_diagonal(made)
+
+
+def over_columns(xp: Any, x: Any, like: Any, size: Any, m: Any, bits: int) -> Any:
+    """Solve Z M = X for Z. Columns of values 0 are 0 if `like` has only rounding errors (measured against `size`)."""
+    return xp.spectral_quotient(x, like, size, m, sign=0, bits=bits, wide=False)

@@ -29,7 +29,7 @@ from gtape.ops.elementwise.part_arithmetic import (
     together,
     total,
 )
-from gtape.ops.linalg.clusters import bits_of, in_cluster, over_gaps, over_known_gaps, pairs
+from gtape.ops.linalg.clusters import bits_of, over_gaps, over_known_gaps, pairs, undetermined
 from gtape.ops.linalg.matmul import adjoint_of
 from gtape.ops.linalg.spectra import as_column, as_row, diagonal_matrix
 from gtape.ops.shape.shape import reshape_op
@@ -185,7 +185,7 @@ def _hermitian_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 _hermitian = implicit(
     "eigh_parts", hermitian_kernel, vjp=(_hermitian_pull,), jvp=(_hermitian_push,),
     domain=Domain(ANY_REAL, where=_eigenvalues_differ, fit=_hermitian_part), reads=(("y",),), outputs=2,
-    rounding=elimination(4, 8, columns=(1,), parts=True, wide=True, undetermined=in_cluster),
+    rounding=elimination(4, 8, columns=(1,), parts=True, wide=True, undetermined=undetermined),
     samples=((((2, 1, 1),), {}), (((2, 2, 2),), {}), (((2, 2, 1, 1),), {})),
     conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
 )  # fmt: skip
@@ -252,7 +252,7 @@ def _singular_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 _singular = implicit(
     "svd_parts", singular_kernel, vjp=(_singular_pull,), jvp=(_singular_push,),
     domain=Domain(ANY_REAL, where=_singular_values_differ), reads=(("y",),), outputs=3,
-    rounding=elimination(6, 16, columns=(1, 2), parts=True, wide=True, undetermined=in_cluster),
+    rounding=elimination(6, 16, columns=(1, 2), parts=True, wide=True, undetermined=undetermined),
     samples=(
         (((2, 1, 1),), {}),
         (((2, 2, 1),), {}),

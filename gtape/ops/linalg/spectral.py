@@ -23,16 +23,17 @@ from gtape.kernels.double import doubled
 from gtape.ops.linalg import complex_factors
 from gtape.ops.linalg.clusters import (
     bits_of,
-    in_cluster,
     motion,
     over_columns,
     over_gaps,
     over_known_gaps,
+    over_known_sums,
     over_sums,
     pairs,
     slopes_in_clusters,
     spectrum,
     turned_towards,
+    undetermined,
 )
 from gtape.ops.linalg.spectra import diagonal_matrix, sized
 from gtape.ops.shape.join import concat
@@ -123,13 +124,13 @@ def _eigh_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 
 def _eigh_along(xp: Any, y: Any, t: Any) -> Any:
     w, v = y
-    return w, *turned_towards(xp, (v,), lambda: _both_triangles(xp, t), v, v, w, bits_of(y))
+    return w, *turned_towards(xp, {"both": v}, lambda: _both_triangles(xp, t), v, v, w, bits_of(y))
 
 
 _eigh = implicit(
     "eigh", k.eigh, vjp=(_eigh_pull,), jvp=(_eigh_push,), along=_eigh_along,
     domain=Domain(ANY_REAL, where=k.eigenvalues_differ), reads=((0, "y"),), outputs=2,
-    rounding=elimination(4, 8, columns=(1,), wide=True, undetermined=in_cluster),
+    rounding=elimination(4, 8, columns=(1,), wide=True, undetermined=undetermined),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 2, 2),), {})),
     conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
 )  # fmt: skip
@@ -138,28 +139,40 @@ _eigh = implicit(
 # ---------------------------------------------------------------------------------------------- singular values
 
 
-def _beyond(xp: Any, x: Any, u: Any, spread: Any, bits: int) -> Any:
-    """The part of `x` outside the span of the columns of `u`, each column divided by its singular value."""
-    rest = x - xp.matmul(u, xp.matmul(xp.swap_last(u), x))
-    return over_columns(xp, rest, spread, bits)
+def _outside(xp: Any, x: Any, u: Any) -> Any:
+    """The part of `x` outside the span of the columns of `u`."""
+    return x - xp.matmul(u, xp.matmul(xp.swap_last(u), x))
+
+
+def _pulled_beyond(xp: Any, g: Any, u: Any, spread: Any, bits: int) -> Any:
+    """The part of a cotangent of `u` outside its span, each column divided by its singular value."""
+    rest = _outside(xp, g, u)
+    return over_columns(xp, rest, rest, xp.column_size(g), spread, bits)
+
+
+def _pushed_beyond(xp: Any, x: Any, u: Any, spread: Any, bits: int) -> Any:
+    """The part of `x` outside the span of `u`, each column divided by its singular value; 0 for a value of 0."""
+    rest = _outside(xp, x, u)
+    return over_columns(xp, rest, xp.zeros_like(rest), xp.ones_like(rest), spread, bits)
 
 
 def _svd_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     bits = bits_of(y)
-    found = slopes_in_clusters(g[0], y[0], bits)
+    m, n = shape_of(y[1])[-2], shape_of(y[2])[-2]
+    found = slopes_in_clusters(g[0], y[0], bits, shape=(m, n))
     ((gs, gu, gv), (s, u, v), a), home = doubled(xp, g, y, a)
     s, unit = sized(xp, s)
     spread = spectrum(xp, a / unit, u, v, s, bits, wide=True)
     left, right = _swirl(xp, u, gu), _swirl(xp, v, gv)
-    even = over_gaps(xp, left + right, pairs(xp, gu, gv), spread, bits, wide=True)
-    odd = over_sums(xp, left - right, spread, bits)
+    sizes = pairs(xp, gu, gv)
+    even = over_gaps(xp, left + right, sizes, spread, bits, wide=True)
+    odd = over_sums(xp, left - right, sizes, spread, bits)
     back = xp.swap_last(v)
     made = xp.matmul(xp.matmul(u, (even + odd) / 2), back)
-    m, n = shape_of(u)[-2], shape_of(v)[-2]
     if m > n:
-        made = made + xp.matmul(_beyond(xp, gu, u, spread, bits), back)
+        made = made + xp.matmul(_pulled_beyond(xp, gu, u, spread, bits), back)
     if n > m:
-        made = made + xp.matmul(u, xp.swap_last(_beyond(xp, gv, v, spread, bits)))
+        made = made + xp.matmul(u, xp.swap_last(_pulled_beyond(xp, gv, v, spread, bits)))
     gs, moved = motion(xp, found, gs, a, u, v, s, bits)
     made = made / unit + xp.matmul(xp.matmul(u, diagonal_matrix(xp, gs)), back)
     return home(made if moved is None else made + moved)
@@ -173,25 +186,25 @@ def _svd_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     turned = xp.matmul(xp.swap_last(u), xp.matmul(t, v))
     back = xp.swap_last(turned)
     even = over_known_gaps(xp, xp.off_diagonal(turned + back) / 2, spread, bits)
-    odd = over_sums(xp, xp.off_diagonal(turned - back) / 2, spread, bits)
+    odd = over_known_sums(xp, xp.off_diagonal(turned - back) / 2, spread, bits)
     du, dv = xp.matmul(u, even + odd), xp.matmul(v, even - odd)
     m, n = shape_of(u)[-2], shape_of(v)[-2]
     if m > n:
-        du = du + _beyond(xp, xp.matmul(t, v), u, spread, bits)
+        du = du + _pushed_beyond(xp, xp.matmul(t, v), u, spread, bits)
     if n > m:
-        dv = dv + _beyond(xp, xp.matmul(xp.swap_last(t), u), v, spread, bits)
+        dv = dv + _pushed_beyond(xp, xp.matmul(xp.swap_last(t), u), v, spread, bits)
     return home((xp.diag_part(turned, k=0), du / unit, dv / unit))
 
 
 def _svd_along(xp: Any, y: Any, t: Any) -> Any:
     s, u, v = y
-    return s, *turned_towards(xp, (u, v), lambda: t, u, v, s, bits_of(y))
+    return s, *turned_towards(xp, {"left": u, "right": v}, lambda: t, u, v, s, bits_of(y))
 
 
 _svd = implicit(
     "svd", k.svd, vjp=(_svd_pull,), jvp=(_svd_push,), along=_svd_along,
     domain=Domain(ANY_REAL, where=k.singular_values_differ), reads=((0, "y"),), outputs=3,
-    rounding=elimination(6, 16, columns=(1, 2), wide=True, undetermined=in_cluster),
+    rounding=elimination(6, 16, columns=(1, 2), wide=True, undetermined=undetermined),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1),), {}), (((1, 3),), {}), (((2, 2, 2),), {})),
     conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
 )  # fmt: skip
@@ -308,7 +321,8 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
     Returns
     -------
     s : Tensor, shape [..., min(m, n)]
-        The singular values in descending order. The only result if `compute_uv` is False.
+        The singular values in descending order. The only result if `compute_uv` is False. Real matrices with singular
+        values 0 have first and second derivatives of even functions, such as the sum of the squares.
     u : Tensor, shape [..., m, min(m, n)]
         The left singular vectors as columns, with LAPACK's signs. For complex matrices, `v` has the phases of `eigh`.
     v : Tensor, shape [..., n, min(m, n)]

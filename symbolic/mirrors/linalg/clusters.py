@@ -45,6 +45,12 @@ def _part(W: Any, x: Any, w: Any, *, bits: int, wide: bool) -> Any:
     return np.where(_clusters(W, objects(w)), objects(x), 0)
 
 
+def _zero_part(W: Any, x: Any, w: Any, *, bits: int) -> Any:
+    values = W.component(objects(w), 0)
+    zeros = np.array([_may_be_zero(e) for e in values.flat], dtype=bool).reshape(values.shape)
+    return np.where(zeros[..., None, :], objects(x), 0)
+
+
 def _block(W: Any, a: Any, u: Any, v: Any, w: Any, *, bits: int, wide: bool) -> Any:
     near = _clusters(W, objects(w))
     if not near.any():
@@ -62,16 +68,16 @@ def _quotient(W: Any, x: Any, like: Any, size: Any, m: Any, *, sign: int, bits: 
         divisors = {(i, j): m[j, j] - sign * m[i, i] if sign else m[j, j] for i in range(rows) for j in range(n)}
         given_divisors = filled(list(divisors.values()), (len(divisors),))
         values = dict(zip(divisors, W.component(given_divisors, 0).tolist(), strict=True))
-        given, alike = W.component(x, 0), W.component(like, 0)
+        alike = W.component(like, 0)
 
         def at_rest(i: int, j: int) -> bool:
             if sign == 1 and i == j:
                 return True
             if not _may_be_zero(values[i, j]):
                 return False
-            if sign == 1:
-                return _is_zero(values[i, j]) and _is_zero(alike[i, j])
-            return _constant_zero(x[i, j]) or (_is_zero(values[i, j]) and _is_zero(given[i, j]))
+            if sign != 1 and _constant_zero(x[i, j]):
+                return True
+            return _is_zero(values[i, j]) and _is_zero(alike[i, j])
 
         free = [p for p in divisors if not at_rest(*p)]
         if not free:
@@ -108,13 +114,15 @@ def _column_size(W: Any, x: Any) -> Any:
     return made
 
 
-def _turned(W: Any, x: Any, t: Any, u: Any, v: Any, w: Any, *, bits: int) -> Any:
-    if _clusters(W, objects(w)).any():
+def _turned(W: Any, x: Any, t: Any, u: Any, v: Any, w: Any, *, bits: int, side: str) -> Any:
+    larger = side != "both" and np.shape(u)[-2] != np.shape(v)[-2]
+    if _clusters(W, objects(w)).any() or (larger and any(map(_may_be_zero, W.component(objects(w), 0).flat))):
         raise ArithmeticError("the basis of a cluster that rounding chose")
     return objects(x)
 
 
 array("cluster_part", _part)
+array("zero_part", _zero_part)
 array("turned_in_clusters", _turned)
 array("cluster_block", _block)
 array("column_size", _column_size)
