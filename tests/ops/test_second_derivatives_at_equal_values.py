@@ -81,13 +81,27 @@ def test_functions_of_eigenvalues(values: Any, mode: str, dtype: Any) -> None:
         assert close(got, exact_of_eigenvalues(w, turn, h, k), float(np.finfo(dtype).eps), np.exp(w), h, k)
 
 
-def test_eigenvalues_a_few_roundings_apart_in_reverse_mode() -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_eigenvalues_a_few_roundings_apart(mode: str) -> None:
     rng = np.random.default_rng(8)
     w, turn = np.array(GAP), rotation(rng, 3)
     h, k = [b + b.T for b in rng.normal(size=(2, 3, 3))]
     m = turn * w @ turn.T
-    got = second(sum_of_exponentials, (m + m.T) / 2, h, k, MODES[0])
+    got = second(sum_of_exponentials, (m + m.T) / 2, h, k, mode)
     assert close(got, exact_of_eigenvalues(w, turn, h, k), 2.0**-52, np.exp(w), h, k)
+
+
+# A quotient of rounding by the gap loses more digits than a slope in place of the quotient, or fewer, at about 1e-8.
+@pytest.mark.parametrize(
+    ("gap", "digits"), [(1e-13, 13), (1e-12, 12), (1e-10, 10), (1e-8, 8), (3e-8, 8), (1e-7, 9), (1e-5, 11)]
+)
+def test_reverse_mode_keeps_most_digits_at_every_gap(gap: float, digits: int) -> None:
+    rng = np.random.default_rng(13)
+    w, turn = np.array([1.0, 1.0 + gap, 1.0 + 2 * gap, 2.5]), rotation(rng, 4)
+    h, k = [b + b.T for b in rng.normal(size=(2, 4, 4))]
+    m = turn * w @ turn.T
+    got = second(sum_of_exponentials, (m + m.T) / 2, h, k, MODES[0])
+    assert close(got, exact_of_eigenvalues(w, turn, h, k), 10.0**-digits / 256, np.exp(w), h, k)
 
 
 @pytest.mark.parametrize("rows", [0, 2], ids=["square", "tall"])

@@ -123,6 +123,7 @@ def test_a_mutant_that_check_misses_is_a_finding(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(kills, "_judged", lambda call: (False, set()))
     what = Campaign("mutants", {"ops": ["sinh"], "operators": ["m2"], "size": 1})
     found = campaign(str(tmp_path / "journal"), what)
+    assert len(found.causes) == 1, found.counts
     (cause,) = found.causes
     assert cause["cause"] == "missed fault: sinh, argument 0, m2 flip a sign: the rule times -1"
     assert "found by flag, differences" in cause["text"]

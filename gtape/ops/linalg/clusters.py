@@ -64,15 +64,11 @@ def _within(w: Array, least: float) -> Array:
 
 def _near(w: Array, bits: int, wide: bool = False) -> Array:
     """For each pair of different eigenvalues, whether one cluster contains both. Infinity and NaN are in no cluster."""
-    return _within(w, 2.0 ** ((1 - bits) / 2) if wide else least_gap(w.shape[-1], bits))
+    return _within(w, _width(w.shape[-1], bits, wide))
 
 
-def _equal(w: Array, bits: int) -> Array:
-    """For each pair of different eigenvalues, whether they are equal but for LAPACK's roundings.
-
-    They differ by a sixteenth of what a cluster allows, because turned vectors would mix values farther apart.
-    """
-    return _within(w, least_gap(w.shape[-1], bits) / 16)
+def _width(n: int, bits: int, wide: bool) -> float:
+    return 2.0 ** ((1 - bits) / 2) if wide else least_gap(n, bits)
 
 
 def _zero(w: Array, least: float) -> Array:
@@ -81,9 +77,9 @@ def _zero(w: Array, least: float) -> Array:
         return np.abs(w) <= least * np.abs(w).max(axis=-1, keepdims=True, initial=0.0, where=np.isfinite(w))
 
 
-def _null(w: Array, bits: int, shape: tuple[int, int], least: float | None = None) -> Array:
+def _null(w: Array, bits: int, shape: tuple[int, int]) -> Array:
     """The singular values that are 0 but for roundings, if their vectors are no single pair."""
-    zeros = _zero(w, least_gap(w.shape[-1], bits) if least is None else least)
+    zeros = _zero(w, least_gap(w.shape[-1], bits))
     return zeros & ((zeros.sum(axis=-1, keepdims=True) > 1) | (shape[0] != shape[1]))
 
 
@@ -101,6 +97,25 @@ def undetermined(outputs: tuple[Array, ...], which: int) -> Array:
 
 def _part_kernel(x: Array, w: Array, *, bits: int, wide: bool) -> Array:
     return np.where(_near(w, bits, wide), x, x.dtype.type(0))
+
+
+def _beside_kernel(x: Array, w: Array, *, bits: int) -> Array:
+    near = _near(w, bits, wide=True)
+    some = near.any(axis=-1)
+    return np.where((some[..., None, :] | some[..., :, None]) & ~near, x, x.dtype.type(0))
+
+
+# The numbers of pairs of which one value is in a wide cluster, and the other one is not in the same. Exact worlds have
+# no such numbers, because these correct what the mean of a cluster leaves out of its values.
+_beside_clusters = primitive(
+    "beside_clusters", _beside_kernel,
+    vjp=(lambda xp, g, y, x, w, *, bits: xp.beside_clusters(g, w, bits=bits), None),
+    jvp=(lambda xp, t, y, x, w, *, bits: xp.beside_clusters(t, w, bits=bits), None),
+    reads=((1,), ()), params=("bits",),
+    rounding=stable(0.5, noise=lambda x, w, *, bits: _UNKNOWN * np.abs(_beside_kernel(x, w, bits=bits))),
+    domain=Domain(ANY_REAL, ANY_REAL, where=lambda x, w: not _near(w, 24, wide=True).any()),
+    samples=((((2, 2), (2,)), {"bits": 53}), (((2, 2, 2), (2, 2)), {"bits": 53})),
+)  # fmt: skip
 
 
 def _of_different(w: Array, bits: int, wide: bool) -> Array:
@@ -196,17 +211,17 @@ _block = primitive(
 )  # fmt: skip
 
 
-def _any_cluster(w: Any, bits: int) -> bool:
+def _any_cluster(w: Any, bits: int, *, wide: bool = False) -> bool:
     """Whether some values of a tensor, which are sorted, form a cluster. In a compiled function a guard."""
     value = w._value
     if isinstance(value, np.ndarray):
         with np.errstate(all="ignore"):
             size = np.abs(value).max(axis=-1, keepdims=True, initial=0.0)
-            apart = np.abs(value[..., 1:] - value[..., :-1]) > least_gap(value.shape[-1], bits) * size
-        return not apart.all() and bool(_near(value, bits).any())
+            apart = np.abs(value[..., 1:] - value[..., :-1]) > _width(value.shape[-1], bits, wide) * size
+        return not apart.all() and bool(_near(value, bits, wide).any())
     with record.off():
         square = as_column(TAPE, w) - as_row(TAPE, w)
-        near = TAPE.cluster_part(TAPE.ones_like(square), w, bits=bits, wide=False)
+        near = TAPE.cluster_part(TAPE.ones_like(square), w, bits=bits, wide=wide)
         axes = tuple(range(len(shape_of(near))))
         return bool(TAPE.max(near, axis=axes, keepdims=False) > 0)
 
@@ -217,15 +232,15 @@ def spectrum(xp: Any, a: Any, u: Any, v: Any, w: Any, bits: int, *, wide: bool) 
 
 
 def _from_matrix(xp: Any, a: Any, u: Any, v: Any, w: Any, bits: int) -> Any:
-    """The values; those of clusters with the derivatives of the diagonal of U'AV.
+    """The values; for clusters the diagonal of U'AV, because turned vectors belong to these numbers.
 
-    These derivatives are the same. But `slopes_in_clusters` may not see them, because `cluster_block` has their rest.
+    The derivatives are the same. But `slopes_in_clusters` may not see them, because `cluster_block` has their rest.
     """
     if not isinstance(w, Tensor) or not get_stack().sessions or not _any_cluster(w, bits):
         return w
     inside = _near(np.asarray(w._value), bits).any(axis=-1).astype(np.float64)
     diagonal = xp.diag_part(xp.matmul(xp.swap_last(u), xp.matmul(a, v)), k=0)
-    return w * (1 - inside) + (xp.stop_gradient(w) + diagonal - xp.stop_gradient(diagonal)) * inside
+    return w * (1 - inside) + diagonal * inside
 
 
 def _runs(near: Array) -> list[slice]:
@@ -240,7 +255,7 @@ def _runs(near: Array) -> list[slice]:
 
 
 def _turned_kernel(x: Array, t: Array, u: Array, v: Array, w: Array, *, bits: int, side: str) -> Array:
-    near, zeros = _equal(w, bits), _turned_zeros(u, v, w, bits, side)
+    near, zeros = _near(w, bits), _turned_zeros(u, v, w, bits, side)
     if not near.any() and not zeros.any():
         return x
     made = x.copy()
@@ -260,7 +275,7 @@ def _turned_kernel(x: Array, t: Array, u: Array, v: Array, w: Array, *, bits: in
 def _turned_zeros(u: Array, v: Array, w: Array, bits: int, side: str) -> Array:
     if side == "both":
         return np.zeros(w.shape, dtype=bool)
-    return _null(w, bits, (u.shape[-2], v.shape[-2]), least_gap(w.shape[-1], bits) / 16)
+    return _null(w, bits, (u.shape[-2], v.shape[-2]))
 
 
 def _null_vectors(t: Array, u: Array, v: Array, zeros: Array, side: str) -> Array:
@@ -314,7 +329,8 @@ class Slopes(NamedTuple):
     ----------
     even : array, shape [..., n, n]
         For each pair of values in one cluster, half the slope of the difference of their cotangents by the difference.
-        A function that is symmetric in the values of a cluster has one such slope for the cluster.
+        A function that is symmetric in the values of a cluster has one such slope for the cluster. For other pairs, the
+        quotient of the differences of what the means of clusters leave out of the cotangents.
     weights : array, shape [..., n, n]
         For each such pair the reciprocal of the number of values in the cluster.
     zeros : array of bools, shape [..., n]
@@ -344,32 +360,39 @@ def slopes_in_clusters(gw: Any, w: Any, bits: int, *, shape: tuple[int, int] | N
     n = values.shape[-1]
     least = least_gap(n, bits)
     zeros = _null(values, bits, shape) if shape is not None else np.zeros(values.shape, dtype=bool)
-    if not zeros.any() and not _any_cluster(w, bits):
+    if not zeros.any() and not _any_cluster(w, bits, wide=True):
         return None
     even, weights = np.zeros((2, *values.shape, n))
     odd, even_at_zero = np.zeros(values.shape), np.zeros(values.shape, bool)
+    cotangents, apart = np.asarray(gw._value, np.float64), np.zeros(values.shape)
+    clusters = np.broadcast_to(np.arange(n), values.shape).copy()
 
-    def slopes_along(i: tuple[int, ...], **seeds: float) -> Array | None:
+    def slopes_along(i: tuple[int, ...], ends: dict[int, float]) -> Array | None:
         seed = np.zeros(values.shape, gw._layout.dtype)
-        for j, s in seeds.items():
-            seed[i][int(j)] = s
+        seed[i][list(ends)] = list(ends.values())
         c = pull(seed)
         return None if c is None else np.asarray(c, np.float64)[i]
 
     for i in np.ndindex(*values.shape[:-1]):
-        for run in _runs(_near(values[i], bits)):
-            c = slopes_along(i, **{str(run.start): 1, str(run.stop - 1): -1})
+        for run in _runs(_near(values[i], bits, wide=True)):
+            c = slopes_along(i, {run.start: 1.0, run.stop - 1: -1.0})
             if c is not None:
+                clusters[i][run] = run.start
                 even[i][run, run] = (c[run.start] - c[run.stop - 1]) / 2
-                np.fill_diagonal(even[i][run, run], 0)
                 weights[i][run, run] = 1 / (run.stop - run.start)
+                apart[i][run] = cotangents[i][run] - cotangents[i][run].mean()
         if zeros[i].any():
             first = int(np.argmax(zeros[i]))
-            c = slopes_along(i, **{str(first): 1})
+            c = slopes_along(i, {first: 1.0})
             if c is not None:
-                g = np.abs(np.asarray(gw._value, np.float64)[i][zeros[i]])
+                g = np.abs(cotangents[i][zeros[i]])
                 if (g <= 2 * least * values[i].max(initial=0.0) * abs(c[first])).all():
                     odd[i], even_at_zero[i] = np.where(zeros[i], c[first], 0.0), zeros[i]
+    differ = clusters[..., None, :] != clusters[..., :, None]
+    with np.errstate(all="ignore"):
+        quotients = (apart[..., None, :] - apart[..., :, None]) / (values[..., None, :] - values[..., :, None])
+    even = np.where(differ, np.nan_to_num(quotients), even)
+    even[..., np.arange(n), np.arange(n)] = 0
     return Slopes(even, weights, even_at_zero, odd)
 
 
@@ -379,14 +402,15 @@ def motion(xp: Any, found: Slopes | None, gw: Any, a: Any, u: Any, v: Any, w: An
     The vector has one number for a cluster, and 0 for zeros. The matrix holds what the motion inside clusters adds
     along H: U (S o U'HV) V', with the slopes S of the cotangents by the values, in place of the quotients
     (gw_j - gw_i) / (w_j - w_i) of the symmetric part of U'HV and (gw_j + gw_i) / (w_j + w_i) of the other part, which
-    rounding destroys. Zeros have such quotients outside the span of U and V, too. The slopes are constants, so third
+    rounding destroys. Clusters are wide: a quotient loses more digits than the slope, which errs by the difference of
+    the values. Zeros have such quotients outside the span of U and V, too. The slopes are constants, so third
     derivatives lack theirs. The matrix is None if `found` is.
     """
     if found is None:
         return gw, None
 
     def in_clusters(x: Any) -> Any:
-        return xp.cluster_part(x, w, bits=bits, wide=False)
+        return xp.cluster_part(x, w, bits=bits, wide=True)
 
     deviations = in_clusters((as_column(xp, gw) - as_row(xp, gw)) * found.weights)
     apart = xp.sum(deviations, axis=(len(shape_of(w)),), keepdims=False)
@@ -394,8 +418,9 @@ def motion(xp: Any, found: Slopes | None, gw: Any, a: Any, u: Any, v: Any, w: An
     to_right = xp.matmul(moving, v)
     inside = xp.matmul(xp.swap_last(u), to_right)
     back = xp.swap_last(inside)
+    within = (inside + back) / 2 * found.even
+    within = in_clusters(within) + xp.beside_clusters(within, w, bits=bits) + diagonal_matrix(xp, apart)
     if not found.zeros.any():
-        within = in_clusters((inside + back) / 2 * found.even) + diagonal_matrix(xp, apart)
         return gw - apart, xp.matmul(xp.matmul(u, within), xp.swap_last(v))
 
     def at_zero(x: Any) -> Any:
@@ -405,7 +430,7 @@ def motion(xp: Any, found: Slopes | None, gw: Any, a: Any, u: Any, v: Any, w: An
     apart = apart + left
     row = found.odd[..., None, :]
     odd = xp.swap_last(at_zero(xp.swap_last(at_zero((inside - back) / 2 * row))))
-    within = in_clusters((inside + back) / 2 * found.even) + odd + diagonal_matrix(xp, apart)
+    within = within + odd + diagonal_matrix(xp, left)
     beyond_left = at_zero((to_right - xp.matmul(u, inside)) * row)
     to_left = xp.matmul(xp.swap_last(moving), u)
     beyond_right = at_zero((to_left - xp.matmul(v, back)) * row)

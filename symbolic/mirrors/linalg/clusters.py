@@ -45,6 +45,10 @@ def _part(W: Any, x: Any, w: Any, *, bits: int, wide: bool) -> Any:
     return np.where(_clusters(W, objects(w)), objects(x), 0)
 
 
+def _beside(W: Any, x: Any, w: Any, *, bits: int) -> Any:
+    return np.full(np.shape(x), 0, dtype=object)
+
+
 def _zero_part(W: Any, x: Any, w: Any, *, bits: int) -> Any:
     values = W.component(objects(w), 0)
     zeros = np.array([_may_be_zero(e) for e in values.flat], dtype=bool).reshape(values.shape)
@@ -122,6 +126,7 @@ def _turned(W: Any, x: Any, t: Any, u: Any, v: Any, w: Any, *, bits: int, side: 
 
 
 array("cluster_part", _part)
+array("beside_clusters", _beside)
 array("zero_part", _zero_part)
 array("turned_in_clusters", _turned)
 array("cluster_block", _block)
