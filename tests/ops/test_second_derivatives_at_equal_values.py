@@ -266,6 +266,20 @@ def test_the_check_compares_second_derivatives_with_exact_ones(name: str) -> Non
     assert not judge(f, m, wrong, order=2).ok
 
 
+def spectral(x: Any) -> Any:
+    w, v = tf.linalg.eigh(x)
+    return tf.reduce_sum(tf.matmul(v * tf.exp(w), v, transpose_b=True) ** 2)
+
+
+@pytest.mark.parametrize(("f", "values"), [(spectral, (1.25, 1.25)), (reconstruction, (0.0, 0.0))])
+def test_the_check_knows_second_derivatives_of_functions_of_values_and_vectors(f: Any, values: Any) -> None:
+    m = np.diag(values)
+    right = hessian(f, tf.constant(m)).numpy()
+    assert judge(f, m, right, order=2).ok
+    right[1, 0, 1, 0] += 1e-6 * np.abs(right).max()
+    assert not judge(f, m, right, order=2).ok
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mode_passes_the_check(mode: str) -> None:
     h, k = np.array([[[1.0, 0.5], [0.5, -1.0]], [[0.25, 1.0], [1.0, 2.0]]])

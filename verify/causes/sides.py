@@ -38,6 +38,8 @@ _NEAREST = -1400  # stands for the limit on one side
 _SHRINKS = 50
 _BEYOND = 1 << 14  # the exponent of a number beyond all derivatives
 _PAIRS = 4
+_AROUND = 2  # random points around a point
+_FAR = 100  # bits by which derivatives may differ from their limit more than the points
 _FEW = 2000  # programs with more numbers get one pair of points
 _MANY = 20_000  # programs with more numbers get none, unless numbers are claims or floats raise a doubt
 _MOST = 200_000  # programs with more numbers get none
@@ -313,6 +315,33 @@ class Sides:
                 limits[index] = interval.limit()
             made.append(limits)
         return _joined(self.program, made)
+
+    def around(self) -> list[Any] | None:
+        """The derivative as the limit at random points, for a point at which ops have none, such as equal eigenvalues.
+
+        Returns
+        -------
+        list of object arrays or None
+            None if the derivatives at the points differ, or cannot be evaluated.
+        """
+        with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError, TooDeep):
+            self.here = self._evaluated()
+            drawn = self.shared.get("around", lambda: [self._drawn() for _ in range(_AROUND)])
+            step = arb(2) ** _STEPS[1]
+            found = []
+            for k, moves in enumerate(drawn):
+                env = self.shared.get(("around", k), lambda moves=moves: self._beside(moves, step))
+                if env is None:
+                    return None
+                found.append(_in_parts(self.program, self._derived(env, self.derivative)))
+            made: list[Any] = []
+            for arrays in zip(*found, strict=True):
+                limits = None if arrays[0] is None else _limits_of(arrays)
+                if limits is None and arrays[0] is not None:
+                    return None
+                made.append(limits)
+            return _joined(self.program, made)
+        return None
 
     def _outside(self, numbers: list[Any], pairs: int) -> list[dict[tuple[int, ...], Interval]] | None:
         drawn: list[dict[int, Any]] = self.shared.get(("sides", pairs), lambda: [self._drawn() for _ in range(pairs)])
@@ -619,6 +648,20 @@ class Sides:
         finally:
             for i, output in recorded.items():
                 self.program.nodes[i].output = output
+
+
+def _limits_of(arrays: Sequence[Any]) -> Any:
+    """The limits of the elements of arrays that converge; None if they differ."""
+    first = objects(arrays[0])
+    limits = np.empty(first.shape, dtype=object)
+    largest = max([abs(arb(e)) for e in first.ravel().tolist()], default=arb(0), key=_middle)
+    for index in np.ndindex(*first.shape):
+        values = [arb(objects(a)[index]) for a in arrays]
+        low, high = min(values, key=_middle), max(values, key=_middle)
+        if not high - low <= largest * arb(2) ** (_STEPS[1] + _FAR):
+            return None
+        limits[index] = Interval(low, high, True).limit()
+    return limits
 
 
 def _is_iterative(node: Node) -> bool:

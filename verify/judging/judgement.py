@@ -31,7 +31,7 @@ from gtape.verify.causes.outside import masked_by_infinities, outside, shown_by
 from gtape.verify.causes.sides import Sides, as_a_whole, has_values
 from gtape.verify.judging.comparison import Causes, Comparison, Told, Wrong, distances
 from gtape.verify.judging.connected import order_of, undecidable, unimplemented
-from gtape.verify.judging.ladder import PRECISIONS, TIES, climb, no_derivative
+from gtape.verify.judging.ladder import PRECISIONS, TIES, beyond_the_rules, climb, no_derivative
 from gtape.verify.oracles.certificates import Failure
 from gtape.verify.oracles.enclosures import turned
 from gtape.verify.oracles.oracle import Oracle, TooDeep, factorises, uses_vectors
@@ -353,6 +353,7 @@ class Judgement(Causes):
         self.crossed = False
         oracle = self.last = self.oracle()
         oracle.shared = self.shared
+        around = None
         oracle.evaluate_once()
         exact, failures = self.certified(oracle, report)
         agreed = not failures
@@ -364,8 +365,12 @@ class Judgement(Causes):
         if any(f.mark is not None for f in failures):
             oracle, exact, failures = self.with_crossed_kinks(report, oracle, exact, failures)
         if degenerate and ((failures and order > 1) or self.depends_on_bases(exact, derivative)):
-            report.findings = self.wrong_beside(oracle) or [no_derivative(degenerate, order)]
-            return
+            report.findings = self.wrong_beside(oracle)
+            around = None if report.findings else self.sides().around()
+            if around is None:
+                report.findings = report.findings or [no_derivative(degenerate, order)]
+                return
+            exact, failures = around, []
         if failures:
             report.findings = self.blamed(oracle, failures)
             report.checked = sum(np.size(g) for g in self.got if g is not None)
@@ -380,9 +385,7 @@ class Judgement(Causes):
             self.shared.calm = not (met or guards or others or decides_at_ties(program, oracle))
         got = self.got
         if (met or guards) and not self.crossed:
-            sides = Sides(
-                program, self.oracle, self.beside, self._beside_along(), self.shared, self.row, self.floats_beside
-            )
+            sides = self.sides()
             near = [e if e is None or not oracle.broken else _blurred(objects(e)) for e in exact]
             met, near, got = as_a_whole(sides, near, got, met, order, guards=guards, claimed=self.claimed)
             exact = near if self.claimed or not oracle.broken else exact
@@ -395,6 +398,10 @@ class Judgement(Causes):
             self.keep(exact, compared)
         findings = compared.findings
         report.checked, report.max_ulp = compared.checked, compared.worst
+        if around is not None and not self.claimed:
+            for f in findings:
+                if not f.ok:
+                    f.verdict, f.reason = "domain", beyond_the_rules(degenerate)
         if self.excuses_bases and degenerate and not all(f.ok for f in findings):
             report.findings = [no_derivative(degenerate, order)]
             return
@@ -407,6 +414,11 @@ class Judgement(Causes):
             f.order = order
             findings.append(f)
         report.findings = findings
+
+    def sides(self) -> Sides:
+        """The derivatives at points next to the recorded one."""
+        along = self._beside_along()
+        return Sides(self.program, self.oracle, self.beside, along, self.shared, self.row, self.floats_beside)
 
     def through_equal_values(
         self, oracle: Oracle, exact: list[Any], failures: list[Failure]

@@ -14,7 +14,7 @@ from gtape.verify.oracles.oracle import TooDeep
 from gtape.verify.oracles.replay import Misshapen
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["PRECISIONS", "TIES", "climb", "no_derivative"]
+__all__ = ["PRECISIONS", "TIES", "beyond_the_rules", "climb", "no_derivative"]
 
 PRECISIONS = (200, 800, 3200)
 TIES = 800
@@ -23,6 +23,14 @@ TIES = 800
 def no_derivative(reasons: list[str], order: int) -> Finding:
     """The finding for a point without a derivative, with the reasons."""
     return Finding("domain", order=order, reason="; ".join(reasons))
+
+
+def beyond_the_rules(reasons: list[str]) -> str:
+    """Why a number is wrong where the function as a whole has a derivative, but outputs of ops have none."""
+    return (
+        f"{'; '.join(reasons)}; the function as a whole has the exact derivative above, but rules that keep these "
+        "vectors at rest miss a part of it"
+    )
 
 
 def climb(
