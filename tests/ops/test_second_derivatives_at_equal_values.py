@@ -271,13 +271,12 @@ def spectral(x: Any) -> Any:
     return tf.reduce_sum(tf.matmul(v * tf.exp(w), v, transpose_b=True) ** 2)
 
 
-@pytest.mark.parametrize(("f", "values"), [(spectral, (1.25, 1.25)), (reconstruction, (0.0, 0.0))])
-def test_the_check_knows_second_derivatives_of_functions_of_values_and_vectors(f: Any, values: Any) -> None:
-    m = np.diag(values)
-    right = hessian(f, tf.constant(m)).numpy()
-    assert judge(f, m, right, order=2).ok
+def test_the_check_knows_second_derivatives_of_functions_of_values_and_vectors() -> None:
+    m = np.diag([1.25, 1.25])
+    right = hessian(spectral, tf.constant(m)).numpy()
+    assert judge(spectral, m, right, order=2).ok
     right[1, 0, 1, 0] += 1e-6 * np.abs(right).max()
-    assert not judge(f, m, right, order=2).ok
+    assert not judge(spectral, m, right, order=2).ok
 
 
 @pytest.mark.parametrize("mode", MODES)
