@@ -133,11 +133,20 @@ def test_the_hessians_of_a_batch_with_and_without_equal_values() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*runs eagerly:RuntimeWarning")
-def test_a_function_compiled_at_either_kind_of_matrix_returns_the_bits_of_the_eager_one() -> None:
+@pytest.mark.parametrize(
+    ("f", "values"),
+    [
+        (lambda x: tf.reduce_sum(tf.exp(tf.linalg.eigvalsh(x))), (1.0, 1.0, 2.0)),
+        (lambda x: tf.reduce_sum(tf.linalg.svd(x, compute_uv=False) ** 2), (1.0, 0.0, 0.0)),
+        (lambda x: tf.reduce_sum(tf.linalg.svd(x[:, :2], compute_uv=False) ** 2), (1.0, 0.0, 0.0)),
+    ],
+    ids=["equal eigenvalues", "singular values 0", "a singular value 0 of a tall matrix"],
+)
+def test_a_function_compiled_at_either_kind_of_matrix_returns_the_bits_of_the_eager_one(f: Any, values: Any) -> None:
     def whole(x: Any) -> Any:
-        return hessian(sum_of_exponentials, x)
+        return hessian(f, x)
 
-    points = [tf.constant(np.diag([1.0, 2.0, 4.0])), tf.constant(np.diag([1.0, 1.0, 2.0]))]
+    points = [tf.constant(np.diag([1.0, 2.0, 4.0])), tf.constant(np.diag(values))]
     for order in (points, points[::-1]):
         compiled = tf.function(whole, jit_compile=True)
         for x in (*order, *order):

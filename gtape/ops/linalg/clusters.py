@@ -86,7 +86,7 @@ def _null(w: Array, bits: int, shape: tuple[int, int]) -> Array:
 def undetermined(outputs: tuple[Array, ...], which: int) -> Array:
     """For each value in double precision, whether rounding leaves its vectors of output `which` undetermined.
 
-    That are the values whose cluster has other values, and singular values 0 with vectors in a larger null space.
+    These values are in a cluster with other values, or they are singular values 0 whose null space is larger.
     """
     w, *vectors = outputs
     free: Array = _near(w, 53).any(axis=-1)
@@ -226,6 +226,17 @@ def _any_cluster(w: Any, bits: int, *, wide: bool = False) -> bool:
         return bool(TAPE.max(near, axis=axes, keepdims=False) > 0)
 
 
+def _any_null(w: Any, bits: int, shape: tuple[int, int]) -> bool:
+    """Whether some singular values are 0 as in `_null`. In a compiled function a guard."""
+    if isinstance(w._value, np.ndarray):
+        return bool(_null(w._value, bits, shape).any())
+    with record.off():
+        zeros = TAPE.zero_part(as_row(TAPE, TAPE.ones_like(w)), w, bits=bits)
+        count = TAPE.sum(zeros, axis=(len(shape_of(zeros)) - 1,), keepdims=False)
+        axes = tuple(range(len(shape_of(count))))
+        return bool(TAPE.max(count, axis=axes, keepdims=False) > (1.5 if shape[0] == shape[1] else 0.5))
+
+
 def spectrum(xp: Any, a: Any, u: Any, v: Any, w: Any, bits: int, *, wide: bool) -> Any:
     """The diagonal matrix of the values. Its derivative is full inside clusters."""
     return diagonal_matrix(xp, _from_matrix(xp, a, u, v, w, bits)) + xp.cluster_block(a, u, v, w, bits=bits, wide=wide)
@@ -356,12 +367,13 @@ def slopes_in_clusters(gw: Any, w: Any, bits: int, *, shape: tuple[int, int] | N
     pull = slope(gw, w)
     if pull is None:
         return None
+    some_zeros = shape is not None and _any_null(w, bits, shape)
+    if not some_zeros and not _any_cluster(w, bits, wide=True):
+        return None
     values = np.asarray(w._value)
     n = values.shape[-1]
     least = least_gap(n, bits)
     zeros = _null(values, bits, shape) if shape is not None else np.zeros(values.shape, dtype=bool)
-    if not zeros.any() and not _any_cluster(w, bits, wide=True):
-        return None
     even, weights = np.zeros((2, *values.shape, n))
     odd, even_at_zero = np.zeros(values.shape), np.zeros(values.shape, bool)
     cotangents, apart = np.asarray(gw._value, np.float64), np.zeros(values.shape)
