@@ -322,10 +322,13 @@ class Sides:
         Returns
         -------
         list of object arrays or None
-            None if the derivatives at the points differ, or cannot be evaluated.
+            None if the derivatives at the points differ, or cannot be evaluated, and for more than 64 elements.
         """
+        nodes = self.program.nodes
+        if sum(int(np.prod(nodes[i[0]].shape)) for i in self.program.sources if i) > _ONE_BY_ONE:
+            return None
         with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError, TooDeep):
-            self.here = self._evaluated()
+            self.here = self.shared.get("here", self._evaluated)
             drawn = self.shared.get("around", lambda: [self._drawn() for _ in range(_AROUND)])
             step = arb(2) ** _STEPS[1]
             found = []
