@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -333,7 +333,7 @@ class Sides:
             step = arb(2) ** _STEPS[1]
             found = []
             for k, moves in enumerate(drawn):
-                env = self.shared.get(("around", k), lambda moves=moves: self._beside(moves, step))
+                env = self.shared.get(("around", k), partial(self._beside, moves, step))
                 if env is None:
                     return None
                 found.append(_in_parts(self.program, self._derived(env, self.derivative)))

@@ -327,7 +327,8 @@ def turned_towards(
 def _any_turn(columns: dict[str, Any], u: Any, v: Any, w: Any, bits: int) -> bool:
     if _any_cluster(w, bits):
         return True
-    return any(_turned_zeros(*(np.asarray(y._value) for y in (u, v, w)), bits, side).any() for side in columns)
+    left, right, values = (np.asarray(y._value) for y in (u, v, w))
+    return any(_turned_zeros(left, right, values, bits, side).any() for side in columns)
 
 
 # ---------------------------------------------------------------------------------------------- slopes
