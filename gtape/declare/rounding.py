@@ -6,10 +6,13 @@ Every declaration states its rounding: `EXACT`, `ulps(2)`, `SUM`, `PRODUCT`, `st
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["EXACT", "PRODUCT", "SUM", "Rounding", "elimination", "growing", "products", "stable", "sums", "ulps"]
+__all__ = [
+    "EXACT", "PRODUCT", "SUM", "Rounding", "elimination", "growing", "in_pairs", "products", "stable", "sums", "ulps",
+]  # fmt: skip
 
 Size = float | tuple[float, ...]
 
@@ -30,7 +33,8 @@ class Rounding:
         ``by(*arrays, **params)`` returns the sum of the magnitudes of a result's terms. A term counts once for each
         time it is rounded.
     terms : callable or None
-        ``terms(*arrays, **params)`` returns the number of products in a result, if the shapes determine this number.
+        ``terms(*arrays, **params)`` returns the number of terms or products in a result, if the shapes determine this
+        number; for a sum in pairs, the smaller number by which its error grows.
     signed : bool
         Whether some terms of a sum are subtracted. The kernel called on magnitudes then does not give their sum.
     noise : callable or None
@@ -113,12 +117,34 @@ def ulps(count: float, **more: Any) -> Rounding:
     return Rounding("ulps", count, count, **more)
 
 
-def sums(by: Callable[..., Any], *, signed: bool = False) -> Rounding:
+def sums(
+    by: Callable[..., Any] | None = None, *, terms: Callable[..., Any] | None = None, signed: bool = False
+) -> Rounding:
     """A sum. ``by(*arrays, **params)`` adds the magnitudes of the terms, each once for every rounding of the term.
 
-    `signed` says whether some of the terms are subtracted.
+    Without `by`, ``terms(*arrays, **params)`` counts the terms. `signed` says whether some of the terms are subtracted.
     """
-    return Rounding(kind="sum", by=by, signed=signed)
+    return Rounding(kind="sum", by=by, terms=terms, signed=signed)
+
+
+def in_pairs(shape: tuple[int, ...], count: int) -> int:
+    """The number of terms by which the error of ``np.add.reduce`` over `count` elements of an array grows.
+
+    NumPy adds elements along one axis in pairs: 8 sums over each block of 128 numbers (64 complex ones), then the
+    blocks as a binary tree, then the parts of 8192 numbers that pass through a buffer. An array with more than one axis
+    of more than one element may be summed axis by axis, in an order that its strides decide, so `count` counts there.
+
+    Examples
+    --------
+    >>> in_pairs((1000, 1), 1000), in_pairs((10, 100), 1000), in_pairs((20,), 20)
+    (32, 1000, 20)
+    """
+    if count <= _BLOCK or max(shape) != math.prod(shape):
+        return count
+    return min(count, _BLOCK + math.ceil(math.log2(max(count / 64, 1))) + count // 4096)
+
+
+_BLOCK = 28  # in a block: 15 additions in each of 8 sums, 3 of these sums, 7 of the rest, and the first element
 
 
 def products(terms: Callable[..., Any]) -> Rounding:

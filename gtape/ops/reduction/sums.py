@@ -13,7 +13,7 @@ from gtape.base.docstrings import documented_like
 from gtape.base.scalars import truth_of
 from gtape.declare.conventions import SUMMED
 from gtape.declare.primitives import linear, planned
-from gtape.declare.rounding import EXACT, SUM, sums
+from gtape.declare.rounding import EXACT, in_pairs, sums
 from gtape.errors import InvalidArgumentError
 from gtape.ops.reduction.common import AXIS_SAMPLES, numeric
 from gtape.tensors.axes import axes_of, count_of, from_end
@@ -69,9 +69,13 @@ def _spread_out_rule(xp: Any, g: Any, x: Any, *, shape: tuple[int, ...], axis: t
     return xp.sum(g, axis=from_end(axis, len(shape)), keepdims=keepdims)
 
 
+def _terms(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> int:
+    return in_pairs(x.shape, count_of(x.shape, axis))
+
+
 sum_op = linear(
     "sum", _sum_kernel, _sum_rule,
-    params=("axis", "keepdims"), batched=True, rounding=SUM,
+    params=("axis", "keepdims"), batched=True, rounding=sums(terms=_terms),
     samples=(*AXIS_SAMPLES, (((2, 0),), {"axis": (1,), "keepdims": False})),
     conventions=SUMMED,
     role="total",
@@ -102,7 +106,7 @@ def _mean_kernel(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
 
 
 def _mean_terms(x: Any, *, axis: tuple[int, ...], keepdims: Any) -> Any:
-    n = count_of(x.shape, axis)
+    n = _terms(x, axis=axis, keepdims=keepdims)
     return (n + 1) * (n > 1) * _mean_kernel(abs(x), axis=axis, keepdims=keepdims)
 
 

@@ -6,6 +6,7 @@ The rules count axes from the end and keep leading axes, because `jacobian` uses
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.conventions import SUMMED
 from gtape.declare.primitives import linear, planned
-from gtape.declare.rounding import EXACT, SUM
+from gtape.declare.rounding import EXACT, in_pairs, sums
 from gtape.errors import InvalidArgumentError
 from gtape.tensors.axes import lead_of, shape_of, static_ints
 from gtape.tensors.tensor import Tensor, as_operand
@@ -67,6 +68,12 @@ def _sum_to_kernel(g: Any, *, shape: tuple[int, ...], batch: int) -> Any:
     return lambda g: (np.add.reduce(g, axis=axes, dtype=dtype) if axes else g).reshape(whole)
 
 
+def _sum_to_terms(g: Any, *, shape: tuple[int, ...], batch: int) -> int:
+    lead = math.prod(g.shape[:batch])
+    count = g.size // max(1, lead * math.prod(shape))
+    return count if g.ndim == 2 else in_pairs(g.shape, count)  # two axes may be a product with ones
+
+
 def _sum_to_rule(xp: Any, g: Any, x: Any, *, shape: tuple[int, ...], batch: int) -> Any:
     whole = tuple(x.shape)
     lead = lead_of(g, batch + len(shape))
@@ -76,7 +83,7 @@ def _sum_to_rule(xp: Any, g: Any, x: Any, *, shape: tuple[int, ...], batch: int)
 
 _sum_to = linear(
     "sum_to", _sum_to_kernel, _sum_to_rule,
-    params=("shape", "batch"), batched=True, role="narrow", rounding=SUM,
+    params=("shape", "batch"), batched=True, role="narrow", rounding=sums(terms=_sum_to_terms),
     samples=(
         (((),), {"shape": (), "batch": 0}),
         (((2, 3),), {"shape": (), "batch": 0}),
