@@ -13,7 +13,7 @@ from gtape.declare.primitives import REGISTRY
 from gtape.engine.rules import RuleStep
 from gtape.engine.worlds import COMPLEX, NUMPY
 from gtape.recording.record import off
-from gtape.symbolic.balls import precision, to_float
+from gtape.symbolic.balls import lift_balls, precision, to_float
 from gtape.symbolic.program import Program
 from gtape.verify import check
 from gtape.verify.bounds import inputs
@@ -21,12 +21,13 @@ from gtape.verify.bounds.inputs import moved_gradient
 from gtape.verify.bounds.noise import noisy_gradient
 from gtape.verify.bounds.noise_world import MovedWorld
 from gtape.verify.judging import ordinary, straight, structure
+from gtape.verify.judging.comparison import Comparison
 from gtape.verify.judging.examine import Gradient, Rows
 from gtape.verify.judging.plain import Plain
 from gtape.verify.judging.recording import Recording
 from gtape.verify.oracles import backward
 from gtape.verify.oracles.oracle import Oracle
-from gtape.verify.programs.mutants import planted, scaled
+from gtape.verify.programs.mutants import planted, planted_kernel, scaled
 
 X = np.array([[0.3, -1.2, 2.5], [1e-3, 40.0, -0.7]])
 
@@ -54,6 +55,18 @@ def with_zeros(x: Any) -> Any:
 def pooled(x: Any) -> Any:
     """A window with numbers of a relu that is off, which are equal but never move."""
     return tf.nn.max_pool1d(tf.nn.relu(tf.reshape(x, (1, 6, 1)) - 1.0), 3, 3, "VALID") ** 2
+
+
+def pendulum(q: Any, k: Any) -> Any:
+    p = tf.zeros_like(q)
+    for _ in range(5):
+        p = p - k * tf.sin(q) * 0.1
+        q = q + p * 0.1
+    return q
+
+
+def pendulum_alone(q: Any) -> Any:
+    return pendulum(q, 1.3)
 
 
 PROGRAMS = [
@@ -144,6 +157,70 @@ def test_inputs_move_the_gradient_as_in_the_full_check(case: Any, way: str) -> N
             np.testing.assert_allclose(to_float(t), to_float(other), rtol=1e-14)
 
 
+def test_numbers_that_move_one_after_another_move_the_gradient_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(structure, "_kept", {})
+    monkeypatch.setattr(straight, "_OFTEN", 1)
+    program, seeds = program_of(used_twice, X)
+    source = program.sources[0]
+    with off(), quietly(), precision(200):
+        made = ordinary.checked(program, seeds)
+        assert isinstance(made, ordinary.Straightly)
+        apart = made.moved_apart([(source, k, 0.25) for k in (4, 0)])
+        for k, (t,) in zip((4, 0), apart, strict=True):
+            start = np.zeros(X.shape)
+            start.flat[k] = 0.25
+            (alone,) = made.moved(dict.fromkeys(source, lift_balls(start)))
+            np.testing.assert_array_equal(to_float(t), to_float(alone))
+            assert np.count_nonzero(to_float(t)) == 1
+        with pytest.raises(ordinary.Apart):
+            made.moved_apart([([program.outputs[0]], 0, 0.25)])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("x", [0.7, 3.14159, 1e-3, 22.0])
+@pytest.mark.parametrize("f", [lambda x: 1 - tf.cos(x), pendulum_alone, lambda x: tf.sin(50 * x) - tf.exp(x) / 7])
+def test_single_numbers_get_the_findings_of_arrays(
+    f: Any, x: float, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(structure, "_kept", {})
+    quickly = check(f, np.asarray(x, dtype))
+    monkeypatch.setattr(Comparison, "_number", lambda *_: False)
+    assert quickly.as_dict() == check(f, np.asarray(x, dtype)).as_dict()
+
+
+def dense(x: Any) -> Any:
+    w = tf.constant(np.random.default_rng(3).normal(size=(48, 48)), x.dtype)
+    return tf.reduce_sum(tf.tanh(tf.matmul(x, w) / 7))
+
+
+def convolved(x: Any) -> Any:
+    w = tf.constant(np.random.default_rng(5).normal(size=(3, 3, 1, 4)), x.dtype)
+    return tf.reduce_sum(tf.tanh(tf.nn.conv2d(tf.reshape(x, (1, 48, 48, 1)), w, 1, "SAME") / 3))
+
+
+@pytest.mark.parametrize(
+    ("f", "name", "argument"), [(dense, "matmul", 0), (convolved, "correlate", 0)], ids=["matmul", "conv2d"]
+)
+def test_large_products_of_float32_are_compared_in_float64(
+    f: Any, name: str, argument: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.random.default_rng(7).normal(size=(48, 48)).astype(np.float32)
+    made = shortly(f, x)
+    assert made is not None
+    (product,) = [n.index for n in made.program.nodes if n.kind == "op" and n.name == name]
+    assert made._clearly_inside(made._swept()) == {product}
+    wide = shortly(f, x.astype(np.float64))
+    assert wide is not None
+    assert wide._clearly_inside(wide._swept()) == set()
+    for worlds in ("all", "floats"):
+        with planted(name, argument, scaled(1 + 1e-4), worlds=worlds):
+            found = [v for v in check(f, x).findings if not v.ok]
+        assert {(v.verdict, v.op) for v in found} == {("rule", name)}
+    with planted_kernel(name, 1e-4):
+        found = [v for v in check(f, x).findings if not v.ok]
+    assert {(v.verdict, v.op) for v in found} == {("rule", name)}
+
+
 @pytest.mark.parametrize(
     "f",
     [
@@ -160,18 +237,6 @@ def test_inputs_move_the_gradient_as_in_the_full_check(case: Any, way: str) -> N
 )
 def test_what_is_not_smooth_here_is_left_to_the_full_check(f: Any) -> None:
     assert shortly(f, X[0]) is None
-
-
-def pendulum(q: Any, k: Any) -> Any:
-    p = tf.zeros_like(q)
-    for _ in range(5):
-        p = p - k * tf.sin(q) * 0.1
-        q = q + p * 0.1
-    return q
-
-
-def pendulum_alone(q: Any) -> Any:
-    return pendulum(q, 1.3)
 
 
 @pytest.mark.parametrize("order", [1, 2])

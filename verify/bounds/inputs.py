@@ -21,7 +21,7 @@ from flint import acb, arb
 from gtape.base.deadline import tick
 from gtape.engine.rules import PartialOutputs
 from gtape.engine.worlds import COMPLEX
-from gtape.symbolic.balls import objects, to_float
+from gtape.symbolic.balls import filled, objects, to_float
 from gtape.symbolic.jets import Jet
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.noise import SPREADS
@@ -51,7 +51,12 @@ NO_JETS = (NotImplementedError, TypeError)
 _FEW = 4  # up to this many numbers move one by one, and their moves add up
 
 
-def moves(program: Program, run: Callable[[dict[int, Any], int], list[Any]], count: int) -> list[Any] | None:
+def moves(
+    program: Program,
+    run: Callable[[dict[int, Any], int], list[Any]],
+    count: int,
+    apart: Callable[[list[tuple[list[int], int, float]]], list[list[Any]] | None] | None = None,
+) -> list[Any] | None:
     """Sixteen times the move of each result, as arrays of floats; None if an op has no jets.
 
     Parameters
@@ -62,13 +67,16 @@ def moves(program: Program, run: Callable[[dict[int, Any], int], list[Any]], cou
         returns the tangents of the results.
     count : int
         The number of random moves, one of `MOVES`; for few numbers, moves beyond the first ones add nothing.
+    apart : callable, optional
+        Takes real numbers that move one after another, each as its nodes, its place in them, and its half unit; returns
+        what `run` returns for each, or None.
     """
     units = _half_units(program)
     alone = sum(np.count_nonzero(u) for _, u in units) <= _FEW
     if alone and count > MOVES[1]:
         return []  # earlier calls have moved every number
-    runs: list[list[Any]] = []
-    for number, start in enumerate(_one_by_one(units) if alone else _at_random(units, count)):
+    runs: list[list[Any]] = (alone and apart is not None and apart(_numbers(units))) or []
+    for number, start in enumerate([] if runs else _one_by_one(units) if alone else _at_random(units, count)):
         try:
             runs.append(run(start, number))
         except (ArithmeticError, TooDeep):
@@ -80,6 +88,10 @@ def moves(program: Program, run: Callable[[dict[int, Any], int], list[Any]], cou
         parts = [objects(t) for t in made if t is not None]
         if not parts:
             found.append(None)
+            continue
+        if alone and not parts[0].ndim:
+            sizes = [abs(complex(t[()]) if isinstance(t[()], acb) else float(t[()])) for t in parts]
+            found.append(SPREADS * np.float64(sum(size for size in sizes if size == size)))
             continue
         sizes = np.abs(to_float(np.stack(parts)))
         joined = np.add.reduce(sizes) if alone else np.fmax.reduce(sizes)
@@ -238,15 +250,17 @@ def _half_units(program: Program) -> list[tuple[list[int], Any]]:
     """The nodes of each input with half the unit of each of its numbers."""
     found = []
     sources = {i for nodes in program.sources for i in nodes}
-    for group in [*program.sources, *([n.index] for n in program.nodes if n.index not in sources)]:
+    for group in program.sources:
         for i in group[:1]:
             node = program.nodes[i]
             if not isinstance(node.output, tuple) and is_floating(node.output):
-                value = np.asarray(node.output)
-                if i in sources:
-                    found.append((group, _half_unit(node)))
-                elif node.kind in ("leaf", "const") and value.size > 1 and (value != value.flat[0]).any():
-                    found.append((group, np.where(value != np.rint(value), _half_unit(node), 0.0)))
+                found.append((group, _half_unit(node)))
+    for node in program.nodes:
+        if node.kind not in ("leaf", "const") or node.index in sources or np.size(node.output) <= 1:
+            continue
+        value = np.asarray(node.output)
+        if is_floating(value) and (value != value.flat[0]).any():
+            found.append(([node.index], np.where(value != np.rint(value), _half_unit(node), 0.0)))
     return found
 
 
@@ -256,6 +270,8 @@ def _half_unit(node: Node) -> Any:
     half = spacing(value, value.dtype) / 2
     if value.dtype.kind == "c":
         half = half.astype(np.complex128)
+    elif not value.ndim:
+        return half if math.isfinite(value) else np.float64(0.0)
     finite = np.isfinite(value)
     return half if finite.all() else np.where(finite, half, 0.0)
 
@@ -272,13 +288,22 @@ def _at_random(units: list[tuple[list[int], Any]], count: int) -> Iterator[dict[
         yield start
 
 
+def _numbers(units: list[tuple[list[int], Any]]) -> list[tuple[list[int], int, float]]:
+    """The numbers that move, each as its nodes, its place in them, and its half unit."""
+    return [(group, k, part) for group, half in units for k, part in enumerate(half.ravel().tolist()) if part]
+
+
 def _one_by_one(units: list[tuple[list[int], Any]]) -> Iterator[dict[int, Any]]:
     for group, half in units:
-        for place in zip(*np.nonzero(half), strict=True) if np.ndim(half) else [()] if half else []:
-            for sign in (1.0,) if half.dtype.kind == "f" else (1.0, 1j):
-                one = np.zeros_like(half)
-                one[place] = sign * half[place]
-                yield dict.fromkeys(group, _balls(one))
+        real = half.dtype.kind == "f"
+        kind, zero = (arb, arb(0)) if real else (acb, acb(0))
+        parts = half.ravel().tolist()
+        for k, part in enumerate(parts):
+            for sign in (1.0,) if real else (1.0, 1j):
+                if part:
+                    one = [zero] * len(parts)
+                    one[k] = kind(sign * part)
+                    yield dict.fromkeys(group, filled(one, half.shape))
 
 
 def _balls(x: Any) -> Any:

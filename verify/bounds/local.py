@@ -458,6 +458,19 @@ class Local:
         ordinary : bool
             Whether all numbers at the op are finite.
         """
+        allowed = self.allowed_by_rule(task, parts, ordinary)
+        for k, (a, c, e) in enumerate(zip(task.node.active, made, exact, strict=True)):
+            if c is not None:
+                self.cotangent(task, a, np.asarray(c), objects(e), partial(allowed, k))
+
+    def allowed_by_rule(self, task: _Task, parts: tuple[Any, ...], ordinary: bool = True) -> Callable[[int], Any]:
+        """The bounds on the results of a rule with the cotangents `parts`, by the number of the active argument.
+
+        Parameters
+        ----------
+        ordinary : bool
+            Whether all numbers at the op are finite.
+        """
         node, values, outputs = task.node, task.values, task.outputs
         dtype = next((v.dtype for v in outputs if v.dtype.kind in "fc"), np.dtype(np.float64))
         err = Independent if node.prim.rounding.independent else Err
@@ -478,9 +491,7 @@ class Local:
                 error = np.where(np.isnan(error), np.inf, error)
             return error + spacing(0.0, dtype)
 
-        for k, (a, c, e) in enumerate(zip(node.active, made, exact, strict=True)):
-            if c is not None:
-                self.cotangent(task, a, np.asarray(c), objects(e), partial(allowed, k))
+        return allowed
 
     def enclosed(self, task: _Task) -> tuple[Any, list[Any]]:
         """The exact outputs and inputs that a rule reads."""

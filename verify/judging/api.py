@@ -10,6 +10,7 @@ from typing import Any, overload
 import numpy as np
 from flint import acb, arb
 
+from gtape.base.collector import collector_delayed
 from gtape.base.diagnosis import diagnosed
 from gtape.base.escaping import place_text
 from gtape.base.quiet import quietly
@@ -137,7 +138,8 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     args = args or getattr(f, "point", ())
     order = checked_order(order)
     try:
-        return _checked(Recording(f, args, order))
+        with collector_delayed():
+            return _checked(Recording(f, args, order))
     except Exception:  # raised by the function, or by a rule whose result does not fit
         found = _misfits(f, args, order)
         if not found:

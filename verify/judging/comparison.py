@@ -21,7 +21,7 @@ from gtape.symbolic.balls import objects, radius, to_double_double, to_float
 from gtape.verify.bounds.inputs import MOVES
 from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS
 from gtape.verify.oracles.enclosures import turned
-from gtape.verify.verdicts.ulp import ROUNDINGS, right_digits, spacing, ulps_between, widest
+from gtape.verify.verdicts.ulp import ROUNDINGS, largest, right_digits, spacing, ulps_between, widest
 from gtape.verify.verdicts.verdict import Cause, Finding, merged
 
 __all__ = ["Causes", "Comparison", "Distances", "Told", "Wrong", "distances"]
@@ -332,12 +332,38 @@ class Comparison:
             over, blurred, open_, moved,
         )  # fmt: skip
 
+    def _number(self, s: int, e: Any, g: Any, distances: Distances) -> bool:
+        """As `_array`, for one finite number beyond the tight bound; False if this number needs the general way.
+
+        Arithmetic of NumPy takes ten times as long as arithmetic of Python, and training loops have many scalars.
+        """
+        got, high, off, rad, _, tight = map(float, (g, *distances))
+        if not (math.isfinite(got) and abs(high) <= largest(g.dtype)) or rad > (tight + off) / 4:
+            return False
+        unit, moved, reason = float(spacing(high, g.dtype)), 0.0, _MOVED
+        run, ulps = self._causes.followed(s) or (None, 0.0)
+        if run is not None and off + rad <= ulps * unit and abs(float(run) - got) <= ROUNDINGS * unit:
+            reason = _ADDED
+        else:
+            for count in MOVES:
+                if off <= tight + moved:
+                    break
+                moved = max(moved, self._many() * float(self._bound("moved", s, count, ())))
+            if off > tight + moved or moved > SPREADS * abs(high):
+                return False
+        digits = None if abs(high) <= rad else float(right_digits(off, high, g.dtype))
+        shown = _worst_of(s, None, distances.ulps, g, e, np.float64(moved))
+        self.findings.append(Finding("conditioning", order=self.order, reason=reason, digits=digits, **shown))
+        return True
+
     def _array(self, s: int, e: Any, g: Any, distances: Distances) -> None:
         dtype = g.dtype
         high, off, rad, ulps, tight = distances
         self.checked += g.size
         self.worst = max(self.worst, float(ulps.max(initial=0.0)))
         if (off + rad <= tight).all():
+            return
+        if not g.ndim and dtype.kind == "f" and self._number(s, e, g, distances):
             return
         added, by_problem, over_range, over, blurred, open_, moved = self._explained(s, g, distances)
         self.undecided += int(blurred.sum())
@@ -471,7 +497,7 @@ def _digits_right(right: float | None, lost: float, dtype: Any) -> str:
 
 
 def _worst_of(s: int, mask: Any, ulps: Any, g: Any, e: Any, loose: Any) -> dict[str, Any]:
-    """The masked element with the largest error, as fields of a finding."""
+    """The masked element with the largest error, as fields of a finding; a single number needs no mask."""
     index: tuple[int, ...] = ()
     if g.ndim:
         far = np.where(mask, np.nan_to_num(ulps, nan=np.inf, posinf=1e300), -1.0)

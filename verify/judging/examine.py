@@ -252,6 +252,12 @@ class Gradient(Judgement):
                 return self.known.moved(start)
         return super().moved_along(start, number)
 
+    def moved_apart(self, moves: list[tuple[list[int], int, float]]) -> list[list[Any]] | None:
+        if isinstance(self.known, ordinary.Straightly):
+            with contextlib.suppress(ordinary.Apart):
+                return self.known.moved_apart(moves)
+        return super().moved_apart(moves)
+
     def moved_element(self, s: int, place: tuple[int, ...]) -> float:
         node = self.program.nodes[self.program.sources[s][0]]
         many = np.size(node.output) > 1 and np.asarray(node.output).dtype.kind == "f"

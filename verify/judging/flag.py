@@ -7,10 +7,12 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
+from gtape.base.collector import collector_delayed
 from gtape.base.deadline import OutOfTime, within
 from gtape.base.quiet import quiet, quietly
 from gtape.base.verification import Options, is_sampled
@@ -35,6 +37,8 @@ __all__ = [
     "UndecidedWarning", "VerificationWarning", "check_batch_jacobian", "check_gradient", "check_jacobian", "check_jvp",
     "check_shapes", "conclude", "examined",
 ]  # fmt: skip
+
+_LONG = 1000  # nodes of a program whose check spends much of its time in the garbage collector
 
 
 class VerificationWarning(UserWarning):
@@ -221,7 +225,8 @@ def _run(check: Callable[[Report], None], program: Program, options: Options) ->
     """
     if options.order is not None and depth_of(program) > options.order:
         return
-    with off():
+    delay = collector_delayed() if len(program.nodes) > _LONG else nullcontext()
+    with off(), delay:
         report, seconds = examined(check, options, order_of(program))
     conclude(report, options, seconds)
 

@@ -131,7 +131,7 @@ class Judgement(Causes):
         if count == MOVES[0] and size <= _SOME:
             return []
         if count > MOVES[0] and size <= _MANY:
-            made = moves(self.program, self.moved_along, count)
+            made = moves(self.program, self.moved_along, count, self.moved_apart)
         if made is not None:
             return made
         return moves_in_floats(self.program, self.nudged, count)
@@ -139,6 +139,10 @@ class Judgement(Causes):
     def moved_along(self, start: dict[int, Any], number: int) -> list[Any]:
         """As `moving`, from the exact values that the comparison knows."""
         return self.moving(self._oracle(), start, number)
+
+    def moved_apart(self, moves: list[tuple[list[int], int, float]]) -> list[list[Any]] | None:
+        """The results of `moved_along` for numbers that move one after another; None if these need a call each."""
+        return None
 
     def farthest(self, count: int) -> list[Any]:
         return farthest(self._oracle(), self.derivative, count)

@@ -20,8 +20,9 @@ from flint import arb
 
 from gtape.base.deadline import OutOfTime, tick
 from gtape.symbolic.balls import filled, mapped, objects
+from gtape.symbolic.doubles import DOUBLES
 from gtape.symbolic.program import Program
-from gtape.verify.bounds.local import Floats, Local, rounded
+from gtape.verify.bounds.local import Floats, Local, finite, rounded
 from gtape.verify.bounds.noise_world import MovedWorld
 from gtape.verify.causes.choices import decides_at_ties
 from gtape.verify.causes.conventions import kinks_met
@@ -51,6 +52,8 @@ _LONG = 2048  # programs with more ops keep nothing that can be computed again
 _HUGE, _LONG_TERM = arb(2) ** 2**40, arb(2) ** 2**39
 _NOTHING = arb(0)
 _UNIT = arb(2) ** -61  # random directions are integers of this size
+_MANY = 2048  # numbers of an array for which arithmetic of float64 is much quicker than enclosures
+_PART = 1 - 2.0**-16  # of a bound of float32, which leaves enough for the roundings of float64
 _MOST_OPS = 64  # programs with more ops are checked op by op together, by their kind
 
 
@@ -378,20 +381,27 @@ class Checked:
             if self._ops.run(self.seeds, swept):
                 raise Apart
             return
-        self.lift([op.number for op in self.structure.ops])
+        if not finite(*[self.arrays[op.number] for op in self.structure.ops]):
+            raise Apart
+        sweep = self._swept()
+        inside = self._clearly_inside(sweep)
+        ops = [op for op in self.structure.ops if op.number not in inside]
+        deciding = [j for i in self.structure.decisions for j in self.program.nodes[i].inputs]
+        needed = {*deciding, *[j for op in ops for j in op.inputs]}
+        self.lift([op.number for op in self.structure.ops if op.number in needed])
+        recorded = self.recorded
         if self.structure.decisions:
-            local = Local(self.program, self.recorded, self.arrays)
+            local = Local(self.program, recorded, self.arrays)
             local.decisions()
             if local.findings:
                 raise Apart
-        recorded, sweep = self.recorded, self._swept()
-        reached = [op for op in self.structure.ops if op.number in sweep.kept]
+        reached = [op for op in ops if op.number in sweep.kept]
         arrived = [np.asarray(sweep.kept[op.number][0]) for op in reached]
         lifted = dict(zip([op.number for op in reached], _lifted(arrived), strict=True))
         compared: list[_Compared] = []
         values: dict[int, Any] = {}
         rules: dict[int, list[Any]] = {}
-        for op in self.structure.ops:
+        for op in ops:
             tick()
             xs = [recorded[j] for j in op.inputs]
             y = values[op.number] = self.exact[op.number] if op.given else shaped(op.kind.exact(xs), op.kind.shape)
@@ -408,6 +418,44 @@ class Checked:
         if not places and not sweep.totals:
             return
         self._within_bounds(places, sweep, values, rules)
+
+    def _clearly_inside(self, sweep: Floats) -> set[int]:
+        """The large products of float32 numbers whose values and rules are within their bounds by float64 arithmetic.
+
+        The roundings of float64 are 2**-29 of those of float32, so the bounds give up a small part for them.
+        """
+        inside: set[int] = set()
+        local = Local(self.program, {}, self.arrays)
+        for op in self.structure.ops:
+            y, prim = self.arrays[op.number], op.kind.node.prim
+            inputs = [self.arrays[j] for j in op.inputs]
+            if prim.rounding.kind != "product" or any(v.dtype != np.float32 for v in (y, *inputs)):
+                continue
+            if max([v.size for v in (y, *inputs)]) < _MANY or not finite(*inputs):
+                continue
+            tick()
+            task = local.alone(self.program.nodes[op.number], [sweep])
+            xs = [v.astype(np.float64) for v in inputs]
+            made = shaped(np.asarray(op.kind.node.apply(DOUBLES, xs)), op.kind.shape)
+            if _within(y, made, task.own_error()) and all(
+                self._has_right_rule(local, task, op, back, made, xs) for back in task.sweeps
+            ):
+                inside.add(op.number)
+        return inside
+
+    def _has_right_rule(
+        self, local: Local, task: Any, op: Op, back: tuple[Any, list[Any]], y: Any, xs: list[Any]
+    ) -> bool:
+        """Whether the results of a rule in floats are within their bounds by float64 arithmetic."""
+        (g,), made = back
+        if not finite(g, *[c for c in made if c is not None]):
+            return False
+        exact = op.kind.pulled(DOUBLES, g.astype(np.float64), y, xs)
+        allowed = local.allowed_by_rule(task, (g,))
+        return all(
+            c is None or _within(np.asarray(c), shaped(np.asarray(e, np.float64), np.shape(c)), allowed(k))
+            for k, (c, e) in enumerate(zip(made, exact, strict=True))
+        )
 
     def _within_bounds(
         self, places: list[tuple[int, bool]], sweep: Floats, values: dict[int, Any], rules: dict[int, list[Any]]
@@ -476,6 +524,23 @@ class Straightly(Checked):
             raise Apart
         return self.straight.as_gradient(made)
 
+    def moved_apart(self, moves: list[tuple[list[int], int, float]]) -> list[list[Any]]:
+        """The first-order moves of the gradient when numbers move one after another; raises without such code.
+
+        Parameters
+        ----------
+        moves : list of (nodes, number, size)
+            For each move the inputs, the place of the number that moves in all of them, and how far.
+        """
+        run = self.straight.moved_apart(tuple([(tuple(nodes), k) for nodes, k, _ in moves]))
+        if run is None or not all(map(self.structure.given.__contains__, [i for nodes, _, _ in moves for i in nodes])):
+            raise Apart
+        made = run([*self._given, *self._seeds, *[arb(size) for _, _, size in moves]])
+        if not all(e.is_finite() for e in made):
+            raise Apart
+        size = len(self._flat)
+        return [self.straight.as_gradient(made[k * size : (k + 1) * size]) for k in range(len(moves))]
+
     def certify(self) -> None:
         flat = filled(self._flat, (len(self._flat),))
         way = mapped(arb, directions(flat.shape, self.structure.rng, like=flat))
@@ -505,6 +570,11 @@ class Straightly(Checked):
         self._within_bounds(places, sweep, straight.as_values(exact[: len(self._values)]), rules)
 
 
+def _within(got: Any, near: Any, bound: Any) -> bool:
+    """Whether numbers are nearer than a part of their bounds to numbers that are nearly exact."""
+    return bool(np.all(np.abs(got - near) <= _PART * bound))
+
+
 def _balls(arrays: list[Any]) -> list[Any]:
     """The numbers of arrays as exact balls."""
     flat = np.concatenate([v.ravel() for v in arrays], dtype=np.float64)
@@ -515,6 +585,8 @@ def _balls(arrays: list[Any]) -> list[Any]:
 
 def _lifted(arrays: list[Any]) -> list[Any]:
     """Arrays of floats as arrays of exact balls."""
+    if not arrays:
+        return []
     flat = _balls(arrays)
     return cut(filled(flat, (len(flat),)), [v.shape for v in arrays])
 

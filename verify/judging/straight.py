@@ -21,6 +21,7 @@ from gtape.verify.judging.structure import Structure, cut, shaped
 __all__ = ["Place", "Straight", "straight_of"]
 
 _LONGEST = 64  # arrays are as fast for programs with more ops, whose code takes as long to write as three checks
+_MOST_PLACES = 16  # kept functions for inputs that move apart
 _OFTEN = 4  # the first checks of a structure run without code, because writing it takes as long as some checks
 
 _Function = Callable[[list[Any]], list[Any]]
@@ -78,6 +79,7 @@ class Straight:
         self.reached: list[int] = []
         self.used: list[tuple[Any, int, int]] = []
         self.compared: list[Place] = []
+        self._apart: dict[Any, _Function | None] = {}
         self.exact = self._written_exact()
         self.certify = self._written_certificate()
         self.local = self._written_local()
@@ -156,6 +158,45 @@ class Straight:
             except NotStraight:
                 return None
             return code.function(_scalars([jets.component(g, 1) for g in made]))
+
+    def moved_apart(self, places: tuple[tuple[tuple[int, ...], int], ...]) -> _Function | None:
+        """As `moved`, for numbers of inputs that move one after another; the moves of the gradient follow each other.
+
+        Parameters
+        ----------
+        places : tuple of (nodes, number)
+            For each move the inputs, and the place of the number that moves in all of them.
+
+        Returns
+        -------
+        callable or None
+            Inputs, cotangents of the outputs, the size of each move -> moves of the gradient.
+        """
+        if places not in self._apart:
+            if len(self._apart) >= _MOST_PLACES:
+                self._apart.clear()
+            self._apart[places] = self._written_apart(places)
+        return self._apart[places]
+
+    def _written_apart(self, places: tuple[tuple[tuple[int, ...], int], ...]) -> _Function | None:
+        with Code() as code:
+            s = self._structure.written(code)
+            given, seeds, sizes = _inputs(code, self._given, self._seeds, [()] * len(places))
+            jets, known = WrittenJets(code), dict(zip(s.given, given, strict=True))
+            found: list[Any] = []
+            try:
+                s.evaluate(known)
+                for (nodes, k), size in zip(places, sizes, strict=True):
+                    values = dict(known)
+                    for i in nodes:
+                        move = [0] * values[i].size
+                        move[k] = size.item()
+                        values[i] = jets.jet(values[i], filled(move, values[i].shape))
+                    s.move(values, set(nodes))
+                    found += _scalars([jets.component(g, 1) for g in s.replay(jets, values, seeds)])
+            except NotStraight:
+                return None
+            return code.function(found)
 
     def moves(self, start: dict[int, Any]) -> list[Any]:
         """The moves of all inputs as scalars; inputs that `start` lacks do not move."""

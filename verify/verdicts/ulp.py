@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ROUNDINGS", "right_digits", "same_numbers", "spacing", "ulps_between", "underflow", "widest"]
+__all__ = [
+    "ROUNDINGS", "largest", "right_digits", "same_numbers", "spacing", "ulps_between", "underflow", "widest",
+]  # fmt: skip
 
 ROUNDINGS = 4.5  # ULP: error of an elementwise derivative, and the rounding of its product with the cotangent
 
@@ -37,6 +39,11 @@ def _info(dtype: Any) -> tuple[float, float, int, float, float]:
         lost = gap if flushes or gap == math.ulp(0.0) else gap / 2
         found = _FINFO[dtype, flushes] = float(f.max), gap, bits, lost, tiny
     return found
+
+
+def largest(dtype: Any) -> float:
+    """The largest finite number of a floating or complex dtype."""
+    return _info(np.dtype(dtype))[0]
 
 
 def underflow(dtype: Any) -> float:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from gtape.symbolic.balls import objects
 from gtape.symbolic.mirrors.registry import array
 from gtape.symbolic.windows import Sizes, met, places
 
@@ -21,7 +20,7 @@ def _unfold(x: Any, axes: list[list[list[int | None]]], columns: Sizes) -> Any:
         picked = np.array([[size if k is None else k for k in row] for row in axis], np.intp)
         picked = picked.reshape(rows[a], columns[a])
         at.append(np.expand_dims(picked, tuple([k for k in range(2 * n) if k not in (a, n + a)])))
-    around: Any = np.full((x.shape[0], *[size + 1 for size in x.shape[1:-1]], x.shape[-1]), 0, dtype=object)
+    around: Any = np.full((x.shape[0], *[size + 1 for size in x.shape[1:-1]], x.shape[-1]), 0, dtype=x.dtype)
     around[(slice(None), *map(slice, x.shape[1:-1]))] = x
     return around[(slice(None), *at)].reshape(x.shape[0] * prod(rows), prod(columns) * x.shape[-1])
 
@@ -29,7 +28,7 @@ def _unfold(x: Any, axes: list[list[list[int | None]]], columns: Sizes) -> Any:
 def _products(W: Any, a: Any, b: Any, groups: int, unfold: Callable[[Any], Any], turn: Callable[[Any], Any]) -> Any:
     """The products of the groups' matrices of `a` and `b`, side by side."""
     parts = []
-    for p, q in zip(*[np.split(objects(x), groups, axis=-1) for x in (a, b)], strict=True):
+    for p, q in zip(*[np.split(x, groups, axis=-1) for x in (a, b)], strict=True):
         rows, q = unfold(p), turn(q)
         parts.append(W.matmul(rows, q.reshape(rows.shape[1], q.shape[-1])))
     return np.concatenate(parts, axis=-1)

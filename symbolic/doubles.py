@@ -1,0 +1,40 @@
+"""The world of float64 arrays: sums of products by their mirrors, with the roundings of float64.
+
+A sum of products of float32 numbers is so accurate in float64 that a first comparison needs no enclosures. Such a
+comparison takes a tenth of the time, and only numbers that it leaves open need enclosures.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gtape.symbolic.objects import ObjectWorld
+
+__all__ = ["DOUBLES", "DoubleWorld"]
+
+
+class DoubleWorld(ObjectWorld):
+    """The mirrors of ops on arrays that add, multiply and move numbers, on arrays of float64.
+
+    Examples
+    --------
+    >>> DOUBLES.matmul(np.array([[1.0, 2.0]], np.float32), np.array([[0.5], [0.25]]))
+    array([[1.]])
+    """
+
+    def lift_floats(self, x: np.ndarray) -> np.ndarray:
+        return x.astype(np.float64, copy=False)
+
+    def objects(self, x: Any) -> np.ndarray:
+        return np.asarray(x, np.float64)
+
+    def _matmul(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.matmul(a, b)
+
+    def _result(self, x: Any) -> Any:
+        return x
+
+
+DOUBLES = DoubleWorld()
