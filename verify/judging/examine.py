@@ -207,7 +207,7 @@ class Gradient(Judgement):
 
     def _beyond_roundings(self, checked: ordinary.Checked, far: list[Distances]) -> Comparison | None:
         """The comparison of numbers beyond the tight bound; None if not all of them are harmless."""
-        compared = Comparison(self.order, self)
+        compared = Comparison(self.order, self, checked.answers)
         self.known = checked
         harmless = self._is_harmless(compared, checked.gradient, far)
         self.known = None
@@ -235,13 +235,6 @@ class Gradient(Judgement):
 
     def bounds(self, runs: int) -> list[Any] | None:
         return global_bounds(self.program, self.seeds, runs)
-
-    def moved(self, count: int) -> list[Any]:
-        if self.known is None:
-            return super().moved(count)
-        if count not in self.known.bounds:
-            self.known.bounds[count] = super().moved(count)
-        return self.known.bounds[count]
 
     def moving(self, oracle: Oracle, start: dict[int, Any], number: int) -> list[Any]:
         return moved_gradient(oracle, start, number)

@@ -111,8 +111,8 @@ class Checked:
         The random direction of all sources, if it was needed.
     tangents : dict
         Node -> its exact tangent along `way`, for all nodes that move.
-    bounds : dict
-        The computed bounds of the problem: number of moves -> the bound on each array.
+    answers : dict
+        The answers to comparisons with this gradient, as for `Comparison`.
     """
 
     gradient: list[Any]
@@ -126,7 +126,7 @@ class Checked:
     ) -> None:
         self.structure, self.program, self.arrays = structure, program, arrays
         self.with_ops = locally
-        self.given, self.bounds = seeds, dict[int, list[Any]]()
+        self.given, self.answers = seeds, dict[Any, Any]()
         self.recorded: dict[int, Any] = {}
         self._ops: Local | None = None
         self._in_floats: list[Any] = []
