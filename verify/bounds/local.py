@@ -20,7 +20,7 @@ from gtape.engine.rules import PartialOutputs
 from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.balls import digits, infinities_as_limits, objects, radius, to_double_double, to_float
 from gtape.symbolic.program import Node, Program
-from gtape.verify.bounds.bounds import local_error
+from gtape.verify.bounds.bounds import local_error, outside_its_domain
 from gtape.verify.bounds.running_error import Err, ErrorWorld, Independent
 from gtape.verify.oracles.backward import Algebra, by_rule, by_user, gradient, kept_off
 from gtape.verify.oracles.enclosures import BALLS
@@ -648,7 +648,8 @@ class Local:
     def wrong(self, node: Node, place: tuple[int, ...], reason: str, **found: Any) -> None:
         """Add a finding for a wrong op, rule or sum of cotangents."""
         verdict = "rule"
-        if outside_its_domain(node.prim, [self.arrays[j] for j in node.inputs]):
+        inputs = [self.arrays[j] for j in node.inputs]
+        if outside_its_domain(node.prim, inputs, np.result_type(np.float16, *inputs)):
             verdict = "domain"
             reason = f"{node.name} is given an array outside its domain, such as one that is not symmetric; {reason}"
         if all(known != place for known, _ in self._found):
@@ -795,21 +796,6 @@ def _dense(program: Program, seeds: list[Any]) -> list[Any] | None:
 def _same_bits(c: Any, g: Any) -> bool:
     """True if a rule returned its cotangent unchanged."""
     return c is g or np.array_equal(np.asarray(c), g)
-
-
-def outside_its_domain(prim: Any, arrays: list[Any]) -> bool:
-    """True if arrays are further from the thin domain of an op (such as symmetric matrices) than rounding explains.
-
-    A product that is symmetric up to its last bits counts as inside, so that a fault there is still reported.
-    """
-    domain = prim.domain
-    if prim.kind == "elementwise" or domain.fit is None or domain.where is None or domain.where(*arrays):
-        return False
-    for a, near in zip(arrays, domain.fit(*arrays), strict=True):
-        far = np.max(np.abs(_f64(a) - _f64(near)), initial=0.0)
-        if far > 1000 * a.shape[-1] * np.finfo(a.dtype).eps * np.max(np.abs(_f64(a)), initial=0.0):
-            return True
-    return False
 
 
 def finite(*arrays: Any) -> bool:
