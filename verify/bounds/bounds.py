@@ -96,8 +96,8 @@ def outside_its_domain(prim: Any, arrays: list[Any], dtype: Any) -> bool:
 def _off_its_domain(prim: Primitive, values: list[Any], params: dict[str, Any], dtype: Any) -> Any:
     """The distance of the kernel's value from its value at the nearest arrays of a thin domain; None inside.
 
-    A product that is symmetric up to rounding differs from its transpose, and kernels read one triangle. The exact value
-    is that of the symmetric part.
+    A product that is symmetric up to rounding differs from its transpose, and kernels read one triangle. The exact
+    value is that of the symmetric part.
     """
     domain = prim.domain
     if prim.kind == "elementwise" or domain.fit is None or domain.where is None or domain.where(*values):
