@@ -16,6 +16,9 @@ from sympy.core.function import ArgumentIndexError
 __all__ = ["GammaDraw"]
 
 
+_SMALL = 1e-290
+
+
 class GammaDraw(sp.Function):
     """``GammaDraw(n, a, z)``: the n-th derivative of the draw by a."""
 
@@ -101,9 +104,9 @@ def _start(a: Any, z: Any, aim: Any) -> Any:
     ctx.cap = 1
     try:
         guess = arb(float(gamma_draw(float(a.mid()), float(z.mid()))))
-        if not guess > 0:
-            guess = arb(1e-300)
         middle, target = a.mid(), aim.mid()
+        if not guess > _SMALL:  # beneath floats the first term decides: P(a, y) = y^a / gamma(a + 1) for small y
+            guess = ((target.log() + (middle + 1).lgamma()) / middle).exp().mid()
         for _ in range(8):
             step = ((_probability(middle, guess) - target) / (_density(middle, guess) * guess)).mid()
             if step > 1 or step < -1:

@@ -13,7 +13,7 @@ from flint import ctx
 import gtape as tf
 from gtape.declare.primitives import REGISTRY
 from gtape.verify import check
-from gtape.verify.programs.mutants import planted_kernel
+from gtape.verify.programs.mutants import planted, planted_kernel, scaled
 from gtape.verify.verdicts.collect import collecting
 from gtape.verify.verdicts.verdict import Report
 
@@ -249,3 +249,20 @@ def test_products_that_are_symmetric_up_to_rounding_have_factors(n: int, dtype: 
     with planted_kernel("cholesky", 1 + 4096 * float(np.finfo(dtype).eps)):
         found = [v for v in check(f, a).findings if not v.ok]
     assert ("rule", "cholesky") in {(v.verdict, v.op) for v in found}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("order", [1, 2])
+def test_gamma_draws_of_small_shapes_are_right(order: int, seed: int, dtype: str) -> None:
+    """Draws of sparse priors are as small as 1e-300, or beneath all floats."""
+    alpha = np.exp(np.random.default_rng(seed).uniform(np.log(5e-3), np.log(20), 6)).astype(dtype)
+
+    def f(a: Any) -> Any:
+        draws = tf.random.stateless_gamma([4, 6], seed=[seed, 2], alpha=a, dtype=a.dtype)
+        return tf.reduce_sum(tf.math.log1p(draws))
+
+    assert check(f, alpha, order=order).ok
+    with planted("gamma_draw", 0, scaled(1 + (1e-4 if dtype == "float32" else 1e-9)), worlds="floats"):
+        found = [v for v in check(f, alpha).findings if not v.ok]
+    assert ("rule", "gamma_draw") in {(v.verdict, v.op) for v in found}

@@ -31,9 +31,34 @@ def _away_from_roots(least: float) -> Domain:
     )
 
 
-def _cancelled_terms(a: Any, z: Any, *, order: int) -> Any:
-    """The error of derivatives from the second order on: terms near 1, held in 64 bits, nearly cancel for large a."""
-    return 0.0 if order < 2 else 2.0**-60 * math.factorial(order - 1) * np.maximum(a, 1.0) ** (2 - order)
+def _of_slopes(a: Any, z: Any, *, order: int) -> Any:
+    """The error of derivatives.
+
+    For small a the draw itself is held in 64 bits, and rounding moves its logarithm, and all derivatives with it, by up
+    to 1/a units. From the second order on, terms of 64 bits nearly cancel near roots: terms near 1 for large a, and
+    terms as large as the derivative before, divided by a, for small a. On 12,000 draws with a from 0.002 to 60, errors
+    reached 0.6 of the bound.
+    """
+    with np.errstate(all="ignore"):
+
+        def size(k: int) -> Any:
+            return np.abs(np.asarray(gamma_draw_slope(a, z, order=k), np.float64))
+
+        moved = 0.1 * math.factorial(order - 1) ** 2 / np.minimum(a, 1.0) * 2.0**-52
+        if order < 2:
+            return moved * size(1)
+        terms = 2.0 ** (3 * order - 66) * math.factorial(order - 1) * np.maximum(a, 1.0) ** (2 - order)
+        return moved * np.maximum(size(order), size(order - 1) / np.maximum(a, 2.0**-1000)) + terms
+
+
+def _small_draws(a: Any, z: Any) -> Any:
+    """The error of a small draw: the kernel raises a probability to the power 1/a, which magnifies the roundings.
+
+    On 20,000 draws with a from 0.002 to 0.3, errors reached 13 ULP times the logarithm of the draw.
+    """
+    y = np.asarray(gamma_draw(a, z), np.float64)
+    with np.errstate(all="ignore"):
+        return np.where(y > 0, 20 * 2.0**-52 * np.abs(np.log(y)) * y, 0.0)
 
 
 # No gradient flows to z, because z is noise and a recorded constant.
@@ -45,7 +70,7 @@ _gamma_draw = elementwise(
     missing=(1,),
     domain=_away_from_roots(0.008),
     special=(1.0, 50.0),
-    ulps=256.0,
+    rounding=ulps(256, noise=_small_draws),
     limit=4500.0,  # the second derivative loses digits near its root: 1e-12
 )
 _gamma_draw_slope = elementwise(
@@ -57,7 +82,7 @@ _gamma_draw_slope = elementwise(
     missing=(1,),
     domain=_away_from_roots(0.1),
     special=(1.0,),
-    rounding=ulps(2, noise=_cancelled_terms),
+    rounding=ulps(2, noise=_of_slopes),
     limit=4500.0,  # derivatives from the third on: 1e-12
 )
 
