@@ -114,7 +114,7 @@ def _truncation(nearest: Callable[[Any], Any]) -> Callable[[Any], Any]:
         if y.is_exact():
             return y
         whole = (x.mid() + arb(1) / 2).floor()  # the ball contains an integer, so the side is undecided
-        if not balls.tied(x, whole):
+        if not x.rad() < 0.25 or not balls.tied(x, whole):  # a wide ball contains several integers
             raise balls.Undecided(f"{nearest.__name__} of", x, "")
         return whole
 

@@ -266,3 +266,29 @@ def test_gamma_draws_of_small_shapes_are_right(order: int, seed: int, dtype: str
     with planted("gamma_draw", 0, scaled(1 + (1e-4 if dtype == "float32" else 1e-9)), worlds="floats"):
         found = [v for v in check(f, alpha).findings if not v.ok]
     assert ("rule", "gamma_draw") in {(v.verdict, v.op) for v in found}
+
+
+@pytest.mark.parametrize("size", [1.0, 1e15, 1e-40])
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 7])
+def test_determinants_of_all_sizes_are_right(n: int, size: float) -> None:
+    for seed in range(5):
+        a = np.random.default_rng([n, seed]).normal(size=(n, n))
+        assert check(tf.linalg.det, a * size).ok
+        assert check(tf.linalg.det, np.linalg.qr(a)[0]).verdict in (*CORRECT, "cancellation")
+        assert check(tf.linalg.det, np.outer(a[0], a[1])).ok
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_rule_is_blamed_for_singular_values_of_the_size_of_rounding(seed: int) -> None:
+    """The sign of a left vector against that of the right one depends on roundings."""
+    a = np.random.default_rng([2, seed]).normal(size=(2, 2))
+    report = check(lambda a: tf.reduce_sum(tf.linalg.svd(a, compute_uv=False)), np.outer(a[0], a[1]))
+    assert report.verdict not in ("rule", "undecided")
+
+
+@pytest.mark.parametrize("power", [60, 200, 299])
+def test_remainders_of_far_larger_numbers_are_right(power: int) -> None:
+    """A quotient of 1e299 needs a thousand bits, and fewer bits leave more than one whole number open."""
+    assert check(
+        tf.math.floormod, -9.223860752631218 * 10.0 ** (power // 2), 6.2596191965805664 * 10.0 ** (-power // 2)
+    ).ok

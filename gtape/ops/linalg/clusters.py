@@ -86,13 +86,12 @@ def _null(w: Array, bits: int, shape: tuple[int, int]) -> Array:
 def undetermined(outputs: tuple[Array, ...], which: int) -> Array:
     """For each value in double precision, whether rounding leaves its vectors of output `which` undetermined.
 
-    These values are in a cluster with other values, or they are singular values 0 whose null space is larger.
+    These values are in a cluster with other values, or they are singular values 0: the null space of output `which` may
+    be larger, and a value of the size of rounding does not tell the sign of its left vector from that of the right one.
     """
     w, *vectors = outputs
     free: Array = _near(w, 53).any(axis=-1)
-    if len(vectors) == 2 and vectors[which - 1].shape[-2] > w.shape[-1]:
-        free = free | _zero(w, least_gap(w.shape[-1], 53))
-    return free
+    return free | _zero(w, least_gap(w.shape[-1], 53)) if len(vectors) == 2 else free
 
 
 def _part_kernel(x: Array, w: Array, *, bits: int, wide: bool) -> Array:

@@ -111,6 +111,15 @@ def _balance(a: Array) -> tuple[Array, Array]:
     return np.rint(r).astype(int), np.rint(c).astype(int)
 
 
+def _condition(a: Array) -> Array:
+    """The largest singular value in units of the second smallest, because cofactors need all others but the smallest.
+
+    A balance makes an orthogonal matrix with a small entry worse, because it makes this entry large.
+    """
+    s = np.linalg.svd(a, compute_uv=False)
+    return (s[..., 0] / s[..., -2])[..., None, None]
+
+
 def _other_products(s: Array, k: int) -> Array:
     """The array P[..., i_1, ..., i_k] = product of the other s for distinct indices, and 0 if two indices are equal."""
     n = s.shape[-1]
@@ -164,6 +173,8 @@ def _by_singular_values(a: Array, gs: list[Array]) -> Array:
     finite = np.isfinite(a).all(axis=(-1, -2), keepdims=True)
     a = np.where(finite, a, 0.0)
     r, c = _balance(a)
+    worse = _condition(np.ldexp(np.ldexp(a, -r), -c)) > _condition(a)
+    r, c = np.where(worse, 0, r), np.where(worse, 0, c)
     u, s, vt = np.linalg.svd(np.ldexp(np.ldexp(a, -r), -c))
     turn, turn_back = np.swapaxes(u, -1, -2), np.swapaxes(vt, -1, -2)
     form = _diagonal_form(s, [turn @ np.ldexp(g, -(r + c)) @ turn_back for g in gs])
@@ -269,13 +280,38 @@ def per_matrix(xp: Any, g: Any) -> Any:
     return xp.reshape(g, shape=(*shape_of(g), 1, 1))
 
 
+def _own_roundings(a: Array) -> Array:
+    """The error of a determinant beyond that of an elimination.
+
+    The products of small matrices may cancel: a rounding of each, and of their sum. NumPy's determinant of larger ones
+    is the exponential of a sum of logarithms, whose roundings grow with the logarithm of the result.
+    """
+    n, w = a.shape[-1], np.abs(a).astype(np.float64)
+    if n < 2:
+        return np.zeros(a.shape[:-2])
+    if n == 2:
+        total = w[..., 0, 0] * w[..., 1, 1] + w[..., 0, 1] * w[..., 1, 0]
+    elif n == 3:
+        straight, across = _corner(w, _NEXT, _NEXT), _corner(w, _NEXT, _LAST)
+        beside = straight * _corner(w, _LAST, _LAST) + across * _corner(w, _LAST, _NEXT)
+        total = np.add.reduce(w[..., 0, :] * beside[..., 0, :], axis=-1)
+    else:
+        with np.errstate(all="ignore"):
+            value = np.abs(np.linalg.det(a.astype(_wide(a), copy=False)))
+            total = np.where((value > 0) & np.isfinite(value), value * np.abs(np.log(value)), 0.0)
+    return _PRODUCTS.get(n, n) * 2.0**-53 * total
+
+
+_PRODUCTS = {2: 2, 3: 5}  # the roundings of one term of small matrices
+
 _MATRICES: tuple[Any, ...] = ((((1, 1),), {}), (((2, 2),), {}), (((3, 3),), {}), (((2, 2, 2),), {}))
 
 det = primitive(
     "det", _det,
     vjp=(lambda xp, g, y, a: per_matrix(xp, g) * xp.cofactors(a),),
     jvp=(lambda xp, t, y, a: xp.sum(t * xp.cofactors(a), axis=(-2, -1), keepdims=False),),
-    reads=((0,),), batched=True, complex=True, rounding=growing(1, eliminates=True, wide=True),
+    reads=((0,),), batched=True, complex=True,
+    rounding=growing(1, eliminates=True, wide=True, noise=_own_roundings),
     samples=_MATRICES,
     conventions=PRODUCTS,
     rewrites=((("log", ("det", "X")), "log(det(a)) is gtape.linalg.slogdet(a)[1]"),),
@@ -285,7 +321,7 @@ cofactors = primitive(
     "cofactors", _cofactors,
     vjp=(lambda xp, g, y, a: xp.det_form(a, as_direction(xp, g)),),
     jvp=(lambda xp, t, y, a: xp.det_form(a, as_direction(xp, t)),),
-    reads=((0,),), complex=True, rounding=elimination(0.5, (0, 0, 0.5), wide=True),
+    reads=((0,),), complex=True, rounding=elimination(0.5, (0, 4, 0.5), wide=True),
     samples=_MATRICES,
     conventions=PRODUCTS,
 )  # fmt: skip
@@ -294,7 +330,7 @@ det_form = primitive(
     "det_form", _det_form,
     vjp=(lambda xp, g, y, a, gs: xp.det_form(a, with_direction(xp, g, gs)), _pull_directions),
     jvp=(lambda xp, t, y, a, gs: xp.det_form(a, with_direction(xp, t, gs)), _push_directions),
-    reads=((0, 1), (0, 1)), complex=True, rounding=elimination(0.5, (0, 0, 0.5), wide=True),
+    reads=((0, 1), (0, 1)), complex=True, rounding=elimination(0.5, (0, 4, 0.5), wide=True),
     samples=(
         (((1, 1), (1, 1, 1)), {}),
         (((2, 2), (1, 2, 2)), {}),

@@ -204,7 +204,7 @@ def _svd_along(xp: Any, y: Any, t: Any) -> Any:
 _svd = implicit(
     "svd", k.svd, vjp=(_svd_pull,), jvp=(_svd_push,), along=_svd_along,
     domain=Domain(ANY_REAL, where=k.singular_values_differ), reads=((0, "y"),), outputs=3,
-    rounding=elimination(6, 16, columns=(1, 2), wide=True, undetermined=undetermined),
+    rounding=elimination(6, 54, columns=(1, 2), wide=True, undetermined=undetermined),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1),), {}), (((1, 3),), {}), (((2, 2, 2),), {})),
     conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
 )  # fmt: skip
