@@ -31,7 +31,8 @@ class DoubleWorld(ObjectWorld):
         return np.asarray(x, np.float64)
 
     def _matmul(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return np.matmul(a, b)
+        made: np.ndarray = np.matmul(a, b)
+        return made
 
     def _result(self, x: Any) -> Any:
         return x

@@ -90,8 +90,8 @@ def moves(
             found.append(None)
             continue
         if alone and not parts[0].ndim:
-            sizes = [abs(complex(t[()]) if isinstance(t[()], acb) else float(t[()])) for t in parts]
-            found.append(SPREADS * np.float64(sum(size for size in sizes if size == size)))
+            single = [abs(complex(t[()]) if isinstance(t[()], acb) else float(t[()])) for t in parts]
+            found.append(SPREADS * np.float64(sum(size for size in single if size == size)))
             continue
         sizes = np.abs(to_float(np.stack(parts)))
         joined = np.add.reduce(sizes) if alone else np.fmax.reduce(sizes)
