@@ -330,7 +330,7 @@ det_form = primitive(
     "det_form", _det_form,
     vjp=(lambda xp, g, y, a, gs: xp.det_form(a, with_direction(xp, g, gs)), _pull_directions),
     jvp=(lambda xp, t, y, a, gs: xp.det_form(a, with_direction(xp, t, gs)), _push_directions),
-    reads=((0, 1), (0, 1)), complex=True, rounding=elimination(0.5, (0, 4, 0.5), wide=True),
+    reads=((0, 1), (0, 1)), complex=True, rounding=elimination(0.5, (0, 0, 0.8), wide=True),
     samples=(
         (((1, 1), (1, 1, 1)), {}),
         (((2, 2), (1, 2, 2)), {}),
