@@ -532,8 +532,10 @@ class Straightly(Checked):
         moves : list of (nodes, number, size)
             For each move the inputs, the place of the number that moves in all of them, and how far.
         """
+        if not {i for nodes, _, _ in moves for i in nodes}.issubset(self.structure.given):
+            raise Apart
         run = self.straight.moved_apart(tuple([(tuple(nodes), k) for nodes, k, _ in moves]))
-        if run is None or not all(map(self.structure.given.__contains__, [i for nodes, _, _ in moves for i in nodes])):
+        if run is None:
             raise Apart
         made = run([*self._given, *self._seeds, *[arb(size) for _, _, size in moves]])
         if not all(e.is_finite() for e in made):

@@ -79,7 +79,7 @@ class Straight:
         self.reached: list[int] = []
         self.used: list[tuple[Any, int, int]] = []
         self.compared: list[Place] = []
-        self._apart: dict[Any, _Function | None] = {}
+        self._apart: dict[Any, Any] = {}
         self.exact = self._written_exact()
         self.certify = self._written_certificate()
         self.local = self._written_local()
@@ -172,11 +172,13 @@ class Straight:
         callable or None
             Inputs, cotangents of the outputs, the size of each move -> moves of the gradient.
         """
-        if places not in self._apart:
+        found: Any = self._apart.get(places, ...)
+        if found is ...:
             if len(self._apart) >= _MOST_PLACES:
-                self._apart.clear()
-            self._apart[places] = self._written_apart(places)
-        return self._apart[places]
+                self._apart.clear()  # another thread may clear them at any time
+            found = self._apart[places] = self._written_apart(places)
+        made: _Function | None = found
+        return made
 
     def _written_apart(self, places: tuple[tuple[tuple[int, ...], int], ...]) -> _Function | None:
         with Code() as code:
