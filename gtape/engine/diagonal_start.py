@@ -7,12 +7,13 @@ are enough. The next matrix product then scales rows, while a general sweep woul
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from gtape.engine.rules import inputs_of
-from gtape.recording.record import INS, OUT, SEQ, STEP, Record, parents_of, step_of
+from gtape.recording.record import INS, OTHER, OUT, PARENTS, SEQ, STEP, Record
 
 __all__ = ["dense", "diagonal_start"]
 
@@ -27,7 +28,9 @@ def dense(d: Any) -> Any:
     return whole
 
 
-def diagonal_start(start: Record, ones: Any, wanted: set[int]) -> tuple[list[tuple[Record, Any]], dict[int, Any]]:
+def diagonal_start(
+    start: Record, ones: Any, wanted: set[int]
+) -> tuple[list[tuple[Record, Any]], dict[int, Any], list[Record]]:
     """Sweep back from a target while the cotangents are diagonal.
 
     Parameters
@@ -45,27 +48,42 @@ def diagonal_start(start: Record, ones: Any, wanted: set[int]) -> tuple[list[tup
         The records from which `short_sweep` continues, with stacked cotangents.
     found : dict
         The diagonals that arrived at sources, by sequence number.
+    passed : list of Record
+        The records of ops between the target and the seeds, unchanged.
     """
     waiting: dict[int, tuple[Record, Any]] = {start[SEQ]: (start, ones)}
     heap = [start[SEQ]]
     seeds: list[tuple[Record, Any]] = []
     found: dict[int, Any] = {}
+    passed: list[Record] = []
     while heap:
         seq = heappop(heap)
         r, d = waiting.pop(seq)
-        function, step = r[STEP], step_of(r)
-        parents = parents_of(r)
+        function = r[STEP]
+        if function is None:
+            if seq in wanted:
+                found[seq] = d
+            continue
+        step = function.step if function.__class__ is FunctionType else function
+        parents: Any = r[PARENTS]
+        if parents.__class__ is list:
+            parents = (parents, r[OTHER]) if r[OTHER].__class__ is list else (parents,)
         made: Any
-        if step is None:
-            made = ()
-        elif _is_elementwise(step):
-            made = function(d, r[INS], r[OUT])
-            made = (made,) if len(parents) == 1 else made
+        if step.layouts is None or _is_elementwise(step):
+            # A function for a known layout may be written for rows of cotangents.
+            made = (function if step.layouts is None else step)(d, r[INS], r[OUT])
+            if len(parents) == 1:
+                made = (made,)
         elif "flat" in step.prim.roles:
             made = (d.reshape(step.layouts[0].shape),)
         else:
-            seeds.extend(_products(r, d, parents, wanted) or [(r, dense(d))])
-            continue
+            products = _products(r, step, d, parents, wanted)
+            if products is None:
+                seeds.append((r, dense(d)))  # `short_sweep` notes the cotangent if the record is a source
+                continue
+            seeds.extend(products)
+            parents = made = ()
+        passed.append(r)
         if seq in wanted:
             found[seq] = d
         for parent, c in zip(parents, made, strict=True):
@@ -75,26 +93,27 @@ def diagonal_start(start: Record, ones: Any, wanted: set[int]) -> tuple[list[tup
             else:
                 waiting[number] = (parent, c)
                 heappush(heap, number)
-    return seeds, found
+    return seeds, found, passed
 
 
 def _is_elementwise(step: Any) -> bool:
     """Whether an op works on each element alone, so that its cotangents stay diagonal.
 
+    Generated functions, whose operands all have the layout of the output, always do.
+
     The answer depends on the op and its operands only, and not on the way in which the op was recorded, because the
     order of sums depends on the answer, and compiled calls make records in another way.
     """
-    if step.layouts is None:  # a generated function, whose operands all have the layout of the output
-        return True
     if step.prim.partials is None:
         return False
     shape = step.out_layout.shape
     return all([step.layouts[i].shape == shape for i in step.active])  # noqa: C419 - a list is quicker
 
 
-def _products(r: Record, d: Any, parents: tuple[Record, ...], wanted: set[int]) -> list[tuple[Record, Any]] | None:
+def _products(
+    r: Record, step: Any, d: Any, parents: tuple[Record, ...], wanted: set[int]
+) -> list[tuple[Record, Any]] | None:
     """The cotangents of the parents by the op's own rule for diagonals; None if a parent has none."""
-    step = step_of(r)
     short = step.prim.diagonal
     if short is None:
         return None

@@ -18,7 +18,7 @@ from gtape.base.layout import layout_of
 from gtape.base.quiet import quietly
 from gtape.engine.rules import PartialOutputs, PartStep, RuleStep, inputs_of, output_of, part_of, undecided
 from gtape.engine.sparse import SparseCotangent
-from gtape.engine.whole_calls import WholeCall, put_ops, put_ops_behind, split_calls
+from gtape.engine.whole_calls import WholeCall, put_ops, split_calls
 from gtape.engine.worlds import NUMPY, TAPE
 from gtape.errors import InvalidArgumentError
 from gtape.recording import record as record_module
@@ -32,7 +32,6 @@ from gtape.recording.record import (
     Record,
     Session,
     Stack,
-    TapeSet,
     get_stack,
     parents_of,
     step_of,
@@ -42,8 +41,7 @@ from gtape.tensors.operands import FAILURES
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = [
-    "Anchor", "Sweep", "alive", "batches_as_is", "full_sweep", "layout_of_operands", "output_in", "runner_for",
-    "stack_in", "values_in",
+    "Anchor", "Sweep", "alive", "full_sweep", "layout_of_operands", "output_in", "runner_for", "stack_in", "values_in",
 ]  # fmt: skip
 
 
@@ -283,41 +281,6 @@ def full_sweep(
     if batch is not None and sweep.misshapen is not None:  # because a Jacobian has a shape
         raise InvalidArgumentError(sweep.misshapen)
     return [sweep.found.get(s[SEQ]) for s in sources], sweep.visited
-
-
-def batches_as_is(session: Session, start: Record) -> bool:
-    """Whether every backward step from a record on accepts cotangents with one more leading axis.
-
-    Steps of generated functions accept them, because these steps do not broadcast. Elementwise steps and rules declared
-    as `batched` accept them, too. Whole calls are replaced by their ops.
-    """
-    if session.calls:
-        put_ops_behind([start])
-        if session.shared:
-            return False
-    seen = set()
-    pending = [start]
-    while pending:
-        r = pending.pop()
-        step = step_of(r)
-        if step is None or r[SEQ] in seen:
-            continue
-        seen.add(r[SEQ])
-        if step.__class__ is not RuleStep or not _is_alone(session, r[TAPES]):
-            return False
-        if step.layouts is not None:
-            if not step.takes_batches:
-                return False
-            r[STEP] = step  # replaces a function, which may be written for cotangents of one shape
-        pending.extend(parents_of(r))
-    return True
-
-
-def _is_alone(session: Session, tapes: TapeSet) -> bool:
-    """Whether a session is the only open session of a set."""
-    if tapes is session.alone:
-        return True
-    return session in tapes.sessions and not any([s.live and s is not session for s in tapes.sessions])  # noqa: C419
 
 
 def values_in(world: Any, record: Record, step: RuleStep) -> tuple[Any, ...]:

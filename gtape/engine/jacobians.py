@@ -6,19 +6,23 @@ For complex sources, each row is the gradient of one element, conjugated as Tens
 from __future__ import annotations
 
 import math
+from types import BuiltinMethodType, FunctionType
 from typing import Any
 
 import numpy as np
 
 from gtape.base import late
 from gtape.engine.diagonal_start import dense, diagonal_start
-from gtape.engine.full_sweep import batches_as_is, full_sweep, runner_for, stack_in
+from gtape.engine.fast.steps import step_for_rows
+from gtape.engine.full_sweep import full_sweep, runner_for, stack_in
 from gtape.engine.requests import conjugate, is_finite
+from gtape.engine.rules import RuleStep
 from gtape.engine.sweep import short_sweep
+from gtape.engine.whole_calls import put_ops_behind
 from gtape.engine.worlds import NUMPY, TAPE
 from gtape.errors import InvalidArgumentError
 from gtape.recording import record
-from gtape.recording.record import SEQ, Record, Session, record_of
+from gtape.recording.record import OTHER, PARENTS, SEQ, STEP, TAPES, Record, Session, TapeSet, record_of
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["batch_jacobian", "from_identity", "jacobians", "release"]
@@ -36,7 +40,10 @@ def jacobians(session: Session, target: Any, sources: list[Any], mode: Any) -> l
             results.append(None)
             continue
         shape = layout.shape + s._layout.shape
-        rows = TAPE.reshape(c, shape=shape) if isinstance(c, Tensor) else wrap(np.reshape(c, shape))
+        if c.__class__ is Tensor:
+            rows = TAPE.reshape(c, shape=shape)
+        else:
+            rows = wrap(c.reshape(shape) if c.__class__ is np.ndarray else np.reshape(c, shape))
         results.append(conjugate(rows) if s._layout.complex else rows)
     if mode:
         late.flag.check_jacobian(session, target, sources, results, mode=mode)
@@ -112,7 +119,8 @@ def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any])
     # that outlived former tapes. A persistent tape keeps its records, which these sweeps would empty.
     alone = session.plain or (session.tracks_for_now and not session.trace)
     usual = alone and not stack.sessions and session.is_simple()
-    if usual and batches_as_is(session, start):
+    rows = len(seed) if seed is not None else target._layout.size
+    if usual and _takes_rows(session, start, rows if run.__class__ is BuiltinMethodType else None):
         if seed is None:
             return run(from_identity, start, target._layout, source_records)  # type: ignore[no-any-return]
         short: list[Any] = run(short_sweep, [(start, seed)], source_records)
@@ -130,6 +138,48 @@ def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any])
     return made
 
 
+def _takes_rows(session: Session, start: Record, rows: int | None) -> bool:
+    """Whether every backward step from a record on accepts cotangents with one more leading axis.
+
+    Steps of generated functions accept them, because these steps do not broadcast. Elementwise steps and rules declared
+    as `batched` accept them, too. Whole calls are replaced by their ops. A function that is written for cotangents of
+    one shape gives way to its step, or to a function for this number of rows. None stands for any number.
+    """
+    if session.calls:
+        put_ops_behind([start])
+        if session.shared:
+            return False
+    alone = session.alone
+    seen = set()
+    pending = [start]
+    while pending:
+        r = pending.pop()
+        function = r[STEP]
+        if function is None or r[SEQ] in seen:
+            continue
+        seen.add(r[SEQ])
+        step = function.step if function.__class__ is FunctionType else function
+        if step.__class__ is not RuleStep or not (r[TAPES] is alone or _is_alone(session, r[TAPES])):
+            return False
+        if step.layouts is not None:
+            if not step.takes_batches:
+                return False
+            r[STEP] = step if rows is None else step_for_rows(step, rows)
+        parents = r[PARENTS]
+        if parents.__class__ is list:
+            pending.append(parents)
+            if r[OTHER].__class__ is list:
+                pending.append(r[OTHER])
+        else:
+            pending.extend(parents)
+    return True
+
+
+def _is_alone(session: Session, tapes: TapeSet) -> bool:
+    """Whether a session is the only open session of a set."""
+    return session in tapes.sessions and not any([s.live and s is not session for s in tapes.sessions])  # noqa: C419
+
+
 def _identity(layout: Any) -> Any:
     return np.eye(layout.size, dtype=layout.dtype).reshape((layout.size, *layout.shape))
 
@@ -138,8 +188,10 @@ def from_identity(start: Record, layout: Any, sources: list[Record]) -> list[Any
     """The whole Jacobian for a single plain tape."""
     if layout.size < 2:
         return short_sweep([(start, _identity(layout))], sources)
-    seeds, found = diagonal_start(start, np.ones(layout.shape, layout.dtype), {s[SEQ] for s in sources})
+    seeds, found, passed = diagonal_start(start, np.ones(layout.shape, layout.dtype), {s[SEQ] for s in sources})
     made = short_sweep(seeds, sources)
+    for r in passed:
+        record.empty(r)
     for i, s in enumerate(sources):
         d = found.get(s[SEQ])
         if d is not None:

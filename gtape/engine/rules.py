@@ -161,7 +161,7 @@ class RuleStep:
         The inputs that the record keeps, if INS holds a single tensor: the first in INS, a second in OUT.
     """
 
-    __slots__ = ("active", "items", "keeps", "layouts", "met", "out_layout", "params", "prim", "world")
+    __slots__ = ("active", "items", "keeps", "layouts", "met", "out_layout", "params", "prim", "rows", "world")
 
     # For each of several outputs, the number of its record and the tangents; None for outputs without tangents.
     items: tuple[tuple[int, dict[Any, Any]] | None, ...]
@@ -185,6 +185,8 @@ class RuleStep:
         self.keeps = keeps
         # Data of `gtape.engine.fast.recorded` for the step.
         self.met: Any = None
+        # The functions for Jacobians by their number of rows, see `gtape.engine.fast.steps.step_for_rows`.
+        self.rows: dict[int, Any] | None = None
 
     def __reduce__(self) -> Any:
         return RuleStep, (

@@ -42,6 +42,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.blocks import Leaving
+from gtape.base.freed_memory import keep_freed_memory
 from gtape.base.locks import sharing
 
 __all__ = [
@@ -180,9 +181,14 @@ class Session:
         return not self.beside
 
     def note_watched(self, tensor: Any) -> None:
-        """Keep a weak reference to a watched tensor, unless there are many."""
+        """Track a watched tensor. The first few are kept in `watched`, too."""
+        ref = weakref.ref(tensor)
         if len(self.watched) <= MOST_WATCHED:
-            self.watched = (*self.watched, weakref.ref(tensor))
+            self.watched = (*self.watched, ref)
+        if self.tracked.__class__ is tuple:
+            self.tracked = [ref]
+        else:
+            self.track(tensor)
 
     def track(self, tensor: Any) -> None:
         """Keep a weak reference to a result, which becomes a constant when the session ends. Drop dead references."""
@@ -353,6 +359,8 @@ def _quiet_runner() -> Callable[..., Any]:
     quiet.run(_stack.set, Stack((), directly))
     return quiet.run
 
+
+keep_freed_memory()  # before the first kernel runs
 
 # The stack while a tape is active, otherwise None. Contexts are copied into other threads (by asyncio.to_thread and web
 # servers), and kernels of two threads cannot run in one context.

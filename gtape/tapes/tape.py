@@ -8,6 +8,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from gtape import dtypes, nest
+from gtape.base import late
 from gtape.base.blocks import Leaving, block, is_open
 from gtape.base.imports import library
 from gtape.base.layout import FLOAT
@@ -19,7 +20,6 @@ from gtape.engine.jacobians import batch_jacobian, jacobians, release
 from gtape.engine.requests import (
     SIMPLE,
     UnconnectedGradients,
-    checked,
     leaves,
     one_of,
     result_of,
@@ -214,6 +214,14 @@ class GradientTape:
         session = self._session
         assert session is not None
         r = t._record
+        if r is None and session.inside is not None and session.inside.recording is session.alone:  # the usual case
+            t._record = record.leaf(session.alone)
+        else:
+            self._watch_record(t, session, r)
+        session.note_watched(t)
+
+    def _watch_record(self, t: Tensor, session: Session, r: Any) -> None:
+        """Watch a tensor that has a record, or that several tapes record."""
         if r is None or (session.trace and for_a_check_alone(r)):
             r = t._record = record.leaf()
         elif r[STEP] is None:
@@ -225,8 +233,6 @@ class GradientTape:
             for other in r[TAPES].sessions:
                 other.shared = True
         _extend(r, (session,))
-        session.note_watched(t)
-        session.track(t)
 
     def __copy__(self) -> GradientTape:
         return self  # the tape itself, because the end of a copy would end the recording of both
@@ -555,7 +561,8 @@ class GradientTape:
 
         Parameters
         ----------
-        target : tensor or variable, any shape
+        target : tensor, variable or IndexedSlices, any shape
+            Slices stand for the whole array.
         sources : tensor, variable or nest
         unconnected_gradients : UnconnectedGradients or {"none", "zero"}
         parallel_iterations : int, optional
@@ -589,9 +596,12 @@ class GradientTape:
             raise RuntimeError(_USED)
         zero = wants_zeros(unconnected_gradients)
         self._check_pfor(experimental_use_pfor, "jacobian")
+        slices = target if isinstance(target, IndexedSlices) else None
+        if slices is not None:
+            target = slices.values
         if not isinstance(target, (Tensor, Variable)):
             raise AttributeError(f"jacobian() takes one tensor or variable as its target, not {type(target).__name__}")
-        flat_sources = [checked(s, "source") for s in nest.flatten(sources)]
+        flat_sources = leaves(sources, "source")
         session = self._begin()
         try:
             results = jacobians(session, target, flat_sources, self._mode())
@@ -599,13 +609,17 @@ class GradientTape:
             if not self._persistent:
                 release(session, target._record)
                 record.close(session)
+        shape = target._layout.shape
+        if slices is not None and slices.dense_shape is not None:
+            shape = tuple(slices.shape)
+            add = late.find_op("unsorted_segment_sum")
+            results = [None if r is None else add(r, slices.indices, shape[0]) for r in results]
         if zero:
-            shape = target._layout.shape
             results = [
                 wrap(np.zeros(shape + s._layout.shape, s._layout.dtype)) if r is None else r
                 for r, s in zip(results, flat_sources, strict=True)
             ]
-        return nest.pack_sequence_as(sources, results)
+        return results[0] if sources.__class__ in SIMPLE else nest.pack_sequence_as(sources, results)
 
     def _check_pfor(self, use_pfor: bool, method: str) -> None:
         use_pfor = truth_of(use_pfor, f"GradientTape.{method}", "experimental_use_pfor")

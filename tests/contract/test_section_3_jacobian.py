@@ -394,6 +394,61 @@ def test_jacobian_by_a_result_on_the_way_counts_all_paths() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "product",
+    [
+        lambda w, x: tf.matmul(w, x),
+        lambda w, x: tf.transpose(tf.matmul(x, w, transpose_a=True, transpose_b=True)),
+        tf.linalg.matvec,
+    ],
+    ids=["column", "row", "matvec"],
+)
+@pytest.mark.parametrize("persistent", [False, True])
+def test_jacobian_by_a_product_on_the_way_is_connected(product: Any, persistent: bool) -> None:
+    w = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
+    x = tf.Variable([0.5, -1.0] if product is tf.linalg.matvec else [[0.5], [-1.0]])
+    with tf.GradientTape(persistent=persistent) as tape:
+        h = product(w, x)
+        y = tf.exp(h)
+    by_h, by_x = tape.jacobian(y, [h, x])
+    slopes = np.exp(h.numpy().ravel())
+    np.testing.assert_allclose(tf.reshape(by_h, [2, 2]), np.diag(slopes), rtol=1e-6)
+    np.testing.assert_allclose(tf.reshape(by_x, [2, 2]), np.diag(slopes) @ w.numpy(), rtol=1e-6)
+
+
+def test_jacobian_of_slices_is_that_of_the_whole_array() -> None:
+    x = tf.Variable([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    made = []
+    for dense in (False, True):
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                y = tf.reduce_sum(tf.gather(x, [0, 0, 2]) ** 3)
+            g = inner.gradient(y, x)
+            assert isinstance(g, tf.IndexedSlices)
+            target = tf.convert_to_tensor(g) if dense else g
+        made.append(outer.jacobian(target, x).numpy())
+    assert made[0].shape == (3, 2, 3, 2)
+    np.testing.assert_array_equal(*made)
+
+
+def test_jacobians_have_the_same_bits_at_every_call() -> None:
+    # After some calls with one layout, functions that are written for the layout replace the rules.
+    w, x = tf.Variable(np.linspace(-1, 1, 12).reshape(4, 3)), tf.constant(np.linspace(0.1, 2, 3))
+
+    def curvature() -> bytes:
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                h = tf.tanh(tf.linalg.matvec(w, x)) * tf.reduce_sum(x)
+                y = tf.reduce_mean(tf.nn.softmax(h) * tf.cumsum(h))
+            g = inner.gradient(y, x)
+        made: bytes = outer.jacobian(g, x).numpy().tobytes()
+        return made
+
+    assert len({curvature() for _ in range(30)}) == 1
+
+
 def _spd(x: Any) -> Any:
     return tf.matmul(x, x, transpose_b=True) + tf.eye(2, dtype=x.dtype)
 

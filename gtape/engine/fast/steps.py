@@ -16,13 +16,13 @@ from gtape.base.half_precision import narrowed
 from gtape.base.layout import FLOAT, Layout, make_layout
 from gtape.declare.primitives import Primitive
 from gtape.engine.fast.source import Expression, Writer, kernel_for
-from gtape.engine.rules import RuleStep, by_slope
-from gtape.engine.worlds import NARROW
+from gtape.engine.rules import RuleStep, by_slope, unbroadcast
+from gtape.engine.worlds import NARROW, NUMPY
 from gtape.recording import record
 
 __all__ = [
-    "FAMILIAR", "FAULTS", "MOST_ELEMENTS", "Seen", "narrow_kernel", "remember", "sample_of", "step_for", "too_large",
-    "written",
+    "FAMILIAR", "FAULTS", "MOST_ELEMENTS", "Seen", "narrow_kernel", "remember", "sample_of", "step_for",
+    "step_for_rows", "too_large", "written",
 ]  # fmt: skip
 
 _float32 = np.dtype(np.float32)
@@ -68,6 +68,43 @@ def step_for(step: RuleStep) -> Callable[..., Any] | None:
         return None  # the general step runs the rule again, which then raises its own error
     made.step = step
     return made  # type: ignore[no-any-return]
+
+
+def step_for_rows(step: RuleStep, rows: int) -> Any:
+    """A step that passes rows of cotangents on, for a Jacobian: a function like that of `step_for`, or the step itself.
+
+    Parameters
+    ----------
+    step : RuleStep
+        Its rules accept one more leading axis, see `RuleStep.takes_batches`.
+    rows : int
+        The number of rows.
+    """
+    known = step.rows
+    if known is None:
+        known = step.rows = {}
+    found = known.get(rows, 0)
+    if found.__class__ is not int:
+        return found
+    if found < FAMILIAR:
+        remember(known, rows, found + 1)
+        return step
+    return remember(known, rows, _written_for_rows(step, rows) or step)
+
+
+def _written_for_rows(step: RuleStep, rows: int) -> Any:
+    layouts: Any = step.layouts
+    if step.world is not NUMPY or too_large(step) or rows * step.out_layout.size > MOST_ELEMENTS:
+        return None
+    if any([a.complex for a in (*layouts, step.out_layout)]):  # noqa: C419
+        return None
+    notes = Writer(step.prim)
+    try:
+        made = notes.function(*written(notes, step, rows), f"<gtape step of {step.prim.name} for {rows} rows>")
+    except FAULTS:
+        return None  # the general step runs the rule again, which then raises its own error
+    made.step = step
+    return made
 
 
 class _RawWriter(Writer):
@@ -132,12 +169,16 @@ def too_large(step: RuleStep) -> bool:
     return prim.variadic or prim.opaque or sum(a.size for a in (*step.layouts, step.out_layout)) > MOST_ELEMENTS  # type: ignore[misc]
 
 
-def written(notes: Any, step: RuleStep) -> tuple[list[str], list[Expression]]:
-    """The lines that load inputs from a record, and the cotangents to compute, in the world of a writer."""
+def written(notes: Any, step: RuleStep, rows: int | None = None) -> tuple[list[str], list[Expression]]:
+    """The lines that load inputs from a record, and the cotangents to compute, in the world of a writer.
+
+    With `rows`, the cotangent has one more leading axis.
+    """
     prim: Primitive = step.prim
     layouts: Any = step.layouts
     reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in step.active])
-    g = notes.value("g", sample_of(step.out_layout))
+    out: Any = step.out_layout
+    g = notes.value("g", sample_of(out) if rows is None else np.ones((rows, *out.shape), out.dtype))
     y = notes.value("out", sample_of(step.out_layout)) if "y" in reads else None
     xs: list[Any] = list(layouts)
     loads = []
@@ -149,8 +190,7 @@ def written(notes: Any, step: RuleStep) -> tuple[list[str], list[Expression]]:
     for i in step.active:
         if prim.partials is not None:
             c = by_slope(notes, prim, i, g, y, xs, step.params, type(notes).hold)
-            own = layouts[i].shape
-            results.append(c if own == step.out_layout.shape else notes.sum_to(c, shape=own, batch=0))
+            results.append(unbroadcast(notes, c, layouts[i].shape, out.shape, rows is not None))
         elif prim.kind == "linear":
             results.append(prim.vjp[i](notes, g, xs[i], **step.params))
         else:
