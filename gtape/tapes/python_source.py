@@ -22,7 +22,7 @@ from gtape.tapes.ufuncs import EXACT, keeps_bits_anywhere, ufunc_of
 __all__ = ["Names", "Part", "PythonSource", "Writer", "in_turns"]
 
 _WORTH = 4096  # elements above which a fresh array costs more than the search for an old one
-_BLOCK = 1 << 16  # bytes of a block, so that a dozen blocks fit the second cache, and calls cost little
+_BLOCK = 1 << 17  # bytes of a block, so that a dozen blocks fit the caches, and calls cost little
 _LONG = 1 << 15  # elements above which an array is computed in blocks
 _DEEPEST = 20  # the depth of nested calls in a line, because Python's parser takes 200 brackets
 
@@ -492,6 +492,11 @@ class Writer:
             if ufunc in EXACT:
                 self._let_go(gone, inner, chars, free)
             place = inner.get(id(n))
+            if place is None and ufunc is None:
+                place = inner[id(n)] = f"m{len(lines)}"
+                lines.append(f"    {place} = {self._call(n, words)}\n")
+                self._let_go(gone, inner, chars, free)
+                continue
             if place is None:
                 char = n.sample.dtype.char
                 kept = free.setdefault(char, [])
@@ -503,8 +508,7 @@ class Writer:
             if ufunc not in EXACT:
                 self._let_go(gone, inner, chars, free)
             if ufunc is None:
-                words += [f"{k}={names.constant(v)}" for k, v in n.words.items()]
-                text = f"{names.constant(np.copyto)}({place}, {names.constant(n.function)}({', '.join(words)}))"
+                text = f"{names.constant(np.copyto)}({place}, {self._call(n, words)})"
             else:
                 text = f"{names.constant(ufunc)}({', '.join(words)}, {place})"
             lines.append(f"    {text}\n")
@@ -547,6 +551,11 @@ class Writer:
         names.free += over
         self._forget([*over, *[a.name for a in ending.values() if a.name[:1] == "v"]])
         self.release(ending.values())
+
+    def _call(self, n: Node, words: list[str]) -> str:
+        """The call of a kernel that makes an array of its own."""
+        words = words + [f"{k}={self.names.constant(v)}" for k, v in n.words.items()]
+        return f"{self.names.constant(n.function)}({', '.join(words)})"
 
     def _let_go(
         self, gone: list[Node], inner: dict[int, str], chars: dict[int, str], free: dict[str, list[str]]
