@@ -103,8 +103,9 @@ def _add_replacements(program: Program, report: Report) -> None:
 
 def _found(program: Program) -> list[tuple[set[int], str]]:
     """The known formulas in a program: their nodes and the replacement."""
-    stated = [rewrite for prim in REGISTRY.values() for rewrite in prim.rewrites]
-    longest_first = sorted(stated, key=lambda rewrite: -len(repr(rewrite[0])))
+    # A replacement is stated by an op of its formula, so the modules that are not imported state none for the program.
+    stated = [rewrite for prim in REGISTRY.loaded() for rewrite in prim.rewrites]
+    longest_first = sorted(stated, key=lambda rewrite: (-len(repr(rewrite[0])), repr(rewrite)))
     found = []
     for node in program.nodes:
         for pattern, text in longest_first:

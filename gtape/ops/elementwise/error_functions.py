@@ -21,6 +21,10 @@ erfc = elementwise(
     "erfc", gauss.erfc, lambda xp, y, x: -xp.erf_derivative(x, n=1),
     ulps=3.5, special=(0.0, 0.5, 26.5, 27.2),
     summary="Complementary error function, 1 - erf(x), exact in the tail.", example=((10.0,), 2.088487583762545e-45),
+    rewrites=(
+        (("multiply", ("exp", ("square", "X")), ("erfc", "X")), "exp(x**2) * erfc(x) is gtape.math.erfcx(x)"),
+        (("log", ("erfc", "X")), "log(erfc(x)) is gtape.math.log_erfc(x)"),
+    ),
 )  # fmt: skip
 erf_derivative = elementwise(
     "erf_derivative", gauss.erf_derivative, lambda xp, y, x, *, n: xp.erf_derivative(x, n=n + 1),
