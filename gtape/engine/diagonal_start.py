@@ -7,13 +7,12 @@ are enough. The next matrix product then scales rows, while a general sweep woul
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from gtape.engine.rules import inputs_of
-from gtape.recording.record import INS, OTHER, OUT, PARENTS, SEQ, STEP, Record
+from gtape.recording.record import INS, OTHER, OUT, PARENTS, SEQ, STEP, Record, step_of
 
 __all__ = ["dense", "diagonal_start"]
 
@@ -64,7 +63,7 @@ def diagonal_start(
             if seq in wanted:
                 found[seq] = d
             continue
-        step = function.step if function.__class__ is FunctionType else function
+        step = step_of(r)
         parents: Any = r[PARENTS]
         if parents.__class__ is list:
             parents = (parents, r[OTHER]) if r[OTHER].__class__ is list else (parents,)

@@ -6,7 +6,7 @@ For complex sources, each row is the gradient of one element, conjugated as Tens
 from __future__ import annotations
 
 import math
-from types import BuiltinMethodType, FunctionType
+from types import BuiltinMethodType
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from gtape.engine.whole_calls import put_ops_behind
 from gtape.engine.worlds import NUMPY, TAPE
 from gtape.errors import InvalidArgumentError
 from gtape.recording import record
-from gtape.recording.record import OTHER, PARENTS, SEQ, STEP, TAPES, Record, Session, TapeSet, record_of
+from gtape.recording.record import OTHER, PARENTS, SEQ, STEP, TAPES, Record, Session, TapeSet, record_of, step_of
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["batch_jacobian", "from_identity", "jacobians", "release"]
@@ -120,7 +120,7 @@ def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any])
     alone = session.plain or (session.tracks_for_now and not session.trace)
     usual = alone and not stack.sessions and session.is_simple()
     rows = len(seed) if seed is not None else target._layout.size
-    if usual and _takes_rows(session, start, rows if run.__class__ is BuiltinMethodType else None):
+    if usual and takes_rows(session, start, rows if run.__class__ is BuiltinMethodType else None):
         if seed is None:
             return run(from_identity, start, target._layout, source_records)  # type: ignore[no-any-return]
         short: list[Any] = run(short_sweep, [(start, seed)], source_records)
@@ -138,7 +138,7 @@ def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any])
     return made
 
 
-def _takes_rows(session: Session, start: Record, rows: int | None) -> bool:
+def takes_rows(session: Session, start: Record, rows: int | None) -> bool:
     """Whether every backward step from a record on accepts cotangents with one more leading axis.
 
     Steps of generated functions accept them, because these steps do not broadcast. Elementwise steps and rules declared
@@ -154,11 +154,10 @@ def _takes_rows(session: Session, start: Record, rows: int | None) -> bool:
     pending = [start]
     while pending:
         r = pending.pop()
-        function = r[STEP]
-        if function is None or r[SEQ] in seen:
+        if r[STEP] is None or r[SEQ] in seen:
             continue
         seen.add(r[SEQ])
-        step = function.step if function.__class__ is FunctionType else function
+        step = step_of(r)
         if step.__class__ is not RuleStep or not (r[TAPES] is alone or _is_alone(session, r[TAPES])):
             return False
         if step.layouts is not None:

@@ -483,7 +483,7 @@ class Writer:
         temporaries: list[tuple[str, str]] = []
         free: dict[str, list[str]] = {}
         chars: dict[int, str] = {}
-        lines = []
+        lines: list[str] = []
         for n in part.nodes:
             ufunc = _array_ufunc(n)
             words = [inner[id(a)] if a.__class__ is Node or _is_long(a) else names.constant(_number(a)) for a in n.args]

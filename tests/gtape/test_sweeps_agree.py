@@ -11,7 +11,8 @@ import pytest
 import gtape as tf
 from gtape.engine import differentiation
 from gtape.engine.fast.steps import FAMILIAR
-from gtape.engine.full_sweep import batches_as_is, full_sweep
+from gtape.engine.full_sweep import full_sweep
+from gtape.engine.jacobians import takes_rows
 from gtape.engine.sweep import keeping, short_sweep
 from gtape.engine.worlds import NUMPY
 from gtape.recording import record
@@ -96,7 +97,7 @@ def test_short_and_full_sweep_make_the_same_numbers_of_several_cotangents_at_onc
     start, asked = record.record_of(target), [record.record_of(v) for v in sources]
     seeds = [(start, draw.normal(size=(4, *target.shape)))]
     full, _ = stack.run(full_sweep, NUMPY, session, seeds, asked, batch=4)
-    assert batches_as_is(session, start)
+    assert takes_rows(session, start, 4)
     _same(stack.run(short_sweep, seeds, asked), full)
     assert [np.shape(c) for c in full] == [(4, *v.shape) for v in sources]
 
