@@ -18,12 +18,14 @@ from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
 
 from gtape.base.blocks import Block
 from gtape.base.deadline import tick
-from gtape.symbolic.balls import assume, assumed, filled, mapped, objects
+from gtape.symbolic.balls import assume, assumed, filled, mapped, objects, precision
 
 __all__ = [
     "another_basis", "bases_turned", "degenerate_noted", "note_degenerate", "recorded", "solve_equations", "start",
     "values_alone", "vectors_unused",
 ]  # fmt: skip
+
+_MANY_BITS = 800  # from here on, a matrix of more digits saves more repetitions than it costs
 
 
 def recorded(output: Any) -> Block[Any]:
@@ -123,12 +125,12 @@ def solve_equations(
         contraction = float(np.abs(np.eye(len(y)) - inverse @ jacobian).sum(axis=1).max(initial=0.0)) + rounding
     if not contraction < 0.5:
         raise ArithmeticError("the equations that define an output are too close to singular there")
-    step = _Step(inverse)
+    step = _Step(len(y), inverse.ravel().tolist())
     values = [W.component(x, 0) for x in xs]
     wide = max((float(arb(e).rad()) for v in values for e in v.ravel().tolist()), default=0.0)
     origin = _exact(y)
     found: dict[int, Any] = {0: origin}
-    _iterate(lambda: {0: objects(equations(W.plain, found[0], *values))}, found, step)
+    corrected = _solve(lambda v: objects(equations(W.plain, v, *values)), found, step)
     away = float(_largest(objects(found[0] - origin)))
     contraction += size * (curvature * (away + 2.0**-60) + wide * len(y))
     if not contraction < 0.5:
@@ -145,23 +147,62 @@ def solve_equations(
             r = equations(W, W.from_components([found.get(s) for s in components]), *xs)
             return {s: W.component(r, s) for s in masks}
 
-        _iterate(residuals, found, step)
+        _iterate(residuals, found, corrected)
         _enclose(residuals(), found, step, contraction)
     made: np.ndarray = W.from_components([found[s] for s in components])
     return made
 
 
 class _Step:
-    """Multiplies by an exact float matrix."""
+    """Multiplies by a square matrix of numbers without radius."""
 
-    def __init__(self, inverse: np.ndarray) -> None:
-        n = len(inverse)
+    def __init__(self, n: int, elements: Sequence[Any]) -> None:
         self.n = n
-        self.matrix = arb_mat(n, n, inverse.ravel().tolist()) if n else None
+        self.matrix = arb_mat(n, n, elements) if n else None
 
     def __call__(self, r: Any) -> Any:
         moved = (self.matrix * arb_mat(self.n, 1, [arb(e) for e in r.tolist()])).entries() if self.n else []
         return filled(moved, (self.n,))
+
+
+def _solve(residuals: Callable[[Any], Any], found: dict[int, Any], step: _Step) -> _Step:
+    """Correct the unknowns `found` up to the precision; the step that corrects other components with few repetitions.
+
+    A step with the inverse of a float matrix adds the digits of a float. For many digits, the matrix at a solution of a
+    quarter of the digits is better.
+    """
+    n = len(found[0])
+    if ctx.prec >= _MANY_BITS and n:
+        with precision(ctx.prec // 4):
+            before = found[0]
+            step = _solve(residuals, found, step)
+            step = _inverse_at(residuals, found[0]) or step
+            if not all([arb(e).is_finite() for e in found[0].tolist()]):  # noqa: C419
+                found[0] = before
+    _iterate(lambda: {0: residuals(found[0])}, found, step)
+    return step
+
+
+def _inverse_at(residuals: Callable[[Any], Any], y: np.ndarray) -> _Step | None:
+    """A multiplication by the inverse of the matrix of derivatives at `y`; None if the inverse cannot be computed.
+
+    Central differences of polynomials of degree 2 are exact for every distance.
+    """
+    n = len(y)
+    columns = []
+    for i in range(n):
+        tick()
+        ends = []
+        for sign in (1, -1):
+            moved = y.copy()
+            moved[i] = moved[i] + sign
+            ends.append(residuals(moved))
+        columns.append([((a - b) / 2).mid() for a, b in zip(*(e.tolist() for e in ends), strict=True)])
+    try:
+        inverse = arb_mat(n, n, [e for row in zip(*columns, strict=True) for e in row]).inv()
+    except ZeroDivisionError:
+        return None
+    return _Step(n, [e.mid() for e in inverse.entries()])
 
 
 def _exact(y: np.ndarray) -> np.ndarray:

@@ -46,6 +46,25 @@ def test_jets_have_the_derivatives_of_the_solution() -> None:
             assert abs(W.component(y, s)[0] - value) < arb(2) ** -180
 
 
+@pytest.mark.parametrize("k", [0, 2])
+def test_many_digits_take_few_evaluations_of_the_equations(k: int) -> None:
+    calls = 0
+
+    def equations(V: Any, y: Any, x: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return y * y - x
+
+    with precision(6000):
+        W = JetWorld(k) if k else BALLS
+        x = W.jet(np.array([2.0]), np.array([1.0]), np.array([1.0])) if k else W.lift(np.array([2.0]))
+        y = solve_equations(W, equations, np.array([1.4142]), [x], jacobian=np.array([[2.8284]]), curvature=2.0)
+        assert calls < 50  # one float Jacobian alone needs 130 for each of the components
+        assert abs(W.component(y, 0)[0] - arb(2).sqrt()) < arb(2) ** -5980
+        if k:
+            assert abs(W.component(y, 3)[0] + 1 / (4 * arb(2) * arb(2).sqrt())) < arb(2) ** -5980
+
+
 def test_wide_inputs_make_wide_results() -> None:
     with precision(200):
         x = np.array([arb(2, 1e-25)], dtype=object)
