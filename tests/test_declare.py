@@ -347,7 +347,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: square(scalar=lambda x, y: x), r"`scalar` has to take \(x\)"),
     (
         lambda: square(role="comparision"),
-        "role='comparision': known are accumulate, broadcasts, commutative",
+        "role='comparision': known are accumulate, broadcasts, choice",
     ),
     (lambda: square(takes=("strings",)), "known are bool, string"),
     (lambda: square(colour="red"), "has unknown words: colour"),

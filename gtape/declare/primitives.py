@@ -37,6 +37,7 @@ CHANGED: list[Callable[[Any], None]] = []
 ROLES = {
     "accumulate": "adds the rows of its first argument that have one index",
     "broadcasts": "takes operands with different numbers of leading axes, and so do its rules",
+    "choice": "chooses between the ways of a rule, and small moves of its argument do not change the choice",
     "commutative": "gives the same for exchanged arguments",
     "comparison": "compares its two arguments",
     "complex": "makes complex numbers of real ones",

@@ -371,7 +371,9 @@ def test_the_gradient_of_a_trace_of_a_function_is_its_derivative(entries: list[i
 
 @pytest.mark.parametrize("shape", [(4, 3), (3, 4), (4, 4)])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
-def test_the_pseudo_inverse_at_lower_rank_has_the_derivative_at_constant_rank(shape: Any, dtype: Any) -> None:
+def test_the_pseudo_inverse_at_lower_rank_has_the_derivative_along_matrices_of_that_rank(
+    shape: Any, dtype: Any
+) -> None:
     rng = np.random.default_rng(3)
     left, right = rng.normal(size=(shape[0], 2)).astype(dtype), rng.normal(size=(2, shape[1])).astype(dtype)
     if np.dtype(dtype).kind == "c":
@@ -394,3 +396,28 @@ def test_the_pseudo_inverse_at_lower_rank_has_the_derivative_at_constant_rank(sh
     along = np.sum(np.conj(tape.gradient(y, x).numpy()) * (step @ right)).real
     moved = [float(f(tf.constant((left + s * h * step) @ right))) for s in (1, -1)]
     np.testing.assert_allclose(along, (moved[0] - moved[1]) / (2 * h), rtol=1e-5)
+
+
+@pytest.mark.parametrize("values", [(2.0, 1.0, 0.3), (2.0, 0.3, 0.2), (2.0, 1.0, 0.0), (2.0, 0.0, 0.0)], ids=str)
+@pytest.mark.parametrize("shape", [(3, 3), (4, 3), (3, 4)], ids=str)
+def test_the_pseudo_inverse_without_small_singular_values(shape: Any, values: Any) -> None:
+    rng = np.random.default_rng(5)
+    q, p = [np.linalg.qr(rng.normal(size=(n, n)))[0] for n in shape]
+    a, weights, h = q[:, :3] * values @ p[:3], rng.normal(size=shape[::-1]), rng.normal(size=shape)
+
+    def gradient(a: Any) -> Any:
+        x = tf.constant(a)
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = tf.reduce_sum(linalg.pinv(x, rcond=0.2) * weights)
+            g = inner.gradient(y, x)
+            along = tf.reduce_sum(g * h)
+        return float(y), g.numpy(), outer.gradient(along, x).numpy()
+
+    (above, more, _), (below, less, _), (_, g, second) = [gradient(a + t * h) for t in (1e-5, -1e-5, 0)]
+    np.testing.assert_allclose(np.sum(g * h), (above - below) / 2e-5, rtol=1e-7)
+    np.testing.assert_allclose(second, (more - less) / 2e-5, rtol=1e-6, atol=1e-6)
+    report = check(lambda x: linalg.pinv(x, rcond=0.2)[0], a, order=2)
+    assert report.ok, report.summary()

@@ -305,3 +305,58 @@ def test_every_mode_passes_the_check(mode: str) -> None:
 def test_functions_without_second_derivatives_are_outside_their_domain(f: Any, values: Any) -> None:
     report = check(f, np.diag(values), order=2)
     assert not report.ok and {x.verdict for x in report.findings if not x.ok} == {"domain"}
+
+
+def _truncated(m: int, n: int, tiny: tuple[float, ...]) -> Any:
+    """A matrix with the singular values 2, 1 and `tiny`."""
+    rng = np.random.default_rng([m, n])
+    values = np.array([2.0, 1.0, *tiny][: min(m, n)])
+    return rotation(rng, m)[:, : len(values)] * values @ rotation(rng, n)[: len(values)]
+
+
+LARGEST = {
+    "left projector": lambda s, u, v: tf.matmul(u[:, :2], u[:, :2], transpose_b=True),
+    "right projector": lambda s, u, v: tf.matmul(v[:, :2], v[:, :2], transpose_b=True),
+    "approximation of rank 2": lambda s, u, v: tf.matmul(u[:, :2] * s[:2], v[:, :2], transpose_b=True),
+    "pseudo-inverse of rank 2": lambda s, u, v: tf.matmul(v[:, :2] / s[:2], u[:, :2], transpose_b=True),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("tiny", [(1e-5, 1e-6), (1e-9, 1e-10), (1e-16, 1e-17), (0.0, 0.0)], ids=str)
+@pytest.mark.parametrize("shape", [(3, 3), (4, 3), (3, 5), (4, 4)], ids=str)
+def test_functions_of_the_largest_vectors_beside_tiny_singular_values(shape: Any, tiny: Any, mode: str) -> None:
+    point = _truncated(*shape, tiny)
+    rng = np.random.default_rng(31)
+    h, k = rng.normal(size=(2, *shape))
+    for take in LARGEST.values():
+        weights = rng.normal(size=take(*tf.linalg.svd(point)).shape)
+
+        def f(x: Any, take: Any = take, weights: Any = weights) -> Any:
+            return tf.reduce_sum(take(*tf.linalg.svd(x)) * weights)
+
+        def slope(x: Any, f: Any = f) -> float:
+            x = tf.constant(x)
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = f(x)
+            return float(np.sum(tape.gradient(y, x).numpy() * k))
+
+        step = 1e-5
+        right = (slope(point + step * h) - slope(point - step * h)) / (2 * step)
+        assert second(f, point, h, k, mode) == pytest.approx(right, rel=1e-7, abs=1e-7)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (4, 3), (3, 4)], ids=str)
+@pytest.mark.parametrize("tiny", [(1e-7, 1e-8), (1e-8, 1e-9), (1e-8, 0.0), (1e-14, 1e-14)], ids=str)
+def test_sums_of_squares_of_tiny_singular_values(tiny: Any, shape: Any) -> None:
+    for point in (np.eye(*shape) * np.array([1.0, *tiny, 0.0])[: shape[1]], _truncated(*shape, tiny[:1])):
+        found = hessian(SYMMETRIC["squares of singular values"], tf.constant(point)).numpy()
+        np.testing.assert_allclose(found.reshape(point.size, -1), 2 * np.eye(point.size), rtol=0, atol=1e-6)
+
+
+def test_the_check_accepts_second_derivatives_of_the_largest_vectors() -> None:
+    point = _truncated(4, 3, (0.0,))
+    for take in LARGEST.values():
+        report = check(lambda x, take=take: take(*tf.linalg.svd(x))[0], point, order=2)
+        assert report.ok, report.summary()

@@ -253,20 +253,27 @@ def carried_errors(prim: Primitive, moves: list[Any], values: list[Any], y: Any,
             for i, (e, v, axes) in enumerate(zip(bent, y, sides, strict=True)):
                 if axes:
                     free = np.expand_dims(how.undetermined(y, i), tuple(range(-axes, -1)))
-                    bent[i] = np.where(free, 2 * _largest(v, axes), e)
+                    bent[i] = np.where(free, _turned(v, axes), e)
         return tuple(bent)
     return _carried_to(prim, moves, values, y, params, np.shape(y))
 
 
 def _bent(e: Any, v: Any, axes: int) -> Any:
-    """A first-order error `e` of columns plus its square, or twice the column's size if `e` is large.
+    """A first-order error `e` of columns plus its square, or the distance of any other column if `e` is large.
 
     Rounding then leaves the column undetermined (eigenvectors of close eigenvalues).
     """
     size = _largest(v, axes)
     with np.errstate(all="ignore"):
         part = np.max(e / size, axis=tuple(range(v.ndim - axes, v.ndim - 1)), keepdims=True, initial=0.0)
-    return np.where(part <= _FAR, e + 4 * size * part * part, 2 * size)
+    return np.where(part <= _FAR, e + 4 * size * part * part, _turned(v, axes))
+
+
+def _turned(v: Any, axes: int) -> Any:
+    """The largest distance of the elements of a column from those of any column of the same length."""
+    with np.errstate(all="ignore"):
+        squares = (np.abs(v) ** 2).sum(axis=tuple(range(v.ndim - axes, v.ndim - 1)), keepdims=True)
+    return np.abs(v) + np.sqrt(squares)
 
 
 def _carried_to(

@@ -36,6 +36,8 @@ class NoiseWorld:
         self._dtype = np.dtype(dtype)
         self._bounds: list[Any] = []
         self._next: Any = None
+        self._choices: list[Any] = []
+        self._next_choice: Any = None
         self._factor = 1.0
         self.declared = 0.0  # the largest error that an elementwise op declares for its result, in ULP
         self.nudged_nodes: set[int] = set()
@@ -62,6 +64,7 @@ class NoiseWorld:
     def again(self, factor: float = 1.0) -> None:
         """Start a run with `factor` times the usual noise."""
         self._next = iter(self._bounds)
+        self._next_choice = iter(self._choices)
         self._factor = factor
 
     def __getattr__(self, name: str) -> Any:
@@ -75,7 +78,12 @@ class NoiseWorld:
         return partial(self._call, prim)
 
     def _call(self, prim: Primitive, *args: Any, **params: Any) -> Any:
-        return self._run(prim, args, params)
+        if "choice" not in prim.roles:
+            return self._run(prim, args, params)
+        if self._next_choice is not None:
+            return next(self._next_choice)
+        self._choices.append(self._run(prim, args, params))
+        return self._choices[-1]
 
     def _run(self, prim: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if "conversion" in prim.roles:

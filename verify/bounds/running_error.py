@@ -171,7 +171,7 @@ class ErrorWorld:
                 return x
             return self._err(x.v.real if to.kind == "f" else x.v, x.e + spacing(x.v, to) / 2, to)
         values = [a.v if isinstance(a, Err) else a for a in args]
-        if not any(isinstance(a, Err) for a in args):
+        if "choice" in prim.roles or not any(isinstance(a, Err) for a in args):
             return getattr(COMPLEX, prim.name)(*values, **params)
         dtype = computed_in(*args)
         y = getattr(COMPLEX, prim.name)(*values, **params)

@@ -19,6 +19,7 @@ from gtape.declare.primitives import primitive
 from gtape.declare.rounding import EXACT, stable
 from gtape.engine.slopes import slope
 from gtape.engine.worlds import TAPE
+from gtape.kernels.decompositions import far_below
 from gtape.kernels.double import doubled
 from gtape.ops.linalg.spectra import as_column, as_row, diagonal_matrix
 from gtape.recording import record
@@ -117,6 +118,22 @@ _beside_clusters = primitive(
 )  # fmt: skip
 
 
+def _columns_kernel(x: Array, w: Array, *, bits: int) -> Array:
+    return np.where(_near(w, bits, wide=True).any(axis=-1)[..., None, :], x, x.dtype.type(0))
+
+
+# The columns of matrices that belong to values in wide clusters. Exact worlds have no such numbers, either.
+_cluster_columns = primitive(
+    "cluster_columns", _columns_kernel,
+    vjp=(lambda xp, g, y, x, w, *, bits: xp.cluster_columns(g, w, bits=bits), None),
+    jvp=(lambda xp, t, y, x, w, *, bits: xp.cluster_columns(t, w, bits=bits), None),
+    reads=((1,), ()), params=("bits",),
+    rounding=stable(0.5, noise=lambda x, w, *, bits: _UNKNOWN * np.abs(_columns_kernel(x, w, bits=bits))),
+    domain=Domain(ANY_REAL, ANY_REAL, where=lambda x, w: not _near(w, 24, wide=True).any()),
+    samples=((((2, 2), (2,)), {"bits": 53}), (((2, 3, 2), (2, 2)), {"bits": 53})),
+)  # fmt: skip
+
+
 def _of_different(w: Array, bits: int, wide: bool) -> Array:
     """For each pair of values in one cluster, whether they differ. Exact worlds have only equal values in clusters."""
     return _near(w, bits, wide) & (w[..., None, :] != w[..., :, None])
@@ -156,6 +173,13 @@ _zero_part = primitive(
     reads=((1,), ()), params=("bits",), rounding=stable(0.5, noise=_near_zero),
     domain=Domain(ANY_REAL, ANY_REAL, where=lambda x, w: not _zero(w, 2.0**-20).any()),
     samples=((((2, 2), (2,)), {"bits": 53}), (((2, 3, 2), (2, 2)), {"bits": 53})),
+)  # fmt: skip
+
+
+# 1 for singular values, and 0 for those far below all others, whose vectors `Apart` takes together.
+_kept_values = primitive(
+    "kept_values", lambda w: np.where(far_below(w), 0, 1).astype(w.dtype), (None,), (None,), rounding=EXACT,
+    role="choice", samples=((((2,),), {}), (((2, 3),), {})),
 )  # fmt: skip
 
 
@@ -234,6 +258,90 @@ def _any_null(w: Any, bits: int, shape: tuple[int, int]) -> bool:
         count = TAPE.sum(zeros, axis=(len(shape_of(zeros)) - 1,), keepdims=False)
         axes = tuple(range(len(shape_of(count))))
         return bool(TAPE.max(count, axis=axes, keepdims=False) > (1.5 if shape[0] == shape[1] else 0.5))
+
+
+class Apart:
+    """The vectors of tiny singular values, apart from those of the others: u_i and v_i move by x_i and y_i into them.
+
+    The tiny values belong to a cluster: the block E of the matrix between the null spaces of U' and V', where U and V
+    are the columns of the other values. A motion satisfies x_i s_i - E y_i = p_i and y_i s_i - E' x_i = q_i, whatever
+    the bases of these null spaces are. In place of these equations, other rules divide by the differences of s_i and
+    single tiny values. The results are the same, but derivatives of the quotients are wrong, because single vectors of
+    tiny values move by reciprocals of these values.
+    """
+
+    def __init__(self, xp: Any, kept: Any, a: Any, s: Any, u: Any, v: Any) -> None:
+        self.xp = xp
+        self.kept, self.tiny = as_row(xp, kept), as_row(xp, 1 - kept)
+        self.over = as_row(xp, kept / (s * kept + (1 - kept)))
+        self.u, self.v = u * self.kept, v * self.kept
+        self.tiny_u, self.tiny_v = u * self.tiny, v * self.tiny
+        rest = self._outside(a, self.u)
+        self.block = xp.swap_last(self._outside(xp.swap_last(rest), self.v))
+        column = xp.swap_last(self.kept)
+        self.together = column * self.kept + (1 - column) * (1 - self.kept)
+
+    def _outside(self, x: Any, u: Any) -> Any:
+        """The part of `x` outside the span of `u`, whose columns are orthonormal up to their rounding."""
+        for _ in range(2):
+            x = x - self.xp.matmul(u, self.xp.matmul(self.xp.swap_last(u), x))
+        return x
+
+    def _solved(self, p: Any, q: Any) -> tuple[Any, Any]:
+        """The x and y with x S - E y = p and y S - E' x = q."""
+        xp, back = self.xp, self.xp.swap_last(self.block)
+        if p.__class__ is np.ndarray and p.dtype == object:
+            return self._solved_exactly(p, q)
+        x, y = p * self.over, q * self.over
+        for _ in range(9):  # each adds the digits between a tiny value and the others, at least 6 bits
+            x, y = (p + xp.matmul(self.block, y)) * self.over, (q + xp.matmul(back, x)) * self.over
+        return x, y
+
+    def _solved_exactly(self, p: Array, q: Array) -> tuple[Array, Array]:
+        """The same in exact worlds, column by column: x (s^2 - E E') = s p + E q."""
+        xp, back = self.xp, self.xp.swap_last(self.block)
+        square, unit = xp.matmul(self.block, back), np.eye(p.shape[-2], dtype=int)
+        columns: list[tuple[Array, Array]] = []
+        for i in range(p.shape[-1]):
+            at = (..., slice(i, i + 1))
+            over = self.over[at] + self.tiny[at]  # for tiny values 1, because their columns are dropped below
+            x = xp.solve(unit - square * (over * over), (p[at] + xp.matmul(self.block, q[at]) * over) * over)
+            columns.append((x, (q[at] + xp.matmul(back, x)) * over))
+        x, y = [np.concatenate(c, axis=-1) * self.kept for c in zip(*columns, strict=True)]
+        return x, y
+
+    def pull(self, gu: Any, gv: Any) -> Any:
+        """The cotangent of the matrix for these motions."""
+        xp = self.xp
+
+        def given(g: Any, u: Any, tiny: Any) -> Any:
+            turned = xp.matmul(xp.swap_last(g * self.tiny), u)
+            return self._outside(g * self.kept, u) - xp.matmul(tiny, turned)
+
+        x, y = self._solved(given(gu, self.u, self.tiny_u), given(gv, self.v, self.tiny_v))
+        return xp.matmul(x, xp.swap_last(self.v)) + xp.matmul(self.u, xp.swap_last(y))
+
+    def push(self, t: Any) -> tuple[Any, Any]:
+        """These motions of both kinds of vectors for a tangent of the matrix."""
+        xp = self.xp
+        p = self._outside(xp.matmul(t, self.v), self.u)
+        q = self._outside(xp.matmul(xp.swap_last(t), self.u), self.v)
+        x, y = self._solved(p, q)
+        du = x - xp.matmul(self.u, xp.matmul(xp.swap_last(x), self.tiny_u))
+        dv = y - xp.matmul(self.v, xp.matmul(xp.swap_last(y), self.tiny_v))
+        return du, dv
+
+
+def tiny_apart(xp: Any, a: Any, s: Any, u: Any, v: Any) -> Apart | None:
+    """The motions between vectors of tiny singular values and the others; None without tiny values."""
+    kept = xp.kept_values(s)
+    if isinstance(kept, Tensor) and kept._value.__class__ is not np.ndarray:  # a guard, because a function is compiled
+        with record.off():
+            some = bool(TAPE.min(kept, axis=tuple(range(len(shape_of(kept)))), keepdims=False) < 1)
+    else:
+        value = getattr(kept, "_value", kept)
+        some = value.__class__ is np.ndarray and bool((value == 0).any())
+    return Apart(xp, kept, a, s, u, v) if some else None
 
 
 def spectrum(xp: Any, a: Any, u: Any, v: Any, w: Any, bits: int, *, wide: bool) -> Any:
@@ -348,12 +456,19 @@ class Slopes(NamedTuple):
         The singular values 0 of a function that is even there, because its cotangents are 0.
     odd : array, shape [..., n]
         For each of these the slope of its cotangent by the value.
+    sums : array, shape [..., n, n]
+        For each pair of other singular values, the sum of what the means leave out of the cotangents, divided by the
+        sum of the values.
+    beyond : array, shape [..., n]
+        For each other singular value, what the mean leaves out of its cotangent, divided by the value.
     """
 
     even: Array
     weights: Array
     zeros: Array
     odd: Array
+    sums: Array
+    beyond: Array
 
 
 def slopes_in_clusters(gw: Any, w: Any, bits: int, *, shape: tuple[int, int] | None = None) -> Slopes | None:
@@ -386,13 +501,6 @@ def slopes_in_clusters(gw: Any, w: Any, bits: int, *, shape: tuple[int, int] | N
         return None if c is None else np.asarray(c, np.float64)[i]
 
     for i in np.ndindex(*values.shape[:-1]):
-        for run in _runs(_near(values[i], bits, wide=True)):
-            c = slopes_along(i, {run.start: 1.0, run.stop - 1: -1.0})
-            if c is not None:
-                clusters[i][run] = run.start
-                even[i][run, run] = (c[run.start] - c[run.stop - 1]) / 2
-                weights[i][run, run] = 1 / (run.stop - run.start)
-                apart[i][run] = cotangents[i][run] - cotangents[i][run].mean()
         if zeros[i].any():
             first = int(np.argmax(zeros[i]))
             c = slopes_along(i, {first: 1.0})
@@ -400,12 +508,35 @@ def slopes_in_clusters(gw: Any, w: Any, bits: int, *, shape: tuple[int, int] | N
                 g = np.abs(cotangents[i][zeros[i]])
                 if (g <= 2 * least * values[i].max(initial=0.0) * abs(c[first])).all():
                     odd[i], even_at_zero[i] = np.where(zeros[i], c[first], 0.0), zeros[i]
+                    apart[i] = np.where(zeros[i], cotangents[i], 0.0)
+                    last = slopes_along(i, {first: 1.0, n - 1: -1.0}) if first < n - 1 else None
+                    if last is not None:
+                        even[i][first:, first:] = (last[first] - last[n - 1]) / 2
+        left = ~even_at_zero[i]
+        for run in _runs(_near(values[i], bits, wide=True) & left[:, None] & left):
+            c = slopes_along(i, {run.start: 1.0, run.stop - 1: -1.0})
+            if c is not None:
+                clusters[i][run] = run.start
+                even[i][run, run] = (c[run.start] - c[run.stop - 1]) / 2
+                weights[i][run, run] = 1 / (run.stop - run.start)
+                apart[i][run] = cotangents[i][run] - cotangents[i][run].mean()
     differ = clusters[..., None, :] != clusters[..., :, None]
-    with np.errstate(all="ignore"):
-        quotients = (apart[..., None, :] - apart[..., :, None]) / (values[..., None, :] - values[..., :, None])
-    even = np.where(differ, np.nan_to_num(quotients), even)
+    both_zero = even_at_zero[..., None, :] & even_at_zero[..., :, None]
+
+    def over(x: Array, d: Array) -> Array:
+        return np.divide(x, d, out=np.zeros(x.shape), where=d != 0)
+
+    row, column, apart_row, apart_column = (
+        values[..., None, :],
+        values[..., None],
+        apart[..., None, :],
+        apart[..., None],
+    )
+    even = np.where(differ & ~both_zero, over(apart_row - apart_column, row - column), even)
     even[..., np.arange(n), np.arange(n)] = 0
-    return Slopes(even, weights, even_at_zero, odd)
+    sums = np.where(both_zero, 0.0, over(apart_row + apart_column, row + column))
+    beyond = np.where(even_at_zero, 0.0, over(apart, values))
+    return Slopes(even, weights, even_at_zero, odd, sums, beyond)
 
 
 def motion(xp: Any, found: Slopes | None, gw: Any, a: Any, u: Any, v: Any, w: Any, bits: int) -> tuple[Any, Any]:
@@ -432,8 +563,19 @@ def motion(xp: Any, found: Slopes | None, gw: Any, a: Any, u: Any, v: Any, w: An
     back = xp.swap_last(inside)
     within = (inside + back) / 2 * found.even
     within = in_clusters(within) + xp.beside_clusters(within, w, bits=bits) + diagonal_matrix(xp, apart)
+    beside: Any = 0
+    if found.sums.any() or found.beyond.any():
+        turning = (inside - back) / 2 * found.sums
+        columns = xp.cluster_columns(turning, w, bits=bits)
+        rows = xp.cluster_columns(xp.swap_last(turning - columns), w, bits=bits)
+        within = within + columns + xp.swap_last(rows)
+        row = found.beyond[..., None, :]
+        to_left = xp.matmul(xp.swap_last(moving), u)
+        over_u = xp.cluster_columns((to_right - xp.matmul(u, inside)) * row, w, bits=bits)
+        over_v = xp.cluster_columns((to_left - xp.matmul(v, back)) * row, w, bits=bits)
+        beside = xp.matmul(over_u, xp.swap_last(v)) + xp.matmul(u, xp.swap_last(over_v))
     if not found.zeros.any():
-        return gw - apart, xp.matmul(xp.matmul(u, within), xp.swap_last(v))
+        return gw - apart, xp.matmul(xp.matmul(u, within), xp.swap_last(v)) + beside
 
     def at_zero(x: Any) -> Any:
         return xp.zero_part(x, w, bits=bits)
@@ -447,7 +589,7 @@ def motion(xp: Any, found: Slopes | None, gw: Any, a: Any, u: Any, v: Any, w: An
     to_left = xp.matmul(xp.swap_last(moving), u)
     beyond_right = at_zero((to_left - xp.matmul(v, back)) * row)
     moved = xp.matmul(xp.matmul(u, within) + beyond_left, xp.swap_last(v))
-    return gw - apart, moved + xp.matmul(u, xp.swap_last(beyond_right))
+    return gw - apart, moved + xp.matmul(u, xp.swap_last(beyond_right)) + beside
 
 
 # ---------------------------------------------------------------------------------------------- quotients

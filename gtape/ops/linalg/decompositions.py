@@ -14,13 +14,17 @@ from gtape.declare.conventions import EQUAL_EIGENVALUES, FACTORS, NOT_SMOOTH
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import REGISTRY, implicit, primitive
 from gtape.declare.rounding import elimination, ulps
+from gtape.engine.worlds import TAPE
 from gtape.kernels import decompositions as k
 from gtape.kernels.double import doubled
 from gtape.ops.linalg.diagonal import diag_embed_op, diag_part_op
 from gtape.ops.linalg.equations import triangular_solve
 from gtape.ops.linalg.matmul import adjoint_of, matmul_op
-from gtape.ops.linalg.spectral import completed
+from gtape.ops.linalg.spectra import as_row
+from gtape.ops.linalg.spectral import completed, svd_op
 from gtape.ops.shape.shape import reshape_op
+from gtape.recording import record
+from gtape.recording.record import get_stack
 from gtape.tensors.axes import axes_of, shape_of
 from gtape.tensors.operands import float_operand, matrix_operand, operands
 from gtape.tensors.tensor import Tensor, convert_to_tensor
@@ -131,6 +135,31 @@ _pinv = primitive(
 )  # fmt: skip
 
 
+def _leaves_out(x: Tensor, y: Tensor) -> bool:
+    """Whether some singular values of `x` count as 0 in the pseudo-inverse `y`. In a compiled function a guard."""
+    with record.off():
+        ranks = TAPE.sum(y * TAPE.swap_last(x), axis=(-2, -1), keepdims=False)
+        if ranks._layout.shape:
+            ranks = TAPE.min(ranks, axis=tuple(range(len(ranks._layout.shape))), keepdims=False)
+        return bool(ranks < min(x._layout.shape[-2:]) - 0.5)
+
+
+def _pinv_of(x: Tensor, rcond: float) -> Tensor:
+    """The pseudo-inverse of real matrices.
+
+    The rule of `pinv` is right if no singular value counts as 0. Otherwise the result is the sum of ``v_i u_i' / s_i``
+    over the other values, with the derivatives of this sum.
+    """
+    y = _pinv(x, rcond=rcond)
+    if x._record is None or not get_stack().sessions or not all(x._layout.shape) or not _leaves_out(x, y):
+        return y
+    s, u, v = svd_op(x)
+    kept = TAPE.greater(s, rcond * s[..., :1])
+    reciprocal = TAPE.where(kept, 1 / TAPE.where(kept, s, TAPE.ones_like(s)), TAPE.zeros_like(s))
+    made = matmul_op(v * as_row(TAPE, reciprocal), TAPE.swap_last(u))
+    return _pinv(TAPE.stop_gradient(x), rcond=rcond) + (made - TAPE.stop_gradient(made))
+
+
 class Qr(NamedTuple):
     """The result of `qr`."""
 
@@ -201,7 +230,7 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
     Parameters
     ----------
     a : tensor of floats or complex numbers, shape [..., m, n]
-        Derivatives assume constant rank (Golub and Pereyra, 1973).
+        The rank of small changes of the matrix is not larger, because small singular values count as 0.
     rcond : float, optional
         Singular values of at most `rcond` times the largest count as 0. By default ``10 * max(m, n) * eps``.
     validate_args : bool
@@ -233,8 +262,8 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
     if x._layout.complex:
         from gtape.ops.linalg.complex_factors import gathered, spread
 
-        return gathered(_pinv(spread(x), rcond=rcond))
-    return _pinv(x, rcond=rcond)
+        return gathered(_pinv_of(spread(x), rcond))
+    return _pinv_of(x, rcond)
 
 
 def _with_ridge_kernel(a: Any, *, weight: float) -> Any:

@@ -22,6 +22,7 @@ from gtape.kernels import decompositions as k
 from gtape.kernels.double import doubled
 from gtape.ops.linalg import complex_factors
 from gtape.ops.linalg.clusters import (
+    Apart,
     bits_of,
     motion,
     over_columns,
@@ -32,6 +33,7 @@ from gtape.ops.linalg.clusters import (
     pairs,
     slopes_in_clusters,
     spectrum,
+    tiny_apart,
     turned_towards,
     undetermined,
 )
@@ -144,10 +146,16 @@ def _outside(xp: Any, x: Any, u: Any) -> Any:
     return x - xp.matmul(u, xp.matmul(xp.swap_last(u), x))
 
 
-def _pulled_beyond(xp: Any, g: Any, u: Any, spread: Any, bits: int) -> Any:
-    """The part of a cotangent of `u` outside its span, each column divided by its singular value."""
+def _pulled_beyond(xp: Any, g: Any, u: Any, spread: Any, bits: int, apart: Apart | None) -> Any:
+    """The part of a cotangent of `u` outside its span, each column divided by its singular value.
+
+    The columns of tiny values may hold roundings of the other columns.
+    """
+    size = xp.column_size(g)
+    if apart is not None:
+        size, g = xp.magnitude(size, axis=(-2, -1)) * xp.ones_like(size), g * apart.tiny
     rest = _outside(xp, g, u)
-    return over_columns(xp, rest, rest, xp.column_size(g), spread, bits)
+    return over_columns(xp, rest, rest, size, spread, bits)
 
 
 def _pushed_beyond(xp: Any, x: Any, u: Any, spread: Any, bits: int) -> Any:
@@ -164,15 +172,20 @@ def _svd_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     s, unit = sized(xp, s)
     spread = spectrum(xp, a / unit, u, v, s, bits, wide=True)
     left, right = _swirl(xp, u, gu), _swirl(xp, v, gv)
+    apart = tiny_apart(xp, a / unit, s, u, v)
+    if apart is not None:
+        left, right = left * apart.together, right * apart.together
     sizes = pairs(xp, gu, gv)
     even = over_gaps(xp, left + right, sizes, spread, bits, wide=True)
     odd = over_sums(xp, left - right, sizes, spread, bits)
     back = xp.swap_last(v)
     made = xp.matmul(xp.matmul(u, (even + odd) / 2), back)
     if m > n:
-        made = made + xp.matmul(_pulled_beyond(xp, gu, u, spread, bits), back)
+        made = made + xp.matmul(_pulled_beyond(xp, gu, u, spread, bits, apart), back)
     if n > m:
-        made = made + xp.matmul(u, xp.swap_last(_pulled_beyond(xp, gv, v, spread, bits)))
+        made = made + xp.matmul(u, xp.swap_last(_pulled_beyond(xp, gv, v, spread, bits, apart)))
+    if apart is not None:
+        made = made + apart.pull(gu, gv)
     gs, moved = motion(xp, found, gs, a, u, v, s, bits)
     made = made / unit + xp.matmul(xp.matmul(u, diagonal_matrix(xp, gs)), back)
     return home(made if moved is None else made + moved)
@@ -185,14 +198,22 @@ def _svd_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     spread = spectrum(xp, a / unit, u, v, s, bits, wide=False)
     turned = xp.matmul(xp.swap_last(u), xp.matmul(t, v))
     back = xp.swap_last(turned)
-    even = over_known_gaps(xp, xp.off_diagonal(turned + back) / 2, spread, bits)
-    odd = over_known_sums(xp, xp.off_diagonal(turned - back) / 2, spread, bits)
+    above, below = xp.off_diagonal(turned + back) / 2, xp.off_diagonal(turned - back) / 2
+    apart = tiny_apart(xp, a / unit, s, u, v)
+    of_u, of_v = v, u
+    if apart is not None:
+        above, below = above * apart.together, below * apart.together
+        of_u, of_v = apart.tiny_v, apart.tiny_u
+    even, odd = over_known_gaps(xp, above, spread, bits), over_known_sums(xp, below, spread, bits)
     du, dv = xp.matmul(u, even + odd), xp.matmul(v, even - odd)
     m, n = shape_of(u)[-2], shape_of(v)[-2]
     if m > n:
-        du = du + _pushed_beyond(xp, xp.matmul(t, v), u, spread, bits)
+        du = du + _pushed_beyond(xp, xp.matmul(t, of_u), u, spread, bits)
     if n > m:
-        dv = dv + _pushed_beyond(xp, xp.matmul(xp.swap_last(t), u), v, spread, bits)
+        dv = dv + _pushed_beyond(xp, xp.matmul(xp.swap_last(t), of_v), v, spread, bits)
+    if apart is not None:
+        moved_u, moved_v = apart.push(t)
+        du, dv = du + moved_u, dv + moved_v
     return home((xp.diag_part(turned, k=0), du / unit, dv / unit))
 
 
@@ -201,7 +222,7 @@ def _svd_along(xp: Any, y: Any, t: Any) -> Any:
     return s, *turned_towards(xp, {"left": u, "right": v}, lambda: t, u, v, s, bits_of(y))
 
 
-_svd = implicit(
+svd_op = implicit(
     "svd", k.svd, vjp=(_svd_pull,), jvp=(_svd_push,), along=_svd_along,
     domain=Domain(ANY_REAL, where=k.singular_values_differ), reads=((0, "y"),), outputs=3,
     rounding=elimination(6, 54, columns=(1, 2), wide=True, undetermined=undetermined),
@@ -346,7 +367,7 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
     if x._layout.complex:
         s, u, v = complex_factors.svd(x)
     else:
-        s, u, v = _svd(x)
+        s, u, v = svd_op(x)
     if not compute_uv:
         return s
     return (s, completed(u), completed(v)) if full_matrices else (s, u, v)

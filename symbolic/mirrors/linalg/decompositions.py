@@ -54,10 +54,7 @@ def _pinv(W: Any, a: Any, rcond: float) -> Any:
         if rank < min(m, n):
             if not rank:
                 return np.full((n, m), W.exact(0), dtype=object)
-            # The derivative assumes constant rank: parts that count as zero are removed and stay zero.
-            values = W.component(a, 0)
-            s, u, v = singular_values(W.plain, values, rank=rank)
-            s, u, v = singular_values(W, a - (values - W.plain.matmul(u * s, v.T)), rank=rank)
+            s, u, v = singular_values(W, a, rank=rank)
             return W.matmul(v / s, u.T)
     if m >= n:
         return solve(W.matmul(a.T, a), a.T)
