@@ -17,7 +17,7 @@ from gtape.base.locks import Lock
 from gtape.engine.rules import RuleStep, inputs_of, output_of
 from gtape.engine.worlds import NUMPY, off_python
 from gtape.recording import record as record_module
-from gtape.recording.record import COT, LEAF, NO_TAPES, OTHER, PASSES, SEQ, SEVERAL, STEP, Record, step_of
+from gtape.recording.record import COT, LEAF, NO_TAPES, OTHER, OUT, PASSES, SEQ, SEVERAL, STEP, Record, step_of
 
 __all__ = ["keeping", "short_sweep"]
 
@@ -167,7 +167,11 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
         g, record[1] = record[1], None
     try:
         while record is not None:
-            _, _, step, parents, ins, out, _, other = record
+            try:
+                _, _, step, parents, ins, out, _, other = record
+            except ValueError:  # forward mode keeps tangents in the record
+                step, parents, ins, out = record[STEP : OUT + 1]
+                other = record[OTHER]
             if other is passes:
                 made, other = g, None
             else:

@@ -398,3 +398,45 @@ def test_tangents_made_while_an_outer_tape_is_paused_are_constants_to_it() -> No
         with tf.autodiff.ForwardAccumulator(x, 1.0) as acc, tape.stop_recording():
             y = x * x
         assert tape.gradient(acc.jvp(y) * x, x).numpy() == 6.0
+
+
+SMOOTH = {
+    "powers": lambda x: tf.matmul(tf.matmul(x, x), x),
+    "softmax": tf.nn.softmax,
+    "inverse": tf.linalg.inv,
+    "Cholesky": lambda x: tf.linalg.cholesky(tf.matmul(x, x, transpose_b=True) + tf.eye(3, dtype=x.dtype)),
+    "products": lambda x: tf.reduce_prod(x, 1),
+    "deviations": lambda x: tf.math.reduce_std(x, 1),
+    "products with a constant": lambda x: tf.matmul(x * x, tf.ones((3, 2), x.dtype)),
+    "convolution": lambda x: tf.nn.conv1d(x[None], tf.ones((2, 3, 1), x.dtype), 1, "SAME") ** 3,
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_second_derivatives_are_the_same_in_all_four_modes(name: str) -> None:
+    rng = np.random.default_rng(4)
+    x, h, k = map(tf.constant, rng.uniform(0.5, 2, (3, 3, 3)) + [np.eye(3), np.zeros((3, 3)), np.zeros((3, 3))])
+    weights = rng.normal(size=SMOOTH[name](x).shape)
+
+    def f(x: Any) -> Any:
+        return tf.reduce_sum(SMOOTH[name](x) * weights)
+
+    def pulled(f: Any, h: Any) -> Any:
+        def slope(x: Any) -> Any:
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = f(x)
+            return tf.reduce_sum(tape.gradient(y, x) * h)
+
+        return slope
+
+    def pushed(f: Any, h: Any) -> Any:
+        def slope(x: Any) -> Any:
+            with tf.autodiff.ForwardAccumulator(x, h) as acc:
+                y = f(x)
+            return acc.jvp(y)
+
+        return slope
+
+    found = [float(outer(inner(f, h), k)(x)) for outer in (pulled, pushed) for inner in (pulled, pushed)]
+    np.testing.assert_allclose(found, found[0], rtol=1e-10)

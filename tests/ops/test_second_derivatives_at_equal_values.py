@@ -360,3 +360,12 @@ def test_the_check_accepts_second_derivatives_of_the_largest_vectors() -> None:
     for take in LARGEST.values():
         report = check(lambda x, take=take: take(*tf.linalg.svd(x))[0], point, order=2)
         assert report.ok, report.summary()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_eigenvalues_0_that_differ_by_rounding(mode: str) -> None:
+    rng = np.random.default_rng(20)
+    h, k = [b + b.T for b in rng.normal(size=(2, 4, 4))]
+    w, v = np.array([0.0, 0.0, 0.0, 4.0]), np.linalg.eigh(np.ones((4, 4)))[1]
+    got = second(sum_of_exponentials, np.ones((4, 4)), h, k, mode)
+    assert close(got, exact_of_eigenvalues(w, v, h, k), 2.0**-52, np.exp(w), h, k)

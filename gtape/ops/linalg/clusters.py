@@ -458,7 +458,7 @@ class Slopes(NamedTuple):
         For each of these the slope of its cotangent by the value.
     sums : array, shape [..., n, n]
         For each pair of other singular values, the sum of what the means leave out of the cotangents, divided by the
-        sum of the values.
+        sum of the values; 0 for eigenvalues.
     beyond : array, shape [..., n]
         For each other singular value, what the mean leaves out of its cotangent, divided by the value.
     """
@@ -534,8 +534,10 @@ def slopes_in_clusters(gw: Any, w: Any, bits: int, *, shape: tuple[int, int] | N
     )
     even = np.where(differ & ~both_zero, over(apart_row - apart_column, row - column), even)
     even[..., np.arange(n), np.arange(n)] = 0
-    sums = np.where(both_zero, 0.0, over(apart_row + apart_column, row + column))
-    beyond = np.where(even_at_zero, 0.0, over(apart, values))
+    sums, beyond = np.zeros(even.shape), np.zeros(values.shape)
+    if shape is not None:
+        sums = np.where(both_zero, 0.0, over(apart_row + apart_column, row + column))
+        beyond = np.where(even_at_zero, 0.0, over(apart, values))
     return Slopes(even, weights, even_at_zero, odd, sums, beyond)
 
 
