@@ -317,7 +317,11 @@ def _sech2_into(out: Any, x: Any, constants: tuple[Any, ...]) -> Any:
     """The function `sech2` of an array, in `out` if given."""
     # In place, because new arrays cost as much as the arithmetic, and every tanh layer uses this derivative.
     one, two, four, most, far = constants
-    t = x + x
+    if x.dtype.char == "f":  # NumPy's exp errs by 2.5 units, which a reciprocal of exp(2x) < 1 would pass on
+        t = np.abs(x)
+        t += t
+    else:
+        t = x + x
     np.exp(t, t)
     d = one / t if out is None else np.divide(one, t, out)
     d += t
