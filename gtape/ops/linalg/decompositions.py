@@ -157,7 +157,8 @@ def _pinv_of(x: Tensor, rcond: float) -> Tensor:
     kept = TAPE.greater(s, rcond * s[..., :1])
     reciprocal = TAPE.where(kept, 1 / TAPE.where(kept, s, TAPE.ones_like(s)), TAPE.zeros_like(s))
     made = matmul_op(v * as_row(TAPE, reciprocal), TAPE.swap_last(u))
-    return _pinv(TAPE.stop_gradient(x), rcond=rcond) + (made - TAPE.stop_gradient(made))
+    value: Tensor = _pinv(TAPE.stop_gradient(x), rcond=rcond)
+    return value + (made - TAPE.stop_gradient(made))
 
 
 class Qr(NamedTuple):
