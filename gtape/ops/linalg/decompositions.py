@@ -157,8 +157,8 @@ def _pinv_of(x: Tensor, rcond: float) -> Tensor:
     kept = TAPE.greater(s, rcond * s[..., :1])
     reciprocal = TAPE.where(kept, 1 / TAPE.where(kept, s, TAPE.ones_like(s)), TAPE.zeros_like(s))
     made = matmul_op(v * as_row(TAPE, reciprocal), TAPE.swap_last(u))
-    value: Tensor = _pinv(TAPE.stop_gradient(x), rcond=rcond)
-    return value + (made - TAPE.stop_gradient(made))
+    result: Tensor = _pinv(TAPE.stop_gradient(x), rcond=rcond) + (made - TAPE.stop_gradient(made))
+    return result
 
 
 class Qr(NamedTuple):
