@@ -369,3 +369,26 @@ def test_eigenvalues_0_that_differ_by_rounding(mode: str) -> None:
     w, v = np.array([0.0, 0.0, 0.0, 4.0]), np.linalg.eigh(np.ones((4, 4)))[1]
     got = second(sum_of_exponentials, np.ones((4, 4)), h, k, mode)
     assert close(got, exact_of_eigenvalues(w, v, h, k), 2.0**-52, np.exp(w), h, k)
+
+
+@pytest.mark.filterwarnings("ignore:.*runs eagerly:RuntimeWarning")
+@pytest.mark.parametrize("nested", [False, True], ids=["first", "second"])
+def test_compiled_derivatives_beside_tiny_singular_values(nested: bool) -> None:
+    def first(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            u = tf.linalg.svd(x)[1][:, :2]
+            y = tf.reduce_sum(tf.sin(tf.matmul(u, u, transpose_b=True) + tf.linalg.pinv(x)[0, 0]))
+        return tape.gradient(y, x)
+
+    def second(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            z = tf.reduce_sum(first(x) ** 2)
+        return tape.gradient(z, x)
+
+    gradient = second if nested else first
+    compiled = tf.function(gradient, jit_compile=True)
+    for tiny in (0.5, 0.0, 0.3, 1e-9):
+        x = tf.constant(_truncated(4, 3, (tiny,)))
+        assert compiled(x).numpy().tobytes() == gradient(x).numpy().tobytes()

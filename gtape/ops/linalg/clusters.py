@@ -335,12 +335,12 @@ class Apart:
 def tiny_apart(xp: Any, a: Any, s: Any, u: Any, v: Any) -> Apart | None:
     """The motions between vectors of tiny singular values and the others; None without tiny values."""
     kept = xp.kept_values(s)
-    if isinstance(kept, Tensor) and kept._value.__class__ is not np.ndarray:  # a guard, because a function is compiled
+    value = getattr(kept, "_value", kept)
+    if isinstance(value, np.ndarray):
+        some = bool((value.view(np.ndarray) == 0).any())
+    else:  # a guard, because a function is compiled
         with record.off():
-            some = bool(TAPE.min(kept, axis=tuple(range(len(shape_of(kept)))), keepdims=False) < 1)
-    else:
-        value = getattr(kept, "_value", kept)
-        some = value.__class__ is np.ndarray and bool((value == 0).any())
+            some = bool(xp.min(kept, axis=tuple(range(len(shape_of(kept)))), keepdims=False) < 1)
     return Apart(xp, kept, a, s, u, v) if some else None
 
 

@@ -284,8 +284,10 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
         equal eigenvalues may be another basis of their span inside a ForwardAccumulator. But three kinds of derivatives
         are wrong at equal eigenvalues: those of mixtures of vectors and functions of eigenvalues, such as a root of the
         matrix; third derivatives of functions of the eigenvalues; and all second derivatives for complex matrices. Use
-        `logdet` or `trace` instead. Eigenvalues that differ by 1e-13 to 1e-9 of the largest cost second derivatives in
-        forward mode the digits of a rounding divided by the difference, and those in reverse mode few digits.
+        `logdet` or `trace` instead. If eigenvalues differ by a small part d of the largest, above 1e-13, the rounding r
+        of the dtype is magnified: to r / d in second derivatives of symmetric functions of eigenvalues in forward mode;
+        and to r / d^2 in second derivatives of functions of the span of the vectors, except in reverse over reverse and
+        forward over reverse mode for d below 1.5e-8.
 
     Raises
     ------
