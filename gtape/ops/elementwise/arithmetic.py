@@ -445,7 +445,7 @@ pow = elementwise(
         lambda xp, y, a, b: xp.pow_derivative(a, b, n=0, m=1),
     ),
     scalar=math.pow, domain=_POWER, kinks=("x == 0 and y <= 1", "x < 0"), special=(0.0, 1.0, 2.0, 3.0, 0.5, -1.0),
-    ints=True, ulps=1.0,
+    ints=True, ulps=1.1,
     summary="Power, x**y.", example=((2.0, 3.0), 8.0), complex=complex_kernels.power,
     conventions=(_POWERS, _NEGATIVE_POWERS),
     random=POSITIVE,
