@@ -171,14 +171,10 @@ def _solve(residuals: Callable[[Any], Any], found: dict[int, Any], step: _Step) 
     A step with the inverse of a float matrix adds the digits of a float. For many digits, the matrix at a solution of a
     quarter of the digits is better.
     """
-    n = len(found[0])
-    if ctx.prec >= _MANY_BITS and n:
+    if ctx.prec >= _MANY_BITS and len(found[0]):
         with precision(ctx.prec // 4):
-            before = found[0]
             step = _solve(residuals, found, step)
             step = _inverse_at(residuals, found[0]) or step
-            if not all([arb(e).is_finite() for e in found[0].tolist()]):  # noqa: C419
-                found[0] = before
     _iterate(lambda: {0: residuals(found[0])}, found, step)
     return step
 

@@ -84,14 +84,14 @@ def qr(a: Array) -> tuple[Array, Array]:
     return _factored(lambda x: tuple(np.linalg.qr(x)), a, 1)
 
 
+_TINY, _FAR_BELOW = 2.0**-20, 2.0**-6  # in units of the largest value, and of the value before
+
+
 def far_below(w: Array) -> Array:
     """For each singular value, in descending order, whether it or an earlier one is far below the value before it."""
     with np.errstate(all="ignore"):
         far = (w[..., 1:] <= _FAR_BELOW * w[..., :-1]) & (w[..., 1:] <= _TINY * w[..., :1]) & (w[..., :1] > 0)
     return np.concatenate([np.zeros((*w.shape[:-1], 1), bool), np.logical_or.accumulate(far, axis=-1)], axis=-1)
-
-
-_TINY, _FAR_BELOW = 2.0**-20, 2.0**-6
 
 
 def complement(u: Array) -> Array:

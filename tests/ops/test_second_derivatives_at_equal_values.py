@@ -1,4 +1,4 @@
-"""Second derivatives of symmetric functions of eigenvalues and singular values where values are equal."""
+"""Second derivatives by eigenvalues and singular values where values are equal, 0, or tiny beside the others."""
 
 from __future__ import annotations
 
@@ -7,38 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from nestings import MODES, second
 
 import gtape as tf
 from gtape.verify import check, judge
 
 VALUES = [(1.0, 1.0), (2.0, 2.0, 2.0), (1.0, 1.0, 3.0), (0.5, 1.0, 1.0, 2.0, 2.0, 2.0), (1.0, 2.0, 3.0)]
 GAP = (1.0, 1.0 + 1e-14, 2.0)
-MODES = ["reverse over reverse", "forward over reverse", "reverse over forward", "forward over forward"]
-
-
-def second(f: Callable[..., Any], m: Any, h: Any, k: Any, mode: str) -> float:
-    """The second derivative of `f` along `h` and `k`."""
-    x, h, k = tf.constant(m), tf.constant(h), tf.constant(k)
-
-    def pulled(f: Callable[..., Any], h: Any) -> Callable[..., Any]:
-        def slope(x: Any) -> Any:
-            with tf.GradientTape() as tape:
-                tape.watch(x)
-                y = f(x)
-            return tf.reduce_sum(tape.gradient(y, x) * h)
-
-        return slope
-
-    def pushed(f: Callable[..., Any], h: Any) -> Callable[..., Any]:
-        def slope(x: Any) -> Any:
-            with tf.autodiff.ForwardAccumulator(x, h) as acc:
-                y = f(x)
-            return acc.jvp(y)
-
-        return slope
-
-    outer, inner = [pulled if word == "reverse" else pushed for word in mode.split(" over ")]
-    return float(outer(inner(f, h), k)(x).numpy())
 
 
 def hessian(f: Callable[..., Any], x: Any, whole: str = "jacobian") -> Any:
@@ -381,13 +356,13 @@ def test_compiled_derivatives_beside_tiny_singular_values(nested: bool) -> None:
             y = tf.reduce_sum(tf.sin(tf.matmul(u, u, transpose_b=True) + tf.linalg.pinv(x)[0, 0]))
         return tape.gradient(y, x)
 
-    def second(x: Any) -> Any:
+    def of_gradient(x: Any) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(x)
             z = tf.reduce_sum(first(x) ** 2)
         return tape.gradient(z, x)
 
-    gradient = second if nested else first
+    gradient = of_gradient if nested else first
     compiled = tf.function(gradient, jit_compile=True)
     for tiny in (0.5, 0.0, 0.3, 1e-9):
         x = tf.constant(_truncated(4, 3, (tiny,)))

@@ -19,7 +19,6 @@ from gtape.declare.primitives import primitive
 from gtape.declare.rounding import EXACT, stable
 from gtape.engine.slopes import slope
 from gtape.engine.worlds import TAPE
-from gtape.kernels.decompositions import far_below
 from gtape.kernels.double import doubled
 from gtape.ops.linalg.spectra import as_column, as_row, diagonal_matrix
 from gtape.recording import record
@@ -176,13 +175,6 @@ _zero_part = primitive(
 )  # fmt: skip
 
 
-# 1 for singular values, and 0 for those far below all others, whose vectors `Apart` takes together.
-_kept_values = primitive(
-    "kept_values", lambda w: np.where(far_below(w), 0, 1).astype(w.dtype), (None,), (None,), rounding=EXACT,
-    role="choice", samples=((((2,),), {}), (((2, 3),), {})),
-)  # fmt: skip
-
-
 def _block_kernel(a: Array, u: Array, v: Array, w: Array, *, bits: int, wide: bool) -> Array:
     near = _near(w, bits, wide)
     if not near.any():
@@ -258,90 +250,6 @@ def _any_null(w: Any, bits: int, shape: tuple[int, int]) -> bool:
         count = TAPE.sum(zeros, axis=(len(shape_of(zeros)) - 1,), keepdims=False)
         axes = tuple(range(len(shape_of(count))))
         return bool(TAPE.max(count, axis=axes, keepdims=False) > (1.5 if shape[0] == shape[1] else 0.5))
-
-
-class Apart:
-    """The vectors of tiny singular values, apart from those of the others: u_i and v_i move by x_i and y_i into them.
-
-    The tiny values belong to a cluster: the block E of the matrix between the null spaces of U' and V', where U and V
-    are the columns of the other values. A motion satisfies x_i s_i - E y_i = p_i and y_i s_i - E' x_i = q_i, whatever
-    the bases of these null spaces are. In place of these equations, other rules divide by the differences of s_i and
-    single tiny values. The results are the same, but derivatives of the quotients are wrong, because single vectors of
-    tiny values move by reciprocals of these values.
-    """
-
-    def __init__(self, xp: Any, kept: Any, a: Any, s: Any, u: Any, v: Any) -> None:
-        self.xp = xp
-        self.kept, self.tiny = as_row(xp, kept), as_row(xp, 1 - kept)
-        self.over = as_row(xp, kept / (s * kept + (1 - kept)))
-        self.u, self.v = u * self.kept, v * self.kept
-        self.tiny_u, self.tiny_v = u * self.tiny, v * self.tiny
-        rest = self._outside(a, self.u)
-        self.block = xp.swap_last(self._outside(xp.swap_last(rest), self.v))
-        column = xp.swap_last(self.kept)
-        self.together = column * self.kept + (1 - column) * (1 - self.kept)
-
-    def _outside(self, x: Any, u: Any) -> Any:
-        """The part of `x` outside the span of `u`, whose columns are orthonormal up to their rounding."""
-        for _ in range(2):
-            x = x - self.xp.matmul(u, self.xp.matmul(self.xp.swap_last(u), x))
-        return x
-
-    def _solved(self, p: Any, q: Any) -> tuple[Any, Any]:
-        """The x and y with x S - E y = p and y S - E' x = q."""
-        xp, back = self.xp, self.xp.swap_last(self.block)
-        if p.__class__ is np.ndarray and p.dtype == object:
-            return self._solved_exactly(p, q)
-        x, y = p * self.over, q * self.over
-        for _ in range(9):  # each adds the digits between a tiny value and the others, at least 6 bits
-            x, y = (p + xp.matmul(self.block, y)) * self.over, (q + xp.matmul(back, x)) * self.over
-        return x, y
-
-    def _solved_exactly(self, p: Array, q: Array) -> tuple[Array, Array]:
-        """The same in exact worlds, column by column: x (s^2 - E E') = s p + E q."""
-        xp, back = self.xp, self.xp.swap_last(self.block)
-        square, unit = xp.matmul(self.block, back), np.eye(p.shape[-2], dtype=int)
-        columns: list[tuple[Array, Array]] = []
-        for i in range(p.shape[-1]):
-            at = (..., slice(i, i + 1))
-            over = self.over[at] + self.tiny[at]  # for tiny values 1, because their columns are dropped below
-            x = xp.solve(unit - square * (over * over), (p[at] + xp.matmul(self.block, q[at]) * over) * over)
-            columns.append((x, (q[at] + xp.matmul(back, x)) * over))
-        x, y = [np.concatenate(c, axis=-1) * self.kept for c in zip(*columns, strict=True)]
-        return x, y
-
-    def pull(self, gu: Any, gv: Any) -> Any:
-        """The cotangent of the matrix for these motions."""
-        xp = self.xp
-
-        def given(g: Any, u: Any, tiny: Any) -> Any:
-            turned = xp.matmul(xp.swap_last(g * self.tiny), u)
-            return self._outside(g * self.kept, u) - xp.matmul(tiny, turned)
-
-        x, y = self._solved(given(gu, self.u, self.tiny_u), given(gv, self.v, self.tiny_v))
-        return xp.matmul(x, xp.swap_last(self.v)) + xp.matmul(self.u, xp.swap_last(y))
-
-    def push(self, t: Any) -> tuple[Any, Any]:
-        """These motions of both kinds of vectors for a tangent of the matrix."""
-        xp = self.xp
-        p = self._outside(xp.matmul(t, self.v), self.u)
-        q = self._outside(xp.matmul(xp.swap_last(t), self.u), self.v)
-        x, y = self._solved(p, q)
-        du = x - xp.matmul(self.u, xp.matmul(xp.swap_last(x), self.tiny_u))
-        dv = y - xp.matmul(self.v, xp.matmul(xp.swap_last(y), self.tiny_v))
-        return du, dv
-
-
-def tiny_apart(xp: Any, a: Any, s: Any, u: Any, v: Any) -> Apart | None:
-    """The motions between vectors of tiny singular values and the others; None without tiny values."""
-    kept = xp.kept_values(s)
-    value = getattr(kept, "_value", kept)
-    if isinstance(value, np.ndarray):
-        some = bool((value.view(np.ndarray) == 0).any())
-    else:  # a guard, because a function is compiled
-        with record.off():
-            some = bool(xp.min(kept, axis=tuple(range(len(shape_of(kept)))), keepdims=False) < 1)
-    return Apart(xp, kept, a, s, u, v) if some else None
 
 
 def spectrum(xp: Any, a: Any, u: Any, v: Any, w: Any, bits: int, *, wide: bool) -> Any:
@@ -565,33 +473,35 @@ def motion(xp: Any, found: Slopes | None, gw: Any, a: Any, u: Any, v: Any, w: An
     back = xp.swap_last(inside)
     within = (inside + back) / 2 * found.even
     within = in_clusters(within) + xp.beside_clusters(within, w, bits=bits) + diagonal_matrix(xp, apart)
-    beside: Any = 0
-    if found.sums.any() or found.beyond.any():
-        turning = (inside - back) / 2 * found.sums
-        columns = xp.cluster_columns(turning, w, bits=bits)
-        rows = xp.cluster_columns(xp.swap_last(turning - columns), w, bits=bits)
-        within = within + columns + xp.swap_last(rows)
-        row = found.beyond[..., None, :]
-        to_left = xp.matmul(xp.swap_last(moving), u)
-        over_u = xp.cluster_columns((to_right - xp.matmul(u, inside)) * row, w, bits=bits)
-        over_v = xp.cluster_columns((to_left - xp.matmul(v, back)) * row, w, bits=bits)
-        beside = xp.matmul(over_u, xp.swap_last(v)) + xp.matmul(u, xp.swap_last(over_v))
-    if not found.zeros.any():
-        return gw - apart, xp.matmul(xp.matmul(u, within), xp.swap_last(v)) + beside
+    vector = gw - apart
+    some_left_out = bool(found.sums.any() or found.beyond.any())
+    if not some_left_out and not found.zeros.any():
+        return vector, xp.matmul(xp.matmul(u, within), xp.swap_last(v))
+    right, left = to_right - xp.matmul(u, inside), xp.matmul(xp.swap_last(moving), u) - xp.matmul(v, back)
+
+    def outside_span(columns: Callable[[Any], Any], slopes: Array) -> Any:
+        row = slopes[..., None, :]
+        return xp.matmul(columns(right * row), xp.swap_last(v)) + xp.matmul(u, xp.swap_last(columns(left * row)))
+
+    def of_clusters(x: Any) -> Any:
+        return xp.cluster_columns(x, w, bits=bits)
 
     def at_zero(x: Any) -> Any:
         return xp.zero_part(x, w, bits=bits)
 
-    left = xp.reshape(at_zero(as_row(xp, gw - apart)), shape=shape_of(w)) * found.zeros.astype(np.float64)
-    apart = apart + left
-    row = found.odd[..., None, :]
-    odd = xp.swap_last(at_zero(xp.swap_last(at_zero((inside - back) / 2 * row))))
-    within = within + odd + diagonal_matrix(xp, left)
-    beyond_left = at_zero((to_right - xp.matmul(u, inside)) * row)
-    to_left = xp.matmul(xp.swap_last(moving), u)
-    beyond_right = at_zero((to_left - xp.matmul(v, back)) * row)
-    moved = xp.matmul(xp.matmul(u, within) + beyond_left, xp.swap_last(v))
-    return gw - apart, moved + xp.matmul(u, xp.swap_last(beyond_right)) + beside
+    beyond: Any = 0
+    if some_left_out:
+        turning = (inside - back) / 2 * found.sums
+        columns = of_clusters(turning)
+        within = within + columns + xp.swap_last(of_clusters(xp.swap_last(turning - columns)))
+        beyond = outside_span(of_clusters, found.beyond)
+    if found.zeros.any():
+        of_zeros = xp.reshape(at_zero(as_row(xp, vector)), shape=shape_of(w)) * found.zeros.astype(np.float64)
+        odd = xp.swap_last(at_zero(xp.swap_last(at_zero((inside - back) / 2 * found.odd[..., None, :]))))
+        within = within + odd + diagonal_matrix(xp, of_zeros)
+        beyond = beyond + outside_span(at_zero, found.odd)
+        vector = vector - of_zeros
+    return vector, xp.matmul(xp.matmul(u, within), xp.swap_last(v)) + beyond
 
 
 # ---------------------------------------------------------------------------------------------- quotients

@@ -157,6 +157,7 @@ def _pinv_of(x: Tensor, rcond: float) -> Tensor:
     kept = TAPE.greater(s, rcond * s[..., :1])
     reciprocal = TAPE.where(kept, 1 / TAPE.where(kept, s, TAPE.ones_like(s)), TAPE.zeros_like(s))
     made = matmul_op(v * as_row(TAPE, reciprocal), TAPE.swap_last(u))
+    # The value is that of `y`. A constant goes in, because the rule of `pinv` is wrong here, and a check compares it.
     result: Tensor = _pinv(TAPE.stop_gradient(x), rcond=rcond) + (made - TAPE.stop_gradient(made))
     return result
 
@@ -231,7 +232,7 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
     Parameters
     ----------
     a : tensor of floats or complex numbers, shape [..., m, n]
-        The rank of small changes of the matrix is not larger, because small singular values count as 0.
+        At lower rank, derivatives leave out the singular values that count as 0, as the result does.
     rcond : float, optional
         Singular values of at most `rcond` times the largest count as 0. By default ``10 * max(m, n) * eps``.
     validate_args : bool

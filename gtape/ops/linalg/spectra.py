@@ -6,7 +6,7 @@ from typing import Any
 
 from gtape.tensors.axes import shape_of
 
-__all__ = ["as_column", "as_row", "diagonal_matrix", "sized"]
+__all__ = ["as_column", "as_row", "diagonal_matrix", "outside", "sized"]
 NAMESPACES = None
 
 
@@ -35,3 +35,8 @@ def sized(xp: Any, w: Any) -> tuple[Any, Any]:
     row = as_row(xp, w)
     unit = xp.magnitude(row, axis=(-2, -1))
     return xp.reshape(row / unit, shape=shape_of(w)), unit
+
+
+def outside(xp: Any, x: Any, u: Any) -> Any:
+    """The part of `x` outside the span of the columns of `u`, which are orthonormal."""
+    return x - xp.matmul(u, xp.matmul(xp.swap_last(u), x))

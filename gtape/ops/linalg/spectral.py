@@ -22,7 +22,6 @@ from gtape.kernels import decompositions as k
 from gtape.kernels.double import doubled
 from gtape.ops.linalg import complex_factors
 from gtape.ops.linalg.clusters import (
-    Apart,
     bits_of,
     motion,
     over_columns,
@@ -33,11 +32,11 @@ from gtape.ops.linalg.clusters import (
     pairs,
     slopes_in_clusters,
     spectrum,
-    tiny_apart,
     turned_towards,
     undetermined,
 )
-from gtape.ops.linalg.spectra import diagonal_matrix, sized
+from gtape.ops.linalg.spectra import diagonal_matrix, outside, sized
+from gtape.ops.linalg.tiny_values import Apart, tiny_apart
 from gtape.ops.shape.join import concat
 from gtape.tensors.axes import shape_of
 from gtape.tensors.operands import matrix_operand
@@ -141,11 +140,6 @@ _eigh = implicit(
 # ---------------------------------------------------------------------------------------------- singular values
 
 
-def _outside(xp: Any, x: Any, u: Any) -> Any:
-    """The part of `x` outside the span of the columns of `u`."""
-    return x - xp.matmul(u, xp.matmul(xp.swap_last(u), x))
-
-
 def _pulled_beyond(xp: Any, g: Any, u: Any, spread: Any, bits: int, apart: Apart | None) -> Any:
     """The part of a cotangent of `u` outside its span, each column divided by its singular value.
 
@@ -154,13 +148,13 @@ def _pulled_beyond(xp: Any, g: Any, u: Any, spread: Any, bits: int, apart: Apart
     size = xp.column_size(g)
     if apart is not None:
         size, g = xp.magnitude(size, axis=(-2, -1)) * xp.ones_like(size), g * apart.tiny
-    rest = _outside(xp, g, u)
+    rest = outside(xp, g, u)
     return over_columns(xp, rest, rest, size, spread, bits)
 
 
 def _pushed_beyond(xp: Any, x: Any, u: Any, spread: Any, bits: int) -> Any:
     """The part of `x` outside the span of `u`, each column divided by its singular value; 0 for a value of 0."""
-    rest = _outside(xp, x, u)
+    rest = outside(xp, x, u)
     return over_columns(xp, rest, xp.zeros_like(rest), xp.ones_like(rest), spread, bits)
 
 
