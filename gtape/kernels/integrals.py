@@ -241,11 +241,20 @@ def _fresnel_far(x: Any, sine: bool) -> Any:
     return 0.5 - (f * c[0] + g * s[0]) if sine else 0.5 + (f * s[0] - g * c[0])
 
 
+def _fresnel_sine_near_0(a: Any) -> Any:
+    """pi a³/6. The scale keeps the low parts of pairs from underflow."""
+    u = np.ldexp(a, 300)
+    cube = multiply_pairs(two_product(u, u), (u, 0.0 * u))
+    return np.ldexp(nearest(multiply_pairs(exact(PI / 6), cube)), -900)
+
+
 def _fresnel(x: Any, sine: bool) -> Any:
     a = np.abs(x)
+    tiny = (a < 2.0**-60) & sine
     value = by_regions(
         a,
-        (a < _FRESNEL_FAR, lambda v: nearest(_fresnel_table(sine).derivative(v, 0))),
+        (tiny, _fresnel_sine_near_0),
+        ((a < _FRESNEL_FAR) & ~tiny, lambda v: nearest(_fresnel_table(sine).derivative(v, 0))),
         ((a >= _FRESNEL_FAR) & (a < 1e17), lambda v: _fresnel_far(v, sine)),
         (a >= 1e17, lambda v: np.full_like(v, 0.5)),
     )

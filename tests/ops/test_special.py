@@ -305,3 +305,12 @@ def test_lbeta_sums_over_the_last_axis() -> None:
     assert check(tf.math.lbeta, x, order=2).ok
     with pytest.raises(tf.errors.InvalidArgumentError, match="axis"):
         tf.math.lbeta(tf.constant(1.0))
+
+
+def test_the_sine_integral_keeps_its_digits_far_below_the_square_root_of_the_range() -> None:
+    x = np.logspace(-102, -15, 400)
+    got = tf.math.special.fresnel_sin(tf.constant(x)).numpy()
+    with precision(200):
+        exact = [arb.pi() * arb(v) ** 3 / 6 for v in x.tolist()]
+        off = [float(abs(arb(g) - e)) / np.spacing(g) for g, e in zip(got.tolist(), exact, strict=True)]
+    assert max(off) < 0.51
