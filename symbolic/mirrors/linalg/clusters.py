@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from gtape.kernels.decompositions import far_below
 from gtape.symbolic import balls
 from gtape.symbolic.balls import filled, objects, to_float
 from gtape.symbolic.jets import Jet
@@ -119,16 +118,6 @@ def _column_size(W: Any, x: Any) -> Any:
     return made
 
 
-def _kept_values(W: Any, w: Any) -> Any:
-    """The choice that the op makes for the nearest floats. For symbols 1."""
-    values = W.component(objects(w), 0)
-    made = np.full(values.shape, W.exact(1), dtype=object)
-    if all(isinstance(e, (arb, int, float)) for e in values.ravel().tolist()):
-        for at in zip(*np.nonzero(far_below(to_float(values))), strict=True):
-            made[at] = W.exact(0)
-    return made
-
-
 def _turned(W: Any, x: Any, t: Any, u: Any, v: Any, w: Any, *, bits: int, side: str) -> Any:
     larger = side != "both" and np.shape(u)[-2] != np.shape(v)[-2]
     if _clusters(W, objects(w)).any() or (larger and any(map(_may_be_zero, W.component(objects(w), 0).flat))):
@@ -143,5 +132,4 @@ array("zero_part", _zero_part)
 array("turned_in_clusters", _turned)
 array("cluster_block", _block)
 array("column_size", _column_size)
-array("kept_values", _kept_values)
 array("spectral_quotient", _quotient)
