@@ -7,6 +7,7 @@ records. With masks, an element that a selection made zero stays zero even if a 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from heapq import heappop, heappush
 from typing import Any
 
@@ -317,9 +318,10 @@ def alive(step: RuleStep, mask: Any, values: tuple[Any, ...], out: Any) -> tuple
     prim, layouts = step.prim, step.layouts
     assert layouts is not None
     out_shape = step.out_layout.shape
-    # Different numbers in [1, 2), because ones would cancel in a rule that subtracts (softmax) and look dead.
+    # Random numbers in [1, 2), because ones, or numbers at equal distances, would cancel in a rule that subtracts
+    # (softmax, variance) and look dead.
     n = int(np.prod(out_shape, dtype=np.int64))
-    living = (1.0 + np.arange(1, n + 1) * 0.6180339887498949 % 1.0).reshape(out_shape)
+    living = 1.0 + _random(n, 0).reshape(out_shape)
     if step.out_layout.complex:
         living = living * (1 + 0.5j)  # both the real and the imaginary part are live
     if mask is not None:
@@ -343,13 +345,26 @@ def alive(step: RuleStep, mask: Any, values: tuple[Any, ...], out: Any) -> tuple
     return tuple(made)
 
 
+_KEPT = 4096  # so many random numbers of each kind are kept
+
+
+@cache
+def _kept(salt: int) -> Any:
+    return np.random.default_rng((23, salt)).random(_KEPT)
+
+
+def _random(n: int, salt: int) -> Any:
+    """The first `n` of a fixed sequence of random numbers in [0, 1); each `salt` has a sequence of its own."""
+    return _kept(salt)[:n] if n <= _KEPT else np.random.default_rng((23, salt)).random(n)
+
+
 def _generic(v: Any, salt: int) -> Any:
     """Unrelated numbers near 1 in place of floats. Any other value stays unchanged."""
     if v.__class__ is tuple:
         return tuple([_generic(part, salt + i) for i, part in enumerate(v)])
     if not isinstance(v, (np.ndarray, np.generic)) or v.dtype.kind not in "fcV":
         return v
-    made = 0.75 + (np.arange(1, v.size + 1) * 0.41421356237309515 + salt * 0.7320508075688772) % 1.0 / 2
+    made = 0.75 + _random(v.size, salt) / 2
     return (made * (1 + 0.5j) if v.dtype.kind == "c" else made).reshape(v.shape).astype(v.dtype)
 
 

@@ -288,9 +288,10 @@ def _crosses(program: Program, oracle: Oracle, node: Node) -> bool:
             there = to_float(objects(p(BALLS, oracle.env[node.index], *exact, **node.params)))
             if _kinked(node, a, here, there, recorded, exact):
                 return True
-    if f"{node.name}_share" in REGISTRY and np.size(node.output):
-        # Rounding may make or break a tie; the shares of the elements show which ones are the greatest.
-        share = REGISTRY[f"{node.name}_share"]
+    share = REGISTRY.get(node.name if node.name.endswith("_share") else f"{node.name}_share")
+    if share is not None and np.size(node.output):
+        # Rounding may make or break a tie; the shares of the elements show which ones are the greatest. A gradient that
+        # the program takes computes the shares itself.
         params = {p: node.params[p] for p in share.params}
         here = getattr(NUMPY, share.name)(*[np.asarray(program.nodes[j].output) for j in node.inputs], **params)
         try:
