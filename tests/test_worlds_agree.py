@@ -19,12 +19,14 @@ from campaigns import LARGE, in_turn
 from flint import arb
 
 import gtape as tf
+from gtape.base.layout import layout_of
 from gtape.declare.domains import BOOLEAN, Interval
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.engine import differentiation
 from gtape.engine.call import apply
 from gtape.engine.fast import recorded, steps
 from gtape.engine.fast.steps import step_for
+from gtape.engine.full_sweep import alive
 from gtape.engine.rules import RuleStep, inputs_of, output_of
 from gtape.engine.sweep import _step_in_numpy
 from gtape.engine.worlds import NUMPY
@@ -605,6 +607,26 @@ def test_a_sweep_makes_the_records_of_the_rules_whatever_the_outer_tape_watches(
     assert made == by_rules
     for got, expected in zip(first + second, of_rules + second_of_rules, strict=True):
         _same(got.numpy(), expected.numpy(), 0.0, f"watched: {watched}")
+
+
+@pytest.mark.parametrize("name", [n for n in DIFFERENTIABLE if REGISTRY[n].partials is None])
+def test_a_sweep_with_masks_reaches_every_element_that_a_rule_reaches(name: str) -> None:
+    prim = REGISTRY[name]
+    rng = _rng(name)
+    for arrays, params in itertools.islice(_calls(prim, np.float64), 12):
+        active = tuple([i for i, x in enumerate(arrays) if prim.connected(i) and np.asarray(x).dtype.kind == "f"])
+        y = prim.kernel(*arrays, **params)
+        if not active or isinstance(y, tuple) or np.asarray(y).dtype.kind != "f" or not np.size(y):
+            continue
+        layouts, out_layout = tuple(map(layout_of, arrays)), layout_of(y)
+        step = RuleStep(prim, active, params, layouts, out_layout)
+        mask = rng.random(out_layout.shape) < 0.5
+        g = np.where(mask, rng.normal(size=out_layout.shape), 0.0)
+        with np.errstate(all="ignore"):
+            reached = alive(step, mask, tuple(arrays), y)
+            made = step.cotangents(NUMPY, g, y, tuple(arrays))
+        for i, c, m in zip(active, made, reached, strict=True):
+            assert m is None or not (np.asarray(c) != 0)[~m].any(), (name, params, i, mask, c, m)
 
 
 @pytest.mark.parametrize("x", [np.float64(0.7), np.array([0.7, -0.2])])

@@ -177,3 +177,43 @@ def test_records_tell_how_many_parents_they_have() -> None:
     assert two._record[record.OTHER] is x._record
     assert three._record[record.OTHER] is record.SEVERAL
     assert [len(record.parents_of(v._record)) for v in (one, two, three)] == [1, 2, 3]
+
+
+# Selections make zeros, which a sweep under a tape keeps apart from other zeros.
+SELECTING = [
+    tf.nn.relu, tf.abs, tf.nn.elu, lambda x: tf.maximum(x, 0.25), lambda x: tf.clip_by_value(x, -0.5, 0.5),
+    lambda x: tf.where(x > 0, x * x, tf.zeros_like(x)), lambda x: tf.sort(x, axis=0),
+    lambda x: tf.reduce_max(x, axis=-1, keepdims=True) + x, lambda x: tf.reduce_min(x, axis=0) * x,
+    lambda x: tf.math.segment_max(x, np.arange(x.shape[0]) // 2), lambda x: tf.math.top_k(x, 1)[0],
+    lambda x: tf.nn.max_pool1d(x[None], 2, 1, "SAME")[0], lambda x: tf.boolean_mask(x, np.arange(x.shape[0]) % 2 == 0),
+]  # fmt: skip
+MIXING = [
+    lambda x: tf.math.reduce_variance(x, -1, keepdims=True) * x, lambda x: tf.math.reduce_std(x, 0, keepdims=True) + x,
+    lambda x: x - tf.reduce_mean(x, 0, keepdims=True), lambda x: tf.nn.softmax(x), lambda x: tf.nn.log_softmax(x, 0),
+    lambda x: tf.nn.batch_normalization(x, *tf.nn.moments(x, -1, keepdims=True), None, None, 1e-3),
+    lambda x: tf.math.l2_normalize(x, 1), lambda x: x[1:] - x[:-1], lambda x: x[2:] - 2.0 * x[1:-1] + x[:-2],
+    lambda x: tf.matmul(x, x, transpose_b=True), lambda x: tf.cumsum(x), lambda x: tf.math.cumprod(x),
+    lambda x: tf.nn.avg_pool1d(x[None], 3, 1, "SAME")[0], lambda x: tf.linalg.expm(tf.matmul(x, x, transpose_b=True)),
+    lambda x: tf.linalg.solve(tf.matmul(x, x, transpose_b=True) + 3.0 * tf.eye(x.shape[0], dtype=x.dtype), x),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mix", range(len(MIXING)))
+@pytest.mark.parametrize("select", range(len(SELECTING)))
+def test_a_gradient_under_a_tape_is_the_gradient_alone_where_a_selection_follows(select: int, mix: int) -> None:
+    draw = np.random.default_rng(100 * select + mix)
+
+    def gradient(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = SELECTING[select](MIXING[mix](x))
+            loss = tf.reduce_sum(y * np.linspace(-1.0, 2.0, int(tf.size(y))).reshape(y.shape))
+        return tape.gradient(loss, x).numpy()
+
+    for shape in [(4, 3), (6, 3), (5, 5), (7, 4)]:
+        x = tf.constant(draw.normal(size=shape) / 2)
+        alone = gradient(x)
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            inside = gradient(x)
+        np.testing.assert_allclose(inside, alone, rtol=1e-13, atol=1e-13 * np.abs(alone).max())

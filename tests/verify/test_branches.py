@@ -112,6 +112,25 @@ def test_a_kink_that_rounding_crossed_is_no_fault_of_a_rule_at_order_2(f: Any, n
     assert any("relu" in finding.reason for finding in report.findings)
 
 
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize(
+    "largest",
+    [tf.reduce_max, lambda x: tf.reduce_sum(tf.math.segment_max(x, [0, 0, 1]))],
+    ids=["max", "segment_max"],
+)
+def test_a_tie_that_rounding_made_inside_a_gradient_is_conditioning(largest: Any, order: int) -> None:
+    def f(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = largest(1.0 + 1e-9 * x)  # float32 cannot tell these numbers apart
+        return tf.reduce_sum(tape.gradient(y, x) * x * x)
+
+    report = check(f, np.float32([1.0, 2.0, 0.0]), order=order)
+    assert report.ok
+    assert {x.verdict for x in report.findings} == {"conditioning"}
+    assert any(x.op and x.op.endswith("max") and "other side" in x.reason for x in report.findings)
+
+
 def test_an_assertion_is_no_branch() -> None:
     def f(x: Any) -> Any:
         tf.debugging.assert_non_negative(x)

@@ -49,7 +49,7 @@ def other_branches(
             made = derivative(crossing(program, oracle, group))
         except (ArithmeticError, Undecided, ValueError, IndexError, TypeError):
             continue  # with the other outcome nothing is defined, or arrays have other shapes
-        name = group[0].name
+        name = group[0].name.removesuffix("_share")  # the op that the user called
         reason = f"rounding moved {name} to the other side of its kink"
         found.append((("conditioning", reason, name, group[0].line), made))
     return found
