@@ -1,9 +1,9 @@
 """Mirrors of the matrix exponential and its derivatives.
 
 In enclosures (balls) and jets, the mirror is the exponential of a matrix with nilpotent directions, small ones as a
-larger matrix with a block for each set of directions. In symbols, it is the closed form for 2x2 matrices, exp(A) = e^h (c(z) + s(z) (A - h)) with h half the
-trace, z = -det(A - h), c(z) = cosh(sqrt(z)) and s(z) = sinh(sqrt(z))/sqrt(z). Both are analytic, with c' = s/2 and s' =
-(c - s)/(2 z).
+larger matrix with a block for each set of directions. In symbols, it is the closed form for 2x2 matrices, exp(A) = e^h
+(c(z) + s(z) (A - h)) with h half the trace, z = -det(A - h), c(z) = cosh(sqrt(z)) and s(z) = sinh(sqrt(z))/sqrt(z).
+Both are analytic, with c' = s/2 and s' = (c - s)/(2 z).
 """
 
 from __future__ import annotations
