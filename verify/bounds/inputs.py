@@ -6,7 +6,9 @@ global bound (`noise`) also depends on how the program computes the function. Ki
 side, because a jet moves no value.
 
 The inputs are the sources, and arrays of constants that hold data. Other constants are exact numbers of the formula:
-scalars, such as the 1 in ``1 - cos(x)``, arrays of equal numbers, and integers.
+scalars, such as the 1 in ``1 - cos(x)``, arrays of equal numbers, and integers. The unit is that of the dtype in which
+the program reads an input, which may be coarser than the dtype of the input itself: a master weight in float32 that
+every op reads as float16 moves by half a unit of float16.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from gtape.verify.oracles.backward import by_rule, gradient, kept_off
 from gtape.verify.oracles.enclosures import BALLS, is_floating, jet_world, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import InEnclosures
-from gtape.verify.verdicts.ulp import spacing
+from gtape.verify.verdicts.ulp import digits_of, spacing
 
 __all__ = [
     "MOVES",
@@ -120,10 +122,11 @@ def moved_element(oracle: Oracle, source: int, place: tuple[int, ...]) -> float:
         column = moved_gradient(oracle, dict.fromkeys(program.sources[source], _balls(one)))
     except (ArithmeticError, TooDeep, *NO_JETS):
         return 0.0
-    squares = 0.0
+    squares, readers = 0.0, _readers(program)
     for nodes, t in zip(program.sources, column, strict=True):
         if t is not None:
-            squares += float(np.sum(np.abs(to_float(objects(t)) * _half_unit(program.nodes[nodes[0]])) ** 2))
+            half = _half_unit(program.nodes[nodes[0]], _read_as(program, nodes, readers))
+            squares += float(np.sum(np.abs(to_float(objects(t)) * half) ** 2))
     return SPREADS * math.sqrt(squares) if math.isfinite(squares) else 0.0
 
 
@@ -249,25 +252,57 @@ _LOUDER, _PART = 2.0**10, 2.0**-3
 def _half_units(program: Program) -> list[tuple[list[int], Any]]:
     """The nodes of each input with half the unit of each of its numbers."""
     found = []
+    readers = _readers(program)
     sources = {i for nodes in program.sources for i in nodes}
     for group in program.sources:
         for i in group[:1]:
             node = program.nodes[i]
             if not isinstance(node.output, tuple) and is_floating(node.output):
-                found.append((group, _half_unit(node)))
+                found.append((group, _half_unit(node, _read_as(program, group, readers))))
     for node in program.nodes:
         if node.kind not in ("leaf", "const") or node.index in sources or np.size(node.output) <= 1:
             continue
         value = np.asarray(node.output)
         if is_floating(value) and (value != value.flat[0]).any():
-            found.append(([node.index], np.where(value != np.rint(value), _half_unit(node), 0.0)))
+            half = _half_unit(node, _read_as(program, [node.index], readers))
+            found.append(([node.index], np.where(value != np.rint(value), half, 0.0)))
     return found
 
 
-def _half_unit(node: Node) -> Any:
-    """Half the unit of each number of a node; 0 for infinities and NaN."""
+def _readers(program: Program) -> dict[int, list[Node]]:
+    """Node -> the ops that read it; empty for programs without conversions."""
+    found: dict[int, list[Node]] = {}
+    if any(n.prim is not None and "conversion" in n.prim.roles for n in program.nodes):
+        for n in program.nodes:
+            for j in n.inputs:
+                found.setdefault(j, []).append(n)
+    return found
+
+
+def _read_as(program: Program, group: list[int], readers: dict[int, list[Node]]) -> Any:
+    """The finest dtype in which ops other than conversions read some nodes of one dtype; at most this dtype."""
+    own = np.asarray(program.nodes[group[0]].output).dtype
+    if not readers:
+        return own
+    found, pending = [], list(group)
+    while pending:
+        i = pending.pop()
+        for n in readers.get(i, []):
+            roles = () if n.prim is None else n.prim.roles
+            if "read" in roles or ("conversion" in roles and is_floating(n.output)):
+                pending.append(n.index)
+            else:
+                found.append(np.asarray(program.nodes[i].output).dtype)
+        if i in program.outputs:
+            found.append(np.asarray(program.nodes[i].output).dtype)
+    finest = max(found, key=digits_of, default=own)
+    return finest if digits_of(finest) < digits_of(own) else own
+
+
+def _half_unit(node: Node, dtype: Any) -> Any:
+    """Half the unit of each number of a node, in a dtype; 0 for infinities and NaN."""
     value = np.asarray(node.output)
-    half = spacing(value, value.dtype) / 2
+    half = spacing(value, dtype) / 2
     if value.dtype.kind == "c":
         half = half.astype(np.complex128)
     elif not value.ndim:

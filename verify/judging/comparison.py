@@ -21,7 +21,7 @@ from gtape.symbolic.balls import objects, radius, to_double_double, to_float
 from gtape.verify.bounds.inputs import MOVES
 from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS
 from gtape.verify.oracles.enclosures import turned
-from gtape.verify.verdicts.ulp import ROUNDINGS, largest, right_digits, spacing, ulps_between, widest
+from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, largest, right_digits, spacing, ulps_between, widest
 from gtape.verify.verdicts.verdict import Cause, Finding, merged
 
 __all__ = ["Causes", "Comparison", "Distances", "Told", "Wrong", "distances"]
@@ -96,6 +96,10 @@ class Causes:
     def declared(self) -> float:
         """The largest error that an elementwise op or partial declares, in ULP."""
         raise NotImplementedError
+
+    def coarsest(self, s: int) -> Any:
+        """The dtype with the largest roundings on the way of array `s`; None for the dtype of the array itself."""
+        return None
 
     def size(self) -> float:
         """The largest exact number that the sweep adds or multiplies, to which zeros are compared."""
@@ -234,6 +238,11 @@ class Comparison:
             self.answers[what, *args] = getattr(self._causes, what)(*args)
         return self.answers[what, *args]
 
+    def _coarsest(self, s: int, dtype: Any) -> Any:
+        """The dtype whose digits array `s` can have: a program may compute in fewer digits than its sources have."""
+        found = self._ask("coarsest", s)
+        return dtype if found is None or digits_of(found) >= digits_of(dtype) else found
+
     def _many(self) -> float:
         """The growth of independent roundings of all ops: each counts as much as a rounding of the inputs."""
         return math.sqrt(max(1, self._ask("roundings")))
@@ -267,10 +276,9 @@ class Comparison:
         if known is None or known[0] is None:
             return np.zeros(g.shape, np.bool_)
         run, ulps = known
-        unit = spacing(high, g.dtype)
         with np.errstate(all="ignore"):
-            same = np.abs(widest(run) - widest(g)) <= ROUNDINGS * unit
-        return ~near & same & (off <= ulps * unit)
+            same = np.abs(widest(run) - widest(g)) <= ROUNDINGS * spacing(high, g.dtype)
+        return ~near & same & (off <= ulps * spacing(high, self._coarsest(s, g.dtype)))
 
     def rows(self, exact: list[Any], got: list[Any], left: Any) -> Any:
         """Compare arrays whose first axis counts rows, and report the rows that have harmless numbers only.
@@ -326,7 +334,7 @@ class Comparison:
                 own[place] = off[place] <= tight[place] + moved[place]
             open_ = open_ & ~own
         return _Explained(
-            Told(added, "conditioning", _ADDED),
+            Told(added, "conditioning", _added_up(dtype, self._coarsest(s, dtype) if added.any() else dtype)),
             Told(own, "conditioning", _MOVED),
             Told(rounded, "range", f"the exact derivative overflows {dtype.name}"),
             over, blurred, open_, moved,
@@ -341,6 +349,8 @@ class Comparison:
         if not (math.isfinite(got) and abs(high) <= largest(g.dtype)) or rad > (tight + off) / 4:
             return False
         unit, moved, reason = float(spacing(high, g.dtype)), 0.0, _MOVED
+        if self._coarsest(s, g.dtype) != g.dtype:
+            return False
         run, ulps = self._causes.followed(s) or (None, 0.0)
         if run is not None and off + rad <= ulps * unit and abs(float(run) - got) <= ROUNDINGS * unit:
             reason = _ADDED
@@ -378,9 +388,12 @@ class Comparison:
             if not (open_ & ~(off <= tight + loose)).any():
                 break
         bounded = self._ask("bounds", RUNS) is not None
+        coarse = self._coarsest(s, dtype)
+        if coarse != dtype:
+            ulps = np.where(np.isfinite(ulps), off / spacing(high, coarse), ulps)
         if (zero & open_).any():
             # A zero has no digits of its own, so its error is measured against the terms that cancel.
-            unit = float(np.finfo(dtype).eps) * self._ask("size")
+            unit = float(np.finfo(coarse).eps) * self._ask("size")
             room = np.minimum(tight + loose, SPREADS / 2 * unit) if bounded else SPREADS / 2 * unit
             reached = zero & open_ & (off <= room)
             open_ = open_ & ~reached
@@ -388,18 +401,18 @@ class Comparison:
             reason = "the exact derivative is 0, and floats reach it up to the rounding of the terms that cancel"
             told.append(Told(reached, "conditioning", reason))
         if open_.any():  # roundings of many ops add up without any cancellation
-            many = max(ROUNDINGS, self._ask("declared")) * self._many() * spacing(high, dtype)
+            many = max(ROUNDINGS, self._ask("declared")) * self._many() * spacing(high, coarse)
             reached = open_ & (off <= (np.minimum(tight + loose, many) if bounded else many))
             open_ = open_ & ~reached
-            told.append(Told(reached, "conditioning", _ADDED))
-        half = (np.finfo(dtype).nmant + 1) / 2
+            told.append(Told(reached, "conditioning", _added_up(dtype, coarse)))
+        half = digits_of(coarse) / 2
         finite = np.isfinite(g)
         if (open_ & finite).any():
             for (verdict, reason, op, line), others in self._ask("flipped"):
                 if others[s] is None:
                     continue
                 other = to_float(turned(others[s]) if dtype.kind == "c" else objects(others[s]))
-                unit = spacing(other, dtype)
+                unit = spacing(other, coarse)
                 gap = np.abs(widest(g) - other)
                 same = open_ & finite & (gap <= ROUNDINGS * unit + loose) & (gap <= unit * 2.0**half + moved)
                 told.append(Told(same, verdict, reason, op, line))
@@ -433,11 +446,11 @@ class Comparison:
         if open_.any():
             told += self._causes.wrong(Wrong(s, open_, g, high, ulps))
         lost_digits = [(False, half_lost), (True, cancelled & (lost <= half))]
-        self._tell(told, s, e, g, distances._replace(ulps=ulps), zero, loose, lost, lost_digits)
+        self._tell(told, s, e, g, distances._replace(ulps=ulps), zero, loose, lost, lost_digits, coarse)
 
     def _tell(
         self, told: list[Told], s: int, e: Any, g: Any, distances: Distances, zero: Any, loose: Any,
-        lost: Any = None, lost_digits: Sequence[tuple[bool, Any]] = (),
+        lost: Any = None, lost_digits: Sequence[tuple[bool, Any]] = (), coarse: Any = None,
     ) -> None:  # fmt: skip
         """Add the findings about one array.
 
@@ -451,6 +464,8 @@ class Comparison:
             How many bits are lost.
         lost_digits : list of (bool, bool array)
             Whether a cancellation is harmless, and the elements that lost digits by it.
+        coarse : dtype, optional
+            The dtype whose digits the array can have.
         """
         high, off, _, ulps, _ = distances
         dtype = g.dtype
@@ -475,13 +490,19 @@ class Comparison:
                 bits, right = float(lost[shown["element"][1]]), fewest(mask)
                 self.findings.append(
                     Finding(
-                        "cancellation", order=self.order, reason=_digits_right(right, bits, dtype), ok=ok, lost=bits,
-                        count=int(mask.sum()), cause="digits", digits=right, **shown,
+                        "cancellation", order=self.order, reason=_digits_right(right, bits, coarse or dtype), ok=ok,
+                        lost=bits, count=int(mask.sum()), cause="digits", digits=right, **shown,
                     )
                 )  # fmt: skip
 
 
 _ADDED = "the roundings of the program's ops add up, and none is magnified"
+
+
+def _added_up(dtype: Any, coarse: Any) -> str:
+    return _ADDED if coarse == dtype else f"{_ADDED}; the program computes in {coarse.name} on the way"
+
+
 _MOVED = "the problem itself loses these digits: half a unit in the inputs moves the exact derivative as much"
 _CHANCE = 64.0  # factor by which all random moves may be too small for one element among many
 _FEW = 16  # elements that are moved alone
@@ -489,7 +510,7 @@ _FEW = 16  # elements that are moved alone
 
 def _digits_right(right: float | None, lost: float, dtype: Any) -> str:
     """How many digits are right, in words; for exact zeros, which have none, by the bits that are lost."""
-    bits = np.finfo(dtype).nmant + 1
+    bits = digits_of(dtype)
     per_bit = math.log10(2.0)
     whole = math.floor(max(bits - lost, 0.0) * per_bit if right is None else right)
     how = f"{whole or 'none'} of {math.floor(bits * per_bit)} digits {'is' if whole == 1 else 'are'} right"

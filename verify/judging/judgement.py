@@ -20,7 +20,7 @@ from gtape.symbolic.implicit import bases_turned, degenerate_noted, values_alone
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import MOVES, farthest, moves, moves_in_floats
 from gtape.verify.bounds.local import Local
-from gtape.verify.bounds.noise import reached_from
+from gtape.verify.bounds.noise import coarsest, reached_from
 from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.causes.choices import choices_met, decides_at_ties
 from gtape.verify.causes.conventions import flipped_branches, kinks_met
@@ -160,6 +160,9 @@ class Judgement(Causes):
         world = NoiseWorld(np.random.default_rng(7), self.dtype)
         self.nudged(world)
         return world.declared
+
+    def coarsest(self, s: int) -> Any:
+        return coarsest(self.program)
 
     def left(self, s: int, mask: Any) -> tuple[Cause, Any] | None:
         cause = left_the_range(self.program, self._oracle()) or self.overflow()

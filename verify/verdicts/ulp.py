@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "ROUNDINGS", "largest", "right_digits", "same_numbers", "spacing", "ulps_between", "underflow", "widest",
+    "ROUNDINGS", "digits_of", "largest", "right_digits", "same_numbers", "spacing", "ulps_between", "underflow",
+    "widest",
 ]  # fmt: skip
 
 ROUNDINGS = 4.5  # ULP: error of an elementwise derivative, and the rounding of its product with the cotangent
@@ -44,6 +45,11 @@ def _info(dtype: Any) -> tuple[float, float, int, float, float]:
 def largest(dtype: Any) -> float:
     """The largest finite number of a floating or complex dtype."""
     return _info(np.dtype(dtype))[0]
+
+
+def digits_of(dtype: Any) -> int:
+    """The digits that a floating or complex dtype holds, in bits."""
+    return _info(np.dtype(dtype))[2] + 1
 
 
 def underflow(dtype: Any) -> float:
