@@ -79,3 +79,25 @@ def test_an_input_that_is_read_in_both_dtypes_moves_by_its_own_unit() -> None:
 
     report = check(f, 1e-4)
     assert {f.verdict for f in report.findings} == {"cancellation"}
+
+
+def _losing(w: Any) -> Any:
+    return (1.0 - tf.cos(w)) / w**2  # 4 of 15 digits of its derivative are right at 0.003
+
+
+def test_a_source_that_no_coarse_number_reaches_keeps_its_own_digits() -> None:
+    def f(w: Any, x: Any) -> Any:
+        return _losing(w) + tf.cast(2.0 * tf.cast(x, "float16"), "float64")
+
+    report = check(f, 3e-3, 0.5)
+    assert not report.ok
+    assert [(f.verdict, f.element) for f in report.findings if not f.ok] == [("cancellation", (0, ()))]
+
+
+def test_an_element_that_no_coarse_number_reaches_keeps_its_own_digits() -> None:
+    def f(x: Any) -> Any:
+        return _losing(x[0]) + tf.reduce_sum(tf.cast(2.0 * tf.cast(x[1:], "float16"), "float64"))
+
+    report = check(f, np.array([3e-3, 0.5, 0.25]))
+    assert not report.ok
+    assert [(f.verdict, f.element) for f in report.findings if not f.ok] == [("cancellation", (0, (0,)))]

@@ -97,9 +97,11 @@ class Causes:
         """The largest error that an elementwise op or partial declares, in ULP."""
         raise NotImplementedError
 
-    def coarsest(self, s: int) -> Any:
-        """The dtype with the largest roundings on the way of array `s`; None for the dtype of the array itself."""
-        return None
+    def coarser(self) -> list[tuple[Any, list[Any]]]:
+        """The dtypes in which the program computes, from the finest to the coarsest, each with masks of the elements of
+        each array that depend on numbers in it; None for all elements. Empty for a program in one dtype.
+        """
+        return []
 
     def size(self) -> float:
         """The largest exact number that the sweep adds or multiplies, to which zeros are compared."""
@@ -151,6 +153,14 @@ def distances(e: Any, g: Any) -> Distances:
     tight = ROUNDINGS * unit + spacing(0.0, dtype)
     off = np.abs((widest(g) - high) - low)
     return Distances(high, off, radius(e), ulps_between(g, high, low, dtype, unit), tight)
+
+
+class _Held(NamedTuple):
+    """What the numbers of one array can hold: their units, their digits in bits, and the coarsest dtype of any."""
+
+    unit: Any
+    digits: Any
+    coarsest: Any
 
 
 class _Explained(NamedTuple):
@@ -238,10 +248,17 @@ class Comparison:
             self.answers[what, *args] = getattr(self._causes, what)(*args)
         return self.answers[what, *args]
 
-    def _coarsest(self, s: int, dtype: Any) -> Any:
-        """The dtype whose digits array `s` can have: a program may compute in fewer digits than its sources have."""
-        found = self._ask("coarsest", s)
-        return dtype if found is None or digits_of(found) >= digits_of(dtype) else found
+    def _held(self, s: int, g: Any, high: Any) -> _Held:
+        """The units and digits that the numbers of array `s` can have, because a program may compute in fewer digits
+        than its sources have.
+        """
+        unit, digits, coarsest = spacing(high, g.dtype), digits_of(g.dtype), g.dtype
+        for dtype, masks in self._ask("coarser"):
+            mask = np.ones(g.shape, np.bool_) if masks[s] is None else masks[s]
+            if digits_of(dtype) < digits_of(g.dtype) and mask.any():
+                unit = np.where(mask, spacing(high, dtype), unit)
+                digits, coarsest = np.where(mask, digits_of(dtype), digits), dtype
+        return _Held(unit, digits, coarsest)
 
     def _many(self) -> float:
         """The growth of independent roundings of all ops: each counts as much as a rounding of the inputs."""
@@ -278,7 +295,7 @@ class Comparison:
         run, ulps = known
         with np.errstate(all="ignore"):
             same = np.abs(widest(run) - widest(g)) <= ROUNDINGS * spacing(high, g.dtype)
-        return ~near & same & (off <= ulps * spacing(high, self._coarsest(s, g.dtype)))
+        return ~near & same & (off <= ulps * self._held(s, g, high).unit)
 
     def rows(self, exact: list[Any], got: list[Any], left: Any) -> Any:
         """Compare arrays whose first axis counts rows, and report the rows that have harmless numbers only.
@@ -334,7 +351,7 @@ class Comparison:
                 own[place] = off[place] <= tight[place] + moved[place]
             open_ = open_ & ~own
         return _Explained(
-            Told(added, "conditioning", _added_up(dtype, self._coarsest(s, dtype) if added.any() else dtype)),
+            Told(added, "conditioning", _added_up(dtype, self._held(s, g, high).coarsest if added.any() else dtype)),
             Told(own, "conditioning", _MOVED),
             Told(rounded, "range", f"the exact derivative overflows {dtype.name}"),
             over, blurred, open_, moved,
@@ -349,7 +366,7 @@ class Comparison:
         if not (math.isfinite(got) and abs(high) <= largest(g.dtype)) or rad > (tight + off) / 4:
             return False
         unit, moved, reason = float(spacing(high, g.dtype)), 0.0, _MOVED
-        if self._coarsest(s, g.dtype) != g.dtype:
+        if self._ask("coarser"):
             return False
         run, ulps = self._causes.followed(s) or (None, 0.0)
         if run is not None and off + rad <= ulps * unit and abs(float(run) - got) <= ROUNDINGS * unit:
@@ -388,36 +405,34 @@ class Comparison:
             if not (open_ & ~(off <= tight + loose)).any():
                 break
         bounded = self._ask("bounds", RUNS) is not None
-        coarse = self._coarsest(s, dtype)
-        if coarse != dtype:
-            ulps = np.where(np.isfinite(ulps), off / spacing(high, coarse), ulps)
+        held = self._held(s, g, high)
         if (zero & open_).any():
             # A zero has no digits of its own, so its error is measured against the terms that cancel.
-            unit = float(np.finfo(coarse).eps) * self._ask("size")
+            unit = 2.0 ** (1.0 - held.digits) * self._ask("size")
             room = np.minimum(tight + loose, SPREADS / 2 * unit) if bounded else SPREADS / 2 * unit
             reached = zero & open_ & (off <= room)
             open_ = open_ & ~reached
-            ulps = np.where(zero & open_ & np.isfinite(off) & (unit > 0), off / (unit or 1.0), ulps)
+            ulps = np.where(zero & open_ & np.isfinite(off) & (unit > 0), off / np.where(unit > 0, unit, 1.0), ulps)
             reason = "the exact derivative is 0, and floats reach it up to the rounding of the terms that cancel"
             told.append(Told(reached, "conditioning", reason))
         if open_.any():  # roundings of many ops add up without any cancellation
-            many = max(ROUNDINGS, self._ask("declared")) * self._many() * spacing(high, coarse)
+            many = max(ROUNDINGS, self._ask("declared")) * self._many() * held.unit
             reached = open_ & (off <= (np.minimum(tight + loose, many) if bounded else many))
             open_ = open_ & ~reached
-            told.append(Told(reached, "conditioning", _added_up(dtype, coarse)))
-        half = digits_of(coarse) / 2
+            told.append(Told(reached, "conditioning", _added_up(dtype, held.coarsest)))
+        half = held.digits / 2
         finite = np.isfinite(g)
         if (open_ & finite).any():
             for (verdict, reason, op, line), others in self._ask("flipped"):
                 if others[s] is None:
                     continue
                 other = to_float(turned(others[s]) if dtype.kind == "c" else objects(others[s]))
-                unit = spacing(other, coarse)
+                unit = self._held(s, g, other).unit
                 gap = np.abs(widest(g) - other)
                 same = open_ & finite & (gap <= ROUNDINGS * unit + loose) & (gap <= unit * 2.0**half + moved)
                 told.append(Told(same, verdict, reason, op, line))
                 open_ = open_ & ~same
-        lost = np.log2(np.maximum(np.where(np.isfinite(ulps), ulps, np.inf), 1.0))
+        lost = np.log2(np.maximum(np.where(np.isfinite(ulps), ulps, np.inf) * spacing(high, dtype) / held.unit, 1.0))
         cancelled = open_ & finite & (off <= tight + loose)
         open_ = open_ & ~cancelled
         # A NaN where the exact derivative overflows left the range, too.
@@ -446,11 +461,11 @@ class Comparison:
         if open_.any():
             told += self._causes.wrong(Wrong(s, open_, g, high, ulps))
         lost_digits = [(False, half_lost), (True, cancelled & (lost <= half))]
-        self._tell(told, s, e, g, distances._replace(ulps=ulps), zero, loose, lost, lost_digits, coarse)
+        self._tell(told, s, e, g, distances._replace(ulps=ulps), zero, loose, lost, lost_digits, held)
 
     def _tell(
         self, told: list[Told], s: int, e: Any, g: Any, distances: Distances, zero: Any, loose: Any,
-        lost: Any = None, lost_digits: Sequence[tuple[bool, Any]] = (), coarse: Any = None,
+        lost: Any = None, lost_digits: Sequence[tuple[bool, Any]] = (), held: _Held | None = None,
     ) -> None:  # fmt: skip
         """Add the findings about one array.
 
@@ -464,8 +479,8 @@ class Comparison:
             How many bits are lost.
         lost_digits : list of (bool, bool array)
             Whether a cancellation is harmless, and the elements that lost digits by it.
-        coarse : dtype, optional
-            The dtype whose digits the array can have.
+        held : _Held, optional
+            The digits that the numbers can have.
         """
         high, off, _, ulps, _ = distances
         dtype = g.dtype
@@ -487,11 +502,13 @@ class Comparison:
         for ok, mask in lost_digits:
             if mask.any():
                 shown = _worst_of(s, mask, ulps, g, e, loose)
-                bits, right = float(lost[shown["element"][1]]), fewest(mask)
+                place = shown["element"][1]
+                bits, right = float(lost[place]), fewest(mask)
+                most = digits_of(dtype) if held is None else int(np.broadcast_to(held.digits, g.shape)[place])
                 self.findings.append(
                     Finding(
-                        "cancellation", order=self.order, reason=_digits_right(right, bits, coarse or dtype), ok=ok,
-                        lost=bits, count=int(mask.sum()), cause="digits", digits=right, **shown,
+                        "cancellation", order=self.order, reason=_digits_right(right, bits, most), ok=ok, lost=bits,
+                        count=int(mask.sum()), cause="digits", digits=right, **shown,
                     )
                 )  # fmt: skip
 
@@ -508,9 +525,8 @@ _CHANCE = 64.0  # factor by which all random moves may be too small for one elem
 _FEW = 16  # elements that are moved alone
 
 
-def _digits_right(right: float | None, lost: float, dtype: Any) -> str:
-    """How many digits are right, in words; for exact zeros, which have none, by the bits that are lost."""
-    bits = digits_of(dtype)
+def _digits_right(right: float | None, lost: float, bits: int) -> str:
+    """How many of some digits are right, in words; for exact zeros, which have none, by the bits that are lost."""
     per_bit = math.log10(2.0)
     whole = math.floor(max(bits - lost, 0.0) * per_bit if right is None else right)
     how = f"{whole or 'none'} of {math.floor(bits * per_bit)} digits {'is' if whole == 1 else 'are'} right"

@@ -20,7 +20,7 @@ from gtape.symbolic.implicit import bases_turned, degenerate_noted, values_alone
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import MOVES, farthest, moves, moves_in_floats
 from gtape.verify.bounds.local import Local
-from gtape.verify.bounds.noise import coarsest, reached_from
+from gtape.verify.bounds.noise import reached_from
 from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.causes.choices import choices_met, decides_at_ties
 from gtape.verify.causes.conventions import flipped_branches, kinks_met
@@ -33,9 +33,10 @@ from gtape.verify.judging.comparison import Causes, Comparison, Told, Wrong, dis
 from gtape.verify.judging.connected import order_of, undecidable, unimplemented
 from gtape.verify.judging.ladder import PRECISIONS, TIES, beyond_the_rules, climb, no_derivative
 from gtape.verify.oracles.certificates import Failure
-from gtape.verify.oracles.enclosures import turned
+from gtape.verify.oracles.enclosures import is_floating, turned
 from gtape.verify.oracles.oracle import Oracle, TooDeep, factorises, uses_vectors
 from gtape.verify.oracles.replay import Shared
+from gtape.verify.verdicts.ulp import digits_of
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
 __all__ = ["Judgement", "largest", "nodes_of", "to_blame"]
@@ -161,8 +162,16 @@ class Judgement(Causes):
         self.nudged(world)
         return world.declared
 
-    def coarsest(self, s: int) -> Any:
-        return coarsest(self.program)
+    def coarser(self) -> list[tuple[Any, list[Any]]]:
+        made: dict[int, tuple[Any, set[int]]] = {}
+        for n in self.program.nodes:
+            if not isinstance(n.output, tuple) and is_floating(n.output):
+                dtype = np.asarray(n.output).dtype
+                made.setdefault(digits_of(dtype), (dtype, set()))[1].add(n.index)
+        if len(made) < 2:
+            return []
+        dtypes = [made[bits] for bits in sorted(made, reverse=True)[1:]]
+        return [(dtype, reached_from(self.nudged, self.dtype, nodes)) for dtype, nodes in dtypes]
 
     def left(self, s: int, mask: Any) -> tuple[Cause, Any] | None:
         cause = left_the_range(self.program, self._oracle()) or self.overflow()
