@@ -252,7 +252,8 @@ class Comparison:
         """The units and digits that the numbers of array `s` can have, because a program may compute in fewer digits
         than its sources have.
         """
-        unit, digits, coarsest = spacing(high, g.dtype), digits_of(g.dtype), g.dtype
+        digits: Any = digits_of(g.dtype)
+        unit, coarsest = spacing(high, g.dtype), g.dtype
         for dtype, masks in self._ask("coarser"):
             mask = np.ones(g.shape, np.bool_) if masks[s] is None else masks[s]
             if digits_of(dtype) < digits_of(g.dtype) and mask.any():
