@@ -180,6 +180,7 @@ class Sides:
         self.open = False  # whether too many numbers to compare leave open if all are limits
         self.jumps = False  # whether the function is not continuous at the point, so that it has no derivative there
         self.fewer = False  # whether enclosures have fewer bits, so that wide ones raise `_Blurred`
+        self.swept = False  # whether sweeps give the derivative by all elements at once
         self.rng = np.random.default_rng(37)
 
     def limits(self, numbers: list[Any], *, jumps: bool = False) -> list[dict[tuple[int, ...], Interval]] | None:
@@ -399,7 +400,7 @@ class Sides:
     def _of(self, places: list[_Place], numbers: list[Any]) -> Callable[[Oracle], list[Any]]:
         """The derivative by some elements of the sources, and `numbers` elsewhere; all at once if that is as cheap."""
         along = self.along
-        if along is None:
+        if along is None or (self.swept and len(places) > _TOGETHER):
             return lambda oracle: _in_parts(self.program, self.derivative(oracle))
         if len(places) > _ONE_BY_ONE:
             raise TooDeep(f"{len(places)} elements are not evaluated one by one")
@@ -423,12 +424,23 @@ class Sides:
             return []
         if self.jumps or len(places) <= _TOGETHER:
             return places
+        self.swept = self._sweeps(drawn[0])
+        if self.swept:
+            return places
         doubtful = set(self._doubtful(numbers))
         first = [p for p in places if p in doubtful]
         rest = [p for p in places if p not in doubtful]
         if len(first) <= _TOGETHER and self._agree(numbers, drawn, rest):  # floats found them all
             return first
         return self._halved(places, numbers, drawn)
+
+    def _sweeps(self, moves: dict[int, Any]) -> bool:
+        """Whether sweeps give the whole derivative at a point beside the recorded one, certified by jets."""
+        for sign in (-1, 1):
+            env = self._beside(moves, sign * arb(2) ** _STEPS[0])
+            if env is not None:
+                return self._derived(env, lambda oracle: [oracle.by_sweeps()])[0] is not None
+        return False
 
     def _halved(self, places: list[_Place], numbers: list[Any], drawn: list[dict[int, Any]]) -> list[_Place]:
         """As `_apart_among`, for elements some of which have sides that do not converge to them."""
@@ -620,16 +632,28 @@ class Sides:
         return [e for a in primals for e in a.ravel().tolist()] + self._outputs(of_gradients)
 
     def _outputs(self, env: dict[int, Any]) -> list[Any]:
-        """All elements of the outputs; those of inner gradients by jets, because their backward ops keep old masks."""
+        """All elements of the outputs; those of inner gradients by jets, because their backward ops keep old masks.
+
+        A gradient that no op reads is one random sum of its elements, because a jump of one moves the sum too.
+        """
         values = env
         if self.differentiates:
             oracle = self.oracle()
             oracle.env = env
             only = oracle.needed(self.program.outputs)
             with self._decided(env):
-                values = {**env, **oracle.jets(1, {}, only, oracle.exact_marks({}, only, weighted=True))}
+                values = {
+                    **env,
+                    **oracle.jets(1, {}, only, oracle.exact_marks({}, only, weights=partial(self._mixed, oracle))),
+                }
         flat = [objects(jet_world(1).component(values[i], 0)) for i in self.program.outputs]
         return [e for a in flat for e in a.ravel().tolist()]
+
+    def _mixed(self, oracle: Oracle, i: int) -> Any:
+        """Random weights of the elements of an output, as enclosures; 0 for elements that the row does not read."""
+        output = self.program.nodes[i].output
+        weights = directions(np.shape(output), np.random.default_rng(47), like=output)
+        return objects(np.where(oracle.cotangent(i) != 0, weights, 0) + zeros(np.shape(output)))
 
     def _derived(self, env: dict[int, Any], derivative: Callable[[Oracle], list[Any]]) -> list[Any]:
         """The derivative, from exact values."""

@@ -11,18 +11,29 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import finite_ball, objects
+from gtape.engine.rules import PartialOutputs
+from gtape.symbolic.balls import Undecided, finite_ball, objects
 from gtape.symbolic.program import GradMark, Node
 from gtape.symbolic.worlds import JetWorld
-from gtape.verify.oracles.enclosures import BALLS, inner, is_complex, is_floating, jet_world, magnitude, zeros
+from gtape.verify.oracles.backward import backward, by_rule
+from gtape.verify.oracles.enclosures import (
+    BALLS,
+    directions,
+    inner,
+    is_complex,
+    is_floating,
+    jet_world,
+    magnitude,
+    zeros,
+)
 from gtape.verify.oracles.forward import Pushing, forward
-from gtape.verify.oracles.replay import Replay
+from gtape.verify.oracles.replay import InEnclosures, Replay
 
 __all__ = ["MOST_NESTED", "Oracle", "TooDeep", "factorises", "nested_too_deep", "own_part", "uses_vectors", "varies"]
 
@@ -132,6 +143,40 @@ class _Jets(Pushing):
             part = own_part(own, bits)
             parts.append(None if part is None else objects(np.broadcast_to(part, shape)))
         return self.world.from_components(parts)
+
+
+class _Unswept(Exception):
+    """A sweep meets a node that has no rule for jets, such as a declared custom gradient or a Jacobian."""
+
+
+class _RulesOnJets(InEnclosures):
+    """The arithmetic of a sweep on jets. It goes through the bodies of custom gradients, and stops at inner gradients.
+
+    Parameters
+    ----------
+    moving : dict
+        Node -> its jets in `k` directions.
+    around : tuple of GradMark
+        As for `Oracle.followed`.
+    """
+
+    def __init__(self, oracle: Oracle, k: int, moving: dict[int, Any], around: tuple[GradMark, ...]) -> None:
+        self.oracle, self.world, self.moving, self.around = oracle, _world(k), moving, around
+        self.stopped: dict[int, Any] = {}  # inner gradients, with their cotangents
+
+    def rule(self, node: Node, g: Any) -> list[Any]:
+        if self.oracle.followed(node, self.around) is not None:
+            self.stopped[node.index] = g
+            return [None] * len(node.active)
+        y = self.moving[node.index]
+        g = PartialOutputs.filled(g, y, lambda v: zeros(np.shape(v)))
+        xs = [self.moving[i] for i in node.inputs]
+        like = [self.oracle.program.nodes[i].output for i in node.inputs]
+        return by_rule(self.world, node, g, y, xs, like)
+
+    def custom(self, node: Node, g: Any) -> None:
+        if node.prim.declared is not None:
+            raise _Unswept
 
 
 class Oracle(Replay):
@@ -261,9 +306,14 @@ class Oracle(Replay):
         return self._along(source, element, 1)
 
     def by_jets(self, limit: int = 64) -> list[Any]:
-        """The gradient by each source, by jets alone; raises `TooDeep` for more elements than `limit`."""
+        """The gradient by each source, certified by jets alone; raises `TooDeep` if that fails for more elements than
+        `limit`.
+        """
         shapes = [self.program.nodes[nodes[0]].shape if nodes else None for nodes in self.program.sources]
         size = sum(int(np.prod(shape)) for shape in shapes if shape is not None)
+        swept = self.by_sweeps() if size > _SWEPT else None
+        if swept is not None:
+            return swept
         if size > limit:
             raise TooDeep(f"{size} elements are not evaluated one by one")
         made: list[Any] = []
@@ -276,6 +326,44 @@ class Oracle(Replay):
                 a[index] = self.along(s, index)
             made.append(a)
         return made
+
+    def by_sweeps(self) -> list[Any] | None:
+        """The gradient by each source, from sweeps of the rules with the decisions of this point, certified by jets.
+
+        The recorded ops of an inner gradient hold the decisions of the recorded point, so the sweep does not pass them:
+        a sweep over the inner program, on jets along the cotangent of the inner gradient, gives the same numbers.
+
+        Returns
+        -------
+        list of object arrays or None
+            None if jets along a random direction do not confirm the sweeps, and for complex sources.
+        """
+        program = self.program
+        shapes = [program.nodes[nodes[0]].shape if nodes else None for nodes in program.sources]
+        if self.read or any(nodes and is_complex(program.nodes[nodes[0]].output) for nodes in program.sources):
+            return None
+        only = self.needed(program.outputs)
+        start: dict[int, Any] = {}
+        for i in dict.fromkeys(program.outputs):
+            start[i] = self.cotangent(i)
+        try:
+            # The gradient does not depend on the values of a gradient that no op reads.
+            given = self.exact_marks({}, only, sessions=(), weights=lambda i: zeros(program.nodes[i].shape))
+            values = self.jets(1, {}, only, given)
+            found = self._pulled_back(start, values, program.session, {}, (), ())
+            made = [
+                None if shape is None else _sum_at(found, nodes, shape)
+                for nodes, shape in zip(program.sources, shapes, strict=True)
+            ]
+            ways = [None if e is None else directions(np.shape(e), self.rng, like=e) for e in made]
+            along = self.slope_of_all(ways)
+        except _FAILS:
+            return None
+        pairs = [(u, e) for u, e in zip(ways, made, strict=True) if e is not None]
+        total, size = arb(0), arb(0)
+        for u, e in pairs:
+            total, size = total + inner(u, e), size + magnitude(u, e)
+        return made if _confirms(total, along, size) else None
 
     def slope(self, source: int, direction: Any) -> arb:
         """The derivative along a direction of one source, by jets alone."""
@@ -295,7 +383,7 @@ class Oracle(Replay):
             for i in nodes if u is not None else ():
                 tangents[i] = [u if i not in tangents else objects(tangents[i][0] + u)]
         only = self.needed(program.outputs)
-        given = self.exact_marks(tangents, only, weighted=True)
+        given = self.exact_marks(tangents, only, weights=self.cotangent)
         env = self.jets(1, tangents, only, given, (program.session,))
         world = jet_world(1)
         total, _ = self.through_declared(env, only)
@@ -319,7 +407,7 @@ class Oracle(Replay):
         *,
         sessions: tuple[Any, ...] | None = None,
         around: tuple[GradMark, ...] = (),
-        weighted: bool = False,
+        weights: Callable[[int], Any] | None = None,
     ) -> dict[int, Any]:
         """Jets of the gradient nodes among `only`, element by element from jets of their primals.
 
@@ -333,8 +421,10 @@ class Oracle(Replay):
             As for `jets`; by default one direction, along which the program's own tape takes the derivative.
         around : tuple of GradMark, optional
             As for `followed`.
-        weighted : bool
-            Whether only the sum of the outputs, weighted with their cotangents, is needed.
+        weights : callable, optional
+            Node of an output -> weights, if only the weighted sum of its elements is needed. A gradient that no other
+            node reads then takes one direction instead of one for each element, and `limit` does not apply. One of its
+            elements holds the sum divided by its weight, the others hold 0.
 
         Returns
         -------
@@ -347,41 +437,37 @@ class Oracle(Replay):
             mark = self.followed(self.program.nodes[i], around)
             if mark is None:
                 continue
-            counts = self._counting(i) if weighted else None
-            made = self._element_by_element(self.program.nodes[i], tangents, limit, sessions, around, counts)
+            summed = None if weights is None or mark.form != "gradient" or self._is_read(i) else weights(i)
+            made = self._element_by_element(self.program.nodes[i], tangents, limit, sessions, around, summed)
             own = tangents.get(i)  # a gradient node may be a source itself
             given[i] = made if own is None else _Jets(self, len(sessions), sessions).add(made, own)
         return given
 
-    def _counting(self, i: int) -> Any:
-        """The elements with a cotangent, of an output that no other node reads; None for another node."""
-        program = self.program
-        if i not in program.outputs or any(
-            i in n.inputs or i in n.body or (n.mark is not None and i in n.mark.reads) for n in program.nodes
-        ):
-            return None
-        counts = np.zeros(program.nodes[i].shape, np.bool_)
-        for j, c in zip(program.outputs, self.seeds, strict=True):
+    def cotangent(self, i: int) -> Any:
+        """The sum of the cotangents of an output, as enclosures."""
+        total = zeros(self.program.nodes[i].shape)
+        for j, c in zip(self.program.outputs, self.seeds, strict=True):
             if j == i and c is not None:
-                counts |= np.asarray(c) != 0
-        return counts
+                total = objects(total + BALLS.lift(np.asarray(c)))
+        return total
+
+    def _is_read(self, i: int) -> bool:
+        """Whether a node is no output, or another node reads it."""
+        return i not in self.program.outputs or any(
+            i in n.inputs or i in n.body or (n.mark is not None and i in n.mark.reads) for n in self.program.nodes
+        )
 
     def _element_by_element(
         self, node: Node, tangents: dict[int, list[Any]], limit: int, sessions: tuple[Any, ...],
-        around: tuple[GradMark, ...], counts: Any = None,
+        around: tuple[GradMark, ...], summed: Any = None,
     ) -> Any:  # fmt: skip
         """The jets of one gradient node, from jets of its primal in one direction more for each source element.
 
-        Elements of a gradient outside `counts`, which no result needs, are 0.
+        With weights in `summed`, only the weighted sum of a gradient, as `exact_marks` gives it.
         """
         mark, k = node.mark, len(sessions)
         assert mark is not None
         targets = sum(int(np.prod(self.program.nodes[t].shape)) for t in mark.targets)
-        size = math.prod(node.shape)
-        if counts is not None and mark.form == "gradient":
-            size = int(np.count_nonzero(counts))
-        if size > limit * (max(1, targets) if mark.form.endswith("jacobian") else 1):
-            raise TooDeep(f"an inner gradient of {size} elements is not evaluated element by element")
         if is_complex(node.output):
             raise TooDeep("an inner gradient by complex numbers is not evaluated element by element")
         if k >= MOST_NESTED:
@@ -400,6 +486,13 @@ class Oracle(Replay):
             deep = self.jets(k + 1, extended, inside, given, tapes)
             return [slope_along(deep[t], k) for t in mark.targets], [below(deep[c], k) for c in mark.cotangents]
 
+        size = math.prod(node.shape) if summed is None else 1
+        if mark.form == "gradient" and size > _SWEPT:
+            found = self._swept(node, slopes, tangents, limit, sessions, around)
+            if found is not None:
+                return found
+        if size > limit * (max(1, targets) if mark.form.endswith("jacobian") else 1):
+            raise TooDeep(f"an inner gradient of {size} elements is not evaluated element by element")
         if mark.form == "jvp":
             along = self.moving_tangents(mark, tangents, {}, sessions, around)
             return slopes(along)[0][0]
@@ -410,25 +503,118 @@ class Oracle(Replay):
             shape = node.shape[rank:]
         elif mark.form == "batch_jacobian":
             shape = (node.shape[0], *node.shape[rank:])
-        for index in np.ndindex(*shape):
-            if counts is not None and mark.form == "gradient" and not counts[index]:
-                out[index] = arb(0)
-                continue
-            u = np.zeros(shape, dtype=object)
-            u[...] = 0
+        places = list(np.ndindex(*shape))
+        if summed is not None:
+            out[...] = arb(0)
+            places = [index for index in places if summed[index] != 0][:1]
+        for index in places:
+            u = zeros(shape)
             u[index] = 1
-            made, weights = slopes(dict.fromkeys(mark.sources[mark.which], u))
+            made, cotangents = slopes(dict.fromkeys(mark.sources[mark.which], u if summed is None else summed))
             if mark.form == "jacobian":
                 out[(..., *index)] = made[0]
             elif mark.form == "batch_jacobian":  # the sum over the target's rows
                 out[(index[0], *[slice(None)] * (rank - 1), *index[1:])] = made[0].sum(axis=0)
             else:
-                total: Any = arb(0)
-                for t, c in zip(made, weights, strict=True):
-                    c = objects(np.broadcast_to(c, np.shape(t)))
-                    total = sum(map(operator.mul, c.ravel().tolist(), t.ravel().tolist()), total)
-                out[index] = total
+                total = _weighted(made, cotangents)
+                out[index] = total if summed is None else total * (1 / summed[index])
         return out
+
+    def _swept(
+        self, node: Node, slopes: Callable[[dict[int, Any]], tuple[list[Any], list[Any]]],
+        tangents: dict[int, list[Any]], limit: int, sessions: tuple[Any, ...], around: tuple[GradMark, ...],
+    ) -> Any:  # fmt: skip
+        """The jets of one gradient by a sweep of the rules on jets, if jets along a random direction confirm them.
+
+        A sweep takes the time of a few elements. Returns None for a sweep that fails or is wrong.
+        """
+        mark, k = node.mark, len(sessions)
+        assert mark is not None
+        if self.read:
+            return None
+        sources, inner_marks = mark.sources[mark.which], (*around, mark)
+        inside = self.needed(mark.reads, inner_marks)
+        start: dict[int, Any] = {}
+        try:
+            given = self.exact_marks(tangents, inside, limit, sessions=sessions, around=inner_marks)
+            moving = self.jets(max(k, 1), tangents, inside, given, sessions)
+            algebra = _RulesOnJets(self, k, moving, inner_marks)
+            for t, c in zip(mark.targets, mark.cotangents, strict=True):
+                algebra.arrive(start, t, np.broadcast_to(objects(moving[c]), self.program.nodes[t].shape))
+            found = self._pulled_back(start, moving, mark.session, tangents, sessions, inner_marks)
+            made = _sum_at(found, sources, node.shape)
+            weights = directions(node.shape, self.rng, like=node.output)
+            along = _weighted(*slopes(dict.fromkeys(sources, weights)))
+        except _FAILS:
+            return None
+        for bits in range(1 << k):
+            part, number = (objects(jet_world(max(k, 1)).component(e, bits)) for e in (made, objects(along)))
+            if not _confirms(inner(weights, part), number.item(), magnitude(weights, part)):
+                return None
+        return made
+
+    def _pulled_back(
+        self, start: dict[int, Any], moving: dict[int, Any], session: Any, tangents: dict[int, list[Any]],
+        sessions: tuple[Any, ...], around: tuple[GradMark, ...],
+    ) -> dict[int, Any]:  # fmt: skip
+        """The cotangents of all nodes that `start` depends on, as jets, also through inner gradients.
+
+        The derivative of w · g, with g the inner gradient of a function, is the gradient of the function's derivative
+        along w: a sweep over the inner program on jets in one direction more.
+
+        Parameters
+        ----------
+        start : dict
+            Node -> its cotangent.
+        moving : dict
+            Node -> its jets along `sessions`.
+        session : Session or None
+            Of the tape that takes the derivative.
+        tangents, sessions, around
+            As for `exact_marks`.
+        """
+        k, nodes = len(sessions), self.program.nodes
+        algebra = _RulesOnJets(self, k, moving, around)
+        found = backward(self.program, start, algebra, session)
+        together: dict[Any, dict[int, Any]] = {}
+        for i, w in algebra.stopped.items():
+            mark = nodes[i].mark
+            assert mark is not None
+            if mark.form != "gradient" or is_complex(nodes[i].output) or k + 1 >= MOST_NESTED:
+                raise _Unswept
+            together.setdefault(mark.key, {})[i] = w
+        for arrived in together.values():
+            mark = nodes[next(iter(arrived))].mark
+            assert mark is not None
+            extended = {j: [*t, None] for j, t in tangents.items()}
+            for i, w in arrived.items():
+                own = nodes[i].mark
+                assert own is not None
+                for s in own.sources[own.which]:
+                    before = extended.get(s, [None] * (k + 1))
+                    extended[s] = [*before[:k], w if before[k] is None else objects(before[k] + w)]
+            inner_marks, tapes = (*around, mark), (*sessions, mark.session)
+            inside = self.needed(mark.reads, inner_marks)
+            given = self.exact_marks(extended, inside, sessions=tapes, around=inner_marks)
+            deep = self.jets(k + 1, extended, inside, given, tapes)
+            by_targets: dict[int, Any] = {}
+            by_cotangents: dict[int, Any] = {}
+            for t, c in zip(mark.targets, mark.cotangents, strict=True):
+                constant = objects(_still(deep[c], k))
+                algebra.arrive(by_targets, t, np.broadcast_to(constant, nodes[t].shape))
+                if nodes[c].kind != "const":
+                    if nodes[c].shape != nodes[t].shape:
+                        raise _Unswept
+                    algebra.arrive(by_cotangents, c, slope_along(deep[t], k))
+            for j, v in self._pulled_back(by_targets, deep, session, extended, tapes, inner_marks).items():
+                if not isinstance(v, PartialOutputs):
+                    algebra.arrive(found, j, slope_along(v, k))
+            if by_cotangents:
+                values = {j: _each(lambda x: below(x, k) if varies(x) else x, v) for j, v in deep.items()}
+                for j, v in self._pulled_back(by_cotangents, values, session, tangents, sessions, around).items():
+                    if not isinstance(v, PartialOutputs):
+                        algebra.arrive(found, j, v)
+        return found
 
     def moving_tangents(
         self, mark: GradMark, tangents: dict[int, list[Any]], env: dict[int, Any], sessions: tuple[Any, ...],
@@ -501,6 +687,8 @@ def slope_along(x: Any, k: int) -> Any:
     """The derivative along the last direction of jets in `k + 1`, as jets in `k` directions."""
     world = jet_world(k + 1)
     x = objects(x)
+    if not k:
+        return world.component(x, 1)
     return jet_world(k).from_components([world.component(x, bits | 1 << k) for bits in range(1 << k)])
 
 
@@ -508,10 +696,56 @@ def below(x: Any, k: int) -> Any:
     """Jets in `k + 1` directions without their last one."""
     world = jet_world(k + 1)
     x = objects(x)
+    if not k:
+        return world.component(x, 0)
     return jet_world(k).from_components([world.component(x, bits) for bits in range(1 << k)])
 
 
+def _world(k: int) -> Any:
+    """The world of jets in `k` directions; that of balls for none."""
+    return jet_world(k) if k else BALLS
+
+
+def _each(function: Callable[[Any], Any], x: Any) -> Any:
+    """A function of one output of an op, applied to all of them."""
+    return tuple(map(function, x)) if isinstance(x, tuple) else function(x)
+
+
+def _sum_at(found: dict[int, Any], nodes: Iterable[int], shape: tuple[int, ...]) -> Any:
+    """The sum of the cotangents of some nodes."""
+    made = zeros(shape)
+    for i in nodes:
+        if i in found:
+            made = objects(made + found[i])
+    return made
+
+
+def _weighted(values: list[Any], weights: list[Any]) -> Any:
+    """The sum of all products of values and weights, which may be jets."""
+    total: Any = arb(0)
+    for v, w in zip(values, weights, strict=True):
+        w = objects(np.broadcast_to(w, np.shape(v)))
+        total = sum(map(operator.mul, w.ravel().tolist(), objects(v).ravel().tolist()), total)
+    return total
+
+
+def _confirms(sum_: arb, along: arb, size: arb) -> bool:
+    """Whether the derivative along a random direction is the sum of its products with the elements of a gradient.
+
+    Parameters
+    ----------
+    size : arb
+        The sum of the magnitudes of the products.
+    """
+    gap = sum_ - along
+    return bool(gap.contains(0) and gap.rad() <= _CONFIRMED * size)
+
+
 _EXACT = np.frompyfunc(lambda e: arb(e) if isinstance(e, (int, float)) else e, 1, 1)
+_SWEPT = 4  # a gradient of more elements is evaluated by one sweep and confirmed, which takes as long as a few of them
+_CONFIRMED = arb(2) ** -150  # the width of a confirmation, relative to the sum of magnitudes
+# How a sweep of rules at another point may fail.
+_FAILS = (ArithmeticError, ValueError, TypeError, IndexError, KeyError, Undecided, TooDeep, _Unswept)
 _STEP = arb(2) ** -2000  # a step to both sides of a point, below all floats
 
 
