@@ -156,21 +156,27 @@ class _RulesOnJets(InEnclosures):
     ----------
     moving : dict
         Node -> its jets in `k` directions.
+    tangents : dict
+        The nodes that have tangents of their own, as for `Oracle.jets`.
     around : tuple of GradMark
         As for `Oracle.followed`.
     """
 
-    def __init__(self, oracle: Oracle, k: int, moving: dict[int, Any], around: tuple[GradMark, ...]) -> None:
-        self.oracle, self.world, self.moving, self.around = oracle, _world(k), moving, around
+    def __init__(
+        self, oracle: Oracle, k: int, moving: dict[int, Any], tangents: dict[int, Any], around: tuple[GradMark, ...]
+    ) -> None:
+        self.oracle, self.world, self.moving = oracle, _world(k), moving
+        self.tangents, self.around = tangents, around
         self.stopped: dict[int, Any] = {}  # inner gradients, with their cotangents
 
     def rule(self, node: Node, g: Any) -> list[Any]:
         if self.oracle.followed(node, self.around) is not None:
             self.stopped[node.index] = g
             return [None] * len(node.active)
-        y = self.moving[node.index]
-        g = PartialOutputs.filled(g, y, lambda v: zeros(np.shape(v)))
         xs = [self.moving[i] for i in node.inputs]
+        # A rule that reads the output needs the op's own result, without a tangent that was added to it.
+        y = node.apply(self.world, xs) if node.index in self.tangents else self.moving[node.index]
+        g = PartialOutputs.filled(g, y, lambda v: zeros(np.shape(v)))
         like = [self.oracle.program.nodes[i].output for i in node.inputs]
         return by_rule(self.world, node, g, y, xs, like)
 
@@ -538,7 +544,7 @@ class Oracle(Replay):
         try:
             given = self.exact_marks(tangents, inside, limit, sessions=sessions, around=inner_marks)
             moving = self.jets(max(k, 1), tangents, inside, given, sessions)
-            algebra = _RulesOnJets(self, k, moving, inner_marks)
+            algebra = _RulesOnJets(self, k, moving, tangents, inner_marks)
             for t, c in zip(mark.targets, mark.cotangents, strict=True):
                 algebra.arrive(start, t, np.broadcast_to(objects(moving[c]), self.program.nodes[t].shape))
             found = self._pulled_back(start, moving, mark.session, tangents, sessions, inner_marks)
@@ -574,7 +580,7 @@ class Oracle(Replay):
             As for `exact_marks`.
         """
         k, nodes = len(sessions), self.program.nodes
-        algebra = _RulesOnJets(self, k, moving, around)
+        algebra = _RulesOnJets(self, k, moving, tangents, around)
         found = backward(self.program, start, algebra, session)
         together: dict[Any, dict[int, Any]] = {}
         for i, w in algebra.stopped.items():

@@ -1,0 +1,180 @@
+"""Sweeps with the decisions of another point give the derivative there, and jets certify them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.symbolic import trace
+from gtape.symbolic.balls import precision
+from gtape.symbolic.program import Program
+from gtape.verify import check, judge
+from gtape.verify.oracles.oracle import Oracle, TooDeep
+
+_RNG = np.random.default_rng(3)
+X = _RNG.uniform(0.5, 1.5, 9)
+W = _RNG.normal(size=(9, 9))
+
+
+def _gradient(f: Callable[[Any], Any], x: Any, cotangent: Any = None) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    return tape.gradient(y, x, output_gradients=cotangent)
+
+
+def _energy(x: Any) -> Any:
+    return tf.reduce_sum(tf.tanh(tf.linalg.matvec(tf.constant(W), x)) * x)
+
+
+def _two_targets(x: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        targets = [tf.sin(x), tf.reduce_sum(x**3)]
+    return tape.gradient(targets, x)
+
+
+def _two_sources(x: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        z = tf.exp(x[:4])
+        y = tf.reduce_sum(z * x[4:8]) * tf.reduce_sum(x * x)
+    a, b = tape.gradient(y, [x, z])
+    return tf.reduce_sum(a**2) * tf.reduce_sum(b**3)
+
+
+@tf.custom_gradient
+def _cube(x: Any) -> Any:
+    return x**3, lambda g: g * 3.0 * x * x
+
+
+OF_GRADIENTS: dict[str, Callable[[Any], Any]] = {
+    "a gradient": lambda x: _gradient(_energy, x),
+    "the square of a gradient": lambda x: tf.reduce_sum(_gradient(_energy, x) ** 2),
+    "a gradient and its point": lambda x: tf.reduce_sum(tf.sin(_gradient(_energy, x)) * x),
+    "a gradient weighted with a function of its point": lambda x: _gradient(tf.tanh, x, tf.exp(x)),
+    "the square of such a gradient": lambda x: tf.reduce_sum(_gradient(tf.tanh, x, tf.exp(x)) ** 2),
+    "a gradient of a gradient": lambda x: _gradient(lambda z: tf.reduce_sum(_gradient(_energy, z) ** 2), x),
+    "the square of a gradient of a gradient": lambda x: tf.reduce_sum(
+        _gradient(lambda z: tf.reduce_sum(_gradient(_energy, z) ** 2), x) ** 2
+    ),
+    "a gradient of two targets": _two_targets,
+    "gradients by two sources, one of them a function of the other": _two_sources,
+    "a gradient through an op with several outputs": lambda x: _gradient(
+        lambda z: tf.reduce_sum(tf.stack([v**2 for v in tf.split(z, 3)]) * tf.constant(W[:3, :3])), x
+    ),
+    "a gradient through a custom gradient": lambda x: tf.reduce_sum(_gradient(_cube, x) ** 2),
+    "a gradient behind a selection": lambda x: tf.reduce_max(_gradient(_energy, x)) + tf.reduce_sum(tf.sort(x)[2:]),
+    "no inner gradient": lambda x: _energy(x),
+}
+
+
+def _program(f: Callable[[Any], Any]) -> tuple[Program, list[Any]]:
+    program = trace(f, X)
+    return program, [np.random.default_rng(4).normal(size=program.nodes[i].shape) for i in program.outputs]
+
+
+@pytest.mark.parametrize("name", OF_GRADIENTS)
+def test_sweeps_give_the_derivative_of_jets(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, seeds = _program(OF_GRADIENTS[name])
+    with precision(600):
+        swept, one_by_one = Oracle(program, seeds), Oracle(program, seeds)
+        swept.evaluate()
+        (found,) = swept.by_sweeps() or (None,)
+        one_by_one.evaluate()
+        expected = [one_by_one.along(0, (i,)) for i in range(X.size)]
+    assert found is not None
+    assert np.all([a.overlaps(b) for a, b in zip(found, expected, strict=True)])
+    assert all(float(e.rad()) < 1e-80 for e in found)
+    monkeypatch.setattr("gtape.verify.oracles.oracle.Oracle._swept", lambda *args: None)
+    with precision(600):
+        element_by_element = Oracle(program, seeds)
+        element_by_element.evaluate()
+        assert [element_by_element.along(0, (i,)).overlaps(found[i]) for i in range(X.size)] == [True] * X.size
+
+
+def test_jets_do_not_certify_a_wrong_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, seeds = _program(OF_GRADIENTS["the square of a gradient"])
+    from gtape.verify.oracles import oracle
+
+    right = oracle.by_rule
+
+    def wrong(world: Any, node: Any, *args: Any, **kwargs: Any) -> Any:
+        made = right(world, node, *args, **kwargs)
+        return [c * (1 + 2.0**-40) for c in made] if node.name == "tanh" else made
+
+    monkeypatch.setattr(oracle, "by_rule", wrong)
+    monkeypatch.setattr("gtape.verify.oracles.oracle._SWEPT", 10**6)  # values of inner gradients one by one
+    with precision(300):
+        oracle_ = Oracle(program, seeds)
+        oracle_.evaluate()
+        assert oracle_.by_sweeps() is None
+
+
+def test_a_wrong_sweep_of_an_inner_gradient_falls_back_to_single_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, seeds = _program(OF_GRADIENTS["the square of a gradient"])
+    with precision(300):
+        expected = Oracle(program, seeds)
+        expected.evaluate()
+        slope = expected.along(0, (0,))
+    from gtape.verify.oracles import oracle
+
+    right = oracle.by_rule
+    monkeypatch.setattr(oracle, "by_rule", lambda *args, **kwargs: [c * 2 for c in right(*args, **kwargs)])
+    with precision(300):
+        fallen = Oracle(program, seeds)
+        fallen.evaluate()
+        assert fallen.along(0, (0,)).overlaps(slope)
+        with pytest.raises(TooDeep, match="not evaluated element by element"):
+            fallen.exact_marks({}, fallen.needed(program.outputs), 5)
+
+
+@pytest.mark.parametrize("n", [5, 90])
+def test_penalties_of_large_gradients_are_decided_at_kinks(n: int) -> None:
+    rng = np.random.default_rng(5)
+    point = rng.uniform(-1.0, 1.0, n)
+    point[0] = 0.0
+    a = rng.normal(size=n)
+
+    def penalty(x: Any) -> Any:
+        return tf.reduce_sum(_gradient(lambda z: tf.reduce_sum(tf.abs(z) ** 2 * tf.constant(a)), x) ** 2)
+
+    report = check(penalty, tf.constant(point))
+    assert not any(f.verdict == "undecided" for f in report.findings)
+    right = 8.0 * a**2 * point
+    assert judge(penalty, tf.constant(point), claimed=right).ok
+    wrong = right.copy()
+    wrong[0] = 1e-3
+    assert not judge(penalty, tf.constant(point), claimed=wrong).ok
+
+
+def test_a_jump_of_one_element_of_a_large_gradient_is_found() -> None:
+    point = np.linspace(0.5, 1.5, 80)
+    point[7] = 0.0
+
+    def f(x: Any) -> Any:
+        return tf.reduce_sum(x**3) + tf.abs(x[7])
+
+    report = check(f, tf.constant(point), order=2)
+    assert [g.reason for g in report.findings if g.order == 2] == ["a jump: -1 on the left, 1 on the right"]
+
+
+def test_a_kink_that_makes_the_whole_function_smooth_is_found_behind_a_large_gradient() -> None:
+    rng = np.random.default_rng(6)
+    point = rng.uniform(0.5, 1.5, 80)
+    point[[3, 50]] = 0.0
+    w = tf.constant(rng.normal(size=80))
+
+    def penalty(x: Any, w: Any) -> Any:  # the sum of squares of w where x != 0, by continuity everywhere
+        return tf.reduce_sum(_gradient(lambda z: tf.reduce_sum(tf.abs(z) * w), x) ** 2)
+
+    report = check(lambda w: penalty(tf.constant(point), w), w)
+    assert report.ok  # x does not move, so its sign at 0 is a number of the program
+    report = check(penalty, tf.constant(point), w)
+    (found,) = [f for f in report.findings if not f.ok]
+    assert (found.verdict, found.count) == ("convention", 2)
+    assert "all one-sided derivatives agree" in found.reason
