@@ -11,6 +11,7 @@ import pytest
 
 import gtape as tf
 from gtape.verify import check, exact, judge
+from gtape.verify.judging.moved import _Difference, _power
 
 F = Callable[[Any], Any]
 LONG = math.pi / 3
@@ -235,3 +236,44 @@ def test_order_2_includes_order_1() -> None:
     report = check(f, 1.25, order=2)
     assert report.verdict == "rule" and any(f.order == 1 for f in report.findings)
     assert check(lambda x: x**3, 1.25, order=3).checked == 3
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_value_that_leaves_in_float32_is_found_where_its_effects_nearly_cancel(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = tf.constant(rng.normal(size=3), tf.float32)
+    # The weights make the slopes of the constant part cancel along one of the directions that a check may move in.
+    u = rng.uniform(0.5, 1.0, 3) * rng.choice([-1.0, 1.0], 3) * np.abs(x.numpy())
+    w = rng.normal(size=3)
+    w -= u * (w @ u) / (u @ u)
+    weights = tf.constant(w, tf.float32)
+    report = check(lambda x: tf.reduce_sum(x + np.sin(x.numpy()) * weights), x)
+    assert (report.verdict, report.ok) == ("unconnected", False)
+
+
+def _differences(f: Callable[[float], float]) -> list[dict[int, Any]]:
+    """A difference at shorter and shorter moves, as a function of the move."""
+    rounding = np.full(1, 1e-12)
+    return [
+        {sign: _Difference(np.array([f(sign * 4.0**-k)]), rounding, large=True) for sign in (-1, 1)} for k in range(3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("difference", "power"),
+    [
+        (lambda h: h, 1),
+        (lambda h: 1e-3 * h + h**2, 1),
+        (lambda h: h**2, 2),
+        (lambda h: 3 * h**3 + h**2, 2),
+        (lambda h: h**3, 3),
+        (lambda h: h**3 + h**4, 3),
+        (abs, None),
+        (lambda h: h + 0.5 * abs(h), None),
+        (lambda h: max(h, 0.0), None),
+        (lambda h: math.sin(1e6 * h), None),
+        (lambda h: 1e-15 * h, None),
+    ],
+)  # fmt: skip
+def test_the_least_power_of_a_difference_is_found(difference: F, power: int | None) -> None:
+    assert _power(_differences(difference)) == power

@@ -25,8 +25,11 @@ from gtape.verify.verdicts.ulp import same_numbers, spacing, widest
 __all__ = ["Comparison"]
 
 _ROUNDINGS = 64.0  # ULP by which they may round differently, because a function may compute with `math`
+_NOISE = 0.25  # of these roundings: a part of a difference that may be rounding alone
 _SHARE = 2.0**-10  # of the change between the points
-_STEPS = 8
+_STEPS = 9
+_WAYS = 4  # directions
+_LONGEST = 4.0  # the first step; a step of 1 is a root of the rounding
 _SHORTER = 4.0  # how much shorter each step is than the one before
 _LIKE = 0.1  # how exactly a difference must follow a power of the move
 _SIDES = (-1, 1)
@@ -68,6 +71,7 @@ class Comparison:
         self.again, self.program, self.order, self.anew = again, program, order, anew
         self.here = [np.asarray(t._value) for t in again.recording.inputs]
         self.before = [np.asarray(t._value) for t in again.recording.outputs]
+        self.seen = False  # whether a difference was beyond rounding at some moved point
 
     def is_deterministic(self) -> bool:
         """Whether the function returns the recorded numbers at the recorded point."""
@@ -84,23 +88,45 @@ class Comparison:
         by_law_only : bool
             Whether a difference counts only if it follows a power of the move; otherwise any large difference counts.
         """
+        runs = False
+        for way in range(_WAYS):
+            found = self._is_apart_along(way, by_law_only)
+            if found:
+                return True
+            runs = runs or found is not None
+            if by_law_only and not self.seen:
+                break  # the function equals the program, and no value is known to have left
+        return False if runs else None
+
+    def _is_apart_along(self, way: int, by_law_only: bool) -> bool | None:
+        """As `is_apart`, by moves along one direction, in which the effects of several elements may cancel."""
         steps: list[dict[int, _Difference]] = []
+        lawful = False  # whether the differences ever followed a power
         for k in range(_STEPS):
             made = {}
             for sign in _SIDES:
-                found = self._difference(_moved(self.here, sign * _SHORTER**-k))
+                found = self._difference(_moved(self.here, sign * _LONGEST * _SHORTER**-k, way))
                 if found is None:
                     continue
                 if not (np.abs(found.gap) > found.rounding).any():
-                    return False  # on one side Python took another branch, or there is no difference
+                    # On one side Python took another branch, or the difference is lost in rounding.
+                    return self._counts(_power(steps, 2))
+                self.seen = True
                 made[sign] = found
             if not made:
-                return None if k == 0 else False
+                continue
             steps.append(made)
             power = _power(steps)
-            if power is not None and power <= self.order:
+            if self._counts(power):
                 return True
-        return not by_law_only and power is None and all(d.large for made in steps for d in made.values())
+            lawful = lawful or power is not None
+        if not steps:
+            return None
+        return not (by_law_only or lawful) and all(d.large for made in steps for d in made.values())
+
+    def _counts(self, power: int | None) -> bool:
+        """Whether a difference by this power of the move changes the derivative that is checked."""
+        return power is not None and power <= self.order
 
     def _difference(self, point: list[Any]) -> _Difference | None:
         function = self.again(point)
@@ -140,22 +166,47 @@ class Comparison:
         return made if fits else None
 
 
-def _power(steps: list[dict[int, _Difference]]) -> int | None:
-    """The power of the move that the last three differences follow on each side alike; None if they follow none."""
-    if len(steps) < 3:
+def _power(steps: list[dict[int, _Difference]], count: int = 3) -> int | None:
+    """The least power of the move that the last differences follow; None if they follow none.
+
+    The half sum of both sides holds the even powers, and the half difference the odd ones.
+
+    Parameters
+    ----------
+    count : int
+        The number of differences on each side.
+    """
+    last = steps[-count:]
+    if len(last) < count or any(set(made) != set(last[0]) for made in last):
         return None
-    powers = set()
     scale = next(iter(steps[0].values())).rounding  # one scale for all steps, so that small outputs count, too
-    for sign in steps[-1]:
-        gaps = [made[sign].gap / scale for made in steps[-3:] if sign in made]
-        if len(gaps) < 3:
-            return None
-        powers |= {_power_between(a, b) for a, b in pairwise(gaps)}
-    power = powers.pop()
-    if powers or power is None or power < 1:
+    if len(last[0]) < len(_SIDES):
+        power = _followed([(d.gap, d.rounding) for made in last for d in made.values()], scale) if count > 2 else None
+        return None if power is None or power < 1 else power
+    found = []
+    for rest, sign in ((1, -1), (0, 1)):
+        gaps = [((m[1].gap + sign * m[-1].gap) / 2, np.maximum(m[1].rounding, m[-1].rounding)) for m in last]
+        power = _followed(gaps, scale)
+        if power is not None and not rest and power % 2:
+            return None  # at a tie the two sides follow different lines
+        if power is not None and power > 0 and power % 2 == rest:
+            found.append(power)
+    return min(found, default=None)
+
+
+def _followed(gaps: list[tuple[Any, Any]], scale: Any) -> int | None:
+    """The power that differences follow from step to step; None if they follow none, or may be roundings.
+
+    Parameters
+    ----------
+    gaps : list of (difference, rounding)
+    scale : array
+        By which differences are divided.
+    """
+    if any(np.linalg.norm(gap / rounding) <= _NOISE for gap, rounding in gaps):
         return None
-    last = [made.gap / scale * float(sign) ** power for sign, made in steps[-1].items()]
-    return power if _alike(last[0], last[-1]) else None  # at a tie the two sides follow different powers
+    powers = {_power_between(a / scale, b / scale) for (a, _), (b, _) in pairwise(gaps)}
+    return powers.pop() if len(powers) == 1 else None
 
 
 def _power_between(a: Any, b: Any) -> int | None:
@@ -167,9 +218,9 @@ def _alike(a: Any, b: Any) -> bool:
     return bool(np.linalg.norm(a - b) <= _LIKE * np.linalg.norm(a))
 
 
-def _moved(here: list[Any], step: float) -> list[Any]:
+def _moved(here: list[Any], step: float, way: int) -> list[Any]:
     """A point close to the recorded one: each element moves by a share of its size, a 0 by the share itself."""
-    rng = np.random.default_rng(41)
+    rng = np.random.default_rng(41 + way)
     made = []
     for x in here:
         share = spacing_at_one(x.dtype) ** 0.25  # far from rounding and from other branches
