@@ -7,7 +7,7 @@ handle quickly to `apply` and `record_one`. Both ways make the same records.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from gtape.recording.trace import Trace, note_params
 from gtape.tensors.operands import FAILURES, check_dtypes, failure, operands, promoted, text_as_array
 from gtape.tensors.tensor import Tensor, wrap
 
-__all__ = ["apply", "attach", "connections", "new_record", "record_one", "refuse"]
+__all__ = ["apply", "attach", "connections", "kernel_of", "new_record", "record_any", "record_one", "refuse"]
 
 _float32 = np.dtype(np.float32)
 
@@ -63,6 +63,16 @@ def _apply_narrow(prim: Primitive, tensors: Sequence[Tensor], params: dict[str, 
     return record_one(stack, prim, tensors, params, outs, NARROW) if stack.sessions else outs
 
 
+def kernel_of(prim: Primitive, tensors: Any) -> Any:
+    """The kernel that computes an op on operands of these dtypes; None for an op that is made of other ops there."""
+    if not any([t._layout.no_kernel for t in tensors]):  # noqa: C419 - a list is quicker
+        return prim.kernel
+    if any([t._layout.complex for t in tensors]):  # noqa: C419 - a list is quicker
+        how = prim.complex
+        return None if how.__class__ is str else how if callable(how) else prim.kernel
+    return prim.kernel if "conversion" in prim.roles else None
+
+
 def _apply_special(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any:
     """Run and record an op on complex numbers or half precision."""
     narrow = not any([t._layout.complex for t in tensors])  # noqa: C419 - a list is quicker
@@ -72,11 +82,11 @@ def _apply_special(prim: Primitive, tensors: Any, params: dict[str, Any]) -> Any
             f"{prim.name} is not defined for {tensors[0].dtype.name} tensors: take gtape.math.real, imag or abs first"
         )
     check_dtypes(prim, tensors)
-    if narrow and "conversion" not in prim.roles:
-        return _apply_narrow(prim, tensors, params)
-    if how.__class__ is str:
-        return getattr(late.complex_parts, how)(*tensors, **params)
-    kernel = how if callable(how) else prim.kernel
+    kernel = kernel_of(prim, tensors)
+    if kernel is None:
+        if narrow:
+            return _apply_narrow(prim, tensors, params)
+        return getattr(late.complex_parts, cast("str", how))(*tensors, **params)
     stack = record.peek() or record.idle_stack()
     try:
         y = _run(stack, kernel, *[t._value for t in tensors], **params)
