@@ -136,6 +136,10 @@ class _Blurred(Exception):
     """With fewer bits, an enclosure is too wide to decide, or missing."""
 
 
+class _Nowhere(Exception):
+    """The derivative cannot be evaluated on any side of the point."""
+
+
 class Sides:
     """The derivatives of a program at points next to the recorded one.
 
@@ -220,7 +224,7 @@ class Sides:
             attempts.insert(0, (_FEWER, contextlib.nullcontext))
         for bits, assume in attempts:
             self.fewer = bits < _BITS
-            with precision(bits), assume(), contextlib.suppress(ArithmeticError, _Blurred):
+            with precision(bits), assume(), contextlib.suppress(ArithmeticError, _Blurred, _Nowhere):
                 self.here, self.values_here, self.jumps = self._evaluated(), None, False
                 try:
                     return self._outside(numbers, _PAIRS if self.program.size <= _FEW else 1)
@@ -357,8 +361,10 @@ class Sides:
             return None
         derivative = self._of(places, numbers)
         near = [list(self._at(moves, _STEPS[0], derivative, number=k)) for k, moves in enumerate(drawn)]
-        if (self.jumps and not self.over_jumps) or not any(near):
+        if self.jumps and not self.over_jumps:
             return None
+        if not any(near):
+            raise _Nowhere
         found: list[dict[tuple[int, ...], Interval]] = []
         nearer: list[Any] | None = None
         budget = _AXES
@@ -424,7 +430,7 @@ class Sides:
             return []
         if self.jumps or len(places) <= _TOGETHER:
             return places
-        self.swept = self._sweeps(drawn[0])
+        self.swept = self._sweeps(drawn)
         if self.swept:
             return places
         doubtful = set(self._doubtful(numbers))
@@ -434,12 +440,13 @@ class Sides:
             return first
         return self._halved(places, numbers, drawn)
 
-    def _sweeps(self, moves: dict[int, Any]) -> bool:
+    def _sweeps(self, drawn: list[dict[int, Any]]) -> bool:
         """Whether sweeps give the whole derivative at a point beside the recorded one, certified by jets."""
-        for sign in (-1, 1):
-            env = self._beside(moves, sign * arb(2) ** _STEPS[0])
-            if env is not None:
-                return self._derived(env, lambda oracle: [oracle.by_sweeps()])[0] is not None
+        for moves in drawn:
+            for sign in (-1, 1):
+                env = self._beside(moves, sign * arb(2) ** _STEPS[0])
+                if env is not None:
+                    return self._derived(env, lambda oracle: [oracle.by_sweeps()])[0] is not None
         return False
 
     def _halved(self, places: list[_Place], numbers: list[Any], drawn: list[dict[int, Any]]) -> list[_Place]:
@@ -486,8 +493,10 @@ class Sides:
             return [arb(0) if gap.contains(0) else arb(abs(gap).mid()) for gap in gaps]
 
         first = apart(_STEPS[0])
-        if self.jumps or not first:
+        if self.jumps:
             return False
+        if not first:
+            raise _Nowhere
         if all(gap == 0 for gap in first):
             return True
         second = apart(_STEPS[1])
