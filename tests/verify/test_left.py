@@ -273,6 +273,7 @@ def _differences(f: Callable[[float], float]) -> list[dict[int, Any]]:
         (lambda h: max(h, 0.0), None),
         (lambda h: math.sin(1e6 * h), None),
         (lambda h: 1e-15 * h, None),
+        (lambda h: 1.0 + h, None),
     ],
 )  # fmt: skip
 def test_the_least_power_of_a_difference_is_found(difference: F, power: int | None) -> None:

@@ -187,8 +187,8 @@ def _power(steps: list[dict[int, _Difference]], count: int = 3) -> int | None:
     for rest, sign in ((1, -1), (0, 1)):
         gaps = [((m[1].gap + sign * m[-1].gap) / 2, np.maximum(m[1].rounding, m[-1].rounding)) for m in last]
         power = _followed(gaps, scale)
-        if power is not None and not rest and power % 2:
-            return None  # at a tie the two sides follow different lines
+        if power is not None and not rest and (power < 1 or power % 2):
+            return None  # Python took another branch, or at a tie the two sides follow different lines
         if power is not None and power > 0 and power % 2 == rest:
             found.append(power)
     return min(found, default=None)
