@@ -399,7 +399,7 @@ class Writer:
                 if not exact:
                     self.release(dying)
                 node.name = buffer
-                return "", f"{names.constant(ufunc)}({', '.join(words)}, {buffer})", False
+                return "", f"{names.constant(ufunc)}({', '.join(words)}, {_out(ufunc)}{buffer})", False
             if exact:
                 dying = []
             sign = _sign_of(node)
@@ -510,7 +510,7 @@ class Writer:
             if ufunc is None:
                 text = f"{names.constant(np.copyto)}({place}, {self._call(n, words)})"
             else:
-                text = f"{names.constant(ufunc)}({', '.join(words)}, {place})"
+                text = f"{names.constant(ufunc)}({', '.join(words)}, {_out(ufunc)}{place})"
             lines.append(f"    {text}\n")
         self.places_results = True
         label = f"block_{len(self.functions)}"
@@ -655,6 +655,11 @@ class _Written:
         # Drop references to values of the traced call, because the block holds this object and a cycle would keep them
         # alive.
         del self.block, self.writer, self.part, self.results, self.instances
+
+
+def _out(ufunc: np.ufunc) -> str:
+    """What stands before the place of a result: nothing, because a keyword takes time, but for these NumPy wants it."""
+    return "out=" if ufunc is np.maximum or ufunc is np.minimum else ""
 
 
 def _number(a: Any) -> Any:

@@ -1036,6 +1036,23 @@ def test_no_back_end_warns_or_leaves_floating_point_errors(back_end: str) -> Non
             assert np.float64(1.5) * np.float64(2.0) == 3.0 and np.add([1.0], [2.0])[0] == 3.0
 
 
+@pytest.mark.parametrize("n", [3, 100_000])
+def test_programs_of_extrema_run_where_warnings_are_errors(n: int, back_end: str) -> None:
+    runs = []
+
+    def f(a: Any, b: Any) -> Any:
+        runs.append(1)
+        return tf.maximum(tf.minimum(a, b) * 2.0, b) + a
+
+    compiled = tf.function(f, jit_compile=True)
+    x = tf.constant(np.linspace(-1.0, 1.0, n))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = [compiled(x, x * 0.5) for _ in range(4)]
+    assert len(runs) == 1  # an error in the program would run the function again
+    assert [_bits(m) for m in made] == [_bits(f(x, x * 0.5))] * 4
+
+
 def test_results_are_arrays_of_their_own(back_end: str) -> None:
     compiled = tf.function(lambda x: (_chain(x)[0], tf.reshape(tf.sin(x) * x + x * x, [2, 2])), jit_compile=True)
     xs = [tf.constant(np.random.default_rng(k).normal(size=4)) for k in range(3)]
