@@ -13,7 +13,7 @@ from gtape.base.quiet import quietly
 from gtape.engine.rules import PartialOutputs
 from gtape.engine.worlds import COMPLEX
 from gtape.recording.record import off
-from gtape.symbolic.balls import precision, sides_of_zeros
+from gtape.symbolic.balls import objects, precision, sides_of_zeros
 from gtape.symbolic.implicit import degenerate_noted
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import moved_element, moved_gradient
@@ -35,6 +35,7 @@ from gtape.verify.judging.plain import Plain, rows_apart
 from gtape.verify.judging.progress import shown
 from gtape.verify.oracles.backward import gradient
 from gtape.verify.oracles.certificates import Failure, certify
+from gtape.verify.oracles.enclosures import BALLS, is_floating
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.ulp import ROUNDINGS, same_numbers
@@ -342,7 +343,7 @@ def examine(
                 raise
             return Report(findings=found)
         if report.verdict in ("rule", "unstable"):
-            report = _on_a_cut(judgement) or report
+            report = _on_a_cut(judgement, report) or report
         explain(program, report)
         return report
 
@@ -466,8 +467,26 @@ def _in_chunks(
     return report
 
 
-def _on_a_cut(judgement: Judgement) -> Report | None:
-    """The report of a check with signed zeros on their side of a branch cut; None unless this check passes."""
+def _depends_on_side(program: Program, node: Node) -> bool:
+    """Whether the signs of zeros among the recorded inputs of an op decide its exact value."""
+    if node.kind != "op" or node.prim.kind != "elementwise" or not is_floating(node.output):
+        return False
+    inputs = [np.asarray(program.nodes[i].output) for i in node.inputs]
+    try:
+        plain = node.apply(BALLS, [BALLS.lift(x) for x in inputs])
+        with sides_of_zeros():
+            sided = node.apply(BALLS, [BALLS.lift(x) for x in inputs])
+    except (ArithmeticError, TypeError, ValueError):
+        return False
+    pairs = zip(objects(plain).ravel().tolist(), objects(sided).ravel().tolist(), strict=True)
+    return any(abs(a - b) > 2.0**-60 * abs(a) for a, b in pairs)
+
+
+def _on_a_cut(judgement: Judgement, first: Report) -> Report | None:
+    """The report of a check with signed zeros on their side of a branch cut; None unless it is better than the first.
+
+    Other findings, such as a cancellation elsewhere in the program, may still fail this check.
+    """
     program = judgement.program
     values = [np.asarray(n.output) for n in program.nodes if not isinstance(n.output, tuple)]
     signed = [
@@ -479,7 +498,13 @@ def _on_a_cut(judgement: Judgement) -> Report | None:
     with sides_of_zeros():
         report = judgement.examine()
     if not report.ok:
-        return None
+        worst = min(f.gravity for f in first.findings)
+        if min(f.gravity for f in report.findings) <= worst:
+            return None
+        undecided = any(f.verdict == "undecided" for f in report.findings)
+        ops = {f.op for f in first.findings if f.gravity == worst}
+        if undecided and not ops <= {n.name for n in program.nodes if _depends_on_side(program, n)}:
+            return None  # the first check knows more
     reason = "on a branch cut: value and derivative are those of the side that the sign of a zero tells"
     report.findings.append(Finding("convention", order=judgement.order, inside=True, reason=reason))
     return report

@@ -78,7 +78,7 @@ def _qr_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 _qr = implicit(
     "qr", k.qr, vjp=(_qr_pull,), jvp=(_qr_push,),
     domain=Domain(ANY_REAL, where=k.full_rank), reads=(("y",),), outputs=2,
-    rounding=elimination(3, 5, columns=(0, 1), wide=True),
+    rounding=elimination(7, 5, columns=(0, 1), wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((3, 1),), {}), (((3, 2),), {}), (((2, 2, 1),), {})),
     conventions=(*FACTORS, EQUAL_EIGENVALUES, NOT_SMOOTH),
 )  # fmt: skip
