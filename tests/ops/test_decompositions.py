@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from flint import arb, arb_mat
 from hypothesis import given
 from hypothesis import strategies as st
 
 import gtape as tf
 from gtape import linalg
 from gtape.errors import InvalidArgumentError, UnimplementedError
+from gtape.kernels.matrix_pairs import matmul_pairs
+from gtape.symbolic.balls import precision
 from gtape.verify import check
 
 RNG = np.random.default_rng(12)
@@ -184,6 +188,42 @@ def test_eig_takes_real_and_complex_matrices() -> None:
         np.testing.assert_allclose(np.linalg.norm(v.numpy(), axis=-2), 1.0)
         np.testing.assert_array_equal(linalg.eigvals(a).numpy(), e.numpy())
     assert linalg.eig(SQUARE.astype(np.float32))[0].dtype == tf.complex64
+
+
+_LARGE: dict[str, Callable[[np.random.Generator, int], Any]] = {
+    "all elements equal": lambda rng, n: np.full((n, n), 1.0),
+    "symmetric": lambda rng, n: (lambda a: a + a.T)(rng.normal(size=(n, n))),
+    "far from normal": lambda rng, n: np.triu(rng.normal(size=(n, n))) * 4.0,
+    "near a diagonal": lambda rng, n: np.diag(rng.uniform(-1.0, 1.0, n)) * 10.0 + rng.normal(size=(n, n)),
+    "rotations": lambda rng, n: (lambda a: a - a.T)(rng.normal(size=(n, n))),
+}
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("norm", [1e-3, 1.0, 20.0, 300.0])
+@pytest.mark.parametrize("name", _LARGE)
+def test_expm_is_right_to_a_few_roundings_of_its_largest_element(name: str, norm: float, n: int) -> None:
+    a = _LARGE[name](np.random.default_rng(n), n)
+    a *= norm / np.linalg.norm(a)
+    made = linalg.expm(a).numpy().tolist()
+    with precision(400):
+        exact = arb_mat([[arb(x) for x in row] for row in a.tolist()]).exp()
+        size = max(abs(float(e.mid())) for e in exact.entries())
+        errors = [abs(float((exact[i, j] - arb(made[i][j])).mid())) for i in range(n) for j in range(n)]
+    assert max(errors) <= 3 * 2.0**-53 * size
+
+
+def test_products_in_pairs_have_more_digits_than_floats() -> None:
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 7, 40):
+        a, b = (rng.normal(size=(2, n, n)) * 10.0 ** rng.integers(-3, 3, (2, n, 1)) for _ in range(2))
+        low = 2.0**-54 * rng.uniform(-1.0, 1.0, a.shape) * a
+        high, rest = matmul_pairs((a, low), (b, np.zeros_like(b)))
+        for k in range(2):
+            for i, j in [(0, 0), (n - 1, 0), (n // 2, n - 1)]:
+                terms = [(Fraction(a[k, i, m]) + Fraction(low[k, i, m])) * Fraction(b[k, m, j]) for m in range(n)]
+                size = float(np.abs(a[k, i]).max() * np.abs(b[k, :, j]).max()) * n
+                assert abs(float(sum(terms) - Fraction(high[k, i, j]) - Fraction(rest[k, i, j]))) <= 2.0**-70 * size
 
 
 @pytest.mark.parametrize("f", [linalg.eigh, linalg.eigvalsh, linalg.expm, linalg.eig, linalg.eigvals])

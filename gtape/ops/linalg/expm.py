@@ -11,6 +11,7 @@ Havel, "Derivatives of the matrix exponential and their computation", 1995).
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ from gtape.declare.conventions import FACTORS
 from gtape.declare.primitives import primitive
 from gtape.declare.rounding import elimination
 from gtape.kernels.lapack import check_square
+from gtape.kernels.matrix_pairs import matmul_pairs
+from gtape.kernels.pair_functions import ratio
+from gtape.kernels.pairs import Pair, add_pairs, multiply_pairs, nearest, two_sum
 from gtape.ops.linalg.determinant import as_direction, pulled_directions, pushed_directions, with_direction
 from gtape.tensors.operands import matrix_operand
 from gtape.tensors.tensor import Tensor
@@ -32,47 +36,58 @@ Array = Any
 # ---------------------------------------------------------------------------------------------- kernels
 
 
-# The numerator of the Padé approximation of degree 13, and the norm up to which its error is below one rounding.
-_PADE = (
-    64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
-    670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1,
-)  # fmt: skip
-_REACH = 5.37
+_HALVED = 0.5  # the norm up to which 24 terms of the series suffice
 _MOST = 1100  # halvings, enough for matrices of the largest numbers
+_FAR = 1_000_000  # a power of two beyond all floats
+_TERMS = [ratio(1, math.factorial(k)) for k in range(24)]  # of the series, as pairs
 
 
 def _exponential(a: Array) -> Array:
-    """The exponential by scaling and squaring (Higham, 2005).
+    """The exponential by scaling and squaring, in pairs of floats.
 
-    See "The scaling and squaring method for the matrix exponential revisited". SciPy is not used, because its formula
-    for 2x2 matrices cancels.
+    Each squaring doubles the relative errors of the earlier steps. In floats, an exponential of a matrix of norm 100
+    would lose a hundred times as much as the rounding of its elements explains.
     """
     good = np.isfinite(a).all(axis=(-2, -1), keepdims=True)
     with np.errstate(all="ignore"):
         if a.shape[-1] == 1:
             return np.where(good, np.exp(a), np.nan)
         a = np.where(good, a, 0.0)
-        # A multiple of the unit matrix is taken out to make the rest smaller. Multiples of an eighth keep the
-        # difference exact.
+        # A multiple of the unit matrix is taken out to make the rest smaller.
         middle = np.rint(8 * np.trace(a, axis1=-2, axis2=-1)[..., None, None] / a.shape[-1]) / 8
         middle = np.clip(middle, -500.0, 500.0)
-        a = a - middle * np.eye(a.shape[-1])
-        norm = np.abs(a).sum(axis=-2, keepdims=True).max(axis=-1, keepdims=True)
-        halvings = np.clip(np.frexp(norm / _REACH)[1], 0, _MOST)
-        x = np.ldexp(a, -halvings)
-        b = [float(c) for c in _PADE]
-        one = np.eye(a.shape[-1])
-        x2 = x @ x
-        x4 = x2 @ x2
-        x6 = x4 @ x2
-        odd = x @ (x6 @ (b[13] * x6 + b[11] * x4 + b[9] * x2) + b[7] * x6 + b[5] * x4 + b[3] * x2 + b[1] * one)
-        even = x6 @ (b[12] * x6 + b[10] * x4 + b[8] * x2) + b[6] * x6 + b[4] * x4 + b[2] * x2 + b[0] * one
-        made = np.linalg.solve(even - odd, even + odd)
+        x = two_sum(a, -middle * np.eye(a.shape[-1]))
+        norm = np.abs(x[0]).sum(axis=-2, keepdims=True).max(axis=-1, keepdims=True)
+        halvings = np.clip(np.frexp(norm / _HALVED)[1], 0, _MOST)
+        made = _series((np.ldexp(x[0], -halvings), np.ldexp(x[1], -halvings)))
+        power = np.zeros(halvings.shape, np.int64)  # by which `made` is smaller, because pairs must not overflow
         for i in range(int(halvings.max(initial=0))):
-            made = np.where(i < halvings, made @ made, made)
-            if not np.isfinite(made).any():
-                break
-        return np.where(good, made * np.exp(middle), np.nan)
+            square = matmul_pairs(made, made)
+            size = np.frexp(np.abs(square[0]).max(axis=(-2, -1), keepdims=True))[1]
+            more = i < halvings
+            made = tuple([np.where(more, np.ldexp(s, -size), m) for s, m in zip(square, made, strict=True)])
+            power = np.where(more, np.clip(2 * power + size, -_FAR, _FAR), power)
+        return np.where(good, np.ldexp(nearest(made) * np.exp(middle), power), np.nan)
+
+
+def _series(x: Pair) -> Pair:
+    """The exponential of matrices of norm 1/2 by the series, in powers of the fourth power.
+
+    The later terms are so small that floats suffice.
+    """
+    x2 = matmul_pairs(x, x)
+    x3, x4 = matmul_pairs(x2, x), matmul_pairs(x2, x2)
+    one = np.eye(x[0].shape[-1])
+    rest: Any = 0.0
+    for k in (20, 16, 12, 8):
+        terms = [_TERMS[k + i][0] * m for i, m in enumerate((one, x[0], x2[0], x3[0]))]
+        rest = rest @ x4[0] + sum(terms) if k < 20 else sum(terms)
+    made: Pair = (rest, np.zeros_like(rest))
+    for k in (4, 0):
+        made = matmul_pairs(made, x4)
+        for i, m in enumerate(((one, np.zeros_like(one)), x, x2, x3)):
+            made = add_pairs(made, multiply_pairs(m, _TERMS[k + i]))
+    return made
 
 
 def _expm_kernel(x: Array) -> Array:
@@ -126,7 +141,7 @@ _expm = primitive(
     "expm", _expm_kernel,
     vjp=(lambda xp, g, y, a: xp.expm_form(xp.swap_last(a), as_direction(xp, g)),),
     jvp=(lambda xp, t, y, a: xp.expm_form(a, as_direction(xp, t)),),
-    reads=((0,),), rounding=elimination(4, 4, whole=True, wide=True),
+    reads=((0,),), rounding=elimination(3, 1, whole=True, wide=True),
     samples=((((1, 1),), {}), (((2, 2),), {}), (((2, 1, 1),), {})),
     conventions=FACTORS,
 )  # fmt: skip
