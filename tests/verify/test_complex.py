@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -233,3 +234,38 @@ def test_a_rule_that_holds_for_real_numbers_only_is_refuted(monkeypatch: pytest.
     monkeypatch.setattr(REGISTRY["log"], "partials", (conjugated,))
     proof = prove("log")
     assert not proof.proved and "off by" in str(proof.counterexample)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("dtype", [tf.complex128, tf.float64])
+def test_factorisations_of_matrices_near_degenerate_ones_are_no_false_rules(dtype: Any, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = 2 + seed % 4
+
+    def drawn(*shape: int) -> Any:
+        x = rng.normal(size=shape)
+        return x + 1j * rng.normal(size=shape) if dtype.is_complex else x
+
+    def weighed(y: Any) -> Any:
+        return tf.reduce_sum(tf.abs(y) * np.cos(np.arange(np.prod(y.shape))).reshape(y.shape))
+
+    near_unit = 2.0 * np.eye(n) + 10.0 ** -rng.integers(1, 4) * drawn(n, n)
+    clustered = np.eye(n) + 30.0 * drawn(n, 1) @ drawn(1, n)  # n - 2 eigenvalues of a aᴴ are equal up to rounding
+    cases: list[tuple[Callable[[Any], Any], Any]] = [
+        (lambda a: weighed(tf.linalg.qr(a)[0]), near_unit),
+        (lambda a: weighed(tf.linalg.qr(a)[1]), near_unit),
+        (lambda a: weighed(tf.linalg.expm(a)), np.full((n, n), 10.0 / n) + 0.0 * drawn(n, n)),
+        (lambda a: weighed(tf.linalg.eigvalsh(tf.matmul(a, a, adjoint_b=True))), clustered),
+    ]
+    for f, a in cases:
+        assert check(f, tf.constant(a, dtype)).verdict != "rule"
+
+
+def test_a_cut_beside_a_cancellation_is_no_false_rule() -> None:
+    def f(z: Any) -> Any:
+        x = tf.math.real(z)
+        lost = (1.0 - tf.cos(x * 1e-4)) / (x * 1e-4) ** 2  # loses most digits
+        return tf.reduce_sum(tf.math.imag(tf.asin(z))) + tf.reduce_sum(lost)
+
+    report = check(f, tf.constant([2.0 + 0.0j], tf.complex64))
+    assert not any(finding.verdict == "rule" for finding in report.findings)

@@ -223,9 +223,10 @@ def _everywhere(e: float, y: Any) -> Any:
 
 def _axes(how: Rounding, i: int) -> int:
     """The number of trailing axes that one matrix occupies in output `i` of a factorisation."""
-    return 3 if how.parts and i in how.columns else 2
+    return _MATRIX + 1 if how.parts and i in how.columns else _MATRIX
 
 
+_MATRIX = 2  # axes of a matrix; a complex one has another axis for its real and imaginary parts
 _FEW = 8
 _FAR = 1 / 16
 
@@ -270,7 +271,13 @@ def _bent(e: Any, v: Any, axes: int) -> Any:
 
 
 def _turned(v: Any, axes: int) -> Any:
-    """The largest distance of the elements of a column from those of any column of the same length."""
+    """The largest distance of the elements of a column from those of any other column.
+
+    Real columns have length 1. Complex ones are held at their largest element: another one, in which this element is
+    small, may be of any length.
+    """
+    if axes > _MATRIX:
+        return np.full(v.shape, np.inf)
     with np.errstate(all="ignore"):
         squares = (np.abs(v) ** 2).sum(axis=tuple(range(v.ndim - axes, v.ndim - 1)), keepdims=True)
     return np.abs(v) + np.sqrt(squares)

@@ -252,7 +252,7 @@ def _singular_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
 _singular = implicit(
     "svd_parts", singular_kernel, vjp=(_singular_pull,), jvp=(_singular_push,),
     domain=Domain(ANY_REAL, where=_singular_values_differ), reads=(("y",),), outputs=3,
-    rounding=elimination(6, 16, columns=(1, 2), parts=True, wide=True, undetermined=undetermined),
+    rounding=elimination(6, 54, columns=(1, 2), parts=True, wide=True, undetermined=undetermined),
     samples=(
         (((2, 1, 1),), {}),
         (((2, 2, 1),), {}),
