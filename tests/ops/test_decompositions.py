@@ -213,6 +213,34 @@ def test_expm_is_right_to_a_few_roundings_of_its_largest_element(name: str, norm
     assert max(errors) <= 3 * 2.0**-53 * size
 
 
+@pytest.mark.parametrize("n", [2, 5])
+def test_expm_of_triangles_is_right_to_a_few_roundings_of_each_element(n: int) -> None:
+    rng = np.random.default_rng(n)
+    for size in (1.0, 1e6, 1e12):
+        a = np.triu(rng.uniform(0.5, 1.0, (n, n)), 1) * size + np.diag(rng.normal(size=n))
+        made = linalg.expm(a).numpy().tolist()
+        with precision(2000):
+            exact = arb_mat([[arb(x) for x in row] for row in a.tolist()]).exp()
+            for i, j in zip(*np.triu_indices(n), strict=True):
+                assert abs(float((arb(made[i][j]) / exact[i, j] - 1).mid())) <= 4 * 2.0**-53
+
+
+def test_expm_of_the_largest_numbers() -> None:
+    cases: list[tuple[Any, Any]] = [
+        ([[1e308, 1e308], [1e308, 1e308]], np.full((2, 2), np.inf)),
+        ([[1e200, 1e200], [0.0, 1e200]], [[np.inf, np.inf], [0.0, np.inf]]),
+        ([[0.0, 1e300], [0.0, 0.0]], [[1.0, 1e300], [0.0, 1.0]]),
+        ([[-1e308, 0.0], [0.0, -1e308]], np.zeros((2, 2))),
+        ([[-1200.0, 700.0], [700.0, -1200.0]], np.full((2, 2), np.exp(-500.0) / 2)),
+        ([[0.0, -1e5], [1e5, 0.0]], [[np.cos(1e5), -np.sin(1e5)], [np.sin(1e5), np.cos(1e5)]]),
+    ]
+    for a, expected in cases:
+        np.testing.assert_allclose(linalg.expm(a).numpy(), expected, rtol=1e-15)
+    batch = linalg.expm(np.stack([np.eye(2), np.full((2, 2), 1e3)])).numpy()
+    np.testing.assert_array_equal(batch[0], linalg.expm(np.eye(2)).numpy())
+    assert np.isinf(batch[1]).all()
+
+
 def test_products_in_pairs_have_more_digits_than_floats() -> None:
     rng = np.random.default_rng(0)
     for n in (1, 2, 7, 40):

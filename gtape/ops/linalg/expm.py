@@ -36,9 +36,9 @@ Array = Any
 # ---------------------------------------------------------------------------------------------- kernels
 
 
-_HALVED = 0.5  # the norm up to which 24 terms of the series suffice
+_LARGEST = float(np.finfo(np.float64).max)
 _MOST = 1100  # halvings, enough for matrices of the largest numbers
-_FAR = 1_000_000  # a power of two beyond all floats
+_FAR = 1 << 15  # a power of two beyond all floats
 _TERMS = [ratio(1, math.factorial(k)) for k in range(24)]  # of the series, as pairs
 
 
@@ -58,20 +58,25 @@ def _exponential(a: Array) -> Array:
         middle = np.clip(middle, -500.0, 500.0)
         x = two_sum(a, -middle * np.eye(a.shape[-1]))
         norm = np.abs(x[0]).sum(axis=-2, keepdims=True).max(axis=-1, keepdims=True)
-        halvings = np.clip(np.frexp(norm / _HALVED)[1], 0, _MOST)
+        halvings = np.clip(np.frexp(np.minimum(norm, _LARGEST))[1] + 1, 0, _MOST)
         made = _series((np.ldexp(x[0], -halvings), np.ldexp(x[1], -halvings)))
-        power = np.zeros(halvings.shape, np.int64)  # by which `made` is smaller, because pairs must not overflow
+        power = np.zeros(halvings.shape, np.int64)  # by which `made` is smaller
         for i in range(int(halvings.max(initial=0))):
+            more = (i < halvings) & (power < _FAR)
             square = matmul_pairs(made, made)
-            size = np.frexp(np.abs(square[0]).max(axis=(-2, -1), keepdims=True))[1]
-            more = i < halvings
-            made = tuple([np.where(more, np.ldexp(s, -size), m) for s, m in zip(square, made, strict=True)])
-            power = np.where(more, np.clip(2 * power + size, -_FAR, _FAR), power)
+            # The square may be too large, although the exponential is not.
+            far = ~np.isfinite(square[0]).all(axis=(-2, -1), keepdims=True) | (power != 0)
+            if far.any():
+                size = np.where(far, np.frexp(np.abs(made[0]).max(axis=(-2, -1), keepdims=True))[1], 0)
+                made, power = (np.ldexp(made[0], -size), np.ldexp(made[1], -size)), power + size
+                square = matmul_pairs(made, made)
+            made = np.where(more, square[0], made[0]), np.where(more, square[1], made[1])
+            power = np.where(more, np.maximum(2 * power, -_FAR), power)
         return np.where(good, np.ldexp(nearest(made) * np.exp(middle), power), np.nan)
 
 
 def _series(x: Pair) -> Pair:
-    """The exponential of matrices of norm 1/2 by the series, in powers of the fourth power.
+    """The exponential of matrices of norm 1/2 by 24 terms of the series, in powers of the fourth power.
 
     The later terms are so small that floats suffice.
     """
