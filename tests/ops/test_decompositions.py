@@ -235,7 +235,7 @@ def test_expm_of_the_largest_numbers() -> None:
         ([[0.0, -1e5], [1e5, 0.0]], [[np.cos(1e5), -np.sin(1e5)], [np.sin(1e5), np.cos(1e5)]]),
     ]
     for a, expected in cases:
-        np.testing.assert_allclose(linalg.expm(a).numpy(), expected, rtol=1e-15)
+        np.testing.assert_allclose(linalg.expm(np.array(a)).numpy(), expected, rtol=1e-15)
     batch = linalg.expm(np.stack([np.eye(2), np.full((2, 2), 1e3)])).numpy()
     np.testing.assert_array_equal(batch[0], linalg.expm(np.eye(2)).numpy())
     assert np.isinf(batch[1]).all()
