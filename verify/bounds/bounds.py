@@ -223,10 +223,9 @@ def _everywhere(e: float, y: Any) -> Any:
 
 def _axes(how: Rounding, i: int) -> int:
     """The number of trailing axes that one matrix occupies in output `i` of a factorisation."""
-    return _MATRIX + 1 if how.parts and i in how.columns else _MATRIX
+    return 3 if how.parts and i in how.columns else 2
 
 
-_MATRIX = 2  # axes of a matrix; a complex one has another axis for its real and imaginary parts
 _FEW = 8
 _FAR = 1 / 16
 
@@ -254,7 +253,10 @@ def carried_errors(prim: Primitive, moves: list[Any], values: list[Any], y: Any,
             for i, (e, v, axes) in enumerate(zip(bent, y, sides, strict=True)):
                 if axes:
                     free = np.expand_dims(how.undetermined(y, i), tuple(range(-axes, -1)))
-                    bent[i] = np.where(free, _turned(v, axes), e)
+                    # Complex columns are held at their largest element. Another one may be small there, down to a
+                    # rounding, and is then as much longer.
+                    longer = 2.0**53 if how.parts else 1.0
+                    bent[i] = np.where(free, longer * _turned(v, axes), e)
         return tuple(bent)
     return _carried_to(prim, moves, values, y, params, np.shape(y))
 
@@ -271,13 +273,7 @@ def _bent(e: Any, v: Any, axes: int) -> Any:
 
 
 def _turned(v: Any, axes: int) -> Any:
-    """The largest distance of the elements of a column from those of any other column.
-
-    Real columns have length 1. Complex ones are held at their largest element: another one, in which this element is
-    small, may be of any length.
-    """
-    if axes > _MATRIX:
-        return np.full(v.shape, np.inf)
+    """The largest distance of the elements of a column from those of any column of the same length."""
     with np.errstate(all="ignore"):
         squares = (np.abs(v) ** 2).sum(axis=tuple(range(v.ndim - axes, v.ndim - 1)), keepdims=True)
     return np.abs(v) + np.sqrt(squares)
