@@ -21,9 +21,15 @@ __all__: list[str] = []
 
 Array = Any
 
+
+def _kept_kernel(w: Array) -> Array:
+    unknown = np.logical_or.accumulate(np.isnan(w), axis=-1)
+    return np.where(unknown, np.nan, np.where(far_below(w), 0, 1)).astype(w.dtype)
+
+
 # 1 for singular values, and 0 for those far below all others, whose vectors `Apart` takes together.
 _kept_values = primitive(
-    "kept_values", lambda w: np.where(far_below(w), 0, 1).astype(w.dtype), (None,), (None,), rounding=EXACT,
+    "kept_values", _kept_kernel, (None,), (None,), rounding=EXACT,
     role="choice", samples=((((2,),), {}), (((2, 3),), {})),
 )  # fmt: skip
 
