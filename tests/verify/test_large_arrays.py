@@ -248,12 +248,15 @@ def test_a_long_check_shows_how_far_it_is_on_a_terminal_only(
 def interrupted() -> Iterator[None]:
     # A shell ignores SIGINT for what it runs in the background, and Python leaves that as it is.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    gc.collect()  # Python drops an interrupt that arrives while it finalizes the tapes of other tests
+    # Python drops an interrupt that arrives in a finalizer or in a callback of the collector, such as Hypothesis's.
+    gc.collect()
+    gc.disable()
     timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     yield
     timer.cancel()
     timer.join()
+    gc.enable()
     signal.signal(signal.SIGINT, before)
 
 
