@@ -484,7 +484,7 @@ class Variable(ChangesInPart, Operators):
             from gtape.tensors.indexed_slices import IndexedSlices
 
             if isinstance(delta, IndexedSlices):
-                return self._scatter(delta, np.add.at if sign > 0 else np.subtract.at)
+                return self._scatter(delta, "add" if sign > 0 else "sub")
         t = self._incoming(delta)
         if self._noted(t, kernel):
             return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,6 +14,7 @@ from gtape.base.diagnosis import diagnosed_methods
 from gtape.base.escaping import plain
 from gtape.base.quiet import quietly
 from gtape.base.shown import shown
+from gtape.recording import record
 from gtape.tensors.tensor import Tensor, convert_to_tensor, number_read
 
 if TYPE_CHECKING:
@@ -29,24 +31,54 @@ class ChangesInPart:
 
     if TYPE_CHECKING:
         _value: Any
+        _layout: Any
         name: Any
         shape: Any
 
+        def _as_tensor(self) -> Tensor: ...
         def _incoming(self, value: Any) -> Any: ...
-        def _change(self, make: Callable[[Any], Any]) -> Self: ...
+        def _change(self, make: Callable[[Any], Any], origin: Callable[[], Any] | None = None) -> Self: ...
         def _touch(self) -> None: ...
 
-    def _scatter(self, slices: Any, change: Any, batches: bool = False) -> Self:
+    def _change_part(self, find: Callable[[Any], Any], new: Tensor, how: str) -> Self:
+        """Change a part by `new` numbers for it. `find` returns the part's index for an array like the value."""
+        given = number_read(new)
+        part: Any = None
+
+        def changed(old: Any) -> Any:
+            nonlocal part
+            values = np.array(old)
+            part = find(values)
+            with quietly():
+                _CHANGES[how](values, part, given)
+            return values
+
+        if not (record.get_stack().trace and self._layout.inexact):
+            return self._change(changed)
+        before = self._as_tensor()
+
+        def origin() -> Tensor:
+            reshape, spread = late.find_op("reshape"), late.find_op("broadcast_to")
+            shape = self._layout.shape
+            places = np.arange(math.prod(shape)).reshape(shape)[part]
+            updates, flat = reshape(spread(new, places.shape), [-1]), reshape(before, [-1])
+            at = places.reshape(-1, 1)
+            if how in ("mul", "div"):  # by factors of 1 at other places
+                by = late.find_op("tensor_scatter_nd_update")(late.find_op("ones_like")(flat), at, updates)
+                return reshape(flat * by if how == "mul" else flat / by, shape)
+            return reshape(late.find_op(f"tensor_scatter_nd_{how}")(flat, at, updates), shape)
+
+        return self._change(changed, origin)
+
+    def _scatter(self, slices: Any, how: str, batches: bool = False) -> Self:
         from gtape.tensors.indexed_slices import IndexedSlices
 
         if not isinstance(slices, IndexedSlices):
             raise TypeError(f"Argument `sparse_delta` must be a `gtape.IndexedSlices`. Received arg: {shown(slices)}")
         self._touch()
         indices, new = np.asarray(slices.indices._value), self._incoming(slices.values)
-        given = number_read(new)
 
-        def changed(old: Any) -> Any:
-            values = np.array(old)
+        def rows(values: Any) -> Any:
             axis = indices.ndim - 1 if batches else 0
             if not -1 < axis < values.ndim:
                 raise errors.InvalidArgumentError(
@@ -62,59 +94,51 @@ class ChangesInPart:
                     f"updates of shape {new.shape} do not fit: {indices.size} rows of {plain(self.name)} "
                     f"have shape {needed}"
                 )
-            with quietly():
-                change(values, indices, given)
-            return values
+            return (*np.indices(indices.shape)[:-1], indices) if batches else indices
 
-        return self._change(changed)
+        return self._change_part(rows, new, how)
 
     def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
         """Add IndexedSlices to the rows that they name. Returns this variable."""
-        return self._scatter(sparse_delta, np.add.at)
+        return self._scatter(sparse_delta, "add")
 
     def scatter_sub(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
         """Subtract IndexedSlices from the rows that they name. Returns this variable."""
-        return self._scatter(sparse_delta, np.subtract.at)
+        return self._scatter(sparse_delta, "sub")
 
     def scatter_mul(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
         """Multiply rows by those of IndexedSlices. Returns this variable."""
-        return self._scatter(sparse_delta, np.multiply.at)
+        return self._scatter(sparse_delta, "mul")
 
     def scatter_div(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
         """Divide rows by those of IndexedSlices. Returns this variable."""
-        return self._scatter(sparse_delta, np.divide.at)
+        return self._scatter(sparse_delta, "div")
 
     def scatter_max(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
         """Replace rows by the elementwise maximum with those of IndexedSlices. Returns this variable."""
-        return self._scatter(sparse_delta, np.maximum.at)
+        return self._scatter(sparse_delta, "max")
 
     def scatter_min(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
         """Replace rows by the elementwise minimum with those of IndexedSlices. Returns this variable."""
-        return self._scatter(sparse_delta, np.minimum.at)
+        return self._scatter(sparse_delta, "min")
 
     def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
         """Replace rows by those of IndexedSlices. Returns this variable."""
-        return self._scatter(sparse_delta, _put_at)
+        return self._scatter(sparse_delta, "update")
 
     def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
         """Replace rows in each entry of a batch. The last axis of the indices names rows of the entry."""
+        return self._scatter(sparse_delta, "update", batches=True)
 
-        def put(values: Any, indices: Any, new: Any) -> None:
-            values[(*np.indices(indices.shape)[:-1], indices)] = new
-
-        return self._scatter(sparse_delta, put, batches=True)
-
-    def _scatter_nd(self, indices: Any, updates: Any, change: Any) -> Self:
+    def _scatter_nd(self, indices: Any, updates: Any, how: str) -> Self:
         self._touch()
         places = np.asarray(convert_to_tensor(indices)._value)
         if places.dtype.kind not in "iu":
             raise errors.InvalidArgumentError(f"indices must be whole numbers, not {shown(indices)}")
         depth = places.shape[-1] if places.ndim else 0
         new = self._incoming(updates)
-        given = number_read(new)
 
-        def changed(old: Any) -> Any:
-            values = np.array(old)
+        def slices(values: Any) -> Any:
             limits = np.array(values.shape[:depth])
             if depth > values.ndim or (places < 0).any() or (places >= limits).any():
                 raise errors.InvalidArgumentError(
@@ -125,31 +149,29 @@ class ChangesInPart:
                 raise errors.InvalidArgumentError(
                     f"updates of shape {new.shape} do not fit the places, of shape {needed}"
                 )
-            with quietly():
-                change(values, tuple(np.moveaxis(places, -1, 0)), given)
-            return values
+            return tuple(np.moveaxis(places, -1, 0))
 
-        return self._change(changed)
+        return self._change_part(slices, new, how)
 
     def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Self:
         """Add to the elements or slices that the last axis of `indices` names. Returns this variable."""
-        return self._scatter_nd(indices, updates, np.add.at)
+        return self._scatter_nd(indices, updates, "add")
 
     def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Self:
         """Subtract from the elements or slices that the last axis of `indices` names. Returns this variable."""
-        return self._scatter_nd(indices, updates, np.subtract.at)
+        return self._scatter_nd(indices, updates, "sub")
 
     def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Self:
         """Replace the elements or slices that the last axis of `indices` names. Returns this variable."""
-        return self._scatter_nd(indices, updates, _put_at)
+        return self._scatter_nd(indices, updates, "update")
 
     def scatter_nd_max(self, indices: Any, updates: Any, name: str | None = None) -> Self:
         """Replace the elements or slices at `indices` by the maximum with `updates`. Returns this variable."""
-        return self._scatter_nd(indices, updates, np.maximum.at)
+        return self._scatter_nd(indices, updates, "max")
 
     def scatter_nd_min(self, indices: Any, updates: Any, name: str | None = None) -> Self:
         """Replace the elements or slices at `indices` by the minimum with `updates`. Returns this variable."""
-        return self._scatter_nd(indices, updates, np.minimum.at)
+        return self._scatter_nd(indices, updates, "min")
 
     def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
         """The elements or slices that the last axis of `indices` names."""
@@ -164,6 +186,12 @@ class ChangesInPart:
 
 def _put_at(values: Any, places: Any, new: Any) -> None:
     values[places] = new
+
+
+_CHANGES: dict[str, Callable[[Any, Any, Any], None]] = {
+    "add": np.add.at, "sub": np.subtract.at, "mul": np.multiply.at, "div": np.divide.at,
+    "max": np.maximum.at, "min": np.minimum.at, "update": _put_at,
+}  # fmt: skip
 
 
 class VariableSlice(Tensor):
@@ -181,36 +209,33 @@ class VariableSlice(Tensor):
         t._value, t._layout, t._record = self._value, self._layout, self._record
         return t
 
-    def _change(self, value: Any, how: Any) -> Variable:
+    def _change(self, value: Any, how: str) -> Variable:
         v = self._variable
         v._touch()
-        given = number_read(v._incoming(value))
+        new = v._incoming(value)
 
-        def changed(old: Any) -> Any:
-            values = np.array(old)
-            # The flat indices of the elements that the key selects, found by the key on an array of flat indices.
+        def selected(values: Any) -> Any:
+            # The key selects from an array of flat indices.
             numbers = convert_to_tensor(np.arange(values.size).reshape(values.shape))
             places = np.asarray(late.getitem(numbers, self._key)._value)
             try:
-                new = np.broadcast_to(np.asarray(given, dtype=values.dtype), places.shape)
+                np.broadcast_to(number_read(new), places.shape)
             except ValueError:
                 raise errors.InvalidArgumentError(
-                    f"cannot assign a value of shape {np.shape(given)} to a part of {v.name} of shape {places.shape}"
+                    f"cannot assign a value of shape {tuple(new.shape)} to a part of {v.name} of shape {places.shape}"
                 ) from None
-            flat = values.reshape(-1)  # a view only if `values` is in C order
-            np.put(flat, places, how(flat[places], new))
-            return flat.reshape(values.shape)
+            return np.unravel_index(places, values.shape) if values.shape else ()
 
-        return v._change(changed)
+        return v._change_part(selected, new, how)
 
     def assign(self, value: Any) -> Variable:
         """Replace this part by the broadcast value. Returns the variable."""
-        return self._change(value, lambda old, new: new)
+        return self._change(value, "update")
 
     def assign_add(self, value: Any) -> Variable:
         """Add the broadcast value to this part. Returns the variable."""
-        return self._change(value, np.add)
+        return self._change(value, "add")
 
     def assign_sub(self, value: Any) -> Variable:
         """Subtract the broadcast value from this part. Returns the variable."""
-        return self._change(value, np.subtract)
+        return self._change(value, "sub")

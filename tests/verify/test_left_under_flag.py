@@ -307,7 +307,41 @@ def _scattered(x: Any) -> Any:
     return tf.reduce_sum(x * v)
 
 
+def _changed_in_part(change: Callable[[Any, Any], Any]) -> F:
+    def f(x: Any) -> Any:
+        v = tf.Variable(tf.ones([3, 3], x.dtype))
+        change(v, tf.sin(x))
+        return tf.reduce_sum(x * v)
+
+    return f
+
+
+def _row(y: Any) -> tf.IndexedSlices:
+    return tf.IndexedSlices(tf.reshape(1.0 + tf.square(y), [1, 3]), tf.constant([1]))
+
+
+# Here no object holds the value that leaves, because it is changed or combined with others on its way.
+PARTS: dict[str, Callable[[Any, Any], Any]] = {
+    "assign": lambda v, y: v[1:, 0].assign(y[:2] * 2.0),
+    "assign_add": lambda v, y: v[:, 0].assign_add(y[0]),
+    "assign_sub": lambda v, y: v[2].assign_sub(y),
+    **{
+        f"scatter_{how}": lambda v, y, how=how: getattr(v, f"scatter_{how}")(_row(y))
+        for how in ("add", "sub", "mul", "div", "max", "update")
+    },
+    "scatter_min": lambda v, y: v.scatter_min(tf.IndexedSlices(tf.reshape(-tf.abs(y), [1, 3]), tf.constant([2]))),
+    "batch_scatter_update": lambda v, y: v.batch_scatter_update(
+        tf.IndexedSlices(tf.reshape(y, [3, 1]), tf.constant([[1], [0], [2]]))
+    ),
+    "scatter_nd_add": lambda v, y: v.scatter_nd_add([[0, 1], [1, 1], [2, 2]], y),
+    "scatter_nd_sub": lambda v, y: v.scatter_nd_sub([[0]], tf.reshape(y, [1, 3])),
+    "scatter_nd_max": lambda v, y: v.scatter_nd_max([[0, 1]], 2.0 + y[:1]),
+    "assign_sub of slices": lambda v, y: v.assign_sub(_row(y)),
+}
+
+
 DOORS: dict[str, F] = {
+    **{f"{name} in part": _changed_in_part(change) for name, change in PARTS.items()},
     "a part": _in_part,
     "scatter_nd_update": _scattered,
     "assign": _assigned,
