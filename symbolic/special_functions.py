@@ -17,6 +17,7 @@ from gtape.symbolic.remembered import remembered
 
 __all__ = [
     "Dawson",
+    "Held",
     "HurwitzZeta",
     "IncompleteBeta",
     "IncompleteGamma",
@@ -31,6 +32,19 @@ __all__ = [
     "gamma_density",
     "zeta_derivative",
 ]  # fmt: skip
+
+
+class Held(sp.Function):
+    """The identity with slope 0, for a branch of a Piecewise that does not depend on an argument it is written with."""
+
+    nargs = 1
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        return sp.Integer(0)
+
+    @staticmethod
+    def ball(x: Any) -> Any:
+        return x
 
 
 class LogAbsGamma(sp.Function):

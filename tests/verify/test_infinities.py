@@ -92,6 +92,8 @@ LIMITS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {  # f, whe
     "a root times a mask": (lambda x: tf.sqrt(x) * switched(x), ([0.0, 4.0],), 2),
     "a root without NaN": (lambda x: tf.math.multiply_no_nan(tf.sqrt(x), switched(x)), ([0.0, 4.0],), 2),
     "a root times its argument": (lambda x: x * tf.sqrt(x), ([0.0, 4.0],), 1),
+    "a power of 0 by its exponent": (lambda p: tf.reduce_sum(tf.constant([0.0, 1.5], p.dtype) ** p), (0.75,), 2),
+    "a steep power of 0": (lambda p: tf.reduce_sum(tf.constant([0.0, 1.5], p.dtype) ** p), (2.5,), 2),
     "zero times a root": (lambda x: 0.0 * tf.sqrt(x) + x, ([0.0, 4.0],), 2),
 }
 

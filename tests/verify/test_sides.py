@@ -208,6 +208,11 @@ THROUGH_POLES: dict[str, tuple[F, Any, Any, Any]] = {
     "cube of a cube root": (lambda x: tf.math.cbrt(x) ** 3, ZERO, 1.0, 0.0),
     "cube root of a cube": (lambda x: tf.math.cbrt(x**3), ZERO, 1.0, 0.0),
     "square of an angle": (lambda x: tf.acos(tf.cos(x)) ** 2, ZERO, 0.0, 2.0),
+    "angle of a fourth power": (lambda x: tf.acos(tf.cos(x**4)) + x**2, ZERO, 0.0, 2.0),
+    "cube root of a cube of a cosine": (lambda x: tf.cos(tf.math.cbrt((tf.cosh(x) - 1.0) ** 3)), ZERO, 0.0, 0.0),
+    "root of an angle beside a missing gradient": (
+        lambda x: tf.sqrt(1.0 - tf.cos(0.0 * tf.sign(x))) + x**2, 1.0, 2.0, 2.0,
+    ),
 }  # fmt: skip
 
 
@@ -232,6 +237,69 @@ def test_exact_gives_the_derivative_where_no_op_has_one_but_the_function_has(nam
     f, at, *derivatives = THROUGH_POLES[name]
     found = exact(f, tf.constant(at, tf.float64), order=order, digits=30)[()]
     assert np.isclose(float(found), derivatives[order - 1], rtol=1e-15, atol=0), found
+
+
+def test_a_second_derivative_that_no_tape_connects_is_right_where_the_whole_function_has_none() -> None:
+    report = check(lambda x: tf.sqrt(1.0 - tf.cos(0.0 * tf.sign(x))) + x, 2.0, order=2)
+    assert report.ok and {f.verdict for f in report.findings} == {"convention"}
+
+
+# A part is constant at a point where its op has no derivative: (function, point, the gradient, the Hessian).
+CONSTANT_PARTS: dict[str, tuple[F, Any, Any, Any]] = {
+    "root of a difference of equals": (lambda x: tf.sqrt(x - x) + tf.sin(x), 0.5, np.cos(0.5), -np.sin(0.5)),
+    "cube root times a factor": (lambda x: x * (1.0 + tf.math.cbrt(x - x)), 0.5, 1.0, 0.0),
+    "angle of a quotient of equals": (lambda x: tf.acos(x / x) * x + x**2, 2.0, 4.0, 2.0),
+    "power of zero": (lambda x: tf.pow(x - x, x) + x**2, 0.75, 1.5, 2.0),
+    "root of a square": (lambda x: tf.sqrt((x - x) ** 2) * tf.exp(x) + x, 1.5, 1.0, 0.0),
+    "element of a root": (
+        lambda x: tf.reduce_sum(tf.sqrt(tf.stack([x[0] - x[0], x[1]]))), [3.0, 4.0], [0.0, 0.25],
+        [[0.0, 0.0], [0.0, -1 / 32]],
+    ),
+    "distances of all pairs": (
+        lambda x: tf.reduce_sum(tf.sqrt(tf.square(x[:, None] - x[None]))), [3.0, 5.0], [-2.0, 2.0], np.zeros((2, 2)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", CONSTANT_PARTS)
+def test_a_constant_part_at_a_point_without_derivative_of_its_op_does_not_matter(name: str, order: int) -> None:
+    f, at, *derivatives = CONSTANT_PARTS[name]
+    x, right = tf.constant(at, tf.float64), np.asarray(derivatives[order - 1])
+    assert np.allclose(np.asarray(exact(f, x, order=order, digits=30)).astype(float), right, rtol=1e-15, atol=0)
+    assert judge(f, x, right, order=order).ok
+    for wrong in (right + 1e-9, right * np.nan):
+        report = judge(f, x, wrong, order=order)
+        assert not report.ok and report.verdict in ("convention", "domain", "rule")
+    report = check(f, x, order=order)
+    assert report.ok or next(found for found in report.findings if not found.ok).exact is not None
+
+
+def _distances(x: Any) -> Any:
+    return tf.reduce_sum(tf.sqrt(tf.reduce_sum(tf.square(x[:, None] - x[None]), -1)))
+
+
+def test_distances_of_many_points_from_one_another_have_the_derivative_of_those_that_differ() -> None:
+    x = np.random.default_rng(0).normal(size=(20, 3))
+    apart = x[:, None] - x[None]
+    length = np.sqrt((apart**2).sum(-1)) + np.eye(len(x))
+    right = 2 * (apart / length[..., None]).sum(1)
+    assert judge(_distances, x, right).ok
+    wrong = right.copy()
+    wrong[7, 1] *= 1 + 1e-9
+    (found,) = judge(_distances, x, wrong).findings
+    assert found.element == (0, (7, 1)) and not found.ok
+    (found,) = check(_distances, x).findings
+    assert np.isnan(found.got) and np.isclose(float(found.exact), right[found.element[1]], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("units", "passes"), [(0.4, True), (40.0, False)])
+def test_a_claim_beside_a_constant_part_may_be_off_as_much_as_its_inputs(units: float, passes: bool) -> None:
+    x = np.array([0.3, 1.5707])
+    right = np.array([0.0, 1 / float(np.cos(x[1])) ** 2])
+    steep = 2 * np.tan(x[1]) * right[1] * np.spacing(x[1])  # the move of the derivative by a unit of the input
+    claim = right + np.array([0.0, units * steep])
+    assert judge(lambda x: tf.sqrt(x[0] - x[0]) + tf.tan(x[1]), x, claim).ok is passes
 
 
 def test_a_point_without_derivative_stays_one() -> None:
@@ -516,3 +584,14 @@ def test_other_numbers_of_a_row_have_its_intervals(monkeypatch: pytest.MonkeyPat
 
     assert [interval(3.0, row), interval(3.0, row), len(runs)] == ["[0, 2]", "[0, 2]", 1]
     assert [interval(0.5, row), interval(3.0, [np.float64(2.0)]), len(runs)] == ["inside", "inside", 3]
+
+
+def test_exact_gives_derivatives_although_numbers_on_the_way_overflow_floats() -> None:
+    def identity(x: Any) -> Any:
+        return tf.math.log(tf.exp(800.0 * x))
+
+    assert float(exact(identity, 1.0)[()]) == 800.0
+    zero = exact(identity, 1.0, order=2)[()]
+    assert zero == "0" and zero.radius < 1e-300, "an enclosure of 0 has no other digits"
+    steep = exact(lambda x: tf.math.special.fresnel_cos(tf.exp(x)), 800.0, digits=20)[()]
+    assert steep == "1.4570523974006600344e+347", "exp(800) cos(pi/2 exp(1600)), by mpmath"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from gtape.engine.worlds import COMPLEX
-from gtape.symbolic.balls import digits, finite_ball, objects, precision, ties_assumed
+from gtape.symbolic.balls import Undecided, digits, finite_ball, objects, precision, ties_assumed
 from gtape.symbolic.program import Node, Program
 from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.oracles.replay import Replay
@@ -17,6 +18,7 @@ from gtape.verify.verdicts.verdict import Finding
 
 __all__ = ["called", "masked_by_infinities", "not_differentiable", "outside", "shown_by"]
 
+_LOOKED_AT = 64  # elements without a finite slope in floats of which the first one at fault is searched
 _BITS = 800  # for the exact values of nodes that overflow or cancel in floats
 
 
@@ -38,8 +40,9 @@ def not_differentiable(program: Program, order: int) -> Finding | None:
                 continue
             slope = widest(p(COMPLEX, np.asarray(node.output), *values, **node.params))
             slope = np.broadcast_to(slope, node.shape)
-            if not np.isfinite(slope).all():
-                place = _first(~np.isfinite(slope))
+            for place in map(tuple, np.argwhere(~np.isfinite(slope))[:_LOOKED_AT].tolist()):
+                if _overflows(node, p, values, place):
+                    continue
                 by = f" by argument {a}" if len(values) > 1 else ""
                 return Finding(
                     "domain",
@@ -50,6 +53,18 @@ def not_differentiable(program: Program, order: int) -> Finding | None:
                     f"{node.name} is not differentiable there",
                 )
     return None
+
+
+def _overflows(node: Node, partial: Callable[..., Any], values: list[Any], place: tuple[int, ...]) -> bool:
+    """Whether a partial of one element is infinite or NaN in floats alone, because a number on the way overflowed."""
+    xs = [np.broadcast_to(v, node.shape)[place] for v in values]
+    if not all(np.isfinite(x) for x in xs):
+        return True  # the op that gave the infinity is to blame, unless it overflowed
+    with contextlib.suppress(ArithmeticError, Undecided, ValueError, TypeError):
+        balls = [objects(BALLS.lift(np.asarray(x))) for x in xs]
+        y = node.apply(BALLS, balls)
+        return all(map(finite_ball, objects(partial(BALLS, y, *balls, **node.params)).ravel().tolist()))
+    return False
 
 
 def outside(program: Program, got: list[Any]) -> Finding | None:
@@ -92,7 +107,9 @@ def _described(program: Program, node: Node, v: Any) -> Finding:
         )
 
     overflow = not np.isnan(v).any() and all(np.isfinite(x).all() for x in inputs if x.dtype.kind in "fc")
-    if overflow and not _at_pole(node, inputs, place):
+    elementwise = node.prim is not None and node.prim.kind == "elementwise"
+    pole = _at_pole(node, inputs, place) or (elementwise and ball is None and not _defined_at(node, inputs, place))
+    if overflow and not pole:
         exactly = f", exactly {short}" if short else ""
         return finding("range", f"{what}{exactly}: a value along the way overflows {v.dtype.name}")
     if exact is not None and _undefined_beside(program, node, place):

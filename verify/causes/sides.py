@@ -17,6 +17,7 @@ import numpy as np
 from flint import acb, arb
 
 from gtape.symbolic.balls import Undecided, assumed, digits, objects, precision, ties_assumed, to_float
+from gtape.symbolic.elementary import special_function
 from gtape.symbolic.program import Node, Program
 from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, jet_world, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
@@ -24,10 +25,11 @@ from gtape.verify.oracles.replay import Shared, decided_anew
 from gtape.verify.verdicts.ulp import ROUNDINGS, spacing
 from gtape.verify.verdicts.verdict import Finding, merged
 
-__all__ = ["Interval", "Sides", "as_a_whole", "beside", "has_values", "scale_of", "with_limits"]
+__all__ = ["Interval", "Sides", "as_a_whole", "beside", "has_values", "is_iterative", "scale_of", "with_limits"]
 
 # Below the smallest subnormal number, because a float may lie that close to another kink.
 _BITS = 6000  # enclosures of differences such as x − sin(x) keep digits at the smallest step
+_MORE = 24_000  # for small programs of elementary functions, because the cosine of x**4 is 1 at the smallest step
 _FEWER = 2400  # bits that suffice where little cancels; special functions take a tenth of the time
 _SHARP = arb(2) ** -500  # with fewer bits, enclosures may be this wide, relative to the number
 _UNSEEN = arb(2) ** -1000  # a jump by this part of the value changes no float
@@ -70,7 +72,8 @@ class Interval(NamedTuple):
             # The derivatives at the second step differ from their limit about as much as from one another.
             apart = abs(self.high - self.low) + abs(self.low) * arb(2) ** (_STEPS[1] + _SHRINKS)
             limit = self.low + arb(0, apart.upper())
-            return arb(0, limit.abs_upper()) if limit.contains(0) else limit  # because its digits would be noise
+            # The digits of an enclosure of 0, and of a number that shrinks with the steps, would be noise.
+            return arb(0, limit.abs_upper()) if limit.contains(0) or limit.abs_upper() < _NOTHING else limit
 
     def __str__(self) -> str:
         return f"[{float(self.low.mid()):.6g}, {float(self.high.mid()):.6g}]"
@@ -204,7 +207,8 @@ class Sides:
             For each array: index -> interval, for the elements outside their interval. None if the sides of the point
             cannot be evaluated.
         """
-        if self.program.size > _MANY and not (jumps or self._in_doubt(numbers)):  # claims may be other limits
+        wanted = jumps or self.anywhere  # claims may be other limits
+        if self.program.size > _MANY and not (wanted or self._in_doubt(numbers)):
             return None
         if self.program.size > _MOST:
             self.open = True
@@ -220,8 +224,10 @@ class Sides:
         """As `limits`, without a look at kept results."""
         self.over_jumps = jumps
         attempts: list[tuple[int, Callable[[], Any]]] = [(_BITS, contextlib.nullcontext), (_BITS, ties_assumed)]
-        if assumed.get("ties") is None and not any(n.kind == "op" and _is_iterative(n) for n in self.program.nodes):
+        if assumed.get("ties") is None and not any(map(is_iterative, self.program.nodes)):
             attempts.insert(0, (_FEWER, contextlib.nullcontext))
+            if self.program.size <= _FEW and special_function(self.program) is None:
+                attempts.insert(2, (_MORE, contextlib.nullcontext))
         for bits, assume in attempts:
             self.fewer = bits < _BITS
             with precision(bits), assume(), contextlib.suppress(ArithmeticError, _Blurred, _Nowhere):
@@ -280,9 +286,11 @@ class Sides:
             return here.env
         for node in self.program.nodes:
             try:
-                here.evaluate([node.index])
+                known = not is_floating(node.output) or all(here.env.get(i) is not None for i in node.inputs)
+                here.evaluate([node.index] if known else [])
             except (Undecided, ArithmeticError, TypeError):
-                here.env[node.index] = None
+                pass
+            here.env.setdefault(node.index, None)
         return here.env
 
     def agreed(self, shapes: list[tuple[int, ...] | None]) -> list[Any] | None:
@@ -320,6 +328,45 @@ class Sides:
                 limits[index] = interval.limit()
             made.append(limits)
         return _joined(self.program, made)
+
+    def moved(self, limits: list[Any], count: int) -> list[Any]:
+        """How far the derivative moves if all sources move by half a unit of their dtypes, at random.
+
+        Parameters
+        ----------
+        limits : list of object arrays or None
+            The derivative at the point, from `agreed`.
+        count : int
+            Number of moves.
+
+        Returns
+        -------
+        list of arrays of floats, or None
+            The greatest distance of each element. 0 where no move can be evaluated.
+        """
+        rng, nodes = np.random.default_rng(53), self.program.nodes
+        far: list[Any] = [None if e is None else np.zeros(np.shape(e)) for e in limits]
+        with precision(_FEWER), contextlib.suppress(ArithmeticError, TooDeep):
+            for _ in range(count):
+                moves: dict[int, Any] = {}
+                for sources in self.program.sources:
+                    signs = None  # one move for all reads of a variable
+                    for i in sources:
+                        x = np.asarray(nodes[i].output)
+                        parts = np.stack([x.real, x.imag], axis=-1) if is_complex(x) else x
+                        if signs is None:
+                            signs = rng.choice([-1.0, 1.0], parts.shape) * rng.uniform(0.75, 1.0, parts.shape)
+                        # In enclosures, because half of the smallest float is 0 in floats.
+                        move = objects(BALLS.lift(signs) * BALLS.lift(spacing(parts, parts.dtype)) / 2)
+                        moves[i] = _JOIN(move[..., 0], move[..., 1]) if is_complex(x) else move
+                env = beside(self.program, self.here, moves)
+                if env is None:
+                    continue
+                for s, made in enumerate(self._derived(env, self.derivative)):
+                    if far[s] is not None and made is not None:
+                        distance = np.abs(to_float(objects(made - objects(limits[s]))))
+                        far[s] = np.maximum(far[s], np.where(np.isfinite(distance), distance, 0.0))
+        return far
 
     def around(self) -> list[Any] | None:
         """The derivative as the limit at random points, for a point at which ops have none, such as equal eigenvalues.
@@ -667,7 +714,7 @@ class Sides:
     def _derived(self, env: dict[int, Any], derivative: Callable[[Oracle], list[Any]]) -> list[Any]:
         """The derivative, from exact values."""
         again = self.oracle()
-        again.env = env
+        again.env, again.elsewhere = env, self.here
         with self._decided(env):
             return derivative(again)
 
@@ -700,9 +747,9 @@ def _limits_of(arrays: Sequence[Any]) -> Any:
     return limits
 
 
-def _is_iterative(node: Node) -> bool:
-    """Whether an op takes the exact value from an iteration, whose tolerances depend on the bits."""
-    return node.prim.kind == "implicit" or bool(node.prim.rounding.eliminates)
+def is_iterative(node: Node) -> bool:
+    """Whether a node is an op that takes the exact value from an iteration, whose tolerances depend on the bits."""
+    return node.kind == "op" and (node.prim.kind == "implicit" or bool(node.prim.rounding.eliminates))
 
 
 def _are_same(a: list[Any], b: list[Any]) -> bool:

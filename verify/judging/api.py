@@ -52,9 +52,9 @@ class ExactNumber(str):
     _ball: Any
 
     def __new__(cls, ball: Any, n: int) -> ExactNumber:
-        made = super().__new__(cls, digits(ball, n))
+        made = super().__new__(cls, digits(_without_noise(ball), n))
         rounding = float(abs(ball)) * 10.0 ** (1 - n)
-        made.radius = radius(ball).item() + rounding
+        made.radius = radius(ball).item() + (rounding if _without_noise(ball) is ball else float(abs(ball).upper()))
         made._ball = ball
         return made
 
@@ -88,6 +88,19 @@ class ExactNumber(str):
         if isinstance(self._ball, acb):
             raise TypeError("ExactNumber.nearest: a complex number has two floats; take those of its parts")
         return nearest(arb(self._ball), dtype)
+
+
+def _without_noise(ball: Any) -> Any:
+    """An enclosure with 0 in place of parts that enclose 0, because the digits of their midpoints have no meaning."""
+    if isinstance(ball, acb):
+        real, imag = ball.real, ball.imag
+        return acb(_without_noise(real), _without_noise(imag)) if _is_noise(real) or _is_noise(imag) else ball
+    return arb(0) if _is_noise(ball) else ball
+
+
+def _is_noise(ball: Any) -> bool:
+    ball = arb(ball)
+    return not ball.is_exact() and ball.contains(0)
 
 
 def _ball_parts(ball: Any) -> Any:

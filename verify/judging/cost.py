@@ -8,23 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import sympy as sp
 
-from gtape.symbolic.mirrors import load
-from gtape.symbolic.mirrors.registry import SCALARS
-from gtape.symbolic.program import Node, Program
-from gtape.symbolic.scalars import template
+from gtape.symbolic.elementary import special_function
+from gtape.symbolic.program import Program
 
-__all__ = ["ELEMENTARY_DIGITS", "SPECIAL_DIGITS", "bits_within_reach", "checked_digits", "special_function"]
+__all__ = ["ELEMENTARY_DIGITS", "SPECIAL_DIGITS", "bits_within_reach", "checked_digits"]
 
 ELEMENTARY_DIGITS = 100_000
 SPECIAL_DIGITS = 2_000
-
-_ELEMENTARY = (
-    sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.cot, sp.sec, sp.csc, sp.asin, sp.acos, sp.atan, sp.atan2,
-    sp.sinh, sp.cosh, sp.tanh, sp.coth, sp.sech, sp.csch, sp.asinh, sp.acosh, sp.atanh,
-    sp.Abs, sp.sign, sp.Max, sp.Min, sp.floor, sp.ceiling, sp.Piecewise, sp.sinc, sp.re, sp.im, sp.conjugate, sp.arg,
-)  # fmt: skip
 
 
 def checked_digits(digits: Any) -> int:
@@ -39,22 +30,6 @@ def checked_digits(digits: Any) -> int:
     if not whole or not 1 <= digits <= ELEMENTARY_DIGITS:
         raise ValueError(f"digits must be a positive whole number, at most {ELEMENTARY_DIGITS:,}, not {digits!r}")
     return int(digits)
-
-
-def special_function(program: Program) -> str | None:
-    """The name of the first op of a program that is not elementary; None if all are."""
-    return next((n.name for n in program.nodes if n.kind == "op" and not _is_elementary(n)), None)
-
-
-def _is_elementary(node: Node) -> bool:
-    if node.prim.kind != "elementwise":
-        return "gamma" not in node.name  # sums, products and equations of elementary numbers are elementary
-    load()
-    mirror = SCALARS.get(node.name)
-    if mirror is None:
-        return True  # arithmetic and selections have no mirror, because the worlds define them
-    functions = template(mirror, len(node.inputs), node.params).expression.atoms(sp.Function)
-    return all(isinstance(f, _ELEMENTARY) for f in functions)
 
 
 def bits_within_reach(program: Program, digits: int) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 from flint import acb, arb
 
 from gtape.symbolic.balls import Undecided, digits, infinities_as_limits, objects, precision, ties_assumed, to_float
+from gtape.symbolic.elementary import special_function
 from gtape.symbolic.implicit import bases_turned, degenerate_noted, values_alone
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import MOVES, farthest, moves, moves_in_floats
@@ -28,7 +29,7 @@ from gtape.verify.causes.customs import faulty_beside
 from gtape.verify.causes.flips import crossing, other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import masked_by_infinities, outside, shown_by
-from gtape.verify.causes.sides import Sides, as_a_whole, has_values
+from gtape.verify.causes.sides import Sides, as_a_whole, has_values, is_iterative
 from gtape.verify.judging.comparison import Causes, Comparison, Told, Wrong, distances
 from gtape.verify.judging.connected import order_of, undecidable, unimplemented
 from gtape.verify.judging.ladder import PRECISIONS, TIES, beyond_the_rules, climb, no_derivative
@@ -41,7 +42,8 @@ from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
 __all__ = ["Judgement", "largest", "nodes_of", "to_blame"]
 
-_FEW = 2_000  # larger programs are not evaluated next to a point without a derivative
+# Larger programs are not evaluated next to a point without a derivative: those of elementary functions, and others.
+_FEW, _FEW_SLOW = 100_000, 2_000
 _SOME = 200  # programs with more numbers than this move their inputs in floats first
 _MANY = 2_000  # programs with more numbers than this move their inputs in floats
 _TRACE = 2.0**-90  # smaller relative disagreements come from the tiny moves that break ties
@@ -228,11 +230,15 @@ class Judgement(Causes):
         nowhere = next((f for f in report.findings if f.verdict == "domain" and f.op is not None), None)
         known = [g for g in self.got if g is not None]
         others = [f for f in report.findings if f is not nowhere and not f.ok]
-        if nowhere is None or others or not known or not has_values(self.program):
+        if nowhere is None or others or not has_values(self.program):
+            return
+        if not known:
+            self.by_missing(report, nowhere)
             return
         # At higher orders there are as many rows as arguments, and each is evaluated beside the point.
         rows = 1 if self.order == 1 else sum(map(np.size, known))
-        if self.program.size * rows > _FEW:
+        slow = special_function(self.program) is not None or any(map(is_iterative, self.program.nodes))
+        if self.program.size * rows > (_FEW_SLOW if slow else _FEW):
             return
         sides = Sides(self.program, self.oracle, self.beside, self._beside_along(), self.shared)
         limits = sides.agreed([None if g is None else np.shape(g) for g in self.got])
@@ -241,6 +247,7 @@ class Judgement(Causes):
         report.checked = sum(map(np.size, known))
         words = "the function as a whole has a derivative here: all one-sided derivatives agree"
         many = math.sqrt(max(1, self.roundings()))
+        moved: list[Any] | None = None
         wrong: list[tuple[float, int, tuple[int, ...], int]] = []  # of the worst element of each array, and their count
         for s, (e, g) in enumerate(zip(limits, self.got, strict=True)):
             if e is None:
@@ -249,6 +256,9 @@ class Judgement(Causes):
             far = distances(turned(e) if g.dtype.kind == "c" else e, g)
             report.max_ulp = max(report.max_ulp, float(np.max(far.ulps, initial=0.0)))
             beyond = np.asarray(~(far.off + far.radius <= many * far.tight))
+            if (beyond & np.isfinite(g)).any():
+                moved = sides.moved(limits, MOVES[0]) if moved is None else moved
+                beyond = beyond & ~(far.off + far.radius <= many * (far.tight + moved[s]))
             if beyond.any():
                 ulps = np.where(beyond, np.nan_to_num(far.ulps, nan=np.inf), -1.0)
                 at = tuple(int(i) for i in np.unravel_index(int(np.argmax(ulps)), ulps.shape))
@@ -270,6 +280,19 @@ class Judgement(Causes):
         report.findings[index] = Finding(
             "convention", order=self.order, op=nowhere.op, line=nowhere.line, inside=True, reason=passed
         )
+
+    def by_missing(self, report: Report, nowhere: Finding) -> None:
+        """As `by_sides`, for derivatives that are all missing: right where the function as a whole has zeros."""
+        nodes = self.program.nodes
+        shapes = [nodes[s[0]].shape if s else None for s in self.program.sources]
+        if self.program.size * max(1, sum(map(math.prod, filter(None, shapes)))) > _FEW_SLOW:
+            return
+        limits = self.sides().agreed(shapes)
+        if limits is not None and all(e is None or all(x.contains(0) for x in objects(e).ravel()) for e in limits):
+            passed = f"{nowhere.reason}; but the function as a whole has a derivative of 0 here"
+            report.findings[report.findings.index(nowhere)] = Finding(
+                "convention", order=self.order, op=nowhere.op, line=nowhere.line, inside=True, reason=passed
+            )
 
     def _beside_along(self) -> Callable[[Oracle, list[Any]], arb] | None:
         return self.beside_along() if self.order > 1 else None

@@ -75,13 +75,47 @@ class _Jets(Pushing):
         if node.index in self.oracle.read:
             arguments = [_at(x, v) for x, v in zip(arguments, self.oracle.read[node.index], strict=True)]
         made = node.apply(self.world, arguments)
+        if self.oracle.elsewhere is not None:
+            made = self.without_constants(node, arguments, made)
         return self.without_idle(node, arguments, made) if self.oracle.switched else made
+
+    def without_constants(self, node: Node, arguments: list[Any], made: Any) -> Any:
+        """The jets of an elementwise op at a random point, with constants in place of jets that do not move there.
+
+        So the root of x - x is constant, although its slope is infinite.
+        """
+
+        def rest(at: list[Any]) -> bool:
+            moved = False
+            for a in node.active:
+                if _rests(at[a][0]):
+                    at[a], moved = self.world.component(at[a], 0), True
+            return moved
+
+        return self.again(node, arguments, made, rest)
 
     def without_idle(self, node: Node, arguments: list[Any], made: Any) -> Any:
         """The jets of an elementwise op, with arguments of infinite slope constant where they do not move the result.
 
         If f(u, v0) is constant for u around u0, only v contributes to the derivative of f(u, v), whatever the slope of
         u. So a product with 0, or a maximum, switches a root at 0 off.
+        """
+
+        def still(at: list[Any]) -> bool:
+            for a in node.active:
+                if not _smooth(at[a][0]) and self.idle(node, at, a):
+                    at[a] = self.world.component(at[a], 0)
+            return True
+
+        return self.again(node, arguments, made, still)
+
+    def again(self, node: Node, arguments: list[Any], made: Any, change: Callable[[list[Any]], bool]) -> Any:
+        """The jets of an elementwise op, computed again where they are not finite, if `change` changes the arguments.
+
+        Parameters
+        ----------
+        change : callable
+            Gets the arguments of one element. Returns whether to compute the element again.
         """
         if node.prim.kind != "elementwise" or isinstance(made, tuple):
             return made
@@ -93,10 +127,8 @@ class _Jets(Pushing):
         out = objects(made).copy().ravel()
         for i in lost:
             at = [v.ravel()[i : i + 1] if isinstance(v, np.ndarray) else v for v in spread]
-            for a in node.active:
-                if not _smooth(at[a][0]) and self.idle(node, at, a):
-                    at[a] = self.world.component(at[a], 0)
-            out[i] = objects(node.apply(self.world, at)).ravel()[0]
+            if change(at):
+                out[i] = objects(node.apply(self.world, at)).ravel()[0]
         return out.reshape(shape)
 
     def idle(self, node: Node, at: list[Any], a: int) -> bool:
@@ -760,6 +792,13 @@ def _smooth(e: Any) -> bool:
     from gtape.symbolic.jets import Jet
 
     return not isinstance(e, Jet) or all(finite_ball(c) for c in e.components[1:])
+
+
+def _rests(e: Any) -> bool:
+    """Whether all derivatives of a jet are 0."""
+    from gtape.symbolic.jets import Jet
+
+    return isinstance(e, Jet) and all(c == 0 for c in e.components[1:])
 
 
 def varies(x: Any) -> bool:

@@ -124,6 +124,9 @@ class Replay:
         # backward ops of its inner gradient hold them.
         self.broken = False
         self.switched = False  # whether a cotangent of 0 met a partial that is not finite
+        # The values at another point, if this one was drawn at random. An element with the same value at both points is
+        # constant nearby, so that its derivative is 0, whatever the slopes of the ops that read it.
+        self.elsewhere: dict[int, Any] | None = None
         self._unfollowed: dict[Any, bool] = {}
         self._weights: dict[int, list[Any]] = {}
         self.shared: Shared | None = None
@@ -290,7 +293,7 @@ class Replay:
         like = [self.program.nodes[i].output for i in node.inputs]
         made = by_rule(BALLS, node, g, y, xs, like)
         if node.prim.kind != "elementwise":
-            return made
+            return self.without_constants(node, made)
         made = [objects(c) for c in made]
 
         def again(live: Any) -> list[Any]:
@@ -298,6 +301,20 @@ class Replay:
 
         kept = kept_off(made, objects(g), _finite, arb(0), again)
         self.switched = self.switched or any(k is not c for k, c in zip(kept, made, strict=True))
+        return self.without_constants(node, kept)
+
+    def without_constants(self, node: Node, made: list[Any]) -> list[Any]:
+        """The cotangents of a node's active inputs, with 0 by constant elements where they are not finite."""
+        if self.elsewhere is None:
+            return made
+        kept = []
+        for a, c in zip(node.active, made, strict=True):
+            good = True if c is None or isinstance(c, PartialOutputs) else _finite(objects(c))
+            if good is not True:
+                i = node.inputs[a]
+                constant = _same(self.env[i], self.elsewhere.get(i))
+                c = objects(np.where(~good & constant, arb(0), c))
+            kept.append(c)
         return kept
 
     def _custom(self, node: Node, g: Any) -> list[Any]:
@@ -396,6 +413,15 @@ def _finite(c: Any) -> Any:
     """The mask of the finite enclosures; True if all are."""
     found = [finite_ball(e) for e in c.ravel().tolist()]
     return all(found) or np.array(found, dtype=bool).reshape(np.shape(c))
+
+
+def _same(x: Any, y: Any) -> Any:
+    """The mask of the elements of two arrays that hold the same exact number."""
+    if y is None or np.shape(x) != np.shape(y):
+        return np.zeros(np.shape(x), dtype=bool)
+    pairs = zip(objects(x).ravel().tolist(), objects(y).ravel().tolist(), strict=True)
+    # Enclosures are equal only if both are exact.
+    return np.array([bool(p == q) for p, q in pairs], dtype=bool).reshape(np.shape(x))
 
 
 def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | None], dict[int, int]]:

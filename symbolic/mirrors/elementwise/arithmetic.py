@@ -9,6 +9,7 @@ import sympy as sp
 
 from gtape.symbolic.mirrors.registry import scalar
 from gtape.symbolic.nth_derivatives import logistic, logistic_derivative
+from gtape.symbolic.special_functions import Held
 
 scalar("negative", lambda x: -x)
 scalar("add", lambda x, y: x + y)
@@ -118,8 +119,14 @@ def _whole(x: sp.Expr, y: sp.Expr) -> Any:
 
 
 def _pow(x: sp.Expr, y: sp.Expr) -> sp.Expr:
-    # For x <= 0 the exponent is an integer and counts as constant, because floor(y) has the derivative 0.
-    return sp.Piecewise((sp.Integer(1), _both_0(x, y)), (x ** sp.floor(y), _whole(x, y)), (x**y, True))
+    # For x <= 0 the exponent is an integer and counts as constant, because floor(y) has the derivative 0. At 0 each
+    # positive exponent does, because 0**y is 0.
+    return sp.Piecewise(
+        (sp.Integer(1), _both_0(x, y)),
+        (x ** sp.floor(y), _whole(x, y)),
+        (x ** Held(y), sp.And(sp.Eq(x, 0), y > 0)),
+        (x**y, True),
+    )
 
 
 def _pow_derivative(x: sp.Expr, y: sp.Expr, *, n: int, m: int) -> sp.Expr:
@@ -135,6 +142,7 @@ def _pow_derivative(x: sp.Expr, y: sp.Expr, *, n: int, m: int) -> sp.Expr:
         return sp.Piecewise(
             (sp.Integer(0), vanishes),
             (falling(whole) * x ** (whole - n), _whole(x, y)),
+            (falling(Held(y)) * x ** (Held(y) - n), sp.And(sp.Eq(x, 0), y > n)),
             (falling(y) * x ** (y - n), True),
         )
     parts = [sp.Poly(falling(_T), _T)]
@@ -149,7 +157,7 @@ def _pow_derivative(x: sp.Expr, y: sp.Expr, *, n: int, m: int) -> sp.Expr:
     return sp.Piecewise(
         (x ** (y - n) * total, x > 0),
         ((-1) ** m * falling(y) * sp.oo, pole),
-        ((-1) ** m * falling(y) * x ** (y - n), flat),
+        ((-1) ** m * falling(Held(y)) * x ** (Held(y) - n), flat),
         (sp.Integer(0), True),
     )
 
