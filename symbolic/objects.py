@@ -15,7 +15,7 @@ import numpy as np
 import sympy as sp
 from flint import acb, arb
 
-from gtape.symbolic.balls import box, has_complex, mapped, objects, rowwise
+from gtape.symbolic.balls import box, finite_ball, has_complex, mapped, objects, rowwise
 from gtape.symbolic.jets import Jet
 from gtape.symbolic.mirrors import has_mirror, without_mirror
 from gtape.symbolic.mirrors.registry import ARRAYS, COMPLEX, SCALARS
@@ -39,6 +39,25 @@ def _of_scalars(function: Callable[..., Any], arrays: list[np.ndarray], boolean:
     """A function of scalars in 0-d arrays without NumPy, because NumPy takes longer than most functions."""
     out = function(*[a.item() for a in arrays])
     return np.array(out != 0, dtype=bool) if boolean else box(out)
+
+
+def _difference(x: Any, y: Any) -> Any:
+    """x - y. One object has the difference 0 to itself, because both stand for one number."""
+    if x is y and not isinstance(x, sp.Basic):
+        if isinstance(x, Jet):
+            return x.__class__(*[_difference(c, c) for c in x.components])
+        if isinstance(x, (arb, acb)) and x.is_finite():
+            return x.__class__(0)
+    return x - y
+
+
+def _quotient(x: Any, y: Any) -> Any:
+    """x / y. One object has the quotient 1 with itself."""
+    if x is y and isinstance(x, (arb, acb)) and x.is_finite() and not x.contains(0):
+        return x.__class__(1)
+    if x is y and isinstance(x, Jet) and _quotient(x.value, x.value) == 1 and all(map(finite_ball, x.components)):
+        return x.__class__(_quotient(x.value, x.value), *[_difference(c, c) for c in x.components[1:]])
+    return x / y
 
 
 class ObjectWorld:
@@ -190,7 +209,7 @@ class ObjectWorld:
         return objects(ufunc(*map(self.objects, xs)))
 
     add = partialmethod(_arithmetic, ufunc=np.add)
-    subtract = partialmethod(_arithmetic, ufunc=np.subtract)
+    subtract = partialmethod(_arithmetic, ufunc=np.frompyfunc(_difference, 2, 1))
     multiply = partialmethod(_arithmetic, ufunc=np.multiply)
     negative = partialmethod(_arithmetic, ufunc=np.negative)
 
@@ -198,7 +217,7 @@ class ObjectWorld:
         """The quotient a / b, elementwise. Integers divide exactly."""
 
         def quotient(x: Any, y: Any) -> Any:
-            return (self.exact(x) if isinstance(x, int) else x) / y
+            return self.exact(x) / y if isinstance(x, int) else _quotient(x, y)
 
         return mapped(quotient, self.objects(a), self.objects(b))
 

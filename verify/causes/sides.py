@@ -434,7 +434,9 @@ class Sides:
                     for k in (0, 1):
                         points[k] = points[k] + list(self._at(axis, _STEPS[k], only, number=name))
                 first, second = (self._hull(p, s, index, number[index]) for p in points)
-                if first is None or second is None or _diverges(first, second):
+                if first is None or second is None:
+                    raise _Nowhere
+                if _diverges(first, second):
                     return None
                 if _shrinks(_apart(number[index], first), _apart(number[index], second)):
                     continue

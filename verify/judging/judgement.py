@@ -21,7 +21,7 @@ from gtape.symbolic.implicit import bases_turned, degenerate_noted, values_alone
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import MOVES, farthest, moves, moves_in_floats
 from gtape.verify.bounds.local import Local
-from gtape.verify.bounds.noise import reached_from
+from gtape.verify.bounds.noise import RUNS, SPREADS, reached_from
 from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.causes.choices import choices_met, decides_at_ties
 from gtape.verify.causes.conventions import flipped_branches, kinks_met
@@ -37,7 +37,7 @@ from gtape.verify.oracles.certificates import Failure
 from gtape.verify.oracles.enclosures import is_floating, turned
 from gtape.verify.oracles.oracle import Oracle, TooDeep, factorises, uses_vectors
 from gtape.verify.oracles.replay import Shared
-from gtape.verify.verdicts.ulp import digits_of
+from gtape.verify.verdicts.ulp import digits_of, spacing
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
 __all__ = ["Judgement", "largest", "nodes_of", "to_blame"]
@@ -259,6 +259,8 @@ class Judgement(Causes):
             if (beyond & np.isfinite(g)).any():
                 moved = sides.moved(limits, MOVES[0]) if moved is None else moved
                 beyond = beyond & ~(far.off + far.radius <= many * (far.tight + moved[s]))
+            if not self.claimed and (beyond & np.isfinite(g)).any():
+                beyond = beyond & ~self.reached(s, far.off + far.radius, far.high, g.dtype)
             if beyond.any():
                 ulps = np.where(beyond, np.nan_to_num(far.ulps, nan=np.inf), -1.0)
                 at = tuple(int(i) for i in np.unravel_index(int(np.argmax(ulps)), ulps.shape))
@@ -280,6 +282,23 @@ class Judgement(Causes):
         report.findings[index] = Finding(
             "convention", order=self.order, op=nowhere.op, line=nowhere.line, inside=True, reason=passed
         )
+
+    def reached(self, s: int, off: Any, high: Any, dtype: Any) -> Any:
+        """Whether the program's own roundings explain distances from limits, with at least half of the digits right."""
+        spread = self.bounds(RUNS)
+        if spread is None or spread[s] is None:
+            return np.zeros(np.shape(off), dtype=bool)
+        # A zero has no digits of its own, so its error is measured against the numbers that cancel.
+        size = self.largest_float()
+        room = np.where(high == 0, SPREADS * spacing(size, dtype), np.abs(high) * 2.0 ** (-digits_of(dtype) / 2))
+        with np.errstate(invalid="ignore"):
+            return np.asarray(off <= np.minimum(room, spread[s]))
+
+    def largest_float(self) -> float:
+        """The largest finite magnitude among the floats of the program."""
+        parts = [v for n in self.program.nodes for v in (n.output if isinstance(n.output, tuple) else (n.output,))]
+        sizes = [np.abs(v) for v in map(np.asarray, parts) if v.dtype.kind in "fc"]
+        return max([float(np.max(v, initial=0.0, where=np.isfinite(v))) for v in sizes], default=0.0)
 
     def by_missing(self, report: Report, nowhere: Finding) -> None:
         """As `by_sides`, for derivatives that are all missing: right where the function as a whole has zeros."""
