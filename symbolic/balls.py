@@ -25,8 +25,9 @@ from gtape.tensors import argument_checks as checks
 __all__ = [
     "AGAINST", "LARGEST_WHOLE", "RELATIONS", "Undecided", "assume", "assumed", "box", "digits", "equal", "filled",
     "greater", "greater_equal", "has_complex", "infinities_as_limits", "integer_power", "less", "less_equal",
-    "lift_balls", "lift_complex", "mapped", "not_equal", "objects", "only_integer", "precision", "radius", "rowwise",
-    "sided", "sides_of_zeros", "tied", "ties_assumed", "to_double_double", "to_float", "whole_number",
+    "lift_balls", "lift_complex", "mapped", "not_equal", "numbers_shared", "objects", "only_integer", "precision",
+    "radius", "rowwise", "shared", "sided", "sides_of_zeros", "tied", "ties_assumed", "to_double_double", "to_float",
+    "whole_number",
 ]  # fmt: skip
 
 
@@ -99,6 +100,51 @@ def ties_assumed() -> Block[Any]:
     equality.
     """
     return assume("ties", [])
+
+
+def numbers_shared() -> Block[Any]:
+    """Compute each number once inside the block, so that two results of one computation are one object.
+
+    Enclosures of equal numbers do not show that the numbers are equal. One object has the difference 0 to itself, and
+    is tied with itself. So the exponentials of two equal elements are tied, without an assumption.
+    """
+    return assume("shared", {})
+
+
+def shared(name: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that returns the same object for the same arguments, inside `numbers_shared`.
+
+    Parameters
+    ----------
+    name : hashable
+        Different for different functions.
+    """
+    memo = assumed.get("shared")
+    if memo is None:
+        return function
+
+    def once(*xs: Any) -> Any:
+        key = (name, ctx.prec, *map(_identity, xs))
+        known = memo.get(key)
+        if known is None:
+            known = memo[key] = function(*xs), xs  # keeps the arguments, whose identities are in the key
+        return known[0]
+
+    return once
+
+
+def _identity(x: Any) -> Any:
+    """What tells a number or array from others: exact numbers by value, other numbers by the object."""
+    if isinstance(x, arb) and x.is_exact() and x.is_finite():
+        return tuple(map(int, x.mid().man_exp()))
+    if isinstance(x, np.ndarray):
+        return x.shape, x.dtype.char, tuple(map(_identity, x.ravel().tolist()))
+    if isinstance(x, (list, tuple)):
+        return tuple(map(_identity, x))
+    components = getattr(x, "components", None)
+    if components is not None:
+        return tuple(map(_identity, components))
+    return x if isinstance(x, (int, float, str)) else id(x)
 
 
 def circumstances() -> tuple[Any, ...] | None:

@@ -15,7 +15,7 @@ import numpy as np
 import sympy as sp
 from flint import acb, arb
 
-from gtape.symbolic.balls import box, finite_ball, has_complex, mapped, objects, rowwise
+from gtape.symbolic.balls import box, finite_ball, has_complex, mapped, objects, rowwise, shared
 from gtape.symbolic.jets import Jet
 from gtape.symbolic.mirrors import has_mirror, without_mirror
 from gtape.symbolic.mirrors.registry import ARRAYS, COMPLEX, SCALARS
@@ -93,6 +93,7 @@ class ObjectWorld:
         def apply(*args: Any, **params: Any) -> np.ndarray:
             arrays = [self.objects(a) for a in args]
             function, boolean = self.scalar_function(mirror, len(arrays), params)
+            function = shared(function, function)
             try:
                 if not any(a.ndim for a in arrays):
                     return _of_scalars(function, arrays, boolean)
@@ -111,7 +112,8 @@ class ObjectWorld:
         mirror = ARRAYS[name]
 
         def apply(*args: Any, **params: Any) -> Any:
-            out = mirror(self, *map(self._argument, args), **params)
+            made = shared((self, mirror, repr(params)), lambda *xs: mirror(self, *xs, **params))
+            out = made(*map(self._argument, args))
             if isinstance(out, (tuple, list)):
                 return type(out)(map(self._result, out))
             return self._result(out)
@@ -205,13 +207,16 @@ class ObjectWorld:
 
     # -- arithmetic: the scalars' own operators
 
-    def _arithmetic(self, *xs: Any, ufunc: np.ufunc) -> np.ndarray:
+    def _arithmetic(self, *xs: Any, ufunc: np.ufunc, scalar: Callable[..., Any]) -> np.ndarray:
+        once = shared(scalar, scalar)
+        if once is not scalar:
+            return mapped(once, *map(self.objects, xs))
         return objects(ufunc(*map(self.objects, xs)))
 
-    add = partialmethod(_arithmetic, ufunc=np.add)
-    subtract = partialmethod(_arithmetic, ufunc=np.frompyfunc(_difference, 2, 1))
-    multiply = partialmethod(_arithmetic, ufunc=np.multiply)
-    negative = partialmethod(_arithmetic, ufunc=np.negative)
+    add = partialmethod(_arithmetic, ufunc=np.add, scalar=operator.add)
+    subtract = partialmethod(_arithmetic, ufunc=np.frompyfunc(_difference, 2, 1), scalar=_difference)
+    multiply = partialmethod(_arithmetic, ufunc=np.multiply, scalar=operator.mul)
+    negative = partialmethod(_arithmetic, ufunc=np.negative, scalar=operator.neg)
 
     def divide(self, a: Any, b: Any) -> np.ndarray:
         """The quotient a / b, elementwise. Integers divide exactly."""
@@ -219,7 +224,7 @@ class ObjectWorld:
         def quotient(x: Any, y: Any) -> Any:
             return self.exact(x) / y if isinstance(x, int) else _quotient(x, y)
 
-        return mapped(quotient, self.objects(a), self.objects(b))
+        return mapped(shared(_quotient, quotient), self.objects(a), self.objects(b))
 
     def matmul(self, a: Any, b: Any) -> np.ndarray:
         """The product ``np.matmul``."""

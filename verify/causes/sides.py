@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import Undecided, assumed, digits, objects, precision, ties_assumed, to_float
+from gtape.symbolic.balls import Undecided, assumed, digits, numbers_shared, objects, precision, ties_assumed, to_float
 from gtape.symbolic.elementary import special_function
 from gtape.symbolic.program import Node, Program
 from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, jet_world, zeros
@@ -37,7 +37,7 @@ _NOTHING = arb(2) ** -1100  # less than all floats
 _STEPS = (-1200, -1300)
 _NEAREST = -1400  # stands for the limit on one side
 # Powers of two by which a distance shrinks from the first step to the second if its limit is 0.
-_SHRINKS = 50
+_SHRINKS = 25  # half as many as for a distance that shrinks as the root of the step does
 _BEYOND = 1 << 14  # the exponent of a number beyond all derivatives
 _PAIRS = 4
 _AROUND = 2  # random points around a point
@@ -70,7 +70,7 @@ class Interval(NamedTuple):
         """An enclosure of the limit of all sides, if these agree."""
         with precision(_BITS):
             # The derivatives at the second step differ from their limit about as much as from one another.
-            apart = abs(self.high - self.low) + abs(self.low) * arb(2) ** (_STEPS[1] + _SHRINKS)
+            apart = abs(self.high - self.low) + abs(self.low) * arb(2) ** (_STEPS[1] + 2 * _SHRINKS)
             limit = self.low + arb(0, apart.upper())
             # The digits of an enclosure of 0, and of a number that shrinks with the steps, would be noise.
             return arb(0, limit.abs_upper()) if limit.contains(0) or limit.abs_upper() < _NOTHING else limit
@@ -230,7 +230,7 @@ class Sides:
                 attempts.insert(2, (_MORE, contextlib.nullcontext))
         for bits, assume in attempts:
             self.fewer = bits < _BITS
-            with precision(bits), assume(), contextlib.suppress(ArithmeticError, _Blurred, _Nowhere):
+            with precision(bits), numbers_shared(), assume(), contextlib.suppress(ArithmeticError, _Blurred, _Nowhere):
                 self.here, self.values_here, self.jumps = self._evaluated(), None, False
                 try:
                     return self._outside(numbers, _PAIRS if self.program.size <= _FEW else 1)
@@ -678,7 +678,7 @@ class Sides:
         With fewer bits, raises `_Blurred` for a distance that is not well known.
         """
         distance = arb(abs(p - q))
-        if p is q or distance <= _UNSEEN * abs(q):
+        if p is q or distance <= _UNSEEN * abs(q) or distance <= _NOTHING:
             return arb(0)
         if self.fewer and not distance.rad() <= _SHARP * distance.mid():
             raise _Blurred
@@ -686,7 +686,10 @@ class Sides:
 
     def _values(self, env: dict[int, Any], of_gradients: dict[int, Any]) -> list[Any]:
         """All elements of the primals, from `env`, and of the outputs, from `of_gradients`."""
-        primals = [objects(env[i]) for i in self.program.primals] if self.differentiates else []
+        read = [env[i] for i in self.program.primals if self.differentiates]
+        if any(x is None for x in [*read, *[of_gradients[i] for i in self.program.outputs]]):
+            raise _Nowhere  # a value at the point is open at this precision
+        primals = [objects(x) for x in read]
         return [e for a in primals for e in a.ravel().tolist()] + self._outputs(of_gradients)
 
     def _outputs(self, env: dict[int, Any]) -> list[Any]:

@@ -334,8 +334,11 @@ def _exact_row(program: Program, seeds: list[Any], wanted: int, order: int) -> l
         # An op has no finite derivative at the point, but the function as a whole may have one.
         shapes = [program.nodes[nodes[0]].shape if nodes else None for nodes in program.sources]
         found = Sides(program, fresh, derivative).agreed(shapes)
-        if found is not None and all(_tight(g, wanted) for g in found):
-            return list(found)
+        if found is not None:
+            if all(_tight(g, wanted) for g in found):
+                return list(found)
+            slow = "the derivatives next to the point approach that at the point too slowly to tell its digits"
+            raise ArithmeticError(f"the exact derivative is not decided: {slow}")
     if finding is not None:
         nowhere = finding.verdict == "domain"
         what = "there is no derivative here" if nowhere else "the exact derivative is not decided"

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gtape.symbolic.balls import Undecided, precision, ties_assumed
+from gtape.symbolic.balls import Undecided, numbers_shared, precision, ties_assumed
 from gtape.symbolic.implicit import degenerate_noted
 from gtape.symbolic.program import Program
 from gtape.verify.causes.outside import not_differentiable
@@ -69,13 +69,14 @@ def climb(
         With a value: the finding that numbers were taken as ties, if any were. Without a value: the reason.
     """
     undecided: Finding | None = None
+    sharing: Callable[[], Any] = contextlib.nullcontext
 
     def open_at(reason: str) -> Finding:
         return Finding("undecided", order=order, reason=reason)
 
     for bits in precisions:
         assumed: Any = ties_assumed() if ties and bits >= TIES else contextlib.nullcontext([])
-        with precision(bits), assumed as tied, degenerate_noted() as degenerate:
+        with precision(bits), sharing(), assumed as tied, degenerate_noted() as degenerate:
             try:
                 value = attempt(bits, degenerate)
             except TooDeep as e:
@@ -83,6 +84,7 @@ def climb(
             except Misshapen as e:
                 return None, Finding("rule", order=order, at=e.node, reason=str(e))
             except ArithmeticError as e:
+                sharing = numbers_shared  # because two results of one computation may be tied
                 told = (
                     f"a comparison stays open at {bits} bits: {e}"
                     if isinstance(e, Undecided)

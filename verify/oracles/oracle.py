@@ -18,7 +18,7 @@ import numpy as np
 from flint import acb, arb
 
 from gtape.engine.rules import PartialOutputs
-from gtape.symbolic.balls import Undecided, finite_ball, objects
+from gtape.symbolic.balls import Undecided, assumed, finite_ball, objects
 from gtape.symbolic.program import GradMark, Node
 from gtape.symbolic.worlds import JetWorld
 from gtape.verify.oracles.backward import backward, by_rule
@@ -75,6 +75,8 @@ class _Jets(Pushing):
         if node.index in self.oracle.read:
             arguments = [_at(x, v) for x, v in zip(arguments, self.oracle.read[node.index], strict=True)]
         made = node.apply(self.world, arguments)
+        if assumed.get("shared") is not None and not isinstance(made, tuple) and varies(made):
+            made = _at(made, self.oracle.env[node.index])  # the same objects for the same numbers
         if self.oracle.elsewhere is not None:
             made = self.without_constants(node, arguments, made)
         return self.without_idle(node, arguments, made) if self.oracle.switched else made

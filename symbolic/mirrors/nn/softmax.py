@@ -10,7 +10,7 @@ from gtape.symbolic.mirrors.registry import array
 
 def _softmax(W: Any, x: Any, *, axis: int) -> Any:
     e = W.exp(x)
-    return e / W.sum_along(e, axis, True)
+    return W.divide(e, W.sum_along(e, axis, True))
 
 
 def _cross_entropy(W: Any, labels: Any, logits: Any, *, axis: int) -> Any:
