@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from functools import cmp_to_key, partialmethod, reduce
+from functools import cache, cmp_to_key, partialmethod, reduce
 from typing import Any
 
 import numpy as np
 import sympy as sp
 from flint import acb, arb
 
-from gtape.symbolic.balls import box, finite_ball, has_complex, mapped, objects, rowwise, shared
+from gtape.symbolic.balls import assumed, box, finite_ball, has_complex, mapped, objects, rowwise, shared
 from gtape.symbolic.jets import Jet
 from gtape.symbolic.mirrors import has_mirror, without_mirror
 from gtape.symbolic.mirrors.registry import ARRAYS, COMPLEX, SCALARS
@@ -41,22 +41,36 @@ def _of_scalars(function: Callable[..., Any], arrays: list[np.ndarray], boolean:
     return np.array(out != 0, dtype=bool) if boolean else box(out)
 
 
+@cache
+def _diagonal(mirror: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, **params: mirror(x, x, **params)
+
+
+def _is_one(x: Any, y: Any) -> bool:
+    """Whether two scalars are one object, or jets of the same objects."""
+    if x.__class__ is not y.__class__ or not isinstance(x, Jet):
+        return x is y
+    return x is y or all(map(operator.is_, x.components, y.components))
+
+
 def _difference(x: Any, y: Any) -> Any:
     """x - y. One object has the difference 0 to itself, because both stand for one number."""
-    if x is y and not isinstance(x, sp.Basic):
+    if x.__class__ is y.__class__:
         if isinstance(x, Jet):
-            return x.__class__(*[_difference(c, c) for c in x.components])
-        if isinstance(x, (arb, acb)) and x.is_finite():
+            return x.__class__(*map(_difference, x.components, y.components))
+        if x is y and isinstance(x, (arb, acb)) and x.is_finite():
             return x.__class__(0)
     return x - y
 
 
 def _quotient(x: Any, y: Any) -> Any:
     """x / y. One object has the quotient 1 with itself."""
-    if x is y and isinstance(x, (arb, acb)) and x.is_finite() and not x.contains(0):
-        return x.__class__(1)
-    if x is y and isinstance(x, Jet) and _quotient(x.value, x.value) == 1 and all(map(finite_ball, x.components)):
-        return x.__class__(_quotient(x.value, x.value), *[_difference(c, c) for c in x.components[1:]])
+    if _is_one(x, y):
+        if isinstance(x, (arb, acb)) and x.is_finite() and not x.contains(0):
+            return x.__class__(1)
+        known = isinstance(x, Jet) and isinstance(x.value, (arb, acb)) and not x.value.contains(0)
+        if known and all(map(finite_ball, x.components)):
+            return x.__class__(x.value.__class__(1), *map(_difference, x.components[1:], x.components[1:]))
     return x / y
 
 
@@ -93,7 +107,9 @@ class ObjectWorld:
         def apply(*args: Any, **params: Any) -> np.ndarray:
             arrays = [self.objects(a) for a in args]
             function, boolean = self.scalar_function(mirror, len(arrays), params)
-            function = shared(function, function)
+            if assumed.get("shared") is not None:
+                function = self._of_one(mirror, params, function) if len(arrays) == 2 else function
+                function = shared((self, mirror, repr(params)), function)
             try:
                 if not any(a.ndim for a in arrays):
                     return _of_scalars(function, arrays, boolean)
@@ -107,6 +123,13 @@ class ObjectWorld:
             return (out != 0).astype(bool) if boolean else out
 
         return apply
+
+    def _of_one(
+        self, mirror: Callable[..., Any], params: dict[str, Any], function: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        """A function of two scalars that is another function where both are one: (x - x)**2 is 0, not an enclosure."""
+        diagonal, _ = self.scalar_function(_diagonal(mirror), 1, params)
+        return lambda x, y: diagonal(x) if _is_one(x, y) else function(x, y)
 
     def _arraywise(self, name: str) -> Callable[..., Any]:
         mirror = ARRAYS[name]

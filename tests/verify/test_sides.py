@@ -239,6 +239,26 @@ def test_exact_gives_the_derivative_where_no_op_has_one_but_the_function_has(nam
     assert np.isclose(float(found), derivatives[order - 1], rtol=1e-15, atol=0), found
 
 
+@pytest.mark.parametrize(
+    ("f", "at", "right"),
+    [
+        (lambda x: tf.reduce_max(tf.exp(x)) * x[1], [1.0, 1.0], None),
+        (lambda x: tf.reduce_sum(tf.abs(tf.tanh(x)[0] - tf.tanh(x)[1]) ** 3 + x), [0.5, 0.5], [1.0, 1.0]),
+        (lambda x: tf.maximum(tf.math.reduce_std(x), tf.math.reduce_std(x)), [1.0, 3.0], [-0.5, 0.5]),
+        (lambda x: tf.abs(tf.nn.softmax(x)[0] - tf.nn.softmax(x)[1]) ** 3, [0.7, 0.7], [0.0, 0.0]),
+        (lambda x: tf.cos(tf.abs(x[0] * 0.1 - x[1] * 0.1)), [0.3, 0.3], [0.0, 0.0]),
+    ],
+)  # fmt: skip
+def test_results_of_equal_computations_are_tied_without_an_assumption(f: F, at: Any, right: Any) -> None:
+    found = np.asarray(exact(f, np.array(at), digits=30)).astype(float)
+    assert right is None or np.allclose(found, right, rtol=1e-15, atol=0), found
+
+
+def test_equal_numbers_that_are_computed_in_two_ways_stay_open() -> None:
+    with pytest.raises(ArithmeticError, match="stays open"):
+        exact(lambda x: tf.abs(tf.exp(x[0] + x[1]) - tf.exp(x[0]) * tf.exp(x[1])), np.array([0.3, 0.4]))
+
+
 def test_a_second_derivative_that_no_tape_connects_is_right_where_the_whole_function_has_none() -> None:
     report = check(lambda x: tf.sqrt(1.0 - tf.cos(0.0 * tf.sign(x))) + x, 2.0, order=2)
     assert report.ok and {f.verdict for f in report.findings} == {"convention"}
@@ -254,6 +274,17 @@ CONSTANT_PARTS: dict[str, tuple[F, Any, Any, Any]] = {
     "element of a root": (
         lambda x: tf.reduce_sum(tf.sqrt(tf.stack([x[0] - x[0], x[1]]))), [3.0, 4.0], [0.0, 0.25],
         [[0.0, 0.0], [0.0, -1 / 32]],
+    ),
+    "cube root of a computed difference": (
+        lambda x: tf.math.cbrt(tf.math.expm1(x) - tf.math.expm1(x)) + x**2, 0.5, 1.0, 2.0,
+    ),
+    "angle of a computed quotient": (lambda x: tf.acos(tf.tanh(x) / tf.tanh(x)) + x**2, 0.5, 1.0, 2.0),
+    "computed squared difference": (
+        lambda x: tf.sqrt(tf.math.squared_difference(tf.sin(x), tf.sin(x))) + x**2, 0.5, 1.0, 2.0,
+    ),
+    "distances of all computed pairs": (
+        lambda x: tf.reduce_sum(tf.sqrt(tf.square(tf.exp(x)[:, None] - tf.exp(x)[None]))), [0.0, 1.0],
+        [-2.0, 2 * np.e], [[-2.0, 0.0], [0.0, 2 * np.e]],
     ),
     "distances of all pairs": (
         lambda x: tf.reduce_sum(tf.sqrt(tf.square(x[:, None] - x[None]))), [3.0, 5.0], [-2.0, 2.0], np.zeros((2, 2)),
