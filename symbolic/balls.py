@@ -120,17 +120,23 @@ def shared(name: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         Different for different functions.
     """
     memo = assumed.get("shared")
-    if memo is None:
+    if memo is None or assumed.get("recorded") is not None:
         return function
+    settings = ctx.prec, *[assumed.get(s) is not None for s in _SETTINGS]
 
     def once(*xs: Any) -> Any:
-        key = (name, ctx.prec, *map(_identity, xs))
+        key = (name, settings, *map(_identity, xs))
         known = memo.get(key)
         if known is None:
-            known = memo[key] = function(*xs), xs  # keeps the arguments, whose identities are in the key
+            # The arguments are kept, because the key holds the identities of their numbers.
+            kept = [x.copy() if isinstance(x, np.ndarray) else x for x in xs]
+            known = memo[key] = function(*xs), kept
         return known[0]
 
     return once
+
+
+_SETTINGS = ("ties", "degenerate", "limits", "sides", "turned", "values alone")  # that results depend on
 
 
 def _identity(x: Any) -> Any:

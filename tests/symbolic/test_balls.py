@@ -15,6 +15,8 @@ from gtape.symbolic.balls import (
     Undecided,
     digits,
     lift_balls,
+    numbers_shared,
+    objects,
     precision,
     radius,
     to_double_double,
@@ -22,6 +24,7 @@ from gtape.symbolic.balls import (
 )
 from gtape.symbolic.worlds import BallWorld
 
+WORLD = BallWorld()
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 
@@ -138,3 +141,26 @@ def test_matmul_of_wrong_shapes_says_so() -> None:
         BallWorld().matmul(lift_balls(np.ones((9, 9))), lift_balls(np.ones((8, 9))))
     with pytest.raises(ValueError, match="use multiply"):
         BallWorld().matmul(lift_balls(np.ones(())), lift_balls(np.ones(3)))
+
+
+def test_results_of_one_computation_are_one_object_where_numbers_are_shared() -> None:
+    x = WORLD.lift(np.array([0.3, 0.3, 0.4]))
+    with numbers_shared():
+        e = WORLD.multiply(WORLD.exp(x), WORLD.lift(np.array(0.1)))
+        assert e[0] is e[1] and e[0] is not e[2]
+        assert WORLD.equal(e[0], e[1]) and WORLD.subtract(e[0], e[1]).item() == 0
+        with precision(900):
+            assert WORLD.exp(x)[0] is not WORLD.exp(WORLD.lift(np.array(0.4))).item()
+            assert WORLD.exp(x)[0].rel_accuracy_bits() > 800, "of this precision, not of the one outside"
+    e = WORLD.exp(x)
+    assert e[0] is not e[1]
+    with pytest.raises(Undecided):
+        WORLD.equal(e[0], e[1])
+    assert WORLD.subtract(e, e)[2] == 0 and WORLD.divide(e, e)[2] == 1, "of one object in any case"
+
+
+def test_the_difference_of_one_infinite_number_with_itself_is_not_0() -> None:
+    x = WORLD.lift(np.array(np.inf))
+    assert not WORLD.subtract(x, x).item().is_finite() and not WORLD.divide(x, x).item().is_finite()
+    zero = objects(arb(0, 1e-30))
+    assert not WORLD.divide(zero, zero).item().is_finite(), "a number that may be 0 is not divided by itself"

@@ -230,7 +230,8 @@ class Sides:
                 attempts.insert(2, (_MORE, contextlib.nullcontext))
         for bits, assume in attempts:
             self.fewer = bits < _BITS
-            with precision(bits), numbers_shared(), assume(), contextlib.suppress(ArithmeticError, _Blurred, _Nowhere):
+            shared = numbers_shared() if self.program.size <= _MANY else contextlib.nullcontext()
+            with precision(bits), shared, assume(), contextlib.suppress(ArithmeticError, _Blurred, _Nowhere):
                 self.here, self.values_here, self.jumps = self._evaluated(), None, False
                 try:
                     return self._outside(numbers, _PAIRS if self.program.size <= _FEW else 1)

@@ -18,6 +18,7 @@ __all__ = ["PRECISIONS", "TIES", "beyond_the_rules", "climb", "no_derivative"]
 
 PRECISIONS = (200, 800, 3200)
 TIES = 800
+_SHARED = 20_000  # programs with more numbers compute equal numbers anew, because keeping all takes memory
 
 
 def no_derivative(reasons: list[str], order: int) -> Finding:
@@ -84,7 +85,8 @@ def climb(
             except Misshapen as e:
                 return None, Finding("rule", order=order, at=e.node, reason=str(e))
             except ArithmeticError as e:
-                sharing = numbers_shared  # because two results of one computation may be tied
+                if program.size <= _SHARED:
+                    sharing = numbers_shared  # because two results of one computation may be tied
                 told = (
                     f"a comparison stays open at {bits} bits: {e}"
                     if isinstance(e, Undecided)
