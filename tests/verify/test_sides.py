@@ -333,6 +333,14 @@ def test_a_claim_beside_a_constant_part_may_be_off_as_much_as_its_inputs(units: 
     assert judge(lambda x: tf.sqrt(x[0] - x[0]) + tf.tan(x[1]), x, claim).ok is passes
 
 
+def test_a_second_derivative_of_0_beside_a_switched_off_root_may_hold_roundings() -> None:
+    def f(x: Any) -> Any:
+        return tf.acos(tf.cos(x - 1.0)) + tf.nn.relu(-(tf.sqrt((x * 0.5 - 1.0) ** 4) + 1.0))
+
+    assert check(f, 2.0, order=2).ok
+    assert not judge(f, tf.constant(2.0, tf.float64), 1e-12, order=2).ok
+
+
 def test_a_point_without_derivative_stays_one() -> None:
     for f in (tf.sqrt, lambda x: tf.sqrt(x * x), lambda x: tf.math.log(x * x), tf.math.cbrt):
         assert check(f, 0.0).verdict == judge(f, tf.constant(0.0, tf.float64), 0.0).verdict == "domain"

@@ -284,15 +284,16 @@ class Judgement(Causes):
         )
 
     def reached(self, s: int, off: Any, high: Any, dtype: Any) -> Any:
-        """Whether the program's own roundings explain distances from limits, with at least half of the digits right."""
-        spread = self.bounds(RUNS)
+        """Whether the program's own roundings explain distances from limits of 0.
+
+        A zero has no digits of its own, so its error is measured against the numbers that cancel.
+        """
+        spread = self.bounds(RUNS) if (high == 0).any() else None
         if spread is None or spread[s] is None:
             return np.zeros(np.shape(off), dtype=bool)
-        # A zero has no digits of its own, so its error is measured against the numbers that cancel.
-        size = self.largest_float()
-        room = np.where(high == 0, SPREADS * spacing(size, dtype), np.abs(high) * 2.0 ** (-digits_of(dtype) / 2))
+        room = SPREADS * spacing(self.largest_float(), dtype)
         with np.errstate(invalid="ignore"):
-            return np.asarray(off <= np.minimum(room, spread[s]))
+            return np.asarray((high == 0) & (off <= np.minimum(room, spread[s])))
 
     def largest_float(self) -> float:
         """The largest finite magnitude among the floats of the program."""
