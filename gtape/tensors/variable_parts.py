@@ -65,8 +65,11 @@ class ChangesInPart:
             at = places.reshape(-1, 1)
             if how in ("mul", "div"):  # by factors of 1 at other places
                 by = late.find_op("tensor_scatter_nd_update")(late.find_op("ones_like")(flat), at, updates)
-                return reshape(flat * by if how == "mul" else flat / by, shape)
-            return reshape(late.find_op(f"tensor_scatter_nd_{how}")(flat, at, updates), shape)
+                made = flat * by if how == "mul" else flat / by
+            else:
+                made = late.find_op(f"tensor_scatter_nd_{how}")(flat, at, updates)
+            whole: Tensor = reshape(made, shape)
+            return whole
 
         return self._change(changed, origin)
 
