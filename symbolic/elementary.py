@@ -8,7 +8,7 @@ from gtape.symbolic.mirrors import load
 from gtape.symbolic.mirrors.registry import SCALARS
 from gtape.symbolic.program import Node, Program
 from gtape.symbolic.scalars import template
-from gtape.symbolic.special_functions import Held
+from gtape.symbolic.special_functions import PowerAtZero
 
 __all__ = ["special_function"]
 
@@ -16,7 +16,7 @@ _ELEMENTARY = (
     sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.cot, sp.sec, sp.csc, sp.asin, sp.acos, sp.atan, sp.atan2,
     sp.sinh, sp.cosh, sp.tanh, sp.coth, sp.sech, sp.csch, sp.asinh, sp.acosh, sp.atanh,
     sp.Abs, sp.sign, sp.Max, sp.Min, sp.floor, sp.ceiling, sp.Piecewise, sp.sinc, sp.re, sp.im, sp.conjugate, sp.arg,
-    Held,
+    PowerAtZero,
 )  # fmt: skip
 
 

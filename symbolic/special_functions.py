@@ -17,13 +17,13 @@ from gtape.symbolic.remembered import remembered
 
 __all__ = [
     "Dawson",
-    "Held",
     "HurwitzZeta",
     "IncompleteBeta",
     "IncompleteGamma",
     "IncompleteGammaRest",
     "LogAbsGamma",
     "NormalDistribution",
+    "PowerAtZero",
     "ScaledBesselI",
     "ScaledBesselK",
     "Spence",
@@ -32,19 +32,6 @@ __all__ = [
     "gamma_density",
     "zeta_derivative",
 ]  # fmt: skip
-
-
-class Held(sp.Function):
-    """The identity with slope 0, for a branch of a Piecewise that does not depend on an argument it is written with."""
-
-    nargs = 1
-
-    def fdiff(self, argindex: int = 1) -> sp.Expr:
-        return sp.Integer(0)
-
-    @staticmethod
-    def ball(x: Any) -> Any:
-        return x
 
 
 class LogAbsGamma(sp.Function):
@@ -89,6 +76,29 @@ class NormalDistribution(sp.Function):
     def ball(x: Any) -> Any:
         x = arb(x)
         return far_erfc(x**2 / 2) / 2 if x < -1000 else (-x / arb(2).sqrt()).erfc() / 2
+
+
+class PowerAtZero(sp.Function):
+    """``PowerAtZero(x, y, n, m)``: the limit of the derivative (d/dx)**n (d/dy)**m of x**y for x -> 0 from above.
+
+    The derivative is x**(y - n) times a polynomial in log(x) of degree m, which a positive exponent outweighs. For a
+    negative exponent the derivative is infinite, with the sign of (-1)**m y (y - 1) ... (y - n + 1). There is no value
+    for integers y, where the polynomial may vanish, nor for y < 0.
+    """
+
+    nargs = 4
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        x, y, n, m = self.args
+        return PowerAtZero(x, y, n + 1, m) if argindex == 1 else PowerAtZero(x, y, n, m + 1)
+
+    @staticmethod
+    def ball(x: Any, y: Any, n: Any, m: Any) -> Any:
+        n, y = int(n), arb(y)
+        if y > n:
+            return arb(0)
+        sign = math.prod([1 if y > k else -1 for k in range(n)]) * (-1) ** int(m)
+        return arb("inf") * sign if y < n else arb("nan")
 
 
 class ScaledBesselI(sp.Function):

@@ -9,7 +9,7 @@ import sympy as sp
 
 from gtape.symbolic.mirrors.registry import scalar
 from gtape.symbolic.nth_derivatives import logistic, logistic_derivative
-from gtape.symbolic.special_functions import Held
+from gtape.symbolic.special_functions import PowerAtZero
 
 scalar("negative", lambda x: -x)
 scalar("add", lambda x, y: x + y)
@@ -119,12 +119,11 @@ def _whole(x: sp.Expr, y: sp.Expr) -> Any:
 
 
 def _pow(x: sp.Expr, y: sp.Expr) -> sp.Expr:
-    # For x <= 0 the exponent is an integer and counts as constant, because floor(y) has the derivative 0. At 0 each
-    # positive exponent does, because 0**y is 0.
+    # For x <= 0 the exponent is an integer and counts as constant, because floor(y) has the derivative 0.
     return sp.Piecewise(
         (sp.Integer(1), _both_0(x, y)),
         (x ** sp.floor(y), _whole(x, y)),
-        (x ** Held(y), sp.And(sp.Eq(x, 0), y > 0)),
+        (PowerAtZero(x, y, 0, 0), sp.And(sp.Eq(x, 0), y > 0)),
         (x**y, True),
     )
 
@@ -142,7 +141,7 @@ def _pow_derivative(x: sp.Expr, y: sp.Expr, *, n: int, m: int) -> sp.Expr:
         return sp.Piecewise(
             (sp.Integer(0), vanishes),
             (falling(whole) * x ** (whole - n), _whole(x, y)),
-            (falling(Held(y)) * x ** (Held(y) - n), sp.And(sp.Eq(x, 0), y > n)),
+            (PowerAtZero(x, y, n, 0), sp.And(sp.Eq(x, 0), y > n)),
             (falling(y) * x ** (y - n), True),
         )
     parts = [sp.Poly(falling(_T), _T)]
@@ -152,12 +151,11 @@ def _pow_derivative(x: sp.Expr, y: sp.Expr, *, n: int, m: int) -> sp.Expr:
     total = sum(sp.binomial(m, k) * at[k] * sp.log(x) ** (m - k) for k in range(m + 1))
     # Logarithms only for x > 0. At 0 a power with a positive exponent outweighs them; otherwise all is infinite.
     pole = sp.And(sp.Eq(x, 0), y > 0, y < n)
-    # The value above is 0 with the slopes of the power, which are infinite if the exponent is negative.
     flat = sp.And(sp.Eq(x, 0), y > n, sp.Ne(y, sp.floor(y)))
     return sp.Piecewise(
         (x ** (y - n) * total, x > 0),
         ((-1) ** m * falling(y) * sp.oo, pole),
-        ((-1) ** m * falling(Held(y)) * x ** (Held(y) - n), flat),
+        (PowerAtZero(x, y, n, m), flat),
         (sp.Integer(0), True),
     )
 
