@@ -18,6 +18,7 @@ from gtape.symbolic.compile import compile_balls
 from gtape.symbolic.functions import outermost, plain
 from gtape.symbolic.objects import ObjectWorld
 from gtape.symbolic.scalars import exact_rational, template
+from gtape.symbolic.special_functions import PowerAtZero
 
 __all__ = ["Decision", "SymPyWorld"]
 
@@ -126,7 +127,8 @@ class SymPyWorld(ObjectWorld):
         if isinstance(node, sp.Piecewise):
             for arm, condition in node.args:
                 if self._truth(condition, put):
-                    return self._resolve(arm, put)
+                    # A formula shows the power itself.
+                    return self._resolve(arm.replace(PowerAtZero, lambda *args: PowerAtZero(*args).doit()), put)
             return sp.nan
         inner = self._resolve(node.args[0], put)
         step = node.func(inner.xreplace(self.samples))

@@ -92,6 +92,13 @@ class PowerAtZero(sp.Function):
         x, y, n, m = self.args
         return PowerAtZero(x, y, n + 1, m) if argindex == 1 else PowerAtZero(x, y, n, m + 1)
 
+    def doit(self, **hints: Any) -> sp.Expr:
+        """The textbook formula, which holds for x > 0."""
+        x, y, n, m = self.args
+        base, exponent = sp.Dummy("x", positive=True), sp.Dummy("y", real=True)
+        formula = sp.diff(base**exponent, base, n, exponent, m)
+        return formula.xreplace({base: x, exponent: y})
+
     @staticmethod
     def ball(x: Any, y: Any, n: Any, m: Any) -> Any:
         n, y = int(n), arb(y)

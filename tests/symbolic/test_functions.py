@@ -8,9 +8,12 @@ from typing import Any
 import sympy as sp
 from flint import arb
 
+import gtape as tf
+from gtape.symbolic import trace
 from gtape.symbolic.balls import precision
 from gtape.symbolic.compile import compile_balls
 from gtape.symbolic.functions import derivative, outermost, plain
+from gtape.symbolic.special_functions import PowerAtZero
 
 x, y = sp.symbols("x y", real=True)
 
@@ -98,3 +101,12 @@ def test_outermost() -> None:
     outer = sp.Piecewise((inner, x < 5), (0, True), evaluate=False)
     assert outermost(outer + inner * y, sp.Piecewise) in ([outer, inner], [inner, outer])
     assert outermost(outer, sp.Piecewise) == [outer]
+
+
+def test_a_power_of_0_is_written_as_a_power_and_has_the_limits_of_its_derivatives() -> None:
+    program = trace(lambda x, y: tf.pow(x, y) * 2.0, 0.0, 0.75)
+    assert str(program.expr()) == "2*x0**x1"
+    values = {(n, m): float(PowerAtZero.ball(arb(0), arb(3) / 4, n, m)) for n in range(3) for m in range(2)}
+    # x**y, x**y log(x); y x**(y - 1), its slope by y; y (y - 1) x**(y - 2), its slope by y
+    inf = math.inf
+    assert values == {(0, 0): 0.0, (0, 1): 0.0, (1, 0): inf, (1, 1): -inf, (2, 0): -inf, (2, 1): inf}
