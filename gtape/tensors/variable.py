@@ -24,7 +24,7 @@ from gtape.recording.trace import note_assignment, note_start
 from gtape.tensors import operators
 from gtape.tensors.argument_checks import flag
 from gtape.tensors.tensor import Operators, Tensor, as_operand, convert_to_tensor
-from gtape.tensors.variable_parts import ChangesInPart, VariableSlice
+from gtape.tensors.variable_parts import ADD, SUB, ChangesInPart, VariableSlice
 
 __all__ = ["Variable"]
 
@@ -484,7 +484,7 @@ class Variable(ChangesInPart, Operators):
             from gtape.tensors.indexed_slices import IndexedSlices
 
             if isinstance(delta, IndexedSlices):
-                return self._scatter(delta, "add" if sign > 0 else "sub")
+                return self._scatter(delta, ADD if sign > 0 else SUB)
         t = self._incoming(delta)
         if self._noted(t, kernel):
             return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -20,7 +20,34 @@ from gtape.tensors.tensor import Tensor, convert_to_tensor, number_read
 if TYPE_CHECKING:
     from gtape.tensors.variable import Variable
 
-__all__ = ["ChangesInPart", "VariableSlice"]
+__all__ = ["ADD", "SUB", "Change", "ChangesInPart", "VariableSlice"]
+
+
+class Change(NamedTuple):
+    """A way to change a part of an array.
+
+    Attributes
+    ----------
+    at : callable
+        Changes a part of an array: (array, index, new numbers).
+    op : str or None
+        The name of the function of tensors that returns the changed whole.
+    """
+
+    at: Callable[[Any, Any, Any], None]
+    op: str | None = None
+
+
+def _put_at(values: Any, places: Any, new: Any) -> None:
+    values[places] = new
+
+
+ADD = Change(np.add.at, "tensor_scatter_nd_add")
+SUB = Change(np.subtract.at, "tensor_scatter_nd_sub")
+_MUL, _DIV = Change(np.multiply.at), Change(np.divide.at)
+_MAX = Change(np.maximum.at, "tensor_scatter_nd_max")
+_MIN = Change(np.minimum.at, "tensor_scatter_nd_min")
+_UPDATE = Change(_put_at, "tensor_scatter_nd_update")
 
 
 @diagnosed_methods
@@ -40,7 +67,7 @@ class ChangesInPart:
         def _change(self, make: Callable[[Any], Any], origin: Callable[[], Any] | None = None) -> Self: ...
         def _touch(self) -> None: ...
 
-    def _change_part(self, find: Callable[[Any], Any], new: Tensor, how: str) -> Self:
+    def _change_part(self, find: Callable[[Any], Any], new: Tensor, how: Change) -> Self:
         """Change a part by `new` numbers for it. `find` returns the part's index for an array like the value."""
         given = number_read(new)
         part: Any = None
@@ -50,7 +77,7 @@ class ChangesInPart:
             values = np.array(old)
             part = find(values)
             with quietly():
-                _CHANGES[how](values, part, given)
+                how.at(values, part, given)
             return values
 
         if not (record.get_stack().trace and self._layout.inexact):
@@ -63,17 +90,17 @@ class ChangesInPart:
             places = np.arange(math.prod(shape)).reshape(shape)[part]
             updates, flat = reshape(spread(new, places.shape), [-1]), reshape(before, [-1])
             at = places.reshape(-1, 1)
-            if how in ("mul", "div"):  # by factors of 1 at other places
-                by = late.find_op("tensor_scatter_nd_update")(late.find_op("ones_like")(flat), at, updates)
-                made = flat * by if how == "mul" else flat / by
-            else:
-                made = late.find_op(f"tensor_scatter_nd_{how}")(flat, at, updates)
+            if how.op is not None:
+                made = late.find_op(how.op)(flat, at, updates)
+            else:  # factors of 1 at other places
+                by = late.find_op(_UPDATE.op)(late.find_op("ones_like")(flat), at, updates)
+                made = flat * by if how is _MUL else flat / by
             whole: Tensor = reshape(made, shape)
             return whole
 
         return self._change(changed, origin)
 
-    def _scatter(self, slices: Any, how: str, batches: bool = False) -> Self:
+    def _scatter(self, slices: Any, how: Change, batches: bool = False) -> Self:
         from gtape.tensors.indexed_slices import IndexedSlices
 
         if not isinstance(slices, IndexedSlices):
@@ -103,37 +130,37 @@ class ChangesInPart:
 
     def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
         """Add IndexedSlices to the rows that they name. Returns this variable."""
-        return self._scatter(sparse_delta, "add")
+        return self._scatter(sparse_delta, ADD)
 
     def scatter_sub(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
         """Subtract IndexedSlices from the rows that they name. Returns this variable."""
-        return self._scatter(sparse_delta, "sub")
+        return self._scatter(sparse_delta, SUB)
 
     def scatter_mul(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
         """Multiply rows by those of IndexedSlices. Returns this variable."""
-        return self._scatter(sparse_delta, "mul")
+        return self._scatter(sparse_delta, _MUL)
 
     def scatter_div(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
         """Divide rows by those of IndexedSlices. Returns this variable."""
-        return self._scatter(sparse_delta, "div")
+        return self._scatter(sparse_delta, _DIV)
 
     def scatter_max(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
         """Replace rows by the elementwise maximum with those of IndexedSlices. Returns this variable."""
-        return self._scatter(sparse_delta, "max")
+        return self._scatter(sparse_delta, _MAX)
 
     def scatter_min(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
         """Replace rows by the elementwise minimum with those of IndexedSlices. Returns this variable."""
-        return self._scatter(sparse_delta, "min")
+        return self._scatter(sparse_delta, _MIN)
 
     def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
         """Replace rows by those of IndexedSlices. Returns this variable."""
-        return self._scatter(sparse_delta, "update")
+        return self._scatter(sparse_delta, _UPDATE)
 
     def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Self:
         """Replace rows in each entry of a batch. The last axis of the indices names rows of the entry."""
-        return self._scatter(sparse_delta, "update", batches=True)
+        return self._scatter(sparse_delta, _UPDATE, batches=True)
 
-    def _scatter_nd(self, indices: Any, updates: Any, how: str) -> Self:
+    def _scatter_nd(self, indices: Any, updates: Any, how: Change) -> Self:
         self._touch()
         places = np.asarray(convert_to_tensor(indices)._value)
         if places.dtype.kind not in "iu":
@@ -158,23 +185,23 @@ class ChangesInPart:
 
     def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Self:
         """Add to the elements or slices that the last axis of `indices` names. Returns this variable."""
-        return self._scatter_nd(indices, updates, "add")
+        return self._scatter_nd(indices, updates, ADD)
 
     def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Self:
         """Subtract from the elements or slices that the last axis of `indices` names. Returns this variable."""
-        return self._scatter_nd(indices, updates, "sub")
+        return self._scatter_nd(indices, updates, SUB)
 
     def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Self:
         """Replace the elements or slices that the last axis of `indices` names. Returns this variable."""
-        return self._scatter_nd(indices, updates, "update")
+        return self._scatter_nd(indices, updates, _UPDATE)
 
     def scatter_nd_max(self, indices: Any, updates: Any, name: str | None = None) -> Self:
         """Replace the elements or slices at `indices` by the maximum with `updates`. Returns this variable."""
-        return self._scatter_nd(indices, updates, "max")
+        return self._scatter_nd(indices, updates, _MAX)
 
     def scatter_nd_min(self, indices: Any, updates: Any, name: str | None = None) -> Self:
         """Replace the elements or slices at `indices` by the minimum with `updates`. Returns this variable."""
-        return self._scatter_nd(indices, updates, "min")
+        return self._scatter_nd(indices, updates, _MIN)
 
     def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
         """The elements or slices that the last axis of `indices` names."""
@@ -185,16 +212,6 @@ class ChangesInPart:
         """The rows that `indices` names."""
         taken: Tensor = late.find_op("gather")(self, indices)
         return taken
-
-
-def _put_at(values: Any, places: Any, new: Any) -> None:
-    values[places] = new
-
-
-_CHANGES: dict[str, Callable[[Any, Any, Any], None]] = {
-    "add": np.add.at, "sub": np.subtract.at, "mul": np.multiply.at, "div": np.divide.at,
-    "max": np.maximum.at, "min": np.minimum.at, "update": _put_at,
-}  # fmt: skip
 
 
 class VariableSlice(Tensor):
@@ -212,7 +229,7 @@ class VariableSlice(Tensor):
         t._value, t._layout, t._record = self._value, self._layout, self._record
         return t
 
-    def _change(self, value: Any, how: str) -> Variable:
+    def _change(self, value: Any, how: Change) -> Variable:
         v = self._variable
         v._touch()
         new = v._incoming(value)
@@ -233,12 +250,12 @@ class VariableSlice(Tensor):
 
     def assign(self, value: Any) -> Variable:
         """Replace this part by the broadcast value. Returns the variable."""
-        return self._change(value, "update")
+        return self._change(value, _UPDATE)
 
     def assign_add(self, value: Any) -> Variable:
         """Add the broadcast value to this part. Returns the variable."""
-        return self._change(value, "add")
+        return self._change(value, ADD)
 
     def assign_sub(self, value: Any) -> Variable:
         """Subtract the broadcast value from this part. Returns the variable."""
-        return self._change(value, "sub")
+        return self._change(value, SUB)
