@@ -75,8 +75,9 @@ class _Jets(Pushing):
         if node.index in self.oracle.read:
             arguments = [_at(x, v) for x, v in zip(arguments, self.oracle.read[node.index], strict=True)]
         made = node.apply(self.world, arguments)
-        if assumed.get("shared") is not None and not isinstance(made, tuple) and varies(made):
-            made = _at(made, self.oracle.env[node.index])  # the same objects for the same numbers
+        known = None if assumed.get("shared") is None else self.oracle.env.get(node.index)
+        if known is not None and not isinstance(made, tuple):
+            made = _at(made, known) if varies(made) else made  # the same objects for the same numbers
         if self.oracle.elsewhere is not None:
             made = self.without_constants(node, arguments, made)
         return self.without_idle(node, arguments, made) if self.oracle.switched else made
