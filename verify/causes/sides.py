@@ -16,16 +16,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import Undecided, assumed, digits, numbers_shared, objects, precision, ties_assumed, to_float
+from gtape.symbolic.balls import Undecided, assumed, numbers_shared, objects, precision, ties_assumed, to_float
 from gtape.symbolic.elementary import special_function
 from gtape.symbolic.program import Node, Program
 from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, jet_world, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import Shared, decided_anew
-from gtape.verify.verdicts.ulp import ROUNDINGS, spacing
-from gtape.verify.verdicts.verdict import Finding, merged
+from gtape.verify.verdicts.ulp import spacing
 
-__all__ = ["Interval", "Sides", "as_a_whole", "beside", "has_values", "is_iterative", "scale_of", "with_limits"]
+__all__ = [
+    "Interval", "Sides", "beside", "distance_from", "has_values", "in_parts", "is_complex_source", "is_quick", "joined",
+    "scale_of", "with_limits",
+]  # fmt: skip
 
 # Below the smallest subnormal number, because a float may lie that close to another kink.
 _BITS = 6000  # enclosures of differences such as x − sin(x) keep digits at the smallest step
@@ -177,7 +179,7 @@ class Sides:
     ) -> None:
         self.in_floats = in_floats
         self.program, self.oracle, self.derivative = program, oracle, derivative
-        self.along = None if any(_is_complex_source(program, s) for s in range(len(program.sources))) else along
+        self.along = None if any(is_complex_source(program, s) for s in range(len(program.sources))) else along
         self.row = row
         self.shared = shared or Shared()
         self.here: dict[int, Any] = {}
@@ -224,9 +226,9 @@ class Sides:
         """As `limits`, without a look at kept results."""
         self.over_jumps = jumps
         attempts: list[tuple[int, Callable[[], Any]]] = [(_BITS, contextlib.nullcontext), (_BITS, ties_assumed)]
-        if assumed.get("ties") is None and not any(map(is_iterative, self.program.nodes)):
+        if assumed.get("ties") is None and not _iterates(self.program):
             attempts.insert(0, (_FEWER, contextlib.nullcontext))
-            if self.program.size <= _FEW and special_function(self.program) is None:
+            if self.program.size <= _FEW and is_quick(self.program):
                 attempts.insert(2, (_MORE, contextlib.nullcontext))
         for bits, assume in attempts:
             self.fewer = bits < _BITS
@@ -310,7 +312,7 @@ class Sides:
         beyond = objects(arb(2) ** _BEYOND)
         numbers = [
             None if shape is None
-            else np.broadcast_to(beyond, (*shape, 2) if _is_complex_source(self.program, s) else shape)
+            else np.broadcast_to(beyond, (*shape, 2) if is_complex_source(self.program, s) else shape)
             for s, shape in enumerate(shapes)
         ]  # fmt: skip
         self.anywhere = True
@@ -328,7 +330,7 @@ class Sides:
             for index, interval in out.items():
                 limits[index] = interval.limit()
             made.append(limits)
-        return _joined(self.program, made)
+        return joined(self.program, made)
 
     def moved(self, limits: list[Any], count: int) -> list[Any]:
         """How far the derivative moves if all sources move by half a unit of their dtypes, at random.
@@ -389,14 +391,14 @@ class Sides:
                 env = self.shared.get(("around", k), partial(self._beside, moves, step))
                 if env is None:
                     return None
-                found.append(_in_parts(self.program, self._derived(env, self.derivative)))
+                found.append(in_parts(self.program, self._derived(env, self.derivative)))
             made: list[Any] = []
             for arrays in zip(*found, strict=True):
                 limits = None if arrays[0] is None else _limits_of(arrays)
                 if limits is None and arrays[0] is not None:
                     return None
                 made.append(limits)
-            return _joined(self.program, made)
+            return joined(self.program, made)
         return None
 
     def _outside(self, numbers: list[Any], pairs: int) -> list[dict[tuple[int, ...], Interval]] | None:
@@ -424,7 +426,7 @@ class Sides:
             number = objects(number)
             for index in np.ndindex(*number.shape):
                 first = self._hull([d for points in near for d in points], s, index, number[index])
-                if first is None or not _apart(number[index], first) > 0:
+                if first is None or not distance_from(number[index], first) > 0:
                     continue
                 if nearer is None:
                     nearer = [list(self._at(moves, _STEPS[1], derivative, number=k)) for k, moves in enumerate(drawn)]
@@ -439,7 +441,7 @@ class Sides:
                     raise _Nowhere
                 if _diverges(first, second):
                     return None
-                if _shrinks(_apart(number[index], first), _apart(number[index], second)):
+                if _shrinks(distance_from(number[index], first), distance_from(number[index], second)):
                     continue
                 width = second[1] - second[0]
                 agree = not width > 0 or _shrinks(first[1] - first[0], width)
@@ -457,7 +459,7 @@ class Sides:
         """The derivative by some elements of the sources, and `numbers` elsewhere; all at once if that is as cheap."""
         along = self.along
         if along is None or (self.swept and len(places) > _TOGETHER):
-            return lambda oracle: _in_parts(self.program, self.derivative(oracle))
+            return lambda oracle: in_parts(self.program, self.derivative(oracle))
         if len(places) > _ONE_BY_ONE:
             raise TooDeep(f"{len(places)} elements are not evaluated one by one")
 
@@ -753,9 +755,15 @@ def _limits_of(arrays: Sequence[Any]) -> Any:
     return limits
 
 
-def is_iterative(node: Node) -> bool:
-    """Whether a node is an op that takes the exact value from an iteration, whose tolerances depend on the bits."""
-    return node.kind == "op" and (node.prim.kind == "implicit" or bool(node.prim.rounding.eliminates))
+def is_quick(program: Program) -> bool:
+    """Whether enclosures of a program take little time at many bits: without special functions and iterations."""
+    return special_function(program) is None and not _iterates(program)
+
+
+def _iterates(program: Program) -> bool:
+    """Whether an op takes the exact value from an iteration, whose tolerances depend on the bits."""
+    ops = [n.prim for n in program.nodes if n.kind == "op"]
+    return any(prim.kind == "implicit" or bool(prim.rounding.eliminates) for prim in ops)
 
 
 def _are_same(a: list[Any], b: list[Any]) -> bool:
@@ -779,7 +787,7 @@ def _middle(x: arb) -> Any:
     return x.mid()
 
 
-def _apart(x: Any, hull: tuple[arb, arb]) -> arb:
+def distance_from(x: Any, hull: tuple[arb, arb]) -> arb:
     """The distance of a number from an interval; 0 inside."""
     x = arb(x)
     for gap in (hull[0] - x, x - hull[1]):
@@ -802,106 +810,6 @@ def _diverges(first: tuple[arb, arb], second: tuple[arb, arb]) -> bool:
     )
 
 
-def as_a_whole(
-    sides: Sides,
-    exact: list[Any],
-    got: list[Any],
-    findings: list[Finding],
-    order: int,
-    *,
-    guards: Sequence[Finding] = (),
-    claimed: bool = False,
-) -> tuple[list[Finding], list[Any], list[Any]]:
-    """The findings of ops at kinks, judged by the one-sided derivatives of the whole function.
-
-    Parameters
-    ----------
-    sides : Sides
-    exact : list of object arrays of enclosures, or None
-        The derivative by the conventions of the ops.
-    got : list of arrays or None
-        The numbers to judge: those of the tape, or claims of another library.
-    findings : list of Finding
-        The conventions met; `inside` and `ok` are set for the whole function.
-    order : int
-    guards : sequence of Finding
-        The decisions that keep the program off a point where it is not defined. They are reported only if the function
-        as a whole has another derivative there.
-    claimed : bool
-        Whether `got` are claims, which may follow conventions of their own.
-
-    Returns
-    -------
-    findings : list of Finding
-        The findings for elements outside their intervals, with the farthest element and the number of elements, then
-        the given ones.
-    exact : list
-        With each claim that lies inside its interval in place of the number by the conventions of the ops.
-    got : list
-        With a large number in place of each claim at a kink that is infinite or NaN, as in `exact`.
-    """
-    parts, numbers = _in_parts(sides.program, exact), _floats_in_parts(sides.program, got)
-    findings, parts, numbers = _as_a_whole(sides, parts, numbers, findings, order, guards, claimed)
-    return findings, _joined(sides.program, parts), _floats_joined(sides.program, numbers)
-
-
-def _as_a_whole(
-    sides: Sides,
-    exact: list[Any],
-    got: list[Any],
-    findings: list[Finding],
-    order: int,
-    guards: Sequence[Finding],
-    claimed: bool,
-) -> tuple[list[Finding], list[Any], list[Any]]:
-    """As `as_a_whole`, for the parts of complex numbers."""
-    outside = sides.limits(exact)
-    if outside is None and sides.open and (findings or claimed):
-        who = next((f for f in [*findings, *guards] if f.op is not None), None)
-        reason = "too many numbers to compare the derivatives on all sides of this kink, so some may be wrong"
-        at = {} if who is None else {"op": who.op, "line": who.line}
-        findings = [*findings, Finding("undecided", order=order, reason=reason, **at)]
-        return findings, exact, got
-    if outside is None and not findings:
-        return findings, exact, got
-    if outside is not None:
-        for f in findings:
-            f.inside = f.ok = True
-    elif claimed:
-        outside = [{} for _ in exact]
-    else:
-        return findings, exact, got
-    known = [*findings, *guards]
-    who = next((f for f in known if f.op is not None), known[0])
-    wrong: list[tuple[float, Finding]] = []
-    if claimed:
-        exact, outside = _with_claims(sides, exact, got, outside)
-    for s, out in enumerate(outside):
-        for index, interval in out.items():
-            gives = "the claim is" if claimed else f"the convention of {who.op} at its kink gives"
-            if interval.agree:
-                reason = "the function as a whole has a derivative here: all one-sided derivatives agree"
-                reason += f", but {gives} another number"
-            else:
-                reason = f"the one-sided derivatives of the function as a whole lie in {interval}, but {gives} "
-                reason += "a number outside"
-            number = None if got[s] is None else np.asarray(got[s])[index].item()
-            truth = digits(interval.low) if interval.agree else None
-            told: dict[str, Any] = {"element": (s, index), "got": number, "exact": truth, "inside": False}
-            told["cause"] = "derivative" if interval.agree else "interval"
-            if _is_complex_source(sides.program, s):
-                reason += ", in the imaginary part" if index[-1] else ", in the real part"
-                told["element"] = s, index[:-1]
-            found = Finding("convention", order=order, op=who.op, line=who.line, reason=reason, **told)
-            far = np.inf if number is None or not np.isfinite(number) else float(_apart(number, interval[:2]))
-            wrong.append((-far, found))
-            if number is not None and not np.isfinite(number):
-                got = [g if k != s else np.array(g) for k, g in enumerate(got)]
-                got[s][index] = _far(number)
-    worst_first = [f for _, f in sorted(wrong, key=lambda one: one[0])]
-    return [*merged(worst_first), *findings], exact, got
-
-
 def has_values(program: Program) -> bool:
     """Whether the function itself has finite values at the point; log(-1) has none, though 1 / x is finite."""
     return all(np.isfinite(np.asarray(program.nodes[i].output)).all() for i in program.primals)
@@ -916,45 +824,29 @@ def with_limits(sides: Sides, exact: list[Any]) -> list[Any]:
     exact : list of object arrays of enclosures, or None
         The derivative by the conventions of the ops.
     """
-    made = _in_parts(sides.program, exact)
+    made = in_parts(sides.program, exact)
     for s, out in enumerate(sides.limits(made) or ()):
         smooth = {index: interval for index, interval in out.items() if interval.agree}
         if smooth:
             made[s] = objects(made[s]).copy()
         for index, interval in smooth.items():
             made[s][index] = interval.limit()
-    return _joined(sides.program, made)
+    return joined(sides.program, made)
 
 
-def _is_complex_source(program: Program, s: int) -> bool:
+def is_complex_source(program: Program, s: int) -> bool:
     return bool(program.sources[s]) and is_complex(program.nodes[program.sources[s][0]].output)
 
 
-def _in_parts(program: Program, arrays: list[Any]) -> list[Any]:
+def in_parts(program: Program, arrays: list[Any]) -> list[Any]:
     """Derivatives with the real and the imaginary parts by a complex source along a new last axis."""
-    return [a if a is None or not _is_complex_source(program, s) else _parts(objects(a)) for s, a in enumerate(arrays)]
+    return [a if a is None or not is_complex_source(program, s) else _parts(objects(a)) for s, a in enumerate(arrays)]
 
 
-def _joined(program: Program, arrays: list[Any]) -> list[Any]:
-    """The inverse of `_in_parts`."""
+def joined(program: Program, arrays: list[Any]) -> list[Any]:
+    """The inverse of `in_parts`."""
     return [
-        a if a is None or not _is_complex_source(program, s) else objects(_JOIN(a[..., 0], a[..., 1]))
-        for s, a in enumerate(arrays)
-    ]
-
-
-def _floats_in_parts(program: Program, arrays: list[Any]) -> list[Any]:
-    """As `_in_parts`, for numbers that TensorFlow's convention conjugates."""
-    return [
-        a if a is None or not _is_complex_source(program, s) else np.stack([np.real(a), -np.imag(a)], axis=-1)
-        for s, a in enumerate(arrays)
-    ]
-
-
-def _floats_joined(program: Program, arrays: list[Any]) -> list[Any]:
-    """The inverse of `_floats_in_parts`."""
-    return [
-        a if a is None or not _is_complex_source(program, s) else a[..., 0] - 1j * a[..., 1]
+        a if a is None or not is_complex_source(program, s) else objects(_JOIN(a[..., 0], a[..., 1]))
         for s, a in enumerate(arrays)
     ]
 
@@ -963,50 +855,3 @@ def _parts(a: Any) -> Any:
     made = np.empty((*a.shape, 2), dtype=object)
     made[..., 0], made[..., 1] = _REAL(a), _IMAG(a)
     return made
-
-
-def _far(claims: Any) -> Any:
-    """Large numbers in place of infinities and NaN."""
-    large = float(np.finfo(np.asarray(claims).dtype).max) / 2
-    return np.nan_to_num(claims, nan=large, posinf=large, neginf=-large)
-
-
-def _with_claims(
-    sides: Sides, exact: list[Any], got: list[Any], outside: list[dict[tuple[int, ...], Interval]]
-) -> tuple[list[Any], list[dict[tuple[int, ...], Interval]]]:
-    """The exact numbers with claims inside their intervals in place of conventions, and the intervals of the other
-    claims at kinks.
-    """
-    full = [
-        e if g is None else objects(np.broadcast_to(objects(arb(0)) if e is None else objects(e), np.shape(g))).copy()
-        for e, g in zip(exact, got, strict=True)
-    ]
-    finite = [None if g is None else BALLS.lift(_far(np.asarray(g))) for g in got]
-    missed = sides.limits(finite, jumps=True)
-    if missed is None:
-        return exact, outside
-    left: list[dict[tuple[int, ...], Interval]] = []
-    for s, (e, g) in enumerate(zip(full, finite, strict=True)):
-        if g is None:
-            left.append(outside[s])
-            continue
-        out = {}
-        for index in np.ndindex(*g.shape):
-            interval = missed[s].get(index)
-            if interval is not None and _rounded(g[index], interval, got[s].dtype):
-                interval = None
-            if interval is None and np.isfinite(got[s][index]):
-                e[index] = g[index]  # inside
-            elif interval is None:
-                continue
-            elif index in outside[s] or not interval.agree:
-                out[index] = interval
-                e[index] = g[index]  # the claim has a finding of its own
-        left.append(out)
-    return full, left
-
-
-def _rounded(x: Any, interval: Interval, dtype: Any) -> bool:
-    """True if a claim is an end of its interval, up to the rounding of an elementwise derivative."""
-    ends = [float(e.mid()) for e in (interval.low, interval.high)]
-    return any(abs(float(arb(x).mid()) - e) <= ROUNDINGS * spacing(e, dtype) for e in ends)

@@ -16,7 +16,6 @@ import numpy as np
 from flint import acb, arb
 
 from gtape.symbolic.balls import Undecided, digits, infinities_as_limits, objects, precision, ties_assumed, to_float
-from gtape.symbolic.elementary import special_function
 from gtape.symbolic.implicit import bases_turned, degenerate_noted, values_alone
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import MOVES, farthest, moves, moves_in_floats
@@ -29,7 +28,8 @@ from gtape.verify.causes.customs import faulty_beside
 from gtape.verify.causes.flips import crossing, other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import masked_by_infinities, outside, shown_by
-from gtape.verify.causes.sides import Sides, as_a_whole, has_values, is_iterative
+from gtape.verify.causes.sides import Sides, has_values, is_quick
+from gtape.verify.causes.whole_function import as_a_whole
 from gtape.verify.judging.comparison import Causes, Comparison, Told, Wrong, distances
 from gtape.verify.judging.connected import order_of, undecidable, unimplemented
 from gtape.verify.judging.ladder import PRECISIONS, TIES, beyond_the_rules, climb, no_derivative
@@ -237,8 +237,7 @@ class Judgement(Causes):
             return
         # At higher orders there are as many rows as arguments, and each is evaluated beside the point.
         rows = 1 if self.order == 1 else sum(map(np.size, known))
-        slow = special_function(self.program) is not None or any(map(is_iterative, self.program.nodes))
-        if self.program.size * rows > (_FEW_SLOW if slow else _FEW):
+        if self.program.size * rows > (_FEW if is_quick(self.program) else _FEW_SLOW):
             return
         sides = Sides(self.program, self.oracle, self.beside, self._beside_along(), self.shared)
         limits = sides.agreed([None if g is None else np.shape(g) for g in self.got])

@@ -1,0 +1,184 @@
+"""Numbers at kinks, judged by the derivatives of the function as a whole on all sides.
+
+A number passes if it is the limit of all sides, or lies in their interval where they differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from gtape.symbolic.balls import digits, objects
+from gtape.symbolic.program import Program
+from gtape.verify.causes.sides import Interval, Sides, distance_from, in_parts, is_complex_source, joined
+from gtape.verify.oracles.enclosures import BALLS
+from gtape.verify.verdicts.ulp import ROUNDINGS, spacing
+from gtape.verify.verdicts.verdict import Finding, merged
+
+__all__ = ["as_a_whole"]
+
+
+def as_a_whole(
+    sides: Sides,
+    exact: list[Any],
+    got: list[Any],
+    findings: list[Finding],
+    order: int,
+    *,
+    guards: Sequence[Finding] = (),
+    claimed: bool = False,
+) -> tuple[list[Finding], list[Any], list[Any]]:
+    """The findings of ops at kinks, judged by the one-sided derivatives of the whole function.
+
+    Parameters
+    ----------
+    sides : Sides
+    exact : list of object arrays of enclosures, or None
+        The derivative by the conventions of the ops.
+    got : list of arrays or None
+        The numbers to judge: those of the tape, or claims of another library.
+    findings : list of Finding
+        The conventions met; `inside` and `ok` are set for the whole function.
+    order : int
+    guards : sequence of Finding
+        The decisions that keep the program off a point where it is not defined. They are reported only if the function
+        as a whole has another derivative there.
+    claimed : bool
+        Whether `got` are claims, which may follow conventions of their own.
+
+    Returns
+    -------
+    findings : list of Finding
+        The findings for elements outside their intervals, with the farthest element and the number of elements, then
+        the given ones.
+    exact : list
+        With each claim that lies inside its interval in place of the number by the conventions of the ops.
+    got : list
+        With a large number in place of each claim at a kink that is infinite or NaN, as in `exact`.
+    """
+    parts, numbers = in_parts(sides.program, exact), _floats_in_parts(sides.program, got)
+    findings, parts, numbers = _as_a_whole(sides, parts, numbers, findings, order, guards, claimed)
+    return findings, joined(sides.program, parts), _floats_joined(sides.program, numbers)
+
+
+def _as_a_whole(
+    sides: Sides,
+    exact: list[Any],
+    got: list[Any],
+    findings: list[Finding],
+    order: int,
+    guards: Sequence[Finding],
+    claimed: bool,
+) -> tuple[list[Finding], list[Any], list[Any]]:
+    """As `as_a_whole`, for the parts of complex numbers."""
+    outside = sides.limits(exact)
+    if outside is None and sides.open and (findings or claimed):
+        who = next((f for f in [*findings, *guards] if f.op is not None), None)
+        reason = "too many numbers to compare the derivatives on all sides of this kink, so some may be wrong"
+        at = {} if who is None else {"op": who.op, "line": who.line}
+        findings = [*findings, Finding("undecided", order=order, reason=reason, **at)]
+        return findings, exact, got
+    if outside is None and not findings:
+        return findings, exact, got
+    if outside is not None:
+        for f in findings:
+            f.inside = f.ok = True
+    elif claimed:
+        outside = [{} for _ in exact]
+    else:
+        return findings, exact, got
+    known = [*findings, *guards]
+    who = next((f for f in known if f.op is not None), known[0])
+    wrong: list[tuple[float, Finding]] = []
+    if claimed:
+        exact, outside = _with_claims(sides, exact, got, outside)
+    for s, out in enumerate(outside):
+        for index, interval in out.items():
+            gives = "the claim is" if claimed else f"the convention of {who.op} at its kink gives"
+            if interval.agree:
+                reason = "the function as a whole has a derivative here: all one-sided derivatives agree"
+                reason += f", but {gives} another number"
+            else:
+                reason = f"the one-sided derivatives of the function as a whole lie in {interval}, but {gives} "
+                reason += "a number outside"
+            number = None if got[s] is None else np.asarray(got[s])[index].item()
+            truth = digits(interval.low) if interval.agree else None
+            told: dict[str, Any] = {"element": (s, index), "got": number, "exact": truth, "inside": False}
+            told["cause"] = "derivative" if interval.agree else "interval"
+            if is_complex_source(sides.program, s):
+                reason += ", in the imaginary part" if index[-1] else ", in the real part"
+                told["element"] = s, index[:-1]
+            found = Finding("convention", order=order, op=who.op, line=who.line, reason=reason, **told)
+            far = np.inf if number is None or not np.isfinite(number) else float(distance_from(number, interval[:2]))
+            wrong.append((-far, found))
+            if number is not None and not np.isfinite(number):
+                got = [g if k != s else np.array(g) for k, g in enumerate(got)]
+                got[s][index] = _far(number)
+    worst_first = [f for _, f in sorted(wrong, key=lambda one: one[0])]
+    return [*merged(worst_first), *findings], exact, got
+
+
+def _with_claims(
+    sides: Sides, exact: list[Any], got: list[Any], outside: list[dict[tuple[int, ...], Interval]]
+) -> tuple[list[Any], list[dict[tuple[int, ...], Interval]]]:
+    """The exact numbers with claims inside their intervals in place of conventions, and the intervals of the other
+    claims at kinks.
+    """
+    full = [
+        e if g is None else objects(np.broadcast_to(objects(arb(0)) if e is None else objects(e), np.shape(g))).copy()
+        for e, g in zip(exact, got, strict=True)
+    ]
+    finite = [None if g is None else BALLS.lift(_far(np.asarray(g))) for g in got]
+    missed = sides.limits(finite, jumps=True)
+    if missed is None:
+        return exact, outside
+    left: list[dict[tuple[int, ...], Interval]] = []
+    for s, (e, g) in enumerate(zip(full, finite, strict=True)):
+        if g is None:
+            left.append(outside[s])
+            continue
+        out = {}
+        for index in np.ndindex(*g.shape):
+            interval = missed[s].get(index)
+            if interval is not None and _rounded(g[index], interval, got[s].dtype):
+                interval = None
+            if interval is None and np.isfinite(got[s][index]):
+                e[index] = g[index]  # inside
+            elif interval is None:
+                continue
+            elif index in outside[s] or not interval.agree:
+                out[index] = interval
+                e[index] = g[index]  # the claim has a finding of its own
+        left.append(out)
+    return full, left
+
+
+def _rounded(x: Any, interval: Interval, dtype: Any) -> bool:
+    """True if a claim is an end of its interval, up to the rounding of an elementwise derivative."""
+    ends = [float(e.mid()) for e in (interval.low, interval.high)]
+    return any(abs(float(arb(x).mid()) - e) <= ROUNDINGS * spacing(e, dtype) for e in ends)
+
+
+def _far(claims: Any) -> Any:
+    """Large numbers in place of infinities and NaN."""
+    large = float(np.finfo(np.asarray(claims).dtype).max) / 2
+    return np.nan_to_num(claims, nan=large, posinf=large, neginf=-large)
+
+
+def _floats_in_parts(program: Program, arrays: list[Any]) -> list[Any]:
+    """As `in_parts`, for numbers that TensorFlow's convention conjugates."""
+    return [
+        a if a is None or not is_complex_source(program, s) else np.stack([np.real(a), -np.imag(a)], axis=-1)
+        for s, a in enumerate(arrays)
+    ]
+
+
+def _floats_joined(program: Program, arrays: list[Any]) -> list[Any]:
+    """The inverse of `_floats_in_parts`."""
+    return [
+        a if a is None or not is_complex_source(program, s) else a[..., 0] - 1j * a[..., 1]
+        for s, a in enumerate(arrays)
+    ]
