@@ -10,19 +10,31 @@ from typing import Any
 
 import numpy as np
 
-from gtape.symbolic.objects import ObjectWorld
+from gtape.symbolic.objects import COMPARISONS, ObjectWorld
 
 __all__ = ["DOUBLES", "DoubleWorld"]
 
 
 class DoubleWorld(ObjectWorld):
-    """The mirrors of ops on arrays that add, multiply and move numbers, on arrays of float64.
+    """The mirrors of ops on arrays that add, multiply, compare and move numbers, on arrays of float64.
 
     Examples
     --------
     >>> DOUBLES.matmul(np.array([[1.0, 2.0]], np.float32), np.array([[0.5], [0.25]]))
     array([[1.]])
     """
+
+    def exact(self, x: Any) -> float:
+        return float(x)
+
+    def sign_of(self, a: Any, b: Any, relation: str) -> int:
+        return int(a > b) - int(a < b)
+
+    def mean(self, tied: list[Any]) -> Any:
+        return tied[0]
+
+    def _holds_in(self, a: np.ndarray, b: np.ndarray, relation: str) -> np.ndarray:
+        return np.asarray(COMPARISONS[relation](a, b))
 
     def lift_floats(self, x: np.ndarray) -> np.ndarray:
         return x.astype(np.float64, copy=False)

@@ -119,12 +119,16 @@ class Template:
         return made
 
     def slopes(self, active: tuple[int, ...]) -> Callable[..., Any]:
-        """The function ``(*values) -> first partials`` of balls by the active arguments, compiled once."""
+        """The function ``(*arguments, value) -> first partials`` of balls by the active arguments, compiled once.
+
+        The partials take the value where they contain the mirror itself, such as 1 - tanh(x)**2.
+        """
         made = self._jets.get(active)
         if made is None:
-            found = self.partials(active, 1)[1:]
+            value = sp.Symbol("y", real=True)
+            found = [p.xreplace({self.expression: value}) for p in self.partials(active, 1)[1:]]
             made = self._jets[active] = compile_balls(
-                self.symbols, found if len(active) > 1 else found[0], kind=self.kind
+                (*self.symbols, value), found if len(active) > 1 else found[0], kind=self.kind
             )
         return made
 

@@ -13,7 +13,8 @@ from gtape.symbolic.balls import Undecided, objects
 from gtape.symbolic.program import Node, Program
 from gtape.tapes.forward import jvp_of
 from gtape.tensors.tensor import wrap
-from gtape.verify.bounds.local import Local, excess, finite, shown
+from gtape.verify.bounds.excess import excess
+from gtape.verify.bounds.local import Local, finite, shown
 from gtape.verify.bounds.noise import noisy_values
 from gtape.verify.bounds.running_error import Err, ErrorWorld
 from gtape.verify.causes.customs import ones_like

@@ -20,9 +20,9 @@ from flint import arb
 
 from gtape.base.deadline import OutOfTime, tick
 from gtape.symbolic.balls import filled, mapped, objects
-from gtape.symbolic.doubles import DOUBLES
 from gtape.symbolic.program import Program
-from gtape.verify.bounds.local import Floats, Local, finite, rounded
+from gtape.verify.bounds.excess import rounded
+from gtape.verify.bounds.local import Floats, Local, finite
 from gtape.verify.bounds.noise_world import MovedWorld
 from gtape.verify.causes.choices import decides_at_ties
 from gtape.verify.causes.conventions import kinks_met
@@ -52,8 +52,6 @@ _LONG = 2048  # programs with more ops keep nothing that can be computed again
 _HUGE, _LONG_TERM = arb(2) ** 2**40, arb(2) ** 2**39
 _NOTHING = arb(0)
 _UNIT = arb(2) ** -61  # random directions are integers of this size
-_MANY = 2048  # numbers of an array for which arithmetic of float64 is much quicker than enclosures
-_PART = 1 - 2.0**-16  # of a bound of float32, which leaves enough for the roundings of float64
 _MOST_OPS = 64  # programs with more ops are checked op by op together, by their kind
 
 
@@ -420,42 +418,14 @@ class Checked:
         self._within_bounds(places, sweep, values, rules)
 
     def _clearly_inside(self, sweep: Floats) -> set[int]:
-        """The large products of float32 numbers whose values and rules are within their bounds by float64 arithmetic.
-
-        The roundings of float64 are 2**-29 of those of float32, so the bounds give up a small part for them.
-        """
+        """The ops with long arrays that are within their bounds by arithmetic of wider floats."""
         inside: set[int] = set()
         local = Local(self.program, {}, self.arrays)
         for op in self.structure.ops:
-            y, prim = self.arrays[op.number], op.kind.node.prim
-            inputs = [self.arrays[j] for j in op.inputs]
-            if prim.rounding.kind != "product" or any(v.dtype != np.float32 for v in (y, *inputs)):
-                continue
-            if max([v.size for v in (y, *inputs)]) < _MANY or not finite(*inputs):
-                continue
             tick()
-            task = local.alone(self.program.nodes[op.number], [sweep])
-            xs = [v.astype(np.float64) for v in inputs]
-            made = shaped(np.asarray(op.kind.node.apply(DOUBLES, xs)), op.kind.shape)
-            if _within(y, made, task.own_error()) and all(
-                self._has_right_rule(local, task, op, back, made, xs) for back in task.sweeps
-            ):
+            if local.clearly_inside(local.alone(self.program.nodes[op.number], [sweep])):
                 inside.add(op.number)
         return inside
-
-    def _has_right_rule(
-        self, local: Local, task: Any, op: Op, back: tuple[Any, list[Any]], y: Any, xs: list[Any]
-    ) -> bool:
-        """Whether the results of a rule in floats are within their bounds by float64 arithmetic."""
-        (g,), made = back
-        if not finite(g, *[c for c in made if c is not None]):
-            return False
-        exact = op.kind.pulled(DOUBLES, g.astype(np.float64), y, xs)
-        allowed = local.allowed_by_rule(task, (g,))
-        return all(
-            c is None or _within(np.asarray(c), shaped(np.asarray(e, np.float64), np.shape(c)), allowed(k))
-            for k, (c, e) in enumerate(zip(made, exact, strict=True))
-        )
 
     def _within_bounds(
         self, places: list[tuple[int, bool]], sweep: Floats, values: dict[int, Any], rules: dict[int, list[Any]]
@@ -570,11 +540,6 @@ class Straightly(Checked):
             if p.k is not None:
                 rules[p.number][p.k] = filled(exact[p.start : p.stop], p.shape)
         self._within_bounds(places, sweep, straight.as_values(exact[: len(self._values)]), rules)
-
-
-def _within(got: Any, near: Any, bound: Any) -> bool:
-    """Whether numbers are nearer than a part of their bounds to numbers that are nearly exact."""
-    return bool(np.all(np.abs(got - near) <= _PART * bound))
 
 
 def _balls(arrays: list[Any]) -> list[Any]:

@@ -68,8 +68,8 @@ class Kind:
     balls, jets : worlds
         Of balls and of jets in one direction.
     value, slopes, move : callable or None
-        An elementwise mirror on arrays of balls, its partial derivatives by the moving arguments, and the mirror on
-        arrays of jets.
+        An elementwise mirror on arrays of balls, its partial derivatives by the moving arguments as a function of the
+        arguments and the value, and the mirror on arrays of jets.
     small : bool
         Whether all arguments of an elementwise op are single numbers, which need no arrays.
     """
@@ -103,7 +103,7 @@ class Kind:
         if self.moving and not made.exponents:
             several = len(self.moving)
             self._slopes = called(made.slopes(self.moving), several)
-            self.slopes = np.frompyfunc(self._slopes, count, several)
+            self.slopes = np.frompyfunc(self._slopes, count + 1, several)
 
     def written(self, code: Code) -> Kind:
         """The kind in worlds whose scalars are pieces of source text."""
@@ -117,15 +117,15 @@ class Kind:
             return box(self._value(*[x.item() for x in xs]))
         return objects(self.node.apply(self.balls, xs) if self.value is None else self.value(*xs))
 
-    def along(self, xs: list[Any], tangents: list[Any]) -> Any:
-        """The derivative of the mirror along tangents of the moving arguments."""
+    def along(self, xs: list[Any], y: Any, tangents: list[Any]) -> Any:
+        """The derivative of the mirror at `xs`, where its value is `y`, along tangents of the moving arguments."""
         if self.slopes is not None and self.small:
-            one = self._slopes(*[x.item() for x in xs])
+            one = self._slopes(*[x.item() for x in xs], y.item())
             if len(tangents) == 1:
                 return box(one * tangents[0].item())
             return box(sum(map(operator.mul, one[1:], [t.item() for t in tangents[1:]]), one[0] * tangents[0].item()))
         if self.slopes is not None:
-            slopes = self.slopes(*xs)
+            slopes = self.slopes(*xs, y)
             if len(tangents) == 1:
                 return objects(slopes * tangents[0])
             total = slopes[0] * tangents[0]
@@ -391,7 +391,8 @@ class Structure:
             if op.kind.moving:
                 tick()
                 ts = [tangents[op.inputs[a]] for a in op.kind.moving]
-                tangents[op.number] = shaped(op.kind.along([values[j] for j in op.inputs], ts), op.kind.shape)
+                xs, y = [values[j] for j in op.inputs], values[op.number]
+                tangents[op.number] = shaped(op.kind.along(xs, y, ts), op.kind.shape)
 
     def bend(
         self, inner: Inner, values: dict[int, Any], tangents: dict[int, Any], ways: dict[int, Any]

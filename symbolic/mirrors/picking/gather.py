@@ -1,7 +1,8 @@
-"""Mirrors of gathering: NumPy's own indexing picks elements, which are added to their places one by one."""
+"""Mirrors of gathering: NumPy's own indexing picks elements and adds them to their places."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,13 @@ from gtape.symbolic.mirrors.registry import array
 
 def _scatter(W: Any, g: Any, indices: Any, *, axis: int, size: int) -> Any:
     g, indices = objects(g), np.asarray(indices).astype(int)
-    after = -axis - 1
-    before = g.ndim - indices.ndim - after
-    out = np.full((*g.shape[:before], size, *g.shape[g.ndim - after :]), 0, dtype=object)
-    for at in np.ndindex(*g.shape):
-        to = (*at[:before], int(indices[at[before : before + indices.ndim]]), *at[before + indices.ndim :])
-        out[to] = out[to] + g[at]
-    return out
+    first, last = g.ndim - indices.ndim + axis + 1, g.ndim + axis + 1
+    before, after = g.shape[:first], g.shape[last:]
+    rows = g.reshape(math.prod(before), indices.size, math.prod(after))
+    out = np.full((len(rows), size, rows.shape[2]), 0, dtype=object)
+    places: Any = (slice(None), indices.ravel())
+    np.add.at(out, places, rows)
+    return out.reshape(*before, size, *after)
 
 
 def _gather(W: Any, x: Any, indices: Any, *, axis: int, size: int) -> Any:
