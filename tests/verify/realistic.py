@@ -367,7 +367,7 @@ def n_body_potential_in_one_place(d: Draw) -> Made:
 
 @_program()
 def heat_equation(d: Draw) -> Made:
-    steps = d.size(5, 100)
+    steps = d.size(5, 30)
 
     def f(u: Any, k: Any) -> Any:
         for _ in range(steps):
@@ -392,7 +392,7 @@ def burgers_equation_upwind(d: Draw) -> Made:
 
 @_program()
 def logistic_map(d: Draw) -> Made:
-    steps = d.size(30, 200)
+    steps = d.size(30, 120)
 
     def f(x: Any, r: Any) -> Any:
         for _ in range(steps):
@@ -416,7 +416,7 @@ def logistic_map_of_many(d: Draw) -> Made:
 
 @_program()
 def henon_map(d: Draw) -> Made:
-    steps = d.size(25, 200)
+    steps = d.size(25, 150)
 
     def f(s: Any, a: Any) -> Any:
         x, y = s[0], s[1]

@@ -11,6 +11,7 @@ import pytest
 import gtape as tf
 from gtape.verify import Options, check, exact, judge
 from gtape.verify.bounds import inputs
+from gtape.verify.programs.mutants import planted, scaled
 from gtape.verify.verdicts.collect import collecting
 from gtape.verify.verdicts.verdict import Finding, Report
 
@@ -162,6 +163,63 @@ def test_no_right_claim_is_refused(name: str) -> None:
         claimed = float(str(exact(f, at)[()])) * (1 + claimed)
     report = judge(f, [at], claimed)
     assert report.ok, report
+
+
+# -------------------------------------------------------------------------------------------------------- chaos
+
+
+def logistic(steps: int) -> Any:
+    def f(x: Any, r: Any) -> Any:
+        for _ in range(steps):
+            x = r * x * (1 - x)
+        return tf.reduce_sum(x * x)
+
+    return f
+
+
+def forgetful(steps: int) -> Any:
+    """An orbit that is chaotic before it falls into one of the phases of a cycle, and so forgets its start."""
+
+    def f(x: Any, r: Any) -> Any:
+        for _ in range(steps):
+            x = tf.exp(-r * x * x) - 0.5
+        return x
+
+    return f
+
+
+def henon(steps: int) -> Any:
+    def f(s: Any, a: Any) -> Any:
+        x, y = s[0], s[1]
+        for _ in range(steps):
+            x, y = 1 - a * x * x + y, 0.3 * x
+        return x + y
+
+    return f
+
+
+CHAOTIC: dict[str, tuple[Any, Any, Any]] = {
+    "rare magnitude": (henon(150), [0.1, 0.2], 1.4),
+    "rare magnitude of a product": (henon(145), [0.17240693, -0.18379572], 1.3877101131589813),
+    "many numbers": (logistic(233), [0.31, 0.72, 0.55], 3.9),
+    "many others": (logistic(248), [0.11, 0.62, 0.87], 3.85),
+    "single numbers": (logistic(94), 0.47, 3.93),
+    "a forgotten start": (forgetful(251), 0.55, 7.3),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", CHAOTIC)
+def test_the_problem_loses_the_digits_of_a_chaotic_map(name: str, dtype: Any) -> None:
+    f, *at = CHAOTIC[name]
+    report = check(f, *[np.asarray(x, dtype) for x in at])
+    assert {v.verdict for v in report.findings} <= {"conditioning", "range"}, report
+
+
+def test_a_wrong_rule_in_a_chaotic_map_is_found() -> None:
+    with planted("multiply", 1, scaled(1.5)):
+        report = check(henon(150), [0.1, 0.2], 1.4)
+    assert {v.op for v in report.findings if v.verdict == "rule"} == {"multiply"}
 
 
 # ------------------------------------------------------------------------------- a cause for each element, counted

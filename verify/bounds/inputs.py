@@ -36,13 +36,14 @@ from gtape.verify.verdicts.ulp import digits_of, spacing
 
 __all__ = [
     "MOVES",
-    "farthest",
+    "heavy_tail",
     "moved_element",
     "moved_gradient",
     "moved_tangent",
     "moved_values",
     "moves",
     "moves_in_floats",
+    "nearby",
 ]
 
 # The numbers of random moves of many inputs: more moves follow if needed, because all of a few moves may cancel by
@@ -130,10 +131,12 @@ def moved_element(oracle: Oracle, source: int, place: tuple[int, ...]) -> float:
     return SPREADS * math.sqrt(squares) if math.isfinite(squares) else 0.0
 
 
-def farthest(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: int) -> list[Any]:
-    """The largest magnitude of each result at inputs moved by up to half a unit, as arrays; None for a missing result.
+def nearby(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: int) -> list[Any]:
+    """The exact derivative at the inputs, and at inputs moved by up to half a unit, as arrays of floats with an axis of
+    moves in front. Decisions stay.
 
-    First-order moves may be larger than all values of a function nearby, as for sin(1e20 * x).
+    First-order moves may be larger than all values of a function nearby, as for sin(1e20 * x), or miss that a chaotic
+    program forgets its start, but not the decisions of its way.
 
     Parameters
     ----------
@@ -143,9 +146,14 @@ def farthest(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: i
         Oracle with the values of all nodes -> the exact derivative, as a list of object arrays or None.
     count : int
         The number of random moves.
+
+    Returns
+    -------
+    list
+        None for a missing result.
     """
     rng = np.random.default_rng(13)
-    found: list[Any] = []
+    found = [_rounded(derivative(oracle))]
     for start in _at_random(_half_units(oracle.program), count):
         again = oracle.__class__(oracle.program, oracle.seeds)
         part = arb(float(rng.uniform(0.25, 1.0)))
@@ -158,11 +166,30 @@ def farthest(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: i
                 again.env[i] = here[i] if fixed else again.program.step(BALLS, node, again.env)
                 if i in start:
                     again.env[i] = objects(again.env[i] + part * start[i])
-            made = [None if g is None else np.abs(to_float(objects(g))) for g in derivative(again)]
+            found.append(_rounded(derivative(again)))
         except ArithmeticError:
             continue
-        found = made if not found else [a if b is None else np.fmax(a, b) for a, b in zip(found, made, strict=True)]
-    return found
+    return [None if any(g is None for g in gs) else np.stack(gs) for gs in zip(*found, strict=True)]
+
+
+def _rounded(derivative: list[Any]) -> list[Any]:
+    return [None if g is None else to_float(objects(g)) for g in derivative]
+
+
+def heavy_tail(sizes: Any) -> Any:
+    """The largest of some magnitudes along the first axis, or what a log-normal distribution has beyond them.
+
+    The derivatives of a chaotic map, which are products of many factors, differ by powers of ten at inputs beside one
+    another, and a few of them miss its largest numbers.
+    """
+    with np.errstate(all="ignore"):
+        most, median = np.fmax.reduce(sizes), np.nanmedian(sizes, axis=0)
+        logarithms = np.log(np.maximum(sizes, median / _LEAST))  # numbers near a root say nothing about large ones
+        tail = np.exp(np.nanmean(logarithms, axis=0) + _DEVIATIONS * np.nanstd(logarithms, axis=0)) / SPREADS
+        return np.where(np.isfinite(tail), np.maximum(tail, most), most)
+
+
+_LEAST, _DEVIATIONS = 100.0, 6.0
 
 
 def moves_in_floats(program: Program, run: Callable[[NoiseWorld], list[Any]], count: int = MOVES[-1]) -> list[Any]:
@@ -232,16 +259,17 @@ def _is_scalar(program: Program) -> bool:
 
 def _is_elementwise(n: Node, program: Program) -> bool:
     """Whether an op of scalars, and its rule, work on each element of arrays alone, too, such as a copy."""
-    xs = [np.repeat(program.nodes[j].output, 2) for j in n.inputs]
-    y = np.repeat(n.output, 2)
+    scalars = [np.asarray(program.nodes[j].output) for j in n.inputs]
+    xs, y = [np.repeat(x, 2) for x in scalars], np.repeat(n.output, 2)
     try:
         if not np.array_equal(n.prim.kernel(*xs, **n.params), y):
             return False
-        alone = by_rule(COMPLEX, n, y[0], y[0], [x[0] for x in xs], [x[0] for x in xs])
-        made = by_rule(COMPLEX, n, y, y, xs, xs)
+        alone = by_rule(COMPLEX, n, y[0], y[0], [x[0] for x in xs], scalars)
+        # With the shapes of the runs, and with those that were recorded, because some runs keep these.
+        made = [by_rule(COMPLEX, n, y, y, xs, like) for like in (xs, scalars)]
     except Exception:  # an op that takes no arrays of this shape
         return False
-    pairs = zip(made, alone, strict=True)
+    pairs = [(c, d) for cs in made for c, d in zip(cs, alone, strict=True)]
     return all(d is None if c is None else np.array_equal(c, np.repeat(d, 2)) for c, d in pairs)
 
 

@@ -133,6 +133,8 @@ class _Noisy(Algebra):
     def rule(self, node: Node, g: Any) -> list[Any]:
         xs, y, prim = [self.env[j] for j in node.inputs], self.env[node.index], node.prim
         g = PartialOutputs.filled(g, y)
+        if not isinstance(y, tuple) and np.shape(g) != np.shape(y):  # of many runs at once, in which `g` does not move
+            g = np.broadcast_to(g, np.shape(y))
         made = by_rule(self.world, node, g, y, xs, xs)
         if prim.kind == "elementwise":
             # Without noise, because each run of the noisy world must make the same calls.

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape.symbolic.balls import objects, radius, to_double_double, to_float
-from gtape.verify.bounds.inputs import MOVES
+from gtape.verify.bounds.inputs import MOVES, heavy_tail
 from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS
 from gtape.verify.oracles.enclosures import turned
 from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, largest, right_digits, spacing, ulps_between, widest
@@ -107,8 +107,10 @@ class Causes:
         """The largest exact number that the sweep adds or multiplies, to which zeros are compared."""
         raise NotImplementedError
 
-    def farthest(self, count: int) -> list[Any]:
-        """The largest number of each array at inputs moved by up to half a unit, from a number of random moves."""
+    def nearby(self, count: int) -> list[Any]:
+        """The exact numbers, then those at inputs moved by up to half a unit, along an axis in front; None for an array
+        without them, and empty for none at all.
+        """
         raise NotImplementedError
 
     def left(self, s: int, mask: Any) -> tuple[Cause, Any] | None:
@@ -282,8 +284,26 @@ class Comparison:
         wild = moved > SPREADS * np.abs(high)
         if not (wild & ~near & (off <= moved)).any():
             return moved
-        nearby = np.maximum(np.abs(high), self._bound("farthest", s, MOVES[-1], np.shape(moved)))
-        return np.where(wild, np.minimum(moved, SPREADS * nearby), moved)
+        nearby = self._numbers_nearby(s)
+        reach = np.abs(high) if nearby is None else np.fmax(np.abs(high), heavy_tail(np.abs(nearby)))
+        return np.where(wild, np.minimum(moved, SPREADS * reach), moved)
+
+    def _numbers_nearby(self, s: int) -> Any:
+        made = self._ask("nearby", _NEARBY)
+        return made[s] if made else None
+
+    def _undetermined(self, s: int, high: Any) -> Any:
+        """The bound of the problem for numbers that differ by more than their own size at moved inputs, as in chaos.
+
+        First-order moves do not show this if a chaotic program forgets its start, but not the way that it took.
+        """
+        nearby = self._numbers_nearby(s)
+        if nearby is None or nearby.dtype.kind == "c":
+            return np.zeros(np.shape(high))
+        with np.errstate(all="ignore"):
+            most = np.fmax.reduce(np.abs(nearby[1:] - nearby[0]), initial=0.0)
+            bound = SPREADS * heavy_tail(np.abs(nearby))
+            return np.where((most > np.abs(high) / 2) & np.isfinite(bound), bound, 0.0)
 
     def _added(self, s: int, g: Any, off: Any, high: Any, near: Any) -> Any:
         """The numbers that are off by no more than independent roundings of all ops, where each op was checked.
@@ -351,6 +371,10 @@ class Comparison:
                 moved[place] = max(moved[place], self._many() * self._causes.moved_element(s, place))
                 own[place] = off[place] <= tight[place] + moved[place]
             open_ = open_ & ~own
+            if (open_ & np.isfinite(g)).any():
+                moved = np.maximum(moved, np.where(open_, self._undetermined(s, high), 0.0))
+                own = own | (open_ & np.isfinite(g) & (off <= tight + moved))
+                open_ = open_ & ~own
         return _Explained(
             Told(added, "conditioning", _added_up(dtype, self._held(s, g, high).coarsest if added.any() else dtype)),
             Told(own, "conditioning", _MOVED),
@@ -522,6 +546,7 @@ def _added_up(dtype: Any, coarse: Any) -> str:
 
 
 _MOVED = "the problem itself loses these digits: half a unit in the inputs moves the exact derivative as much"
+_NEARBY = 16  # moves of the inputs, after which the distribution of the derivative nearby is known well enough
 _CHANCE = 64.0  # factor by which all random moves may be too small for one element among many
 _FEW = 16  # elements that are moved alone
 

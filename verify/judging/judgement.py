@@ -18,7 +18,7 @@ from flint import acb, arb
 from gtape.symbolic.balls import Undecided, digits, infinities_as_limits, objects, precision, ties_assumed, to_float
 from gtape.symbolic.implicit import bases_turned, degenerate_noted, values_alone
 from gtape.symbolic.program import Node, Program
-from gtape.verify.bounds.inputs import MOVES, farthest, moves, moves_in_floats
+from gtape.verify.bounds.inputs import MOVES, moves, moves_in_floats, nearby
 from gtape.verify.bounds.local import Local
 from gtape.verify.bounds.noise import RUNS, SPREADS, reached_from
 from gtape.verify.bounds.noise_world import NoiseWorld
@@ -147,8 +147,8 @@ class Judgement(Causes):
         """The results of `moved_along` for numbers that move one after another; None if these need a call each."""
         return None
 
-    def farthest(self, count: int) -> list[Any]:
-        return farthest(self._oracle(), self.derivative, count)
+    def nearby(self, count: int) -> list[Any]:
+        return nearby(self._oracle(), self.derivative, count) if self.program.size <= _BIG else []
 
     def flipped(self) -> list[tuple[Cause, list[Any]]]:
         return other_branches(self.program, self._oracle(), self.derivative)

@@ -159,7 +159,7 @@ class _Unexcused(Causes):
     def size(self) -> float:
         return 0.0
 
-    def farthest(self, count: int) -> list[Any]:
+    def nearby(self, count: int) -> list[Any]:
         return []
 
     def left(self, s: int, mask: Any) -> tuple[Cause, Any] | None:
