@@ -108,6 +108,8 @@ class Code:
 
     def inputs(self, count: int) -> list[Written]:
         """The arguments of the function. Called once, before all operations."""
+        if count > _MOST:
+            raise NotStraight("too many arguments")
         self.count = count
         self.lines = [("", ())] * count
         return [Written(self, i) for i in range(count)]
