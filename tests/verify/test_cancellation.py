@@ -134,6 +134,9 @@ REFUSED: dict[str, tuple[Any, Any, Any]] = {
     "one kink of many": (lambda x: tf.reduce_sum(tf.abs(x)), np.zeros(9), np.array([0.5] * 8 + [1.5])),
     "a cancelled zero": (lambda x: tf.reduce_sum(tf.nn.softmax(x)), np.array([1.0, 2.0]), np.array([1e-7, 0.0])),
     "a switched off unit": (lambda x: tf.nn.relu(x) * 2.0, -1.0, 1e-17),
+    "no side of a kink": (lambda x: tf.nn.relu6(x), 6.0, 1.5),
+    "no side beside a kink": (lambda x: tf.nn.relu((x - 0.3) + 1e-17) * 2.0, 0.3, 3.0),
+    "no phase of many": (lambda x: tf.reduce_sum(tf.nn.relu(tf.sin(x * np.arange(1.0, 9.0)) - 1e-16)), 0.0, 20.5),
 }
 
 
@@ -205,6 +208,7 @@ CHAOTIC: dict[str, tuple[Any, Any, Any]] = {
     "many others": (logistic(248), [0.11, 0.62, 0.87], 3.85),
     "single numbers": (logistic(94), 0.47, 3.93),
     "a forgotten start": (forgetful(251), 0.55, 7.3),
+    "a phase of a cycle": (forgetful(251), 0.105111636, 7.2011695),
 }
 
 

@@ -131,9 +131,9 @@ def moved_element(oracle: Oracle, source: int, place: tuple[int, ...]) -> float:
     return SPREADS * math.sqrt(squares) if math.isfinite(squares) else 0.0
 
 
-def nearby(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: int) -> list[Any]:
-    """The exact derivative at the inputs, and at inputs moved by up to half a unit, as arrays of floats with an axis of
-    moves in front. Decisions stay.
+def nearby(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: int, many: float) -> list[Any]:
+    """The exact derivative at the inputs, and at inputs moved by up to `many` half units, as arrays of floats with an
+    axis of moves in front. Decisions stay.
 
     First-order moves may be larger than all values of a function nearby, as for sin(1e20 * x), or miss that a chaotic
     program forgets its start, but not the decisions of its way.
@@ -146,6 +146,8 @@ def nearby(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: int
         Oracle with the values of all nodes -> the exact derivative, as a list of object arrays or None.
     count : int
         The number of random moves.
+    many : float
+        The growth of independent roundings of all ops; every other move is as many half units long.
 
     Returns
     -------
@@ -154,9 +156,9 @@ def nearby(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: int
     """
     rng = np.random.default_rng(13)
     found = [_rounded(derivative(oracle))]
-    for start in _at_random(_half_units(oracle.program), count):
+    for k, start in enumerate(_at_random(_half_units(oracle.program), count)):
         again = oracle.__class__(oracle.program, oracle.seeds)
-        part = arb(float(rng.uniform(0.25, 1.0)))
+        part = arb(float(rng.uniform(0.25, 1.0)) * (many if k % 2 else 1.0))
         try:
             for node in oracle.program.nodes:
                 tick()

@@ -108,9 +108,17 @@ class Causes:
         raise NotImplementedError
 
     def nearby(self, count: int) -> list[Any]:
-        """The exact numbers, then those at inputs moved by up to half a unit, along an axis in front; None for an array
-        without them, and empty for none at all.
+        """The exact numbers, then those at inputs moved by half units, along an axis in front; None for an array without
+        them, and empty for none at all.
         """
+        raise NotImplementedError
+
+    def kinked(self) -> bool:
+        """Whether the point is at a kink, jump or tie."""
+        raise NotImplementedError
+
+    def smooth(self) -> bool:
+        """Whether no op has a kink, a jump or a tie anywhere."""
         raise NotImplementedError
 
     def left(self, s: int, mask: Any) -> tuple[Cause, Any] | None:
@@ -292,18 +300,22 @@ class Comparison:
         made = self._ask("nearby", _NEARBY)
         return made[s] if made else None
 
-    def _undetermined(self, s: int, high: Any) -> Any:
-        """The bound of the problem for numbers that differ by more than their own size at moved inputs, as in chaos.
+    def _by_chaos(self, s: int, high: Any) -> Any:
+        """The bound of the problem for numbers that take any value at moved inputs, as in chaos.
 
-        First-order moves do not show this if a chaotic program forgets its start, but not the way that it took.
+        First-order moves do not show this if a chaotic program forgets its start, but not the way that it took. Beside
+        a kink, a derivative takes few values, one for each side, and no other number is one.
         """
-        nearby = self._numbers_nearby(s)
-        if nearby is None or nearby.dtype.kind == "c":
+        nearby = None if self._ask("kinked") else self._numbers_nearby(s)
+        if nearby is None or nearby.dtype.kind == "c" or len(nearby) <= _NEARBY / 2:
             return np.zeros(np.shape(high))
         with np.errstate(all="ignore"):
-            most = np.fmax.reduce(np.abs(nearby[1:] - nearby[0]), initial=0.0)
+            ordered = np.sort(nearby, axis=0)
+            sizes = np.maximum(np.abs(ordered[1:]), np.abs(ordered[:-1]))
+            values = 1 + np.add.reduce(np.diff(ordered, axis=0) > sizes / 1024, axis=0)  # those that differ clearly
+            chaotic = (ordered[-1] - ordered[0] > np.abs(high) / 2) & (self._ask("smooth") | (values > len(nearby) / 2))
             bound = SPREADS * heavy_tail(np.abs(nearby))
-            return np.where((most > np.abs(high) / 2) & np.isfinite(bound), bound, 0.0)
+            return np.where(chaotic & np.isfinite(bound), bound, 0.0)
 
     def _added(self, s: int, g: Any, off: Any, high: Any, near: Any) -> Any:
         """The numbers that are off by no more than independent roundings of all ops, where each op was checked.
@@ -371,10 +383,6 @@ class Comparison:
                 moved[place] = max(moved[place], self._many() * self._causes.moved_element(s, place))
                 own[place] = off[place] <= tight[place] + moved[place]
             open_ = open_ & ~own
-            if (open_ & np.isfinite(g)).any():
-                moved = np.maximum(moved, np.where(open_, self._undetermined(s, high), 0.0))
-                own = own | (open_ & np.isfinite(g) & (off <= tight + moved))
-                open_ = open_ & ~own
         return _Explained(
             Told(added, "conditioning", _added_up(dtype, self._held(s, g, high).coarsest if added.any() else dtype)),
             Told(own, "conditioning", _MOVED),
@@ -457,6 +465,10 @@ class Comparison:
                 same = open_ & finite & (gap <= ROUNDINGS * unit + loose) & (gap <= unit * 2.0**half + moved)
                 told.append(Told(same, verdict, reason, op, line))
                 open_ = open_ & ~same
+        if (open_ & finite).any():
+            moved = np.maximum(moved, np.where(open_ & finite, self._by_chaos(s, high), 0.0))
+            by_problem = by_problem._replace(mask=by_problem.mask | (open_ & finite & (off <= tight + moved)))
+            open_, loose = open_ & ~by_problem.mask, np.maximum(loose, moved)
         lost = np.log2(np.maximum(np.where(np.isfinite(ulps), ulps, np.inf) * spacing(high, dtype) / held.unit, 1.0))
         cancelled = open_ & finite & (off <= tight + loose)
         open_ = open_ & ~cancelled

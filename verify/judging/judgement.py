@@ -148,7 +148,14 @@ class Judgement(Causes):
         return None
 
     def nearby(self, count: int) -> list[Any]:
-        return nearby(self._oracle(), self.derivative, count) if self.program.size <= _BIG else []
+        many = math.sqrt(max(1, self.roundings()))
+        return nearby(self._oracle(), self.derivative, count, many) if self.program.size <= _BIG else []
+
+    def kinked(self) -> bool:
+        return bool(kinks_met(self.program, self._oracle(), self.order))
+
+    def smooth(self) -> bool:
+        return not any(n.kind == "op" and (n.prim.kinks or n.prim.selects) for n in self.program.nodes)
 
     def flipped(self) -> list[tuple[Cause, list[Any]]]:
         return other_branches(self.program, self._oracle(), self.derivative)

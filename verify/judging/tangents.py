@@ -159,6 +159,12 @@ class _Unexcused(Causes):
     def size(self) -> float:
         return 0.0
 
+    def kinked(self) -> bool:
+        return True
+
+    def smooth(self) -> bool:
+        return False
+
     def nearby(self, count: int) -> list[Any]:
         return []
 
