@@ -108,8 +108,8 @@ class Causes:
         raise NotImplementedError
 
     def nearby(self, count: int) -> list[Any]:
-        """The exact numbers, then those at inputs moved by half units, along an axis in front; None for an array without
-        them, and empty for none at all.
+        """The exact numbers, then those at moved inputs, along an axis in front; None for an array without them, and
+        empty for none at all.
         """
         raise NotImplementedError
 
