@@ -33,7 +33,7 @@ class Unknown(Exception):
     """An expression has a function that has no bound here."""
 
 
-_LONG = 63  # bits of the significand of the `long double` of x86, whose library of functions is accurate
+_LONG = (63, 112)  # bits of the significand of a `long double` that rounds as IEEE 754 says: of x86, and of quad
 _LOST = 8  # units in the last place that a function of NumPy or of the C library may lose
 _FAR = 0.25  # the part of a number that its error may reach in the bounds of this module
 
@@ -43,7 +43,7 @@ def wide_floats(dtype: Any) -> WideFloats | None:
     """The floats with which those of a dtype are compared; None if the machine has none."""
     if dtype == np.float32:
         return WideFloats(np.float64)
-    if dtype == np.float64 and np.finfo(np.longdouble).nmant >= _LONG:
+    if dtype == np.float64 and np.finfo(np.longdouble).nmant in _LONG:
         return WideFloats(np.longdouble)
     return None
 
