@@ -114,7 +114,7 @@ class Causes:
         raise NotImplementedError
 
     def kinked(self) -> bool:
-        """Whether the point is at a kink, jump or tie."""
+        """Whether the point is at a kink, jump or tie, or may be, because an op factorises a matrix."""
         raise NotImplementedError
 
     def smooth(self) -> bool:

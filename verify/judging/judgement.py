@@ -152,6 +152,8 @@ class Judgement(Causes):
         return nearby(self._oracle(), self.derivative, count, many) if self.program.size <= _BIG else []
 
     def kinked(self) -> bool:
+        if any(n.kind == "op" and n.prim.kind == "implicit" for n in self.program.nodes):
+            return True  # at equal eigenvalues, the derivative of what depends on single vectors takes any value
         return bool(kinks_met(self.program, self._oracle(), self.order))
 
     def smooth(self) -> bool:
