@@ -1,4 +1,4 @@
-"""The world of float64 arrays: sums of products by their mirrors, with the roundings of float64.
+"""The world of float64 arrays: sums of products, comparisons and moves by their mirrors, with roundings of float64.
 
 A sum of products of float32 numbers is so accurate in float64 that a first comparison needs no enclosures. Such a
 comparison takes a tenth of the time, and only numbers that it leaves open need enclosures.

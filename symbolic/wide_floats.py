@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 import sympy as sp
 from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 
-__all__ = ["WideFloats", "wide_floats"]
+__all__ = ["Bounded", "WideFloats", "wide_floats"]
 
 
 class Bounded(NamedTuple):
-    """Numbers near exact ones, and bounds on the distances; infinite where none is known."""
+    """Numbers near exact ones, and bounds on the distances; infinite where none is known, and NaN out of range."""
 
     near: Any
     error: Any
@@ -73,10 +73,18 @@ class WideFloats:
     def values(self, expressions: Sequence[sp.Expr], arrays: dict[sp.Symbol, Any]) -> list[Bounded] | None:
         """The values of expressions of symbols that stand for arrays of exact numbers.
 
+        Parameters
+        ----------
+        expressions : sequence of sympy.Expr
+            Real, and with Piecewise for each choice.
+        arrays : dict
+            Symbol -> its array, of floats that the wider dtype holds, or of small integers; the shapes broadcast.
+
         Returns
         -------
         list of Bounded or None
-            None if an expression has a function that is not known here.
+            For each expression arrays or scalars of the wider dtype; None if an expression has a function that is not
+            known here.
         """
         known: dict[Any, Any] = {s: Bounded(np.asarray(v, self.dtype), self.dtype.type(0)) for s, v in arrays.items()}
         try:
@@ -86,12 +94,12 @@ class WideFloats:
             return None
 
     def times(self, a: Any, b: Bounded) -> Bounded:
-        """Exact numbers times near ones."""
+        """Exact numbers, as an array of floats that the wider dtype holds, times near ones."""
         with np.errstate(all="ignore"):
             return self._times(Bounded(np.asarray(a, self.dtype), self.dtype.type(0)), b)
 
     def sum(self, a: Bounded, axes: tuple[int, ...]) -> Bounded:
-        """Sums along axes, which stay."""
+        """Sums along axes, which stay with length 1."""
         with np.errstate(all="ignore"):
             near, error = np.broadcast_arrays(*a)
             count = self.dtype.type(np.prod([near.shape[k] for k in axes], dtype=np.intp))
@@ -201,7 +209,7 @@ class WideFloats:
             both = [self._truth(c, known) for c in condition.args]
             joined = [np.logical_and, np.logical_or]
             at, other = joined if isinstance(condition, sp.And) else reversed(joined)
-            return _reduced(at, [h for h, _ in both]), _reduced(other, [f for _, f in both])
+            return reduce(at, [h for h, _ in both]), reduce(other, [f for _, f in both])
         if isinstance(condition, sp.Not):
             holds, fails = self._truth(condition.args[0], known)
             return fails, holds
@@ -221,13 +229,6 @@ def _is_exact(a: Bounded) -> bool:
 
 def _is_sign(x: Any) -> bool:
     return not np.ndim(x) and abs(x) in (0, 1)
-
-
-def _reduced(join: Any, masks: list[Any]) -> Any:
-    made = masks[0]
-    for m in masks[1:]:
-        made = join(made, m)
-    return made
 
 
 def _steep(slope: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:

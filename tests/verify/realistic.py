@@ -392,7 +392,7 @@ def burgers_equation_upwind(d: Draw) -> Made:
 
 @_program()
 def logistic_map(d: Draw) -> Made:
-    steps = d.size(30, 120)
+    steps = d.size(30, 200 if d.dtype == np.float64 else 120)  # the derivative overflows float32
 
     def f(x: Any, r: Any) -> Any:
         for _ in range(steps):
@@ -416,7 +416,7 @@ def logistic_map_of_many(d: Draw) -> Made:
 
 @_program()
 def henon_map(d: Draw) -> Made:
-    steps = d.size(25, 150)
+    steps = d.size(25, 200 if d.dtype == np.float64 else 150)  # the derivative overflows float32
 
     def f(s: Any, a: Any) -> Any:
         x, y = s[0], s[1]

@@ -46,5 +46,5 @@ def beyond(got: Any, exact: Any, bound: Any) -> tuple[Any, Any]:
         _, low = to_double_double(doubtful)
         off = np.abs((got[over] - high[over]) - low) - radius(doubtful)
         ratio = off / bound[over]
-    beyond = ratio > 1
-    return over[beyond], ratio[beyond]
+    outside = ratio > 1
+    return over[outside], ratio[outside]

@@ -22,7 +22,7 @@ from gtape.symbolic.balls import digits, infinities_as_limits, objects, to_doubl
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.bounds import local_error, outside_its_domain
 from gtape.verify.bounds.excess import beyond, rounded
-from gtape.verify.bounds.nearly import LONG, clearly_inside, sum_is_inside
+from gtape.verify.bounds.local_in_floats import clearly_inside, sum_is_inside
 from gtape.verify.bounds.running_error import Err, ErrorWorld, Independent
 from gtape.verify.oracles.backward import Algebra, by_rule, by_user, gradient, kept_off
 from gtape.verify.oracles.enclosures import BALLS
@@ -383,8 +383,6 @@ class Local:
 
     def clearly_inside(self, task: _Task) -> bool:
         """Whether an op with long arrays is certainly within its bounds, as arithmetic of wider floats shows."""
-        if max([v.size for v in (*task.outputs, *task.values)]) < LONG or len(task.members) > 1:
-            return False
         return clearly_inside(task, self.allowed_by_rule)
 
     # -- forwards

@@ -23,6 +23,7 @@ from gtape.symbolic.balls import filled, mapped, objects
 from gtape.symbolic.program import Program
 from gtape.verify.bounds.excess import rounded
 from gtape.verify.bounds.local import Floats, Local, finite
+from gtape.verify.bounds.local_in_floats import is_long
 from gtape.verify.bounds.noise_world import MovedWorld
 from gtape.verify.causes.choices import decides_at_ties
 from gtape.verify.causes.conventions import kinks_met
@@ -420,8 +421,11 @@ class Checked:
     def _clearly_inside(self, sweep: Floats) -> set[int]:
         """The ops with long arrays that are within their bounds by arithmetic of wider floats."""
         inside: set[int] = set()
+        long = [op for op in self.structure.ops if is_long(*[self.arrays[j] for j in (op.number, *op.inputs)])]
+        if not long:
+            return inside
         local = Local(self.program, {}, self.arrays)
-        for op in self.structure.ops:
+        for op in long:
             tick()
             if local.clearly_inside(local.alone(self.program.nodes[op.number], [sweep])):
                 inside.add(op.number)

@@ -9,7 +9,7 @@ enclosures, which decides and explains.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -25,14 +25,19 @@ from gtape.verify.bounds.excess import excess, rounded
 from gtape.verify.oracles.backward import by_rule
 from gtape.verify.oracles.enclosures import BALLS
 
-__all__ = ["LONG", "clearly_inside", "sum_is_inside"]
+__all__ = ["clearly_inside", "is_long", "sum_is_inside"]
 
 Allowed = Callable[[Any, Any], Callable[[int], Any]]
-LONG = 2048  # numbers of an array for which arithmetic of floats is much quicker than enclosures
-_PART = 1 - 2.0**-16  # of a bound of float32, which leaves enough for the roundings of float64
+LONG = 2048  # numbers of a long array
+_SPARE = 2.0**-28  # of a bound of float32 for each term, which is twice what sums lose in float64
 _FEW = 1 / 8  # the part of the elements that enclosures may decide one by one
 _NOTHING = 2 * float(np.finfo(np.float64).smallest_subnormal)  # bounds of results without a rounding
 _EXACT = 2**31  # larger integers are left to enclosures
+
+
+def is_long(*arrays: Any) -> bool:
+    """Whether one of some arrays is so long that arithmetic of floats is much quicker than enclosures."""
+    return bool(max([v.size for v in arrays]) >= LONG)
 
 
 def clearly_inside(task: Any, allowed_by_rule: Allowed) -> bool:
@@ -51,7 +56,7 @@ def clearly_inside(task: Any, allowed_by_rule: Allowed) -> bool:
         False for all ops, dtypes and arrays that this module does not know.
     """
     prim, arrays = task.node.prim, [task.output, *task.values]
-    if task.several:
+    if task.several or len(task.members) > 1 or not is_long(*arrays):
         return False
     dtype = task.output.dtype
     if any(v.dtype != dtype if v.dtype.kind in "fc" else v.dtype.kind not in "biu" for v in arrays):
@@ -72,9 +77,10 @@ def clearly_inside(task: Any, allowed_by_rule: Allowed) -> bool:
 def _is_near(task: Any, backs: list[Any], allowed_by_rule: Allowed) -> bool:
     """Whether an op that moves, adds or multiplies numbers is within its bounds by arithmetic of float64."""
     node = task.node
-    within = _within if task.output.dtype == np.float32 else _equal
     xs = [v.astype(np.float64) if v.dtype.kind == "f" else v for v in task.values]
     y = np.asarray(node.apply(DOUBLES, xs))
+    # No sum has more terms than the largest array has numbers.
+    within = _equal if y.dtype == task.output.dtype else partial(_within, max([v.size for v in (y, *xs)]))
     if y.shape != task.output.shape or not within(task.output, y, task.own_error()):
         return False
     for g, made in backs:
@@ -89,14 +95,14 @@ def _is_near(task: Any, backs: list[Any], allowed_by_rule: Allowed) -> bool:
     return True
 
 
-def _within(got: Any, near: Any, bound: Any) -> bool:
-    """Whether numbers are nearer than a part of their bounds to numbers that are nearly exact."""
-    return bool(np.all(np.abs(got - near) <= _PART * bound))
+def _within(terms: int, got: Any, near: Any, bound: Any) -> bool:
+    """Whether numbers are within their bounds of sums of terms, less what the sums may have lost in float64."""
+    return bool(np.all(np.abs(got - near) <= (1 - max(terms, LONG) * _SPARE) * bound))
 
 
 def sum_is_inside(total: Any, terms: list[Any], bound: Callable[[], Any]) -> bool:
     """Whether a sum of long arrays is certainly within its bound."""
-    floats = wide_floats(total.dtype) if total.size >= LONG else None
+    floats = wide_floats(total.dtype) if is_long(total) else None
     if floats is None or any(t.shape != total.shape or t.dtype != total.dtype for t in terms):
         return False
     stacked = Bounded(np.stack(terms).astype(floats.dtype), floats.dtype.type(0))

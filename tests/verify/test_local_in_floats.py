@@ -11,6 +11,7 @@ import gtape as tf
 from gtape.symbolic.balls import precision
 from gtape.symbolic.wide_floats import wide_floats
 from gtape.verify import check
+from gtape.verify.bounds import local_in_floats
 from gtape.verify.bounds.local import Floats, Local
 from gtape.verify.judging.recording import Recording
 from gtape.verify.oracles.backward import gradient
@@ -119,3 +120,11 @@ def test_a_wrong_rule_of_long_arrays_is_found(name: str, dtype: Any) -> None:
         with planted(op, argument, scaled(1 + 1e-3), worlds=worlds):
             found = [v for v in check(whole, *xs).findings if not v.ok]
         assert ("rule", op) in {(v.verdict, v.op) for v in found}
+
+
+@pytest.mark.parametrize("terms", [10, 2**20])
+def test_sums_of_many_terms_leave_a_part_of_the_bound_for_float64(terms: int) -> None:
+    one, bound = np.ones(1), np.full(1, 1e-6)
+    lost = terms * 2.0**-29 * bound  # what a sum of so many terms may lose in float64
+    assert local_in_floats._within(terms, one, one + (1 - 2.0**-7) * bound, bound)
+    assert not local_in_floats._within(terms, one, one + bound - lost, bound)
