@@ -32,9 +32,11 @@ def _begin() -> None:
 
 def _end() -> None:
     thread = get_ident()
-    depth = _importing.pop(thread, (1, 0.0))[0] - 1
-    if depth > 0:
+    depth = _importing.get(thread, (1, 0.0))[0] - 1
+    if depth > 0:  # the thread counts all the time, because another thread may fork between two statements
         _importing[thread] = depth, time.monotonic() + _LONGEST
+    else:
+        _importing.pop(thread, None)
 
 
 class _Loader(SourceFileLoader):

@@ -20,7 +20,7 @@ import pytest
 from campaigns import LARGE
 
 import gtape as tf
-from gtape.base import locks
+from gtape.base import imports, locks
 from gtape.base.imports import import_module
 from gtape.engine.sweep import keeping
 from gtape.recording import record
@@ -343,6 +343,22 @@ def test_a_fork_waits_for_the_import_statements_of_other_threads(
     finally:
         sys.modules.pop("gtape.part_of_gtape", None)
         vars(tf).pop("part_of_gtape", None)
+
+
+def test_a_thread_counts_as_importing_until_its_outermost_import_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Importing(dict[int, Any]):
+        def pop(self, *args: Any) -> Any:
+            left.append(args[0])
+            return super().pop(*args)
+
+    left: list[int] = []
+    monkeypatch.setattr(imports, "_importing", Importing())
+    imports._begin()
+    imports._begin()
+    imports._end()
+    assert not left and threading.get_ident() in imports._importing  # a fork may come between any two statements
+    imports._end()
+    assert left == [threading.get_ident()]
 
 
 @fork
