@@ -444,9 +444,9 @@ class CheckpointManager:
         self._begin = os.path.basename(self._prefix) + "-"
         self._head = self._prefix[: len(self._prefix) + 1 - len(self._begin)]
         self._folder = os.path.dirname(self._prefix) or os.curdir
-        note = read_note(self._folder) or Note()
-        self._kept = self._there([], note)
-        self._newest = next((n for n in (note.newest, *note.kept[::-1]) if n in self._kept), None)
+        self._kept: list[str] = []
+        self._newest: str | None = None
+        note = self._look()
         if os.path.isdir(self._folder):
             begin = part_stem(self._begin)
             remove_stale_parts(self._folder, lambda stem: stem == NOTE or stem.startswith(begin))
@@ -473,6 +473,13 @@ class CheckpointManager:
         names = [*names[:-1], *lost, *names[-1:]]
         names = [n for n in names if n != finished] + ([] if finished is None else [finished])
         return [n for n in names if self._exists(n)]
+
+    def _look(self) -> Note:
+        """Read which checkpoints exist now. Returns the note that names them."""
+        note = read_note(self._folder) or Note()
+        self._kept = self._there(self._kept, note)
+        self._newest = next((n for n in (note.newest, *note.kept[::-1]) if n in self._kept), None)
+        return note
 
     def _announce(self, name: str) -> None:
         """Note a checkpoint as unfinished, so that other processes know its owner if this one is killed."""
@@ -556,8 +563,19 @@ class CheckpointManager:
         return path
 
     def restore_or_initialize(self) -> str | None:
-        """Restore the newest checkpoint, if one exists. Returns its path."""
-        newest = self.latest_checkpoint
-        if newest is not None:
-            self.checkpoint.restore(newest)
+        """Restore the newest checkpoint, if one exists. Returns its path.
+
+        Raises
+        ------
+        gtape.errors.OpError, ValueError
+            As `Checkpoint.read` does.
+        """
+        while (newest := self.latest_checkpoint) is not None:
+            try:
+                self.checkpoint.restore(newest)
+                break
+            except NotFoundError:  # another process has saved newer checkpoints since, and has deleted this one
+                self._look()
+                if self.latest_checkpoint in (None, newest):
+                    raise
         return newest

@@ -172,3 +172,17 @@ def test_two_processes_may_save_in_one_folder(tmp_path: Path) -> None:
         tf.train.Checkpoint(v=v, w=w).restore(tmp_path / name)
         np.testing.assert_array_equal(w.numpy(), float(v))
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_manager_restores_the_newest_checkpoint_though_another_deleted_the_one_it_knew(tmp_path: Path) -> None:
+    v = tf.Variable(0.0)
+    saver = tf.train.CheckpointManager(tf.train.Checkpoint(v=v), tmp_path, max_to_keep=1)
+    saver.save()
+    late = tf.train.CheckpointManager(tf.train.Checkpoint(v=tf.Variable(-1.0)), tmp_path)
+    v.assign(2.0)
+    newest = saver.save()
+    assert late.restore_or_initialize() == newest == late.latest_checkpoint
+    assert float(late.checkpoint.v) == 2.0
+    os.unlink(newest + ".npz")
+    with pytest.raises(tf.errors.NotFoundError, match="ckpt-2"):
+        late.restore_or_initialize()
