@@ -16,6 +16,7 @@ class _Builder:
         self.program = Program()
         self.returns = returns
         self.found: dict[Any, int] = {}
+        self.lines: dict[Any, Any] = {}  # one object for each line of the user's code, to save memory
         self.kept: list[Any] = []  # values whose id is a key of `found`
         self.underway: set[Any] = set()  # constants with values that left the tape, not visited yet
 
@@ -25,7 +26,7 @@ class _Builder:
         node = Node(len(program.nodes), kind, output, 0 if record is None else record[SEQ])
         program.nodes.append(node)
         if record is not None:
-            program.by_seq.setdefault(node.seq, []).append(node.index)
+            program.add_number(node)
         self.found[key] = node.index
         return node
 
@@ -36,7 +37,7 @@ class _Builder:
 
     def numbers(self, record: Any) -> list[int]:
         """The nodes of a record. A leaf has a node for each value that was read from it."""
-        return [] if record is None else list(self.program.by_seq.get(record[SEQ], []))
+        return [] if record is None else list(self.program.by_seq.get(record[SEQ], ()))
 
     def visit(self, roots: list[tuple[Any, Any]]) -> None:
         """Add the nodes of (record, value) pairs and of all their ancestors, without recursion."""
@@ -77,7 +78,7 @@ class _Builder:
         self.found[_key(record, back.constant)] = node.index
         self.kept.append(back.constant)
         if record is not None:
-            program.by_seq.setdefault(node.seq, []).append(node.index)
+            program.add_number(node)
 
     def finish(self, record: Any) -> None:
         """Add the node of a record whose inputs already have nodes."""
@@ -89,7 +90,8 @@ class _Builder:
             return
         t = record[TRACE]
         node = self.add("custom" if step.prim.kind == "custom" else "op", t.output, record, record[SEQ])
-        node.prim, node.step, node.active, node.params, node.line = step.prim, step, step.active, step.params, t.line
+        node.prim, node.step, node.active, node.params = step.prim, step, step.active, step.params
+        node.line = t.line = self.lines.setdefault(t.line, t.line)
         node.flows = t.flows
         node.inputs = tuple([self.number(r, x._value) for r, x in zip(t.origins, t.inputs, strict=True)])
         if node.kind == "custom":

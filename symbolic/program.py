@@ -179,7 +179,7 @@ class Program:
         self.nodes: list[Node] = []
         self.outputs: list[int] = []
         self.sources: list[list[int]] = []
-        self.by_seq: dict[int, list[int]] = {}
+        self.by_seq: dict[int, tuple[int, ...]] = {}
         self.session: Any = None
         self.stops: frozenset[int] = frozenset()
         self.returned: dict[int, tuple[Any, bool]] = {}
@@ -190,6 +190,10 @@ class Program:
 
     def __len__(self) -> int:
         return len(self.nodes)
+
+    def add_number(self, node: Node) -> None:
+        """Find the node by its sequence number, too."""
+        self.by_seq[node.seq] = (*self.by_seq.get(node.seq, ()), node.index)
 
     @property
     def assignments(self) -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ from gtape.engine.fast.steps import Seen, remember
 from gtape.engine.rules import RuleStep, part_of, plan_for, world_for
 from gtape.engine.worlds import NARROW, NUMPY, TAPE
 from gtape.recording import record
-from gtape.recording.record import INS, OUT, STEP, TAPES
+from gtape.recording.record import STEP, TAPES
 from gtape.recording.trace import Trace, note_params
 from gtape.tensors.operands import FAILURES, check_dtypes, failure, operands, promoted, text_as_array
 from gtape.tensors.tensor import Tensor, wrap
@@ -288,19 +288,25 @@ def record_any(
     plan = plan_for(prim, active, len(tensors))
     layouts = tuple([t._layout for t in tensors])
     out_layout = tuple([o._layout for o in outs]) if several else out._layout
-    step = RuleStep(prim, plan.active, params, layouts, out_layout, world_for(prim, layouts))
-    keep = plan.keep_narrow if step.world is NARROW else plan.keep
-    ins = None if keep is None else tuple([t if kept else None for t, kept in zip(tensors, keep, strict=True)])
+    step = plan.general.get(layouts)
+    if step is None or params or step.out_layout is not out_layout:
+        step = RuleStep(prim, plan.active, params, layouts, out_layout, world_for(prim, layouts))
+        if not (params or several):
+            remember(plan.general, layouts, step)
     values: Any = tuple([o._value for o in outs]) if several else out._value
-    made = new_record(step, parents, ins, values if plan.reads_y else None, tapes)
     trace = None
     if stack.trace:
-        trace = Trace(tuple(tensors), values, stack)
+        # A check keeps all values, and a rule swapped in later may read more than the declared rule.
+        ins: Any = tuple(tensors)
+        made = new_record(step, parents, ins, values, tapes)
+        trace = Trace(ins, values, stack)
         trace.idle = idle
         if params:
             note_params(stack, params)
-        # A check keeps all values, and a rule swapped in later may read more than the declared rule.
-        made[INS], made[OUT] = tuple(tensors), values
+    else:
+        keep = plan.keep_narrow if step.world is NARROW else plan.keep
+        ins = None if keep is None else tuple([t if kept else None for t, kept in zip(tensors, keep, strict=True)])
+        made = new_record(step, parents, ins, values if plan.reads_y else None, tapes)
     attach(stack, made, tensors, out, trace)
     return out
 

@@ -267,7 +267,7 @@ def world_for(prim: Primitive, layouts: Iterable[Layout]) -> Any:
 class _Plan:
     """The values that records of a primitive keep for given active arguments. Each combination has one object."""
 
-    __slots__ = ("active", "keep", "keep_narrow", "known", "reads_y")
+    __slots__ = ("active", "general", "keep", "keep_narrow", "known", "reads_y")
 
     def __init__(self, prim: Primitive, active: tuple[int, ...], n: int) -> None:
         reads: frozenset[Any] = frozenset().union(*[prim.reads[i] for i in active])
@@ -278,6 +278,8 @@ class _Plan:
         self.keep_narrow = (True,) * n if self.reads_y and prim.partials is not None else self.keep
         # Backward steps of an op without parameters, by the layouts of its operands; see `gtape.engine.fast.steps`.
         self.known: dict[tuple[Layout, ...], Any] = {}
+        # The same for records in the general form, whose steps are never compiled.
+        self.general: dict[tuple[Layout, ...], RuleStep] = {}
 
 
 def plan_for(prim: Primitive, active: tuple[int, ...], n: int) -> _Plan:

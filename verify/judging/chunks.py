@@ -145,7 +145,7 @@ class _Copy:
                 tangents=[self.moved[i] for i in m.tangents],
             )
         self.program.nodes.append(made)
-        self.program.by_seq.setdefault(node.seq, []).append(made.index)
+        self.program.add_number(made)
         self.moved[node.index] = made.index
         return made
 
@@ -164,7 +164,7 @@ class _Copy:
         quotient.step = RuleStep(quotient.prim, node.active, {}, None, None)
         quotient.flows = (*node.flows, None) if node.flows else ()
         nodes += [total, n, quotient]
-        self.program.by_seq.setdefault(node.seq, []).append(quotient.index)
+        self.program.add_number(quotient)
         self.moved[node.index] = quotient.index
 
 

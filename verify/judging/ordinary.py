@@ -358,11 +358,12 @@ class Checked:
     def _along(self, way: Any) -> tuple[arb, arb]:
         """The derivative along a direction by the mirrors, and the sum of the magnitudes of its terms.
 
-        Keeps the tangents of all nodes.
+        Keeps the tangents of all nodes of a program that is short or takes gradients.
         """
         tangents = dict(zip(self.structure.sources, cut(way, [g.shape for g in self.gradient]), strict=True))
         self.tangents = tangents
-        self.structure.push(self.exact, tangents)
+        keep = bool(self.structure.inner) or len(self.structure.ops) <= _LONG
+        self.structure.push(self.exact, tangents, keep=keep)
         along, scale = arb(0), arb(0)
         for i, c in zip(self.program.outputs, self.cotangents, strict=True):
             if i in tangents:

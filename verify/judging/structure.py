@@ -11,9 +11,10 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+from array import array
 from collections.abc import Callable
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -313,7 +314,7 @@ class Structure:
         for i, c in zip(self.outputs, seeds, strict=True):
             arrive(i, c)
         for op in reversed(self.ops):
-            g = arrived.get(op.number)
+            g = arrived.pop(op.number, None)
             if g is not None and op.kind.node.active:
                 tick()
                 cs = op.kind.pulled(world, g, values[op.number], [values[j] for j in op.inputs])
@@ -385,14 +386,35 @@ class Structure:
             values[op.number] = widest(op.kind.node.apply(NUMPY, [values[j] for j in op.inputs]))[()]
         return [widest(g) for g in self.in_floats(values, [widest(c)[()] for c in seeds])]
 
-    def push(self, values: dict[int, Any], tangents: dict[int, Any]) -> None:
-        """Add the tangent of each op that moves to those of the sources, by the mirrors."""
+    @cached_property
+    def _last_readers(self) -> array[int]:
+        """For each node the last op that reads its tangent."""
+        last = array("q", bytes(8 * len(self.shapes)))
+        for op in self.ops:
+            for a in op.kind.moving:
+                last[op.inputs[a]] = op.number
+        return last
+
+    def push(self, values: dict[int, Any], tangents: dict[int, Any], *, keep: bool = True) -> None:
+        """Add the tangent of each op that moves to those of the sources, by the mirrors.
+
+        Parameters
+        ----------
+        keep : bool
+            If False, only the tangents of the outputs are there in the end; the others go after their last use.
+        """
+        lasting = frozenset(self.outputs)
         for op in self.ops:
             if op.kind.moving:
                 tick()
-                ts = [tangents[op.inputs[a]] for a in op.kind.moving]
+                moving = [op.inputs[a] for a in op.kind.moving]
                 xs, y = [values[j] for j in op.inputs], values[op.number]
-                tangents[op.number] = shaped(op.kind.along(xs, y, ts), op.kind.shape)
+                made = op.kind.along(xs, y, [tangents[j] for j in moving])
+                tangents[op.number] = shaped(made, op.kind.shape)
+                if not keep:
+                    for j in moving:
+                        if self._last_readers[j] == op.number and j not in lasting:
+                            tangents.pop(j, None)
 
     def bend(
         self, inner: Inner, values: dict[int, Any], tangents: dict[int, Any], ways: dict[int, Any]
