@@ -7,8 +7,8 @@ from typing import Any
 
 from gtape.base import late
 from gtape.engine.fast.recorded import recorded_sweep, takes_recorded_sweep
-from gtape.engine.full_sweep import full_sweep, runner_for
-from gtape.engine.requests import is_finite, result_of
+from gtape.engine.full_sweep import full_sweep, is_finite, runner_for
+from gtape.engine.requests import result_of
 from gtape.engine.sweep import keeping, short_sweep
 from gtape.engine.whole_calls import is_part_of_call, split_calls
 from gtape.engine.worlds import NUMPY, TAPE

@@ -42,7 +42,8 @@ from gtape.tensors.operands import FAILURES
 from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = [
-    "Anchor", "Sweep", "alive", "full_sweep", "layout_of_operands", "output_in", "runner_for", "stack_in", "values_in",
+    "Anchor", "Sweep", "alive", "full_sweep", "is_finite", "layout_of_operands", "output_in", "runner_for", "stack_in",
+    "values_in",
 ]  # fmt: skip
 
 
@@ -186,20 +187,24 @@ class Sweep:
         xs = values_in(world, record, step)
         if self.anchored is not None:
             g, y, xs = self.anchored(g), self.anchored(y), tuple([self.anchored(x) for x in xs])
-        live: tuple[Any, ...] | None = None
+        elementwise = prim.partials is not None
+        live: tuple[Any, ...] = (None,) * len(parents)
         if self.masked and batch is None and (prim.selects or mask is not None) and not isinstance(g, tuple):
             live = get_stack().run(alive, step, mask, values_in(NUMPY, record, step), output_in(NUMPY, record))
         if batch is not None and not _takes_batches(world, prim):
             made = self._each_row(step, g, y, xs)
         else:
-            only = mask if prim.partials is not None else None
-            made = step.cotangents(world, g, y, xs, batch=batch is not None, mask=only)
-        for k, (parent, c) in enumerate(zip(parents, made, strict=True)):
+            masks = live if elementwise and mask is not None else None
+            made = step.cotangents(world, g, y, xs, batch=batch is not None, masks=masks)
+            if elementwise and masks is not live and not all(map(is_finite, made)):
+                made = step.cotangents(world, g, y, xs, masks=live)  # an infinity meets the zero of a selection
+        for i, parent, c, m in zip(step.active, parents, made, live, strict=True):
             if self.session in parent[TAPES].sessions and c is not None:
-                m = None if live is None else live[k]
+                if m is not None and elementwise:
+                    m = NUMPY.sum_to(np.where(m, 1.0, 0.0), shape=step.layouts[i].shape, batch=0) != 0
                 if m is not None and m.all():
                     m = None
-                if m is not None and prim.partials is None:
+                if m is not None and not elementwise:
                     c = world.where(m, c, 0)
                 self.arrive(parent, c, m)
 
@@ -313,8 +318,20 @@ def output_in(world: Any, record: Record) -> Any:
     return world.lift(out)
 
 
+def is_finite(c: Any) -> bool:
+    """Whether a cotangent, or None, is without NaN and infinities."""
+    if isinstance(c, SparseCotangent):
+        c = c.values
+    if isinstance(c, Tensor):
+        c = c._value
+    return c is None or bool(np.isfinite(c).all())
+
+
 def alive(step: RuleStep, mask: Any, values: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
-    """For each active input, a mask of elements that the live elements of the output's cotangent can reach."""
+    """For each active input, a mask of elements that the live elements of the output's cotangent can reach.
+
+    The masks of an elementwise op have the shape of the output. None stands for a mask without a dead element.
+    """
     prim, layouts = step.prim, step.layouts
     assert layouts is not None
     out_shape = step.out_layout.shape
@@ -327,21 +344,15 @@ def alive(step: RuleStep, mask: Any, values: tuple[Any, ...], out: Any) -> tuple
     if mask is not None:
         living = np.where(mask, living, 0.0)
     if prim.partials is not None and not prim.selects:
-        if mask is None:
-            return (None,) * len(step.active)
-        return tuple([NUMPY.sum_to(living, shape=layouts[i].shape, batch=0) != 0 for i in step.active])
+        return (mask,) * len(step.active)
     if not prim.selects:
         # Generic values, because an element is not dead if its slope is zero by chance at the recorded values.
         values = tuple([_generic(v, i) for i, v in enumerate(values, 1)])
         out = _generic(out, len(values) + 1)
-    made = [np.asarray(c) != 0 for c in step.cotangents(NUMPY, living, out, values)]
+    made = [np.asarray(c) != 0 for c in step.cotangents(NUMPY, living, out, values, whole=prim.partials is not None)]
     unknown = undecided(prim, values)
     if unknown is not None:
-        reached = np.where(unknown, living, 0.0)
-        made = [
-            m | (NUMPY.sum_to(reached, shape=layouts[i].shape, batch=0) != 0)
-            for m, i in zip(made, step.active, strict=True)
-        ]
+        made = [m | (np.where(unknown, living, 0.0) != 0) for m in made]
     return tuple(made)
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from gtape.base import late
 from gtape.engine.diagonal_start import dense, diagonal_start
 from gtape.engine.fast.steps import step_for_rows
-from gtape.engine.full_sweep import full_sweep, runner_for, stack_in
-from gtape.engine.requests import conjugate, is_finite
+from gtape.engine.full_sweep import full_sweep, is_finite, runner_for, stack_in
+from gtape.engine.requests import conjugate
 from gtape.engine.rules import RuleStep
 from gtape.engine.sweep import short_sweep
 from gtape.engine.whole_calls import put_ops_behind

@@ -20,7 +20,7 @@ from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
 
 __all__ = [
-    "SIMPLE", "UnconnectedGradients", "checked", "conjugate", "is_finite", "leaves", "one_of", "result_of",
+    "SIMPLE", "UnconnectedGradients", "checked", "conjugate", "leaves", "one_of", "result_of",
     "seeds_of", "wants_zeros", "zeros_for",
 ]  # fmt: skip
 
@@ -157,14 +157,6 @@ def _rows_of(g: Tensor, whole: IndexedSlices) -> Tensor:
         return g
     rows: Tensor = late.find_op("gather")(g, whole.indices)
     return rows
-
-
-def is_finite(c: Any) -> bool:
-    if isinstance(c, SparseCotangent):
-        c = c.values
-    if isinstance(c, Tensor):
-        c = c._value
-    return c is None or bool(np.isfinite(c).all())
 
 
 def conjugate(g: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,8 @@ def cotangents(
     layouts: tuple[Any, ...],
     out_shape: tuple[int, ...],
     batch: bool = False,
-    mask: Any = None,
+    masks: Iterable[Any] | None = None,
+    whole: bool = False,
 ) -> list[Any]:
     """Run the vjp rules of one recorded op in the world `xp`.
 
@@ -55,8 +57,11 @@ def cotangents(
         The shape of the output, without the batch axis.
     batch : bool
         Whether `g` has a leading axis of independent cotangents.
-    mask : bool array, optional
-        True for live elements of the cotangent. The other elements stay zero even if a partial is infinite.
+    masks : iterable of (bool array or None), optional
+        For each active argument of an elementwise op, True for live elements, in the shape of the output. The other
+        elements stay zero even if the cotangent or a partial is infinite.
+    whole : bool
+        Whether the cotangents of an elementwise op keep the shape of the output, without sums over broadcast axes.
 
     Returns
     -------
@@ -74,11 +79,11 @@ def cotangents(
             for i in step.active
         ]
     result = []
-    for i in step.active:
+    for i, mask in zip(step.active, repeat(None) if masks is None else masks):  # noqa: B905 - the repeat has no end
         c = by_slope(xp, prim, i, g, y, xs, params)
         if mask is not None:
             c = xp.where(mask, c, 0)
-        result.append(unbroadcast(xp, c, layouts[i].shape, out_shape, batch))
+        result.append(c if whole else unbroadcast(xp, c, layouts[i].shape, out_shape, batch))
     return result
 
 
@@ -230,8 +235,9 @@ class RuleStep:
         return made[0] if len(made) == 1 else made
 
     def cotangents(
-        self, world: Any, g: Any, y: Any, xs: tuple[Any, ...], *, batch: bool = False, mask: Any = None
-    ) -> list[Any]:
+        self, world: Any, g: Any, y: Any, xs: tuple[Any, ...], *, batch: bool = False,
+        masks: Iterable[Any] | None = None, whole: bool = False,
+    ) -> list[Any]:  # fmt: skip
         """The function `cotangents` for the layouts of the step. NUMPY stands for the world of the recorded op."""
         if world is NUMPY:
             world = self.world
@@ -244,7 +250,9 @@ class RuleStep:
             if y is not None and self.computes_again:
                 y = self.prim.kernel(*xs, **self.params)
         shape = getattr(self.out_layout, "shape", ())
-        made = cotangents(world, self, g, y, xs, layouts=layouts, out_shape=shape, batch=batch, mask=mask)
+        made = cotangents(
+            world, self, g, y, xs, layouts=layouts, out_shape=shape, batch=batch, masks=masks, whole=whole
+        )
         if narrow:
             made = [
                 c.astype(layouts[i].dtype)

@@ -222,3 +222,52 @@ def test_a_nan_in_the_branch_not_taken_stays_out() -> None:
         tape.watch(x)
         z = tf.where(tf.constant([False, True]), tf.sqrt(2.0 * x), 1.0)
     np.testing.assert_array_equal(tape.gradient(z, x).numpy(), [0.0, 0.5])
+
+
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda x: tf.maximum(x, 0.0),
+        lambda x: tf.maximum(tf.zeros([], tf.float64), x),
+        lambda x: tf.clip_by_value(x, 0.0, 9.0),
+        lambda x: tf.where(x > 0.0, x, 0.0),
+        lambda x: tf.reduce_max(tf.stack([x, tf.zeros_like(x)]), axis=0),
+        tf.nn.relu,
+        tf.nn.relu6,
+    ],
+    ids=["maximum", "maximum, second", "clip", "where", "reduce_max", "relu", "relu6"],
+)
+def test_an_element_left_out_gets_no_infinite_cotangent(choose: Any) -> None:
+    # The square root has an infinite slope at 0, the value that stands in for a negative element.
+    def rooted(x: Any) -> Any:
+        return tf.sqrt(choose(x))
+
+    def used_twice(x: Any) -> Any:
+        return 3.0 * x + rooted(x)
+
+    def broadcast(x: Any) -> Any:  # the cotangent of x[1] is a sum over the elements
+        return rooted(x[1] * tf.constant([-1.0, 1.0, -2.0], tf.float64))
+
+    x = tf.constant([-1.0, 4.0], tf.float64)
+    for f, expected in ((rooted, [0.0, 0.25]), (used_twice, [3.0, 3.25]), (broadcast, [0.0, 0.25])):
+        compiled = tf.function(gradients_of(f), jit_compile=True)
+        for function in (gradients_of(f), compiled):
+            for found in function(x):
+                np.testing.assert_array_equal(found.numpy(), expected)
+        summed = tape_jacobian(f, x).sum(axis=0)
+        np.testing.assert_array_equal(summed, expected)
+
+
+def gradients_of(f: Any) -> Any:
+    """The gradient alone, and under another tape."""
+
+    def run(x: Any) -> Any:
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape(persistent=True) as tape:
+                tape.watch(x)
+                y = f(x)
+            under = tape.gradient(y, x)
+        return tape.gradient(y, x), under
+
+    return run

@@ -258,3 +258,40 @@ def test_an_impossible_state_without_weight_adds_nothing_in_any_mode(name: str) 
                 y = f(x)
             tangent = first.jvp(y)
         assert tangent.numpy() == 0.0 and second.jvp(tangent).numpy() == 0.0
+
+
+def test_digits_lost_beside_a_part_that_a_selection_leaves_out_are_a_cancellation() -> None:
+    # sqrt has an infinite slope at 0, so that only the limits from all sides give the derivative.
+    def f(x: Any) -> Any:
+        return (1 - tf.cos(x)) / x**2 + tf.sqrt(tf.maximum(x - 5.0, 0.0))
+
+    most = check(f, 0.1)
+    assert most.ok and most.verdict == "cancellation" and 9 < most.findings[-1].digits < 13
+    none = check(f, 1e-4)
+    assert not none.ok and none.verdict == "cancellation" and none.findings[-1].digits < 1
+    assert not judge(f, 0.1, most.findings[-1].got * 1.001).ok
+
+
+@tf.custom_gradient
+def tripled_wrongly(x: Any) -> Any:
+    return 3.0 * x, lambda g: 3.001 * g
+
+
+@pytest.mark.parametrize(
+    ("part", "point"),
+    [
+        (lambda x: tf.sqrt(tf.maximum(x, 0.0)), -2.0),
+        (lambda x: tf.sqrt(tf.nn.relu(2.0 * x)), -2.0),
+        (lambda x: tf.square(tf.sqrt(tf.square(x))), 0.0),
+        (lambda x: tf.norm(tf.stack([x, x])) ** 2, 0.0),
+    ],
+    ids=["maximum", "relu", "root of a square", "norm"],
+)
+def test_a_wrong_rule_beside_an_infinite_slope_is_found(part: Any, point: float) -> None:
+    # The limits from all sides are those of the rules, which the mirrors have to certify.
+    for f, right in ((lambda x: part(x) + 3.0 * x, 3.0), (lambda x: part(x) + tripled_wrongly(x), 3.001)):
+        report = check(f, point)
+        assert report.ok == judge(f, point, right).ok == (right == 3.0)
+        if not report.ok:
+            wrong = [g for g in report.findings if not g.ok]
+            assert [(g.verdict, g.op) for g in wrong] == [("rule", "tripled_wrongly")]

@@ -147,3 +147,25 @@ def test_two_roundings_on_either_side_of_half_the_digits_are_a_cancellation(monk
     replace_everywhere(monkeypatch, "short_sweep", right, otherwise)
     report = check(f, x)
     assert (report.ok, report.verdict) == (False, "cancellation")
+
+
+def test_a_plain_tape_adds_cotangents_in_the_order_of_the_users_code() -> None:
+    def f(x: Any) -> Any:
+        e = tf.exp(x)
+        first, second, third = e * 0.7, tf.sin(e), e * e
+        return tf.reduce_sum(tf.stack([third, tf.sqrt(second + 2.0), first]))
+
+    rng = np.random.default_rng(0)
+    differs = 0
+    for _ in range(20):
+        x = tf.constant(rng.normal(size=9).astype(np.float32))
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x)
+        (again,) = plain.Plain(tf.symbolic.trace(f, x)).row([np.float32(1.0)]) or [None]
+        expected = tape.gradient(y, x).numpy()
+        np.testing.assert_array_equal(again, expected)
+        e = np.exp(x.numpy())
+        by_other_order = (e * 2 + np.float32(0.7)) + np.cos(e) / (2 * np.sqrt(np.sin(e) + 2))
+        differs += (by_other_order * e != expected).any()
+    assert differs  # the order shows in the digits

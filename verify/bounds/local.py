@@ -24,7 +24,7 @@ from gtape.verify.bounds.bounds import local_error, outside_its_domain
 from gtape.verify.bounds.excess import beyond, rounded
 from gtape.verify.bounds.local_in_floats import clearly_inside, sum_is_inside
 from gtape.verify.bounds.running_error import Err, ErrorWorld, Independent
-from gtape.verify.oracles.backward import Algebra, by_rule, by_user, gradient, kept_off
+from gtape.verify.oracles.backward import Algebra, by_rule, by_user, gradient, kept_off, left_out
 from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.oracles.replay import is_step, longest_sum
 from gtape.verify.verdicts.ulp import ROUNDINGS, spacing, ulps_between, widest
@@ -97,7 +97,11 @@ class Floats(Algebra):
         made = by_rule(COMPLEX, node, g, y, xs, values)
         if node.prim.kind != "elementwise" or finite(*[c for c in made if c is not None]) or finite(g, y, *values):
             return made
-        return kept_off(made, g, again=lambda live: by_rule(COMPLEX, node, g, y, xs, values, live))
+
+        def again(live: Any) -> list[Any]:
+            return by_rule(COMPLEX, node, g, y, xs, values, live)
+
+        return kept_off(made, g, again=again, left=lambda: left_out(node, y, xs))
 
 
 class _Task:

@@ -12,7 +12,7 @@ from gtape.engine.rules import PartialOutputs
 from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.noise_world import NoiseWorld, spread_of
-from gtape.verify.oracles.backward import Algebra, by_rule, by_user, gradient, kept_off
+from gtape.verify.oracles.backward import Algebra, by_rule, by_user, gradient, kept_off, left_out
 from gtape.verify.oracles.enclosures import is_floating
 from gtape.verify.verdicts.ulp import widest
 
@@ -138,7 +138,11 @@ class _Noisy(Algebra):
         made = by_rule(self.world, node, g, y, xs, xs)
         if prim.kind == "elementwise":
             # Without noise, because each run of the noisy world must make the same calls.
-            made = kept_off(made, g, again=lambda live: by_rule(COMPLEX, node, g, y, xs, xs, live))
+
+            def again(live: Any) -> list[Any]:
+                return by_rule(COMPLEX, node, g, y, xs, xs, live)
+
+            made = kept_off(made, g, again=again, left=lambda: left_out(node, y, xs))
         if prim.kind == "linear":
             return self.nudged(node, made)
         # Constant integer partials, such as those of a sum, round nothing.

@@ -24,7 +24,17 @@ from gtape.verify.oracles.enclosures import turned
 from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, largest, right_digits, spacing, ulps_between, widest
 from gtape.verify.verdicts.verdict import Cause, Finding, merged
 
-__all__ = ["Causes", "Comparison", "Distances", "Told", "Wrong", "distances"]
+__all__ = [
+    "Causes",
+    "Comparison",
+    "Distances",
+    "Told",
+    "Wrong",
+    "cancellation",
+    "distances",
+    "fewest_digits",
+    "worst_of",
+]
 
 LOST = 16.0
 
@@ -412,7 +422,7 @@ class Comparison:
             if off > tight + moved or moved > SPREADS * abs(high):
                 return False
         digits = None if abs(high) <= rad else float(right_digits(off, high, g.dtype))
-        shown = _worst_of(s, None, distances.ulps, g, e, np.float64(moved))
+        shown = worst_of(s, None, distances.ulps, g, e, np.float64(moved))
         self.findings.append(Finding("conditioning", order=self.order, reason=reason, digits=digits, **shown))
         return True
 
@@ -524,12 +534,11 @@ class Comparison:
 
         def fewest(mask: Any) -> float | None:
             """The fewest right digits of some elements; None for exact zeros, because a zero has none to lose."""
-            counts = mask & ~zero
-            return float(np.min(right_digits(off, high, dtype)[counts])) if counts.any() else None
+            return fewest_digits(mask & ~zero, off, high, dtype)
 
         for t in told:
             if t.mask.any():
-                shown = _worst_of(s, t.mask, ulps, g, e, loose)
+                shown = worst_of(s, t.mask, ulps, g, e, loose)
                 self.findings.append(
                     Finding(
                         t.verdict, order=self.order, reason=t.reason, op=t.op, line=t.line, ok=t.ok,
@@ -538,16 +547,9 @@ class Comparison:
                 )  # fmt: skip
         for ok, mask in lost_digits:
             if mask.any():
-                shown = _worst_of(s, mask, ulps, g, e, loose)
-                place = shown["element"][1]
-                bits, right = float(lost[place]), fewest(mask)
-                most = digits_of(dtype) if held is None else int(np.broadcast_to(held.digits, g.shape)[place])
-                self.findings.append(
-                    Finding(
-                        "cancellation", order=self.order, reason=_digits_right(right, bits, most), ok=ok, lost=bits,
-                        count=int(mask.sum()), cause="digits", digits=right, **shown,
-                    )
-                )  # fmt: skip
+                most = digits_of(dtype) if held is None else held.digits
+                shown = worst_of(s, mask, ulps, g, e, loose)
+                self.findings.append(cancellation(self.order, shown, mask, lost, most, fewest(mask), ok=ok))
 
 
 _ADDED = "the roundings of the program's ops add up, and none is magnified"
@@ -571,7 +573,42 @@ def _digits_right(right: float | None, lost: float, bits: int) -> str:
     return f"the program's own arithmetic loses digits that the function does not: {how}"
 
 
-def _worst_of(s: int, mask: Any, ulps: Any, g: Any, e: Any, loose: Any) -> dict[str, Any]:
+def fewest_digits(mask: Any, off: Any, high: Any, dtype: Any) -> float | None:
+    """The fewest right digits of some elements; None without elements."""
+    return float(np.min(right_digits(off, high, dtype)[mask])) if mask.any() else None
+
+
+def cancellation(
+    order: int, shown: dict[str, Any], mask: Any, lost: Any, most: Any, right: float | None, *, ok: bool
+) -> Finding:
+    """The finding about elements that lost digits by the program's own arithmetic.
+
+    Parameters
+    ----------
+    order : int
+    shown : dict
+        The worst element, as `worst_of` gives it.
+    mask : bool array
+        The elements.
+    lost : float array
+        How many bits each element of the array lost.
+    most : int or int array
+        How many bits each can have.
+    right : float or None
+        The fewest right digits of the elements.
+    ok : bool
+        Whether half of the digits are right.
+    """
+    place = shown["element"][1]
+    bits, most = float(np.asarray(lost)[place]), int(np.broadcast_to(most, np.shape(lost))[place])
+    reason = _digits_right(right, bits, most)
+    return Finding(
+        "cancellation", order=order, reason=reason, ok=ok, lost=bits, count=int(mask.sum()), cause="digits",
+        digits=right, **shown,
+    )  # fmt: skip
+
+
+def worst_of(s: int, mask: Any, ulps: Any, g: Any, e: Any, loose: Any) -> dict[str, Any]:
     """The masked element with the largest error, as fields of a finding; a single number needs no mask."""
     index: tuple[int, ...] = ()
     if g.ndim:

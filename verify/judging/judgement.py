@@ -20,7 +20,7 @@ from gtape.symbolic.implicit import bases_turned, degenerate_noted, values_alone
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import MOVES, moves, moves_in_floats, nearby
 from gtape.verify.bounds.local import Local
-from gtape.verify.bounds.noise import RUNS, SPREADS, reached_from
+from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS, reached_from
 from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.causes.choices import choices_met, decides_at_ties
 from gtape.verify.causes.conventions import flipped_branches, kinks_met
@@ -30,7 +30,17 @@ from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import masked_by_infinities, outside, shown_by
 from gtape.verify.causes.sides import Sides, has_values, is_quick
 from gtape.verify.causes.whole_function import as_a_whole
-from gtape.verify.judging.comparison import Causes, Comparison, Told, Wrong, distances
+from gtape.verify.judging.comparison import (
+    Causes,
+    Comparison,
+    Distances,
+    Told,
+    Wrong,
+    cancellation,
+    distances,
+    fewest_digits,
+    worst_of,
+)
 from gtape.verify.judging.connected import order_of, undecidable, unimplemented
 from gtape.verify.judging.ladder import PRECISIONS, TIES, beyond_the_rules, climb, no_derivative
 from gtape.verify.oracles.certificates import Failure
@@ -248,15 +258,21 @@ class Judgement(Causes):
         rows = 1 if self.order == 1 else sum(map(np.size, known))
         if self.program.size * rows > (_FEW if is_quick(self.program) else _FEW_SLOW):
             return
-        sides = Sides(self.program, self.oracle, self.beside, self._beside_along(), self.shared)
+        certified = _CertifiedBeside(self)
+        sides = Sides(self.program, self.oracle, certified, self._beside_along(), self.shared)
         limits = sides.agreed([None if g is None else np.shape(g) for g in self.got])
-        if limits is None:
+        if limits is None or not certified.done:
             return
         report.checked = sum(map(np.size, known))
+        if certified.findings:
+            report.findings[report.findings.index(nowhere)] = certified.findings[0]
+            report.findings += certified.findings[1:]
+            return
         words = "the function as a whole has a derivative here: all one-sided derivatives agree"
         many = math.sqrt(max(1, self.roundings()))
         moved: list[Any] | None = None
         wrong: list[tuple[float, int, tuple[int, ...], int]] = []  # of the worst element of each array, and their count
+        cancelled: list[Finding] = []
         for s, (e, g) in enumerate(zip(limits, self.got, strict=True)):
             if e is None:
                 continue
@@ -269,6 +285,9 @@ class Judgement(Causes):
                 beyond = beyond & ~(far.off + far.radius <= many * (far.tight + moved[s]))
             if not self.claimed and (beyond & np.isfinite(g)).any():
                 beyond = beyond & ~self.reached(s, far.off + far.radius, far.high, g.dtype)
+                found, mask = self.cancelled(s, limits[s], g, far, beyond)
+                cancelled += found
+                beyond = beyond & ~mask
             if beyond.any():
                 ulps = np.where(beyond, np.nan_to_num(far.ulps, nan=np.inf), -1.0)
                 at = tuple(int(i) for i in np.unravel_index(int(np.argmax(ulps)), ulps.shape))
@@ -290,6 +309,37 @@ class Judgement(Causes):
         report.findings[index] = Finding(
             "convention", order=self.order, op=nowhere.op, line=nowhere.line, inside=True, reason=passed
         )
+        report.findings += cancelled
+
+    def cancelled(self, s: int, limits: Any, g: Any, far: Distances, beyond: Any) -> tuple[list[Finding], Any]:
+        """The numbers beyond their bounds that the program's own roundings explain: findings, and a mask.
+
+        Parameters
+        ----------
+        s : int
+            The array.
+        limits, g : arrays
+            The exact numbers, and those of the program.
+        far : Distances
+        beyond : bool array
+        """
+        mask = noise = np.zeros(np.shape(g))
+        for runs in (RUNS, MANY_RUNS):
+            spread = self.bounds(runs)
+            if spread is not None and spread[s] is not None:
+                noise = np.maximum(noise, np.where(np.isfinite(spread[s]), spread[s], 0.0))
+            mask = np.asarray(beyond & np.isfinite(g) & (far.high != 0) & (far.off + far.radius <= far.tight + noise))
+            if (mask == beyond).all():
+                break
+        lost = np.log2(np.maximum(np.where(np.isfinite(far.ulps), far.ulps, np.inf), 1.0))
+        most = digits_of(g.dtype)
+        found = []
+        for ok, some in ((False, mask & (lost > most / 2)), (True, mask & (lost <= most / 2))):
+            if some.any():
+                shown = worst_of(s, some, far.ulps, g, limits, noise)
+                right = fewest_digits(some, far.off, far.high, g.dtype)
+                found.append(cancellation(self.order, shown, some, lost, most, right, ok=ok))
+        return found, mask
 
     def reached(self, s: int, off: Any, high: Any, dtype: Any) -> Any:
         """Whether the program's own roundings explain distances from limits of 0.
@@ -589,6 +639,34 @@ class Judgement(Causes):
             except ArithmeticError:
                 return True
         return any(a is not b if a is None or b is None else _differ(a, b) for a, b in zip(here, there, strict=True))
+
+
+class _CertifiedBeside:
+    """The derivative beside the recorded point, by the rules, certified by the mirrors at the first of the points.
+
+    Attributes
+    ----------
+    findings : list of Finding
+        About wrong rules.
+    done : bool
+        Whether a point decided that the rules are right, or which are wrong.
+    """
+
+    def __init__(self, judgement: Judgement) -> None:
+        self.judgement = judgement
+        self.findings: list[Finding] = []
+        self.done = judgement.order > 1  # because the mirrors alone give the derivative there
+
+    def __call__(self, oracle: Oracle) -> list[Any]:
+        if self.done:
+            return self.judgement.beside(oracle)
+        try:
+            made, failures = self.judgement.certified(oracle, Report())
+            self.findings = self.judgement.blamed(oracle, failures) if failures else []
+        except ArithmeticError:  # the next point may decide
+            return self.judgement.beside(oracle)
+        self.done = True
+        return made
 
 
 def largest(arrays: list[Any]) -> float:

@@ -18,7 +18,7 @@ import numpy as np
 
 from gtape.base.quiet import quietly
 from gtape.recording.record import Session, off
-from gtape.symbolic.program import Program
+from gtape.symbolic.program import Node, Program
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.tensor import Tensor, wrap
 from gtape.verify.bounds.local import Floats
@@ -176,7 +176,7 @@ def _run(program: Program, tape: GradientTape) -> tuple[list[Tensor], list[list[
     ):
         return None
     env: dict[int, Any] = {}
-    for node in program.nodes:
+    for node in _as_recorded(program):
         if node.kind in ("leaf", "const"):
             made: Any = wrap(node.output)
             if node.index in sources:
@@ -190,6 +190,13 @@ def _run(program: Program, tape: GradientTape) -> tuple[list[Tensor], list[list[
         if not same_numbers(np.asarray(raw(env[i])), np.asarray(program.nodes[i].output)):
             return None  # scalars may be rounded in another way, after which a branch may differ
     return [env[i] for i in program.outputs], [[env[i] for i in nodes] for nodes in program.sources]
+
+
+def _as_recorded(program: Program) -> list[Node]:
+    """The nodes in the order in which the user's code ran them, because a sweep adds cotangents in this order."""
+    if program.returned:  # values that left the tape, whose nodes have no place in this order
+        return program.nodes
+    return sorted(program.nodes, key=lambda node: (node.kind not in ("leaf", "const"), -node.seq))
 
 
 def _by_source(made: list[Any], leaves: list[list[Tensor]]) -> list[Any]:

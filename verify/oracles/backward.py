@@ -9,11 +9,11 @@ import numpy as np
 
 from gtape.base.deadline import tick
 from gtape.base.layout import make_layout
-from gtape.engine.rules import PartialOutputs, cotangents
-from gtape.engine.worlds import NUMPY
+from gtape.engine.rules import PartialOutputs, cotangents, undecided
+from gtape.engine.worlds import COMPLEX, NUMPY
 from gtape.symbolic.program import Node, Program
 
-__all__ = ["Algebra", "backward", "by_rule", "by_user", "gradient", "kept_off"]
+__all__ = ["Algebra", "backward", "by_rule", "by_user", "gradient", "kept_off", "left_out"]
 
 
 class Algebra:
@@ -141,7 +141,8 @@ def by_rule(
     else:
         xs, layouts = tuple(xs), tuple(map(np.asarray, like))
     shape = () if isinstance(y, tuple) else np.shape(y)
-    return cotangents(world, node.step, g, y, xs, layouts=layouts, out_shape=shape, mask=live, batch=batch)
+    masks = None if live is None else [live] * len(node.active)
+    return cotangents(world, node.step, g, y, xs, layouts=layouts, out_shape=shape, masks=masks, batch=batch)
 
 
 def by_user(node: Node, g: Any) -> list[Any]:
@@ -162,23 +163,40 @@ def kept_off(
     finite: Callable[[Any], Any] = np.isfinite,
     zero: Any = 0,
     again: Callable[[Any], list[Any]] | None = None,
+    left: Callable[[], list[Any] | None] | None = None,
 ) -> list[Any]:
     """The cotangents of an elementwise op's inputs, with zeros where `g` is 0 and a partial is not finite.
 
     A selection switched such an element off, and the element stays off. ``again(live)`` gives the cotangents with only
-    the elements that count, for inputs that the op broadcast, because their cotangents are sums.
+    the elements that count, for inputs that the op broadcast, because their cotangents are sums. ``left()`` gives the
+    elements that the op itself leaves out, as `left_out` does.
     """
     kept = []
     for k, c in enumerate(made):
         if c is not None and c is not g:
             good = finite(c)
             if good is not True and not good.all():
+                off = np.asarray(g == 0, bool)
+                if left is not None and (masks := left()) is not None:
+                    off = off | masks[k]
                 if np.shape(c) == np.shape(g):
-                    c = np.where(~good & (g == 0), zero, c)
-                elif again is not None and (off := np.asarray(g == 0, bool)).any():
+                    c = np.where(~good & off, zero, c)
+                elif again is not None and off.any():
                     c = again(~off)[k]
         kept.append(c)
     return kept
+
+
+def left_out(node: Node, y: Any, xs: Iterable[Any]) -> list[Any] | None:
+    """The elements in which a selecting elementwise op leaves an active input out, by floats; None for other ops."""
+    prim, xs = node.prim, tuple(xs)
+    if not prim.selects:
+        return None
+    ones = np.ones(np.shape(y))
+    made = cotangents(COMPLEX, node.step, ones, y, xs, layouts=(), out_shape=ones.shape, whole=True)
+    unknown = undecided(prim, xs)
+    known = True if unknown is None else ~unknown
+    return [known & (np.asarray(c) == 0) for c in made]
 
 
 def _layout(value: Any) -> Any:
