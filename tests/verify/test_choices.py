@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.verify import check, judge
+from gtape.verify import check, exact, judge
 from gtape.verify.verdicts.collect import collecting
 
 m = tf.math
@@ -175,3 +175,26 @@ def test_a_step_that_rounding_took_is_conditioning(op: str) -> None:
     with collecting() as forward, tf.verifying("strict"), tf.autodiff.ForwardAccumulator(x, tf.ones((), F8)) as acc:
         acc.jvp(ROUNDED[op](x))
     assert forward.ok and [(v.verdict, v.op) for v in forward.findings] == [("conditioning", op)]
+
+
+@pytest.mark.parametrize(
+    ("f", "value", "order", "right"),
+    [
+        (lambda x, s: (6 * tf.exp(x) - 6 - 6 * x - 3 * x**2 - x**3) / s**4, 0.25, 1, 1 / 20),
+        (lambda x, s: (tf.cos(x) - 1 + x**2 / 2) / s**4, 1 / 24, 2, -1 / 360),
+        (lambda x, s: tf.sin(x) / s, 1.0, 2, -1 / 3),
+        (lambda x, s: tf.math.expm1(x) / s, 1.0, 1, 1 / 2),
+    ],
+    ids=["exp", "cos", "sin", "expm1"],
+)
+def test_a_value_that_fills_a_gap_has_no_derivative_of_its_own(f: Any, value: float, order: int, right: float) -> None:
+    # Enclosures beside the gap lose up to 7,000 bits, and 1/24 is rounded.
+    def filled(x: Any) -> Any:
+        gap = tf.equal(x, 0.0)
+        return tf.where(gap, value * tf.ones_like(x), f(x, tf.where(gap, tf.ones_like(x), x)))
+
+    assert float(str(exact(filled, 0.0, order=order)[()])) == right
+    assert not check(filled, 0.0, order=order).ok
+    assert judge(filled, 0.0, right, order=order).ok
+    for wrong in (0.0, 12345.0):
+        assert not judge(filled, 0.0, wrong, order=order).ok

@@ -22,11 +22,11 @@ from gtape.symbolic.program import Node, Program
 from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, jet_world, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import Shared, decided_anew
-from gtape.verify.verdicts.ulp import spacing
+from gtape.verify.verdicts.ulp import digits_of, spacing
 
 __all__ = [
-    "Interval", "Sides", "beside", "distance_from", "has_values", "in_parts", "is_complex_source", "is_quick", "joined",
-    "scale_of", "with_limits",
+    "TOO_WIDE", "Interval", "Sides", "beside", "distance_from", "has_values", "in_parts", "is_complex_source",
+    "is_quick", "joined", "scale_of", "with_limits",
 ]  # fmt: skip
 
 # Below the smallest subnormal number, because a float may lie that close to another kink.
@@ -34,7 +34,6 @@ _BITS = 6000  # enclosures of differences such as x − sin(x) keep digits at th
 _MORE = 24_000  # for small programs of elementary functions, because the cosine of x**4 is 1 at the smallest step
 _FEWER = 2400  # bits that suffice where little cancels; special functions take a tenth of the time
 _SHARP = arb(2) ** -500  # with fewer bits, enclosures may be this wide, relative to the number
-_UNSEEN = arb(2) ** -1000  # a jump by this part of the value changes no float
 _NOTHING = arb(2) ** -1100  # less than all floats
 _STEPS = (-1200, -1300)
 _NEAREST = -1400  # stands for the limit on one side
@@ -55,6 +54,9 @@ _AXES = 32  # at most this many elements get points of their own
 _ONE_BY_ONE = 64  # at most this many elements are differentiated one by one
 _MOST_WORK = 500_000  # numbers of programs that all rows of a derivative evaluate to divide groups of elements
 _TOGETHER = 4  # up to this many elements are evaluated without a test of all together
+
+TOO_MANY = "too many numbers to compare the derivatives on all sides of this kink, so some may be wrong"
+TOO_WIDE = "the derivatives on all sides of this kink lose too many bits to be compared, so the number may be wrong"
 
 _JOIN = np.frompyfunc(acb, 2, 1)
 _REAL = np.frompyfunc(lambda e: e.real if isinstance(e, acb) else e, 1, 1)
@@ -186,9 +188,10 @@ class Sides:
         self.values_here: list[Any] | None = None  # values at the point, to which the sides should converge
         self.anywhere = False  # whether the program need not be defined at the point
         self.over_jumps = False
-        self.open = False  # whether too many numbers to compare leave open if all are limits
+        self.open = ""  # why it is open whether all numbers are limits
         self.jumps = False  # whether the function is not continuous at the point, so that it has no derivative there
-        self.fewer = False  # whether enclosures have fewer bits, so that wide ones raise `_Blurred`
+        self.fewer = False  # whether enclosures have fewer bits, so that wide values raise `_Blurred`
+        self.blurred = False  # whether derivatives beside the point were not known well enough
         self.swept = False  # whether sweeps give the derivative by all elements at once
         self.rng = np.random.default_rng(37)
 
@@ -213,7 +216,7 @@ class Sides:
         if self.program.size > _MANY and not (wanted or self._in_doubt(numbers)):
             return None
         if self.program.size > _MOST:
-            self.open = True
+            self.open = TOO_MANY
             return None
         if jumps or self.anywhere or self.row is None:
             return self._intervals(numbers, jumps)
@@ -230,6 +233,7 @@ class Sides:
             attempts.insert(0, (_FEWER, contextlib.nullcontext))
             if self.program.size <= _FEW and is_quick(self.program):
                 attempts.insert(2, (_MORE, contextlib.nullcontext))
+        self.blurred = False
         for bits, assume in attempts:
             self.fewer = bits < _BITS
             shared = numbers_shared() if self.program.size <= _MANY else contextlib.nullcontext()
@@ -238,8 +242,10 @@ class Sides:
                 try:
                     return self._outside(numbers, _PAIRS if self.program.size <= _FEW else 1)
                 except TooDeep:
-                    self.open = self._in_doubt(numbers)
+                    self.open = TOO_MANY if self._in_doubt(numbers) else ""
                     return None
+        if self.blurred:
+            self.open = TOO_WIDE
         return None
 
     def _in_doubt(self, numbers: list[Any]) -> bool:
@@ -620,12 +626,12 @@ class Sides:
             raise _Blurred
 
     def _demand_sharp(self, values: list[Any], number: Any) -> None:
-        """With fewer bits, raise `_Blurred` unless derivatives are known well enough to be compared with a number."""
-        if self.fewer:
-            known = arb(number).rad()
-            for e in map(arb, values):
-                if not (e.rad() <= known or e.rad() <= _NOTHING or e.rad() <= _SHARP * abs(e.mid())):
-                    raise _Blurred
+        """Raise `_Blurred` unless derivatives are known well enough to be compared with a number."""
+        known = arb(number).rad()
+        for e in map(arb, values):
+            if not (e.rad() <= known or e.rad() <= _NOTHING or e.rad() <= _SHARP * abs(e.mid())):
+                self.blurred = True
+                raise _Blurred
 
     def _hull(self, points: list[list[Any]], s: int, index: tuple[int, ...], number: Any) -> tuple[arb, arb] | None:
         """The least and the greatest value of one element among some points, to be compared with a number."""
@@ -676,16 +682,25 @@ class Sides:
         return [self._distance(p, q) for p, q in zip(there, here, strict=True)]
 
     def _distance(self, p: Any, q: Any) -> arb:
-        """The distance of two values; 0 if the distance is too small for a float to show.
+        """The distance of two values; 0 if the distance is within the rounding of a constant, or too small for a float.
 
         With fewer bits, raises `_Blurred` for a distance that is not well known.
         """
         distance = arb(abs(p - q))
-        if p is q or distance <= _UNSEEN * abs(q) or distance <= _NOTHING:
+        if p is q or distance <= self._unseen * abs(q) or distance <= _NOTHING:
             return arb(0)
         if self.fewer and not distance.rad() <= _SHARP * distance.mid():
             raise _Blurred
         return distance
+
+    @cached_property
+    def _unseen(self) -> arb:
+        """Half a unit in the last place of the outputs, relative to a power of two.
+
+        A constant that fills a gap, such as 1/24, is rounded by up to so much.
+        """
+        dtypes = [np.asarray(self.program.nodes[i].output).dtype for i in self.program.primals]
+        return arb(2) ** -min([digits_of(dtype) for dtype in dtypes if dtype.kind in "fc"], default=1000)
 
     def _values(self, env: dict[int, Any], of_gradients: dict[int, Any]) -> list[Any]:
         """All elements of the primals, from `env`, and of the outputs, from `of_gradients`."""

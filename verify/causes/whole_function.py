@@ -13,7 +13,7 @@ from flint import arb
 
 from gtape.symbolic.balls import digits, objects
 from gtape.symbolic.program import Program
-from gtape.verify.causes.sides import Interval, Sides, distance_from, in_parts, is_complex_source, joined
+from gtape.verify.causes.sides import TOO_WIDE, Interval, Sides, distance_from, in_parts, is_complex_source, joined
 from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.verdicts.ulp import ROUNDINGS, spacing
 from gtape.verify.verdicts.verdict import Finding, merged
@@ -75,11 +75,10 @@ def _as_a_whole(
 ) -> tuple[list[Finding], list[Any], list[Any]]:
     """As `as_a_whole`, for the parts of complex numbers."""
     outside = sides.limits(exact)
-    if outside is None and sides.open and (findings or claimed):
+    if outside is None and sides.open and (findings or claimed or sides.open is TOO_WIDE):
         who = next((f for f in [*findings, *guards] if f.op is not None), None)
-        reason = "too many numbers to compare the derivatives on all sides of this kink, so some may be wrong"
         at = {} if who is None else {"op": who.op, "line": who.line}
-        findings = [*findings, Finding("undecided", order=order, reason=reason, **at)]
+        findings = [*findings, Finding("undecided", order=order, reason=sides.open, **at)]
         return findings, exact, got
     if outside is None and not findings:
         return findings, exact, got

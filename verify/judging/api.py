@@ -19,9 +19,10 @@ from gtape.symbolic.balls import digits, objects, precision, radius
 from gtape.symbolic.program import Program
 from gtape.verify.causes.advice import explain
 from gtape.verify.causes.branches import branches_met
+from gtape.verify.causes.choices import choices_met
 from gtape.verify.causes.conventions import kinks_met
 from gtape.verify.causes.misfits import misfits
-from gtape.verify.causes.sides import Sides, has_values, with_limits
+from gtape.verify.causes.sides import TOO_WIDE, Sides, has_values, with_limits
 from gtape.verify.judging.block import examined
 from gtape.verify.judging.cost import bits_within_reach, checked_digits
 from gtape.verify.judging.examine import Rows
@@ -319,14 +320,20 @@ def _exact_row(program: Program, seeds: list[Any], wanted: int, order: int) -> l
     def derivative(oracle: Oracle) -> list[Any]:
         return oracle.replay() if order == 1 else oracle.by_jets()
 
+    too_wide: list[bool] = []
+
     def attempt(bits: int, _: list[str]) -> list[Any] | None:
         oracle = fresh()
         oracle.evaluate()
         made = oracle.replay()
         if certify(oracle, made):
             made = [_by_jets(oracle, s) if nodes else None for s, nodes in enumerate(program.sources)]
-        if all(_tight(g, wanted) for g in made) and kinks_met(program, oracle, order):
-            made = with_limits(Sides(program, fresh, derivative), made)
+        if all(_tight(g, wanted) for g in made) and (
+            kinks_met(program, oracle, order) or any(choices_met(program, oracle, order, derivative))
+        ):
+            sides = Sides(program, fresh, derivative)
+            made = with_limits(sides, made)
+            too_wide.append(sides.open is TOO_WIDE)
         return made if all(_tight(g, wanted) for g in made) else None
 
     found, finding = climb(program, 1, attempt, _precisions(program, wanted), ties=False, patient=False)
@@ -343,6 +350,8 @@ def _exact_row(program: Program, seeds: list[Any], wanted: int, order: int) -> l
         nowhere = finding.verdict == "domain"
         what = "there is no derivative here" if nowhere else "the exact derivative is not decided"
         raise ArithmeticError(f"{what}: {finding.reason}")
+    if too_wide and too_wide[-1]:
+        raise ArithmeticError(f"the exact derivative is not decided: {TOO_WIDE}")
     return list(found)
 
 
