@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from gtape.errors import InvalidArgumentError
-from gtape.kernels.pair_functions import over, power_pair
-from gtape.kernels.pairs import Pair, add_pairs, divide_pairs, log_pair, two_sum, wide
+from gtape.kernels.log_pairs import log1p_pair
+from gtape.kernels.pair_functions import ONE, exp_parts, power_pair, sum_pair
+from gtape.kernels.pairs import Pair, divide_pairs, two_sum, wide
 
 # ---------------------------------------------------------------------------------------------- quotients
 
@@ -231,15 +232,20 @@ def logaddexp(x: Any, y: Any) -> Any:
     cancels = (high < 0) & (np.abs(out) < out - high)
     if np.any(cancels):
         # Around the curve where the exponentials add up to 1, the exponential and the logarithm are computed as pairs.
-        d, low, e = np.where(cancels, d, 0.0), np.where(cancels, low, 0.0), np.where(cancels, e, 1.0)
-        log = log_pair(e)
-        e_low = e * (((d - log[0]) - log[1]) + low)
-        s, rest = two_sum(1.0, e)
-        q, q_low = over(two_sum(rest, e_low), (s, 0.0))
-        log = add_pairs(log_pair(s), (q, q_low - 0.5 * q * q))
+        p, k = exp_parts((np.where(cancels, d, 0.0), np.where(cancels, low, 0.0)))
+        p = sum_pair(ONE, p)
+        log = log1p_pair((np.ldexp(p[0], k), np.ldexp(p[1], k)))
         t, rest = two_sum(np.where(cancels, high, 0.0), log[0])
         out = np.where(cancels, t + (rest + log[1]), out)
     return np.where(np.isinf(high), high, out)
+
+
+def logaddexp_cancelled(x: Any, y: Any) -> Any:
+    """The error of `logaddexp` around the curve where the exponentials add up to 1, beyond its ULPs."""
+    high, small = np.maximum(x, y), np.minimum(x, y)
+    with np.errstate(invalid="ignore", over="ignore"):
+        e = np.exp(small - high)
+    return np.where((high < 0) & (2.0 * np.log1p(e) > -high), e * 2.0**-93, 0.0)
 
 
 @wide

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gtape.kernels.elementary import in_float64
-from gtape.kernels.pair_functions import horner_pair, over, ratio, sum_pair
+from gtape.kernels.pair_functions import ONE, horner_pair, over, ratio, sum_pair
 from gtape.kernels.pairs import Pair, multiply_pairs, two_product, two_sum
 
 
@@ -42,6 +42,18 @@ def log_exact(x: Any) -> Pair:
     p, q = _LN2
     head, error = two_product(e, p)
     return sum_pair(sum_pair((head, error + e * q), (high[i], low[i])), rest)
+
+
+def log1p_pair(x: Pair) -> Pair:
+    """log(1 + x) of pairs x >= 0 as a pair, with about 90 bits, relative to the logarithm."""
+    s, rest = sum_pair(ONE, x)
+    q, q_low = over((rest, 0.0), (s, 0.0))
+    far = sum_pair(log_exact(s), (q, q_low - 0.5 * q * q))
+    near = x[0] < 1 / 64  # where 1 + x loses digits of x
+    x = np.where(near, x[0], 0.0), np.where(near, x[1], 0.0)
+    t = over(x, sum_pair((2.0, 0.0), x))
+    close = multiply_pairs(horner_pair(_ARTANH, multiply_pairs(t, t)), t)
+    return np.where(near, close[0], far[0]), np.where(near, close[1], far[1])
 
 
 # The factor is a power of 2 that keeps products in range, because exact products need room. Its logarithm is

@@ -292,3 +292,13 @@ def test_remainders_of_far_larger_numbers_are_right(power: int) -> None:
     assert check(
         tf.math.floormod, -9.223860752631218 * 10.0 ** (power // 2), 6.2596191965805664 * 10.0 ** (-power // 2)
     ).ok
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_log_probabilities_that_add_up_to_1_keep_the_digits_that_floats_have(dtype: str) -> None:
+    # log(exp(a) + exp(b)) is about 1e-17 there, and no number of the program is as small.
+    for p in np.random.default_rng(5).uniform(0.0, 1.0, 20).astype(dtype):
+        report = check(lambda p: tf.math.logaddexp(tf.math.log(p), tf.math.log1p(-p)), p)
+        assert report.ok, report
+    report = check(lambda z: tf.math.logaddexp(tf.math.log_sigmoid(z), tf.math.log_sigmoid(-z)), 0.3, order=2)
+    assert report.ok, report

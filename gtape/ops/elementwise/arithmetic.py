@@ -11,6 +11,7 @@ import numpy as np
 from gtape.declare.conventions import NO_REMAINDER, NOT_TAKEN, ZERO_AT_ZERO, AtPoints, minus_zero
 from gtape.declare.domains import ANY_REAL, NONZERO, POSITIVE, Domain, Interval
 from gtape.declare.primitives import elementwise
+from gtape.declare.rounding import ulps
 from gtape.kernels import arithmetic as k
 from gtape.kernels import complex_functions as complex_kernels
 from gtape.kernels import plane as plane
@@ -311,7 +312,7 @@ sigmoid_difference = elementwise(
 logaddexp = elementwise(
     "logaddexp", k.logaddexp,
     (lambda xp, y, a, b: xp.sigmoid_difference(a, b), lambda xp, y, a, b: xp.sigmoid_difference(b, a)),
-    special=(0.0,), ulps=2.0,
+    special=(0.0,), rounding=ulps(2, noise=k.logaddexp_cancelled),
     summary="log(exp(x) + exp(y)), without overflow.", example=((0.0, 0.0), 0.6931471805599453),
     conventions=(
         AtPoints("-inf and -0", "+0", "log(1) is +0", lambda p, by: by is None and any(map(minus_zero, p))),
