@@ -11,7 +11,7 @@ from typing import Any
 
 from gtape.base.imports import library
 
-__all__ = ["OWN_FOLDERS", "hide_own_frames", "is_own", "raised_by_user"]
+__all__ = ["OWN_FOLDERS", "hide_own_frames", "is_own", "level_of_user", "raised_by_user"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # In a checkout symbolic/ and verify/ lie beside the package, in an installation inside the package.
@@ -49,6 +49,15 @@ def raised_by_user(error: BaseException) -> bool:
         statement = line.encode()[last.colno or 0 :].decode(errors="replace")
         return re.match(r"raise\b", statement) is not None or re.match(r"\s*assert\b", line) is not None
     return False
+
+
+def level_of_user() -> int:
+    """The stack level of the user's code, above all frames of gtape, as `warnings.warn` counts it."""
+    frame: Any = sys._getframe(1)
+    level = 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "gtape":
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def hide_own_frames() -> None:

@@ -198,10 +198,11 @@ class Sweep:
             made = step.cotangents(world, g, y, xs, batch=batch is not None, masks=masks)
             if elementwise and masks is not live and not all(map(is_finite, made)):
                 made = step.cotangents(world, g, y, xs, masks=live)  # an infinity meets the zero of a selection
+        layouts: Any = step.layouts
         for i, parent, c, m in zip(step.active, parents, made, live, strict=True):
             if self.session in parent[TAPES].sessions and c is not None:
                 if m is not None and elementwise:
-                    m = NUMPY.sum_to(np.where(m, 1.0, 0.0), shape=step.layouts[i].shape, batch=0) != 0
+                    m = NUMPY.sum_to(np.where(m, 1.0, 0.0), shape=layouts[i].shape, batch=0) != 0
                 if m is not None and m.all():
                     m = None
                 if m is not None and not elementwise:

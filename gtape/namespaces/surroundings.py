@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.diagnosis import diagnosed
+from gtape.recording.record import refuse_in_traced_calls
 from gtape.tensors.tensor import Tensor, wrap
 from gtape.tensors.variable import SCOPE
 
@@ -41,6 +42,7 @@ def timestamp(name: str | None = None) -> Tensor:
     >>> bool(tf.timestamp() >= start)
     True
     """
+    refuse_in_traced_calls("reads the clock")
     return wrap(np.float64(time.time()))
 
 

@@ -11,10 +11,10 @@ from typing import Any
 from gtape.base.escaping import plain
 from gtape.base.layout import Layout
 from gtape.base.locks import Lock, lock_order, of_variable
-from gtape.base.own_files import raised_by_user
+from gtape.base.own_files import level_of_user, raised_by_user
 from gtape.base.verification import BLOCKS, PROCESS, verify_mode
 from gtape.recording.record import idle_stack, own, peek
-from gtape.tapes.drawn import Draw, go_back, sources_of, states
+from gtape.tapes.drawn import Draw, SeedsOfPython, go_back, sources_of, states
 from gtape.tapes.forms import LATER, Later, Results, form_of, outputs_of, taken_later, traced
 from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.program import (
@@ -201,7 +201,7 @@ class Compiler:
         self._failures: dict[Any, int] = {}
         self._lock = Lock()
         self._warned = False
-        self._recorded = RecordedCalls(function, name)
+        self._recorded = RecordedCalls(function, name, self.warn)
 
     def __reduce__(self) -> Any:
         return Compiler, (self.function, self.name)  # a copy is compiled again
@@ -314,12 +314,15 @@ class Compiler:
             found = self._known.get(key)
             if is_current(found):
                 return found
+            seeds = SeedsOfPython()
             try:
                 made: Any = self._traced(args, kwargs, held)
             except Untraceable as e:
+                seeds.restore()
                 made = _Refusal(str(e), held)
                 self.warn(str(e))
             except _Again as e:
+                seeds.restore()
                 self._failures[key] = failed = self._failures.get(key, 0) + 1
                 if failed < MOST_FAILURES:
                     return None
@@ -368,7 +371,7 @@ class Compiler:
             warnings.warn(
                 f"{plain(self.name)} has jit_compile=True but runs eagerly, with the same result: {plain(reason)}",
                 RuntimeWarning,
-                stacklevel=4,
+                stacklevel=level_of_user(),
             )
 
     # ------------------------------------------------------------------------------------------ reports

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from gtape.base.layout import make_layout
 from gtape.tensors.tensor import Tensor
 
-__all__ = ["Draw", "go_back", "sources_of", "states"]
+__all__ = ["Draw", "SeedsOfPython", "go_back", "sources_of", "states"]
 
 
 class Draw:
@@ -53,3 +56,18 @@ def go_back(sources: Sequence[Any], before: Sequence[Any]) -> None:
     """Restore the states of sources, so that the call after a failed one draws the same numbers."""
     for source, state in zip(sources, before, strict=True):
         source.restore(state)
+
+
+class SeedsOfPython:
+    """The state of Python's and NumPy's own random numbers, from which initializers and layers take their seeds.
+
+    A trace that is given up restores the state, because the call runs again.
+    """
+
+    def __init__(self) -> None:
+        self._states = random.getstate(), np.random.get_state()  # noqa: NPY002 - the state that users seed
+
+    def restore(self) -> None:
+        python, numpy = self._states
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002

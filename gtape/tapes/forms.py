@@ -45,8 +45,8 @@ def form_of(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:
         return x._layout
     if isinstance(x, Variable):
         return ("variable", x._uid, x._tensor_layout)
-    if isinstance(x, (float, complex)):
-        return (x.__class__, repr(x))
+    if isinstance(x, (float, complex)):  # as text, because 0.0 equals -0.0; a subclass may show other digits
+        return (x.__class__, (float if isinstance(x, float) else complex).__repr__(x))
     if isinstance(x, _NUMBERS):
         return (x.__class__, x)
     if isinstance(x, (list, tuple)):

@@ -273,6 +273,7 @@ class Function:
             self.python_function.__get__(instance, owner), self.input_signature, self._traces, self._compiler or False
         )
         made._owner = (instance,)
+        made._quick = None  # because the quick way does not know the owner
         return made
 
     @property

@@ -220,7 +220,6 @@ class Writer:
         self.kept = {id(o) for o in outputs}
         self.functions: list[str] = []
         self.nbytes = 0
-        self.places_results = False  # whether a line says where in memory a result is stored
         for i, node in enumerate(inputs):
             node.name = f"x{i}"
         # Values that may be part of a view: a function other than a ufunc may return a view of its operand.
@@ -311,7 +310,6 @@ class Writer:
         sample = node.sample
         key = (sample.shape, sample.dtype.char)
         free = self._free_buffers.setdefault(key, [])
-        self.places_results = True
         if not free:
             free.append(f"b{len(self.buffers)}")
             self.buffers.append((sample.shape, sample.dtype))
@@ -423,7 +421,6 @@ class Writer:
         for a in dying:
             same = a.sample.shape == made.shape and a.sample.strides == made.strides and a.sample.dtype == made.dtype
             if same and id(a) in self._owned:
-                self.places_results = True
                 return a
         return None
 
@@ -512,7 +509,6 @@ class Writer:
             else:
                 text = f"{names.constant(ufunc)}({', '.join(words)}, {_out(ufunc)}{place})"
             lines.append(f"    {text}\n")
-        self.places_results = True
         label = f"block_{len(self.functions)}"
         held = [t for t, _ in temporaries]
         parameters = [
@@ -568,10 +564,9 @@ class Writer:
     def checks(self, inputs: list[Node]) -> list[str]:
         """Write lines that leave the program if an argument has its elements in another order in memory than traced.
 
-        NumPy's results have the order of the arguments, but the buffers of the program have the traced order.
+        NumPy's results have the order of the arguments, and sums depend on it, but the buffers of the program have the
+        traced order, and products with ones are left out only for this order.
         """
-        if not self.places_results:
-            return []
         found = []
         for a in inputs:
             if isinstance(a.sample, np.ndarray) and a.sample.ndim > 1 and id(a) in self.last:

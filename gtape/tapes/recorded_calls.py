@@ -41,7 +41,7 @@ from gtape.recording.record import (
     Session,
     Stack,
 )
-from gtape.tapes.drawn import Draw, go_back, sources_of, states
+from gtape.tapes.drawn import Draw, SeedsOfPython, go_back, sources_of, states
 from gtape.tapes.forms import LATER, Results, form_of, outputs_of, traced
 from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.program import (
@@ -349,10 +349,12 @@ class RecordedCalls:
     ----------
     function : callable
     name : str
+    warn : callable
+        Takes the reason why calls run eagerly.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str) -> None:
-        self._function, self._name = function, name
+    def __init__(self, function: Callable[..., Any], name: str, warn: Callable[[str], None]) -> None:
+        self._function, self._name, self._warn = function, name, warn
         self._known: OrderedDict[Any, _Recorded | _Refusal] = OrderedDict()
         self._failures: dict[Any, int] = {}
         self._lock = Lock()
@@ -447,11 +449,14 @@ class RecordedCalls:
                 return None
             made: Any
             reason = "raises an error while it is traced"
+            seeds = SeedsOfPython()
             try:
                 made = self._traced(session, args, kwargs, active, held, asked)
             except Untraceable as e:
                 reason = str(e)
                 made = None if reason in LATER else _Refusal(reason, held)
+            if made.__class__ is not _Recorded:
+                seeds.restore()
             if made is None:
                 failed = self._failures[key] = self._failures.get(key, 0) + 1
                 if failed < MOST_FAILURES:
@@ -459,6 +464,8 @@ class RecordedCalls:
                 made = _Refusal(reason, held)
             if made.__class__ is _Recorded:
                 made.again = again
+            else:
+                self._warn(f"under a tape, it {reason}")
             self._failures.pop(key, None)
             self._known[key] = made
             self._drop_oldest()
@@ -602,7 +609,8 @@ def _likely(results: list[Traced]) -> list[tuple[int, ...]]:
 def _go_on(tracer: Tracer, session: Session) -> None:
     """Raise Untraceable if programs cannot repeat a traced call."""
     if tracer.reason is not None or tracer.assigned or tracer.later_calls or session.custom:
-        raise Untraceable(tracer.reason or "does what no recorded program repeats")
+        others = "calls a function at its end" if tracer.later_calls else "has a custom gradient"
+        raise Untraceable(tracer.reason or ("assigns a variable" if tracer.assigned else others))
 
 
 class _Swept:

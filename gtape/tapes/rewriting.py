@@ -40,7 +40,9 @@ def constant_key(a: Any) -> Any:
 
 
 def _is_one(a: Any, other: Any, made: Any, ones: dict[int, bool]) -> bool:
-    """Whether a factor of a product changes nothing: all its numbers are 1, and shape and dtype stay.
+    """Whether a factor of a product changes nothing: all its numbers are 1, and shape, dtype and memory order stay.
+
+    A later sum adds the numbers in the order of the memory.
 
     `ones` caches whether all numbers of a constant are 1.
     """
@@ -55,7 +57,8 @@ def _is_one(a: Any, other: Any, made: Any, ones: dict[int, bool]) -> bool:
         ones[id(a)] = found
     if not found or other.sample.__class__ is not made.__class__:
         return False
-    return bool(np.shape(other.sample) == np.shape(made) and np.asarray(other.sample).dtype == np.asarray(made).dtype)
+    x, y = np.asarray(other.sample), np.asarray(made)
+    return x.shape == y.shape and x.dtype == y.dtype and (x.ndim < 2 or x.strides == y.strides)
 
 
 _PRODUCTS = frozenset({operator.mul, np.multiply})

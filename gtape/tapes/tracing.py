@@ -295,6 +295,10 @@ class Tracer:
     def _first(self, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any], key: Any) -> Any:
         """The result of an op on operands of a new kind. Notes how the op calls its kernel."""
         values = [t._value for t in tensors]
+        for v in values:
+            if v.__class__ is Raw and v.tracer is not self:  # from another function, which is usually over
+                v.tracer.refuse("uses a tensor of another function that is being traced")
+                self.refuse("uses a tensor of another function that is being traced")
         samples = [_sample(v) for v in values]
         made = self.true_run(prim.function, *[wrap(s) for s in samples], **params)
         several = made.__class__ is tuple
@@ -361,7 +365,7 @@ class Tracer:
         noted = tuple([_noted(v) for v in values])
         if (
             _numbers_only(samples) and expected.__class__ is float and prim.scalar is not None and prim.inlined
-            and _is_quick(prim, tensors)
+            and _has_quick(prim, tensors)
         ):  # fmt: skip
             text = None
             if prim.infix:
@@ -369,7 +373,7 @@ class Tracer:
             try:
                 same = _same(prim.scalar(*samples), expected)
             except (ValueError, ArithmeticError):
-                same = False
+                same = True  # eager code takes the kernel for this number, and the function for others
             if same:
                 return self.result(Node(prim.scalar, noted, {}, expected, text))
         kernel = kernel_of(prim, tensors)
@@ -668,12 +672,17 @@ def _element(v: Any) -> Any:
     return v[()]
 
 
-def _is_quick(prim: Primitive, tensors: Sequence[Tensor]) -> bool:
+def _has_quick(prim: Primitive, tensors: Sequence[Tensor]) -> bool:
     """Whether an eager call with these operands uses the generated function of an elementwise op."""
-    if prim.kind != "elementwise" or len(tensors) > 2 or prim.params or prim.selects or "selection" in prim.roles:
+    if prim.kind != "elementwise" or len(tensors) > 2 or prim.params or "selection" in prim.roles:
         return False
     first, last = tensors[0]._layout, tensors[-1]._layout
     return first.dtype == last.dtype and first.shape == last.shape and not prim.opaque
+
+
+def _is_quick(prim: Primitive, tensors: Sequence[Tensor]) -> bool:
+    """Whether the generated function records the call, too, as that of an op which selects nothing."""
+    return not prim.selects and _has_quick(prim, tensors)
 
 
 def _same(a: Any, b: Any) -> bool:

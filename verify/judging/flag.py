@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -14,6 +13,7 @@ import numpy as np
 
 from gtape.base.collector import collector_delayed
 from gtape.base.deadline import OutOfTime, within
+from gtape.base.own_files import level_of_user
 from gtape.base.quiet import quiet, quietly
 from gtape.base.verification import Options, is_sampled
 from gtape.recording.record import off
@@ -276,10 +276,10 @@ def conclude(report: Report, options: Options, seconds: float) -> None:
     report.raise_if_failed(strict=options.strict, fail_on=options.fail_on)
     for f in report.findings:
         if f.verdict == "undecided":
-            warnings.warn(f"gtape could not decide a gradient: {f}", UndecidedWarning, stacklevel=_level_of_user())
+            warnings.warn(f"gtape could not decide a gradient: {f}", UndecidedWarning, stacklevel=level_of_user())
         elif not f.ok:
             text = f"a gradient is not the exact one, but the options let it pass: {f}"
-            warnings.warn(text, VerificationWarning, stacklevel=_level_of_user())
+            warnings.warn(text, VerificationWarning, stacklevel=level_of_user())
 
 
 def _ones_at(value: Any, place: Any) -> Any:
@@ -293,11 +293,3 @@ def _raw(result: Any) -> Any:
     if result is None:
         return None
     return np.asarray((result._as_tensor() if isinstance(result, IndexedSlices) else result)._value)
-
-
-def _level_of_user() -> int:
-    """The stack level of the user's code, above all frames of gtape, as `warnings.warn` counts it."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "gtape":
-        level, frame = level + 1, frame.f_back
-    return level

@@ -17,6 +17,7 @@ from gtape import nest
 from gtape.base.diagnosis import diagnosed
 from gtape.base.escaping import plain
 from gtape.base.locks import of_optimizer
+from gtape.base.own_files import level_of_user
 from gtape.base.quiet import quietly
 from gtape.base.shown import shown
 from gtape.errors import InvalidArgumentError
@@ -355,7 +356,7 @@ class Optimizer(Settings):
             warnings.warn(
                 f"Gradients do not exist for variables {missing} when minimizing the loss, so these stay as they are.",
                 UserWarning,
-                stacklevel=6,
+                stacklevel=level_of_user(),
             )
         return pairs
 
