@@ -188,7 +188,7 @@ class Sweep:
         if self.anchored is not None:
             g, y, xs = self.anchored(g), self.anchored(y), tuple([self.anchored(x) for x in xs])
         elementwise = prim.partials is not None
-        live: tuple[Any, ...] = (None,) * len(parents)
+        live: tuple[Any, ...] | None = None
         if self.masked and batch is None and (prim.selects or mask is not None) and not isinstance(g, tuple):
             live = get_stack().run(alive, step, mask, values_in(NUMPY, record, step), output_in(NUMPY, record))
         if batch is not None and not _takes_batches(world, prim):
@@ -199,10 +199,11 @@ class Sweep:
             if elementwise and masks is not live and not all(map(is_finite, made)):
                 made = step.cotangents(world, g, y, xs, masks=live)  # an infinity meets the zero of a selection
         layouts: Any = step.layouts
-        for i, parent, c, m in zip(step.active, parents, made, live, strict=True):
+        for k, (parent, c) in enumerate(zip(parents, made, strict=True)):
+            m = None if live is None else live[k]
             if self.session in parent[TAPES].sessions and c is not None:
                 if m is not None and elementwise:
-                    m = NUMPY.sum_to(np.where(m, 1.0, 0.0), shape=layouts[i].shape, batch=0) != 0
+                    m = NUMPY.sum_to(np.where(m, 1.0, 0.0), shape=layouts[step.active[k]].shape, batch=0) != 0
                 if m is not None and m.all():
                     m = None
                 if m is not None and not elementwise:
