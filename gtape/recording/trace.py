@@ -245,11 +245,18 @@ def _asked_by_library() -> bool:
 
 
 def _called_within_customs() -> bool:
-    """Whether a function of a custom gradient runs. The module that calls the function has ``CUSTOMS``."""
+    """Whether a function of a custom gradient runs. The module that calls the function has ``CUSTOMS``.
+
+    A function whose gradient is that of its body, such as a recomputed one, counts as no custom gradient. Its module
+    names the function in ``RECOMPUTING``.
+    """
     frame: Any = sys._getframe()
     while frame is not None:
-        if "CUSTOMS" in frame.f_globals and _is_ours(frame):
-            return True
+        if _is_ours(frame):
+            if "CUSTOMS" in frame.f_globals:
+                return True
+            if frame.f_code.co_qualname.partition(".")[0] in frame.f_globals.get("RECOMPUTING", ()):
+                return False
         frame = frame.f_back
     return False
 

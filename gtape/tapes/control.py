@@ -15,6 +15,7 @@ from gtape.tensors.variable import Variable
 
 __all__ = ["grad_pass_through", "recompute_grad", "stop_gradient"]
 NAMESPACES = ()
+RECOMPUTING = ("recompute_grad",)  # `gtape.recording.trace` reads this
 
 
 def _same(x: Any) -> Any:

@@ -278,3 +278,35 @@ def _differences(f: Callable[[float], float]) -> list[dict[int, Any]]:
 )  # fmt: skip
 def test_the_least_power_of_a_difference_is_found(difference: F, power: int | None) -> None:
     assert _power(_differences(difference)) == power
+
+
+@tf.custom_gradient
+def partly_outside_and_wrong(x: Any) -> Any:
+    return x * x.numpy(), lambda g: g * x
+
+
+@tf.custom_gradient
+def partly_outside_and_right(x: Any) -> Any:
+    return x * x.numpy(), lambda g: 2.0 * g * x
+
+
+@tf.custom_gradient
+def looks_at_its_value(x: Any) -> Any:
+    scale = 2.0 if float(tf.reduce_max(x)) < 100.0 else 3.0
+    return scale * tf.sin(x), lambda g: scale * g * tf.cos(x)
+
+
+def test_a_body_that_leaves_the_tape_in_part_is_undecided() -> None:
+    x = np.array([1.25, 0.7])
+    for f in (partly_outside_and_wrong, partly_outside_and_right):
+        report = check(lambda x: tf.exp(f(x)), x)
+        assert [g.verdict for g in report.findings] == ["undecided"]
+        assert "leaves the tape in part" in report.findings[0].reason and report.findings[0].op == f.__name__
+    assert check(lambda x: tf.exp(looks_at_its_value(x)), x).ok
+
+
+@pytest.mark.parametrize("leak", [lambda z: z * float(z[0]), lambda z: z * np.sin(z.numpy())], ids=["float", "numpy"])
+def test_a_value_that_leaves_inside_a_recomputed_function_is_found(leak: Any) -> None:
+    x = np.array([1.25, 0.7])
+    assert check(lambda x: tf.recompute_grad(leak)(x), x).verdict == "unconnected"
+    assert check(lambda x: tf.recompute_grad(lambda z: tf.sin(z) * z)(x), x).verdict == "correct"

@@ -28,7 +28,7 @@ from gtape.verify.judging.cost import bits_within_reach, checked_digits
 from gtape.verify.judging.examine import Rows
 from gtape.verify.judging.forward import check_forward_rules
 from gtape.verify.judging.ladder import PRECISIONS, climb
-from gtape.verify.judging.left import other_numbers, values_left
+from gtape.verify.judging.left import other_numbers, values_left, without_judged_bodies
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
 from gtape.verify.judging.unrecorded import named_by_rules, unrecorded
 from gtape.verify.oracles.certificates import certify
@@ -201,7 +201,8 @@ def _checked(recording: Recording) -> Report:
     if report.ok:  # otherwise the same op may be named twice
         report.findings += _forwards(recording.program())
     report.findings += branches_met(recording.tape._session, recording.inputs, order)
-    report.findings += values_left(recording, order)
+    left = values_left(recording, order)
+    report.findings = [*without_judged_bodies(report.findings, left), *left]
     return report
 
 

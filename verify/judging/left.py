@@ -41,7 +41,7 @@ from gtape.verify.judging.returns import Returns
 from gtape.verify.oracles.enclosures import is_floating
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["Left", "any_seeds", "other_numbers", "values_left"]
+__all__ = ["Left", "any_seeds", "other_numbers", "values_left", "without_judged_bodies"]
 
 _UNSEEN = (
     "such as a new variable that starts with one of their values, a number that an op reads from them, or a branch "
@@ -79,7 +79,14 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
         return f"a value leaves the tape here{more}, and {how}"
 
     with off(), quietly():
-        comparison = Comparison(Again(recording), _with_stopped(recording), order, anew=len(made) < len(conversions))
+        again = Again(recording)
+        program, anew = _with_stopped(recording), frozenset[int]()
+        if len(made) < len(conversions):  # some of them by functions of custom gradients
+            parted = _parted(again, program, order)
+            if parted is not None:
+                return [parted]
+            anew = frozenset([n.index for n in program.nodes if n.kind == "custom"])
+        comparison = Comparison(again, program, order, anew)
         if made and not comparison.is_deterministic():
             how = "nothing shows if it comes back, because the function is not deterministic"
             return told("undecided", leaves(how))
@@ -107,6 +114,49 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
     )
 
 
+_IN_PART = "leaves the tape in part"
+
+
+def without_judged_bodies(found: list[Finding], left: list[Finding]) -> list[Finding]:
+    """The findings without those that compare a custom gradient with a body which computes partly outside the tape.
+
+    Parameters
+    ----------
+    found : list of Finding
+        About numbers and rules.
+    left : list of Finding
+        From `values_left`.
+    """
+    parted = {f.op for f in left if _IN_PART in f.reason}
+    return [f for f in found if f.verdict != "rule" or f.op not in parted]
+
+
+class _WithFunction:
+    """A recorded program in which the function of one custom gradient runs again, in place of `Again`."""
+
+    def __init__(self, again: Again, program: Program, order: int, node: Node) -> None:
+        self.recording = again.recording
+        self._comparison = Comparison(again, program, order, frozenset({node.index}))
+
+    def __call__(self, point: list[Any]) -> list[Any] | None:
+        return self._comparison.program_at(point)
+
+
+def _parted(again: Again, program: Program, order: int) -> Finding | None:
+    """The finding for a custom gradient whose body computes partly outside the tape, so that the recorded body is
+    another function.
+    """
+    for node in program.nodes:
+        if node.kind == "custom" and node.prim.declared is None:
+            function = _WithFunction(again, program, order, node)
+            if Comparison(function, program, order).is_apart(by_law_only=True):
+                reason = (
+                    f"the body of {node.name} leaves the tape in part (through .numpy()?), so its gradient cannot be"
+                )
+                return Finding("undecided", order=order, at=node, reason=f"{reason} checked")
+    return None
+
+
 def other_numbers(recording: Recording, order: int) -> list[Finding]:
     """The finding about a function that differs from call to call; empty if a second call returns the same numbers.
 
@@ -114,7 +164,7 @@ def other_numbers(recording: Recording, order: int) -> list[Finding]:
     other calls.
     """
     with off(), quietly():
-        if Comparison(Again(recording), recording.program(), order, anew=False).is_deterministic():
+        if Comparison(Again(recording), recording.program(), order).is_deterministic():
             return []
     reason = (
         "a second call of the function at the same point returns other numbers, or raises an error, so its calls have "

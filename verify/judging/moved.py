@@ -18,7 +18,6 @@ from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
-from gtape.verify.judging.again import Again
 from gtape.verify.oracles.enclosures import is_floating
 from gtape.verify.verdicts.ulp import same_numbers, spacing, widest
 
@@ -57,17 +56,18 @@ class Comparison:
 
     Parameters
     ----------
-    again : Again
+    again : Again, or another callable with a `recording`
         The function.
     program : Program
         As recorded.
     order : int
         The order of the derivative that is checked.
-    anew : bool
-        Whether functions of custom gradients run again, because their recorded bodies hold values that left the tape.
+    anew : set of int, optional
+        The nodes of custom gradients whose functions run again, because their recorded bodies may hold values that left
+        the tape.
     """
 
-    def __init__(self, again: Again, program: Program, order: int, anew: bool) -> None:
+    def __init__(self, again: Any, program: Program, order: int, anew: frozenset[int] = frozenset()) -> None:
         self.again, self.program, self.order, self.anew = again, program, order, anew
         self.here = [np.asarray(t._value) for t in again.recording.inputs]
         self.before = [np.asarray(t._value) for t in again.recording.outputs]
@@ -130,7 +130,7 @@ class Comparison:
 
     def _difference(self, point: list[Any]) -> _Difference | None:
         function = self.again(point)
-        program = None if function is None else self._program(point)
+        program = None if function is None else self.program_at(point)
         if function is None or program is None:
             return None
         gaps, roundings, large = [], [], False
@@ -146,7 +146,7 @@ class Comparison:
             roundings.append(np.ravel(rounding))
         return _Difference(np.concatenate(gaps), np.concatenate(roundings), large)
 
-    def _program(self, point: list[Any]) -> list[Any] | None:
+    def program_at(self, point: list[Any]) -> list[Any] | None:
         """The outputs of the recorded program at a point; None if its ops do not run there."""
         program = self.program
         env: dict[int, Any] = {i: x for nodes, x in zip(program.sources, point, strict=True) for i in nodes}
@@ -155,7 +155,7 @@ class Comparison:
                 if node.index not in env:
                     if node.kind in ("leaf", "const"):
                         env[node.index] = node.output
-                    elif node.kind == "custom" and self.anew:
+                    elif node.index in self.anew:
                         env[node.index] = _body(node, env)
                     else:
                         env[node.index] = program.step(COMPLEX, node, env)
