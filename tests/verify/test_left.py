@@ -299,7 +299,7 @@ def looks_at_its_value(x: Any) -> Any:
 def test_a_body_that_leaves_the_tape_in_part_is_undecided() -> None:
     x = np.array([1.25, 0.7])
     for f in (partly_outside_and_wrong, partly_outside_and_right):
-        report = check(lambda x: tf.exp(f(x)), x)
+        report = check(lambda x, f=f: tf.exp(f(x)), x)
         assert [g.verdict for g in report.findings] == ["undecided"]
         assert "leaves the tape in part" in report.findings[0].reason and report.findings[0].op == f.__name__
     assert check(lambda x: tf.exp(looks_at_its_value(x)), x).ok

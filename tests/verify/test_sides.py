@@ -666,3 +666,32 @@ def test_exact_gives_derivatives_although_numbers_on_the_way_overflow_floats() -
     assert zero == "0" and zero.radius < 1e-300, "an enclosure of 0 has no other digits"
     steep = exact(lambda x: tf.math.special.fresnel_cos(tf.exp(x)), 800.0, digits=20)[()]
     assert steep == "1.4570523974006600344e+347", "exp(800) cos(pi/2 exp(1600)), by mpmath"
+
+
+@pytest.mark.parametrize("share", [1e-8, 1e-4])
+@pytest.mark.parametrize("n", [100, 2500, 9000])
+def test_a_kink_of_a_small_share_is_found_in_arrays_of_all_lengths(n: int, share: float) -> None:
+    def f(x: Any) -> Any:
+        return tf.reduce_sum(10.0 * tf.exp(x / 10.0)) + share * tf.reduce_sum(tf.nn.relu(x) - tf.nn.relu(-x))
+
+    x = np.random.default_rng(1).normal(size=n)
+    x[n // 2] = 0.0
+    report = check(f, x)
+    wrong = [g for g in report.findings if not g.ok]
+    assert [(g.verdict, g.element) for g in wrong] == [("convention", (0, (n // 2,)))]
+    assert check(lambda x: f(x) + tf.reduce_sum(tf.abs(x)), x).ok  # a true kink
+
+
+def test_ties_in_a_float32_net_take_no_directions_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Ties of other elements move these derivatives to one side of the exact numbers, by no more than the step.
+    asked = []
+    monkeypatch.setattr(sides.Sides, "_axis", lambda *args: asked.append(args))
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(64, 100)).astype(np.float32), rng.normal(size=(100, 40)).astype(np.float32)
+    v, b = rng.normal(size=40).astype(np.float32), np.zeros(40, np.float32)
+    x[:, :3] = 0.0
+    w[:, 5] = 0.0
+    assert check(
+        lambda w, b: tf.reduce_mean((tf.linalg.matvec(tf.nn.relu(tf.matmul(x, w) + b), v) - 1.0) ** 2), w, b
+    ).ok
+    assert not asked

@@ -47,7 +47,9 @@ _FEW = 2000  # programs with more numbers get one pair of points
 _MANY = 20_000  # programs with more numbers get none, unless numbers are claims or floats raise a doubt
 _MOST = 200_000  # programs with more numbers get none
 _FLOAT_STEPS = (2.0**-20, 2.0**-24)
-_DOUBT = 2.0**-10  # relative distance from floats beside a kink that raises a doubt
+# Relative distance from floats beside a kink that raises a doubt. The derivative at a smooth point is between those on
+# both sides, up to the square of the step.
+_DOUBT = 2.0**-30
 _ROUNDED = 2.0**-30  # the size of elements, relative to the largest, that may be sums of roundings
 _SMALL = 200  # programs with more numbers keep no points for other rows, because an axis has points of its own
 _AXES = 32  # at most this many elements get points of their own
@@ -437,22 +439,31 @@ class Sides:
                 if nearer is None:
                     nearer = [list(self._at(moves, _STEPS[1], derivative, number=k)) for k, moves in enumerate(drawn)]
                 points = [[d for ps in near for d in ps], [d for ps in nearer for d in ps]]
-                if budget > 0:
+                first, second = (self._hull(p, s, index, number[index]) for p in points)
+                if first is None or second is None:
+                    raise _Nowhere
+                # More points make the hulls larger, so they are needed only for a number outside.
+                if budget > 0 and not self._approaches(number[index], first, second):
                     budget -= 1
                     (name, axis), only = self._axis(s, index), self._of([(s, index)], numbers)
                     for k in (0, 1):
                         points[k] = points[k] + list(self._at(axis, _STEPS[k], only, number=name))
-                first, second = (self._hull(p, s, index, number[index]) for p in points)
-                if first is None or second is None:
-                    raise _Nowhere
+                    first, second = (self._hull(p, s, index, number[index]) for p in points)
+                    if first is None or second is None:
+                        raise _Nowhere
                 if _diverges(first, second):
                     return None
-                if _shrinks(distance_from(number[index], first), distance_from(number[index], second)):
+                if self._approaches(number[index], first, second):
                     continue
                 width = second[1] - second[0]
                 agree = not width > 0 or _shrinks(first[1] - first[0], width)
                 out[index] = Interval(*second, agree)
         return found
+
+    @staticmethod
+    def _approaches(number: Any, first: tuple[arb, arb], second: tuple[arb, arb]) -> bool:
+        """Whether the distance of a number from the derivatives beside the point converges to 0 with the step."""
+        return _shrinks(distance_from(number, first), distance_from(number, second))
 
     def _axis(self, s: int, index: tuple[int, ...]) -> tuple[Any, dict[int, Any]]:
         """The name and the moves of a direction along one element; without a name if the program is large."""
