@@ -298,3 +298,35 @@ def test_a_merged_finding_counts_the_fewest_digits() -> None:
 def test_a_second_derivative_keeps_its_own_cancellation() -> None:
     both = check(lambda x: (1.0 - tf.cos(x)) / (x * x), 1e-2, order=2)
     assert [f.order for f in both.findings if f.verdict == "cancellation"] == [1, 2], both
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (lambda x: tf.reduce_sum(x - (0.9 * x + 0.1 * x)), [1.0, 2.0]),
+        (lambda t: t + tf.reduce_mean(tf.nn.relu(np.arange(10, dtype=t.dtype.as_numpy_dtype) - t)) / 0.1, 8.5),
+        (lambda q: tf.reduce_mean(tf.maximum(0.1 * (SAMPLES[q.dtype] - q), -0.9 * (SAMPLES[q.dtype] - q))), 0.5),
+    ],
+    ids=["moving average", "value at risk", "quantile"],
+)
+def test_a_zero_up_to_the_rounding_of_decimals_is_no_cancellation(f: Any, x: Any, dtype: Any) -> None:
+    # The exact derivative of the program is about 1e-17, because 0.9 and 0.1 are rounded.
+    report = check(f, np.asarray(x, dtype))
+    assert report.ok and report.verdict in ("conditioning", "correct"), report
+
+
+SAMPLES = {dtype: np.arange(10, dtype=dtype.as_numpy_dtype) for dtype in (tf.float32, tf.float64)}
+
+
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (lambda x: 0.1 * (1 - tf.cos(x)) / x**2, 1e-4),
+        (lambda x: tf.sqrt(x + 0.1) - tf.sqrt(x), 1e8),
+        (lambda x: tf.math.log(1.1 + tf.exp(x)) - x, 40.0),
+    ],
+)
+def test_decimals_excuse_no_cancellation_of_other_numbers(f: Any, x: float) -> None:
+    report = check(f, x)
+    assert not report.ok and report.verdict == "cancellation"

@@ -43,6 +43,7 @@ __all__ = [
     "moved_values",
     "moves",
     "moves_in_floats",
+    "moves_of_decimals",
     "nearby",
 ]
 
@@ -100,6 +101,24 @@ def moves(
         joined = np.add.reduce(sizes) if alone else np.fmax.reduce(sizes)
         found.append(SPREADS * np.where(np.isnan(joined), 0.0, joined))
     return found
+
+
+def moves_of_decimals(program: Program, run: Callable[[dict[int, Any], int], list[Any]]) -> list[Any]:
+    """As `moves`, for the single numbers among the constants of a program that are rounded decimals, such as 0.1."""
+    units = _decimals(program)
+    found: list[Any] = []
+    for number, start in enumerate(_at_random(units, MOVES[-1]) if units else ()):
+        try:
+            made = run(start, MOVES[-1] + number)
+        except (ArithmeticError, TooDeep, *NO_JETS):
+            return []
+        sizes = [None if t is None else np.nan_to_num(np.abs(to_float(objects(t))), nan=0.0) for t in made]
+        found = found or [None] * len(sizes)
+        found = [
+            size if f is None else f if size is None else np.maximum(f, size)
+            for f, size in zip(found, sizes, strict=True)
+        ]
+    return [None if f is None else SPREADS * f for f in found]
 
 
 def moved_element(oracle: Oracle, source: int, place: tuple[int, ...]) -> float:
@@ -281,6 +300,7 @@ def _is_elementwise(n: Node, program: Program) -> bool:
 
 _FLOAT_MOVES = dict(zip(MOVES, (2, 4, 16), strict=True))
 _LOUDER, _PART = 2.0**10, 2.0**-3
+_SHORT = 2.0**16  # a number with at most so many significant bits was meant as it is
 
 
 def _half_units(program: Program) -> list[tuple[list[int], Any]]:
@@ -300,6 +320,20 @@ def _half_units(program: Program) -> list[tuple[list[int], Any]]:
         if is_floating(value) and (value != value.flat[0]).any():
             half = _half_unit(node, _read_as(program, [node.index], readers))
             found.append(([node.index], np.where(value != np.rint(value), half, 0.0)))
+    return found
+
+
+def _decimals(program: Program) -> list[tuple[list[int], Any]]:
+    """As `_half_units`, for constants of one number whose digits go on to the last place."""
+    found = []
+    sources = {i for nodes in program.sources for i in nodes}
+    for node in program.nodes:
+        if node.kind == "const" and node.index not in sources:
+            value = np.asarray(node.output)
+            if value.dtype.kind == "f" and value.size and (value == value.flat[0]).all():
+                significand, _ = math.frexp(float(value.flat[0]))
+                if math.isfinite(significand) and (significand * _SHORT) % 1.0:
+                    found.append(([node.index], _half_unit(node, value.dtype)))
     return found
 
 

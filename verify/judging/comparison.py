@@ -84,6 +84,10 @@ class Causes:
         """The bound of the problem on one element, which random moves may have missed; 0 if unknown."""
         return 0.0
 
+    def moved_decimals(self) -> list[Any]:
+        """As `moved`, from moves of the decimal numbers among the constants of the program."""
+        return []
+
     def bounds(self, runs: int) -> list[Any] | None:
         """The global bound on each array, from a number of noisy runs; None if roundings excuse no number."""
         raise NotImplementedError
@@ -285,9 +289,9 @@ class Comparison:
         """The growth of independent roundings of all ops: each counts as much as a rounding of the inputs."""
         return math.sqrt(max(1, self._ask("roundings")))
 
-    def _bound(self, what: str, s: int, count: int, shape: tuple[int, ...]) -> Any:
+    def _bound(self, what: str, s: int, *count: int, shape: tuple[int, ...]) -> Any:
         """A bound on one array."""
-        made = self._ask(what, count)
+        made = self._ask(what, *count)
         found = None if not made else made[s]
         if found is None:
             return np.zeros(shape)
@@ -384,7 +388,7 @@ class Comparison:
             for count in MOVES:
                 if not (np.isfinite(g) & ~near & ~(off <= tight + moved)).any():
                     break
-                moved = np.maximum(moved, self._many() * self._bound("moved", s, count, g.shape))
+                moved = np.maximum(moved, self._many() * self._bound("moved", s, count, shape=g.shape))
             moved = self._nearby(s, moved, high, near, off - tight)
             moved, own = np.array(moved), np.array(~near & np.isfinite(g) & (off <= tight + moved))
             open_ = ~near & ~own
@@ -418,7 +422,7 @@ class Comparison:
             for count in MOVES:
                 if off <= tight + moved:
                     break
-                moved = max(moved, self._many() * float(self._bound("moved", s, count, ())))
+                moved = max(moved, self._many() * float(self._bound("moved", s, count, shape=())))
             if off > tight + moved or moved > SPREADS * abs(high):
                 return False
         digits = None if abs(high) <= rad else float(right_digits(off, high, g.dtype))
@@ -444,7 +448,7 @@ class Comparison:
             return
         loose = moved
         for runs in (RUNS, MANY_RUNS):
-            loose = np.maximum(moved, self._bound("bounds", s, runs, g.shape))
+            loose = np.maximum(moved, self._bound("bounds", s, runs, shape=g.shape))
             if not (open_ & ~(off <= tight + loose)).any():
                 break
         bounded = self._ask("bounds", RUNS) is not None
@@ -494,6 +498,10 @@ class Comparison:
 
         told.append(by_problem)
         half_lost = cancelled & (lost > half)
+        if half_lost.any():
+            decimal = half_lost & (off <= tight + self._bound("moved_decimals", s, shape=g.shape))
+            half_lost, cancelled = half_lost & ~decimal, cancelled & ~decimal
+            told.append(Told(decimal, "conditioning", _MOVED_DECIMALS))
         for mask in (none, half_lost):
             found = self._causes.left(s, mask) if mask.any() else None
             if found is not None:
@@ -560,6 +568,9 @@ def _added_up(dtype: Any, coarse: Any) -> str:
 
 
 _MOVED = "the problem itself loses these digits: half a unit in the inputs moves the exact derivative as much"
+_MOVED_DECIMALS = (
+    "the constants of the program are rounded decimals: half a unit in them moves the exact derivative as much"
+)
 _NEARBY = 16  # moves of the inputs, after which the distribution of the derivative nearby is known well enough
 _CHANCE = 64.0  # factor by which all random moves may be too small for one element among many
 _FEW = 16  # elements that are moved alone

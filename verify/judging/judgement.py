@@ -18,7 +18,7 @@ from flint import acb, arb
 from gtape.symbolic.balls import Undecided, digits, infinities_as_limits, objects, precision, ties_assumed, to_float
 from gtape.symbolic.implicit import bases_turned, degenerate_noted, values_alone
 from gtape.symbolic.program import Node, Program
-from gtape.verify.bounds.inputs import MOVES, moves, moves_in_floats, nearby
+from gtape.verify.bounds.inputs import MOVES, moves, moves_in_floats, moves_of_decimals, nearby
 from gtape.verify.bounds.local import Local
 from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS, reached_from
 from gtape.verify.bounds.noise_world import NoiseWorld
@@ -148,6 +148,9 @@ class Judgement(Causes):
         if made is not None:
             return made
         return moves_in_floats(self.program, self.nudged, count)
+
+    def moved_decimals(self) -> list[Any]:
+        return moves_of_decimals(self.program, self.moved_along) if self.program.size <= _MANY else []
 
     def moved_along(self, start: dict[int, Any], number: int) -> list[Any]:
         """As `moving`, from the exact values that the comparison knows."""
