@@ -288,9 +288,10 @@ class Judgement(Causes):
                 beyond = beyond & ~(far.off + far.radius <= many * (far.tight + moved[s]))
             if not self.claimed and (beyond & np.isfinite(g)).any():
                 beyond = beyond & ~self.reached(s, far.off + far.radius, far.high, g.dtype)
-                found, mask = self.cancelled(s, limits[s], g, far, beyond)
-                cancelled += found
-                beyond = beyond & ~mask
+                if nowhere.ulps is None:  # otherwise the op's own number is wrong by so much
+                    found, mask = self.cancelled(s, limits[s], g, far, beyond)
+                    cancelled += found
+                    beyond = beyond & ~mask
             if beyond.any():
                 ulps = np.where(beyond, np.nan_to_num(far.ulps, nan=np.inf), -1.0)
                 at = tuple(int(i) for i in np.unravel_index(int(np.argmax(ulps)), ulps.shape))
