@@ -695,3 +695,13 @@ def test_ties_in_a_float32_net_take_no_directions_of_their_own(monkeypatch: pyte
         lambda w, b: tf.reduce_mean((tf.linalg.matvec(tf.nn.relu(tf.matmul(x, w) + b), v) - 1.0) ** 2), w, b
     ).ok
     assert not asked
+
+
+def test_a_derivative_that_grows_without_bound_is_no_convention() -> None:
+    # The second derivative of q² log q² is 2 log q² + 6; those of |q| and of |q|³ have bounds.
+    report = check(lambda q: tf.math.xlogy(q * q, q * q), 0.0, order=2)
+    assert not report.ok and report.verdict == "domain"
+    assert "grow without bound" in next(g for g in report.findings if not g.ok).reason
+    assert not judge(lambda q: tf.math.xlogy(q * q, q * q), 0.0, 0.0, order=2).ok
+    for f in (tf.abs, lambda q: tf.abs(q) ** 3, lambda q: tf.math.log1p(tf.abs(q))):
+        assert check(f, 0.0, order=2).ok

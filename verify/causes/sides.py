@@ -190,6 +190,7 @@ class Sides:
         self.values_here: list[Any] | None = None  # values at the point, to which the sides should converge
         self.anywhere = False  # whether the program need not be defined at the point
         self.over_jumps = False
+        self.unbounded: _Place | None = None  # an element by which the derivatives beside the point have no bound
         self.open = ""  # why it is open whether all numbers are limits
         self.jumps = False  # whether the function is not continuous at the point, so that it has no derivative there
         self.fewer = False  # whether enclosures have fewer bits, so that wide values raise `_Blurred`
@@ -452,6 +453,9 @@ class Sides:
                     if first is None or second is None:
                         raise _Nowhere
                 if _diverges(first, second):
+                    nearest = [d for k, moves in enumerate(drawn) for d in self._at(moves, _NEAREST, derivative)]
+                    if _grows(first, second, self._hull(nearest, s, index, number[index])):
+                        self.unbounded = s, index
                     return None
                 if self._approaches(number[index], first, second):
                     continue
@@ -834,6 +838,15 @@ def _diverges(first: tuple[arb, arb], second: tuple[arb, arb]) -> bool:
         not (p - q).contains(0) and abs(p - q).mid() > size * arb(2) ** -20 and not _shrinks(abs(p), abs(q))
         for p, q in zip(first, second, strict=True)
     )
+
+
+def _grows(first: tuple[arb, arb], second: tuple[arb, arb], third: tuple[arb, arb] | None) -> bool:
+    """True if an end of an interval grows from step to step, at least as the logarithm of the step does."""
+    for p, q, r in zip(first, second, third or (), strict=False):
+        a, b, c = abs(p), abs(q), abs(r)
+        if b - a > a * arb(2) ** -6 and c - b > (b - a) * arb(0.75):
+            return True
+    return False
 
 
 def has_values(program: Program) -> bool:

@@ -80,6 +80,18 @@ def _as_a_whole(
         at = {} if who is None else {"op": who.op, "line": who.line}
         findings = [*findings, Finding("undecided", order=order, reason=sides.open, **at)]
         return findings, exact, got
+    if sides.unbounded is not None and (findings or claimed):
+        s, index = sides.unbounded
+        number = None if got[s] is None else np.asarray(got[s])[index].item()
+        if number is not None and np.isfinite(number):
+            who = next((f for f in [*findings, *guards] if f.op is not None), None)
+            found = Finding(
+                "domain", order=order, op=None if who is None else who.op, line=None if who is None else who.line,
+                element=(s, index[:-1] if is_complex_source(sides.program, s) else index), got=number,
+                reason="the derivatives of the function as a whole grow without bound beside this point, so there is "
+                "no finite derivative here",
+            )  # fmt: skip
+            return [found, *findings], exact, got
     if outside is None and not findings:
         return findings, exact, got
     if outside is not None:
