@@ -24,6 +24,7 @@ from gtape.tapes.program import (
     MOST_FAILURES,
     Program,
     by_other_ways,
+    drop_oldest,
     is_current,
     note_invalid,
 )
@@ -330,13 +331,8 @@ class Compiler:
                 self.warn(str(e))
             self._failures.pop(key, None)
             self._known[key] = made
-            self._drop_oldest()
+            drop_oldest(self._known, _MOST_PROGRAMS)
             return made
-
-    def _drop_oldest(self) -> None:
-        """Drop the oldest programs beyond the bound. The caller holds the lock."""
-        while len(self._known) > _MOST_PROGRAMS:
-            self._known.popitem(last=False)
 
     def _traced(self, args: Any, kwargs: Any, held: list[Any]) -> _Compiled:
         with tracing() as tracer:

@@ -6,6 +6,7 @@ With llvmlite a program is a `gtape.tapes.table.Table` if a table is faster, oth
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +18,17 @@ from gtape.tapes.rewriting import forget_values, needed, shared
 from gtape.tapes.table import Table
 from gtape.tapes.traced_values import Node
 
-__all__ = ["FAILED", "GENERATION", "GUARDED", "MOST_FAILURES", "Program", "by_other_ways", "is_current", "note_invalid"]
+__all__ = [
+    "FAILED",
+    "GENERATION",
+    "GUARDED",
+    "MOST_FAILURES",
+    "Program",
+    "by_other_ways",
+    "drop_oldest",
+    "is_current",
+    "note_invalid",
+]
 
 MOST_FAILURES = 3  # failed calls after which a kind of arguments is never traced again
 _MOST_DOUBTS = 64  # runs with a doubt after which a program leaves the table
@@ -49,6 +60,14 @@ CHANGED.append(GENERATION.swapped)
 def is_current(made: Any) -> bool:
     """Whether compiled code is still valid. None is not."""
     return made is not None and made.generation == GENERATION.number and all(ref() is not None for ref in made.held)
+
+
+def drop_oldest(known: OrderedDict[Any, Any], most: int) -> None:
+    """Drop the programs of dead arguments, which keep variables alive, and the oldest ones beyond a bound."""
+    for key in [key for key, made in known.items() if any([ref() is None for ref in made.held])]:  # noqa: C419
+        del known[key]
+    while len(known) > most:
+        known.popitem(last=False)
 
 
 def by_other_ways(key: Any, find: Callable[[Any], Any], run: Callable[[Any], Any]) -> Any:

@@ -51,6 +51,7 @@ from gtape.tapes.program import (
     MOST_FAILURES,
     Program,
     by_other_ways,
+    drop_oldest,
     is_current,
     note_invalid,
 )
@@ -468,7 +469,7 @@ class RecordedCalls:
                 self._warn(f"under a tape, it {reason}")
             self._failures.pop(key, None)
             self._known[key] = made
-            self._drop_oldest()
+            drop_oldest(self._known, _MOST_KINDS)
             return made
 
     def lines(self) -> list[str]:
@@ -482,11 +483,6 @@ class RecordedCalls:
             swept = "".join([f", {s.kept} of {s.traced} in the sweep" for s in made.sweeps])  # type: ignore[union-attr]
             found.append(f"under a tape, compiled: {p.kept} of {p.traced} operations{swept}; {p.summary()}")
         return found
-
-    def _drop_oldest(self) -> None:
-        """Drop the oldest kinds beyond the bound. The caller holds the lock."""
-        while len(self._known) > _MOST_KINDS:
-            self._known.popitem(last=False)
 
     def _traced(
         self, session: Session, args: Any, kwargs: Any, active: list[Any], held: list[Any], asked: list[Any]

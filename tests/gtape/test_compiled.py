@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import gc
 import threading
 import tracemalloc
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -1509,3 +1511,24 @@ def test_calls_that_run_eagerly_under_a_tape_are_told_of_once(back_end: str) -> 
                 f(x)
     (one,) = told
     assert "under a tape, it reads the value of a tensor by float" in str(one.message) and one.filename == __file__
+
+
+@pytest.mark.parametrize("under", [False, True])
+def test_variables_of_dead_instances_are_let_go(under: bool, back_end: str) -> None:
+    class Scaled(tf.Module):
+        def __init__(self) -> None:
+            self.v = tf.Variable(2.0)
+
+        @tf.function(jit_compile=True)
+        def call(self, x: Any) -> Any:
+            return self.v * x
+
+    kept = []
+    for _ in range(10):
+        module = Scaled()
+        with tf.GradientTape() if under else contextlib.nullcontext():
+            assert float(module.call(tf.constant(3.0))) == 6.0
+        kept.append(weakref.ref(module.v))
+        del module
+        gc.collect()
+    assert sum(ref() is not None for ref in kept) <= 1  # the newest goes with the next program
