@@ -259,7 +259,7 @@ class ConcreteFunction:
 
     def _run(self, values: dict[str, Any]) -> Any:
         made = inspect.BoundArguments(self._bound.signature, values)
-        return self._owner(*made.args, **made.kwargs)
+        return self._owner._traced_before(made.args, made.kwargs)
 
     # -------------------------------------------------------------------------------------- inputs and outputs
 

@@ -162,6 +162,10 @@ class Function:
             self._traces.seen[None] = None
         else:
             self._traces.note(args, kwargs)
+        return self._traced_before(args, kwargs)
+
+    def _traced_before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of a call whose kind of arguments is known, such as that of a concrete function."""
         if any([isinstance(a, np.ndarray) for a in args]):  # noqa: C419 - a list is quicker
             args = tuple([convert_to_tensor(a) if isinstance(a, np.ndarray) else a for a in args])
         if self._compiler is not None:

@@ -154,3 +154,11 @@ def test_a_model_and_a_function_of_any_number_of_tensors_have_concrete_functions
     assert float(total.get_concrete_function(Spec([]), Spec([]), Spec([]))(*map(tf.constant, (1.0, 2.0, 4.0)))) == 7.0
     signed_model = tf.function(model, input_signature=[Spec([None, 2], tf.float32)])
     assert signed_model([[1.0, 2.0]]).numpy() == model(x).numpy()
+
+
+def test_calls_of_a_concrete_function_are_no_new_traces() -> None:
+    f = tf.function(lambda x: x * 2.0)
+    concrete = f.get_concrete_function(tf.TensorSpec([None], tf.float32))
+    for n in (2, 3):
+        np.testing.assert_array_equal(concrete(tf.ones([n])).numpy(), 2.0)
+    assert len(concrete.structured_outputs.shape) == 1 and f.experimental_get_tracing_count() == 1
