@@ -104,6 +104,22 @@ def _tensors(values: Any) -> Iterator[Any]:
 # ---------------------------------------------------------------------------------------------- function
 
 
+def _with_tensors(x: Any) -> Any:
+    """An argument with tensors in place of arrays, also in lists, tuples and dicts; the same object without arrays."""
+    if isinstance(x, np.ndarray):
+        return convert_to_tensor(x)
+    if x.__class__ is dict:
+        made = {k: _with_tensors(y) for k, y in x.items()}
+        return made if any([made[k] is not x[k] for k in x]) else x  # noqa: C419 - a list is quicker
+    named = isinstance(x, tuple) and hasattr(x, "_fields")
+    if x.__class__ is list or x.__class__ is tuple or named:
+        parts = [_with_tensors(y) for y in x]
+        if all([a is b for a, b in zip(parts, x, strict=True)]):  # noqa: C419
+            return x
+        return x.__class__(*parts) if named else x.__class__(parts)
+    return x
+
+
 class Function:
     """A Python function that TensorFlow would compile. By default a call just runs the Python function.
 
@@ -166,8 +182,9 @@ class Function:
 
     def _traced_before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a call whose kind of arguments is known, such as that of a concrete function."""
-        if any([isinstance(a, np.ndarray) for a in args]):  # noqa: C419 - a list is quicker
-            args = tuple([convert_to_tensor(a) if isinstance(a, np.ndarray) else a for a in args])
+        args = tuple([x if x.__class__ is Tensor else _with_tensors(x) for x in args])
+        if kwargs:
+            kwargs = {name: _with_tensors(x) for name, x in kwargs.items()}
         if self._compiler is not None:
             return self._compiler((*self._owner, *args), kwargs)
         return self._result(args, kwargs)

@@ -1532,3 +1532,23 @@ def test_variables_of_dead_instances_are_let_go(under: bool, back_end: str) -> N
         del module
         gc.collect()
     assert sum(ref() is not None for ref in kept) <= 1  # the newest goes with the next program
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_arrays_in_structures_and_keywords_become_tensors(jit: bool) -> None:
+    kinds = []
+
+    @tf.function(jit_compile=jit)
+    def gradient(x: Any, more: Any = None) -> Any:
+        kinds.append(tf.is_tensor(x["a"][0]) and tf.is_tensor(more))
+        with tf.GradientTape() as tape:
+            tape.watch([x["a"][0], more])
+            y = x["a"][0] * more * x["scale"]
+        return tape.gradient(y, [x["a"][0], more])
+
+    for k in range(3):
+        a, more = np.full(2, 1.0 + k), np.full(2, 3.0)
+        by_a, by_more = gradient({"a": (a, None), "scale": 2.0}, more=more)
+        np.testing.assert_array_equal(by_a.numpy(), 2.0 * more)
+        np.testing.assert_array_equal(by_more.numpy(), 2.0 * a)
+    assert kinds == ([True] if jit else [True] * 3)
