@@ -197,6 +197,7 @@ def test_a_call_under_a_tape_is_one_record_that_reads_variables_as_they_are(back
     assert runs == [1]
 
 
+@pytest.mark.filterwarnings("ignore:.* runs eagerly, with the same result. under a tape:RuntimeWarning")
 def test_a_tensor_that_the_function_sees_keeps_its_gradient() -> None:
     seen = tf.constant([2.0, 3.0])
     f = tf.function(lambda x: tf.reduce_sum(x * tf.sin(seen)), jit_compile=True)
@@ -253,6 +254,7 @@ WAYS: list[Callable[[Any, Any], Any]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:.* runs eagerly, with the same result. under a tape:RuntimeWarning")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("value", [[2.0, 3.0], [2.0], 2.0])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -353,6 +355,7 @@ def test_a_function_that_uses_the_tape_around_it_runs_eagerly(act: str) -> None:
     assert _bits(run(lambda f: tf.function(f, jit_compile=True))) == _bits(run(lambda f: f))
 
 
+@pytest.mark.filterwarnings("ignore:.* runs eagerly, with the same result. under a tape:RuntimeWarning")
 def test_what_is_no_single_recorded_program_runs_eagerly() -> None:
     table, x = tf.Variable([[1.0], [2.0], [3.0]]), tf.constant([0.5, 1.5])
 
