@@ -387,6 +387,10 @@ class Judgement(Causes):
             return self.about_the_rest()
         if report.findings or (self.got and all(g is not None and np.size(g) == 0 for g in self.got)):
             return report  # nothing to compare: infinities such as an empty maximum do not matter
+        if self.shared is not None and self.shared.limits is not None:  # an earlier row was right only by limits
+            limit = self.by_limits(self.shared.limits)
+            if limit is not None and limit.ok:
+                return limit
         bad = outside(self.program, self.got)
         if bad is None:
             found = self.compared()
@@ -420,17 +424,24 @@ class Judgement(Causes):
         report.checked, report.max_ulp = inside.checked, inside.max_ulp
         return report
 
-    def by_limits(self) -> Report | None:
+    def by_limits(self, bits: int = 0) -> Report | None:
         """The comparison with infinities as limits; None without infinities, or if the comparison neither passes nor
         names an op.
+
+        Parameters
+        ----------
+        bits : int
+            The precision that another row needed.
         """
         if not masked_by_infinities(self.program, self.got):
             return None
         with infinities_as_limits():
-            limit = self.compared()
+            limit = self.compared(bits)
         if not limit.ok and not any(f.verdict == "rule" and f.op for f in limit.findings):
             return None
         limit.coverage["limits"] = 1
+        if limit.ok and self.shared is not None:
+            self.shared.limits = limit.coverage["bits"]
         return limit
 
     def about_the_rest(self) -> Report:
@@ -442,10 +453,10 @@ class Judgement(Causes):
         report.findings += findings.values()
         return report
 
-    def compared(self) -> Report:
-        """The report of the comparison at rising precision."""
+    def compared(self, bits: int = 0) -> Report:
+        """The report of the comparison at rising precision, from some bits on."""
         report = self.report()
-        precisions = PRECISIONS[:2] if self.program.size > _BIG else PRECISIONS
+        precisions = [p for p in PRECISIONS[: 2 if self.program.size > _BIG else None] if p >= bits]
         by_values = self.order > 1 and any(map(factorises, self.program.nodes)) and not uses_vectors(self.oracle())
 
         def attempt(bits: int, degenerate: list[str]) -> bool:

@@ -31,6 +31,7 @@ class Shared:
         # Results of the short way for the first row, or for the last one whose ops were checked; False without any.
         self.short: Any = None
         self.calm = False  # whether no kink, tie or other branch is near the point, and all certificates agree
+        self.limits: int | None = None  # the bits with which a row was right that took infinities as limits
         # The cotangents, exact numbers and answers of the last compared row; see `Gradient.shortly`.
         self.compared: tuple[list[Any], list[Any], dict[Any, Any]] | None = None
 
