@@ -210,3 +210,13 @@ def test_a_custom_gradient_of_another_shape_is_named_by_an_error_and_by_the_chec
             ask(True, how)
         (finding,) = raised.value.report.findings
         assert (finding.verdict, finding.op) == ("rule", "misshapen") and "has shape" in finding.reason
+
+
+@pytest.mark.parametrize("weight", [1.0, 1e-10, 1e-30, 1e-200])
+def test_a_wrong_element_of_little_weight_is_a_wrong_rule(weight: float) -> None:
+    @tf.custom_gradient
+    def wrong(x: Any) -> Any:
+        return tf.sin(x), lambda g: g * tf.cos(x) * np.array([1.0, 1.0, 1.1])
+
+    report = check(lambda x: wrong(x) * np.array([1.0, 1.0, weight]), np.array([1.764, 0.4, 0.979]))
+    assert report.verdict == "rule" and report.findings[0].op == "wrong"

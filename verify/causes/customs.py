@@ -59,7 +59,7 @@ def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failu
         if c is not None:
             j = node.inputs[a]
             slopes[j] = objects(slopes[j] + c) if j in slopes else c
-    directions = _directions(oracle, node)
+    directions = _directions(oracle, node, slopes)
     error = disagreement_along(
         list(directions.values()),
         [slopes.get(j) for j in directions],
@@ -325,7 +325,12 @@ def _declared(oracle: Oracle, i: int) -> bool:
     return oracle.program.nodes[i].prim.declared is not None
 
 
-def _directions(oracle: Oracle, node: Node) -> dict[int, Any]:
-    """One direction for each node among the active inputs, even for a node that is passed twice."""
-    nodes = oracle.program.nodes
-    return {j: directions_of(nodes[j], oracle.rng) for j in dict.fromkeys(node.inputs[a] for a in node.active)}
+def _directions(oracle: Oracle, node: Node, slopes: dict[int, Any] | None = None) -> dict[int, Any]:
+    """One direction for each node among the active inputs, even for a node that is passed twice.
+
+    `slopes` are the derivatives by these nodes, roughly, so that small ones count as much as large ones.
+    """
+    nodes, like = oracle.program.nodes, slopes or {}
+    return {
+        j: directions_of(nodes[j], oracle.rng, like.get(j)) for j in dict.fromkeys(node.inputs[a] for a in node.active)
+    }
