@@ -33,7 +33,7 @@ from gtape.recording.trace import (
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Node, Program
 from gtape.verify.judging.again import Again
-from gtape.verify.judging.connected import followed, order_of
+from gtape.verify.judging.connected import bodiless, followed, order_of
 from gtape.verify.judging.idle import changes, moves_with_params
 from gtape.verify.judging.moved import Comparison
 from gtape.verify.judging.recording import Recording
@@ -147,7 +147,7 @@ def _parted(again: Again, program: Program, order: int) -> Finding | None:
     another function.
     """
     for node in program.nodes:
-        if node.kind == "custom" and node.prim.declared is None:
+        if node.kind == "custom" and node.prim.declared is None and not bodiless(program, order, [node]):
             function = _WithFunction(again, program, order, node)
             if Comparison(function, program, order).is_apart(by_law_only=True):
                 reason = (
