@@ -78,3 +78,20 @@ def test_second_derivatives_at_special_points_are_conventions_at_most(name: str)
     points = [x for x in (*p.special, *p.kinks, 0.0) if isinstance(x, (int, float)) and (x,) in p.domain]
     report = check(p.function, np.array(points or [1.0]), order=2)
     assert report.verdict not in ("rule", "unstable", "undecided"), report.findings[0]
+
+
+@pytest.mark.parametrize(
+    ("f", "slope"),
+    [
+        (lambda x: tf.reduce_sum(tf.linalg.eigvalsh(x) ** 3), 48.0),
+        (lambda x: tf.reduce_sum(tf.linalg.svd(x, compute_uv=False) ** 2), 8.0),
+    ],
+    ids=["eigvalsh", "svd"],
+)
+def test_claims_at_equal_values_are_held_to_what_the_matrix_can_move(f: Any, slope: float) -> None:
+    # Noise parts equal values, and a derivative that divides by their distance bounds nothing.
+    x = 4.0 * np.eye(3)
+    for off, right in ((0.0, True), (1e-15, True), (1e-10, False), (1e-8, False)):
+        claim = slope * np.eye(3)
+        claim[0, 0] *= 1.0 + off
+        assert judge(f, x, claim).ok == right

@@ -12,6 +12,7 @@ from gtape.base.shown import shown
 from gtape.symbolic.balls import digits, objects, to_double_double
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor
+from gtape.verify.bounds.inputs import MOVES
 from gtape.verify.bounds.noise import coarsest
 from gtape.verify.judging.comparison import Told, Wrong
 from gtape.verify.judging.examine import Gradient, Rows
@@ -22,6 +23,8 @@ from gtape.verify.verdicts.ulp import ROUNDINGS, ulps_between, widest
 from gtape.verify.verdicts.verdict import Finding, Report, merged
 
 __all__ = ["judge"]
+
+_STABLE = 2.0**10  # the growth of roundings in a stable factorisation, beyond half a unit in its input
 
 
 @diagnosed
@@ -185,7 +188,15 @@ class Claim(Gradient):
     claimed = True
 
     def bounds(self, runs: int) -> list[Any] | None:
-        return None if self._single() is not None else super().bounds(runs)
+        if self._single() is not None:
+            return None
+        made = super().bounds(runs)
+        if made is None or not any(n.kind == "op" and n.prim.kind == "implicit" for n in self.program.nodes):
+            return made
+        # Noise parts equal eigenvalues and divides by their distance. A stable algorithm moves its input instead.
+        moved = self.moved(MOVES[1])
+        largest = [0.0 if m is None else _STABLE * float(np.max(m, initial=0.0)) for m in moved] or [0.0] * len(made)
+        return [b if b is None or not most else np.minimum(b, most) for b, most in zip(made, largest, strict=True)]
 
     def moved(self, count: int) -> list[Any]:
         return [] if self._elementary() else super().moved(count)
