@@ -406,11 +406,11 @@ def test_gradients_see_the_variables_of_the_instance_in_a_compiled_method() -> N
         def slope(self) -> Any:
             return tf.gradients(self.base**self.exponent, self.base)[0]
 
-    for exponent, expected in ((2, 4.0), (3, 12.0)):
-        one = Power(exponent)
+    two, three = Power(2), Power(3)
+    for one, expected in ((two, 4.0), (three, 12.0)):
         assert one.slope().numpy() == one.slope().numpy() == expected
-    one.base.assign(3.0)
-    assert one.slope().numpy() == 27.0
+    three.base.assign(3.0)
+    assert three.slope().numpy() == 27.0
     assert Power.slope.summary().count("compiled") == 2 and "eager" not in Power.slope.summary()
 
 
