@@ -331,8 +331,8 @@ def _decimals(program: Program) -> list[tuple[list[int], Any]]:
         if node.kind == "const" and node.index not in sources:
             value = np.asarray(node.output)
             if value.dtype.kind == "f" and value.size and (value == value.flat[0]).all():
-                significand, _ = math.frexp(float(value.flat[0]))
-                if math.isfinite(significand) and (significand * _SHORT) % 1.0:
+                number = float(value.flat[0])
+                if math.isfinite(number) and number % 1.0 and (math.frexp(number)[0] * _SHORT) % 1.0:
                     found.append(([node.index], _half_unit(node, value.dtype)))
     return found
 
