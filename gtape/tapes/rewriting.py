@@ -29,13 +29,13 @@ def _key_of(a: Any, same: dict[Node, Node]) -> Any:
 
 
 def constant_key(a: Any) -> Any:
-    """A key that is equal for constants with the same bits."""
+    """A key that is equal for constants with the same bits in the same order in memory, which results take over."""
     if a.__class__ is float:
         return (float, a or a.hex())
     if isinstance(a, np.floating):  # the usual constant beside arrays, whose class gives dtype and shape
         return (a.__class__, a.tobytes())
     if isinstance(a, (np.generic, np.ndarray)) and a.size < _SMALL and a.dtype.kind != "O":
-        return (a.__class__, a.dtype.str, a.shape, a.tobytes())
+        return (a.__class__, a.dtype.str, a.shape, a.strides if a.ndim > 1 else None, a.tobytes())
     return ("object", id(a))
 
 

@@ -1552,3 +1552,21 @@ def test_arrays_in_structures_and_keywords_become_tensors(jit: bool) -> None:
         np.testing.assert_array_equal(by_a.numpy(), 2.0 * more)
         np.testing.assert_array_equal(by_more.numpy(), 2.0 * a)
     assert kinds == ([True] if jit else [True] * 3)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_equal_constants_in_another_order_in_memory_stay_apart(order: Any, back_end: str) -> None:
+    def second(x: Any, a: Any) -> Any:
+        with tf.GradientTape() as outer:
+            outer.watch([x, a])
+            with tf.GradientTape() as inner:
+                inner.watch([x, a])
+                y = tf.reduce_sum(tf.exp(x) * a)
+            slopes = inner.gradient(y, [x, a])
+        return outer.gradient(slopes, [x, a])
+
+    rng = np.random.default_rng(0)
+    compiled = tf.function(lambda x, a: second(x, a), jit_compile=True)
+    for _ in range(5):
+        x, a = tf.constant(np.asarray(rng.normal(size=(17, 3)), order=order)), tf.constant(rng.normal(size=3))
+        assert _bits(compiled(x, a)) == _bits(second(x, a))
