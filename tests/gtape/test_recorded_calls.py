@@ -16,19 +16,10 @@ from gtape import nest
 from gtape.declare.primitives import REGISTRY
 from gtape.engine.whole_calls import WholeCall, is_part_of_call
 from gtape.recording.record import PARENTS, step_of
-from gtape.tapes import inner_loops
 from gtape.verify.programs.mutants import example
 from gtape.verify.programs.programs import generate
 from tests.campaigns import LARGE, in_turn
-from tests.gtape.test_compiled import COMPILED, TABLE, _bits, _outcome, _with_arguments
-
-
-@pytest.fixture(params=["python", TABLE])
-def back_end(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each back end in turn."""
-    if request.param == "python":
-        monkeypatch.setattr(inner_loops, "machine", lambda: None)
-    return str(request.param)
+from tests.gtape.test_compiled import COMPILED, _bits, _outcome, _with_arguments
 
 
 def _floats(xs: Any) -> list[Any]:
