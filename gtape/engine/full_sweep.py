@@ -17,7 +17,7 @@ from gtape.base import late
 from gtape.base.escaping import plain
 from gtape.base.layout import layout_of
 from gtape.base.quiet import quietly
-from gtape.engine.rules import PartialOutputs, PartStep, RuleStep, inputs_of, output_of, part_of, undecided
+from gtape.engine.rules import PartialOutputs, PartStep, RuleStep, inputs_of, output_of, part_of, reached
 from gtape.engine.sparse import SparseCotangent
 from gtape.engine.whole_calls import WholeCall, put_ops, split_calls
 from gtape.engine.worlds import NUMPY, TAPE
@@ -351,11 +351,8 @@ def alive(step: RuleStep, mask: Any, values: tuple[Any, ...], out: Any) -> tuple
         # Generic values, because an element is not dead if its slope is zero by chance at the recorded values.
         values = tuple([_generic(v, i) for i, v in enumerate(values, 1)])
         out = _generic(out, len(values) + 1)
-    made = [np.asarray(c) != 0 for c in step.cotangents(NUMPY, living, out, values, whole=prim.partials is not None)]
-    unknown = undecided(prim, values)
-    if unknown is not None:
-        made = [m | (np.where(unknown, living, 0.0) != 0) for m in made]
-    return tuple(made)
+    made = step.cotangents(NUMPY, living, out, values, whole=prim.partials is not None)
+    return tuple(reached(prim, made, living, values))
 
 
 _KEPT = 4096  # so many random numbers of each kind are kept

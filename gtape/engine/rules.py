@@ -144,6 +144,23 @@ def undecided(prim: Primitive, xs: Iterable[Any]) -> Any:
     return found
 
 
+def reached(prim: Primitive, made: Iterable[Any], living: Any, xs: Iterable[Any]) -> list[Any]:
+    """For each active input, a mask of the elements of cotangents that live elements of the output reach.
+
+    Parameters
+    ----------
+    made : iterable of float or complex arrays
+        The cotangents of the active inputs, for `living`.
+    living : float or complex array
+        A cotangent of the output: 0 for dead elements, not 0 for live ones.
+    xs : iterable
+        The inputs. An element of an elementwise op that is kept from a choice by a NaN counts as reached.
+    """
+    unknown = undecided(prim, xs)
+    masks = [np.asarray(c) != 0 for c in made]
+    return masks if unknown is None else [m | (np.where(unknown, living, 0.0) != 0) for m in masks]
+
+
 class RuleStep:
     """The backward step of one recorded op, by the rules of its primitive.
 

@@ -376,7 +376,7 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     -------
     Function
         Has the attribute ``python_function`` and the method ``get_concrete_function``. Converts to tensors: arrays
-        among the arguments; numbers, arrays and variables among the results.
+        among the arguments, also in lists, tuples and dicts; numbers, arrays and variables among the results.
 
     Raises
     ------

@@ -75,7 +75,7 @@ def _as_a_whole(
 ) -> tuple[list[Finding], list[Any], list[Any]]:
     """As `as_a_whole`, for the parts of complex numbers."""
     outside = sides.limits(exact)
-    if outside is None and sides.open and (findings or claimed or sides.open is TOO_WIDE):
+    if outside is None and sides.open and (findings or claimed or sides.open == TOO_WIDE):
         who = next((f for f in [*findings, *guards] if f.op is not None), None)
         at = {} if who is None else {"op": who.op, "line": who.line}
         findings = [*findings, Finding("undecided", order=order, reason=sides.open, **at)]

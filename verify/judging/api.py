@@ -28,7 +28,7 @@ from gtape.verify.judging.cost import bits_within_reach, checked_digits
 from gtape.verify.judging.examine import Rows
 from gtape.verify.judging.forward import check_forward_rules
 from gtape.verify.judging.ladder import PRECISIONS, climb
-from gtape.verify.judging.left import other_numbers, values_left, without_judged_bodies
+from gtape.verify.judging.left import add_values_left, other_numbers, values_left
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
 from gtape.verify.judging.unrecorded import named_by_rules, unrecorded
 from gtape.verify.oracles.certificates import certify
@@ -201,8 +201,7 @@ def _checked(recording: Recording) -> Report:
     if report.ok:  # otherwise the same op may be named twice
         report.findings += _forwards(recording.program())
     report.findings += branches_met(recording.tape._session, recording.inputs, order)
-    left = values_left(recording, order)
-    report.findings = [*without_judged_bodies(report.findings, left), *left]
+    add_values_left(report, recording, order)
     return report
 
 
@@ -321,9 +320,10 @@ def _exact_row(program: Program, seeds: list[Any], wanted: int, order: int) -> l
     def derivative(oracle: Oracle) -> list[Any]:
         return oracle.replay() if order == 1 else oracle.by_jets()
 
-    too_wide: list[bool] = []
+    open_ = ""
 
     def attempt(bits: int, _: list[str]) -> list[Any] | None:
+        nonlocal open_
         oracle = fresh()
         oracle.evaluate()
         made = oracle.replay()
@@ -334,7 +334,7 @@ def _exact_row(program: Program, seeds: list[Any], wanted: int, order: int) -> l
         ):
             sides = Sides(program, fresh, derivative)
             made = with_limits(sides, made)
-            too_wide.append(sides.open is TOO_WIDE)
+            open_ = sides.open
         return made if all(_tight(g, wanted) for g in made) else None
 
     found, finding = climb(program, 1, attempt, _precisions(program, wanted), ties=False, patient=False)
@@ -351,7 +351,7 @@ def _exact_row(program: Program, seeds: list[Any], wanted: int, order: int) -> l
         nowhere = finding.verdict == "domain"
         what = "there is no derivative here" if nowhere else "the exact derivative is not decided"
         raise ArithmeticError(f"{what}: {finding.reason}")
-    if too_wide and too_wide[-1]:
+    if open_ == TOO_WIDE:
         raise ArithmeticError(f"the exact derivative is not decided: {TOO_WIDE}")
     return list(found)
 

@@ -16,7 +16,7 @@ from gtape.verify.bounds.inputs import MOVES
 from gtape.verify.bounds.noise import coarsest
 from gtape.verify.judging.comparison import Told, Wrong
 from gtape.verify.judging.examine import Gradient, Rows
-from gtape.verify.judging.left import other_numbers, values_left, without_judged_bodies
+from gtape.verify.judging.left import add_values_left, other_numbers
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
 from gtape.verify.judging.unrecorded import unrecorded
 from gtape.verify.verdicts.ulp import ROUNDINGS, ulps_between, widest
@@ -81,8 +81,7 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
     for x in report.findings:
         if not x.ok and x.verdict in ("rule", "unstable") and x.witness is None:
             x.without_witness = "the number comes from elsewhere, and gtape's own derivative shows no fault"
-    left = values_left(recording, order)
-    report.findings = [*without_judged_bodies(report.findings, left), *left]
+    add_values_left(report, recording, order)
     return report
 
 

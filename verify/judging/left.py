@@ -39,9 +39,9 @@ from gtape.verify.judging.moved import Comparison
 from gtape.verify.judging.recording import Recording
 from gtape.verify.judging.returns import Returns
 from gtape.verify.oracles.enclosures import is_floating
-from gtape.verify.verdicts.verdict import Finding
+from gtape.verify.verdicts.verdict import Finding, Report
 
-__all__ = ["Left", "any_seeds", "other_numbers", "values_left", "without_judged_bodies"]
+__all__ = ["Left", "add_values_left", "any_seeds", "other_numbers", "values_left"]
 
 _UNSEEN = (
     "such as a new variable that starts with one of their values, a number that an op reads from them, or a branch "
@@ -65,6 +65,25 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
         `undecided` if a value left and the function cannot be compared, because it raises there or is not
         deterministic.
     """
+    parted = _body_left(recording, order)
+    return _came_back(recording, order) if parted is None else [parted]
+
+
+def add_values_left(report: Report, recording: Recording, order: int) -> None:
+    """Add the findings of `values_left` to a report.
+
+    A custom gradient whose body computes partly outside the tape was compared with another function, so findings about
+    its rule are dropped.
+    """
+    parted = _body_left(recording, order)
+    if parted is None:
+        report.findings += _came_back(recording, order)
+    else:
+        report.findings = [*[f for f in report.findings if f.verdict != "rule" or f.op != parted.op], parted]
+
+
+def _came_back(recording: Recording, order: int) -> list[Finding]:
+    """As `values_left`, for values that left outside of custom gradients."""
     session = recording.tape._session
     # The value of a variable counts only if an op reads it.
     conversions = [c for c in conversions_made(session) if not c.by_variable]
@@ -79,14 +98,10 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
         return f"a value leaves the tape here{more}, and {how}"
 
     with off(), quietly():
-        again = Again(recording)
         program, anew = _with_stopped(recording), frozenset[int]()
         if len(made) < len(conversions):  # some of them by functions of custom gradients
-            parted = _parted(again, program, order)
-            if parted is not None:
-                return [parted]
             anew = frozenset([n.index for n in program.nodes if n.kind == "custom"])
-        comparison = Comparison(again, program, order, anew)
+        comparison = Comparison(Again(recording), program, order, anew)
         if made and not comparison.is_deterministic():
             how = "nothing shows if it comes back, because the function is not deterministic"
             return told("undecided", leaves(how))
@@ -114,23 +129,6 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
     )
 
 
-_IN_PART = "leaves the tape in part"
-
-
-def without_judged_bodies(found: list[Finding], left: list[Finding]) -> list[Finding]:
-    """The findings without those that compare a custom gradient with a body which computes partly outside the tape.
-
-    Parameters
-    ----------
-    found : list of Finding
-        About numbers and rules.
-    left : list of Finding
-        From `values_left`.
-    """
-    parted = {f.op for f in left if _IN_PART in f.reason}
-    return [f for f in found if f.verdict != "rule" or f.op not in parted]
-
-
 class _WithFunction:
     """A recorded program in which the function of one custom gradient runs again, in place of `Again`."""
 
@@ -142,18 +140,20 @@ class _WithFunction:
         return self._comparison.program_at(point)
 
 
-def _parted(again: Again, program: Program, order: int) -> Finding | None:
+def _body_left(recording: Recording, order: int) -> Finding | None:
     """The finding for a custom gradient whose body computes partly outside the tape, so that the recorded body is
     another function.
     """
-    for node in program.nodes:
-        if node.kind == "custom" and node.prim.declared is None and not bodiless(program, order, [node]):
-            function = _WithFunction(again, program, order, node)
-            if Comparison(function, program, order).is_apart(by_law_only=True):
-                reason = (
-                    f"the body of {node.name} leaves the tape in part (through .numpy()?), so its gradient cannot be"
-                )
-                return Finding("undecided", order=order, at=node, reason=f"{reason} checked")
+    if not any(c.inside and not c.by_variable for c in conversions_made(recording.tape._session)):
+        return None
+    with off(), quietly():
+        again, program = Again(recording), recording.program()
+        for node in program.nodes:
+            if node.kind == "custom" and node.prim.declared is None and not bodiless(program, order, [node]):
+                function = _WithFunction(again, program, order, node)
+                if Comparison(function, program, order).is_apart(by_law_only=True):
+                    reason = f"the body of {node.name} leaves the tape in part (through .numpy()?), so its gradient "
+                    return Finding("undecided", order=order, at=node, reason=f"{reason}cannot be checked")
     return None
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gtape.base.deadline import tick
 from gtape.base.layout import make_layout
-from gtape.engine.rules import PartialOutputs, cotangents, undecided
+from gtape.engine.rules import PartialOutputs, cotangents, reached
 from gtape.engine.worlds import COMPLEX, NUMPY
 from gtape.symbolic.program import Node, Program
 
@@ -194,9 +194,7 @@ def left_out(node: Node, y: Any, xs: Iterable[Any]) -> list[Any] | None:
         return None
     ones = np.ones(np.shape(y))
     made = cotangents(COMPLEX, node.step, ones, y, xs, layouts=(), out_shape=ones.shape, whole=True)
-    unknown = undecided(prim, xs)
-    known = True if unknown is None else ~unknown
-    return [known & (np.asarray(c) == 0) for c in made]
+    return [~m for m in reached(prim, made, ones, xs)]
 
 
 def _layout(value: Any) -> Any:
