@@ -19,10 +19,11 @@ from gtape.tensors.module import Module
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
 
-__all__ = ["ConcreteFunction", "Traces", "bound", "check_signature", "fitted"]
+__all__ = ["ConcreteFunction", "Parameters", "Traces", "bound", "check_signature", "fitted"]
 
 _numbers = itertools.count()
 _EMPTY = inspect.Parameter.empty
+_VALUES = (bool, int, float, complex, str, bytes)
 
 
 # ---------------------------------------------------------------------------------------------- signatures
@@ -50,6 +51,71 @@ def bound(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) 
         raise TypeError(f"Binding inputs to gtape.function failed due to `{e}`; its signature is {signature}") from None
     made.apply_defaults()
     return made
+
+
+class Parameters:
+    """The parameters of a function, which tell apart spellings of a call from different calls.
+
+    Parameters
+    ----------
+    f : callable
+    skipped : int
+        The number of first parameters that calls do not give, such as 1 for a method.
+
+    Attributes
+    ----------
+    optional : bool
+        Whether a call may leave out an argument.
+    """
+
+    def __init__(self, f: Callable[..., Any], skipped: int = 0) -> None:
+        # A wrapper may read its keywords by name, so the parameters of the function that it wraps do not count.
+        try:
+            parameters = list(inspect.signature(f, follow_wrapped=False).parameters.values())[skipped:]
+        except (TypeError, ValueError):  # some functions written in C have no signature
+            parameters = []
+        self._by_name = {p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
+        self._names = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY or p.name in self._by_name]
+        self._defaults = {p.name: p.default for p in parameters if p.default is not _EMPTY}
+        self._positional = tuple([self._defaults[n] for n in self._names if n in self._defaults])
+        self._required = len(self._names) - len(self._positional)
+        self._keywords = {n: x for n, x in self._defaults.items() if n not in self._names}
+        self.optional = bool(self._defaults)
+
+    def complete(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments by position where possible, with defaults; unchanged if the function does not take them."""
+        if kwargs or self._keywords:
+            given, others = list(args), self._keywords | kwargs
+            for name in self._names[len(args) :]:
+                if name in kwargs and name in self._by_name:
+                    given.append(others.pop(name))
+                elif name in self._defaults:
+                    given.append(self._defaults[name])
+                else:
+                    return args, kwargs
+            return tuple(given), others
+        count = len(args)
+        if self._required <= count < len(self._names):
+            args += self._positional[count - self._required :]
+        return args, kwargs
+
+    def shortest(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of `complete` without defaults at the end."""
+        count = len(args)
+        if count <= len(self._names):
+            while count > self._required and _is_default(args[count - 1], self._positional[count - 1 - self._required]):
+                count -= 1
+        if kwargs:
+            defaults = self._defaults
+            kwargs = {k: x for k, x in kwargs.items() if k not in defaults or not _is_default(x, defaults[k])}
+        return args[:count], kwargs
+
+
+def _is_default(x: Any, default: Any) -> bool:
+    """Whether a call may leave out an argument, because it is its default or a number or text with the same digits."""
+    if x is default:
+        return True
+    return x.__class__ is default.__class__ and x.__class__ in _VALUES and x == default and repr(x) == repr(default)
 
 
 def fitted(f: Callable[..., Any], signature: tuple[Any, ...], args: Any, kwargs: Any, name: str) -> tuple[Any, Any]:

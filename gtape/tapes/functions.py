@@ -22,7 +22,7 @@ from gtape.engine.differentiation import differentiate
 from gtape.engine.jacobians import jacobians
 from gtape.engine.requests import UnconnectedGradients, seeds_of, wants_zeros, zeros_for
 from gtape.recording.record import SEQ, record_of
-from gtape.tapes.concrete import ConcreteFunction, Traces, bound, check_signature, fitted
+from gtape.tapes.concrete import ConcreteFunction, Parameters, Traces, bound, check_signature, fitted
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.tensor import Tensor, convert_to_tensor, listener, wrap
 from gtape.tensors.variable import Variable
@@ -157,6 +157,8 @@ class Function:
         self.python_function = python_function
         self.input_signature = None if input_signature is None else check_signature(input_signature)
         self._asks: bool | None = None
+        self._parameters: Parameters | None = None
+        self._method_parameters: Parameters | None = None
         self._traces: Traces = Traces(relaxed=False) if traces is None else traces
         self._owner: tuple[Any, ...] = ()
         self._is_method = False
@@ -177,11 +179,23 @@ class Function:
             args, kwargs = fitted(self.python_function, self.input_signature, args, kwargs, self.name)
             self._traces.seen[None] = None
         else:
-            self._traces.note(args, kwargs)
+            args, kwargs = self._noted(args, kwargs)
         return self._traced_before(args, kwargs)
+
+    def _noted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments by position where possible and with defaults, after their kind is noted."""
+        if self._parameters is None:
+            self._parameters = Parameters(self.python_function)
+        if kwargs or self._parameters.optional:
+            args, kwargs = self._parameters.complete(args, kwargs)
+        self._traces.note(args, kwargs)
+        return args, kwargs
 
     def _traced_before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a call whose kind of arguments is known, such as that of a concrete function."""
+        parameters = self._parameters
+        if self._compiler is not None and parameters is not None and parameters.optional:
+            args, kwargs = parameters.shortest(args, kwargs)
         args = tuple([x if x.__class__ is Tensor else _with_tensors(x) for x in args])
         if kwargs:
             kwargs = {name: _with_tensors(x) for name, x in kwargs.items()}
@@ -239,7 +253,7 @@ class Function:
             args, kwargs = signature, {}
             self._traces.seen[None] = None
         else:
-            self._traces.note(args, kwargs)
+            self._noted(args, kwargs)
         return ConcreteFunction(self, args, kwargs, _seen)
 
     def experimental_get_tracing_count(self) -> int:
@@ -290,10 +304,13 @@ class Function:
         if instance is None:
             return self
         self._is_method = True
+        if self._method_parameters is None:
+            self._method_parameters = Parameters(self.python_function, skipped=1)
         made = Function(
             self.python_function.__get__(instance, owner), self.input_signature, self._traces, self._compiler or False
         )
         made._owner = (instance,)
+        made._parameters = self._method_parameters
         made._quick = None  # because the quick way does not know the owner
         return made
 

@@ -5,6 +5,7 @@ instances, other traces, and warnings.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import warnings
 import weakref
@@ -147,6 +148,43 @@ def test_variables_of_dead_instances_are_let_go(under: bool, back_end: str) -> N
         del module
         gc.collect()
     assert sum(ref() is not None for ref in kept) <= 1  # the newest goes with the next program
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_all_spellings_of_a_call_are_one_trace(jit: bool) -> None:
+    traced = []
+
+    def f(x: Any, n: int = 1, *rest: float, c: float = 0.0, d: Any = None) -> Any:
+        traced.append(n)
+        return x * n + c
+
+    g, x = tf.function(f, jit_compile=jit), tf.constant(3.0)
+    concrete = g.get_concrete_function(tf.TensorSpec([], tf.float32))
+    calls = [
+        lambda: g(x), lambda: g(x, 1), lambda: g(x, n=1), lambda: g(x=x), lambda: g(n=1, x=x), lambda: g(x, c=0.0),
+        lambda: g(x, 1, d=None), lambda: concrete(x),
+    ]  # fmt: skip
+    assert [float(call()) for call in calls] == [3.0] * 8
+    assert g.experimental_get_tracing_count() == 1
+    assert len(traced) == (1 if jit else 8)
+    assert [float(g(x, 2)), float(g(x, n=2)), float(g(x, 2, c=-0.0)), float(g(x, 2, 5.0))] == [6.0] * 4
+    assert g.experimental_get_tracing_count() == 3  # -0.0 equals 0.0 for TensorFlow
+    assert len(traced) == (4 if jit else 12)  # and not for the bits of a sum
+    for wrong in (lambda: g(), lambda: g(x, x=x), lambda: g(n=2)):
+        with pytest.raises(TypeError, match="f\\(\\)"):
+            wrong()
+    for wrapper in (functools.partial(f, n=4), functools.wraps(f)(lambda *args, **kwargs: f(*args, n=4))):
+        h = tf.function(wrapper, jit_compile=jit)
+        assert [float(h(x)), float(h(x))] == [12.0] * 2
+
+    class Model:
+        @tf.function(jit_compile=jit)
+        def call(self, x: Any, n: int = 1) -> Any:
+            return f(x, n)
+
+    model = Model()
+    assert [float(model.call(x)), float(model.call(x, n=1)), float(model.call(n=1, x=x))] == [3.0] * 3
+    assert Model.call.experimental_get_tracing_count() == 1
 
 
 @pytest.mark.parametrize("jit", [False, True])
