@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import inspect
 import itertools
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -70,10 +73,10 @@ class Parameters:
 
     def __init__(self, f: Callable[..., Any], skipped: int = 0) -> None:
         # A wrapper may read its keywords by name, so the parameters of the function that it wraps do not count.
-        try:
-            parameters = list(inspect.signature(f, follow_wrapped=False).parameters.values())[skipped:]
-        except (TypeError, ValueError):  # some functions written in C have no signature
-            parameters = []
+        parameters: list[inspect.Parameter] = []
+        with contextlib.suppress(TypeError, ValueError):  # an object may describe itself wrongly
+            parameters += inspect.signature(f, follow_wrapped=False).parameters.values() if _in_python(f) else ()
+        parameters = parameters[skipped:]
         self._by_name = {p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
         self._names = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY or p.name in self._by_name]
         self._defaults = {p.name: p.default for p in parameters if p.default is not _EMPTY}
@@ -109,6 +112,15 @@ class Parameters:
             defaults = self._defaults
             kwargs = {k: x for k, x in kwargs.items() if k not in defaults or not _is_default(x, defaults[k])}
         return args[:count], kwargs
+
+
+def _in_python(f: Any) -> bool:
+    """Whether a function is written in Python. A function written in C may refuse the defaults of its signature."""
+    while isinstance(f, functools.partial):
+        f = f.func
+    f = getattr(f, "__func__", f)
+    call = f if isinstance(f, types.FunctionType) else inspect.getattr_static(type(f), "__call__", None)
+    return isinstance(call, types.FunctionType)
 
 
 def _is_default(x: Any, default: Any) -> bool:
