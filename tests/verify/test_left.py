@@ -11,6 +11,7 @@ import pytest
 
 import gtape as tf
 from gtape.verify import check, exact, judge
+from gtape.verify.judging.flag import UndecidedWarning
 from gtape.verify.judging.moved import _Difference, _power
 
 F = Callable[[Any], Any]
@@ -303,6 +304,25 @@ def test_a_body_that_leaves_the_tape_in_part_is_undecided() -> None:
         assert [g.verdict for g in report.findings] == ["undecided"]
         assert "leaves the tape in part" in report.findings[0].reason and report.findings[0].op == f.__name__
     assert check(lambda x: tf.exp(looks_at_its_value(x)), x).ok
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_under_the_flag_a_body_that_leaves_the_tape_in_part_is_undecided(order: int) -> None:
+    def gradient(f: F, mode: Any) -> Any:
+        x = tf.Variable(np.array([1.25, 0.7]))
+        with tf.GradientTape(verify=mode) as tape:
+            with tf.GradientTape() as inner:
+                y = tf.exp(f(x))
+            y = y if order == 1 else inner.gradient(y, x)
+        return tape.gradient(y, x)
+
+    for f in (partly_outside_and_wrong, partly_outside_and_right):
+        with pytest.warns(UndecidedWarning, match=f"op {f.__name__}"):
+            assert gradient(f, True) is not None
+        with pytest.raises(tf.VerificationError, match="leaves the tape in part"):
+            gradient(f, "strict")
+    assert gradient(looks_at_its_value, True) is not None
+    assert gradient(looks_at_its_value, "strict") is not None
 
 
 @pytest.mark.parametrize("leak", [lambda z: z * float(z[0]), lambda z: z * np.sin(z.numpy())], ids=["float", "numpy"])

@@ -210,6 +210,7 @@ def _add_returns(
     report.findings += findings
     if open_:
         report.coverage["left"] = open_
+    left.add_parted(report, order_of(program))
 
 
 def _run(check: Callable[[Report], None], program: Program, options: Options) -> None:

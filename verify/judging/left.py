@@ -14,7 +14,7 @@ came back.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from gtape.recording.trace import (
 )
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Node, Program
+from gtape.tensors.tensor import wrap
 from gtape.verify.judging.again import Again
 from gtape.verify.judging.connected import bodiless, followed, order_of
 from gtape.verify.judging.idle import changes, moves_with_params
@@ -65,21 +66,25 @@ def values_left(recording: Recording, order: int) -> list[Finding]:
         `undecided` if a value left and the function cannot be compared, because it raises there or is not
         deterministic.
     """
-    parted = _body_left(recording, order)
+    parted = _body_left(recording.tape._session, recording.inputs, recording.outputs, order)
     return _came_back(recording, order) if parted is None else [parted]
 
 
 def add_values_left(report: Report, recording: Recording, order: int) -> None:
-    """Add the findings of `values_left` to a report.
-
-    A custom gradient whose body computes partly outside the tape was compared with another function, so findings about
-    its rule are dropped.
-    """
-    parted = _body_left(recording, order)
+    """Add the findings of `values_left` to a report."""
+    parted = _body_left(recording.tape._session, recording.inputs, recording.outputs, order)
     if parted is None:
         report.findings += _came_back(recording, order)
     else:
-        report.findings = [*[f for f in report.findings if f.verdict != "rule" or f.op != parted.op], parted]
+        _add_parted(report, parted)
+
+
+def _add_parted(report: Report, parted: Finding) -> None:
+    """Add the finding about a custom gradient whose body computes partly outside the tape.
+
+    The gradient was compared with that of another function, so findings about its rule are dropped.
+    """
+    report.findings = [*[f for f in report.findings if f.verdict != "rule" or f.op != parted.op], parted]
 
 
 def _came_back(recording: Recording, order: int) -> list[Finding]:
@@ -129,28 +134,44 @@ def _came_back(recording: Recording, order: int) -> list[Finding]:
     )
 
 
+class _Ends(NamedTuple):
+    """The tensors or variables between which a program runs."""
+
+    inputs: list[Any]
+    outputs: list[Any]
+
+
 class _WithFunction:
     """A recorded program in which the function of one custom gradient runs again, in place of `Again`."""
 
-    def __init__(self, again: Again, program: Program, order: int, node: Node) -> None:
-        self.recording = again.recording
-        self._comparison = Comparison(again, program, order, frozenset({node.index}))
+    def __init__(self, ends: _Ends, program: Program, order: int, node: Node) -> None:
+        self.recording = ends
+        self._comparison = Comparison(self, program, order, frozenset({node.index}))
 
     def __call__(self, point: list[Any]) -> list[Any] | None:
         return self._comparison.program_at(point)
 
 
-def _body_left(recording: Recording, order: int) -> Finding | None:
+def _body_left(session: Any, inputs: list[Any], outputs: list[Any], order: int) -> Finding | None:
     """The finding for a custom gradient whose body computes partly outside the tape, so that the recorded body is
     another function.
+
+    Parameters
+    ----------
+    session : Session
+    inputs, outputs : lists of tensors or variables
+    order : int
+        The order of the derivative that is checked. If the outputs hold gradients, it counts from their function.
     """
-    if not any(c.inside and not c.by_variable for c in conversions_made(recording.tape._session)):
+    if not any(c.inside and not c.by_variable for c in conversions_made(session)):
         return None
     with off(), quietly():
-        again, program = Again(recording), recording.program()
+        program = build([(t._record, t._value) for t in outputs], inputs, session)
+        program.outputs = [i for i in program.primals if is_floating(program.nodes[i].output)]
+        ends = _Ends(inputs, [wrap(program.nodes[i].output) for i in program.outputs])
         for node in program.nodes:
             if node.kind == "custom" and node.prim.declared is None and not bodiless(program, order, [node]):
-                function = _WithFunction(again, program, order, node)
+                function = _WithFunction(ends, program, order, node)
                 if Comparison(function, program, order).is_apart(by_law_only=True):
                     reason = f"the body of {node.name} leaves the tape in part (through .numpy()?), so its gradient "
                     return Finding("undecided", order=order, at=node, reason=f"{reason}cannot be checked")
@@ -218,12 +239,26 @@ class Left:
 
     def __init__(self, session: Any, sources: list[Any], targets: list[Any]) -> None:
         numbers = [t._record[SEQ] for t in targets if t._record is not None]
-        before = [c for c in conversions_made(session) if numbers and c.number > min(numbers) and not c.inside]
-        self._conversions = [c for c in before if _follows(c, session, sources)]
-        self._session, self._sources = session, sources
+        before = [c for c in conversions_made(session) if numbers and c.number > min(numbers)]
+        self._conversions = [c for c in before if not c.inside and _follows(c, session, sources)]
+        self._inside = any(c.inside for c in before)
+        self._session, self._sources, self._targets = session, sources, targets
 
     def __bool__(self) -> bool:
-        return bool(self._conversions)
+        return bool(self._conversions) or self._inside
+
+    def add_parted(self, report: Report, order: int) -> None:
+        """Add the finding about a custom gradient whose body computes partly outside the tape, if there is one.
+
+        Parameters
+        ----------
+        report : Report
+        order : int
+            The order of the derivative that is checked.
+        """
+        parted = _body_left(self._session, self._sources, self._targets, order) if self._inside else None
+        if parted is not None:
+            _add_parted(report, parted)
 
     def returned(self, *, certain: bool = True) -> list[Return]:
         """The constants that hold values which left: the certain ones, or all."""
