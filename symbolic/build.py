@@ -92,7 +92,7 @@ class _Builder:
         node = self.add("custom" if step.prim.kind == "custom" else "op", t.output, record, record[SEQ])
         node.prim, node.step, node.active, node.params = step.prim, step, step.active, step.params
         node.line = t.line = self.lines.setdefault(t.line, t.line)
-        node.flows = t.flows
+        node.flows, node.rule_of = t.flows, t.rule_of
         node.inputs = tuple([self.number(r, x._value) for r, x in zip(t.origins, t.inputs, strict=True)])
         if node.kind == "custom":
             node.call = t.call

@@ -42,14 +42,16 @@ class Node:
     seq : int
         The sequence number of the record, which identifies the record.
     line : (file, number, function) or None
-        The line of the user's code that ran the op.
+        The line of the user's code that ran the op, or whose op has this op in its rule.
+    rule_of : str or None
+        The op of the user's code whose rule ran the op.
     call : (function, arguments, keyword arguments) or None
         The call of a custom gradient's function.
     """
 
     __slots__ = (
-        "active", "body", "call", "flows", "index", "inputs", "kind", "line", "mark", "output", "params", "prim", "seq",
-        "step",
+        "active", "body", "call", "flows", "index", "inputs", "kind", "line", "mark", "output", "params", "prim",
+        "rule_of", "seq", "step",
     )  # fmt: skip
 
     def __init__(self, index: int, kind: str, output: Any, seq: int = 0) -> None:
@@ -64,6 +66,7 @@ class Node:
         self.flows: tuple[Any, ...] = ()
         self.params: dict[str, Any] = {}
         self.line: Any = None
+        self.rule_of: str | None = None
         self.body: tuple[int, ...] = ()
         self.call: Any = None
         self.mark: GradMark | None = None

@@ -30,6 +30,7 @@ from gtape.recording.record import (
     SEQ,
     STEP,
     TAPES,
+    TRACE,
     Record,
     Session,
     Stack,
@@ -90,6 +91,17 @@ class Sweep:
 
     def run(self) -> None:
         """Pass the records, newest first, until no record is left."""
+        if self.anchored is None:
+            self._run()
+            return
+        stack = self.anchored.stack
+        before = stack.deriving
+        try:
+            self._run()
+        finally:
+            stack.deriving = before
+
+    def _run(self) -> None:
         while self._heap:
             seq = heappop(self._heap)
             record = self._waiting.pop(seq)
@@ -187,6 +199,7 @@ class Sweep:
         xs = values_in(world, record, step)
         if self.anchored is not None:
             g, y, xs = self.anchored(g), self.anchored(y), tuple([self.anchored(x) for x in xs])
+            self.anchored.stack.deriving = _origin(record, prim)
         elementwise = prim.partials is not None
         live: tuple[Any, ...] | None = None
         if self.masked and batch is None and (prim.selects or mask is not None) and not isinstance(g, tuple):
@@ -198,6 +211,8 @@ class Sweep:
             made = step.cotangents(world, g, y, xs, batch=batch is not None, masks=masks)
             if elementwise and masks is not live and not all(map(is_finite, made)):
                 made = step.cotangents(world, g, y, xs, masks=live)  # an infinity meets the zero of a selection
+        if self.anchored is not None:
+            self.anchored.stack.deriving = None
         layouts: Any = step.layouts
         for k, (parent, c) in enumerate(zip(parents, made, strict=True)):
             m = None if live is None else live[k]
@@ -216,6 +231,12 @@ class Sweep:
         if not rows:
             return [_zeros(self.world, step.layouts[i], 0) for i in step.active]  # type: ignore[index]
         return [stack_in(self.world, list(column)) for column in zip(*rows, strict=True)]
+
+
+def _origin(record: Record, prim: Any) -> tuple[str, Any] | None:
+    """The op of the user's code that called a traced op, perhaps by its rule, and the line of this code."""
+    trace = record[TRACE] if len(record) > TRACE else None
+    return None if trace is None else (trace.rule_of or prim.name, trace.line)
 
 
 def _misshapen(step: Any, i: int, made: Any, leading: int) -> str | None:

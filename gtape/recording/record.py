@@ -227,6 +227,7 @@ class Stack:
 
     __slots__ = (
         "__weakref__",
+        "deriving",
         "meets",
         "note",
         "probe",
@@ -260,6 +261,8 @@ class Stack:
         # Called with each op that is not recorded by the fast path, if the only session is that of forward mode.
         self.push: Any = None
         self.trace = False
+        # In a check, while a rule runs: the op of the user's to which the rule belongs, and its line.
+        self.deriving: tuple[str, Any] | None = None
         if not sessions:
             self.recording = NO_TAPES
         elif len(sessions) == 1:

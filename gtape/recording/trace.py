@@ -269,6 +269,9 @@ class Trace:
     inputs : tuple of Tensor
     output : raw value or tuple of raw values
     line : (file, number, function)
+        The line of the user's code that called the op, or whose op has this op in its rule.
+    rule_of : str or None
+        The op of the user's whose rule called this op.
     origins : tuple of record or None
         The records of the inputs. They are kept here, because tensors drop their records when the last tape ends.
     flows : tuple of frozenset or None
@@ -282,12 +285,12 @@ class Trace:
         The call of a custom gradient's function.
     """
 
-    __slots__ = ("body", "body_origins", "call", "flows", "idle", "inputs", "line", "origins", "output")
+    __slots__ = ("body", "body_origins", "call", "flows", "idle", "inputs", "line", "origins", "output", "rule_of")
 
     def __init__(self, inputs: tuple[Any, ...], output: Any, stack: Any) -> None:
         self.inputs = inputs
         self.output = output
-        self.line = user_line()
+        self.rule_of, self.line = stack.deriving or (None, user_line())
         self.origins: tuple[Any, ...] = tuple([x._record for x in inputs])
         for x, r in zip(inputs, self.origins, strict=True):
             if r is None and x._layout.inexact:

@@ -224,6 +224,20 @@ def test_the_lines_of_a_finding() -> None:
     assert all(c.isprintable() or c == "\n" for c in str(finding)) and "\x1b" not in str(finding)
 
 
+def test_an_op_of_a_rule_is_told_by_the_op_of_the_user() -> None:
+    def root(x: Any) -> Any:
+        return tf.sqrt(x)
+
+    report = tf.verify.check(root, 0.0, order=3)
+    line = (__file__, root.__code__.co_firstlineno + 1, "root")
+    assert {(f.order, f.rule_of, f.line) for f in report.findings} == {
+        (1, None, line),
+        (2, "sqrt", line),
+        (3, "sqrt", line),
+    }
+    assert "op sqrt_slope in the derivative of sqrt" in str(report)
+
+
 def test_a_stable_formula_is_printed_once() -> None:
     text = str(found(lambda x: tf.math.log(1.0 - tf.sigmoid(x)), 40.0))
     assert text.count("log_sigmoid") == 1 and "\n  instead  log(1 - sigmoid(x)) is gtape.math.log_sigmoid(-x)\n" in text

@@ -41,6 +41,7 @@ def explain(program: Program, report: Report, *, forward: bool = False) -> None:
                     f.without_witness = "the budget of time was used up"
     _add_replacements(program, report)
     for f in report.findings:
+        f.rule_of = next((n.rule_of for n in program.nodes if (n.name, n.line) == (f.op, f.line)), None)
         if not f.ok and f.verdict in ("rule", "unstable") and f.op is not None:
             _add_correction(program, f)
 

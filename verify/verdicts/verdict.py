@@ -83,8 +83,10 @@ class Finding:
         1 for a first derivative, 2 for a second.
     op : str or None
         The op to blame, if known.
+    rule_of : str or None
+        The op of the user's code whose rule calls `op`, if the user's code does not call `op` itself.
     line : (file, number, function) or None
-        The line of the user's code that called the op.
+        The line of the user's code that called the op, or the op of the rule.
     defined : (file, number, function) or None
         For a wrong custom gradient, the line that defines its function.
     element : tuple or None
@@ -129,7 +131,7 @@ class Finding:
 
     __slots__ = (
         "_asked", "_cause", "_exact", "condition", "count", "defined", "digits", "element", "got", "inside", "instead",
-        "line", "lost", "ok", "op", "order", "reason", "source", "ulps", "verdict", "without_witness", "witness",
+        "line", "lost", "ok", "op", "order", "reason", "rule_of", "source", "ulps", "verdict", "without_witness", "witness",
     )  # fmt: skip
 
     def __init__(
@@ -165,6 +167,7 @@ class Finding:
         self.reason, self.instead, self.witness = reason, instead, witness
         self.without_witness: str | None = None
         self.defined: Any = None
+        self.rule_of: str | None = None
         self.source: str | None = None
         self.count, self.lost = count, lost
         self._asked = False  # whether the options require a number of right digits
@@ -245,7 +248,7 @@ class Finding:
     def __str__(self) -> str:
         head = [f"{self.verdict} (order {self.order})"]
         if self.op:
-            head.append(f"op {plain(self.op)}")
+            head.append(f"op {plain(self.op)}" + (f" in the derivative of {self.rule_of}" if self.rule_of else ""))
         if self.element is not None:
             of, index = self.element
             of = of if not isinstance(of, int) else f"source {of}" + (f" ({plain(self.source)})" if self.source else "")
