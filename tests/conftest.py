@@ -131,7 +131,7 @@ def _check_share(config: pytest.Config) -> None:
 
 TESTS = Path(__file__).resolve().parent
 # A run of all tests takes one of so many cases of each test that has more than a few, such as one for each op. These
-# files keep all of theirs, because their cases were written one by one.
+# files keep all of theirs, because their cases were written one by one, except those that differ by a seed.
 USUAL_SHARE = 8
 FEW_CASES = 3
 ALWAYS_WHOLE = ("contract", "seeds", "test_zoo.py", "test_docs.py", "verify/test_no_false_alarms.py")
@@ -155,7 +155,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         shared = {p for p in {item.path for item in items} if not any(p.is_relative_to(path) for path in whole)}
         functions: dict[str, list[pytest.Item]] = {}
         for item in items:
-            if item.path in shared:
+            if item.path in shared or (usual and _is_drawn(item)):
                 functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
         # By a checksum of the name, because each n-th case might be each one of the same dtype.
         left_out: set[pytest.Item] = set()
@@ -169,6 +169,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def _is_drawn(item: pytest.Item) -> bool:
+    """Whether a case is one of those that differ by a seed."""
+    return isinstance(item, pytest.Function) and hasattr(item, "callspec") and "seed" in item.callspec.params
 
 
 @pytest.fixture(scope="session", autouse=True)
