@@ -131,7 +131,8 @@ class Finding:
 
     __slots__ = (
         "_asked", "_cause", "_exact", "condition", "count", "defined", "digits", "element", "got", "inside", "instead",
-        "line", "lost", "ok", "op", "order", "reason", "rule_of", "source", "ulps", "verdict", "without_witness", "witness",
+        "line", "lost", "ok", "op", "order", "reason", "rule_of", "source", "ulps", "verdict",
+        "without_witness", "witness",
     )  # fmt: skip
 
     def __init__(
