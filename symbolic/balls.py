@@ -25,9 +25,9 @@ from gtape.tensors import argument_checks as checks
 __all__ = [
     "AGAINST", "LARGEST_WHOLE", "RELATIONS", "Undecided", "assume", "assumed", "box", "digits", "equal", "filled",
     "greater", "greater_equal", "has_complex", "infinities_as_limits", "integer_power", "less", "less_equal",
-    "lift_balls", "lift_complex", "mapped", "not_equal", "numbers_shared", "objects", "only_integer", "precision",
-    "radius", "rowwise", "shared", "sided", "sides_of_zeros", "tied", "ties_assumed", "to_double_double", "to_float",
-    "whole_number",
+    "lift_balls", "lift_complex", "mapped", "meets", "not_equal", "numbers_shared", "objects", "only_integer",
+    "precision", "radius", "rowwise", "shared", "sided", "sides_of_zeros", "tied", "ties_assumed", "to_double_double",
+    "to_float", "whole_number",
 ]  # fmt: skip
 
 
@@ -165,11 +165,32 @@ def tied(a: Any, b: Any) -> bool:
     listed = assumed.get("ties")
     if listed is None or not (isinstance(a, (arb, int)) and isinstance(b, (arb, int))):
         return False
-    difference = arb(a) - b
-    if not difference.is_finite() or not abs(difference) < arb(2) ** (-ctx.prec // 3) * (1 + abs(arb(b).mid())):
+    if not _are_close(arb(a), arb(b)):
         return False
     listed.append((a, b))
     return True
+
+
+def meets(x: Any, y: Any) -> Any:
+    """The mask of the pairs in two arrays that may be equal: certainly, or alike to a third of the precision.
+
+    Unlike `tied`, nothing is noted, and no tie needs to be assumed.
+    """
+    mask = np.asarray(~np.asarray(np.not_equal(x, y), dtype=bool))  # neither is certainly smaller
+    if mask.any():
+        x, y = np.broadcast_to(x, mask.shape), np.broadcast_to(y, mask.shape)
+        mask[mask] = [_alike(a, b) for a, b in zip(x[mask].tolist(), y[mask].tolist(), strict=True)]
+    return mask
+
+
+def _alike(a: Any, b: Any) -> bool:
+    real = isinstance(a, (arb, int)) and isinstance(b, (arb, int))
+    return bool(a == b) or (a is b and not _is_nan(a)) or (real and _are_close(arb(a), arb(b)))
+
+
+def _are_close(a: arb, b: arb) -> bool:
+    difference = a - b
+    return bool(difference.is_finite() and abs(difference) < arb(2) ** (-ctx.prec // 3) * (1 + abs(b.mid())))
 
 
 def _at_a_tie(answer: bool, relation: str, a: Any, b: Any) -> bool:

@@ -12,6 +12,7 @@ from gtape.declare.primitives import REGISTRY
 from gtape.verify import check, judge
 
 m = tf.math
+E = np.e
 
 
 @pytest.mark.parametrize(
@@ -95,3 +96,38 @@ def test_claims_at_equal_values_are_held_to_what_the_matrix_can_move(f: Any, slo
         claim = slope * np.eye(3)
         claim[0, 0] *= 1.0 + off
         assert judge(f, x, claim).ok == right
+
+
+_SMOOTH: dict[str, tuple[Any, list[Any], list[Any]]] = {
+    "exp": (lambda x, y: tf.maximum(tf.exp(x), tf.exp(y)) + tf.minimum(tf.exp(x), tf.exp(y)), [1.0, 1.0], [E, E]),
+    "thirds": (lambda x, y: tf.maximum(x / 3, y / 3) + tf.minimum(x / 3, y / 3), [1.0, 1.0], [1 / 3, 1 / 3]),
+    "formulas": (
+        lambda x: tf.maximum(tf.exp(x), tf.exp(2 * x - 1)) + tf.minimum(tf.exp(x), tf.exp(2 * x - 1)), [1.0], [3 * E],
+    ),
+    "inverses": (
+        lambda x: tf.nn.relu(tf.math.log(tf.exp(x)) - 1.0) - tf.nn.relu(1.0 - tf.math.log(tf.exp(x))), [1.0], [1.0],
+    ),
+    "comparison": (
+        lambda x, y: tf.where(tf.equal(tf.exp(x), tf.exp(y)), 7 * x, tf.exp(x) - tf.exp(y) + 7 * x),
+        [1.0, 1.0], [7 + E, -E],
+    ),
+    "index": (
+        lambda x: tf.gather(tf.exp(x), tf.argmax(tf.exp(x))) + tf.gather(tf.exp(x), tf.argmin(tf.exp(x))),
+        [[1.0, 1.0]], [[E, E]],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _SMOOTH)
+def test_ties_of_numbers_that_no_float_holds_are_met(name: str) -> None:
+    """Enclosures of such numbers overlap, and are never certainly equal."""
+    f, xs, right = _SMOOTH[name]
+    xs = [np.array(x) for x in xs]
+    report = check(f, *xs)
+    assert report.verdict == "convention" and not report.ok
+    wrong = next(v for v in report.findings if not v.ok)
+    of, index = wrong.element
+    assert float(wrong.exact) == pytest.approx(np.asarray(right[of])[index])
+    for factor in (1.0, 1.5):
+        claims = [np.array(r) * factor for r in right]
+        assert judge(f, xs, claims if len(xs) > 1 else claims[0]).ok == (factor == 1.0)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from gtape.symbolic.balls import Undecided, objects, precision, radius, to_float
+from gtape.symbolic.balls import Undecided, assumed, meets, objects, precision, radius, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.sides import beside, scale_of
 from gtape.verify.causes.still import still
@@ -30,6 +30,7 @@ __all__ = ["choices_met", "decides_at_ties", "varying"]
 # Number of ties that are also tried one by one, because each try takes one or two replays.
 _MANY = 4
 _BITS = 600
+_BITS_WITH_TIES = 1500  # so that numbers which differ by the step are no ties
 _STEP = arb(2) ** -400
 _NEAR = arb(2) ** -200
 Derivative = Callable[[Oracle], list[Any]]
@@ -161,15 +162,14 @@ def _changes_apart(program: Program, node: Node, oracle: Oracle, values: list[An
 
 
 def _equal(node: Node, oracle: Oracle) -> Any:
-    """The mask of the certainly equal pairs in a comparison; None without any."""
-    x, y = [objects(oracle.env[j]) for j in node.inputs]
-    mask = np.broadcast_to(np.asarray(np.equal(x, y), dtype=bool), node.shape)
+    """The mask of the pairs in a comparison that may be equal; None without any."""
+    mask = np.broadcast_to(meets(*[objects(oracle.env[j]) for j in node.inputs]), node.shape)
     return mask if mask.any() else None
 
 
 def _tied(program: Program, oracle: Oracle, suspects: list[Node]) -> list[tuple[Node, list[Any]]]:
     """The decisions at a tie, each with its outcomes before and behind the point."""
-    with precision(_BITS):
+    with precision(_BITS if assumed.get("ties") is None else _BITS_WITH_TIES):
         sides = [_beside(program, oracle, sign) for sign in (-1, 1)]
     found = []
     for node in suspects:
@@ -216,7 +216,7 @@ def _close(program: Program, node: Node, here: dict[int, Any], there: Any) -> bo
                 return False
             continue
         for p, q in zip(objects(a).ravel().tolist(), objects(b).ravel().tolist(), strict=True):
-            if not abs(p - q) < _NEAR * (1 + abs(p)):
+            if not (p - q).is_finite() or abs(p - q) > _NEAR * (1 + abs(p)):  # an enclosure may be wider than that
                 return False
     return True
 

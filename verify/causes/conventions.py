@@ -12,7 +12,7 @@ from flint import arb
 
 from gtape.declare.primitives import REGISTRY
 from gtape.engine.worlds import NUMPY
-from gtape.symbolic.balls import Undecided, objects, only_integer, to_float
+from gtape.symbolic.balls import Undecided, meets, objects, only_integer, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.still import still, with_slopes
 from gtape.verify.causes.ties import ties_met
@@ -157,10 +157,10 @@ def _suspects(program: Program, values: dict[int, Any], node: Node, known: dict[
     numbers = {k for k in node.prim.kinks if isinstance(k, (int, float))}
     words = " ".join(k for k in node.prim.kinks if isinstance(k, str))
     numbers |= {float(n) for n in re.findall(r"-?\d+", words)}
-    masks = [np.logical_or.reduce([np.equal(x, arb(p)).astype(bool) for p in numbers]) for x in xs if numbers]
+    masks = [np.logical_or.reduce([meets(x, arb(p)) for p in numbers]) for x in xs if numbers]
     if re.search(r"[a-z] == [a-z]", words):
         for x, y in itertools.combinations(xs, 2):
-            masks.append(np.equal(x, y))
+            masks.append(meets(x, y))
     if "whole" in words:
         masks.append(
             np.frompyfunc(_divides, 2, 1)(xs[1], xs[0]) if len(xs) > 1 else np.frompyfunc(_is_whole, 1, 1)(xs[0])
@@ -181,15 +181,16 @@ def _suspects(program: Program, values: dict[int, Any], node: Node, known: dict[
 
 
 def _is_whole(x: Any) -> bool:
-    return isinstance(x, int) or (x.is_exact() and x.is_integer())
+    n = only_integer(arb(x))
+    return n is not None and bool(meets(arb(x), arb(n)))
 
 
 def _divides(y: Any, x: Any) -> bool:
-    """True if x / y is certainly an integer."""
+    """True if x / y may be an integer."""
     if y == 0:
         return False
     n = only_integer(arb(x) / y)
-    return n is not None and bool(n * arb(y) == x)
+    return n is not None and bool(meets(n * arb(y), arb(x)))
 
 
 def _partial_here(p: Any, node: Node, recorded: list[Any]) -> Any:
