@@ -281,6 +281,16 @@ def test_the_least_power_of_a_difference_is_found(difference: F, power: int | No
     assert _power(_differences(difference)) == power
 
 
+@pytest.mark.parametrize("f", [tf.tanh, tf.sinh, tf.sigmoid, tf.math.expm1, tf.math.erf, tf.nn.gelu])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_results_that_cancel_do_not_look_like_a_leak(f: Any, dtype: str) -> None:
+    """The kernels of numbers and of arrays round differently, which a difference makes large."""
+    for x in (0.0, 0.25):
+        here = tf.constant(x, dtype)
+        line = f(here).numpy()
+        assert check(lambda t, f=f, line=line, x=x: f(t) - line - (t - x), here).ok
+
+
 @tf.custom_gradient
 def partly_outside_and_wrong(x: Any) -> Any:
     return x * x.numpy(), lambda g: g * x

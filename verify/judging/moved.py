@@ -149,7 +149,9 @@ class Comparison:
     def program_at(self, point: list[Any]) -> list[Any] | None:
         """The outputs of the recorded program at a point; None if its ops do not run there."""
         program = self.program
-        env: dict[int, Any] = {i: x for nodes, x in zip(program.sources, point, strict=True) for i in nodes}
+        # The function converts the point alike. Scalars and arrays have kernels of their own, which round differently.
+        values = [convert_to_tensor(x)._value for x in point]
+        env: dict[int, Any] = {i: x for nodes, x in zip(program.sources, values, strict=True) for i in nodes}
         try:
             for node in program.nodes:
                 if node.index not in env:
