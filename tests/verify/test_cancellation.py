@@ -316,6 +316,13 @@ def test_a_zero_up_to_the_rounding_of_decimals_is_no_cancellation(f: Any, x: Any
     assert report.ok and report.verdict in ("conditioning", "correct"), report
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("f", [lambda z, t: z * t, lambda z, t: z * tf.sin(t), lambda z, t: (z + t) ** 2 / 2])
+def test_the_decimals_of_a_mixed_second_derivative_move_in_rules_too(f: Any, dtype: Any) -> None:
+    report = check(lambda x, t: f(x - (0.9 * x + 0.1 * x), t), dtype(0.7), dtype(0.2), order=2)
+    assert report.ok and report.verdict in ("conditioning", "correct"), report
+
+
 SAMPLES = {dtype: np.arange(10, dtype=dtype.as_numpy_dtype) for dtype in (tf.float32, tf.float64)}
 
 

@@ -313,28 +313,38 @@ def _half_units(program: Program) -> list[tuple[list[int], Any]]:
             node = program.nodes[i]
             if not isinstance(node.output, tuple) and is_floating(node.output):
                 found.append((group, _half_unit(node, _read_as(program, group, readers))))
-    for node in program.nodes:
-        if node.kind not in ("leaf", "const") or node.index in sources or np.size(node.output) <= 1:
-            continue
+    for group in _constants(program):
+        node = program.nodes[group[0]]
         value = np.asarray(node.output)
-        if is_floating(value) and (value != value.flat[0]).any():
-            half = _half_unit(node, _read_as(program, [node.index], readers))
-            found.append(([node.index], np.where(value != np.rint(value), half, 0.0)))
+        if value.size > 1 and is_floating(value) and (value != value.flat[0]).any():
+            half = _half_unit(node, _read_as(program, group, readers))
+            found.append((group, np.where(value != np.rint(value), half, 0.0)))
     return found
 
 
 def _decimals(program: Program) -> list[tuple[list[int], Any]]:
     """As `_half_units`, for constants of one number whose digits go on to the last place."""
     found = []
-    sources = {i for nodes in program.sources for i in nodes}
-    for node in program.nodes:
-        if node.kind == "const" and node.index not in sources:
-            value = np.asarray(node.output)
-            if value.dtype.kind == "f" and value.size and (value == value.flat[0]).all():
-                number = float(value.flat[0])
-                if math.isfinite(number) and number % 1.0 and (math.frexp(number)[0] * _SHORT) % 1.0:
-                    found.append(([node.index], _half_unit(node, value.dtype)))
+    for group in _constants(program):
+        node = program.nodes[group[0]]
+        value = np.asarray(node.output)
+        if not any(program.nodes[i].kind == "const" for i in group):
+            continue
+        if value.dtype.kind == "f" and value.size and (value == value.flat[0]).all():
+            number = float(value.flat[0])
+            if math.isfinite(number) and number % 1.0 and (math.frexp(number)[0] * _SHORT) % 1.0:
+                found.append((group, _half_unit(node, value.dtype)))
     return found
+
+
+def _constants(program: Program) -> list[list[int]]:
+    """The nodes of each constant. The rules of an inner gradient read a constant as a leaf of its own."""
+    sources = {i for nodes in program.sources for i in nodes}
+    groups: dict[int, list[int]] = {}
+    for node in program.nodes:
+        if node.kind in ("leaf", "const") and node.index not in sources:
+            groups.setdefault(id(node.output), []).append(node.index)
+    return list(groups.values())
 
 
 def _readers(program: Program) -> dict[int, list[Node]]:
