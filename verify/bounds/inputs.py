@@ -307,7 +307,6 @@ def _half_units(program: Program) -> list[tuple[list[int], Any]]:
     """The nodes of each input with half the unit of each of its numbers."""
     found = []
     readers = _readers(program)
-    sources = {i for nodes in program.sources for i in nodes}
     for group in program.sources:
         for i in group[:1]:
             node = program.nodes[i]
