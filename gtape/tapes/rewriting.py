@@ -81,6 +81,64 @@ def replaced(a: Any, same: dict[Node, Node]) -> Any:
     return a
 
 
+def _brings_together(function: Any, a: Node, b: Node, x: Node, y: Node) -> bool:
+    """Whether the operands `a` and `b` of a matrix product had memories of their own, and `x` and `y` would share one.
+
+    BLAS has another routine for a matrix by its own transpose, which rounds otherwise.
+    """
+    if function.__class__ is np.ufunc:
+        if function.signature is None:
+            return False
+    elif function in _OPERATORS:
+        return False
+    if any([n.sample.__class__ is not np.ndarray or n.sample.ndim < 2 for n in (x, y)]):  # noqa: C419
+        return False
+    return _root(x) is _root(y) and not np.may_share_memory(a.sample, b.sample)
+
+
+_OPERATORS = frozenset({operator.add, operator.sub, operator.mul, operator.truediv, operator.pow})
+
+
+def _source(node: Node) -> Node | None:
+    """The array of which a node is a view; None for a node with memory of its own."""
+    if node.sample.__class__ is not np.ndarray or node.sample.base is None:
+        return None
+    read = [a for a in node.args if a.__class__ is Node]
+    return read[0] if len(read) == 1 else None
+
+
+def _root(node: Node) -> Node:
+    """The node whose memory a node shows."""
+    source = _source(node)
+    return node if source is None else _root(source)
+
+
+def _apart(node: Node, traced: Node, kept: list[Node]) -> Node:
+    """The same numbers as those of a node, in memory of their own; `kept` gains new nodes.
+
+    Parameters
+    ----------
+    node, traced : Node
+        With equal numbers; `traced` was an operand in the traced call.
+    """
+    source = _source(node)
+    if source is not None:
+        part = _apart(source, source, kept)
+        args = tuple([part if a is source else a for a in node.args])
+        made = Node(node.function, args, node.words, traced.sample, node.text)
+    elif node.function is None:  # an input of the program, as that of a product with ones
+        made = Node(_copied, (node,), {}, traced.sample, None)
+    else:
+        made = Node(node.function, node.args, node.words, traced.sample, node.text)
+    made.alone = True
+    kept.append(made)
+    return made
+
+
+def _copied(a: Any) -> Any:
+    return a.copy(order="K")
+
+
 def shared(nodes: list[Node], outputs: list[Node]) -> tuple[list[Node], list[Node]]:
     """The nodes with equal calls replaced by one node."""
     same: dict[Node, Node] = {}
@@ -95,7 +153,7 @@ def shared(nodes: list[Node], outputs: list[Node]) -> tuple[list[Node], list[Nod
             (a,) = args
             x = same.get(a, a)
             equal = known.setdefault((id(function), x), node)
-            if equal is not node:
+            if equal is not node and not node.alone:
                 same[node] = equal
                 continue
             if x is not a:
@@ -105,9 +163,13 @@ def shared(nodes: list[Node], outputs: list[Node]) -> tuple[list[Node], list[Nod
         if count == 2 and args[0].__class__ is args[1].__class__ is Node:  # a usual case
             a, b = args
             x, y = same.get(a, a), same.get(b, b)
+            if same and _brings_together(function, a, b, x, y):
+                node.args = (x, _apart(y, b, kept))
+                kept.append(node)
+                continue
             pair = (id(function), x, y)
             equal = known.setdefault(pair, node)
-            if equal is not node:
+            if equal is not node and not node.alone:
                 same[node] = equal
                 continue
             if x is not a or y is not b:
@@ -138,11 +200,17 @@ def shared(nodes: list[Node], outputs: list[Node]) -> tuple[list[Node], list[Nod
             key += [(k, _key_of(words[k], same)) for k in sorted(words)]
         place = tuple(key)
         first = known.get(place)
-        if first is not None:
+        if first is not None and not node.alone:
             same[node] = first
             continue
         if changed:
             node.args = replaced(args, same)
+            pair = [(i, a) for i, a in enumerate(args) if a.__class__ is Node]
+            if len(pair) == 2 and _brings_together(function, *[a for _, a in pair], *[node.args[i] for i, _ in pair]):
+                (i, b) = pair[1]
+                node.args = (*node.args[:i], _apart(node.args[i], b, kept), *node.args[i + 1 :])
+                kept.append(node)
+                continue
         factor = _factor(node, ones) if constant and function in _PRODUCTS else None
         if factor is not None:
             same[node] = factor

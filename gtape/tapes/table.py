@@ -559,6 +559,8 @@ class Lowering:
     def _guard(self, node: Node) -> _Step | None:
         """The step of a check. Where the check fails, the table sets the flag of doubt."""
         a = node.args[0]
+        if a.__class__ is not Node:
+            return None  # such as the bound that an assertion compares with
         if node.function is NO_NAN:
             return self._without_nan(a)
         form = self.form(a)

@@ -59,13 +59,15 @@ class Node:
         The nodes among the arguments, after they are found.
     place : int
         The index of the node in its program, after it is known; -1 for an input.
+    alone : bool
+        Whether the operation stays, although an equal one exists.
     """
 
-    __slots__ = ("args", "function", "guards", "name", "place", "reads", "sample", "text", "words")
+    __slots__ = ("alone", "args", "function", "guards", "name", "place", "reads", "sample", "text", "words")
 
     def __init__(self, function: Any, args: tuple[Any, ...], words: dict[str, Any], sample: Any, text: Any) -> None:
         self.function, self.args, self.words, self.sample, self.text = function, args, words, sample, text
-        self.guards = False
+        self.guards = self.alone = False
         self.name = ""
         self.place = -1
         self.reads: list[Node] | None = None

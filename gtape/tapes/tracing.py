@@ -71,7 +71,9 @@ class _TracedWorld(NumPyWorld):
             if tracer is None:
                 return getattr(NUMPY, prim.name)(*args, **params)
             args = tuple([lift(a) for a in args])
-            return tracer.call(_in_numpy_world(prim, [_sample(a) for a in args], params), args, params)
+            called = _in_numpy_world(prim, [_sample(a) for a in args], params)
+            # Outside of its domain a scalar function raises an error, and eager code takes the kernel for this number.
+            return tracer.call(called, args, params, now=getattr(NUMPY, prim.name) if called is prim.scalar else None)
 
         return f
 
@@ -182,8 +184,8 @@ class Tracer:
         self.inputs.append(node)
         return Raw(self, node)
 
-    def call(self, function: Any, args: Sequence[Any], words: Any = None, text: Any = None) -> Any:
-        """Make a node for a call, and make the call for the traced values."""
+    def call(self, function: Any, args: Sequence[Any], words: Any = None, text: Any = None, *, now: Any = None) -> Any:
+        """Make a node for a call, and make the call for the traced values, by the function `now` if it is given."""
         if not self.open:
             self.refuse("")
         words = words or NO_WORDS
@@ -192,7 +194,7 @@ class Tracer:
         samples = [_sample(a) for a in args]
         sample_words = {k: _sample(v) for k, v in words.items()} if words else NO_WORDS
         try:
-            made = self.true_run(function, *samples, **sample_words)
+            made = self.true_run(now or function, *samples, **sample_words)
         except ArithmeticError:
             self.refuse("divides by zero or overflows in the traced call")
         return self.result(Node(function, noted, noted_words, made, text))
@@ -251,6 +253,8 @@ class Tracer:
             self.refuse("")
         values = [t._value for t in tensors]
         self.true_run(check, *[_sample(v) for v in values])
+        if _tracer_of(values) is None:
+            return  # constants pass at each call
         node = Node(check, tuple([_noted(v) for v in values]), {}, None, None)
         node.guards = True
         self.nodes.append(node)

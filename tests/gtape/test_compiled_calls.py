@@ -37,12 +37,56 @@ def test_a_first_call_out_of_the_domain_leaves_the_kernel_of_later_calls(f: Any,
         assert _bits(compiled(x)) == _bits(f(x))
 
 
+@pytest.mark.parametrize("f", [tf.sqrt, tf.math.log, tf.math.rsqrt, tf.acos, tf.acosh, tf.atanh, lambda x: x**0.5])
+def test_a_first_gradient_out_of_the_domain_is_that_of_eager_code(f: Any, back_end: str) -> None:
+    compiled = tf.function(lambda x: f(x), jit_compile=True)
+
+    def gradient(g: Any, x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = g(x)
+        return _bits((y, tape.gradient(y, x)))
+
+    for value in (-2.0, 0.0, 0.5, 1.0, 1.5):
+        x = tf.constant(value, tf.float64)
+        assert gradient(compiled, x) == gradient(f, x)
+
+
 @pytest.mark.parametrize("f", [tf.maximum, tf.minimum])
 def test_zeros_keep_the_sign_that_eager_code_chooses(f: Any, back_end: str) -> None:
     compiled = tf.function(lambda x, y: f(x, y), jit_compile=True)
     for pair in ((0.3, 0.7), (0.0, -0.0), (-0.0, 0.0)):
         x, y = (tf.constant(v, tf.float64) for v in pair)
         assert _bits(compiled(x, y)) == _bits(f(x, y))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: tf.matmul(tf.tanh(x), tf.tanh(x), transpose_a=True),
+        lambda x: tf.matmul(tf.transpose(tf.exp(x) + x), tf.exp(x) + x),
+        lambda x: tf.matmul(x * 1.0, x, transpose_a=True),
+        lambda x: tf.matmul(x[::2] * 2.0, (x * 2.0)[::2], transpose_b=True),
+        lambda x: tf.einsum("ij,ik->jk", tf.sin(x), tf.sin(x)),
+        lambda x: tf.tensordot(tf.sin(x), tf.sin(x), [[0], [0]]),
+        lambda x: (lambda y: tf.matmul(y, y, transpose_a=True))(tf.tanh(x)),
+        lambda x: tf.matmul(x, x, transpose_b=True),
+    ],
+)
+def test_products_of_equal_matrices_take_the_routine_that_eager_code_takes(f: Any, dtype: str, back_end: str) -> None:
+    """BLAS has a routine for a matrix by its own transpose, which rounds otherwise."""
+
+    def gradient(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x)
+        return y, tape.gradient(y, x)
+
+    compiled = tf.function(gradient, jit_compile=True)
+    for shape in ((5, 3), (64, 64), (1023, 3)):
+        x = tf.constant(np.random.default_rng(0).normal(size=shape), dtype)
+        assert _bits(compiled(x)) == _bits(gradient(x))
 
 
 @pytest.mark.parametrize("shape", [(17, 3), (64, 64), (300, 40)])
