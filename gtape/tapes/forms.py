@@ -108,6 +108,8 @@ def _tensor(raw: Any, place: _Layout) -> Tensor:
 
 def outputs_of(made: Any, tracer: Tracer) -> tuple[list[Any], list[Traced]]:
     """For each result of a traced call its parts at later calls, and the traced tensors among the results."""
+    if tracer.failed_check:
+        raise Untraceable("it catches the error of a check")
     outputs: list[Any] = []
     tensors = []
     for leaf in nest.flatten(made) if nest.is_nested(made) else [made]:

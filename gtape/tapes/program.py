@@ -106,6 +106,8 @@ class Program:
         Every node comes after the nodes that it reads.
     outputs : list of Node
     name : str
+    again : bool
+        Whether another program was made of the same nodes before.
 
     Attributes
     ----------
@@ -117,13 +119,15 @@ class Program:
         The number of operations in the traced call and in the program.
     """
 
-    def __init__(self, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str) -> None:
+    def __init__(
+        self, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str, *, again: bool = False
+    ) -> None:
         with collector_paused():
-            self._make(inputs, nodes, outputs, name)
+            self._make(inputs, nodes, outputs, name, again)
 
-    def _make(self, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str) -> None:
+    def _make(self, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str, again: bool) -> None:
         self.traced = len(nodes)
-        nodes, outputs = shared(nodes, outputs)
+        nodes, outputs = shared(nodes, outputs, again=again)
         nodes = needed(nodes, outputs)
         self.kept = len(nodes)
         self.doubts = 0

@@ -335,7 +335,7 @@ class _Values:
         program = self._program
         if program is None:
             wanted = [v for v in self._values if v.__class__ is Node]
-            program = self._program = Program(self._inputs, self._nodes, wanted, self._name)
+            program = self._program = Program(self._inputs, self._nodes, wanted, self._name, again=True)
         made = iter(record.get_stack().run(_outcome, program, raws))
         return tuple([next(made) if v.__class__ is Node else v for v in self._values])
 

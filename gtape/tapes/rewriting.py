@@ -113,8 +113,8 @@ def _root(node: Node) -> Node:
     return node if source is None else _root(source)
 
 
-def _apart(node: Node, traced: Node, kept: list[Node]) -> Node:
-    """The same numbers as those of a node, in memory of their own; `kept` gains new nodes.
+def _apart(node: Node, traced: Node, made: list[Node]) -> Node:
+    """The same numbers as those of a node, in memory of their own; `made` gains new nodes.
 
     Parameters
     ----------
@@ -122,30 +122,36 @@ def _apart(node: Node, traced: Node, kept: list[Node]) -> Node:
         With equal numbers; `traced` was an operand in the traced call.
     """
     source = _source(node)
+    function, args = node.function, node.args
     if source is not None:
-        part = _apart(source, source, kept)
-        args = tuple([part if a is source else a for a in node.args])
-        made = Node(node.function, args, node.words, traced.sample, node.text)
-    elif node.function is None:  # an input of the program, as that of a product with ones
-        made = Node(_copied, (node,), {}, traced.sample, None)
-    else:
-        made = Node(node.function, node.args, node.words, traced.sample, node.text)
-    made.alone = True
-    kept.append(made)
-    return made
+        part = _apart(source, source, made)
+        args = tuple([part if a is source else a for a in args])
+    elif function is None:  # an input of the program, as that of a product with ones
+        function, args = _copied, (node,)
+    other = Node(function, args, node.words, traced.sample, node.text)
+    other.alone = True
+    made.append(other)
+    return other
 
 
 def _copied(a: Any) -> Any:
     return a.copy(order="K")
 
 
-def shared(nodes: list[Node], outputs: list[Node]) -> tuple[list[Node], list[Node]]:
-    """The nodes with equal calls replaced by one node."""
+def shared(nodes: list[Node], outputs: list[Node], *, again: bool = False) -> tuple[list[Node], list[Node]]:
+    """The nodes with equal calls replaced by one node. The list `nodes` gains new nodes that its nodes read.
+
+    Parameters
+    ----------
+    again : bool
+        Whether the nodes were shared before, so that they may have lost the values of the traced call.
+    """
     same: dict[Node, Node] = {}
     known: dict[Any, Node] = {}
     constants: dict[int, Any] = {}  # keys by the identities of constants, which the nodes keep alive
     ones: dict[int, bool] = {}
-    kept = []
+    more: dict[Node, list[Node]] = {}  # new nodes before a node
+    kept: list[Node] = []
     for node in nodes:
         args, words, function = node.args, node.words, node.function
         count = 0 if words else len(args)
@@ -163,9 +169,9 @@ def shared(nodes: list[Node], outputs: list[Node]) -> tuple[list[Node], list[Nod
         if count == 2 and args[0].__class__ is args[1].__class__ is Node:  # a usual case
             a, b = args
             x, y = same.get(a, a), same.get(b, b)
-            if same and _brings_together(function, a, b, x, y):
-                node.args = (x, _apart(y, b, kept))
-                kept.append(node)
+            if same and not again and _brings_together(function, a, b, x, y):
+                node.args = (x, _apart(y, b, more.setdefault(node, [])))
+                kept += [*more[node], node]
                 continue
             pair = (id(function), x, y)
             equal = known.setdefault(pair, node)
@@ -206,10 +212,12 @@ def shared(nodes: list[Node], outputs: list[Node]) -> tuple[list[Node], list[Nod
         if changed:
             node.args = replaced(args, same)
             pair = [(i, a) for i, a in enumerate(args) if a.__class__ is Node]
-            if len(pair) == 2 and _brings_together(function, *[a for _, a in pair], *[node.args[i] for i, _ in pair]):
+            operands = [a for _, a in pair] + [node.args[i] for i, _ in pair]
+            if len(pair) == 2 and not again and _brings_together(function, *operands):
                 (i, b) = pair[1]
-                node.args = (*node.args[:i], _apart(node.args[i], b, kept), *node.args[i + 1 :])
-                kept.append(node)
+                part = _apart(node.args[i], b, more.setdefault(node, []))
+                node.args = (*node.args[:i], part, *node.args[i + 1 :])
+                kept += [*more[node], node]
                 continue
         factor = _factor(node, ones) if constant and function in _PRODUCTS else None
         if factor is not None:
@@ -219,6 +227,8 @@ def shared(nodes: list[Node], outputs: list[Node]) -> tuple[list[Node], list[Nod
             node.words = {k: replaced(v, same) for k, v in words.items()}
         known[place] = node
         kept.append(node)
+    if more:  # other programs are made of the same nodes
+        nodes[:] = [n for node in nodes for n in (*more.get(node, ()), node)]
     return kept, [same.get(o, o) for o in outputs]
 
 

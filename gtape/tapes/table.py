@@ -1051,7 +1051,7 @@ class Table:
         nodes = expanded(machine, nodes, changed)
         before = [(node, node.args, node.words) for node in nodes] if changed else []
         if changed:  # kernels may share calls, as the derivatives of several orders do
-            nodes, outputs = shared(nodes, outputs)
+            nodes, outputs = shared(nodes, outputs, again=True)
         parts = self._of_blocks(in_blocks(nodes, outputs), outputs)
         if parts is None:
             lowering = Lowering(machine)

@@ -152,6 +152,7 @@ class Tracer:
         # Whether a ufunc may overwrite a traced value. Views of the value then keep the old numbers, so this may be
         # True only if the result of the traced call is compared with a plain call.
         self.writes_over = False
+        self.failed_check = False  # whether a check raised an error, which the function may catch
 
     def apart(self, layout: Layout) -> Layout:
         """The layout of traced tensors, not interned.
@@ -252,7 +253,11 @@ class Tracer:
         if not self.open:
             self.refuse("")
         values = [t._value for t in tensors]
-        self.true_run(check, *[_sample(v) for v in values])
+        try:
+            self.true_run(check, *[_sample(v) for v in values])
+        except Exception:
+            self.failed_check = True
+            raise
         if _tracer_of(values) is None:
             return  # constants pass at each call
         node = Node(check, tuple([_noted(v) for v in values]), {}, None, None)

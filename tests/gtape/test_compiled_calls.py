@@ -89,6 +89,52 @@ def test_products_of_equal_matrices_take_the_routine_that_eager_code_takes(f: An
         assert _bits(compiled(x)) == _bits(gradient(x))
 
 
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("of", ["matmul", "einsum", "covariance"])
+def test_a_product_of_equal_matrices_has_gradients_by_each_result(of: str, count: int, back_end: str) -> None:
+    def f(x: Any) -> list[Any]:
+        if of == "matmul":
+            a = tf.matmul(tf.sin(x), tf.sin(x), transpose_a=True)
+        elif of == "einsum":
+            a = tf.einsum("ij,ik->jk", tf.sin(x), tf.sin(x))
+        else:
+            a = tf.matmul(x - tf.reduce_mean(x, 0), x - tf.reduce_mean(x, 0), transpose_a=True)
+        return [a, *[tf.reduce_sum(a) * float(k) for k in range(1, count)]]
+
+    x = tf.constant(np.random.default_rng(1).normal(size=(6, 3)))
+    compiled = tf.function(f, jit_compile=True)
+    for k in [*range(count), *range(count)]:
+        found = []
+        for g in (f, compiled):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = g(x)
+            found.append(_bits(tape.gradient(y[k], x)))
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("tape", [False, True])
+def test_the_error_of_a_check_that_is_caught_decides_at_each_call(tape: bool, back_end: str) -> None:
+    def f(x: Any) -> Any:
+        try:
+            tf.debugging.assert_less(x, 0.5)
+        except tf.errors.InvalidArgumentError:
+            return 100.0 * x
+        return 2.0 * x
+
+    compiled = tf.function(f, jit_compile=True)
+    with pytest.warns(RuntimeWarning, match="catches the error of a check"):
+        for value in (0.9, 0.1, 0.9, 0.1):
+            x = tf.constant([value, value])
+            with tf.GradientTape() if tape else contextlib.nullcontext() as t:
+                if tape:
+                    t.watch(x)
+                y = compiled(x)
+            assert _bits(y) == _bits(f(x))
+            if tape:
+                assert float(t.gradient(y, x)[0]) == (100.0 if value > 0.5 else 2.0)
+
+
 @pytest.mark.parametrize("shape", [(17, 3), (64, 64), (300, 40)])
 @pytest.mark.parametrize(
     "f",
