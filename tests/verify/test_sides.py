@@ -705,3 +705,26 @@ def test_a_derivative_that_grows_without_bound_is_no_convention() -> None:
     assert not judge(lambda q: tf.math.xlogy(q * q, q * q), 0.0, 0.0, order=2).ok
     for f in (tf.abs, lambda q: tf.abs(q) ** 3, lambda q: tf.math.log1p(tf.abs(q))):
         assert check(f, 0.0, order=2).ok
+
+
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (tf.reduce_max, np.ones(100)),
+        (lambda x: tf.reduce_max(x, axis=1), np.ones((60, 5))),
+        (lambda x: tf.norm(x, ord=np.inf), np.sign(np.random.default_rng(0).normal(size=64))),
+        (lambda x: tf.reduce_sum(tf.sort(x) * np.arange(150.0)), np.ones(150)),
+        (lambda x: tf.nn.max_pool2d(x, 2, 2, "VALID"), np.ones((1, 16, 16, 4))),
+    ],
+    ids=["max", "rows", "norm", "sort", "pool"],
+)
+def test_each_of_many_tied_elements_has_an_interval_of_its_own(f: Any, x: Any) -> None:
+    assert check(f, x).ok
+
+
+@pytest.mark.parametrize("k", [0, 1, 2])
+def test_the_middle_of_equal_numbers_may_be_any_of_them(k: int) -> None:
+    claim = np.eye(3)[k]
+    assert check(lambda x: tf.sort(x)[1], np.ones(3)).ok
+    assert judge(lambda x: tf.sort(x)[1], np.ones(3), claim).ok
+    assert not judge(lambda x: tf.sort(x)[1], np.ones(3), 2 * claim).ok

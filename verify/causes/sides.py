@@ -52,7 +52,9 @@ _FLOAT_STEPS = (2.0**-20, 2.0**-24)
 _DOUBT = 2.0**-30
 _ROUNDED = 2.0**-30  # the size of elements, relative to the largest, that may be sums of roundings
 _SMALL = 200  # programs with more numbers keep no points for other rows, because an axis has points of its own
-_AXES = 32  # at most this many elements get points of their own
+_AXES = 32  # this many elements get points of their own, and more in small programs
+_GROUPS = 8  # directions along groups of elements, if more elements need points of their own
+_SHARE = 1 / 8
 _ONE_BY_ONE = 64  # at most this many elements are differentiated one by one
 _MOST_WORK = 500_000  # numbers of programs that all rows of a derivative evaluate to divide groups of elements
 _TOGETHER = 4  # up to this many elements are evaluated without a test of all together
@@ -424,45 +426,90 @@ class Sides:
             return None
         if not any(near):
             raise _Nowhere
-        found: list[dict[tuple[int, ...], Interval]] = []
-        nearer: list[Any] | None = None
-        budget = _AXES
-        for s, number in enumerate(numbers):
-            out: dict[tuple[int, ...], Interval] = {}
-            found.append(out)
-            if number is None:
+        points: tuple[list[Any], list[Any]] = [d for made in near for d in made], []
+        far = [place for place in every if self._is_off(place, numbers, points[0])]
+        if not far:
+            return [{} for _ in numbers]
+
+        def add(moves: dict[int, Any], number: Any) -> None:
+            for k in (0, 1):
+                points[k].extend(self._at(moves, _STEPS[k], derivative, number=number))
+
+        for k, moves in enumerate(drawn):
+            points[1].extend(self._at(moves, _STEPS[1], derivative, number=k))
+        budget = max(_AXES, _MOST_WORK // (4 * self.program.size))
+        far = [place for place in far if not self._has_limits(place, numbers, points)]
+        for _ in range(_GROUPS if len(far) > budget else 0):
+            add(self._drawn(self._some_of(far)), None)
+            far = [place for place in far if not self._has_limits(place, numbers, points)]
+        found: list[dict[tuple[int, ...], Interval]] = [{} for _ in numbers]
+        left: list[_Place] = []
+        for place in far:
+            s, index = place
+            number, near_and_nearer = objects(numbers[s])[index], points
+            if budget > 0:
+                budget -= 1
+                (name, axis), only = self._axis(s, index), self._of([place], numbers)
+                own = [[*points[k], *self._at(axis, _STEPS[k], only, number=name)] for k in (0, 1)]
+                near_and_nearer = own[0], own[1]
+            elif not any(found):
+                left.append(place)
                 continue
-            number = objects(number)
-            for index in np.ndindex(*number.shape):
-                first = self._hull([d for points in near for d in points], s, index, number[index])
-                if first is None or not distance_from(number[index], first) > 0:
-                    continue
-                if nearer is None:
-                    nearer = [list(self._at(moves, _STEPS[1], derivative, number=k)) for k, moves in enumerate(drawn)]
-                points = [[d for ps in near for d in ps], [d for ps in nearer for d in ps]]
-                first, second = (self._hull(p, s, index, number[index]) for p in points)
-                if first is None or second is None:
-                    raise _Nowhere
-                # More points make the hulls larger, so they are needed only for a number outside.
-                if budget > 0 and not self._approaches(number[index], first, second):
-                    budget -= 1
-                    (name, axis), only = self._axis(s, index), self._of([(s, index)], numbers)
-                    for k in (0, 1):
-                        points[k] = points[k] + list(self._at(axis, _STEPS[k], only, number=name))
-                    first, second = (self._hull(p, s, index, number[index]) for p in points)
-                    if first is None or second is None:
-                        raise _Nowhere
-                if _diverges(first, second):
-                    nearest = [d for k, moves in enumerate(drawn) for d in self._at(moves, _NEAREST, derivative)]
-                    if _grows(first, second, self._hull(nearest, s, index, number[index])):
-                        self.unbounded = s, index
-                    return None
-                if self._approaches(number[index], first, second):
-                    continue
+            first, second = self._hulls(place, number, near_and_nearer)
+            if _diverges(first, second):
+                nearest = [d for k, moves in enumerate(drawn) for d in self._at(moves, _NEAREST, derivative)]
+                if _grows(first, second, self._hull(nearest, s, index, number)):
+                    self.unbounded = place
+                return None
+            if not self._approaches(number, first, second):
                 width = second[1] - second[0]
                 agree = not width > 0 or _shrinks(first[1] - first[0], width)
-                out[index] = Interval(*second, agree)
+                found[s][index] = Interval(*second, agree)
+        if left and not any(found):
+            self.open = TOO_MANY
+            return None
+        if self.anywhere:
+            return found  # of numbers that are no limits
+        for k in range(_GROUPS if any(found) and self.program.size <= _MANY else 0):
+            # A number that is no limit of these points may be one of others, as for the middle one of equal numbers.
+            far = [(s, index) for s, out in enumerate(found) for index in out]
+            add(self._drawn(self._some_of(far) if k % 2 else None), None)
+        for s, out in enumerate(found):
+            for index, interval in list(out.items()):
+                number = objects(numbers[s])[index]
+                first, second = self._hulls((s, index), number, points)
+                if self._approaches(number, first, second):
+                    del out[index]
+                elif interval.agree:
+                    low, high = min(interval.low, second[0], key=_middle), max(interval.high, second[1], key=_middle)
+                    width = high - low
+                    agree = not width > 0 or _shrinks(first[1] - first[0], second[1] - second[0])
+                    out[index] = Interval(low, high, agree)
         return found
+
+    def _is_off(self, place: _Place, numbers: list[Any], points: list[Any]) -> bool:
+        """Whether a number lies outside of the hull of the derivatives at some points."""
+        s, index = place
+        number = objects(numbers[s])[index]
+        hull = self._hull(points, s, index, number)
+        return hull is not None and bool(distance_from(number, hull) > 0)
+
+    def _hulls(self, place: _Place, number: Any, points: tuple[list[Any], list[Any]]) -> list[tuple[arb, arb]]:
+        """The hulls at both steps."""
+        hulls = [self._hull(some, *place, number) for some in points]
+        if None in hulls:
+            raise _Nowhere
+        return [hull for hull in hulls if hull is not None]
+
+    def _has_limits(self, place: _Place, numbers: list[Any], points: tuple[list[Any], list[Any]]) -> bool:
+        """Whether a number is a limit of the derivatives at some points, or between such limits."""
+        number = objects(numbers[place[0]])[place[1]]
+        first, second = self._hulls(place, number, points)
+        return not _diverges(first, second) and self._approaches(number, first, second)
+
+    def _some_of(self, places: list[_Place]) -> list[_Place]:
+        """An eighth of some elements, drawn at random, so that most of them move without their neighbours."""
+        return [place for place in places if self.rng.random() < _SHARE] or places[:1]
 
     @staticmethod
     def _approaches(number: Any, first: tuple[arb, arb], second: tuple[arb, arb]) -> bool:
@@ -472,9 +519,9 @@ class Sides:
     def _axis(self, s: int, index: tuple[int, ...]) -> tuple[Any, dict[int, Any]]:
         """The name and the moves of a direction along one element; without a name if the program is large."""
         if self.program.size > _SMALL:
-            return None, self._drawn((s, index))
+            return None, self._drawn([(s, index)])
         name = "axis", s, index
-        return name, self.shared.get(name, lambda: self._drawn((s, index)))
+        return name, self.shared.get(name, lambda: self._drawn([(s, index)]))
 
     def _of(self, places: list[_Place], numbers: list[Any]) -> Callable[[Oracle], list[Any]]:
         """The derivative by some elements of the sources, and `numbers` elsewhere; all at once if that is as cheap."""
@@ -575,8 +622,8 @@ class Sides:
         second = apart(_STEPS[1])
         return len(first) == len(second) and all(map(_shrinks, first, second))
 
-    def _drawn(self, axis: tuple[int, tuple[int, ...]] | None = None) -> dict[int, Any]:
-        """A direction that breaks all ties, as moves of the sources' nodes; almost along one element for an `axis`."""
+    def _drawn(self, along: list[_Place] | None = None) -> dict[int, Any]:
+        """A direction that breaks all ties, as moves of the sources' nodes; almost `along` some elements, if given."""
         moves: dict[int, Any] = {}
         for s, nodes in enumerate(self.program.sources):
             drawn: dict[tuple[int, ...], Any] = {}  # one for all reads of a variable
@@ -585,10 +632,10 @@ class Sides:
                 if shape not in drawn:
                     parts = (*shape, 2) if is_complex(self.program.nodes[i].output) else shape
                     u = self.rng.integers(1, 2**30, parts) * self.rng.choice([-1, 1], parts)
-                    u = objects(np.asarray(u).astype(object)) * (arb(2) ** (-30 if axis is None else -230))
-                    if axis is not None and axis[0] == s:
+                    u = objects(np.asarray(u).astype(object)) * (arb(2) ** (-30 if along is None else -230))
+                    for index in [index for source, index in along or () if source == s]:
                         u = objects(u).copy()
-                        u[axis[1]] = arb(1)
+                        u[index] = arb(1) if len(along or ()) == 1 else u[index] * arb(2) ** 200
                     u = u if parts == shape else _JOIN(u[..., 0], u[..., 1])
                     drawn[shape] = objects(u * scale_of(self.here[i]))
                 moves[i] = drawn[shape]
