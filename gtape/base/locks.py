@@ -10,11 +10,14 @@ The same holds for a block with `finally`.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -35,12 +38,13 @@ class Lock:
     middle of a change.
     """
 
-    __slots__ = ("_inner", "_renew", "now")
+    __slots__ = ("__weakref__", "_inner", "_renew", "now")
 
     def __init__(self, renew: Callable[[], None] | None = None) -> None:
         self._set(threading.RLock())
         self._renew = renew
-        _all.append(self)
+        number = next(_numbers)
+        _all[number] = weakref.ref(self, partial(_forget, number))
 
     def _set(self, inner: Any) -> None:
         self._inner = inner
@@ -79,7 +83,19 @@ class Lock:
             self._renew()
 
 
-_all: list[Lock] = []
+# The locks that exist, oldest first, by number. A compiled function takes its locks with it.
+_all: dict[int, weakref.ref[Lock]] = {}
+_numbers = itertools.count()
+
+
+def _forget(number: int, ref: object) -> None:
+    _all.pop(number, None)
+
+
+def _existing() -> list[Lock]:
+    """The locks, oldest first."""
+    return [lock for ref in list(_all.values()) if (lock := ref()) is not None]
+
 
 # Guards the sessions of a leaf, and the leaf of a tensor or variable, because several threads may watch the same one.
 # The collector may end a tape in a thread that holds this lock. A fork takes this lock last, because a thread that
@@ -115,7 +131,7 @@ def _before_fork() -> None:
     """Take all locks, so that no guarded data is in the middle of a change in the child."""
     taken = _own.taken = []
     end = time.monotonic() + _PATIENCE
-    for lock in reversed(_all):
+    for lock in reversed(_existing()):
         if lock.take(max(0.0, end - time.monotonic())):
             taken.append(lock)
 
@@ -129,7 +145,7 @@ def _in_parent() -> None:
 def _in_child() -> None:
     taken = {id(lock) for lock in _own.taken or ()}
     _in_parent()
-    for lock in _all:
+    for lock in _existing():
         if id(lock) not in taken:
             lock.replace()
 

@@ -141,7 +141,7 @@ def held_locks() -> list[Any]:
     busy: list[Any] = []
 
     def try_all() -> None:
-        for lock in locks._all:
+        for lock in locks._existing():
             if lock.take(0):
                 lock.give_back()
             else:

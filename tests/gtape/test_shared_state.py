@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -259,11 +260,11 @@ def test_a_child_finds_every_lock_free_that_another_thread_held() -> None:
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        for lock in locks._all:
+        for lock in locks._existing():
             assert lock.take(1.0)
         held.set()
         done.wait()
-        for lock in locks._all:
+        for lock in locks._existing():
             lock.give_back()
 
     thread = threading.Thread(target=hold)
@@ -448,12 +449,19 @@ def test_a_lock_is_free_after_an_interrupt_that_comes_as_soon_as_it_is_taken() -
             self.lock.release()
 
     lock = locks.Lock()
-    try:
-        lock._inner = inner = Interrupting()
-        with pytest.raises(KeyboardInterrupt):
-            lock._enter()
-        assert in_threads(lambda: inner.lock.acquire(timeout=0), 1) == [True]
-        with pytest.raises(RuntimeError):
-            inner.release()
-    finally:
-        locks._all.remove(lock)
+    lock._inner = inner = Interrupting()
+    with pytest.raises(KeyboardInterrupt):
+        lock._enter()
+    assert in_threads(lambda: inner.lock.acquire(timeout=0), 1) == [True]
+    with pytest.raises(RuntimeError):
+        inner.release()
+
+
+def test_a_lock_ends_with_its_compiled_function() -> None:
+    gc.collect()
+    before = len(locks._existing())
+    functions = [tf.function(lambda x: x, jit_compile=True) for _ in range(10)]
+    assert len(locks._existing()) > before
+    functions.clear()
+    gc.collect()
+    assert len(locks._existing()) == before
