@@ -302,3 +302,17 @@ def test_log_probabilities_that_add_up_to_1_keep_the_digits_that_floats_have(dty
         assert report.ok, report
     report = check(lambda z: tf.math.logaddexp(tf.math.log_sigmoid(z), tf.math.log_sigmoid(-z)), 0.3, order=2)
     assert report.ok, report
+
+
+@pytest.mark.parametrize("n", [10, 100, 400])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_large_value_at_the_greatest_of_many_classes_costs_no_digits(n: int, dtype: str) -> None:
+    """Its share is small there, so that the result is much smaller than the value."""
+    for seed in range(3):
+        rng = np.random.default_rng([n, seed])
+        x, v = rng.normal(size=n) * 0.1, rng.normal(size=n) * 0.01
+        v[np.argmax(x)] = 3.3
+        x, v = x.astype(dtype), tf.constant(v, dtype)
+        assert check(lambda x, v=v: tf.reduce_sum(tf.nn.softmax(x) * v), x).ok
+        along = check(lambda p, x=x, v=v: tf.reduce_logsumexp(x + p * v), np.dtype(dtype).type(0.0), order=2)
+        assert along.ok

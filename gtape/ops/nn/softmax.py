@@ -142,10 +142,15 @@ def _center(x: Any, g: Any, *, axis: int) -> Any:
         out = w - np.add.reduce(parts.e * w, axis=axis, keepdims=True) / parts.total
     else:
         care = _Careful(parts, axis)
-        # The value of g at the greatest p is subtracted, because its share would cancel. A constant does not change the
-        # result.
-        out = w - care.split(w, axis)[1] / care.ties
-        out -= np.add.reduce(care.rest * out, axis=axis, keepdims=True) / care.total
+        # A constant does not change the result. The value of g at the greatest p is subtracted, because its share would
+        # cancel. If no p is near 1, this value may be much larger than the result, so the mean of g is subtracted.
+        spread = care.others > care.ties
+        weights, at = care.rest, care.split(w, axis)[1] / care.ties
+        if spread.any():
+            weights = np.where(care.top & spread, 1.0, care.rest)
+            at = np.where(spread, np.add.reduce(weights * w, axis=axis, keepdims=True) / care.total, at)
+        out = w - at
+        out -= np.add.reduce(weights * out, axis=axis, keepdims=True) / care.total
     if np.isnan(np.add.reduce(parts.total, axis=None)):
         # An impossible state, whose elements are all -inf, gets 0, because its p is NaN and must add nothing.
         none = np.isnan(parts.total) & ~np.any(w, axis=axis, keepdims=True)
