@@ -220,3 +220,26 @@ def test_a_wrong_element_of_little_weight_is_a_wrong_rule(weight: float) -> None
 
     report = check(lambda x: wrong(x) * np.array([1.0, 1.0, weight]), np.array([1.764, 0.4, 0.979]))
     assert report.verdict == "rule" and report.findings[0].op == "wrong"
+
+
+@tf.custom_gradient(declared="gradient reversal")
+def reversed_gradient(x: Any) -> Any:
+    return tf.identity(x), lambda g: -g
+
+
+@tf.custom_gradient
+def sine_half_too_steep(x: Any) -> Any:
+    return tf.sin(x), lambda g: 1.5 * g * tf.cos(x)
+
+
+@tf.custom_gradient
+def right_sine(x: Any) -> Any:
+    return tf.sin(x), lambda g: g * tf.cos(x)
+
+
+@pytest.mark.parametrize("other", [lambda x: 0.0 * x, lambda x: x], ids=["alone", "with a sum"])
+def test_a_declared_gradient_hides_no_wrong_one_before_it(other: Any) -> None:
+    x = np.array([0.3, -0.4])
+    found = check(lambda x: sine_half_too_steep(2.0 * reversed_gradient(x)) + other(x), x)
+    assert (found.verdict, found.findings[0].op) == ("rule", "sine_half_too_steep")
+    assert check(lambda x: right_sine(2.0 * reversed_gradient(x)) + other(x), x).ok

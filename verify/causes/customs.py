@@ -16,10 +16,11 @@ from gtape.verify.oracles.backward import by_user, gradient
 from gtape.verify.oracles.certificates import (
     Failure,
     certify,
+    certify_custom,
     certify_rule,
-    directions_of,
-    disagreement_along,
+    custom_directions,
     faulty_rules,
+    has_declared,
 )
 from gtape.verify.oracles.enclosures import (
     disagreement,
@@ -36,55 +37,15 @@ from gtape.verify.verdicts.ulp import ROUNDINGS, widest
 from gtape.verify.verdicts.verdict import Finding
 
 __all__ = [
-    "certify_custom", "faulty_beside", "faulty_customs", "faulty_forwards", "faulty_inside", "inner_culprits",
+    "faulty_beside", "faulty_customs", "faulty_forwards", "faulty_inside", "inner_culprits",
     "is_rounded", "least_stable", "not_finite", "ones_like", "only_rounded", "roundings_of",
 ]  # fmt: skip
-
-
-def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure | None:
-    """Compare the gradient that a custom function returns for a cotangent with the derivative of its body, by jets.
-
-    Parameters
-    ----------
-    oracle : Oracle
-        With the exact values of all nodes.
-    node : Node
-        Of kind "custom".
-    g : cotangent of its outputs
-    made : list
-        The gradient that the user's function returned for each active input.
-    """
-    slopes: dict[int, Any] = {}
-    for a, c in zip(node.active, made, strict=True):
-        if c is not None:
-            j = node.inputs[a]
-            slopes[j] = objects(slopes[j] + c) if j in slopes else c
-    directions = _directions(oracle, node, slopes)
-    error = disagreement_along(
-        list(directions.values()),
-        [slopes.get(j) for j in directions],
-        lambda ways: _through_body(oracle, node, g, dict(zip(directions, ways, strict=True))),
-    )
-    return Failure("custom gradient", node, error) if error else None
-
-
-def _through_body(oracle: Oracle, node: Node, g: Any, directions: dict[int, Any]) -> tuple[arb, arb]:
-    """The derivative of a custom gradient's body, weighted with a cotangent, along a direction, and the terms' size."""
-    world = jet_world(1)
-    given = {j: world.jet(oracle.env[j], u) for j, u in directions.items()}
-    body = oracle.jets(1, {}, oracle.program.ancestors(node.body), given)
-    expected, scale = arb(0), arb(0)
-    for k, c in PartialOutputs.of(g).items():
-        along = world.component(body[node.body[k]], 1)
-        c = np.broadcast_to(objects(c), np.shape(along))
-        expected, scale = expected + inner(c, along), scale + magnitude(c, along)
-    return expected, scale
 
 
 def _certify_slope(oracle: Oracle, node: Node, g: Any) -> Failure | None:
     """Compare the derivative of a custom gradient with the second derivative of its body, by jets."""
     world, deeper = jet_world(1), jet_world(2)
-    once, twice = _directions(oracle, node), _directions(oracle, node)
+    once, twice = custom_directions(oracle, node), custom_directions(oracle, node)
     inside = oracle.program.ancestors(node.body)
     moving = oracle.jets(1, {}, inside, {j: world.jet(oracle.env[j], v) for j, v in twice.items()})
     sub, outputs, env = oracle.custom_back(node, g)
@@ -122,7 +83,7 @@ def faulty_customs(oracle: Oracle, *, slopes: bool = False) -> list[Failure]:
     for node, g, made in oracle.swept():
         if node.kind != "custom" or node.prim.declared is not None or node.name in found:
             continue
-        if any(oracle.program.nodes[i].kind == "custom" and _declared(oracle, i) for i in _inside(oracle, node)):
+        if has_declared(oracle, node):
             continue  # no derivative to compare with, because a declared custom gradient takes part
         try:
             failure = _certify_slope(oracle, node, g) if slopes else certify_custom(oracle, node, g, made)
@@ -319,18 +280,3 @@ def roundings_of(node: Any) -> float:
 def _inside(oracle: Oracle, node: Node) -> Iterable[int]:
     """The nodes of a custom gradient's body: ancestors of its outputs, but not of its inputs."""
     return set(oracle.program.ancestors(node.body)).difference(oracle.program.ancestors(node.inputs))
-
-
-def _declared(oracle: Oracle, i: int) -> bool:
-    return oracle.program.nodes[i].prim.declared is not None
-
-
-def _directions(oracle: Oracle, node: Node, slopes: dict[int, Any] | None = None) -> dict[int, Any]:
-    """One direction for each node among the active inputs, even for a node that is passed twice.
-
-    `slopes` are the derivatives by these nodes, roughly, so that small ones count as much as large ones.
-    """
-    nodes, like = oracle.program.nodes, slopes or {}
-    return {
-        j: directions_of(nodes[j], oracle.rng, like.get(j)) for j in dict.fromkeys(node.inputs[a] for a in node.active)
-    }

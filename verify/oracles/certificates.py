@@ -31,8 +31,8 @@ from gtape.verify.oracles.oracle import MOST_NESTED, Oracle, TooDeep, nested_too
 from gtape.verify.oracles.replay import Shared
 
 __all__ = [
-    "Direction", "Failure", "certify", "certify_marks", "certify_rows", "directions_of", "disagreement_along",
-    "faulty_rules",
+    "Direction", "Failure", "certify", "certify_custom", "certify_marks", "certify_rows", "custom_directions",
+    "directions_of", "disagreement_along", "faulty_rules", "has_declared",
 ]  # fmt: skip
 
 
@@ -184,10 +184,20 @@ def certify_behind_declared(oracle: Oracle) -> list[Failure]:
         elif not behind.isdisjoint((*node.inputs, *node.body)):
             behind.add(i)
             g, made = oracle.made[i]
-            failure = certify_rule(oracle, node, g, made)
+            if node.kind != "custom":
+                failure = certify_rule(oracle, node, g, made)
+            else:  # without a derivative to compare with if a declared one takes part in the body
+                failure = None if has_declared(oracle, node) else certify_custom(oracle, node, g, made)
             if failure is not None:
                 failures.append(failure)
     return failures
+
+
+def has_declared(oracle: Oracle, node: Node) -> bool:
+    """Whether a declared custom gradient takes part in the body of a custom gradient."""
+    program = oracle.program
+    inside = set(program.ancestors(node.body)).difference(program.ancestors(node.inputs))
+    return any(program.nodes[i].kind == "custom" and program.nodes[i].prim.declared is not None for i in inside)
 
 
 def certify_unfollowed(oracle: Oracle) -> list[Failure]:
@@ -456,6 +466,57 @@ def _through_mirror(oracle: Oracle, node: Node, g: Any, ways: list[Any]) -> tupl
         expected = expected + inner(c, along)
         scale = scale + magnitude(c, along)
     return expected, scale
+
+
+def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure | None:
+    """Compare the gradient that a custom function returns for a cotangent with the derivative of its body, by jets.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With the exact values of all nodes.
+    node : Node
+        Of kind "custom".
+    g : cotangent of its outputs
+    made : list
+        The gradient that the user's function returned for each active input.
+    """
+    slopes: dict[int, Any] = {}
+    for a, c in zip(node.active, made, strict=True):
+        if c is not None:
+            j = node.inputs[a]
+            slopes[j] = objects(slopes[j] + c) if j in slopes else c
+    directions = custom_directions(oracle, node, slopes)
+    error = disagreement_along(
+        list(directions.values()),
+        [slopes.get(j) for j in directions],
+        lambda ways: _through_body(oracle, node, g, dict(zip(directions, ways, strict=True))),
+    )
+    return Failure("custom gradient", node, error) if error else None
+
+
+def _through_body(oracle: Oracle, node: Node, g: Any, directions: dict[int, Any]) -> tuple[arb, arb]:
+    """The derivative of a custom gradient's body, weighted with a cotangent, along a direction, and the terms' size."""
+    world = jet_world(1)
+    given = {j: world.jet(oracle.env[j], u) for j, u in directions.items()}
+    body = oracle.jets(1, {}, oracle.program.ancestors(node.body), given)
+    expected, scale = arb(0), arb(0)
+    for k, c in PartialOutputs.of(g).items():
+        along = world.component(body[node.body[k]], 1)
+        c = np.broadcast_to(objects(c), np.shape(along))
+        expected, scale = expected + inner(c, along), scale + magnitude(c, along)
+    return expected, scale
+
+
+def custom_directions(oracle: Oracle, node: Node, slopes: dict[int, Any] | None = None) -> dict[int, Any]:
+    """One direction for each node among the active inputs, even for a node that is passed twice.
+
+    `slopes` are the derivatives by these nodes, roughly, so that small ones count as much as large ones.
+    """
+    nodes, like = oracle.program.nodes, slopes or {}
+    return {
+        j: directions_of(nodes[j], oracle.rng, like.get(j)) for j in dict.fromkeys(node.inputs[a] for a in node.active)
+    }
 
 
 def faulty_rules(oracle: Oracle) -> list[Failure]:
