@@ -131,3 +131,39 @@ def test_ties_of_numbers_that_no_float_holds_are_met(name: str) -> None:
     for factor in (1.0, 1.5):
         claims = [np.array(r) * factor for r in right]
         assert judge(f, xs, claims if len(xs) > 1 else claims[0]).ok == (factor == 1.0)
+
+
+@pytest.mark.parametrize(
+    ("f", "right"),
+    [
+        (lambda x: m.divide_no_nan(x * x, x), 1.0),
+        (lambda x: m.divide_no_nan(1 - tf.cos(x), x), 0.5),
+        (lambda x: m.xdivy(x * x, x), 1.0),
+        (lambda x: tf.sort(tf.stack([x, 0 * x, tf.tanh(x)]))[1], 1.0),
+        (lambda x: m.top_k(tf.stack([tf.nn.elu(-x), 0 * x, -x]), 2)[0][1], -1.0),
+    ],
+    ids=["quotient", "cosine", "xdivy", "median", "second"],
+)
+def test_a_kink_where_single_arguments_show_none_is_met(f: Any, right: float) -> None:
+    report = check(f, 0.0)
+    assert report.verdict == "convention" and not report.ok
+    assert judge(f, 0.0, right).ok
+    assert not judge(f, 0.0, right + 1.0).ok
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: tf.maximum(tf.abs(x) / 3, tf.abs(x / 3)),
+        lambda x: tf.maximum(tf.tanh(tf.abs(x)), tf.abs(tf.tanh(x))),
+        lambda x: tf.where(tf.abs(x) / 3 > tf.abs(x / 3), tf.abs(x) / 3, tf.abs(x / 3)),
+        lambda x: tf.reduce_max(tf.sort(tf.stack([tf.abs(x) / 3, tf.abs(x / 3)]))),
+    ],
+    ids=["thirds", "tanh", "where", "sort"],
+)
+def test_numbers_that_stay_equal_on_one_side_of_a_kink_are_ties_there(f: Any) -> None:
+    slope = float(f(tf.constant(1e-6, tf.float64))) / 1e-6
+    assert check(f, 0.0).ok
+    for claim in (-slope, 0.0, slope):
+        assert judge(f, 0.0, claim).ok
+    assert not judge(f, 0.0, 2.0 * slope).ok

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from gtape.symbolic.balls import Undecided, assumed, meets, objects, precision, radius, to_float
+from gtape.symbolic.balls import Undecided, assumed, meets, objects, precision, radius, ties_assumed, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.sides import beside, scale_of
 from gtape.verify.causes.still import still
@@ -30,6 +30,8 @@ __all__ = ["choices_met", "decides_at_ties", "varying"]
 # Number of ties that are also tried one by one, because each try takes one or two replays.
 _MANY = 4
 _BITS = 600
+_MOST_BITS = 6000
+_FEW = 2000  # programs with more numbers are evaluated with few bits only
 _BITS_WITH_TIES = 1500  # so that numbers which differ by the step are no ties
 _STEP = arb(2) ** -400
 _NEAR = arb(2) ** -200
@@ -171,6 +173,9 @@ def _tied(program: Program, oracle: Oracle, suspects: list[Node]) -> list[tuple[
     """The decisions at a tie, each with its outcomes before and behind the point."""
     with precision(_BITS if assumed.get("ties") is None else _BITS_WITH_TIES):
         sides = [_beside(program, oracle, sign) for sign in (-1, 1)]
+    if None in sides and program.size <= _FEW:  # such as x and tanh(x) beside 0, or numbers that stay equal
+        with precision(_MOST_BITS), ties_assumed():
+            sides = [_beside(program, oracle, sign) for sign in (-1, 1)]
     found = []
     for node in suspects:
         if any(s is None for s in sides):  # only comparisons of equal numbers need no values of the sides

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -51,10 +52,11 @@ def _scales(at: list[Any]) -> list[Any]:
     return [size if size != 0 else least for size in sizes]
 
 
-def _around(node: Node, at: list[Any], a: int) -> list[float]:
-    """The partials by argument `a` in the smooth regions that meet at a point."""
+def _around(node: Node, at: list[Any], a: int, moving: Iterable[int] | None = None) -> list[float]:
+    """The partials by argument `a` in the smooth regions that meet at a point, if some arguments move, or all."""
     found, scales = [], _scales(at)
-    for signs in itertools.product((-1, 0, 1), repeat=len(at)):
+    ways = [(-1, 0, 1) if moving is None or i in moving else (0,) for i in range(len(at))]
+    for signs in itertools.product(*ways):
         if not any(signs):
             continue
         moved = [x + sign * _STEP * s if sign else x for x, s, sign in zip(at, scales, signs, strict=True)]
@@ -107,8 +109,8 @@ def _at_kink(node: Node, at: list[Any], a: int) -> Finding | None:
         left, right = [float(arb(h)) for h in heights]
         reason = f"a jump: {left:.6g} on the left, {right:.6g} on the right"
         return Finding("convention", got=value, inside=True, reason=reason)
-    if sides[0] == value == sides[1]:
-        return None  # equal slopes, perhaps infinite
+    if sides[0] == value == sides[1]:  # equal slopes, perhaps infinite
+        return _at_corner(node, at, a, value)
     low, high = min(sides), max(sides)
     gap = max(high, value) - min(low, value)
     # A gap that shrinks with the step is the slope of the derivative, not a kink.
@@ -121,6 +123,18 @@ def _at_kink(node: Node, at: list[Any], a: int) -> Finding | None:
     if max(abs(low), abs(high)) > _UNBOUNDED * max(1.0, abs(value)):
         inside = None  # a pole that the op fills in, without finite one-sided derivatives
     reason = f"a kink: {sides[0]:.6g} on the left, {sides[1]:.6g} on the right, here {value:.6g}"
+    return Finding("convention", got=value, inside=inside, reason=reason)
+
+
+def _at_corner(node: Node, at: list[Any], a: int, value: float) -> Finding | None:
+    """The finding for an op whose partial is smooth along each argument alone, as that of x / y at (0, 0)."""
+    several = len(node.active) > 1 and np.isfinite(value)
+    around = [p for p in _around(node, at, a, node.active) if np.isfinite(p)] if several else []
+    if not any(abs(p - value) > _JUMP * max(1.0, abs(value)) for p in around):
+        return None
+    low, high = min(around), max(around)
+    inside = None if max(abs(low), abs(high)) > _UNBOUNDED * max(1.0, abs(value)) else low <= value <= high
+    reason = f"a kink where several arguments meet: from {low:.6g} to {high:.6g} around the point, here {value:.6g}"
     return Finding("convention", got=value, inside=inside, reason=reason)
 
 

@@ -99,7 +99,9 @@ def scale_of(x: Any) -> Any:
     return made.reshape(np.shape(x))
 
 
-def beside(program: Program, here: dict[int, Any], moves: dict[int, Any]) -> dict[int, Any] | None:
+def beside(
+    program: Program, here: dict[int, Any], moves: dict[int, Any], *, decided: bool = False
+) -> dict[int, Any] | None:
     """Exact values of all nodes at a moved point, with new decisions; None if one stays undecided or is undefined.
 
     Parameters
@@ -109,6 +111,8 @@ def beside(program: Program, here: dict[int, Any], moves: dict[int, Any]) -> dic
         The exact values of all nodes at the point.
     moves : dict
         Node of a source -> how far it moves.
+    decided : bool
+        Whether to raise `Undecided` for a decision that stays undecided, because other settings may decide it.
     """
     env = {i: objects(objects(here[i]) + move) for i, move in moves.items()}
     blocked = program.blocked(program.session)
@@ -117,7 +121,11 @@ def beside(program: Program, here: dict[int, Any], moves: dict[int, Any]) -> dic
             continue
         try:
             env[node.index] = _value_beside(node, env, here, blocked.get(node.index, frozenset()), program)
-        except (Undecided, ArithmeticError, ValueError, TypeError, IndexError):
+        except Undecided as e:
+            if decided and not e.hopeless:
+                raise
+            return None
+        except (ArithmeticError, ValueError, TypeError, IndexError):
             return None
     return env
 
@@ -677,7 +685,9 @@ class Sides:
 
     def _beside(self, moves: dict[int, Any], step: arb) -> dict[int, Any] | None:
         """The exact values at a step along moves."""
-        env = beside(self.program, self.here, {i: objects(move * step) for i, move in moves.items()})
+        # Numbers that are equal on one side, but were computed in two ways, are decided as ties.
+        decided = assumed.get("ties") is None
+        env = beside(self.program, self.here, {i: objects(move * step) for i, move in moves.items()}, decided=decided)
         if env is None:
             self._leave_open()
         return env
