@@ -334,7 +334,7 @@ _calls: dict[Options, _Calls] = {}  # for tapes with options of their own, and f
 
 @block
 def verifying(mode: Mode = True) -> Iterator[None]:
-    """Check every gradient of every tape that is made inside the block, as ``GradientTape(verify=True)`` does.
+    """Check every gradient of every tape that records inside the block, as ``GradientTape(verify=True)`` does.
 
     Parameters
     ----------
@@ -342,7 +342,8 @@ def verifying(mode: Mode = True) -> Iterator[None]:
         With "strict" undecided gradients raise, too. Options set the verdicts that raise, and the extent of the checks.
         With False no gradient is checked in the block, except gradients of tapes with a `verify` of their own. The
         innermost block decides. At its end the block around it, or the environment variable GTAPE_VERIFY, decides
-        again. Threads without a block of their own follow the newest block of all threads.
+        again; without these, tapes that recorded inside the block are still checked. Threads without a block of their
+        own follow the newest block of all threads.
 
     Returns
     -------

@@ -14,7 +14,7 @@ from gtape.base.imports import library
 from gtape.base.layout import FLOAT
 from gtape.base.scalars import truth_of
 from gtape.base.shown import shown
-from gtape.base.verification import Mode, checked_mode, verify_mode
+from gtape.base.verification import Mode, checked_mode, is_switched_off, verify_mode
 from gtape.engine.differentiation import differentiate
 from gtape.engine.jacobians import batch_jacobian, jacobians, release
 from gtape.engine.requests import (
@@ -117,17 +117,24 @@ class GradientTape:
         # The `with` statement that is entering this tape, or that paused it.
         self._watch: Any = None
 
-    # A class attribute, because few tapes change it.
+    # Class attributes, because few tapes change them.
     _pause: Any = None  # the `stop_recording` block that paused this tape
+    _mode_of_recording: Any = False  # by a `verifying` block or the environment
 
     # ------------------------------------------------------------------------------------------ recording
 
     def _mode(self) -> Any:
-        return self._verify if self._verify is not None else verify_mode()
+        if self._verify is not None:
+            return self._verify
+        mode = verify_mode()
+        return mode if mode or is_switched_off() else self._mode_of_recording
 
     def _new_session(self) -> Session:
         exact = self._persistent
-        trace = bool(verify_mode() if self._verify is None else self._verify)
+        mode = verify_mode() if self._verify is None else self._verify
+        trace = bool(mode)
+        if trace:
+            self._mode_of_recording = mode
         tracks_for_now = not exact and record.should_track()
         session = (
             Session(trace=trace, exact=exact, tracks_for_now=tracks_for_now)

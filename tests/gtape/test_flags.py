@@ -45,3 +45,18 @@ def test_a_block_that_raises_is_over() -> None:
 def test_unknown_modes_are_refused() -> None:
     with pytest.raises(ValueError, match="True or 'strict'"), tf.verifying("loose"):
         pass
+
+
+def test_a_tape_that_recorded_in_a_block_is_checked_after_the_block() -> None:
+    @tf.custom_gradient
+    def wrong(x: Any) -> Any:
+        return tf.sin(x), lambda g: g * tf.cos(x) * 1.5
+
+    x = tf.constant(0.3)
+    with tf.verifying(), tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = wrong(x)
+    with pytest.raises(tf.VerificationError):
+        tape.gradient(y, x)
+    with tf.verifying(False):
+        assert tape.gradient(y, x) is not None
