@@ -15,13 +15,14 @@ from gtape.base.own_files import level_of_user, raised_by_user
 from gtape.base.verification import BLOCKS, PROCESS, verify_mode
 from gtape.recording.record import idle_stack, own, peek
 from gtape.tapes.drawn import Draw, SeedsOfPython, go_back, sources_of, states
-from gtape.tapes.forms import LATER, Later, Results, form_of, outputs_of, taken_later, traced
+from gtape.tapes.forms import LATER, MAKES_VARIABLE, First, Later, Results, form_of, outputs_of, taken_later, traced
 from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.program import (
     FAILED,
     GENERATION,
     GUARDED,
     MOST_FAILURES,
+    MOST_PROGRAMS,
     Program,
     by_other_ways,
     drop_oldest,
@@ -35,7 +36,6 @@ from gtape.tensors.tensor import Tensor
 
 __all__ = ["Compiler"]
 
-_MOST_PROGRAMS = 64  # the number of programs that one function keeps
 _MOST_LOCKS = 8  # the number of locks that one `with` statement takes
 _QUIET = type(copy_context().run)  # the class of the runner of kernels while no check replaces the runner
 _new: Callable[[type], Any] = object.__new__
@@ -201,8 +201,8 @@ class Compiler:
         self._known: OrderedDict[Any, _Compiled | _Refusal] = OrderedDict()
         self._failures: dict[Any, int] = {}
         self._lock = Lock()
-        self._warned = False
-        self._recorded = RecordedCalls(function, name, self.warn)
+        self._warned = self._warned_of_kinds = False
+        self._recorded = RecordedCalls(function, name, self.warn, self.warn_of_kinds)
 
     def __reduce__(self) -> Any:
         return Compiler, (self.function, self.name)  # a copy is compiled again
@@ -232,9 +232,9 @@ class Compiler:
         if hasattr(idle_stack().run, "unchecked") or verify_mode():  # a check wants every kernel or gradient
             return self.function(*args, **kwargs)
         if not is_current(found):
-            found = self._compile(key, args, kwargs, held)
+            found = self._compile(key, args, kwargs, held, first=True)
         if not isinstance(found, _Compiled):
-            return self.function(*args, **kwargs)
+            return found.result if found.__class__ is First else self.function(*args, **kwargs)
         return self._otherwise(self._run(found, tensors), key, found, tensors, args, kwargs, held)
 
     def _otherwise(
@@ -310,7 +310,7 @@ class Compiler:
             return FAILED
         return found.finished(made)
 
-    def _compile(self, key: Any, args: Any, kwargs: Any, held: list[Any]) -> Any:
+    def _compile(self, key: Any, args: Any, kwargs: Any, held: list[Any], *, first: bool = False) -> Any:
         with self._lock:
             found = self._known.get(key)
             if is_current(found):
@@ -326,13 +326,15 @@ class Compiler:
                 seeds.restore()
                 self._failures[key] = failed = self._failures.get(key, 0) + 1
                 if failed < MOST_FAILURES:
-                    return None
+                    return First(self.function(*args, **kwargs)) if first and str(e) == MAKES_VARIABLE else None
                 made = _Refusal(str(e), held)
                 self.warn(str(e))
             self._failures.pop(key, None)
             self._known[key] = made
-            drop_oldest(self._known, _MOST_PROGRAMS)
-            return made
+            dropped = drop_oldest(self._known, MOST_PROGRAMS)
+        if dropped:
+            self.warn_of_kinds()
+        return made
 
     def _traced(self, args: Any, kwargs: Any, held: list[Any]) -> _Compiled:
         with tracing() as tracer:
@@ -366,6 +368,17 @@ class Compiler:
             self._warned = True
             warnings.warn(
                 f"{plain(self.name)} has jit_compile=True but runs eagerly, with the same result: {plain(reason)}",
+                RuntimeWarning,
+                stacklevel=level_of_user(),
+            )
+
+    def warn_of_kinds(self) -> None:
+        """Warn that the function forgets programs, once, because tracing costs more than running eagerly."""
+        if not self._warned_of_kinds:
+            self._warned_of_kinds = True
+            warnings.warn(
+                f"{plain(self.name)} was compiled for more than {MOST_PROGRAMS} kinds of arguments, and forgets some, "
+                "so that later calls compile it again; pass numbers as tensors, and give arrays few shapes",
                 RuntimeWarning,
                 stacklevel=level_of_user(),
             )

@@ -16,11 +16,12 @@ from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
 
-__all__ = ["LATER", "Later", "Results", "form_of", "outputs_of", "taken_later", "traced"]
+__all__ = ["LATER", "MAKES_VARIABLE", "First", "Later", "Results", "form_of", "outputs_of", "taken_later", "traced"]
 
 # These reasons may not hold at a later call, because the first call makes variables, and values change.
+MAKES_VARIABLE = "makes a variable"
 LATER = (
-    "makes a variable", "divides by zero or overflows in the traced call",
+    MAKES_VARIABLE, "divides by zero or overflows in the traced call",
     "has a gradient that is NaN in the traced call", "has a gradient that is infinite or NaN in the traced call",
 )  # fmt: skip
 
@@ -126,6 +127,15 @@ def outputs_of(made: Any, tracer: Tracer) -> tuple[list[Any], list[Traced]]:
         else:
             raise Untraceable(f"it returns {type(leaf).__name__}")
     return outputs, tensors
+
+
+class First:
+    """The result of a first call that ran eagerly under the lock, so that it made its variables only once."""
+
+    __slots__ = ("result",)
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
 
 
 class Results:

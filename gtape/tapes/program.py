@@ -23,6 +23,7 @@ __all__ = [
     "GENERATION",
     "GUARDED",
     "MOST_FAILURES",
+    "MOST_PROGRAMS",
     "Program",
     "by_other_ways",
     "drop_oldest",
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 MOST_FAILURES = 3  # failed calls after which a kind of arguments is never traced again
+MOST_PROGRAMS = 64  # the number of programs that one function keeps, and as many for calls under a tape
 _MOST_DOUBTS = 64  # runs with a doubt after which a program leaves the table
 _MOST_GUARDS = 16  # invalid calls after which a program may be given up
 _MOST_WAYS = 4  # programs for one kind of arguments, which differ in decisions by values
@@ -62,12 +64,29 @@ def is_current(made: Any) -> bool:
     return made is not None and made.generation == GENERATION.number and all(ref() is not None for ref in made.held)
 
 
-def drop_oldest(known: OrderedDict[Any, Any], most: int) -> None:
-    """Drop the programs of dead arguments, which keep variables alive, and the oldest ones beyond a bound."""
+def drop_oldest(known: OrderedDict[Any, Any], most: int) -> bool:
+    """Drop the programs of dead arguments, which keep variables alive, and programs beyond a bound.
+
+    The oldest one is dropped that ran no call since its turn came last (the clock algorithm of page replacement).
+
+    Returns
+    -------
+    bool
+        Whether a program was dropped that later calls may need.
+    """
     for key in [key for key, made in known.items() if any([ref() is None for ref in made.held])]:  # noqa: C419
         del known[key]
+    dropped = False
     while len(known) > most:
-        known.popitem(last=False)
+        key, made = next(iter(known.items()))
+        calls = getattr(made, "calls", 0)
+        if calls > getattr(made, "calls_before", 0):
+            made.calls_before = calls
+            known.move_to_end(key)
+        else:
+            del known[key]
+            dropped = True
+    return dropped
 
 
 def by_other_ways(key: Any, find: Callable[[Any], Any], run: Callable[[Any], Any]) -> Any:
@@ -153,11 +172,12 @@ class Program:
 
     def again(self, raws: Sequence[Any]) -> tuple[Any, ...]:
         """The raw outputs, computed without the table after the table met a doubtful value."""
-        made = self._python_source()
+        source = self._python_source()
+        made = source.run(*raws)  # may raise `Guard`, which is no doubt
         self.doubts += 1
         if self.doubts == _MOST_DOUBTS:
-            self.run = made.run
-        return made.run(*raws)
+            self.run = source.run
+        return made
 
     @property
     def source(self) -> str:

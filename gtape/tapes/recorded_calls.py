@@ -42,13 +42,14 @@ from gtape.recording.record import (
     Stack,
 )
 from gtape.tapes.drawn import Draw, SeedsOfPython, go_back, sources_of, states
-from gtape.tapes.forms import LATER, Results, form_of, outputs_of, traced
+from gtape.tapes.forms import LATER, MAKES_VARIABLE, First, Results, form_of, outputs_of, traced
 from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.program import (
     FAILED,
     GENERATION,
     GUARDED,
     MOST_FAILURES,
+    MOST_PROGRAMS,
     Program,
     by_other_ways,
     drop_oldest,
@@ -64,7 +65,6 @@ from gtape.tensors.tensor import Tensor
 
 __all__ = ["RecordedCalls"]
 
-_MOST_KINDS = 64  # the number of kinds of arguments that one function keeps
 
 _MOST_TIMES = 8  # times that a kind of arguments is traced again for tensors that a tape watches
 _MOST_PATTERNS = 4  # of results with a cotangent for which a call has a sweep
@@ -352,10 +352,14 @@ class RecordedCalls:
     name : str
     warn : callable
         Takes the reason why calls run eagerly.
+    warn_of_kinds : callable
+        Called when programs are forgotten.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str, warn: Callable[[str], None]) -> None:
-        self._function, self._name, self._warn = function, name, warn
+    def __init__(
+        self, function: Callable[..., Any], name: str, warn: Callable[[str], None], warn_of_kinds: Callable[[], None]
+    ) -> None:
+        self._function, self._name, self._warn, self._warn_of_kinds = function, name, warn, warn_of_kinds
         self._known: OrderedDict[Any, _Recorded | _Refusal] = OrderedDict()
         self._failures: dict[Any, int] = {}
         self._lock = Lock()
@@ -383,9 +387,9 @@ class RecordedCalls:
         except TypeError:  # an argument cannot be a key
             return NotImplemented
         if not _holds(found, session):
-            found = self._compiled(key, session, args, kwargs, active, held)
+            found = self._compiled(key, session, args, kwargs, active, held, first=True)
         if found.__class__ is not _Recorded:
-            return NotImplemented
+            return found.result if found.__class__ is First else NotImplemented
         made = self._run(found, stack, tensors)
         if made is GUARDED:
 
@@ -436,7 +440,10 @@ class RecordedCalls:
             found.attach(stack, tuple(ins), leaves, made[found.count :])
         return found.packed(leaves)
 
-    def _compiled(self, key: Any, session: Session, args: Any, kwargs: Any, active: list[Any], held: list[Any]) -> Any:
+    def _compiled(
+        self, key: Any, session: Session, args: Any, kwargs: Any, active: list[Any], held: list[Any], *,
+        first: bool = False,
+    ) -> Any:  # fmt: skip
         with self._lock:
             found: Any = self._known.get(key)
             if _holds(found, session):
@@ -461,7 +468,7 @@ class RecordedCalls:
             if made is None:
                 failed = self._failures[key] = self._failures.get(key, 0) + 1
                 if failed < MOST_FAILURES:
-                    return None
+                    return First(self._function(*args, **kwargs)) if first and reason == MAKES_VARIABLE else None
                 made = _Refusal(reason, held)
             if made.__class__ is _Recorded:
                 made.again = again
@@ -469,8 +476,10 @@ class RecordedCalls:
                 self._warn(f"under a tape, it {reason}")
             self._failures.pop(key, None)
             self._known[key] = made
-            drop_oldest(self._known, _MOST_KINDS)
-            return made
+            dropped = drop_oldest(self._known, MOST_PROGRAMS)
+        if dropped:
+            self._warn_of_kinds()
+        return made
 
     def lines(self) -> list[str]:
         """Lines for a summary, one for each kind of call under a tape."""

@@ -313,3 +313,30 @@ def test_equal_constants_in_another_order_in_memory_stay_apart(order: Any, back_
     for _ in range(5):
         x, a = tf.constant(np.asarray(rng.normal(size=(17, 3)), order=order)), tf.constant(rng.normal(size=3))
         assert _bits(compiled(x, a)) == _bits(second(x, a))
+
+
+def test_a_function_of_many_kinds_of_arguments_warns_once_and_keeps_those_in_use() -> None:
+    traced: list[int] = []
+
+    @tf.function(jit_compile=True)
+    def f(x: Any) -> Any:
+        traced.append(int(x.shape[0]))
+        return 2.0 * x
+
+    used = tf.ones(3)
+    with pytest.warns(RuntimeWarning, match="more than 64 kinds of arguments") as caught:
+        for n in range(100, 300):
+            f(tf.ones(n))
+            f(used)
+    assert len(caught) == 1
+    assert traced.count(3) == 1
+
+
+@pytest.mark.parametrize("branches", [lambda x: tf.cond(x > 0.0, lambda: 2.0 * x, lambda: x * x)])
+def test_the_other_branch_of_a_program_is_no_doubt(branches: Any, back_end: str) -> None:
+    f = tf.function(branches, jit_compile=True)
+    for k in range(100):
+        for value in (1.5, -1.5 - k):
+            x = tf.constant(value)
+            assert _bits(f(x)) == _bits(branches(x))
+    assert "without the table" not in f.summary()
