@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
+from gtape.base.eagerly import EAGERLY
+from gtape.base.scalars import truth_of
 
 __all__ = [
     "LogicalDevice", "PhysicalDevice", "experimental", "experimental_functions_run_eagerly",
@@ -113,7 +115,7 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
 
 @diagnosed
 def run_functions_eagerly(run_eagerly: bool) -> None:
-    """Ignored, because functions always run eagerly.
+    """Set whether all functions run their Python code at each call, also those with ``jit_compile=True``.
 
     Parameters
     ----------
@@ -121,20 +123,26 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
 
     Examples
     --------
+    >>> import gtape as tf
     >>> tf.config.run_functions_eagerly(True)
+    >>> tf.config.functions_run_eagerly()
+    True
+    >>> tf.config.run_functions_eagerly(False)
     """
+    EAGERLY[:] = [True] if truth_of(run_eagerly, "run_functions_eagerly", "run_eagerly") else []
 
 
 @diagnosed
 def functions_run_eagerly() -> bool:
-    """True: functions always run eagerly.
+    """Whether `run_functions_eagerly` is on. Functions without ``jit_compile=True`` always run their Python code.
 
     Examples
     --------
+    >>> import gtape as tf
     >>> tf.config.functions_run_eagerly()
-    True
+    False
     """
-    return True
+    return bool(EAGERLY)
 
 
 experimental_functions_run_eagerly = functions_run_eagerly

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import Any
 
+from gtape.base.eagerly import EAGERLY
 from gtape.base.escaping import plain
 from gtape.base.layout import Layout
 from gtape.base.locks import Lock, lock_order, of_variable
@@ -211,6 +212,8 @@ class Compiler:
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function: by the program for these arguments if one exists, otherwise in Python."""
+        if EAGERLY:
+            return self.function(*args, **kwargs)
         stack = peek()
         if stack is not None:  # a tape records, or another function is being traced
             made = NotImplemented if verify_mode() else self._recorded(stack, args, kwargs)
@@ -260,7 +263,7 @@ class Compiler:
 
     def quick(self, args: tuple[Any, ...]) -> Any:
         """The result for tensors of a kind that was compiled before; NotImplemented for all other calls."""
-        if peek() is not None or BLOCKS or PROCESS:
+        if peek() is not None or BLOCKS or PROCESS or EAGERLY:
             return NotImplemented
         alone = len(args) == 1
         if alone:

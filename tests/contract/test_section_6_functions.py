@@ -345,9 +345,21 @@ def test_function_makes_tensors_of_the_arrays_it_is_given() -> None:
 def test_config_knows_one_device_and_functions_that_run_eagerly() -> None:
     assert [d.device_type for d in tf.config.list_physical_devices()] == ["CPU"]
     assert tf.config.list_physical_devices("GPU") == tf.config.list_logical_devices("GPU") == []
-    tf.config.run_functions_eagerly(True)
     tf.config.set_visible_devices([], "GPU")
-    assert tf.config.functions_run_eagerly()
+    calls = []
+    f = tf.function(lambda x: (calls.append(1), 2.0 * x)[1], jit_compile=True)
+    assert not tf.config.functions_run_eagerly()
+    f(tf.constant(1.0))
+    f(tf.constant(1.0))
+    try:
+        tf.config.run_functions_eagerly(True)
+        assert tf.config.functions_run_eagerly()
+        f(tf.constant(1.0))
+        f(tf.constant(1.0))
+    finally:
+        tf.config.run_functions_eagerly(False)
+    assert len(calls) == 3
+    assert float(f(tf.constant(3.0))) == 6.0 and len(calls) == 3
 
 
 def test_gradients_work_under_another_name_and_a_local_of_that_name_asks_for_nothing() -> None:
