@@ -52,14 +52,15 @@ def _scales(at: list[Any]) -> list[Any]:
     return [size if size != 0 else least for size in sizes]
 
 
-def _around(node: Node, at: list[Any], a: int, moving: Iterable[int] | None = None) -> list[float]:
-    """The partials by argument `a` in the smooth regions that meet at a point, if some arguments move, or all."""
+def _around(
+    node: Node, at: list[Any], a: int, ways: Iterable[tuple[int, ...]] | None = None, step: arb = _STEP
+) -> list[float]:
+    """The partials by argument `a` in the smooth regions that meet at a point; `ways` are signs for each argument."""
     found, scales = [], _scales(at)
-    ways = [(-1, 0, 1) if moving is None or i in moving else (0,) for i in range(len(at))]
-    for signs in itertools.product(*ways):
+    for signs in itertools.product(*(ways or [(-1, 0, 1)] * len(at))):
         if not any(signs):
             continue
-        moved = [x + sign * _STEP * s if sign else x for x, s, sign in zip(at, scales, signs, strict=True)]
+        moved = [x + sign * step * s if sign else x for x, s, sign in zip(at, scales, signs, strict=True)]
         try:
             found.append(float(to_float(exact_partials(node, moved, (a,))[0])[0]))
         except ArithmeticError:
@@ -128,9 +129,13 @@ def _at_kink(node: Node, at: list[Any], a: int) -> Finding | None:
 
 def _at_corner(node: Node, at: list[Any], a: int, value: float) -> Finding | None:
     """The finding for an op whose partial is smooth along each argument alone, as that of x / y at (0, 0)."""
-    several = len(node.active) > 1 and np.isfinite(value)
-    around = [p for p in _around(node, at, a, node.active) if np.isfinite(p)] if several else []
-    if not any(abs(p - value) > _JUMP * max(1.0, abs(value)) for p in around):
+    if len(node.active) < 2 or not np.isfinite(value):
+        return None
+    ways = [(-1, 1) if i in node.active else (0,) for i in range(len(at))]
+    around, far = ([p for p in _around(node, at, a, ways, s) if np.isfinite(p)] for s in (_STEP, _STEP * arb(2) ** 80))
+    gap = max([abs(p - value) for p in around], default=0.0)
+    # As for a single argument, a gap that shrinks with the step is the slope of the derivative.
+    if gap <= _JUMP * max(1.0, abs(value)) or 2 * gap < max([abs(p - value) for p in far], default=0.0):
         return None
     low, high = min(around), max(around)
     inside = None if max(abs(low), abs(high)) > _UNBOUNDED * max(1.0, abs(value)) else low <= value <= high

@@ -458,8 +458,15 @@ class Sides:
             if budget > 0:
                 budget -= 1
                 (name, axis), only = self._axis(s, index), self._of([place], numbers)
-                own = [[*points[k], *self._at(axis, _STEPS[k], only, number=name)] for k in (0, 1)]
-                near_and_nearer = own[0], own[1]
+                own = list(points[0])
+                for made in self._at(axis, _STEPS[0], only, number=name):
+                    own.append(made)
+                    if not self._is_off(place, numbers, own):
+                        break
+                else:
+                    near_and_nearer = own, [*points[1], *self._at(axis, _STEPS[1], only, number=name)]
+                if near_and_nearer is points:
+                    continue  # inside, so that the other points of this element are not needed
             elif not any(found):
                 left.append(place)
                 continue
