@@ -5,7 +5,7 @@ A number passes if it is the limit of all sides, or lies in their interval where
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from gtape.symbolic.balls import digits, objects
 from gtape.symbolic.program import Program
 from gtape.verify.causes.sides import TOO_WIDE, Interval, Sides, distance_from, in_parts, is_complex_source, joined
 from gtape.verify.oracles.enclosures import BALLS
-from gtape.verify.verdicts.ulp import ROUNDINGS, spacing
+from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, spacing
 from gtape.verify.verdicts.verdict import Finding, merged
 
 __all__ = ["as_a_whole"]
@@ -30,6 +30,7 @@ def as_a_whole(
     *,
     guards: Sequence[Finding] = (),
     claimed: bool = False,
+    rounding: Callable[[], list[Any] | None] | None = None,
 ) -> tuple[list[Finding], list[Any], list[Any]]:
     """The findings of ops at kinks, judged by the one-sided derivatives of the whole function.
 
@@ -48,6 +49,9 @@ def as_a_whole(
         as a whole has another derivative there.
     claimed : bool
         Whether `got` are claims, which may follow conventions of their own.
+    rounding : callable, optional
+        Returns how far the program's own roundings may move each element. They may have decided a tie, so that a number
+        with half of its digits right is no convention.
 
     Returns
     -------
@@ -60,7 +64,9 @@ def as_a_whole(
         With a large number in place of each claim at a kink that is infinite or NaN, as in `exact`.
     """
     parts, numbers = in_parts(sides.program, exact), _floats_in_parts(sides.program, got)
-    findings, parts, numbers = _as_a_whole(sides, parts, numbers, findings, order, guards, claimed)
+    if any(is_complex_source(sides.program, s) for s in range(len(got))):
+        rounding = None
+    findings, parts, numbers = _as_a_whole(sides, parts, numbers, findings, order, guards, claimed, rounding)
     return findings, joined(sides.program, parts), _floats_joined(sides.program, numbers)
 
 
@@ -72,6 +78,7 @@ def _as_a_whole(
     order: int,
     guards: Sequence[Finding],
     claimed: bool,
+    rounding: Callable[[], list[Any] | None] | None,
 ) -> tuple[list[Finding], list[Any], list[Any]]:
     """As `as_a_whole`, for the parts of complex numbers."""
     outside = sides.limits(exact)
@@ -106,6 +113,8 @@ def _as_a_whole(
     wrong: list[tuple[float, Finding]] = []
     if claimed:
         exact, outside = _with_claims(sides, exact, got, outside)
+    elif rounding is not None and any(outside):
+        outside = _beyond_roundings(outside, got, rounding() or [None] * len(got))
     for s, out in enumerate(outside):
         for index, interval in out.items():
             gives = "the claim is" if claimed else f"the convention of {who.op} at its kink gives"
@@ -130,6 +139,25 @@ def _as_a_whole(
                 got[s][index] = _far(number)
     worst_first = [f for _, f in sorted(wrong, key=lambda one: one[0])]
     return [*merged(worst_first), *findings], exact, got
+
+
+def _beyond_roundings(
+    outside: list[dict[tuple[int, ...], Interval]], got: list[Any], rounding: list[Any]
+) -> list[dict[tuple[int, ...], Interval]]:
+    """The intervals of the numbers that the program's own roundings do not explain."""
+    left: list[dict[tuple[int, ...], Interval]] = []
+    for out, g, room in zip(outside, got, rounding, strict=True):
+        kept = {}
+        for index, interval in out.items():
+            number = None if g is None or room is None else np.asarray(g)[index].item()
+            if number is not None and np.isfinite(number):
+                far = float(distance_from(number, interval[:2]))
+                half = 2.0 ** (-digits_of(g.dtype) / 2) * abs(number)
+                if far <= min(half, float(np.broadcast_to(room, g.shape)[index])):
+                    continue
+            kept[index] = interval
+        left.append(kept)
+    return left
 
 
 def _with_claims(

@@ -519,7 +519,9 @@ class Judgement(Causes):
         if (met or guards) and not self.crossed:
             sides = self.sides()
             near = [e if e is None or not oracle.broken else _blurred(objects(e)) for e in exact]
-            met, near, got = as_a_whole(sides, near, got, met, order, guards=guards, claimed=self.claimed)
+            met, near, got = as_a_whole(
+                sides, near, got, met, order, guards=guards, claimed=self.claimed, rounding=lambda: self.bounds(RUNS)
+            )
             exact = near if self.claimed or not oracle.broken else exact
         local = self.local(oracle.env) if self.locally else ()
         compared = Comparison(order, self)
