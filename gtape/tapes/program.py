@@ -67,7 +67,8 @@ def is_current(made: Any) -> bool:
 def drop_oldest(known: OrderedDict[Any, Any], most: int) -> bool:
     """Drop the programs of dead arguments, which keep variables alive, and programs beyond a bound.
 
-    The oldest one is dropped that ran no call since its turn came last (the clock algorithm of page replacement).
+    The oldest one is dropped that ran no call since its turn came last (the clock algorithm of page replacement), but
+    not the newest.
 
     Returns
     -------
@@ -77,10 +78,13 @@ def drop_oldest(known: OrderedDict[Any, Any], most: int) -> bool:
     for key in [key for key, made in known.items() if any([ref() is None for ref in made.held])]:  # noqa: C419
         del known[key]
     dropped = False
+    newest = next(reversed(known.values()), None)
     while len(known) > most:
         key, made = next(iter(known.items()))
         calls = getattr(made, "calls", 0)
-        if calls > getattr(made, "calls_before", 0):
+        if made is newest:
+            known.move_to_end(key)
+        elif calls > getattr(made, "calls_before", 0):
             made.calls_before = calls
             known.move_to_end(key)
         else:

@@ -65,7 +65,6 @@ from gtape.tensors.tensor import Tensor
 
 __all__ = ["RecordedCalls"]
 
-
 _MOST_TIMES = 8  # times that a kind of arguments is traced again for tensors that a tape watches
 _MOST_PATTERNS = 4  # of results with a cotangent for which a call has a sweep
 
