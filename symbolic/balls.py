@@ -176,7 +176,7 @@ def meets(x: Any, y: Any) -> Any:
 
     Unlike `tied`, nothing is noted, and no tie needs to be assumed.
     """
-    mask = np.asarray(~np.asarray(np.not_equal(x, y), dtype=bool))  # neither is certainly smaller
+    mask = np.asarray(~np.asarray(np.not_equal(x, y), dtype=bool))  # not certainly different
     if mask.any():
         x, y = np.broadcast_to(x, mask.shape), np.broadcast_to(y, mask.shape)
         mask[mask] = [_alike(a, b) for a, b in zip(x[mask].tolist(), y[mask].tolist(), strict=True)]

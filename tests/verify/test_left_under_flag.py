@@ -404,3 +404,37 @@ def test_what_another_constant_may_offset_is_undecided(f: F, dtype: Any) -> None
         with pytest.warns(UndecidedWarning, match="both together"):
             ask(f, tf.constant(x), True)
     assert tf.verify.check(f, x, order=2).ok
+
+
+@pytest.mark.parametrize("forward", [False, True])
+def test_under_strict_a_value_that_comes_back_as_a_cotangent_or_tangent_is_undecided(forward: bool) -> None:
+    def derivative(given: Any) -> Any:
+        x = tf.Variable(np.array([0.31234567890123, 0.41234567898765]))
+        with tf.GradientTape(verify="strict") as outer:
+            if forward:
+                with tf.verifying("strict"), tf.autodiff.ForwardAccumulator(x, given(x)) as accumulator:
+                    y = tf.sin(x)
+                slope = accumulator.jvp(y)
+            else:
+                with tf.GradientTape(verify="strict") as tape:
+                    y = tf.sin(x)
+                slope = tape.gradient(y, x, output_gradients=given(x))
+        return outer.gradient(slope, x)
+
+    with pytest.raises(tf.VerificationError, match="undecided"):
+        derivative(lambda x: tf.constant(np.exp(x.numpy())))
+    assert derivative(lambda x: tf.constant([0.7, 0.9], tf.float64)) is not None
+
+
+def test_moving_statistics_that_are_read_again_have_left_the_tape() -> None:
+    x = tf.Variable(np.array([[1.31234567890123], [2.41234567898765]]))
+    layer = tf.keras.layers.BatchNormalization(momentum=0.5, dtype="float64")
+    for again in (False, True):
+        with tf.GradientTape(verify="strict") as tape:
+            y = layer(x, training=True) * x
+            y = layer(x, training=False) if again else y
+        if again:
+            with pytest.raises(tf.VerificationError, match="leaves the tape"):
+                tape.gradient(y, x)
+        else:
+            assert tape.gradient(y, x) is not None

@@ -353,7 +353,13 @@ class Left:
                 continue
             if any(not any(v is k for k in known) for v in floats_in(node.params)):
                 return True
-            if any(n.kind == "const" and is_floating(n.output) for n in [program.nodes[j] for j in node.inputs]):
+            # The cotangents or tangents that a gradient was given, which its rules read as leaves; 1 by default.
+            given = () if node.mark is None else (*node.mark.cotangents, *node.mark.tangents)
+            constants = [n for n in [program.nodes[j] for j in node.inputs] if n.kind == "const"] + [
+                n for n in [program.nodes[j] for j in given if j not in sources]
+                if n.kind in ("const", "leaf") and not any(n.output is k for k in known) and not np.all(n.output == 1)
+            ]  # fmt: skip
+            if any(is_floating(n.output) for n in constants):
                 return True
         return False
 

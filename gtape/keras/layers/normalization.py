@@ -6,8 +6,9 @@ from typing import Any
 
 import gtape
 from gtape.keras.layers.layer import TensorLayer
+from gtape.recording.record import peek
 from gtape.tensors import argument_checks as checks
-from gtape.tensors.tensor import wrap
+from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = ["BatchNormalization", "LayerNormalization"]
 
@@ -110,10 +111,12 @@ class BatchNormalization(_Normalization):
         return _normalized(x, self.epsilon, *parts)
 
     def _follow(self, moving: Any, new: Any) -> None:
-        # NumPy arrays, because no gradient flows into a variable's state.
-        number = moving._layout.dtype.type
-        value = moving.numpy() * number(self.momentum) + new.numpy() * number(1.0 - self.momentum)
-        moving.assign(wrap(value))
+        # NumPy arrays, because no gradient flows into a variable's state. A check follows the ops, to find a function
+        # that reads the state afterwards.
+        number, stack = moving._layout.dtype.type, peek()
+        old, new = (moving, new) if stack is not None and stack.trace else (moving.numpy(), new.numpy())
+        value = old * number(self.momentum) + new * number(1.0 - self.momentum)
+        moving.assign(value if isinstance(value, Tensor) else wrap(value))
 
 
 class LayerNormalization(_Normalization):
