@@ -290,7 +290,9 @@ class Trace:
     def __init__(self, inputs: tuple[Any, ...], output: Any, stack: Any) -> None:
         self.inputs = inputs
         self.output = output
-        self.rule_of, self.line = stack.deriving or (None, user_line())
+        by_rule = stack.deriving
+        self.rule_of: str | None = None if by_rule is None else by_rule[0]
+        self.line: tuple[str, int, str] = user_line() if by_rule is None else by_rule[1]
         self.origins: tuple[Any, ...] = tuple([x._record for x in inputs])
         for x, r in zip(inputs, self.origins, strict=True):
             if r is None and x._layout.inexact:

@@ -236,8 +236,10 @@ class Compiler:
             return self.function(*args, **kwargs)
         if not is_current(found):
             found = self._compile(key, args, kwargs, held, first=True)
+        if isinstance(found, First):
+            return found.result
         if not isinstance(found, _Compiled):
-            return found.result if found.__class__ is First else self.function(*args, **kwargs)
+            return self.function(*args, **kwargs)
         return self._otherwise(self._run(found, tensors), key, found, tensors, args, kwargs, held)
 
     def _otherwise(

@@ -211,10 +211,10 @@ def shared(nodes: list[Node], outputs: list[Node], *, again: bool = False) -> tu
             continue
         if changed:
             node.args = replaced(args, same)
-            pair = [(i, a) for i, a in enumerate(args) if a.__class__ is Node]
-            operands = [a for _, a in pair] + [node.args[i] for i, _ in pair]
-            if len(pair) == 2 and not again and _brings_together(function, *operands):
-                (i, b) = pair[1]
+            given = [(i, a) for i, a in enumerate(args) if a.__class__ is Node]
+            operands = [a for _, a in given] + [node.args[i] for i, _ in given]
+            if len(given) == 2 and not again and _brings_together(function, *operands):
+                i, b = given[1]
                 part = _apart(node.args[i], b, more.setdefault(node, []))
                 node.args = (*node.args[:i], part, *node.args[i + 1 :])
                 kept += [*more[node], node]
