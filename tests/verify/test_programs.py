@@ -85,6 +85,7 @@ def test_hypothesis_draws_programs_that_pass(program) -> None:
         pytest.param(665, id="a kink between a number and a matrix"),
         pytest.param(2889, id="a kink between arrays of different ranks"),
         pytest.param(6587, id="a Jacobian that rounds, at a point outside of a domain"),
+        pytest.param(53851, id="a decision that reads whole numbers"),
     ],
 )
 def test_programs_at_special_points_that_searches_have_found(seed: int) -> None:

@@ -221,7 +221,8 @@ def _close(program: Program, node: Node, here: dict[int, Any], there: Any) -> bo
                 return False
             continue
         for p, q in zip(objects(a).ravel().tolist(), objects(b).ravel().tolist(), strict=True):
-            if not (p - q).is_finite() or abs(p - q) > _NEAR * (1 + abs(p)):  # an enclosure may be wider than that
+            gap = arb(p - q) if isinstance(p - q, int) else p - q  # of casts from integers
+            if not gap.is_finite() or abs(gap) > _NEAR * (1 + abs(p)):  # an enclosure may be wider than that
                 return False
     return True
 
