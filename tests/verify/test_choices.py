@@ -198,3 +198,19 @@ def test_a_value_that_fills_a_gap_has_no_derivative_of_its_own(f: Any, value: fl
     assert judge(filled, 0.0, right, order=order).ok
     for wrong in (0.0, 12345.0):
         assert not judge(filled, 0.0, wrong, order=order).ok
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: tf.reduce_sum(tf.where(x >= 0, x, x[::-1])),
+        lambda x: tf.where(x[0] >= 0, x[0], x[1]) + tf.where(x[1] >= 0, x[1], x[0]),
+    ],
+    ids=["elements", "ops"],
+)
+def test_choices_that_change_nothing_together_are_met_one_by_one(f: Any) -> None:
+    x = np.zeros(2)
+    assert check(f, x).verdict == "convention"
+    for claim in ([1.0, 1.0], [0.0, 2.0], [2.0, 0.0]):
+        assert judge(f, x, np.array(claim)).ok
+    assert not judge(f, x, np.array([3.0, 3.0])).ok

@@ -316,3 +316,9 @@ def test_a_large_value_at_the_greatest_of_many_classes_costs_no_digits(n: int, d
         assert check(lambda x, v=v: tf.reduce_sum(tf.nn.softmax(x) * v), x).ok
         along = check(lambda p, x=x, v=v: tf.reduce_logsumexp(x + p * v), np.dtype(dtype).type(0.0), order=2)
         assert along.ok
+
+
+@pytest.mark.parametrize("x", [[0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, -5.0]])
+def test_a_common_part_of_the_cotangents_of_tied_classes_costs_no_digits(x: list[float]) -> None:
+    v = tf.constant(1e6 + np.arange(len(x)) * 2.0**-20, tf.float64)
+    assert check(lambda x: tf.reduce_sum(tf.nn.softmax(x) * v), np.array(x)).ok

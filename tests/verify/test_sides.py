@@ -744,3 +744,29 @@ def test_roundings_that_decide_ties_are_no_convention() -> None:
         return tf.reduce_sum(u**2)
 
     assert check(scheme, np.float32(0.4)).ok
+
+
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (lambda x: tf.reduce_max(tf.clip_by_value(x, 0.0, 1.0)), np.ones(12)),
+        (lambda x: tf.sort(x)[7], np.ones(15)),
+        (lambda x: tf.reduce_max(tf.reduce_min(tf.reshape(x, (-1, 2)), axis=1)), np.zeros(8)),
+    ],
+    ids=["clip", "median", "maximin"],
+)
+def test_sides_on_which_many_elements_move_alike_are_seen(f: Any, x: Any) -> None:
+    assert check(f, x).ok
+
+
+@pytest.mark.parametrize("x", [[0.0, 0.0, 0.3, 0.3], [0.0, 0.3], [0.0, 0.0, 0.0]])
+def test_a_limit_of_0_that_is_approached_slowly_is_0(x: list[float]) -> None:
+    report = check(lambda x: tf.reduce_sum(tf.sqrt(tf.nn.relu(x)) ** 3), np.array(x))
+    assert report.ok and report.verdict == "convention", report
+
+
+def test_an_order_of_values_that_are_not_defined_stays_as_recorded() -> None:
+    def f(x: Any) -> Any:
+        return tf.reduce_sum(tf.math.top_k(tf.clip_by_value(tf.math.log(x), -5.0, 1.0), 2)[0])
+
+    assert check(f, np.array([1.0, 0.0, 0.3])).verdict == "domain"

@@ -243,3 +243,19 @@ def test_a_declared_gradient_hides_no_wrong_one_before_it(other: Any) -> None:
     found = check(lambda x: sine_half_too_steep(2.0 * reversed_gradient(x)) + other(x), x)
     assert (found.verdict, found.findings[0].op) == ("rule", "sine_half_too_steep")
     assert check(lambda x: right_sine(2.0 * reversed_gradient(x)) + other(x), x).ok
+
+
+def test_custom_gradients_of_one_name_are_told_apart() -> None:
+    def sine(factor: float) -> Any:
+        @tf.custom_gradient
+        def made(x: Any) -> Any:
+            saved = [x]
+            return tf.sin(x), lambda g: factor * g * tf.cos(saved[0])
+
+        return made
+
+    right, wrong = sine(1.0), sine(1.5)
+    for f in (lambda x: right(wrong(tf.exp(x))), lambda x: wrong(right(tf.exp(x)))):
+        report = check(f, 0.71)
+        assert report.verdict == "rule" and all("relative error 0." in v.reason for v in report.findings), report
+    assert check(lambda x: right(right(x)), 0.71).ok

@@ -75,6 +75,8 @@ def culprits(program: Program, oracle: Oracle, failures: list[Failure]) -> list[
     customs = faulty_customs(oracle)
     # A gradient that goes through NumPy has right digits, but its own derivative is lost.
     lost = faulty_customs(oracle, slopes=True) if mark is not None and all(map(is_rounded, customs)) else []
+    # Roundings of right ones, as of a value that a container keeps, are no cause beside a wrong one.
+    customs = [f for f in customs if not is_rounded(f)] or customs
     for f in [] if lost else customs:
         assert f.node is not None
         deeper = inner_culprits(oracle, f.node) or _named(faulty_inside(oracle, f.node))

@@ -8,6 +8,7 @@ other outcome then shows if the tie matters, and the derivatives on both sides.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,7 @@ _MANY = 4
 _BITS = 600
 _MOST_BITS = 6000
 _FEW = 2000  # programs with more numbers are evaluated with few bits only
+_WAYS = 3  # directions of several elements
 _BITS_WITH_TIES = 1500  # so that numbers which differ by the step are no ties
 _STEP = arb(2) ** -400
 _NEAR = arb(2) ** -200
@@ -171,16 +173,19 @@ def _equal(node: Node, oracle: Oracle) -> Any:
 
 def _tied(program: Program, oracle: Oracle, suspects: list[Node]) -> list[tuple[Node, list[Any]]]:
     """The decisions at a tie, each with its outcomes before and behind the point."""
+    # Several elements may change together so that nothing changes, so they move along directions of their own.
+    several = sum(int(np.size(program.nodes[nodes[0]].output)) for nodes in program.sources if nodes) > 1
+    ways = range(_WAYS if several and program.size <= _FEW else 1)
     with precision(_BITS if assumed.get("ties") is None else _BITS_WITH_TIES):
-        sides = [_beside(program, oracle, sign) for sign in (-1, 1)]
+        sides = [_beside(program, oracle, sign, way) for way in ways for sign in (-1, 1)]
     if None in sides and program.size <= _FEW:  # such as x and tanh(x) beside 0, or numbers that stay equal
         with precision(_MOST_BITS), ties_assumed():
-            sides = [_beside(program, oracle, sign) for sign in (-1, 1)]
+            sides = [_beside(program, oracle, sign, way) for way in ways for sign in (-1, 1)]
     found = []
     for node in suspects:
         if any(s is None for s in sides):  # only comparisons of equal numbers need no values of the sides
             mask = _equal(node, oracle) if "comparison" in node.prim.roles else None
-            outcomes = [] if mask is None else [np.where(mask, ~np.asarray(node.output), node.output)] * 2
+            outcomes = [] if mask is None else [np.where(mask, ~np.asarray(node.output), node.output)] * len(sides)
         else:
             outcomes = [np.asarray(s[node.index]) for s in sides if s is not None]
             if not all(_close(program, node, oracle.env, s) for s in sides):
@@ -195,15 +200,21 @@ def _other(outcome: Any, recorded: Any) -> bool:
     return outcome.shape != np.shape(recorded) or bool((outcome != np.asarray(recorded)).any())
 
 
-def _beside(program: Program, oracle: Oracle, sign: int) -> dict[int, Any] | None:
+def _beside(program: Program, oracle: Oracle, sign: int, way: int) -> dict[int, Any] | None:
     """Exact values of all nodes one step off the point, with new decisions; None if one stays undecided."""
-    rng = np.random.default_rng(29)
+    rng, number = np.random.default_rng(29 + way), 0
     moves: dict[int, Any] = {}
     for nodes in program.sources:
         steps: dict[tuple[int, ...], Any] = {}  # one for all reads of a variable
         for i in nodes:
             shape = program.nodes[i].shape
-            direction = steps.setdefault(shape, objects(np.asarray(rng.integers(1, 2**12, shape))))
+            # All elements move the same way, then neighbours opposite ways, then each at random.
+            places = np.arange(number, number + math.prod(shape)).reshape(shape)
+            number += places.size
+            signs = (
+                np.ones(shape, int) if way == 0 else 1 - 2 * (places % 2) if way == 1 else rng.choice([-1, 1], shape)
+            )
+            direction = steps.setdefault(shape, objects(np.asarray(signs * rng.integers(1, 2**12, shape))))
             moves[i] = objects(sign * _STEP * direction * scale_of(oracle.env[i]))
     return beside(program, oracle.env, moves)
 
@@ -266,8 +277,20 @@ def _what_it_changes(
     program: Program, oracle: Oracle, derivative: Derivative, group: list[tuple[Node, list[Any]]], here: _Outcome
 ) -> str | None:
     """The change of values and derivatives by other outcomes, in words; None without a change."""
+    for first in range(0, len(group[0][1]), 2):
+        said = _what_sides_change(program, oracle, derivative, group, here, (first, first + 1))
+        if said is not None:
+            return said
+    return None
+
+
+def _what_sides_change(
+    program: Program, oracle: Oracle, derivative: Derivative, group: list[tuple[Node, list[Any]]], here: _Outcome,
+    pair: tuple[int, int],
+) -> str | None:  # fmt: skip
+    """As `_what_it_changes`, for the outcomes before and behind the point along one direction."""
     sides: list[_Outcome | None] = []
-    for side in (0, 1):
+    for side in pair:
         outcomes = {node.index: o[side] for node, o in group if _other(o[side], node.output)}
         if not outcomes:
             sides.append(here)

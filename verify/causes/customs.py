@@ -79,9 +79,9 @@ def faulty_customs(oracle: Oracle, *, slopes: bool = False) -> list[Failure]:
     slopes : bool
         If True, compare the derivatives of the custom gradients instead of their values.
     """
-    found: dict[str, Failure] = {}
+    found: dict[Any, Failure] = {}
     for node, g, made in oracle.swept():
-        if node.kind != "custom" or node.prim.declared is not None or node.name in found:
+        if node.kind != "custom" or node.prim.declared is not None or _function_of(node) in found:
             continue
         if has_declared(oracle, node):
             continue  # no derivative to compare with, because a declared custom gradient takes part
@@ -90,8 +90,13 @@ def faulty_customs(oracle: Oracle, *, slopes: bool = False) -> list[Failure]:
         except ArithmeticError:
             continue
         if failure is not None:
-            found[node.name] = failure
+            found[_function_of(node)] = failure
     return list(found.values())
+
+
+def _function_of(node: Node) -> Any:
+    """What tells the functions of custom gradients apart, because functions of a factory share a name."""
+    return node.name, None if node.call is None else id(node.call[0])
 
 
 def faulty_forwards(oracle: Oracle, *, transposed: bool = True) -> list[tuple[Node, str]]:
@@ -109,9 +114,9 @@ def faulty_forwards(oracle: Oracle, *, transposed: bool = True) -> list[tuple[No
     list of (Node, str)
         Each node with the reason.
     """
-    found: dict[str, tuple[Node, str]] = {}
+    found: dict[Any, tuple[Node, str]] = {}
     for node in oracle.program.nodes:
-        if node.kind != "custom" or node.prim.declared is not None or node.name in found:
+        if node.kind != "custom" or node.prim.declared is not None or _function_of(node) in found:
             continue
         ones = ones_like(node)
         try:
@@ -120,7 +125,7 @@ def faulty_forwards(oracle: Oracle, *, transposed: bool = True) -> list[tuple[No
             if transposed and given.isdisjoint(sub.ancestors([o for o in outputs if o is not None])):
                 reason = "does not depend on its upstream gradient on the tape (through .numpy()?)"
                 forward = "so forward mode, which transposes the gradient, gets nothing"
-                found[node.name] = node, f"the gradient of {node.name} {reason}, {forward}"
+                found[_function_of(node)] = node, f"the gradient of {node.name} {reason}, {forward}"
                 continue
             made = [None if o is None else env[o] for o in outputs]
             failure = None if is_complex(node.output) else certify_custom(oracle, node, ones, made)
@@ -128,7 +133,10 @@ def faulty_forwards(oracle: Oracle, *, transposed: bool = True) -> list[tuple[No
             continue
         if failure is not None:
             error = f"(relative error {failure.error:.3g})"
-            found[node.name] = node, f"the gradient that {node.name} returns is not the derivative of its body {error}"
+            found[_function_of(node)] = (
+                node,
+                f"the gradient that {node.name} returns is not the derivative of its body {error}",
+            )
     return list(found.values())
 
 

@@ -9,6 +9,7 @@ interval is the generalised derivative (Clarke, "Optimization and Nonsmooth Anal
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -310,9 +311,9 @@ class Sides:
             try:
                 known = not is_floating(node.output) or all(here.env.get(i) is not None for i in node.inputs)
                 here.evaluate([node.index] if known else [])
-            except (Undecided, ArithmeticError, TypeError):
-                pass
-            here.env.setdefault(node.index, None)
+            except (Undecided, ArithmeticError, TypeError, ValueError, IndexError):
+                pass  # a decision of values that are not defined stays as recorded
+            here.env.setdefault(node.index, None if is_floating(node.output) else BALLS.lift(node.output))
         return here.env
 
     def agreed(self, shapes: list[tuple[int, ...] | None]) -> list[Any] | None:
@@ -459,7 +460,10 @@ class Sides:
                 budget -= 1
                 (name, axis), only = self._axis(s, index), self._of([place], numbers)
                 own = list(points[0])
-                for made in self._at(axis, _STEPS[0], only, number=name):
+                for made in itertools.chain(
+                    self._at(axis, _STEPS[0], only, number=name),
+                    *(self._at(joint, _STEPS[0], only) for joint in self._joint(place)),
+                ):
                     own.append(made)
                     if not self._is_off(place, numbers, own):
                         break
@@ -537,6 +541,17 @@ class Sides:
             return None, self._drawn([(s, index)])
         name = "axis", s, index
         return name, self.shared.get(name, lambda: self._drawn([(s, index)]))
+
+    def _joint(self, place: _Place) -> Iterator[dict[int, Any]]:
+        """Directions of all elements, in which one element has a part of its own: less or more than the others, which
+        all move the same way, or none among random ones. None for large programs.
+
+        Among equal numbers that are clipped, for example, an element is the greatest only if all become smaller.
+        """
+        for own, same in ((0.5, True), (2.0, True), (2.0**-200, False), (2.0**-200, False)):
+            if self.program.size > _FEW:
+                return
+            yield self._drawn(own=(place, own, same))
 
     def _of(self, places: list[_Place], numbers: list[Any]) -> Callable[[Oracle], list[Any]]:
         """The derivative by some elements of the sources, and `numbers` elsewhere; all at once if that is as cheap."""
@@ -637,8 +652,18 @@ class Sides:
         second = apart(_STEPS[1])
         return len(first) == len(second) and all(map(_shrinks, first, second))
 
-    def _drawn(self, along: list[_Place] | None = None) -> dict[int, Any]:
-        """A direction that breaks all ties, as moves of the sources' nodes; almost `along` some elements, if given."""
+    def _drawn(
+        self, along: list[_Place] | None = None, own: tuple[_Place, float, bool] | None = None
+    ) -> dict[int, Any]:
+        """A direction that breaks all ties, as moves of the sources' nodes.
+
+        Parameters
+        ----------
+        along : list of places, optional
+            The elements along which the direction goes almost.
+        own : (place, float, bool), optional
+            An element with a part of its own, its share of the move, and whether all other elements move the same way.
+        """
         moves: dict[int, Any] = {}
         for s, nodes in enumerate(self.program.sources):
             drawn: dict[tuple[int, ...], Any] = {}  # one for all reads of a variable
@@ -648,6 +673,11 @@ class Sides:
                     parts = (*shape, 2) if is_complex(self.program.nodes[i].output) else shape
                     u = self.rng.integers(1, 2**30, parts) * self.rng.choice([-1, 1], parts)
                     u = objects(np.asarray(u).astype(object)) * (arb(2) ** (-30 if along is None else -230))
+                    if own is not None and own[2]:
+                        u = objects(1 + u * arb(2) ** -40)
+                    if own is not None and own[0][0] == s:
+                        u = objects(u).copy()
+                        u[own[0][1]] = u[own[0][1]] * arb(own[1])
                     for index in [index for source, index in along or () if source == s]:
                         u = objects(u).copy()
                         u[index] = arb(1) if len(along or ()) == 1 else u[index] * arb(2) ** 200

@@ -282,7 +282,9 @@ class Judgement(Causes):
             g = np.asarray(g)
             far = distances(turned(e) if g.dtype.kind == "c" else e, g)
             report.max_ulp = max(report.max_ulp, float(np.max(far.ulps, initial=0.0)))
-            beyond = np.asarray(~(far.off + far.radius <= many * far.tight))
+            # A limit of 0 is known up to the size of the derivative at the step.
+            zero = np.frompyfunc(lambda x: x.contains(0), 1, 1)(objects(e)).astype(bool) & (g == 0)
+            beyond = np.asarray(~(far.off + far.radius <= many * far.tight)) & ~zero
             if (beyond & np.isfinite(g)).any():
                 moved = sides.moved(limits, MOVES[0]) if moved is None else moved
                 beyond = beyond & ~(far.off + far.radius <= many * (far.tight + moved[s]))

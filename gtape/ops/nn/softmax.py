@@ -144,7 +144,7 @@ def _center(x: Any, g: Any, *, axis: int) -> Any:
         care = _Careful(parts, axis)
         # A constant does not change the result. The value of g at the greatest p is subtracted, because its share would
         # cancel. If no p is near 1, this value may be much larger than the result, so the mean of g is subtracted.
-        spread = care.others > care.ties
+        spread = (care.others > care.ties) | (care.ties > 1)
         weights, at = care.rest, care.split(w, axis)[1] / care.ties
         if spread.any():
             weights = np.where(care.top & spread, 1.0, care.rest)
