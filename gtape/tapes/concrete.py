@@ -104,12 +104,14 @@ class Parameters:
 
     def shortest(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of `complete` without defaults at the end."""
+        if kwargs and not self._by_name.isdisjoint(kwargs):
+            return args, kwargs  # given twice, so that the function raises an error
         count = len(args)
         if count <= len(self._names):
             while count > self._required and _is_default(args[count - 1], self._positional[count - 1 - self._required]):
                 count -= 1
         if kwargs:
-            defaults = self._defaults
+            defaults = self._keywords
             kwargs = {k: x for k, x in kwargs.items() if k not in defaults or not _is_default(x, defaults[k])}
         return args[:count], kwargs
 

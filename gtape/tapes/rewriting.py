@@ -81,7 +81,7 @@ def replaced(a: Any, same: dict[Node, Node]) -> Any:
     return a
 
 
-def _brings_together(function: Any, a: Node, b: Node, x: Node, y: Node) -> bool:
+def _brings_together(function: Any, a: Node, b: Node, x: Node, y: Node, passing: set[Node]) -> bool:
     """Whether the operands `a` and `b` of a matrix product had memories of their own, and `x` and `y` would share one.
 
     BLAS has another routine for a matrix by its own transpose, which rounds otherwise.
@@ -93,27 +93,27 @@ def _brings_together(function: Any, a: Node, b: Node, x: Node, y: Node) -> bool:
         return False
     if any([n.sample.__class__ is not np.ndarray or n.sample.ndim < 2 for n in (x, y)]):  # noqa: C419
         return False
-    return _root(x) is _root(y) and not np.may_share_memory(a.sample, b.sample)
+    return _root(x, passing) is _root(y, passing) and not np.may_share_memory(a.sample, b.sample)
 
 
 _OPERATORS = frozenset({operator.add, operator.sub, operator.mul, operator.truediv, operator.pow})
 
 
-def _source(node: Node) -> Node | None:
-    """The array of which a node is a view; None for a node with memory of its own."""
-    if node.sample.__class__ is not np.ndarray or node.sample.base is None:
+def _source(node: Node, passing: set[Node]) -> Node | None:
+    """The array of which a node is a view, or which it passes on; None for a node with memory of its own."""
+    if node.sample.__class__ is not np.ndarray or (node.sample.base is None and node not in passing):
         return None
     read = [a for a in node.args if a.__class__ is Node]
     return read[0] if len(read) == 1 else None
 
 
-def _root(node: Node) -> Node:
+def _root(node: Node, passing: set[Node]) -> Node:
     """The node whose memory a node shows."""
-    source = _source(node)
-    return node if source is None else _root(source)
+    source = _source(node, passing)
+    return node if source is None else _root(source, passing)
 
 
-def _apart(node: Node, traced: Node, made: list[Node]) -> Node:
+def _apart(node: Node, traced: Node, made: list[Node], passing: set[Node]) -> Node:
     """The same numbers as those of a node, in memory of their own; `made` gains new nodes.
 
     Parameters
@@ -121,10 +121,10 @@ def _apart(node: Node, traced: Node, made: list[Node]) -> Node:
     node, traced : Node
         With equal numbers; `traced` was an operand in the traced call.
     """
-    source = _source(node)
+    source = _source(node, passing)
     function, args = node.function, node.args
     if source is not None:
-        part = _apart(source, source, made)
+        part = _apart(source, source, made, passing)
         args = tuple([part if a is source else a for a in args])
     elif function is None:  # an input of the program, as that of a product with ones
         function, args = _copied, (node,)
@@ -151,6 +151,7 @@ def shared(nodes: list[Node], outputs: list[Node], *, again: bool = False) -> tu
     constants: dict[int, Any] = {}  # keys by the identities of constants, which the nodes keep alive
     ones: dict[int, bool] = {}
     more: dict[Node, list[Node]] = {}  # new nodes before a node
+    passing: set[Node] = set()  # nodes that pass on the array that they get
     kept: list[Node] = []
     for node in nodes:
         args, words, function = node.args, node.words, node.function
@@ -158,6 +159,8 @@ def shared(nodes: list[Node], outputs: list[Node], *, again: bool = False) -> tu
         if count == 1 and args[0].__class__ is Node:  # a usual case
             (a,) = args
             x = same.get(a, a)
+            if a.sample is node.sample:
+                passing.add(node)
             equal = known.setdefault((id(function), x), node)
             if equal is not node and not node.alone:
                 same[node] = equal
@@ -169,8 +172,8 @@ def shared(nodes: list[Node], outputs: list[Node], *, again: bool = False) -> tu
         if count == 2 and args[0].__class__ is args[1].__class__ is Node:  # a usual case
             a, b = args
             x, y = same.get(a, a), same.get(b, b)
-            if same and not again and _brings_together(function, a, b, x, y):
-                node.args = (x, _apart(y, b, more.setdefault(node, [])))
+            if same and not again and _brings_together(function, a, b, x, y, passing):
+                node.args = (x, _apart(y, b, more.setdefault(node, []), passing))
                 kept += [*more[node], node]
                 continue
             pair = (id(function), x, y)
@@ -213,9 +216,9 @@ def shared(nodes: list[Node], outputs: list[Node], *, again: bool = False) -> tu
             node.args = replaced(args, same)
             given = [(i, a) for i, a in enumerate(args) if a.__class__ is Node]
             operands = [a for _, a in given] + [node.args[i] for i, _ in given]
-            if len(given) == 2 and not again and _brings_together(function, *operands):
+            if len(given) == 2 and not again and _brings_together(function, *operands, passing):
                 i, b = given[1]
-                part = _apart(node.args[i], b, more.setdefault(node, []))
+                part = _apart(node.args[i], b, more.setdefault(node, []), passing)
                 node.args = (*node.args[:i], part, *node.args[i + 1 :])
                 kept += [*more[node], node]
                 continue

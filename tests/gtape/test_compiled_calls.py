@@ -72,6 +72,8 @@ def test_zeros_keep_the_sign_that_eager_code_chooses(f: Any, back_end: str) -> N
         lambda x: tf.tensordot(tf.sin(x), tf.sin(x), [[0], [0]]),
         lambda x: (lambda y: tf.matmul(y, y, transpose_a=True))(tf.tanh(x)),
         lambda x: tf.matmul(x, x, transpose_b=True),
+        lambda x: tf.matmul(x * 1.0, tf.identity(x), transpose_a=True),
+        lambda x: tf.matmul(tf.sin(x), tf.stop_gradient(tf.sin(x)), transpose_a=True),
     ],
 )
 def test_products_of_equal_matrices_take_the_routine_that_eager_code_takes(f: Any, dtype: str, back_end: str) -> None:
@@ -260,7 +262,7 @@ def test_all_spellings_of_a_call_are_one_trace(jit: bool) -> None:
     assert [float(g(x, 2)), float(g(x, n=2)), float(g(x, 2, c=-0.0)), float(g(x, 2, 5.0))] == [6.0] * 4
     assert g.experimental_get_tracing_count() == 3  # -0.0 equals 0.0 for TensorFlow
     assert len(traced) == (4 if jit else 12)  # and not for the bits of a sum
-    for wrong in (lambda: g(), lambda: g(x, x=x), lambda: g(n=2)):
+    for wrong in (lambda: g(), lambda: g(x, x=x), lambda: g(n=2), lambda: g(x, 2, n=1), lambda: g(x, 1, n=1)):
         with pytest.raises(TypeError, match="f\\(\\)"):
             wrong()
     for wrapper in (functools.partial(f, n=4), functools.wraps(f)(lambda *args, **kwargs: f(*args, n=4))):
@@ -340,3 +342,16 @@ def test_the_other_branch_of_a_program_is_no_doubt(branches: Any, back_end: str)
             x = tf.constant(value)
             assert _bits(f(x)) == _bits(branches(x))
     assert "without the table" not in f.summary()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(9, 1), (20, 1), (20, 1, 1), (17, 2), (1, 20, 1)])
+def test_sums_with_few_results_add_in_the_order_of_eager_sums(
+    shape: tuple[int, ...], dtype: str, back_end: str
+) -> None:
+    axis = 1 if shape[0] == 1 else 0
+    compiled = tf.function(lambda x: tf.reduce_sum(x, axis), jit_compile=True)
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        x = tf.constant(rng.normal(size=shape), dtype)
+        assert _bits(compiled(x)) == _bits(tf.reduce_sum(x, axis))
