@@ -16,7 +16,18 @@ from gtape.base.own_files import level_of_user, raised_by_user
 from gtape.base.verification import BLOCKS, PROCESS, verify_mode
 from gtape.recording.record import idle_stack, own, peek
 from gtape.tapes.drawn import Draw, SeedsOfPython, go_back, sources_of, states
-from gtape.tapes.forms import LATER, MAKES_VARIABLE, First, Later, Results, form_of, outputs_of, taken_later, traced
+from gtape.tapes.forms import (
+    LATER,
+    MAKES_VARIABLE,
+    First,
+    FirstCalls,
+    Later,
+    Results,
+    form_of,
+    outputs_of,
+    taken_later,
+    traced,
+)
 from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.program import (
     FAILED,
@@ -203,7 +214,8 @@ class Compiler:
         self._failures: dict[Any, int] = {}
         self._lock = Lock()
         self._warned = self._warned_of_kinds = False
-        self._recorded = RecordedCalls(function, name, self.warn, self.warn_of_kinds)
+        self._first_calls = FirstCalls()
+        self._recorded = RecordedCalls(function, name, self.warn, self.warn_of_kinds, self._first_calls)
 
     def __reduce__(self) -> Any:
         return Compiler, (self.function, self.name)  # a copy is compiled again
@@ -316,30 +328,43 @@ class Compiler:
         return found.finished(made)
 
     def _compile(self, key: Any, args: Any, kwargs: Any, held: list[Any], *, first: bool = False) -> Any:
+        made: Any = None
         with self._lock:
             found = self._known.get(key)
             if is_current(found):
                 return found
-            seeds = SeedsOfPython()
-            try:
-                made: Any = self._traced(args, kwargs, held)
-            except Untraceable as e:
-                seeds.restore()
-                made = _Refusal(str(e), held)
-                self.warn(str(e))
-            except _Again as e:
-                seeds.restore()
-                self._failures[key] = failed = self._failures.get(key, 0) + 1
-                if failed < MOST_FAILURES:
-                    return First(self.function(*args, **kwargs)) if first and str(e) == MAKES_VARIABLE else None
-                made = _Refusal(str(e), held)
-                self.warn(str(e))
-            self._failures.pop(key, None)
-            self._known[key] = made
-            dropped = drop_oldest(self._known, MOST_PROGRAMS)
+            makes_variable = bool(first and self._first_calls.underway)
+            if not makes_variable:
+                made, makes_variable = self._made(key, args, kwargs, held, first)
+            if makes_variable:
+                self._first_calls.underway.append(None)
+            dropped = made is not None and self._keep(key, made)
         if dropped:
             self.warn_of_kinds()
-        return made
+        return self._first_calls.run(self.function, args, kwargs) if makes_variable else made
+
+    def _made(self, key: Any, args: Any, kwargs: Any, held: list[Any], first: bool) -> tuple[Any, bool]:
+        """A program or a refusal, or None if a later call may be traced; and whether this first call makes variables."""
+        seeds = SeedsOfPython()
+        try:
+            return self._traced(args, kwargs, held), False
+        except Untraceable as e:
+            seeds.restore()
+            reason = str(e)
+        except _Again as e:
+            seeds.restore()
+            reason = str(e)
+            self._failures[key] = failed = self._failures.get(key, 0) + 1
+            if failed < MOST_FAILURES:
+                return None, first and reason == MAKES_VARIABLE
+        self.warn(reason)
+        return _Refusal(reason, held), False
+
+    def _keep(self, key: Any, made: Any) -> bool:
+        """Keep a program. Whether another one was dropped for it."""
+        self._failures.pop(key, None)
+        self._known[key] = made
+        return drop_oldest(self._known, MOST_PROGRAMS)
 
     def _traced(self, args: Any, kwargs: Any, held: list[Any]) -> _Compiled:
         with tracing() as tracer:

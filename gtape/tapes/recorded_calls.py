@@ -42,7 +42,7 @@ from gtape.recording.record import (
     Stack,
 )
 from gtape.tapes.drawn import Draw, SeedsOfPython, go_back, sources_of, states
-from gtape.tapes.forms import LATER, MAKES_VARIABLE, First, Results, form_of, outputs_of, traced
+from gtape.tapes.forms import LATER, MAKES_VARIABLE, First, FirstCalls, Results, form_of, outputs_of, traced
 from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.program import (
     FAILED,
@@ -353,12 +353,15 @@ class RecordedCalls:
         Takes the reason why calls run eagerly.
     warn_of_kinds : callable
         Called when programs are forgotten.
+    first_calls : FirstCalls
     """
 
     def __init__(
-        self, function: Callable[..., Any], name: str, warn: Callable[[str], None], warn_of_kinds: Callable[[], None]
-    ) -> None:
+        self, function: Callable[..., Any], name: str, warn: Callable[[str], None], warn_of_kinds: Callable[[], None],
+        first_calls: FirstCalls,
+    ) -> None:  # fmt: skip
         self._function, self._name, self._warn, self._warn_of_kinds = function, name, warn, warn_of_kinds
+        self._first_calls = first_calls
         self._known: OrderedDict[Any, _Recorded | _Refusal] = OrderedDict()
         self._failures: dict[Any, int] = {}
         self._lock = Lock()
@@ -443,42 +446,60 @@ class RecordedCalls:
         self, key: Any, session: Session, args: Any, kwargs: Any, active: list[Any], held: list[Any], *,
         first: bool = False,
     ) -> Any:  # fmt: skip
+        made: Any = None
         with self._lock:
             found: Any = self._known.get(key)
             if _holds(found, session):
                 return found
-            again = 0
-            asked: list[Any] = []
-            if found.__class__ is _Recorded:
-                again = found.again + 1
-                asked = [*found.step.sweep.known, *found.missing] if found.step and found.parts else []
-            if again > _MOST_TIMES:
-                return None
-            made: Any
-            reason = "raises an error while it is traced"
-            seeds = SeedsOfPython()
-            try:
-                made = self._traced(session, args, kwargs, active, held, asked)
-            except Untraceable as e:
-                reason = str(e)
-                made = None if reason in LATER else _Refusal(reason, held)
-            if made.__class__ is not _Recorded:
-                seeds.restore()
-            if made is None:
-                failed = self._failures[key] = self._failures.get(key, 0) + 1
-                if failed < MOST_FAILURES:
-                    return First(self._function(*args, **kwargs)) if first and reason == MAKES_VARIABLE else None
-                made = _Refusal(reason, held)
-            if made.__class__ is _Recorded:
-                made.again = again
-            else:
-                self._warn(f"under a tape, it {reason}")
-            self._failures.pop(key, None)
-            self._known[key] = made
-            dropped = drop_oldest(self._known, MOST_PROGRAMS)
+            makes_variable = bool(first and self._first_calls.underway)
+            if not makes_variable:
+                made, makes_variable = self._made(found, key, session, args, kwargs, active, held, first)
+            if makes_variable:
+                self._first_calls.underway.append(None)
+            dropped = made is not None and self._keep(key, made)
         if dropped:
             self._warn_of_kinds()
-        return made
+        return self._first_calls.run(self._function, args, kwargs) if makes_variable else made
+
+    def _made(
+        self, found: Any, key: Any, session: Session, args: Any, kwargs: Any, active: list[Any], held: list[Any],
+        first: bool,
+    ) -> tuple[Any, bool]:  # fmt: skip
+        """A kind of call or a refusal, or None if a later call may be traced; and whether this first call makes
+        variables.
+        """
+        again = 0
+        asked: list[Any] = []
+        if found.__class__ is _Recorded:
+            again = found.again + 1
+            asked = [*found.step.sweep.known, *found.missing] if found.step and found.parts else []
+        if again > _MOST_TIMES:
+            return None, False
+        made: Any
+        reason = "raises an error while it is traced"
+        seeds = SeedsOfPython()
+        try:
+            made = self._traced(session, args, kwargs, active, held, asked)
+        except Untraceable as e:
+            reason = str(e)
+            made = None if reason in LATER else _Refusal(reason, held)
+        if made.__class__ is _Recorded:
+            made.again = again
+            return made, False
+        seeds.restore()
+        if made is None:
+            failed = self._failures[key] = self._failures.get(key, 0) + 1
+            if failed < MOST_FAILURES:
+                return None, first and reason == MAKES_VARIABLE
+            made = _Refusal(reason, held)
+        self._warn(f"under a tape, it {reason}")
+        return made, False
+
+    def _keep(self, key: Any, made: Any) -> bool:
+        """Keep a kind of call. Whether another one was dropped for it."""
+        self._failures.pop(key, None)
+        self._known[key] = made
+        return drop_oldest(self._known, MOST_PROGRAMS)
 
     def lines(self) -> list[str]:
         """Lines for a summary, one for each kind of call under a tape."""

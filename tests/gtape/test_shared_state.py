@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -465,3 +466,29 @@ def test_a_lock_ends_with_its_compiled_function() -> None:
     functions.clear()
     gc.collect()
     assert len(locks._existing()) == before
+
+
+def test_first_calls_of_functions_that_call_each_other_do_not_wait_for_each_other() -> None:
+    made: dict[str, Any] = {}
+    inside = threading.Barrier(2, timeout=5)
+
+    def calling(name: str, other: str) -> Any:
+        def run(x: Any, deep: int = 0) -> Any:
+            if name not in made:
+                made[name] = tf.Variable(0.0)
+            if not deep:
+                with contextlib.suppress(threading.BrokenBarrierError):
+                    inside.wait(0.2)
+                functions[other](x, 1)
+            return 2.0 * x
+
+        return tf.function(run, jit_compile=True)
+
+    functions = {"f": calling("f", "g"), "g": calling("g", "f")}
+    threads = [threading.Thread(target=f, args=(tf.constant(1.0),), daemon=True) for f in functions.values()]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(20)
+    assert not any(t.is_alive() for t in threads)
+    assert set(made) == {"f", "g"}
