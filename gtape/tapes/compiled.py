@@ -344,7 +344,7 @@ class Compiler:
         return self._first_calls.run(self.function, args, kwargs) if makes_variable else made
 
     def _made(self, key: Any, args: Any, kwargs: Any, held: list[Any], first: bool) -> tuple[Any, bool]:
-        """A program or a refusal, or None if a later call may be traced; and whether this first call makes variables."""
+        """A program, a refusal, or None if a later call may be traced; and whether this first call makes variables."""
         seeds = SeedsOfPython()
         try:
             return self._traced(args, kwargs, held), False

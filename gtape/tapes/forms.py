@@ -18,7 +18,8 @@ from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
 
 __all__ = [
-    "LATER", "MAKES_VARIABLE", "First", "FirstCalls", "Later", "Results", "form_of", "outputs_of", "taken_later", "traced",
+    "LATER", "MAKES_VARIABLE", "First", "FirstCalls", "Later", "Results", "form_of", "outputs_of", "taken_later",
+    "traced",
 ]  # fmt: skip
 
 # These reasons may not hold at a later call, because the first call makes variables, and values change.

@@ -215,9 +215,12 @@ def shared(nodes: list[Node], outputs: list[Node], *, again: bool = False) -> tu
         if changed:
             node.args = replaced(args, same)
             given = [(i, a) for i, a in enumerate(args) if a.__class__ is Node]
-            operands = [a for _, a in given] + [node.args[i] for i, _ in given]
-            if len(given) == 2 and not again and _brings_together(function, *operands, passing):
-                i, b = given[1]
+            if len(given) == 2 and not again:
+                (k, a), (i, b) = given
+                together = _brings_together(function, a, b, node.args[k], node.args[i], passing)
+            else:
+                together = False
+            if together:
                 part = _apart(node.args[i], b, more.setdefault(node, []), passing)
                 node.args = (*node.args[:i], part, *node.args[i + 1 :])
                 kept += [*more[node], node]
