@@ -459,6 +459,7 @@ def test_a_lock_is_free_after_an_interrupt_that_comes_as_soon_as_it_is_taken() -
 
 
 def test_a_lock_ends_with_its_compiled_function() -> None:
+    tf.function(lambda x: x, jit_compile=True)  # imports modules with locks of their own
     gc.collect()
     before = len(locks._existing())
     functions = [tf.function(lambda x: x, jit_compile=True) for _ in range(10)]

@@ -283,7 +283,7 @@ class Judgement(Causes):
             far = distances(turned(e) if g.dtype.kind == "c" else e, g)
             report.max_ulp = max(report.max_ulp, float(np.max(far.ulps, initial=0.0)))
             # A limit of 0 is known up to the size of the derivative at the step.
-            zero = np.frompyfunc(lambda x: x.contains(0), 1, 1)(objects(e)).astype(bool) & (g == 0)
+            zero = np.asarray(_MAY_BE_0(objects(e)), dtype=bool) & (g == 0)
             beyond = np.asarray(~(far.off + far.radius <= many * far.tight)) & ~zero
             if (beyond & np.isfinite(g)).any():
                 moved = sides.moved(limits, MOVES[0]) if moved is None else moved
@@ -658,6 +658,9 @@ class Judgement(Causes):
             except ArithmeticError:
                 return True
         return any(a is not b if a is None or b is None else _differ(a, b) for a, b in zip(here, there, strict=True))
+
+
+_MAY_BE_0 = np.frompyfunc(lambda x: x == 0 if isinstance(x, int) else x.contains(0), 1, 1)
 
 
 class _CertifiedBeside:
