@@ -548,9 +548,10 @@ class Sides:
 
         Among equal numbers that are clipped, for example, an element is the greatest only if all become smaller.
         """
-        for own, same in ((0.5, True), (2.0, True), (2.0**-200, False), (2.0**-200, False)):
-            if self.program.size > _FEW:
-                return
+        elements = sum([np.size(self.program.nodes[nodes[0]].output) for nodes in self.program.sources if nodes])
+        if self.anywhere or elements < 2 or self.program.size > _FEW:
+            return
+        for own, same in ((0.5, True), (2.0, True), (2.0**-40, False), (2.0**-40, False)):
             yield self._drawn(own=(place, own, same))
 
     def _of(self, places: list[_Place], numbers: list[Any]) -> Callable[[Oracle], list[Any]]:
