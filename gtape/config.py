@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.docstrings import documented_like
-from gtape.base.eagerly import EAGERLY
 from gtape.base.scalars import truth_of
+from gtape.tapes.kinds import EAGERLY
 
 __all__ = [
     "LogicalDevice", "PhysicalDevice", "experimental", "experimental_functions_run_eagerly",

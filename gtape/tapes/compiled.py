@@ -3,44 +3,35 @@
 from __future__ import annotations
 
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import Any
 
-from gtape.base.eagerly import EAGERLY
 from gtape.base.escaping import plain
 from gtape.base.layout import Layout
-from gtape.base.locks import Lock, lock_order, of_variable
+from gtape.base.locks import lock_order, of_variable
 from gtape.base.own_files import level_of_user, raised_by_user
 from gtape.base.verification import BLOCKS, PROCESS, verify_mode
 from gtape.recording.record import idle_stack, own, peek
 from gtape.tapes.drawn import Draw, SeedsOfPython, go_back, sources_of, states
-from gtape.tapes.forms import (
-    LATER,
-    MAKES_VARIABLE,
-    First,
-    FirstCalls,
-    Later,
-    Results,
-    form_of,
-    outputs_of,
-    taken_later,
-    traced,
-)
+from gtape.tapes.forms import Later, Results, form_of, outputs_of, taken_later, traced
 from gtape.tapes.inner_loops import Doubt
-from gtape.tapes.program import (
+from gtape.tapes.kinds import (
+    EAGERLY,
     FAILED,
     GENERATION,
     GUARDED,
-    MOST_FAILURES,
+    LATER,
     MOST_PROGRAMS,
-    Program,
+    First,
+    FirstCalls,
+    Kinds,
+    Refusal,
     by_other_ways,
-    drop_oldest,
     is_current,
     note_invalid,
 )
+from gtape.tapes.program import Program
 from gtape.tapes.recorded_calls import RecordedCalls
 from gtape.tapes.traced_values import Guard, Untraceable
 from gtape.tapes.tracing import Tracer, tracing
@@ -51,14 +42,6 @@ __all__ = ["Compiler"]
 _MOST_LOCKS = 8  # the number of locks that one `with` statement takes
 _QUIET = type(copy_context().run)  # the class of the runner of kernels while no check replaces the runner
 _new: Callable[[type], Any] = object.__new__
-
-
-class _Refusal:
-    """The note that calls with one kind of arguments run eagerly."""
-
-    def __init__(self, reason: str, held: list[Any]) -> None:
-        self.reason, self.held = reason, held
-        self.generation = GENERATION.number
 
 
 class _Compiled(Results):
@@ -210,12 +193,15 @@ class Compiler:
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         self.function, self.name = function, name
-        self._known: OrderedDict[Any, _Compiled | _Refusal] = OrderedDict()
-        self._failures: dict[Any, int] = {}
-        self._lock = Lock()
         self._warned = self._warned_of_kinds = False
-        self._first_calls = FirstCalls()
-        self._recorded = RecordedCalls(function, name, self.warn, self.warn_of_kinds, self._first_calls)
+        first_calls = FirstCalls()
+        self._kinds = Kinds(first_calls, self.warn, self.warn_of_kinds)
+        self._known = self._kinds.known
+        self._recorded = RecordedCalls(
+            function,
+            name,
+            Kinds(first_calls, lambda reason: self.warn(f"under a tape, it {reason}"), self.warn_of_kinds),
+        )
 
     def __reduce__(self) -> Any:
         return Compiler, (self.function, self.name)  # a copy is compiled again
@@ -270,8 +256,7 @@ class Compiler:
             return made
         if note_invalid(found):
             reason = "what it does depends on the values of tensors"
-            with self._lock:
-                self._known[key] = _Refusal(reason, found.held)
+            self._kinds.refuse(key, reason, found)
             self.warn(reason)
         return self.function(*args, **kwargs)
 
@@ -328,43 +313,18 @@ class Compiler:
         return found.finished(made)
 
     def _compile(self, key: Any, args: Any, kwargs: Any, held: list[Any], *, first: bool = False) -> Any:
-        made: Any = None
-        with self._lock:
-            found = self._known.get(key)
-            if is_current(found):
-                return found
-            makes_variable = bool(first and self._first_calls.underway)
-            if not makes_variable:
-                made, makes_variable = self._made(key, args, kwargs, held, first)
-            if makes_variable:
-                self._first_calls.underway.append(None)
-            dropped = made is not None and self._keep(key, made)
-        if dropped:
-            self.warn_of_kinds()
-        return self._first_calls.run(self.function, args, kwargs) if makes_variable else made
+        def make(_: Any) -> Any:
+            seeds = SeedsOfPython()
+            try:
+                return self._traced(args, kwargs, held)
+            except Untraceable as e:
+                seeds.restore()
+                return Refusal(str(e), held)
+            except _Again as e:
+                seeds.restore()
+                return Refusal(str(e), held, later=True)
 
-    def _made(self, key: Any, args: Any, kwargs: Any, held: list[Any], first: bool) -> tuple[Any, bool]:
-        """A program, a refusal, or None if a later call may be traced; and whether this first call makes variables."""
-        seeds = SeedsOfPython()
-        try:
-            return self._traced(args, kwargs, held), False
-        except Untraceable as e:
-            seeds.restore()
-            reason = str(e)
-        except _Again as e:
-            seeds.restore()
-            reason = str(e)
-            self._failures[key] = failed = self._failures.get(key, 0) + 1
-            if failed < MOST_FAILURES:
-                return None, first and reason == MAKES_VARIABLE
-        self.warn(reason)
-        return _Refusal(reason, held), False
-
-    def _keep(self, key: Any, made: Any) -> bool:
-        """Keep a program. Whether another one was dropped for it."""
-        self._failures.pop(key, None)
-        self._known[key] = made
-        return drop_oldest(self._known, MOST_PROGRAMS)
+        return self._kinds.made(key, is_current, make, (lambda: self.function(*args, **kwargs)) if first else None)
 
     def _traced(self, args: Any, kwargs: Any, held: list[Any]) -> _Compiled:
         with tracing() as tracer:
@@ -425,7 +385,7 @@ class Compiler:
         """Text with a line for each kind of arguments."""
         lines = []
         for made in list(self._known.values()):
-            if isinstance(made, _Refusal):
+            if isinstance(made, Refusal):
                 lines.append(f"eager: {made.reason}")
             else:
                 p = made.program

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gtape import nest
 from gtape.base.layout import make_layout
-from gtape.base.locks import Lock
 from gtape.tapes.traced_values import Traced, Untraceable
 from gtape.tapes.tracing import Tracer
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
 
-__all__ = [
-    "LATER", "MAKES_VARIABLE", "First", "FirstCalls", "Later", "Results", "form_of", "outputs_of", "taken_later",
-    "traced",
-]  # fmt: skip
-
-# These reasons may not hold at a later call, because the first call makes variables, and values change.
-MAKES_VARIABLE = "makes a variable"
-LATER = (
-    MAKES_VARIABLE, "divides by zero or overflows in the traced call",
-    "has a gradient that is NaN in the traced call", "has a gradient that is infinite or NaN in the traced call",
-)  # fmt: skip
+__all__ = ["Later", "Results", "form_of", "outputs_of", "taken_later", "traced"]
 
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None))
 
@@ -131,42 +120,6 @@ def outputs_of(made: Any, tracer: Tracer) -> tuple[list[Any], list[Traced]]:
         else:
             raise Untraceable(f"it returns {type(leaf).__name__}")
     return outputs, tensors
-
-
-# One lock for the first calls of all functions, because two functions may call each other.
-_first_call = Lock()
-
-
-class First:
-    """The result of a first call that ran eagerly, so that the function made its variables."""
-
-    __slots__ = ("result",)
-
-    def __init__(self, result: Any) -> None:
-        self.result = result
-
-
-class FirstCalls:
-    """Runs the first calls of a function, which make variables, one after another in all threads.
-
-    Attributes
-    ----------
-    underway : list
-        An element for each first call that runs or waits. Meanwhile the function is not traced.
-    """
-
-    __slots__ = ("underway",)
-
-    def __init__(self) -> None:
-        self.underway: list[None] = []  # which threads change without a lock
-
-    def run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> First:
-        """The result of one call. The caller has counted the call in `underway`."""
-        try:
-            with _first_call:
-                return First(function(*args, **kwargs))
-        finally:
-            self.underway.pop()
 
 
 class Results:

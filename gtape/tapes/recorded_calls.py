@@ -10,7 +10,6 @@ lookups.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import Any
@@ -19,7 +18,6 @@ import numpy as np
 
 from gtape import nest
 from gtape.base.escaping import plain
-from gtape.base.locks import Lock
 from gtape.base.own_files import raised_by_user
 from gtape.engine.call import new_record
 from gtape.engine.full_sweep import full_sweep
@@ -42,20 +40,21 @@ from gtape.recording.record import (
     Stack,
 )
 from gtape.tapes.drawn import Draw, SeedsOfPython, go_back, sources_of, states
-from gtape.tapes.forms import LATER, MAKES_VARIABLE, First, FirstCalls, Results, form_of, outputs_of, traced
+from gtape.tapes.forms import Results, form_of, outputs_of, traced
 from gtape.tapes.inner_loops import Doubt
-from gtape.tapes.program import (
+from gtape.tapes.kinds import (
     FAILED,
     GENERATION,
     GUARDED,
-    MOST_FAILURES,
-    MOST_PROGRAMS,
-    Program,
+    LATER,
+    First,
+    Kinds,
+    Refusal,
     by_other_ways,
-    drop_oldest,
     is_current,
     note_invalid,
 )
+from gtape.tapes.program import Program
 from gtape.tapes.rewriting import forget_values
 from gtape.tapes.seen_constants import SeenConstants
 from gtape.tapes.traced_records import Graph, SweepNodes, interned
@@ -236,13 +235,6 @@ class _Patterns:
 # ---------------------------------------------------------------------------------------------- traced calls
 
 
-class _Refusal:
-    """The note that calls with one kind of arguments run eagerly under a tape."""
-
-    def __init__(self, reason: str, held: list[Any]) -> None:
-        self.reason, self.held, self.generation = reason, held, GENERATION.number
-
-
 class _Recorded(Results):
     """A kind of call under a tape, compiled.
 
@@ -349,22 +341,13 @@ class RecordedCalls:
     ----------
     function : callable
     name : str
-    warn : callable
-        Takes the reason why calls run eagerly.
-    warn_of_kinds : callable
-        Called when programs are forgotten.
-    first_calls : FirstCalls
+    kinds : Kinds
+        Keeps the programs.
     """
 
-    def __init__(
-        self, function: Callable[..., Any], name: str, warn: Callable[[str], None], warn_of_kinds: Callable[[], None],
-        first_calls: FirstCalls,
-    ) -> None:  # fmt: skip
-        self._function, self._name, self._warn, self._warn_of_kinds = function, name, warn, warn_of_kinds
-        self._first_calls = first_calls
-        self._known: OrderedDict[Any, _Recorded | _Refusal] = OrderedDict()
-        self._failures: dict[Any, int] = {}
-        self._lock = Lock()
+    def __init__(self, function: Callable[..., Any], name: str, kinds: Kinds) -> None:
+        self._function, self._name, self._kinds = function, name, kinds
+        self._known = kinds.known
 
     def __call__(self, stack: Stack, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of the call, recorded; NotImplemented if the call has to run eagerly."""
@@ -405,8 +388,7 @@ class RecordedCalls:
         if made is not GUARDED and made is not FAILED:
             return made
         if note_invalid(found):
-            with self._lock:
-                self._known[key] = _Refusal("does what depends on the values of tensors", found.held)
+            self._kinds.refuse(key, "does what depends on the values of tensors", found)
         return NotImplemented
 
     def _run(self, found: _Recorded, stack: Stack, tensors: list[Tensor]) -> Any:
@@ -446,66 +428,34 @@ class RecordedCalls:
         self, key: Any, session: Session, args: Any, kwargs: Any, active: list[Any], held: list[Any], *,
         first: bool = False,
     ) -> Any:  # fmt: skip
-        made: Any = None
-        with self._lock:
-            found: Any = self._known.get(key)
-            if _holds(found, session):
-                return found
-            makes_variable = bool(first and self._first_calls.underway)
-            if not makes_variable:
-                made, makes_variable = self._made(found, key, session, args, kwargs, active, held, first)
-            if makes_variable:
-                self._first_calls.underway.append(None)
-            dropped = made is not None and self._keep(key, made)
-        if dropped:
-            self._warn_of_kinds()
-        return self._first_calls.run(self._function, args, kwargs) if makes_variable else made
-
-    def _made(
-        self, found: Any, key: Any, session: Session, args: Any, kwargs: Any, active: list[Any], held: list[Any],
-        first: bool,
-    ) -> tuple[Any, bool]:  # fmt: skip
-        """A kind of call or a refusal, or None if a later call may be traced; and whether this first call makes
-        variables.
-        """
-        again = 0
-        asked: list[Any] = []
-        if found.__class__ is _Recorded:
-            again = found.again + 1
-            asked = [*found.step.sweep.known, *found.missing] if found.step and found.parts else []
-        if again > _MOST_TIMES:
-            return None, False
-        made: Any
-        reason = "raises an error while it is traced"
-        seeds = SeedsOfPython()
-        try:
-            made = self._traced(session, args, kwargs, active, held, asked)
-        except Untraceable as e:
-            reason = str(e)
-            made = None if reason in LATER else _Refusal(reason, held)
-        if made.__class__ is _Recorded:
+        def make(found: Any) -> Any:
+            again = 0
+            asked: list[Any] = []
+            if found.__class__ is _Recorded:
+                again = found.again + 1
+                asked = [*found.step.sweep.known, *found.missing] if found.step and found.parts else []
+            if again > _MOST_TIMES:
+                return None
+            seeds = SeedsOfPython()
+            try:
+                made = self._traced(session, args, kwargs, active, held, asked)
+            except Untraceable as e:
+                seeds.restore()
+                return Refusal(str(e), held, later=str(e) in LATER)
+            if made is None:
+                seeds.restore()
+                return Refusal("raises an error while it is traced", held, later=True)
             made.again = again
-            return made, False
-        seeds.restore()
-        if made is None:
-            failed = self._failures[key] = self._failures.get(key, 0) + 1
-            if failed < MOST_FAILURES:
-                return None, first and reason == MAKES_VARIABLE
-            made = _Refusal(reason, held)
-        self._warn(f"under a tape, it {reason}")
-        return made, False
+            return made
 
-    def _keep(self, key: Any, made: Any) -> bool:
-        """Keep a kind of call. Whether another one was dropped for it."""
-        self._failures.pop(key, None)
-        self._known[key] = made
-        return drop_oldest(self._known, MOST_PROGRAMS)
+        call = (lambda: self._function(*args, **kwargs)) if first else None
+        return self._kinds.made(key, lambda found: _holds(found, session), make, call)
 
     def lines(self) -> list[str]:
         """Lines for a summary, one for each kind of call under a tape."""
         found = []
         for made in list(self._known.values()):
-            if made.__class__ is _Refusal:
+            if made.__class__ is Refusal:
                 found.append(f"under a tape, eager: {made.reason}")
                 continue
             p = made.program  # type: ignore[union-attr]
@@ -701,7 +651,7 @@ class _Swept:
 
 def _holds(found: Any, session: Session) -> bool:
     """Whether the program or the refusal for a kind of arguments is valid for a call under a tape."""
-    if not is_current(found) or found.__class__ is _Refusal:
+    if not is_current(found) or found.__class__ is Refusal:
         return is_current(found)
     return not found.missing and bool(found.seen.allows(session.watched))
 

@@ -217,14 +217,11 @@ def shared(nodes: list[Node], outputs: list[Node], *, again: bool = False) -> tu
             given = [(i, a) for i, a in enumerate(args) if a.__class__ is Node]
             if len(given) == 2 and not again:
                 (k, a), (i, b) = given
-                together = _brings_together(function, a, b, node.args[k], node.args[i], passing)
-            else:
-                together = False
-            if together:
-                part = _apart(node.args[i], b, more.setdefault(node, []), passing)
-                node.args = (*node.args[:i], part, *node.args[i + 1 :])
-                kept += [*more[node], node]
-                continue
+                if _brings_together(function, a, b, node.args[k], node.args[i], passing):
+                    part = _apart(node.args[i], b, more.setdefault(node, []), passing)
+                    node.args = (*node.args[:i], part, *node.args[i + 1 :])
+                    kept += [*more[node], node]
+                    continue
         factor = _factor(node, ones) if constant and function in _PRODUCTS else None
         if factor is not None:
             same[node] = factor

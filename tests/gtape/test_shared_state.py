@@ -466,7 +466,7 @@ def test_a_lock_ends_with_its_compiled_function() -> None:
     assert len(locks._existing()) > before
     functions.clear()
     gc.collect()
-    assert len(locks._existing()) <= before
+    assert len(locks._existing()) == before
 
 
 def test_first_calls_of_functions_that_call_each_other_do_not_wait_for_each_other() -> None:

@@ -21,6 +21,7 @@ from gtape.verify.oracles.certificates import (
     custom_directions,
     faulty_rules,
     has_declared,
+    inside_of,
 )
 from gtape.verify.oracles.enclosures import (
     disagreement,
@@ -187,7 +188,7 @@ def not_finite(program: Program, seeds: list[Any], got: list[Any], order: int) -
 
 def inner_culprits(oracle: Oracle, node: Node) -> list[tuple[Node, str]]:
     """The wrong custom gradients in the body of a wrong custom gradient, such as that of a recomputed function."""
-    inside = set(_inside(oracle, node))
+    inside = inside_of(oracle, node)
     return [(n, reason) for n, reason in faulty_forwards(oracle, transposed=False) if n.index in inside]
 
 
@@ -196,7 +197,7 @@ def faulty_inside(oracle: Oracle, node: Node) -> list[Failure]:
 
     These ops explain a wrong gradient of a recomputed function.
     """
-    return _faulty_alone(oracle, sorted(_inside(oracle, node)))
+    return _faulty_alone(oracle, sorted(inside_of(oracle, node)))
 
 
 def faulty_beside(oracle: Oracle) -> list[Failure]:
@@ -283,8 +284,3 @@ def roundings_of(node: Any) -> float:
     """The rounding of a node's results, relative to their size; 0 without floats."""
     outs = node.output if isinstance(node.output, tuple) else (node.output,)
     return max((float(np.finfo(np.asarray(o).dtype).eps) for o in outs if is_floating(o)), default=0.0)
-
-
-def _inside(oracle: Oracle, node: Node) -> Iterable[int]:
-    """The nodes of a custom gradient's body: ancestors of its outputs, but not of its inputs."""
-    return set(oracle.program.ancestors(node.body)).difference(oracle.program.ancestors(node.inputs))

@@ -32,7 +32,7 @@ from gtape.verify.oracles.replay import Shared
 
 __all__ = [
     "Direction", "Failure", "certify", "certify_custom", "certify_marks", "certify_rows", "custom_directions",
-    "directions_of", "disagreement_along", "faulty_rules", "has_declared",
+    "directions_of", "disagreement_along", "faulty_rules", "has_declared", "inside_of",
 ]  # fmt: skip
 
 
@@ -195,9 +195,13 @@ def certify_behind_declared(oracle: Oracle) -> list[Failure]:
 
 def has_declared(oracle: Oracle, node: Node) -> bool:
     """Whether a declared custom gradient takes part in the body of a custom gradient."""
-    program = oracle.program
-    inside = set(program.ancestors(node.body)).difference(program.ancestors(node.inputs))
-    return any(program.nodes[i].kind == "custom" and program.nodes[i].prim.declared is not None for i in inside)
+    inside = [oracle.program.nodes[i] for i in inside_of(oracle, node)]
+    return any(n.kind == "custom" and n.prim.declared is not None for n in inside)
+
+
+def inside_of(oracle: Oracle, node: Node) -> set[int]:
+    """The nodes of a custom gradient's body: ancestors of its outputs, but not of its inputs."""
+    return set(oracle.program.ancestors(node.body)).difference(oracle.program.ancestors(node.inputs))
 
 
 def certify_unfollowed(oracle: Oracle) -> list[Failure]:
