@@ -458,8 +458,8 @@ class RecordedCalls:
             if made.__class__ is Refusal:
                 found.append(f"under a tape, eager: {made.reason}")
                 continue
-            p = made.program  # type: ignore[union-attr]
-            swept = "".join([f", {s.kept} of {s.traced} in the sweep" for s in made.sweeps])  # type: ignore[union-attr]
+            p = made.program
+            swept = "".join([f", {s.kept} of {s.traced} in the sweep" for s in made.sweeps])
             found.append(f"under a tape, compiled: {p.kept} of {p.traced} operations{swept}; {p.summary()}")
         return found
 
