@@ -128,6 +128,8 @@ class Session:
     custom = False
     # Whether `gtape.verify.check` made the session. `check` itself looks for gradients without a record.
     of_check = False
+    # For a check: whether ops on results of all other sessions are recorded, too, although no gradient reaches these.
+    adopts = False
     limit = 1024
     watch_accessed = True
     tracked: Any
@@ -333,6 +335,8 @@ class Stack:
         found = self.meets.get(tapes)
         if found is None:
             common = tapes.sessions & self.recording.sessions
+            if tapes.sessions and self.trace:
+                common |= {s for s in self.sessions if s.adopts}
             found = NO_TAPES if not common else self.recording if len(common) == len(self.sessions) else TapeSet(common)
             if len(self.meets) > 256:
                 self.meets.clear()

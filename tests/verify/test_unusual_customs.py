@@ -259,3 +259,65 @@ def test_custom_gradients_of_one_name_are_told_apart() -> None:
         report = check(f, 0.71)
         assert report.verdict == "rule" and all("relative error 0." in v.reason for v in report.findings), report
     assert check(lambda x: right(right(x)), 0.71).ok
+
+
+class _Holder:
+    value: Any
+
+
+def _by_attribute(x: Any) -> Any:
+    holder = _Holder()
+    holder.value = x
+    return lambda g: g * tf.cos(holder.value)
+
+
+def _by_default(x: Any) -> Any:
+    def back(g: Any, x: Any = x) -> Any:
+        return g * tf.cos(x)
+
+    return back
+
+
+def _by_queue(x: Any) -> Any:
+    _QUEUE.append(x)
+    place = len(_QUEUE) - 1
+    return lambda g: g * tf.cos(_QUEUE[place])
+
+
+def _by_inner_tape(x: Any) -> Any:
+    held = [x]
+
+    def back(g: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(held[0])
+            y = tf.sin(held[0])
+        return g * tape.gradient(y, held[0])
+
+    return back
+
+
+_QUEUE: list[Any] = []
+_KEEPERS: dict[str, Callable[[Any], Any]] = {
+    "a list": lambda x: (lambda held: lambda g: g * tf.cos(held[0]))([x]),
+    "a dict": lambda x: (lambda held: lambda g: g * tf.cos(held["x"]))({"x": x}),
+    "an attribute": _by_attribute,
+    "a default argument": _by_default,
+    "a global list": _by_queue,
+    "a list, under a tape": _by_inner_tape,
+}
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("keeper", _KEEPERS.values(), ids=_KEEPERS.keys())
+def test_a_gradient_may_keep_its_input_in_any_way(keeper: Callable[[Any], Any], order: int) -> None:
+    """The rounding of the input, which the sine magnifies, is no fault of the gradient."""
+
+    @tf.custom_gradient
+    def kept(x: Any) -> Any:
+        return tf.sin(x), keeper(x)
+
+    try:
+        found = check(lambda x: kept(tf.exp(35.0 * x)), 0.71, order=order)
+        assert (found.ok, found.verdict) == (True, "conditioning")
+    finally:
+        _QUEUE.clear()

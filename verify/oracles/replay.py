@@ -449,10 +449,8 @@ def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | N
     outs = node.output if isinstance(node.output, tuple) else (node.output,)
     gs = [wrap(_as_recorded(c, np.asarray(o))) for c, o in zip(cotangents, outs, strict=True)]
     with GradientTape(persistent=True, verify=True) as tape:
+        tape._session.adopts = True  # because the function may have kept its inputs in any way
         tape.watch([g for g in gs if g._layout.inexact])
-        for captured in _captured(node.step.grad_fn):
-            if captured._layout.inexact:
-                tape.watch(captured)
         back = node.step.run(gs)
     picked = [back[a] for a in node.active]
     valued = [p for p in picked if p is not None]
@@ -470,19 +468,3 @@ def _as_recorded(c: Any, like: Any) -> Any:
     v = np.broadcast_to(to_float(c), like.shape)
     v = np.array(v if like.dtype.kind == "c" else v.real, dtype=like.dtype)
     return v if np.isfinite(v).all() else np.ones_like(like)
-
-
-def _captured(function: Any) -> list[Any]:
-    """The tensors in a function's closure, which are recorded in the main program."""
-    from gtape.tensors.tensor import Tensor
-
-    cells = getattr(function, "__closure__", None) or ()
-    found = []
-    for cell in cells:
-        try:
-            value = cell.cell_contents
-        except ValueError:
-            continue
-        if isinstance(value, Tensor):
-            found.append(value)
-    return found
