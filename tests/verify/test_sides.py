@@ -730,6 +730,26 @@ def test_the_middle_of_equal_numbers_may_be_any_of_them(k: int) -> None:
     assert not judge(lambda x: tf.sort(x)[1], np.ones(3), 2 * claim).ok
 
 
+_CHOSEN: dict[str, tuple[Any, int]] = {
+    "median": (lambda x: tf.sort(x)[x.shape[0] // 2], 30),
+    "greatest of the least": (lambda x: tf.reduce_max(tf.reduce_min(tf.reshape(x, (-1, 2)), 1)), 40),
+    "least of the greatest": (lambda x: tf.reduce_min(tf.maximum(x, tf.roll(x, 1, 0))), 20),
+    "some of few regions": (
+        lambda x: tf.reduce_max(tf.where(x <= tf.roll(x, 1, 0), tf.reverse(x, [0]) / 2.0, 0.0 * x)),
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize(("f", "n"), _CHOSEN.values(), ids=_CHOSEN.keys())
+def test_one_of_many_equal_numbers_may_be_any_of_them(f: Any, n: int) -> None:
+    """Random directions alone rarely make a given element the one that counts."""
+    x = np.ones(n) if n > 3 else np.zeros(n)
+    report = check(f, x)
+    assert (report.ok, report.verdict) == (True, "convention"), report
+    assert not judge(f, x, np.where(np.arange(n) == 1, 3.0, 0.0)).ok, "3 is the derivative on no side"
+
+
 def test_roundings_that_decide_ties_are_no_convention() -> None:
     """Steps of a limited scheme on a square wave: each difference of equal numbers is a tie, which roundings break."""
 

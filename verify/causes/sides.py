@@ -56,6 +56,7 @@ _SMALL = 200  # programs with more numbers keep no points for other rows, becaus
 _AXES = 32  # this many elements get points of their own, and more in small programs
 _GROUPS = 8  # directions along groups of elements, if more elements need points of their own
 _SHARE = 1 / 8
+_EXCHANGES = 32  # pairs of directions for an element whose derivatives on all sides seem to agree
 _ONE_BY_ONE = 64  # at most this many elements are differentiated one by one
 _MOST_WORK = 500_000  # numbers of programs that all rows of a derivative evaluate to divide groups of elements
 _TOGETHER = 4  # up to this many elements are evaluated without a test of all together
@@ -504,7 +505,59 @@ class Sides:
                     width = high - low
                     agree = not width > 0 or _shrinks(first[1] - first[0], second[1] - second[0])
                     out[index] = Interval(low, high, agree)
+        self._exchange(found, every, numbers, points, derivative)
         return found
+
+    def _exchange(
+        self,
+        found: list[dict[tuple[int, ...], Interval]],
+        every: list[_Place],
+        numbers: list[Any],
+        points: tuple[list[Any], list[Any]],
+        derivative: Callable[[Oracle], list[Any]],
+    ) -> None:
+        """Drop the intervals of elements that further directions show to be too narrow.
+
+        Among many equal numbers, random directions rarely make a given one the middle one. A direction in which another
+        element has its rarest derivative does, if both elements exchange their moves.
+        """
+        alone = [(s, index) for s, out in enumerate(found) for index, interval in out.items() if interval.agree]
+        usual = {place: self._varied(place, numbers, points) for place in every} if alone else {}
+        varied = {place: middle for place, middle in usual.items() if middle is not None}
+        if not varied or self.program.size > _FEW:
+            return
+        budget = min(_EXCHANGES * len(alone), _MOST_WORK // self.program.size)
+        for place in alone:
+            number, only, own = objects(numbers[place[0]])[place[1]], self._of([place], numbers), list(points[0])
+            for _ in range(min(_EXCHANGES, budget)):
+                budget -= 1
+                moves = self._drawn()
+                for made in self._at(moves, _STEPS[0], derivative):
+                    rarest = max(varied, key=lambda p: _middle(abs(arb(objects(made[p[0]])[p[1]]) - varied[p])))
+                    own += [made, *self._at(self._exchanged(moves, place, rarest), _STEPS[0], only)]
+                hull = self._hull(own, *place, number)
+                if hull is not None and not distance_from(number, hull) > 0:
+                    del found[place[0]][place[1]]
+                    break
+
+    def _varied(self, place: _Place, numbers: list[Any], points: tuple[list[Any], list[Any]]) -> Any:
+        """The usual derivative by an element; None if the derivatives on all sides agree."""
+        first, second = self._hulls(place, objects(numbers[place[0]])[place[1]], points)
+        width = second[1] - second[0]
+        if not width > 0 or _shrinks(first[1] - first[0], width):
+            return None
+        values = sorted((arb(objects(made[place[0]])[place[1]]) for made in points[1]), key=_middle)
+        return values[len(values) // 2]
+
+    def _exchanged(self, moves: dict[int, Any], one: _Place, other: _Place) -> dict[int, Any]:
+        """A direction in which two elements have each other's moves."""
+        made = {i: np.array(objects(u)) for i, u in moves.items()}
+        sources = self.program.sources
+        for i in sources[one[0]]:
+            for j in sources[other[0]] if one[0] != other[0] else [i]:
+                a, b = made[i][one[1]], made[j][other[1]]
+                made[i][one[1]], made[j][other[1]] = b, a
+        return made
 
     def _is_off(self, place: _Place, numbers: list[Any], points: list[Any]) -> bool:
         """Whether a number lies outside of the hull of the derivatives at some points."""
