@@ -302,7 +302,7 @@ class ConcreteFunction:
         Raises
         ------
         TypeError
-            If there are too few or too many tensors, or an unknown name.
+            If there are too few or too many tensors, an unknown name, or a tensor of another shape.
         gtape.errors.InvalidArgumentError
             If a tensor has another dtype.
         """
@@ -334,6 +334,11 @@ class ConcreteFunction:
             raise InvalidArgumentError(
                 f"cannot compute {self.name.decode()} as input {name!r} was expected to be a {spec.dtype.name} tensor "
                 f"but is a {t.dtype.name} tensor"
+            )
+        if not spec.shape.is_compatible_with(t.shape):
+            raise TypeError(
+                f"Binding inputs to {self.name.decode()} failed, because input {name!r} has the shape "
+                f"{tuple(t._layout.shape)}, and {spec} is expected. Call the function itself, which traces other shapes"
             )
         return t
 

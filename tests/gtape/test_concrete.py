@@ -33,6 +33,18 @@ def test_a_concrete_function_takes_its_tensors_in_order_or_by_name() -> None:
         concrete(tf.constant([1, 2]))
 
 
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_a_concrete_function_takes_its_own_shape_alone(jit_compile: bool) -> None:
+    f = tf.function(lambda x: 2.0 * x, jit_compile=jit_compile)
+    fixed = f.get_concrete_function(tf.TensorSpec([2], tf.float32))
+    assert fixed([1.0, 2.0]).numpy().tolist() == [2.0, 4.0]
+    for other in (3.0, [1.0, 2.0, 3.0], [[1.0, 2.0]]):
+        with pytest.raises(TypeError, match="Binding inputs to .* failed, because input 'x' has the shape"):
+            fixed(tf.constant(other))
+    any_length = f.get_concrete_function(tf.TensorSpec([None], tf.float32))
+    assert any_length(tf.ones(3)).shape == any_length(np.ones(3)).shape == (3,)
+
+
 def test_a_concrete_function_knows_what_goes_in_and_out() -> None:
     concrete = pair.get_concrete_function(Spec([None], tf.float32))
     assert concrete.structured_input_signature == ((Spec([None], tf.float32, "x"), 2.0), {"k": 1})
