@@ -39,7 +39,7 @@ def test_a_concrete_function_takes_its_own_shape_alone(jit_compile: bool) -> Non
     fixed = f.get_concrete_function(tf.TensorSpec([2], tf.float32))
     assert fixed([1.0, 2.0]).numpy().tolist() == [2.0, 4.0]
     for other in (3.0, [1.0, 2.0, 3.0], [[1.0, 2.0]]):
-        with pytest.raises(TypeError, match="Binding inputs to .* failed, because input 'x' has the shape"):
+        with pytest.raises(TypeError, match=r"Binding inputs to .* failed, because input 'x' has the shape"):
             fixed(tf.constant(other))
     any_length = f.get_concrete_function(tf.TensorSpec([None], tf.float32))
     assert any_length(tf.ones(3)).shape == any_length(np.ones(3)).shape == (3,)

@@ -10,7 +10,7 @@ import pytest
 from nestings import MODES, second
 
 import gtape as tf
-from gtape.verify import check, judge
+from gtape.verify import check, exact, judge
 
 VALUES = [(1.0, 1.0), (2.0, 2.0, 2.0), (1.0, 1.0, 3.0), (0.5, 1.0, 1.0, 2.0, 2.0, 2.0), (1.0, 2.0, 3.0)]
 GAP = (1.0, 1.0 + 1e-14, 2.0)
@@ -367,3 +367,44 @@ def test_compiled_derivatives_beside_tiny_singular_values(nested: bool) -> None:
     for tiny in (0.5, 0.0, 0.3, 1e-9):
         x = tf.constant(_truncated(4, 3, (tiny,)))
         assert compiled(x).numpy().tobytes() == gradient(x).numpy().tobytes()
+
+
+def _rebuilt(x: Any) -> Any:
+    e, v = tf.linalg.eigh(x)
+    return v @ tf.linalg.diag(e) @ tf.transpose(v)
+
+
+_INVARIANTS: dict[str, tuple[Callable[[Any], Any], Any, int, dict[tuple[int, ...], float]]] = {
+    "rebuilt": (lambda x: tf.reduce_sum(_rebuilt(x) * [[1.0, 2.0], [3.0, 4.0]]), np.eye(2), 1, {(1, 0): 5.0}),
+    "rebuilt, beside another value": (
+        lambda x: tf.reduce_sum(_rebuilt(x) * np.arange(9.0).reshape(3, 3)), np.diag([1.0, 1.0, 2.0]), 1,
+        {(1, 0): 4.0, (2, 0): 8.0, (2, 1): 12.0, (2, 2): 8.0},
+    ),
+    "rebuilt from singular values": (
+        lambda x: tf.reduce_sum(
+            (lambda s, u, v: u @ tf.linalg.diag(s) @ tf.transpose(v))(*tf.linalg.svd(x)) * [[0.0, 1.0], [2.0, 3.0]]
+        ),
+        np.zeros((2, 2)), 1, {(0, 1): 1.0, (1, 0): 2.0, (1, 1): 3.0},
+    ),
+    "squares": (lambda x: tf.reduce_sum(tf.linalg.eigvalsh(x) ** 2), np.eye(2), 2, {(1, 0, 1, 0): 4.0}),
+    "logarithms": (
+        lambda x: tf.reduce_sum(tf.math.log(tf.linalg.eigvalsh((x + tf.transpose(x)) / 2.0))), np.eye(2), 2,
+        {(0, 1, 0, 1): -0.5, (0, 1, 1, 0): -0.5},
+    ),
+    "product": (lambda x: tf.reduce_prod(tf.linalg.eigvalsh(x)), np.eye(2), 2, {(1, 0, 1, 0): -2.0}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("f", "x", "order", "right"), _INVARIANTS.values(), ids=_INVARIANTS.keys())
+def test_exact_gives_the_derivative_of_what_does_not_depend_on_the_vectors(
+    f: Any, x: Any, order: int, right: dict[tuple[int, ...], float]
+) -> None:
+    made = exact(f, x, order=order, digits=12)
+    for index, number in right.items():
+        assert float(made[index]) == number
+    assert judge(f, x, np.array(made, dtype=float), order=order).ok
+
+
+def test_exact_gives_no_derivative_of_vectors_that_may_turn() -> None:
+    with pytest.raises(ArithmeticError, match=r"there is no derivative here: some eigenvalues .* are equal"):
+        exact(lambda x: tf.linalg.eigh(x)[1][0, 0], np.eye(2))

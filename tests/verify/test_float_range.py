@@ -116,3 +116,24 @@ def test_exponents_beyond_memory_do_not_end_the_process(f: Any, verdicts: set[st
     two = tf.constant(2.0, tf.float64)
     assert check(lambda x: m.floormod(f(x), two) + x, 280.0).verdict in verdicts
     assert check(lambda x: tf.cast(tf.cast(f(x), tf.int32), tf.float64) + x, 280.0).verdict in verdicts
+
+
+@pytest.mark.parametrize(
+    ("claim", "passes"),
+    [(-np.inf, True), (np.inf, False), (complex(np.inf, 0), False), (complex(np.nan, -np.inf), False)],
+)
+def test_each_part_of_a_complex_number_rounds_to_its_own_infinity(claim: Any, passes: bool) -> None:
+    # The derivative of the real part of 1/w is (0, -5e399).
+    at = np.array([1e-200 + 1e-200j])
+    claimed = np.array([claim if isinstance(claim, complex) else complex(0.0, claim)])
+    report = judge(lambda w: tf.math.real(1.0 / w), (at,), claimed)
+    assert (report.ok, report.verdict) == (passes, "range"), report
+
+
+def test_a_tape_that_gives_nan_beside_an_infinity_does_not_pass() -> None:
+    w = tf.constant([800.0 + 0.0j], tf.complex128)
+    with tf.GradientTape(verify=True) as tape:
+        tape.watch(w)
+        y = tf.math.real(tf.exp(w))  # the derivative is (2.7e347, 0), and the tape gives (inf, nan)
+    with pytest.raises(tf.VerificationError, match="overflows complex128, and floats on the way to it give NaN"):
+        tape.gradient(y, w)

@@ -321,3 +321,18 @@ def test_a_gradient_may_keep_its_input_in_any_way(keeper: Callable[[Any], Any], 
         assert (found.ok, found.verdict) == (True, "conditioning")
     finally:
         _QUEUE.clear()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_wrong_factor_that_cancels_along_a_direction_is_no_rounding(seed: int, dtype: Any) -> None:
+    rng = np.random.default_rng(seed)
+    factor = 1.0 + 84 * float(np.finfo(dtype).eps)
+
+    @tf.custom_gradient
+    def scaled_a_little(x: Any) -> Any:
+        return tf.identity(x), lambda g: g * factor
+
+    a, b, t = (rng.normal(size=shape).astype(dtype) for shape in ((5, 2), (5, 3), (2, 3)))
+    report = check(lambda a: tf.reduce_mean((scaled_a_little(a @ t) - b) ** 2), a)
+    assert (report.verdict, report.findings[0].op) == ("rule", "scaled_a_little"), report

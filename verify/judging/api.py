@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
@@ -15,7 +16,8 @@ from gtape.base.diagnosis import diagnosed
 from gtape.base.escaping import place_text
 from gtape.base.quiet import quietly
 from gtape.recording.record import off
-from gtape.symbolic.balls import digits, objects, precision, radius
+from gtape.symbolic.balls import digits, objects, precision, radius, ties_assumed
+from gtape.symbolic.implicit import values_alone
 from gtape.symbolic.program import Program
 from gtape.verify.causes.advice import explain
 from gtape.verify.causes.branches import branches_met
@@ -27,7 +29,8 @@ from gtape.verify.judging.block import examined
 from gtape.verify.judging.cost import bits_within_reach, checked_digits
 from gtape.verify.judging.examine import Rows
 from gtape.verify.judging.forward import check_forward_rules
-from gtape.verify.judging.ladder import PRECISIONS, climb
+from gtape.verify.judging.judgement import depends_on_bases, follows_values_alone
+from gtape.verify.judging.ladder import PRECISIONS, TIES, climb, no_derivative
 from gtape.verify.judging.left import add_values_left, other_numbers, values_left
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
 from gtape.verify.judging.unrecorded import named_by_rules, unrecorded
@@ -320,15 +323,35 @@ def _exact_row(program: Program, seeds: list[Any], wanted: int, order: int) -> l
     def derivative(oracle: Oracle) -> list[Any]:
         return oracle.replay() if order == 1 else oracle.by_jets()
 
-    open_ = ""
+    open_ = nowhere = ""
+    by_values = follows_values_alone(program, order, fresh)
 
-    def attempt(bits: int, _: list[str]) -> list[Any] | None:
-        nonlocal open_
+    def all_by_jets(oracle: Oracle) -> list[Any]:
+        return [_by_jets(oracle, s) if nodes else None for s, nodes in enumerate(program.sources)]
+
+    def turns(way: Callable[[Oracle], list[Any]]) -> bool:
+        with precision(TIES), ties_assumed():
+            oracle = fresh()
+            oracle.evaluate()
+            return depends_on_bases(fresh, way(oracle), way)
+
+    def attempt(bits: int, degenerate: list[str]) -> list[Any] | None:
+        with values_alone() if by_values else contextlib.nullcontext():
+            return at(degenerate)
+
+    def at(degenerate: list[str]) -> list[Any] | None:
+        nonlocal open_, nowhere
         oracle = fresh()
         oracle.evaluate()
-        made = oracle.replay()
+        made, way = oracle.replay(), Oracle.replay
         if certify(oracle, made):
-            made = [_by_jets(oracle, s) if nodes else None for s, nodes in enumerate(program.sources)]
+            made, way = all_by_jets(oracle), all_by_jets
+        if degenerate and turns(way):
+            around = Sides(program, fresh, derivative).around()
+            if around is None:
+                nowhere = no_derivative(degenerate, order).reason
+                return made
+            return around if all(_tight(g, wanted) for g in around) else None
         if all(_tight(g, wanted) for g in made) and (
             kinks_met(program, oracle, order) or any(choices_met(program, oracle, order, derivative))
         ):
@@ -347,9 +370,10 @@ def _exact_row(program: Program, seeds: list[Any], wanted: int, order: int) -> l
                 return list(found)
             slow = "the derivatives next to the point approach that at the point too slowly to tell its digits"
             raise ArithmeticError(f"the exact derivative is not decided: {slow}")
+    if nowhere:
+        raise ArithmeticError(f"there is no derivative here: {nowhere}")
     if finding is not None:
-        nowhere = finding.verdict == "domain"
-        what = "there is no derivative here" if nowhere else "the exact derivative is not decided"
+        what = "there is no derivative here" if finding.verdict == "domain" else "the exact derivative is not decided"
         raise ArithmeticError(f"{what}: {finding.reason}")
     if open_ == TOO_WIDE:
         raise ArithmeticError(f"the exact derivative is not decided: {TOO_WIDE}")

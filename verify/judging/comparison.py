@@ -179,6 +179,21 @@ def distances(e: Any, g: Any) -> Distances:
     return Distances(high, off, radius(e), ulps_between(g, high, low, dtype, unit), tight)
 
 
+def _rounds_to(g: Any, high: Any, dtype: Any) -> Any:
+    """Whether numbers are roundings of exact ones that overflow; of complex ones each part for itself."""
+    if dtype.kind == "c":
+        most = float(np.finfo(dtype).max)
+        size = np.minimum(np.maximum(np.abs(high.real), np.abs(high.imag)), most)
+        both = True
+        for got, exact in ((g.real, high.real), (g.imag, high.imag)):
+            infinite = np.isinf(got) & (np.sign(got) == np.sign(exact))
+            with np.errstate(invalid="ignore", over="ignore"):
+                close = np.abs(got - exact) <= ROUNDINGS * spacing(size, dtype)
+            both &= np.where(np.abs(exact) > most, infinite, np.isfinite(got) & close)
+        return both
+    return np.isinf(g) & (np.sign(g) == np.sign(high))
+
+
 class _Held(NamedTuple):
     """What the numbers of one array can hold: their units, their digits in bits, and the coarsest dtype of any."""
 
@@ -377,7 +392,7 @@ class Comparison:
         near = off + rad <= tight
         none = np.zeros(g.shape, np.bool_)
         over = none if near.all() else np.abs(high) > float(np.finfo(dtype).max) * (1 + float(np.finfo(dtype).eps) / 4)
-        rounded = over & np.isinf(g) & ((dtype.kind == "c") | (np.sign(g) == np.sign(high)))
+        rounded = none if over is none else over & _rounds_to(g, high, dtype)
         near = near | rounded
         added = self._added(s, g, off + rad, high, near)
         near = near | added

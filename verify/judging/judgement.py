@@ -459,7 +459,7 @@ class Judgement(Causes):
         """The report of the comparison at rising precision, from some bits on."""
         report = self.report()
         precisions = [p for p in PRECISIONS[: 2 if self.program.size > _BIG else None] if p >= bits]
-        by_values = self.order > 1 and any(map(factorises, self.program.nodes)) and not uses_vectors(self.oracle())
+        by_values = follows_values_alone(self.program, self.order, self.oracle)
 
         def attempt(bits: int, degenerate: list[str]) -> bool:
             report.coverage["bits"] = bits
@@ -498,7 +498,7 @@ class Judgement(Causes):
             oracle, exact, failures = self.with_broken_ties(report, oracle, exact, failures)
         if any(f.mark is not None for f in failures):
             oracle, exact, failures = self.with_crossed_kinks(report, oracle, exact, failures)
-        if degenerate and ((failures and order > 1) or self.depends_on_bases(exact, derivative)):
+        if degenerate and ((failures and order > 1) or depends_on_bases(self.oracle, exact, derivative)):
             report.findings = self.wrong_beside(oracle)
             around = None if report.findings else self.sides().around()
             if around is None:
@@ -646,19 +646,6 @@ class Judgement(Causes):
         ]
         return found + [f for f in self.local(oracle.env) if self.locally and not f.ok]
 
-    def depends_on_bases(self, here: list[Any], derivative: Callable[[Oracle], list[Any]]) -> bool:
-        """True if another choice of the vectors of equal eigenvalues changes the derivative."""
-        with bases_turned():
-            try:
-                other = self.oracle()
-                other.evaluate()
-                there = derivative(other)
-            except Undecided:
-                raise
-            except ArithmeticError:
-                return True
-        return any(a is not b if a is None or b is None else _differ(a, b) for a, b in zip(here, there, strict=True))
-
 
 _MAY_BE_0 = np.frompyfunc(lambda x: x == 0 if isinstance(x, int) else x.contains(0), 1, 1)
 
@@ -689,6 +676,35 @@ class _CertifiedBeside:
             return self.judgement.beside(oracle)
         self.done = True
         return made
+
+
+def depends_on_bases(oracle: Callable[[], Oracle], here: list[Any], derivative: Callable[[Oracle], list[Any]]) -> bool:
+    """Whether another choice of the vectors of equal eigenvalues changes a derivative.
+
+    Parameters
+    ----------
+    oracle : callable
+        Returns a new oracle.
+    here : list of object arrays or None
+        The derivative with the usual choice.
+    derivative : callable
+        Takes an oracle with the values of all nodes.
+    """
+    with bases_turned():
+        try:
+            other = oracle()
+            other.evaluate()
+            there = derivative(other)
+        except Undecided:
+            raise
+        except ArithmeticError:
+            return True
+    return any(a is not b if a is None or b is None else _differ(a, b) for a, b in zip(here, there, strict=True))
+
+
+def follows_values_alone(program: Program, order: int, oracle: Callable[[], Oracle]) -> bool:
+    """Whether jets may follow the values of factorisations alone, because nothing depends on their vectors."""
+    return order > 1 and any(map(factorises, program.nodes)) and not uses_vectors(oracle())
 
 
 def largest(arrays: list[Any]) -> float:

@@ -472,8 +472,10 @@ def _through_mirror(oracle: Oracle, node: Node, g: Any, ways: list[Any]) -> tupl
     return expected, scale
 
 
-def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure | None:
+def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any], times: int = 1) -> Failure | None:
     """Compare the gradient that a custom function returns for a cotangent with the derivative of its body, by jets.
+
+    One direction shows any error. The largest of several shows its size, because errors cancel along some directions.
 
     Parameters
     ----------
@@ -484,18 +486,23 @@ def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failu
     g : cotangent of its outputs
     made : list
         The gradient that the user's function returned for each active input.
+    times : int
+        The number of random directions.
     """
     slopes: dict[int, Any] = {}
     for a, c in zip(node.active, made, strict=True):
         if c is not None:
             j = node.inputs[a]
             slopes[j] = objects(slopes[j] + c) if j in slopes else c
-    directions = custom_directions(oracle, node, slopes)
-    error = disagreement_along(
-        list(directions.values()),
-        [slopes.get(j) for j in directions],
-        lambda ways: _through_body(oracle, node, g, dict(zip(directions, ways, strict=True))),
-    )
+    error = 0.0
+    for _ in range(times):
+        directions = custom_directions(oracle, node, slopes)
+        found = disagreement_along(
+            list(directions.values()),
+            [slopes.get(j) for j in directions],
+            lambda ways, names=tuple(directions): _through_body(oracle, node, g, dict(zip(names, ways, strict=True))),
+        )
+        error = max(error, found)
     return Failure("custom gradient", node, error) if error else None
 
 
