@@ -512,4 +512,4 @@ def layout_of_operands(record: Record, g: Any, batch: int | None) -> Any:
     # The record keeps no value (add, negative), so the shape comes from the cotangent.
     if isinstance(g, Tensor):
         return g._layout if batch is None else layout_of(np.empty(g._layout.shape[1:], g._layout.dtype))
-    return layout_of(g if batch is None else g[0])
+    return layout_of(g if batch is None else np.empty(g.shape[1:], g.dtype))

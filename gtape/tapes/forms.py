@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +20,8 @@ from gtape.tensors.variable import Variable
 __all__ = ["Later", "Results", "form_of", "outputs_of", "taken_later", "traced"]
 
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None))
+_PLAIN = (*_NUMBERS, list, tuple)
+_EXACT = frozenset({*_PLAIN, dict})
 
 
 def form_of(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:
@@ -39,6 +42,10 @@ def form_of(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:
         return x._layout
     if isinstance(x, Variable):
         return ("variable", x._uid, x._tensor_layout)
+    if x.__class__ not in _EXACT and isinstance(x, _PLAIN) and not isinstance(x, enum.Enum) and _has_attributes(x):
+        if isinstance(x, (list, tuple)):
+            raise Untraceable("an unusual argument")  # a copy with traced tensors would lose the attributes
+        return _by_identity(x, held)
     if isinstance(x, (float, complex)):  # as text, because 0.0 equals -0.0; a subclass may show other digits
         return (x.__class__, (float if isinstance(x, float) else complex).__repr__(x))
     if isinstance(x, _NUMBERS):
@@ -49,6 +56,15 @@ def form_of(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:
         return (dict, *[(k, form_of(y, tensors, held)) for k, y in x.items()])
     if isinstance(x, (Tensor, np.ndarray, np.generic)) or nest.is_nested(x):
         raise Untraceable("an unusual argument")
+    return _by_identity(x, held)
+
+
+def _has_attributes(x: Any) -> bool:
+    """Whether an object of a subclass has attributes of its own, which its elements or its number do not show."""
+    return bool(getattr(x, "__dict__", None))
+
+
+def _by_identity(x: Any, held: list[Any]) -> Any:
     try:
         held.append(weakref.ref(x))
     except TypeError:
@@ -103,7 +119,7 @@ def _tensor(raw: Any, place: _Layout) -> Tensor:
 def outputs_of(made: Any, tracer: Tracer) -> tuple[list[Any], list[Traced]]:
     """For each result of a traced call its parts at later calls, and the traced tensors among the results."""
     if tracer.failed_check:
-        raise Untraceable("it catches the error of a check")
+        raise Untraceable("it catches the error of a check or an op")
     outputs: list[Any] = []
     tensors = []
     for leaf in nest.flatten(made) if nest.is_nested(made) else [made]:

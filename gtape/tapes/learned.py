@@ -71,8 +71,13 @@ class Rule:
 
 
 def distinct(value: Any) -> Any:
-    """A copy of a constant, so that the tracer can tell the constant from equal ones among the operands of calls."""
-    return value * 1.0 if value.__class__ is float else value.copy()
+    """The same constant as another object, so that the tracer can tell it from equal ones among the operands of calls.
+
+    An array keeps its memory order, because BLAS rounds otherwise in another order.
+    """
+    if value.__class__ is float:
+        return value * 1.0
+    return value.view() if value.__class__ is np.ndarray else value.copy()
 
 
 def rule_of(given: Sequence[Any], nodes: Sequence[Any], results: Sequence[Any]) -> Rule | None:

@@ -546,6 +546,7 @@ class RecordedCalls:
         full = bool(found.flags)
         several = len(results) > 1
         sweeps: dict[Any, _Swept] = {}
+        asked = [pattern for pattern in asked if max(pattern, default=0) < len(results)]  # other values, other results
         for pattern in (asked or _likely(results)) if several else [(0,)]:
             chosen = [results[i] for i in pattern]
             sweeps[pattern] = _Swept(tracer, session, chosen, graph.leaves, f"{name}_backward", full=full)

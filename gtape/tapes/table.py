@@ -784,6 +784,16 @@ def _holds(node: Node, step: _Step, steps: dict[int, _Step]) -> bool:
     return all([id(a) in steps or _form(a.sample) is not None for a in reads_of(node)])  # noqa: C419 - a list is quicker
 
 
+def _in_table(step: _Step, steps: dict[int, _Step]) -> bool:
+    """Whether the memory that a step renames, maybe through other renames, belongs to the table."""
+    while step.of is not None:
+        renamed = steps.get(id(step.of))
+        if renamed is None:
+            return False
+        step = renamed
+    return True
+
+
 def _settle(nodes: list[Node], outputs: list[Node], steps: dict[int, _Step]) -> None:
     """Drop steps whose operands are not in the table, and steps of memory that only Python reads."""
     called = {id(o) for o in outputs}
@@ -792,7 +802,7 @@ def _settle(nodes: list[Node], outputs: list[Node], steps: dict[int, _Step]) -> 
             del steps[id(o)]
     for node in reversed(nodes):
         step = steps.get(id(node))
-        if step is not None and step.of is not None and id(node) in called and id(step.of) not in steps:
+        if step is not None and step.of is not None and id(node) in called and not _in_table(step, steps):
             del steps[id(node)]
             step = None
         if step is None or (step.of is not None and id(node) in called):

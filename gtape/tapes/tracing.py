@@ -152,7 +152,7 @@ class Tracer:
         # Whether a ufunc may overwrite a traced value. Views of the value then keep the old numbers, so this may be
         # True only if the result of the traced call is compared with a plain call.
         self.writes_over = False
-        self.failed_check = False  # whether a check raised an error, which the function may catch
+        self.failed_check = False  # whether a check or an op raised an error, which the function may catch
 
     def apart(self, layout: Layout) -> Layout:
         """The layout of traced tensors, not interned.
@@ -309,7 +309,11 @@ class Tracer:
                 v.tracer.refuse("uses a tensor of another function that is being traced")
                 self.refuse("uses a tensor of another function that is being traced")
         samples = [_sample(v) for v in values]
-        made = self.true_run(prim.function, *[wrap(s) for s in samples], **params)
+        try:
+            made = self.true_run(prim.function, *[wrap(s) for s in samples], **params)
+        except Exception:  # maybe because of a value, such as an integer divisor of 0
+            self.failed_check = self.failed_check or any([v.__class__ is Raw for v in values])  # noqa: C419
+            raise
         several = made.__class__ is tuple
         expected = tuple([t._value for t in made]) if several else made._value
         raws = self._kernel_call(prim, tensors, values, samples, params, expected)

@@ -355,3 +355,103 @@ def test_sums_with_few_results_add_in_the_order_of_eager_sums(
     for _ in range(20):
         x = tf.constant(rng.normal(size=shape), dtype)
         assert _bits(compiled(x)) == _bits(tf.reduce_sum(x, axis))
+
+
+def _gradient_of(f: Any) -> Any:
+    def gradient(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x)
+        return tape.gradient(y, x)
+
+    return gradient
+
+
+def _renamed_twice(x: Any) -> Any:
+    z = tf.squeeze(tf.expand_dims(x, 0), 0)
+    return z @ tf.transpose(x), z * 0.5 + tf.sqrt(z * z + 1.0)
+
+
+def _strided_times_one(x: Any) -> Any:
+    w = x[:, 0] * 1.0
+    return tf.tensordot(w, w, 1), w[None, :] @ x
+
+
+def _by_fixed(w: Any) -> Any:
+    return _gradient_of(lambda x: tf.sin(x @ w))
+
+
+_FIXED = np.random.default_rng(1).normal(size=(17, 17))
+_IN_MEMORY: dict[str, Any] = {
+    "an input that is renamed twice": _renamed_twice,
+    "a part of an input times 1": _strided_times_one,
+    "a transposed constant": _by_fixed(tf.transpose(tf.constant(_FIXED))),
+    "a broadcast constant": _by_fixed(tf.broadcast_to(tf.constant(_FIXED[:1]), (17, 17))),
+    "ones of an inner gradient": _gradient_of(_gradient_of(lambda x: tf.reduce_sum(tf.exp(x) @ tf.exp(x)))),
+}
+
+
+@pytest.mark.parametrize("f", _IN_MEMORY.values(), ids=_IN_MEMORY.keys())
+def test_matrix_products_get_their_operands_in_the_memory_order_of_eager_code(f: Any, back_end: str) -> None:
+    compiled = tf.function(f, jit_compile=True)
+    for seed in range(20):
+        x = tf.constant(np.random.default_rng(seed).normal(size=(17, 17)))
+        assert _bits(compiled(x)) == _bits(f(x))
+
+
+@pytest.mark.parametrize(
+    ("f", "bad"),
+    [
+        (lambda x, n: x // n, 0),
+        (lambda x, n: x % n, 0),
+        (tf.truncatediv, 0),
+        (tf.truncatemod, 0),
+        (lambda x, n: x**n, -1),
+    ],
+)
+def test_the_error_of_an_op_that_is_caught_decides_at_each_call(f: Any, bad: int, back_end: str) -> None:
+    def safe(x: Any, n: Any) -> Any:
+        try:
+            return f(x, n)
+        except tf.errors.InvalidArgumentError:
+            return tf.constant(-1)
+
+    compiled = tf.function(safe, jit_compile=True)
+    with pytest.warns(RuntimeWarning, match="catches the error of a check or an op"):
+        for n in (bad, 2, 3, bad, 2):
+            assert int(compiled(tf.constant(7), tf.constant(n))) == int(safe(tf.constant(7), tf.constant(n)))
+
+
+def test_values_may_choose_which_results_have_a_gradient(back_end: str) -> None:
+    def f(x: Any) -> Any:
+        return tf.sin(x), tf.cos(x), tf.cond(x > 0.0, lambda: tf.exp(x), lambda: tf.constant(1.0))
+
+    compiled = tf.function(f, jit_compile=True)
+    for value in (1.0, -1.0, 2.0, -2.0):
+        x = tf.constant(value)
+        found = []
+        for g in (f, compiled):
+            with tf.GradientTape(persistent=True) as tape:
+                tape.watch(x)
+                results = g(x)
+            found.append([None if d is None else _bits(d) for d in (tape.gradient(y, x) for y in results)])
+        assert found[0] == found[1] and (found[0][2] is None) == (value < 0)
+
+
+class _Scaled(list[float]):
+    scale = 1.0
+
+
+class _Tagged(float):
+    scale = 1.0
+
+
+@pytest.mark.parametrize("made", [lambda: _Scaled([1.0]), lambda: _Tagged(1.0)], ids=["list", "float"])
+def test_arguments_keep_attributes_of_their_own(made: Any, back_end: str) -> None:
+    compiled = tf.function(lambda x, a: x * a.scale, jit_compile=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a list with attributes runs eagerly
+        for scale in (2.0, 3.0):
+            a = made()
+            a.scale = scale
+            assert float(compiled(tf.constant(1.0), a)) == scale

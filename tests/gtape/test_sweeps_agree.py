@@ -217,3 +217,20 @@ def test_a_gradient_under_a_tape_is_the_gradient_alone_where_a_selection_follows
             outer.watch(x)
             inside = gradient(x)
         np.testing.assert_allclose(inside, alone, rtol=1e-13, atol=1e-13 * np.abs(alone).max())
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: tf.sort(x + x),
+        lambda x: tf.maximum(x + x, -x),
+        lambda x: tf.where(x > 0.0, x + x, x),
+        lambda x: tf.reduce_sum(x) + x,
+    ],
+)
+def test_a_jacobian_of_no_elements_has_its_shape(f: Any) -> None:
+    x = tf.zeros([0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    assert tape.jacobian(y, x).shape == (0, 0)
