@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -336,3 +337,49 @@ def test_a_wrong_factor_that_cancels_along_a_direction_is_no_rounding(seed: int,
     a, b, t = (rng.normal(size=shape).astype(dtype) for shape in ((5, 2), (5, 3), (2, 3)))
     report = check(lambda a: tf.reduce_mean((scaled_a_little(a @ t) - b) ** 2), a)
     assert (report.verdict, report.findings[0].op) == ("rule", "scaled_a_little"), report
+
+
+def _custom_ramp(at_0: float, factor: float = 1.0) -> Any:
+    @tf.custom_gradient
+    def ramp(x: Any) -> Any:
+        slope = tf.where(x == 0.0, at_0 * tf.ones_like(x), factor * tf.cast(x > 0.0, x.dtype))
+        return tf.maximum(x, 0.0), lambda g: g * slope
+
+    return ramp
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("flag", [False, True])
+@pytest.mark.parametrize(
+    ("ramp", "verdict"),
+    [
+        (_custom_ramp(0.0), "convention"),
+        (_custom_ramp(0.5), "convention"),
+        (_custom_ramp(1.0), "convention"),
+        (_custom_ramp(2.0), None),
+        (_custom_ramp(0.0, 1.001), "rule"),
+    ],
+)
+def test_a_custom_gradient_may_have_a_convention_of_its_own(ramp: Any, verdict: Any, flag: bool, dtype: Any) -> None:
+    x = np.array([0.0, 1.0, -2.0, 0.0, 3.0], dtype)
+    with contextlib.nullcontext() if flag else tf.verifying(False):
+        if flag:
+            v = tf.constant(x)
+            with tf.GradientTape() as tape:
+                tape.watch(v)
+                y = tf.reduce_sum(ramp(v) * np.arange(1, 6, dtype=dtype))
+            if verdict == "convention":
+                tape.gradient(y, v)
+            else:
+                with pytest.raises(tf.VerificationError, match=verdict or "a number outside"):
+                    tape.gradient(y, v)
+        else:
+            report = check(lambda x: tf.reduce_sum(ramp(x) * np.arange(1, 6, dtype=dtype)), x)
+            assert (report.ok, report.verdict) == (verdict == "convention", verdict or "convention"), report
+
+
+def test_a_custom_convention_is_no_derivative_where_the_function_has_one() -> None:
+    for at_0, right in ((0.0, False), (0.5, True), (1.0, False)):
+        ramp = _custom_ramp(at_0)
+        report = check(lambda x, ramp=ramp: tf.reduce_sum(ramp(x) - ramp(-x)), np.array([0.0, 1.0]))
+        assert (report.ok, report.verdict) == (right, "convention"), report

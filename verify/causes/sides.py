@@ -422,6 +422,23 @@ class Sides:
             return joined(self.program, made)
         return None
 
+    def holds(self, test: Callable[[Oracle], bool]) -> bool:
+        """Whether a test holds on all sides of the point; False if no side can be evaluated."""
+        held = False
+        if self.program.size > _MOST:
+            return False
+        with precision(_BITS if _iterates(self.program) else _FEWER), contextlib.suppress(TooDeep):
+            self.here = self._evaluated()
+            for _ in range(_PAIRS if self.program.size <= _FEW else 1):
+                moves = self._drawn()
+                for sign in (-1, 1):
+                    env = self._beside(moves, sign * arb(2) ** _STEPS[0])
+                    if env is not None:
+                        held = bool(self._derived(env, lambda oracle: [test(oracle)])[0])
+                        if not held:
+                            return False
+        return held
+
     def _outside(self, numbers: list[Any], pairs: int) -> list[dict[tuple[int, ...], Interval]] | None:
         drawn: list[dict[int, Any]] = self.shared.get(("sides", pairs), lambda: [self._drawn() for _ in range(pairs)])
         every = [(s, index) for s, e in enumerate(numbers) if e is not None for index in np.ndindex(*np.shape(e))]

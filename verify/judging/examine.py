@@ -22,6 +22,7 @@ from gtape.verify.bounds.noise import global_bounds, noisy_gradient
 from gtape.verify.bounds.noise_world import MovedWorld
 from gtape.verify.causes.advice import explain
 from gtape.verify.causes.blame import blame
+from gtape.verify.causes.conventions import kinks_met
 from gtape.verify.causes.customs import faulty_customs, least_stable, not_finite, only_rounded, roundings_of
 from gtape.verify.causes.float_range import left_the_range, lost_by_a_rule, overflows_in_floats
 from gtape.verify.causes.misfits import misfits
@@ -34,7 +35,7 @@ from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.plain import Plain, rows_apart
 from gtape.verify.judging.progress import shown
 from gtape.verify.oracles.backward import gradient
-from gtape.verify.oracles.certificates import Failure, certify
+from gtape.verify.oracles.certificates import Failure, certify, faulty_rules
 from gtape.verify.oracles.enclosures import BALLS, is_floating
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.oracles.replay import Shared
@@ -114,7 +115,27 @@ class Gradient(Judgement):
             # The recorded ops of an inner gradient still hold the users' functions.
             small = ROUNDINGS * min(roundings_of(f.node) for f in faulty_customs(oracle) if f.node is not None)
             failures = failures if any(f.mark is None or f.error > small for f in certify(by_bodies, exact)) else []
+        elif failures and self.order == 1 and self._only_at_kinks(oracle):
+            failures = []
         return exact, failures
+
+    def _only_at_kinks(self, oracle: Oracle) -> bool:
+        """Whether all that fails are custom gradients at kinks of their bodies, with conventions of their own.
+
+        The whole function then judges their numbers.
+        """
+        if oracle.elsewhere is not None or not faulty_customs(oracle) or faulty_rules(oracle):
+            return False
+        if not kinks_met(self.program, oracle, self.order):
+            return False
+
+        def right(beside: Oracle) -> bool:
+            return not certify(beside, beside.replay())
+
+        try:
+            return self.sides().holds(right)
+        except ArithmeticError:
+            return False
 
     def blamed(self, oracle: Oracle, failures: list[Failure]) -> list[Finding]:
         return blame(self.program, oracle, failures, self.got, self.order)

@@ -359,10 +359,11 @@ class Replay:
         same = [k for k in found if self.program.nodes[k].output is n.output] if n.kind == "leaf" else []
         return same[0] if same else found[-1]
 
-    @staticmethod
-    def _value_in(sub: Program, n: Node, env: dict[int, Any]) -> Any:
+    def _value_in(self, sub: Program, n: Node, env: dict[int, Any]) -> Any:
         if n.kind == "op" and not is_floating(n.output):
-            return BALLS.lift(n.output)
+            # The function ran at the recorded point, and another point may decide otherwise.
+            known = self.elsewhere is None
+            return BALLS.lift(n.output) if known else decided_anew(n, [env[i] for i in n.inputs])
         return sub.step(BALLS, n, env)
 
 
