@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.verify import check
+from gtape.verify import check, judge
 from gtape.verify.verdicts.collect import collecting
 
 
@@ -142,3 +142,24 @@ def test_an_assertion_is_no_branch() -> None:
 def test_a_branch_on_what_does_not_vary_is_none() -> None:
     c = tf.constant(0.0)
     assert check(lambda x: x * 2 if c >= 0.0 else x, 1.0).verdict == "correct"
+
+
+@pytest.mark.parametrize(
+    ("claim", "passes"),
+    [(1.0, True), (0.0, True), (-1.0, True), (0.25, True), (1.01, False), (-1.01, False), (np.nan, False)],
+)
+def test_claims_at_a_tie_of_a_branch_may_be_those_of_the_other_branch(claim: float, passes: bool) -> None:
+    def magnitude(x: Any) -> Any:
+        return x if x >= 0.0 else -x
+
+    report = judge(magnitude, (np.array(0.0),), np.array(claim))
+    assert report.ok == passes and (report.verdict == "convention") == passes, report
+    assert judge(magnitude, (np.array(2.0),), np.array(claim)).ok == (claim == 1.0)
+
+
+def test_claims_at_a_jump_are_those_of_the_branch_taken() -> None:
+    def doubled(x: Any) -> Any:
+        return tf.while_loop(lambda v: v < 8.0, lambda v: (v * 2.0,), (x,))[0]  # 8 x from 1 on, 16 x below
+
+    assert judge(doubled, (np.array(1.0),), np.array(8.0)).verdict == "convention"
+    assert not judge(doubled, (np.array(1.0),), np.array(16.0)).ok

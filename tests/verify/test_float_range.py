@@ -137,3 +137,11 @@ def test_a_tape_that_gives_nan_beside_an_infinity_does_not_pass() -> None:
         y = tf.math.real(tf.exp(w))  # the derivative is (2.7e347, 0), and the tape gives (inf, nan)
     with pytest.raises(tf.VerificationError, match="overflows complex128, and floats on the way to it give NaN"):
         tape.gradient(y, w)
+
+
+def test_an_underflow_on_which_nothing_depends_is_not_blamed() -> None:
+    def f(x: Any) -> Any:
+        return tf.nn.softplus(x) + (tf.sqrt(x * x + 1.0) + x)  # softplus' is 3.6e-43430 at -1e5
+
+    report = check(f, -1e5)
+    assert not report.ok and report.verdict == "cancellation", report

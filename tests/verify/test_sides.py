@@ -790,3 +790,38 @@ def test_an_order_of_values_that_are_not_defined_stays_as_recorded() -> None:
         return tf.reduce_sum(tf.math.top_k(tf.clip_by_value(tf.math.log(x), -5.0, 1.0), 2)[0])
 
     assert check(f, np.array([1.0, 0.0, 0.3])).verdict == "domain"
+
+
+@pytest.mark.parametrize("w", [[[1.0, -0.9], [-0.9, 1.0]], [[-2.0, -0.5], [5.0, 2.0]]], ids=["wide", "narrow"])
+def test_the_directions_in_which_all_units_are_off_may_be_few(w: Any) -> None:
+    def f(h: Any) -> Any:
+        return tf.reduce_sum(tf.nn.relu(tf.linalg.matvec(tf.constant(w, tf.float64), h)) ** 2)
+
+    assert check(f, np.zeros(2), order=2).ok
+    # With these three units, one of them is on in each direction.
+    w = [[1.0, 0.2], [-1.0, 1.0], [-0.5, -1.0]]
+    assert not check(f, np.zeros(2), order=2).ok
+
+
+@tf.custom_gradient(declared="straight through")
+def _rounded_straight_through(x: Any) -> Any:
+    return tf.round(x), lambda g: g
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize(
+    ("f", "at"),
+    [
+        (lambda x: _rounded_straight_through(x) ** 2 + tf.nn.relu(x - 1.0) ** 3, 1.0),
+        (lambda x: _rounded_straight_through(tf.nn.relu(x)) ** 2, 0.0),
+        (
+            lambda w: tf.reduce_mean(
+                (lambda s: _rounded_straight_through(w / s) * s)(tf.reduce_max(tf.abs(w)) / 7.0) ** 2
+            ),
+            np.array([[0.0, 0.5], [-0.25, 1.0], [0.3, 0.0]]),
+        ),
+    ],
+    ids=["beside", "behind", "quantised weights"],
+)
+def test_a_declared_gradient_stays_the_derivative_beside_a_kink(f: F, at: Any, order: int) -> None:
+    assert check(f, at, order=order).ok

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
+from gtape.verify import check
 from gtape.verify.programs.mutants import planted, scaled
 from gtape.verify.verdicts.collect import collecting
 
@@ -98,3 +99,24 @@ def test_a_fault_of_where_is_found_where_the_other_branch_is_not_defined(a: int)
     gradient()
     with planted("where", a, scaled(1 + 1e-6), worlds="floats"), pytest.raises(tf.VerificationError, match="where"):
         gradient()
+
+
+_OF_MATRICES: dict[str, Any] = {
+    "inv": tf.linalg.inv,
+    "det": tf.linalg.det,
+    "expm": tf.linalg.expm,
+    "pinv": tf.linalg.pinv,
+    "cholesky": tf.linalg.cholesky,
+    "solve": lambda a: tf.linalg.solve(a, a),
+    "triangular_solve": lambda a: tf.linalg.triangular_solve(a, a),
+    "eigvalsh": tf.linalg.eigvalsh,
+    "svd": lambda a: tf.linalg.svd(a)[0],
+    "lu": lambda a: tf.linalg.lu(a)[0],
+}
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("f", _OF_MATRICES.values(), ids=_OF_MATRICES.keys())
+def test_a_batch_without_matrices_has_a_derivative_without_elements(f: Any, order: int) -> None:
+    report = check(f, np.zeros((0, 2, 2)), order=order)
+    assert (report.ok, report.verdict) == (True, "correct"), report

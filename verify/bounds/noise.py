@@ -83,7 +83,9 @@ def noisy_values(program: Program, world: Any) -> dict[int, Any]:
     return env
 
 
-def reached_from(run: Callable[[NoiseWorld], list[Any]], dtype: Any, nodes: set[int], place: Any = None) -> list[Any]:
+def reached_from(
+    run: Callable[[NoiseWorld], list[Any]], dtype: Any, nodes: set[int], place: Any = None, by: float | None = None
+) -> list[Any]:
     """Masks of the results that depend on the values or cotangents of some nodes; None where all results may depend on
     them.
 
@@ -95,14 +97,17 @@ def reached_from(run: Callable[[NoiseWorld], list[Any]], dtype: Any, nodes: set[
     nodes : set of int
     place : tuple of int, optional
         One element of these nodes; all of them by default.
+    by : float, optional
+        How far the values and cotangents move. Results then count as dependent if they move by an eighth of a unit.
     """
     world = NoiseWorld(np.random.default_rng(7), dtype)
     base = run(world)
     world = NoiseWorld(np.random.default_rng(7), dtype)
-    world.nudged_nodes, world.nudged_at = nodes, place
+    world.nudged_nodes, world.nudged_at, world.nudged_by = nodes, place, by
+    room = 0.0 if by is None else float(np.finfo(dtype).eps) / 8
     with np.errstate(all="ignore"):
         return [
-            None if a is None or b is None else ~(np.isfinite(a) & np.isfinite(b) & (a == b))
+            None if a is None or b is None else ~(np.isfinite(a) & np.isfinite(b) & (np.abs(a - b) <= room * np.abs(a)))
             for a, b in zip(base, run(world), strict=True)
         ]
 

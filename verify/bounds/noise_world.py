@@ -42,6 +42,7 @@ class NoiseWorld:
         self.declared = 0.0  # the largest error that an elementwise op declares for its result, in ULP
         self.nudged_nodes: set[int] = set()
         self.nudged_at: Any = None
+        self.nudged_by: float | None = None  # the move of a nudged result; by default about a millionth of it
 
     def nudge(self, node: int, y: Any) -> Any:
         """A result of a node, moved if the node is one of `nudged_nodes`; only at `nudged_at`, where it has one."""
@@ -51,7 +52,7 @@ class NoiseWorld:
             return tuple([self.nudge(node, v) for v in y])
         if not holds_floats(np.asarray(y)):
             return y
-        step = np.ldexp(np.maximum(np.abs(y), 1.0), -20)
+        step = np.ldexp(np.maximum(np.abs(y), 1.0), -20) if self.nudged_by is None else np.float64(self.nudged_by)
         if self.nudged_at is not None:
             place, shape = self.nudged_at, np.shape(y)
             if len(place) != len(shape) or any(i >= n for i, n in zip(place, shape, strict=True)):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from gtape.engine.rules import PartialOutputs
 from gtape.engine.worlds import COMPLEX
-from gtape.symbolic.balls import digits, finite_ball, objects
+from gtape.symbolic.balls import digits, finite_ball, objects, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.local import Floats, finite
 from gtape.verify.causes.conventions import exact_partials
@@ -23,15 +24,22 @@ __all__ = ["left_the_range", "lost_by_a_rule", "overflows_in_floats", "without_s
 
 _SUSPECTS = 16  # elements tried per op
 _LOST = 2.0**-40
+_UNDERFLOWS = "underflows"
 
 
-def left_the_range(program: Program, oracle: Oracle) -> Cause | None:
-    """The first op with a finite nonzero value, slope or cotangent outside the range of its dtype.
+def left_the_range(program: Program, oracle: Oracle) -> Iterator[tuple[Cause, float | None]]:
+    """The ops with a finite nonzero value, slope or cotangent outside the range of its dtype.
 
     Parameters
     ----------
     oracle : Oracle
         With the exact values of all nodes.
+
+    Yields
+    ------
+    cause : Cause
+    lost : float or None
+        The most that an underflow loses; None for an overflow.
     """
     reached = set(program.ancestors(program.outputs))
     for node in program.nodes:
@@ -45,15 +53,31 @@ def left_the_range(program: Program, oracle: Oracle) -> Cause | None:
         if found is not None:
             place, how, exactly = found
             what = f"{called(node, inputs, place)} is {value[place].item()!r}, exactly {exactly}"
-            return "range", f"{what}: a value along the way {how} {value.dtype.name}", node.name, node.line
+            cause = "range", f"{what}: a value along the way {how} {value.dtype.name}", node.name, node.line
+            yield cause, _lost_by(how, value.dtype)
         for a in node.active if node.prim.kind == "elementwise" else ():
             found = _slope_beyond(node, inputs, value, a)
             if found is not None:
                 place, how, exactly = found
                 what = f"{called(node, inputs, place)}{f' by argument {a}' if len(inputs) > 1 else ''}"
                 reason = f"the derivative of {what} is exactly {exactly}, which {how} {value.dtype.name}"
-                return "range", reason, node.name, node.line
-    return _cotangent_beyond(program, oracle)
+                lost = _lost_by(how, value.dtype)
+                arrived, _ = oracle.made.get(node.index, (None, None))
+                if lost is not None:  # the rule multiplies the slope with a cotangent
+                    lost = None if arrived is None else lost * max(1.0, _size_at(arrived, node.shape, place))
+                yield ("range", reason, node.name, node.line), lost
+    beyond = _cotangent_beyond(program, oracle)
+    if beyond is not None:
+        yield beyond, None
+
+
+def _size_at(arrived: Any, shape: tuple[int, ...], place: tuple[int, ...]) -> float:
+    """The size of one element of a cotangent."""
+    return float(abs(to_float(np.broadcast_to(objects(arrived), shape)[place])))
+
+
+def _lost_by(how: str, dtype: Any) -> float | None:
+    return float(np.finfo(dtype).tiny) if how == _UNDERFLOWS else None
 
 
 def _cotangent_beyond(program: Program, oracle: Oracle) -> Cause | None:
@@ -133,7 +157,7 @@ def _beyond(value: Any, exact_at: Any) -> tuple[tuple[int, ...], str, str] | Non
             continue  # a pole that only the rounded input hits
         size = abs(ball)
         if size < tiny and size > 0 and abs(ball - came) > _LOST * size:
-            return place, "underflows", digits(ball, 6)
+            return place, _UNDERFLOWS, digits(ball, 6)
     return None
 
 

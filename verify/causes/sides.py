@@ -56,7 +56,8 @@ _SMALL = 200  # programs with more numbers keep no points for other rows, becaus
 _AXES = 32  # this many elements get points of their own, and more in small programs
 _GROUPS = 8  # directions along groups of elements, if more elements need points of their own
 _SHARE = 1 / 8
-_EXCHANGES = 32  # pairs of directions for an element whose derivatives on all sides seem to agree
+_SEARCHES = 64  # further directions for elements outside of their intervals
+_MOST_SEARCHED = 40_000  # numbers of programs that further directions evaluate
 _ONE_BY_ONE = 64  # at most this many elements are differentiated one by one
 _MOST_WORK = 500_000  # numbers of programs that all rows of a derivative evaluate to divide groups of elements
 _TOGETHER = 4  # up to this many elements are evaluated without a test of all together
@@ -522,10 +523,10 @@ class Sides:
                     width = high - low
                     agree = not width > 0 or _shrinks(first[1] - first[0], second[1] - second[0])
                     out[index] = Interval(low, high, agree)
-        self._exchange(found, every, numbers, points, derivative)
+        self._search(found, every, numbers, points, derivative)
         return found
 
-    def _exchange(
+    def _search(
         self,
         found: list[dict[tuple[int, ...], Interval]],
         every: list[_Place],
@@ -535,27 +536,32 @@ class Sides:
     ) -> None:
         """Drop the intervals of elements that further directions show to be too narrow.
 
-        Among many equal numbers, random directions rarely make a given one the middle one. A direction in which another
-        element has its rarest derivative does, if both elements exchange their moves.
+        The directions in which all units of a layer are off may be few. Among many equal numbers, random directions
+        rarely make a given one the middle one. A direction in which another element has its rarest derivative does, if
+        both elements exchange their moves.
         """
-        alone = [(s, index) for s, out in enumerate(found) for index, interval in out.items() if interval.agree]
-        usual = {place: self._varied(place, numbers, points) for place in every} if alone else {}
-        varied = {place: middle for place, middle in usual.items() if middle is not None}
-        if not varied or self.program.size > _FEW:
+        left = [(s, index) for s, out in enumerate(found) for index in out]
+        if not left or self.program.size > _FEW:
             return
-        budget = min(_EXCHANGES * len(alone), _MOST_WORK // self.program.size)
-        for place in alone:
-            number, only, own = objects(numbers[place[0]])[place[1]], self._of([place], numbers), list(points[0])
-            for _ in range(min(_EXCHANGES, budget)):
-                budget -= 1
-                moves = self._drawn()
-                for made in self._at(moves, _STEPS[0], derivative):
-                    rarest = max(varied, key=lambda p: _middle(abs(arb(objects(made[p[0]])[p[1]]) - varied[p])))
-                    own += [made, *self._at(self._exchanged(moves, place, rarest), _STEPS[0], only)]
-                hull = self._hull(own, *place, number)
-                if hull is not None and not distance_from(number, hull) > 0:
-                    del found[place[0]][place[1]]
-                    break
+        usual = {place: self._varied(place, numbers, points) for place in every}
+        varied = {place: middle for place, middle in usual.items() if middle is not None}
+        own = {place: list(points[0]) for place in left}
+        for _ in range(min(_SEARCHES, _MOST_SEARCHED // self.program.size) if varied else 0):
+            moves = self._drawn()
+            made = list(self._at(moves, _STEPS[0], derivative))
+            for place in list(left):
+                s, index = place
+                own[place] += made
+                if found[s][index].agree and self._is_off(place, numbers, own[place]):
+                    only = self._of([place], numbers)
+                    for d in made:
+                        rarest = max(varied, key=lambda p, d=d: _middle(abs(arb(objects(d[p[0]])[p[1]]) - varied[p])))
+                        own[place] += self._at(self._exchanged(moves, place, rarest), _STEPS[0], only)
+                if not self._is_off(place, numbers, own[place]):
+                    del found[s][index]
+                    left.remove(place)
+            if not left:
+                return
 
     def _varied(self, place: _Place, numbers: list[Any], points: tuple[list[Any], list[Any]]) -> Any:
         """The usual derivative by an element; None if the derivatives on all sides agree."""

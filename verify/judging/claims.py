@@ -14,6 +14,7 @@ from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor
 from gtape.verify.bounds.inputs import MOVES
 from gtape.verify.bounds.noise import coarsest
+from gtape.verify.causes.branches import branches_met
 from gtape.verify.judging.comparison import Told, Wrong
 from gtape.verify.judging.examine import Gradient, Rows
 from gtape.verify.judging.left import add_values_left, other_numbers
@@ -24,6 +25,8 @@ from gtape.verify.verdicts.verdict import Finding, Report, merged
 
 __all__ = ["judge"]
 
+_SIDES = 4  # pairs of points beside a tie at which Python took a branch
+_NEAR = 2.0**-10  # relative distance up to which numbers beside a tie agree with those at the tie
 _STABLE = 2.0**10  # the growth of roundings in a stable factorisation, beyond half a unit in its input
 
 
@@ -65,9 +68,12 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
     seen: set[Any] = set()
     rows = Rows(Claim, plain=False)
     n = len(shapes)
-    for place, program, seeds, _ in recording.programs():
+    branches = branches_met(recording.tape._session, recording.inputs, order)
+    for place, program, seeds, own in recording.programs():
         if order == 1:
             row = [None if b is None else np.asarray(b) for b in blocks]
+            if branches:
+                row = _with_other_branches(recording, row, own)
         else:
             i, index = place
             seen.add(place)
@@ -81,8 +87,59 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
     for x in report.findings:
         if not x.ok and x.verdict in ("rule", "unstable") and x.witness is None:
             x.without_witness = "the number comes from elsewhere, and gtape's own derivative shows no fault"
+    report.findings += branches
     add_values_left(report, recording, order)
     return report
+
+
+def _with_other_branches(recording: Recording, row: list[Any], own: list[Any]) -> list[Any]:
+    """A claimed row with the tape's numbers in place of claims that lie between the derivatives beside a tie at which
+    Python took a branch.
+
+    The function runs at points beside the tie. A side to which the function jumps has no derivative at the tie.
+    """
+    rng = np.random.default_rng(47)
+    points = [np.asarray(t._value) for t in recording.inputs]
+    values = [np.asarray(t._value) for t in recording.outputs]
+    found: list[list[Any]] = []
+    for _ in range(_SIDES):
+        signs = [rng.choice([-1.0, 1.0], x.shape) * rng.uniform(0.5, 1.0, x.shape) for x in points]
+        for side in (-1.0, 1.0):
+            moved = [
+                (x + side * u * _slightly(x.dtype) * np.maximum(np.abs(x), 1.0)).astype(x.dtype)
+                for x, u in zip(points, signs, strict=True)
+            ]
+            try:
+                beside = Recording(recording.function, tuple(moved), 1)
+                slopes = [slope for *_, slope in beside.programs()]
+            except Exception:  # not defined on this side
+                continue
+            if slopes and _is_near([np.asarray(t._value) for t in beside.outputs], values):
+                found.append([None if g is None else np.asarray(g) for g in slopes[0]])
+    made = []
+    for k, (claim, mine) in enumerate(zip(row, own, strict=True)):
+        sides = [np.zeros(points[k].shape) if g[k] is None else g[k] for g in found]
+        if claim is None or not sides or claim.shape != points[k].shape or claim.dtype.kind not in "fiu":
+            made.append(claim)
+            continue
+        low, high = np.min(sides, axis=0), np.max(sides, axis=0)
+        room = _NEAR * np.maximum(np.abs(low), np.abs(high))
+        inside = (claim >= low - room) & (claim <= high + room) & (high - low > 2 * room)
+        made.append(np.where(inside, np.zeros(claim.shape) if mine is None else mine, claim))
+    return made
+
+
+def _slightly(dtype: Any) -> float:
+    """A move, relative to a number, that is many units and still small."""
+    return float(np.finfo(dtype).eps) ** 0.75
+
+
+def _is_near(values: list[Any], others: list[Any]) -> bool:
+    """Whether outputs have the same shapes and nearly the same numbers."""
+    return len(values) == len(others) and all(
+        v.shape == w.shape and bool(np.all(np.abs(v - w) <= _NEAR * (1.0 + np.abs(w))))
+        for v, w in zip(values, others, strict=True)
+    )
 
 
 def _judge_rest(recording: Recording, blocks: list[Any], seen: set[Any], n: int, order: int, report: Report) -> None:

@@ -304,6 +304,12 @@ class Comparison:
         """The growth of independent roundings of all ops: each counts as much as a rounding of the inputs."""
         return math.sqrt(max(1, self._ask("roundings")))
 
+    def _times(self, off: Any, moved: Any, mask: Any) -> float:
+        """The most half units in the inputs that explain an error among some elements, given the bounds."""
+        with np.errstate(all="ignore"):
+            times = off * (SPREADS * self._many()) / moved
+        return float(np.max(times, initial=0.0, where=mask & np.isfinite(times)))
+
     def _bound(self, what: str, s: int, *count: int, shape: tuple[int, ...]) -> Any:
         """A bound on one array."""
         made = self._ask(what, *count)
@@ -414,7 +420,7 @@ class Comparison:
             open_ = open_ & ~own
         return _Explained(
             Told(added, "conditioning", _added_up(dtype, self._held(s, g, high).coarsest if added.any() else dtype)),
-            Told(own, "conditioning", _MOVED),
+            Told(own, "conditioning", _moved_by(self._times(off, moved, own))),
             Told(rounded, "range", f"the exact derivative overflows {dtype.name}"),
             over, blurred, open_, moved,
         )  # fmt: skip
@@ -427,7 +433,7 @@ class Comparison:
         got, high, off, rad, _, tight = map(float, (g, *distances))
         if not (math.isfinite(got) and abs(high) <= largest(g.dtype)) or rad > (tight + off) / 4:
             return False
-        unit, moved, reason = float(spacing(high, g.dtype)), 0.0, _MOVED
+        unit, moved = float(spacing(high, g.dtype)), 0.0
         if self._ask("coarser"):
             return False
         run, ulps = self._causes.followed(s) or (None, 0.0)
@@ -440,6 +446,7 @@ class Comparison:
                 moved = max(moved, self._many() * float(self._bound("moved", s, count, shape=())))
             if off > tight + moved or moved > SPREADS * abs(high):
                 return False
+            reason = _moved_by(self._times(off, moved, True))
         digits = None if abs(high) <= rad else float(right_digits(off, high, g.dtype))
         shown = worst_of(s, None, distances.ulps, g, e, np.float64(moved))
         self.findings.append(Finding("conditioning", order=self.order, reason=reason, digits=digits, **shown))
@@ -582,7 +589,18 @@ def _added_up(dtype: Any, coarse: Any) -> str:
     return _ADDED if coarse == dtype else f"{_ADDED}; the program computes in {coarse.name} on the way"
 
 
-_MOVED = "the problem itself loses these digits: half a unit in the inputs moves the exact derivative as much"
+def _moved_by(times: float) -> str:
+    """Why the problem itself explains an error, by the half units in the inputs that move the derivative as much."""
+    move = (
+        "half a unit in the inputs moves"
+        if times <= 1.0
+        else "a few half units in the inputs move"
+        if times <= SPREADS
+        else "as many half units in the inputs as the program's roundings add up to move"
+    )
+    return f"the problem itself loses these digits: {move} the exact derivative as much"
+
+
 _MOVED_DECIMALS = (
     "the constants of the program are rounded decimals: half a unit in them moves the exact derivative as much"
 )

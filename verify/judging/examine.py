@@ -24,7 +24,7 @@ from gtape.verify.causes.advice import explain
 from gtape.verify.causes.blame import blame
 from gtape.verify.causes.conventions import kinks_met
 from gtape.verify.causes.customs import faulty_customs, least_stable, not_finite, only_rounded, roundings_of
-from gtape.verify.causes.float_range import left_the_range, lost_by_a_rule, overflows_in_floats
+from gtape.verify.causes.float_range import lost_by_a_rule, overflows_in_floats
 from gtape.verify.causes.misfits import misfits
 from gtape.verify.judging import ordinary
 from gtape.verify.judging.chunks import Chunks, chunks_of
@@ -309,7 +309,7 @@ class Gradient(Judgement):
 
     def suspects(self, oracle: Oracle) -> list[tuple[Cause, list[Node], Any]]:
         found = [to_blame(self.program, f) for f in check_locally(self.program, self.seeds)]
-        beyond = left_the_range(self.program, oracle)
+        beyond = self.beyond_range(oracle)
         if beyond is not None:
             found.append((beyond, nodes_of(self.program, beyond), None))
         if not found:

@@ -7,6 +7,7 @@ within the bounds; for numbers out of bounds, search the op to blame.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from collections.abc import Callable
 from copy import copy
@@ -54,6 +55,7 @@ __all__ = ["Judgement", "largest", "nodes_of", "to_blame"]
 
 # Larger programs are not evaluated next to a point without a derivative: those of elementary functions, and others.
 _FEW, _FEW_SLOW = 100_000, 2_000
+_FEW_LOST = 8  # values outside of their range that are tried
 _SOME = 200  # programs with more numbers than this move their inputs in floats first
 _MANY = 2_000  # programs with more numbers than this move their inputs in floats
 _TRACE = 2.0**-90  # smaller relative disagreements come from the tiny moves that break ties
@@ -198,11 +200,24 @@ class Judgement(Causes):
         return [(dtype, reached_from(self.nudged, self.dtype, nodes)) for dtype, nodes in dtypes]
 
     def left(self, s: int, mask: Any) -> tuple[Cause, Any] | None:
-        cause = left_the_range(self.program, self._oracle()) or self.overflow()
+        cause = self.beyond_range(self._oracle()) or self.overflow()
         if cause is None:
             return None
         reached = reached_from(self.nudged, self.dtype, {n.index for n in nodes_of(self.program, cause)})[s]
         return cause, mask if reached is None else mask & reached
+
+    def beyond_range(self, oracle: Oracle) -> Cause | None:
+        """The first value, slope or cotangent outside of its range on which the derivative depends.
+
+        A saturated unit underflows, too, and nothing depends on what it loses.
+        """
+        for cause, lost in itertools.islice(left_the_range(self.program, oracle), _FEW_LOST):
+            nodes = {n.index for n in nodes_of(self.program, cause)}
+            if lost is None or any(
+                mask is None or mask.any() for mask in reached_from(self.nudged, self.dtype, nodes, by=lost)
+            ):
+                return cause
+        return None
 
     def overflow(self) -> Cause | None:
         """The first overflow of floats where no exact number leaves the range of its dtype."""

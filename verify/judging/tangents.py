@@ -13,7 +13,6 @@ from gtape.verify.bounds.inputs import moved_tangent
 from gtape.verify.bounds.noise import coarsest, spreads
 from gtape.verify.causes.blame import culprits
 from gtape.verify.causes.customs import faulty_forwards
-from gtape.verify.causes.float_range import left_the_range
 from gtape.verify.judging.comparison import Causes, Comparison, Told, Wrong
 from gtape.verify.judging.forward import ForwardOracle, check_tangents_locally, noisy_tangent
 from gtape.verify.judging.judgement import Judgement, largest, nodes_of, to_blame
@@ -109,7 +108,7 @@ class Tangent(Judgement):
         for n, why in faulty_forwards(oracle):  # one node for each name
             same = [m for m in self.program.nodes if m.kind == "custom" and m.name == n.name]
             found.append((("rule", why, n.name, n.line), same, None))
-        beyond = left_the_range(self.program, oracle)
+        beyond = self.beyond_range(oracle)
         return found if beyond is None else [*found, (beyond, nodes_of(self.program, beyond), None)]
 
     def otherwise(self) -> Cause:

@@ -419,6 +419,8 @@ class Oracle(Replay):
             The direction of each source; None for a source that does not move.
         """
         program = self.program
+        if not self.made and any(n.kind == "custom" and n.prim.declared is not None for n in program.nodes):
+            self.replay()  # for the cotangents that arrive at declared gradients
         tangents: dict[int, list[Any]] = {}
         for nodes, u in zip(program.sources, ways, strict=True):
             for i in nodes if u is not None else ():
