@@ -383,3 +383,26 @@ def test_a_custom_convention_is_no_derivative_where_the_function_has_one() -> No
         ramp = _custom_ramp(at_0)
         report = check(lambda x, ramp=ramp: tf.reduce_sum(ramp(x) - ramp(-x)), np.array([0.0, 1.0]))
         assert (report.ok, report.verdict) == (right, "convention"), report
+
+
+@tf.custom_gradient
+def sine_with_nan(x: Any) -> Any:
+    return tf.sin(x), lambda g: g * float("nan")
+
+
+@tf.custom_gradient
+def sine_over_zero(x: Any) -> Any:
+    return tf.sin(x), lambda g: g * tf.cos(x) / (x - x)
+
+
+@pytest.mark.parametrize("f", [sine_with_nan, sine_over_zero])
+def test_a_custom_gradient_that_is_not_finite_is_named_in_an_inner_gradient_too(f: Any) -> None:
+    def inner(x: Any) -> Any:
+        with tf.GradientTape(verify=False) as tape:
+            tape.watch(x)
+            y = tf.reduce_sum(f(x) * x)
+        return tape.gradient(y, x)
+
+    for g in (f, inner):
+        report = check(g, np.array([1.0, 2.0]))
+        assert (report.verdict, report.findings[0].op) == ("rule", f.__name__), report

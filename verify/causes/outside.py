@@ -11,7 +11,9 @@ import numpy as np
 from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.balls import Undecided, digits, finite_ball, objects, precision, ties_assumed
 from gtape.symbolic.program import Node, Program
+from gtape.verify.oracles.certificates import has_finite_slope
 from gtape.verify.oracles.enclosures import BALLS
+from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.oracles.replay import Replay
 from gtape.verify.verdicts.ulp import widest
 from gtape.verify.verdicts.verdict import Finding
@@ -28,9 +30,7 @@ def not_differentiable(program: Program, order: int) -> Finding | None:
         if node.kind in ("leaf", "const") and not isinstance(node.output, tuple):
             v = np.asarray(node.output)
             if v.dtype.kind in "fc" and not np.isfinite(v).all():
-                return Finding(
-                    "domain", order=order, reason=f"an input holds {'NaN' if np.isnan(v).any() else 'infinity'}"
-                )
+                return Finding("domain", order=order, reason=_held(node, v))
         if node.kind != "op" or node.prim.kind != "elementwise" or not node.active:
             continue
         values = [np.asarray(program.nodes[j].output) for j in node.inputs]
@@ -78,12 +78,43 @@ def outside(program: Program, got: list[Any]) -> Finding | None:
             if node.kind in ("leaf", "const"):
                 if not _matters(program, node, got):
                     continue
-                return Finding(
-                    "domain", reason=f"an input holds {'NaN' if np.isnan(v).any() else 'infinity'}", ok=False
-                )
+                readers = [n for n in program.nodes[node.index + 1 :] if node.index in n.inputs]
+                by_custom = _by_custom(program, readers[0]) if node.kind == "const" and readers else None
+                return by_custom or Finding("domain", reason=_held(node, v), ok=False)
             if _matters(program, node, got):
-                return _described(program, node, v)
+                return _by_custom(program, node) or _described(program, node, v)
     return None
+
+
+def _held(node: Node, v: Any) -> str:
+    return f"{'an input' if node.kind == 'leaf' else 'a constant'} holds {'NaN' if np.isnan(v).any() else 'infinity'}"
+
+
+def _by_custom(program: Program, node: Node) -> Finding | None:
+    """The finding for an op of a custom gradient's function that is not finite, although the derivative of the custom
+    gradient's body is; None for any other op.
+    """
+    customs = [n for n in program.nodes if n.kind == "custom" and n.prim.declared is None and _is_inside(node, n)]
+    if not customs:
+        return None
+    oracle = Oracle(program, [])
+    with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError):
+        oracle.evaluate(program.ancestors([i for n in customs for i in (n.index, *n.body)]))
+        for n in customs:
+            if has_finite_slope(oracle, n):
+                reason = f"the gradient that {n.name} returns is not finite, but the derivative of its body is"
+                return Finding("rule", at=n, reason=reason, ok=False)
+    return None
+
+
+def _is_inside(node: Node, custom: Node) -> bool:
+    """Whether the line that called an op lies in the function of a custom gradient."""
+    code = getattr(custom.step.grad_fn, "__code__", None)
+    if code is None or node.line is None:
+        return False
+    numbers = [n for _, _, n in code.co_lines() if n is not None]
+    file, number, name = node.line
+    return file == code.co_filename and name == code.co_name and min(numbers) <= number <= max(numbers)
 
 
 def _described(program: Program, node: Node, v: Any) -> Finding:

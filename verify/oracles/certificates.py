@@ -32,7 +32,7 @@ from gtape.verify.oracles.replay import Shared
 
 __all__ = [
     "Direction", "Failure", "certify", "certify_custom", "certify_marks", "certify_rows", "custom_directions",
-    "directions_of", "disagreement_along", "faulty_rules", "has_declared", "inside_of",
+    "directions_of", "disagreement_along", "faulty_rules", "has_declared", "has_finite_slope", "inside_of",
 ]  # fmt: skip
 
 
@@ -517,6 +517,17 @@ def _through_body(oracle: Oracle, node: Node, g: Any, directions: dict[int, Any]
         c = np.broadcast_to(objects(c), np.shape(along))
         expected, scale = expected + inner(c, along), scale + magnitude(c, along)
     return expected, scale
+
+
+def has_finite_slope(oracle: Oracle, node: Node) -> bool:
+    """Whether the body of a custom gradient has a finite derivative along a random direction, by jets."""
+    outs = node.output if isinstance(node.output, tuple) else (node.output,)
+    ones = [objects(np.ones(np.shape(o), dtype=int).astype(object)) for o in outs]
+    g: Any = PartialOutputs(dict(enumerate(ones))) if isinstance(node.output, tuple) else ones[0]
+    try:
+        return bool(_through_body(oracle, node, g, custom_directions(oracle, node))[0].is_finite())
+    except ArithmeticError:
+        return False
 
 
 def custom_directions(oracle: Oracle, node: Node, slopes: dict[int, Any] | None = None) -> dict[int, Any]:
