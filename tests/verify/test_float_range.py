@@ -145,3 +145,17 @@ def test_an_underflow_on_which_nothing_depends_is_not_blamed() -> None:
 
     report = check(f, -1e5)
     assert not report.ok and report.verdict == "cancellation", report
+
+
+@pytest.mark.parametrize(
+    ("f", "at"),
+    [
+        (lambda a: tf.linalg.slogdet(a)[1], np.zeros((1, 1))),
+        (tf.linalg.cholesky, np.zeros((1, 1))),
+        (tf.linalg.cholesky, np.ones((2, 2))),
+        (tf.linalg.logdet, np.ones((2, 2))),
+    ],
+)
+def test_functions_of_singular_matrices_are_outside_of_the_domain(f: Any, at: Any) -> None:
+    report = check(f, at)
+    assert (report.ok, report.verdict) == (False, "domain"), report

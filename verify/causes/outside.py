@@ -11,8 +11,8 @@ import numpy as np
 from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.balls import Undecided, digits, finite_ball, objects, precision, ties_assumed
 from gtape.symbolic.program import Node, Program
-from gtape.verify.oracles.certificates import has_finite_slope
-from gtape.verify.oracles.enclosures import BALLS
+from gtape.verify.oracles.certificates import directions_of, has_finite_slope
+from gtape.verify.oracles.enclosures import BALLS, jet_world
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.oracles.replay import Replay
 from gtape.verify.verdicts.ulp import widest
@@ -71,7 +71,7 @@ def outside(program: Program, got: list[Any]) -> Finding | None:
     """The finding for the first infinity or NaN along the program, where no derivative exists to compare with."""
     for node in program.nodes:
         values = node.output if isinstance(node.output, tuple) else (node.output,)
-        for v in values:
+        for k, v in enumerate(values):
             v = np.asarray(v)
             if v.dtype.kind not in "fc" or np.isfinite(v).all() or _asked_for(node):
                 continue
@@ -82,7 +82,7 @@ def outside(program: Program, got: list[Any]) -> Finding | None:
                 by_custom = _by_custom(program, readers[0]) if node.kind == "const" and readers else None
                 return by_custom or Finding("domain", reason=_held(node, v), ok=False)
             if _matters(program, node, got):
-                return _by_custom(program, node) or _described(program, node, v)
+                return _by_custom(program, node) or _described(program, node, v, k)
     return None
 
 
@@ -117,13 +117,14 @@ def _is_inside(node: Node, custom: Node) -> bool:
     return file == code.co_filename and name == code.co_name and min(numbers) <= number <= max(numbers)
 
 
-def _described(program: Program, node: Node, v: Any) -> Finding:
-    """The finding for an infinity or NaN: op, element and exact value."""
+def _described(program: Program, node: Node, v: Any, k: int) -> Finding:
+    """The finding for an infinity or NaN in output `k` of a node: op, element and exact value."""
     inputs = [np.asarray(program.nodes[j].output) for j in node.inputs]
     place = _first(~np.isfinite(v))
     came = v[place].item()
     what = f"{called(node, inputs, place)} is {came!r}"
-    ball = None if isinstance(node.output, tuple) else _exactly(program, node, place)
+    made = _exact_output(program, node, k)
+    ball = made[place] if made is not None and finite_ball(made[place]) else None
     exact, short = (None, "") if ball is None else (digits(ball), digits(ball, 6))
 
     def finding(verdict: str, reason: str) -> Finding:
@@ -139,11 +140,11 @@ def _described(program: Program, node: Node, v: Any) -> Finding:
 
     overflow = not np.isnan(v).any() and all(np.isfinite(x).all() for x in inputs if x.dtype.kind in "fc")
     elementwise = node.prim is not None and node.prim.kind == "elementwise"
-    pole = _at_pole(node, inputs, place) or (elementwise and ball is None and not _defined_at(node, inputs, place))
+    pole = _at_pole(node, inputs, place) or (ball is None and not (elementwise and _defined_at(node, inputs, place)))
     if overflow and not pole:
         exactly = f", exactly {short}" if short else ""
         return finding("range", f"{what}{exactly}: a value along the way overflows {v.dtype.name}")
-    if exact is not None and _undefined_beside(program, node, place):
+    if exact is not None and made is not None and _undefined_beside(node, made, place):
         exact = None  # without meaning, because the factorisation failed at another element
     if ball is not None and exact is not None and all(np.isfinite(x).all() for x in inputs if x.dtype.kind in "fc"):
         if abs(ball) > float(np.finfo(v.dtype).max):
@@ -152,6 +153,8 @@ def _described(program: Program, node: Node, v: Any) -> Finding:
             lost = f"rounding before {node.name} lost the digits that its input exactly has"
             return finding("unstable", f"{what}, exactly {short}: {lost}")
         if node.prim.kind != "elementwise":
+            if not _has_slope(program, node):
+                return finding("domain", f"{what}, and the exact value has no finite derivative there")
             return finding("unstable", f"{what}, exactly {short}: it is lost inside {node.name}")
         if _defined_at(node, inputs, place):
             return finding("rule", f"{what}, exactly {short}: {node.name} is defined there, so its kernel is wrong")
@@ -221,26 +224,35 @@ def _moved(program: Program, node: Node) -> bool:
     return False
 
 
-def _exact_output(program: Program, node: Node) -> Any:
-    """The exact value of an op; None if undecided."""
+def _exact_output(program: Program, node: Node, k: int) -> Any:
+    """The exact value of output `k` of an op; None if undecided."""
     replay = Replay(program, [])
     with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError):
         replay.evaluate(program.ancestors([node.index]))
-        return objects(replay.env[node.index])
+        made = replay.env[node.index]
+        return objects(made[k] if isinstance(made, tuple) else made)
     return None
 
 
-def _exactly(program: Program, node: Node, place: tuple[int, ...]) -> Any:
-    """The exact value of an element that is infinite or NaN in floats; None without one."""
-    made = _exact_output(program, node)
-    return made[place] if made is not None and finite_ball(made[place]) else None
+def _has_slope(program: Program, node: Node) -> bool:
+    """Whether the exact outputs of an op have finite derivatives along a random direction."""
+    replay, world = Replay(program, []), jet_world(1)
+    with precision(_BITS), ties_assumed(), contextlib.suppress(ArithmeticError):
+        replay.evaluate(program.ancestors(node.inputs))
+        arguments = [replay.env[j] for j in node.inputs]
+        for a in node.active:
+            arguments[a] = world.jet(arguments[a], directions_of(program.nodes[node.inputs[a]], replay.rng))
+        made = node.apply(world, arguments)
+        slopes = [objects(world.component(v, 1)) for v in (made if isinstance(made, tuple) else (made,))]
+        return all(finite_ball(e) for v in slopes for e in v.ravel().tolist())
+    return False
 
 
-def _undefined_beside(program: Program, node: Node, place: tuple[int, ...]) -> bool:
+def _undefined_beside(node: Node, made: Any, place: tuple[int, ...]) -> bool:
     """True if another element of the same matrix is undefined, as after a failed factorisation."""
     if node.prim is None or node.prim.kind == "elementwise":
         return False
-    return not all(map(finite_ball, objects(_exact_output(program, node)[place[:-2]]).ravel().tolist()))
+    return not all(map(finite_ball, objects(made[place[:-2]]).ravel().tolist()))
 
 
 def masked_by_infinities(program: Program, got: list[Any]) -> bool:
