@@ -276,10 +276,16 @@ def lift_balls(x: np.ndarray) -> np.ndarray:
     return out
 
 
-def infinities_as_limits() -> Block[Any]:
+def infinities_as_limits(exponent: int = 2200) -> Block[Any]:
     """Lift infinities as numbers larger than all floats inside the block, so that functions give their limits.
 
     Most functions of an infinite ball are NaN, but a softmax with a mask of -inf has a limit.
+
+    Parameters
+    ----------
+    exponent : int
+        Infinity is lifted as 2 to this power. The default is larger than products of two floats, and 3200 bits tell its
+        units.
 
     Examples
     --------
@@ -288,11 +294,11 @@ def infinities_as_limits() -> Block[Any]:
     >>> to_float(np.frompyfunc(arb.exp, 1, 1)(x)).tolist()
     [0.0]
     """
-    return assume("limits", True)
+    return assume("limits", exponent)
 
 
 def _limit(x: float) -> arb:
-    return arb(x) if np.isfinite(x) or x != x else arb(2) ** 1100 * (1 if x > 0 else -1)
+    return arb(x) if np.isfinite(x) or x != x else arb(2) ** assumed.get("limits") * (1 if x > 0 else -1)
 
 
 def sides_of_zeros() -> Block[Any]:

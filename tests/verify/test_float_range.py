@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
-from gtape.verify import check, judge
+from gtape.verify import check, exact, judge
 from gtape.verify.verdicts.collect import collecting
 
 m = tf.math
@@ -159,3 +159,84 @@ def test_an_underflow_on_which_nothing_depends_is_not_blamed() -> None:
 def test_functions_of_singular_matrices_are_outside_of_the_domain(f: Any, at: Any) -> None:
     report = check(f, at)
     assert (report.ok, report.verdict) == (False, "domain"), report
+
+
+@pytest.mark.parametrize("claim", [3.0, -3.0, 0.0, np.nan, -np.inf])
+@pytest.mark.parametrize(
+    ("f", "at"),
+    [(tf.exp, 800.0), (lambda x: tf.exp(x) * 1.5, 800.0), (lambda x: x * x * x, 1e200)],
+    ids=["exp", "a multiple of exp", "cube"],
+)
+def test_only_an_infinity_stands_for_a_number_beyond_all_floats(f: Any, at: float, claim: float) -> None:
+    assert not judge(f, at, claim).ok
+    assert judge(f, at, np.inf).verdict == "range" and judge(f, at, np.inf).ok
+
+
+def test_a_tape_that_loses_a_number_beyond_all_floats_does_not_pass() -> None:
+    x = tf.constant(1e-200, tf.float64)
+    with tf.GradientTape(verify="strict") as tape:
+        tape.watch(x)
+        y = tf.math.divide_no_nan(tf.ones_like(x), x * x)
+    with pytest.raises(tf.VerificationError, match="range"):
+        tape.gradient(y, x)
+
+
+def test_an_overflow_and_a_kink_elsewhere_do_not_disturb_each_other() -> None:
+    report = check(lambda y, z: tf.exp(y) + tf.nn.relu(z), 800.0, 0.0)
+    assert report.ok and {f.verdict for f in report.findings} == {"range", "convention"}
+    v = np.array([1e20, 0.0], np.float32)
+    assert check(lambda v: tf.reduce_sum(v * v) + tf.reduce_sum(tf.abs(v)), v).ok
+
+
+@pytest.mark.parametrize("f", [tf.nn.relu, lambda y: tf.maximum(y, 1.0), lambda y: tf.where(y > 0.0, y, 2.0 * y)])
+def test_an_overflow_that_a_selection_takes_is_no_point_outside_of_the_domain(f: Any) -> None:
+    for claim, passes in ((2e200, True), (0.0, False)):
+        assert judge(lambda x: f(x * x), 1e200, claim).ok == passes
+    assert check(lambda x: f(x * x), 1e200).verdict == "correct"
+
+
+@pytest.mark.parametrize("wrap", [tf.recompute_grad, lambda f: f])
+def test_a_right_gradient_may_overflow_in_a_custom_gradient(wrap: Any) -> None:
+    for f, at in ((lambda x: 1.0 / x, 1e-200), (tf.exp, 800.0)):
+        report = check(wrap(f), at)
+        assert (report.ok, report.verdict) == (True, "range"), report
+
+
+def test_numbers_beyond_all_floats_are_known_to_their_last_digit() -> None:
+    def f(x: Any) -> Any:
+        return tf.reduce_sum(tf.linalg.eigvalsh(x) ** 3)  # a³ + d³ + 3 (a + d) b²
+
+    at = np.array([[1e200, 1.0], [1.0, 1e200]])
+    assert judge(f, (at,), np.array([[np.inf, 0.0], [1.2e201, np.inf]])).ok
+    assert not judge(f, (at,), np.array([[np.inf, 0.0], [1.3e201, np.inf]])).ok
+
+
+@pytest.mark.parametrize("at", [200.0, 550.0, 560.0, 800.0])
+def test_digits_that_floats_lose_are_found_at_any_distance(at: float) -> None:
+    def f(x: Any) -> Any:
+        return tf.math.log(1.0 - tf.sigmoid(x))
+
+    assert float(exact(f, at, digits=20)) == -1.0 and judge(f, at, -1.0).ok
+    assert check(f, at).verdict in ("unstable", "range")
+
+
+def test_an_underflow_in_an_inner_gradient_is_no_wrong_rule() -> None:
+    report = check(lambda x: tf.cos(tf.sqrt(x * x)), 1e-200, order=2)
+    assert not report.ok and {f.verdict for f in report.findings if not f.ok} == {"range"}, report
+
+
+def test_moves_that_are_not_known_excuse_no_error() -> None:
+    def f(x: Any) -> Any:
+        return tf.reduce_sum(tf.linalg.eigvalsh(x) ** 2)  # the derivative by x[1, 0] is 4 x[1, 0]
+
+    for a in (1e-100, 1e-140, 1e-150):
+        at = np.array([[1.0, a], [a, 1.0]])
+        assert check(f, at).verdict == "cancellation"
+        for factor, passes in ((4.0, True), (0.0, False), (7.0, False)):
+            assert judge(f, (at,), np.array([[2.0, 0.0], [factor * a, 2.0]])).ok == passes
+
+
+def test_vectors_of_nearly_equal_eigenvalues_are_no_fault_of_forward_mode() -> None:
+    for at in ([[1.0, 1e-200], [1e-200, 1.0]], [[1.0, 1e-150], [1e-150, 1.0]]):
+        report = check(lambda x: tf.reduce_sum(tf.linalg.eigvalsh(x)), np.array(at))
+        assert report.ok, report

@@ -10,7 +10,7 @@ import pytest
 
 import gtape as tf
 from gtape import numpy as tnp
-from gtape.verify import check, judge
+from gtape.verify import check, exact, judge
 from gtape.verify.programs.mutants import planted, planted_kernel, scaled
 from gtape.verify.verdicts.collect import collecting
 
@@ -295,3 +295,33 @@ def test_a_wrong_rule_beside_an_infinite_slope_is_found(part: Any, point: float)
         if not report.ok:
             wrong = [g for g in report.findings if not g.ok]
             assert [(g.verdict, g.op) for g in wrong] == [("rule", "tripled_wrongly")]
+
+
+@pytest.mark.parametrize(
+    ("f", "limit"),
+    [
+        (lambda x: tf.math.log1p(tf.exp(x)), 1.0),
+        (lambda x: tf.math.log(tf.cosh(x)), 1.0),
+        (lambda x: tf.sqrt(x * x), 1.0),
+        (tf.nn.softplus, 1.0),
+        (tf.sigmoid, 0.0),
+        (tf.sqrt, 0.0),
+        (lambda x: 3.0 * x, 3.0),
+        (tf.exp, None),
+        (tf.sin, None),
+    ],
+)
+def test_exact_gives_limits_at_infinity(f: Any, limit: float | None) -> None:
+    if limit is None:
+        with pytest.raises(ArithmeticError, match="there is no derivative here"):
+            exact(f, np.inf)
+    else:
+        assert float(exact(f, np.inf, digits=10)) == limit
+
+
+def test_an_infinite_bound_is_larger_than_numbers_that_overflow() -> None:
+    def f(x: Any) -> Any:
+        return tf.minimum(x * x, np.inf)
+
+    assert float(exact(f, 1e200, digits=10)) == 2e200
+    assert judge(f, 1e200, 2e200).ok and not judge(f, 1e200, 0.0).ok

@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from flint import acb, arb
+from flint import acb, arb, ctx
 
 from gtape.base.deadline import tick
 from gtape.engine.rules import PartialOutputs
 from gtape.engine.worlds import COMPLEX
-from gtape.symbolic.balls import filled, objects, to_float
+from gtape.symbolic.balls import filled, objects, radius, to_float
 from gtape.symbolic.jets import Jet
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.noise import SPREADS
@@ -52,6 +52,8 @@ __all__ = [
 MOVES = (1, 2, 6)
 # A rule may pass on an argument without a derivative, such as the order of a zeta function.
 NO_JETS = (NotImplementedError, TypeError)
+_SMALL = 2.0**-64  # the size of moves, relative to others, that do not matter
+_MOST_BITS = 3200
 _FEW = 4  # up to this many numbers move one by one, and their moves add up
 
 
@@ -95,12 +97,31 @@ def moves(
             continue
         if alone and not parts[0].ndim:
             single = [abs(complex(t[()]) if isinstance(t[()], acb) else float(t[()])) for t in parts]
-            found.append(SPREADS * np.float64(sum(size for size in single if size == size)))
+            single = [size if size == size else 0.0 for size in _sharp(np.array(single), np.stack(parts)).tolist()]
+            found.append(SPREADS * np.float64(sum(single)))
             continue
-        sizes = np.abs(to_float(np.stack(parts)))
+        sizes = _sharp(np.abs(to_float(np.stack(parts))), np.stack(parts))
         joined = np.add.reduce(sizes) if alone else np.fmax.reduce(sizes)
         found.append(SPREADS * np.where(np.isnan(joined), 0.0, joined))
     return found
+
+
+def _sharp(sizes: Any, balls: Any) -> Any:
+    """Sizes of enclosures, but the least size of an enclosure that tells hardly a digit.
+
+    Raises
+    ------
+    ArithmeticError
+        If such an enclosure may hold a number as large as others, and more bits may tell.
+    """
+    wide = radius(balls)
+    vague = wide > sizes / 16
+    if not vague.any():
+        return sizes
+    usual = float(np.max(sizes, initial=0.0, where=~vague & np.isfinite(sizes)))
+    if ctx.prec < _MOST_BITS and bool((vague & (wide > _SMALL * usual)).any()):
+        raise ArithmeticError("the moves of the derivative are not known well enough")
+    return np.where(vague, np.maximum(sizes - wide, 0.0), sizes)
 
 
 def moves_of_decimals(program: Program, run: Callable[[dict[int, Any], int], list[Any]]) -> list[Any]:

@@ -20,6 +20,7 @@ from gtape.tapes.tape import GradientTape
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
 from gtape.verify.causes.customs import faulty_customs, faulty_inside, inner_culprits, is_rounded
+from gtape.verify.causes.float_range import left_the_range
 from gtape.verify.oracles.certificates import Failure, certify, faulty_rules
 from gtape.verify.oracles.enclosures import directions, inner, is_complex, magnitude, turned
 from gtape.verify.oracles.oracle import Oracle, TooDeep
@@ -52,10 +53,12 @@ def blame(program: Program, oracle: Oracle, failures: list[Failure], got: list[A
         nothing = f"; source {shown['element'][0]} got no gradient at all"
     else:
         nothing = ""
-    return [
-        Finding("rule", order=order, at=node, reason=reason + nothing, **shown)
-        for node, reason in culprits(program, oracle, failures)
-    ]
+    found = culprits(program, oracle, failures)
+    beyond = next(left_the_range(program, oracle), None) if all(node is None for node, _ in found) else None
+    if beyond is not None:  # the backward ops of an inner gradient hold what became of numbers outside of their range
+        (verdict, reason, op, line), _ = beyond
+        return [Finding(verdict, order=order, op=op, line=line, reason=reason, ok=False, **shown)]
+    return [Finding("rule", order=order, at=node, reason=reason + nothing, **shown) for node, reason in found]
 
 
 def culprits(program: Program, oracle: Oracle, failures: list[Failure]) -> list[tuple[Node | None, str]]:

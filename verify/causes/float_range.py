@@ -41,7 +41,7 @@ def left_the_range(program: Program, oracle: Oracle) -> Iterator[tuple[Cause, fl
     lost : float or None
         The most that an underflow loses; None for an overflow.
     """
-    reached = set(program.ancestors(program.outputs))
+    reached = set(program.ancestors([*program.outputs, *program.differentiated]))
     for node in program.nodes:
         if node.kind != "op" or node.index not in reached or isinstance(node.output, tuple):
             continue

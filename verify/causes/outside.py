@@ -21,7 +21,7 @@ from gtape.verify.verdicts.verdict import Finding
 __all__ = ["called", "masked_by_infinities", "not_differentiable", "outside", "shown_by"]
 
 _LOOKED_AT = 64  # elements without a finite slope in floats of which the first one at fault is searched
-_BITS = 800  # for the exact values of nodes that overflow or cancel in floats
+_BITS = 3200  # for the exact values of nodes that overflow or cancel in floats
 
 
 def not_differentiable(program: Program, order: int) -> Finding | None:
@@ -140,7 +140,10 @@ def _described(program: Program, node: Node, v: Any, k: int) -> Finding:
 
     overflow = not np.isnan(v).any() and all(np.isfinite(x).all() for x in inputs if x.dtype.kind in "fc")
     elementwise = node.prim is not None and node.prim.kind == "elementwise"
-    pole = _at_pole(node, inputs, place) or (ball is None and not (elementwise and _defined_at(node, inputs, place)))
+    undefined = ball is None and not (elementwise and _defined_at(node, inputs, place))
+    pole = _at_pole(node, inputs, place) or (
+        undefined and all(x.size for x in inputs)
+    )  # the maximum of nothing is -inf
     if overflow and not pole:
         exactly = f", exactly {short}" if short else ""
         return finding("range", f"{what}{exactly}: a value along the way overflows {v.dtype.name}")
@@ -306,11 +309,16 @@ def _matters(program: Program, node: Any, got: list[Any]) -> bool:
     )
 
 
+def _is_finite(node: Any) -> bool:
+    outputs = node.output if isinstance(node.output, tuple) else (node.output,)
+    return all(np.isfinite(v).all() for v in map(np.asarray, outputs) if v.dtype.kind in "fc")
+
+
 def _switched_off(program: Program, node: Any) -> bool:
-    """True if every path from a node to the outputs passes a selection."""
+    """True if every path from a node to the outputs passes a selection of finite numbers."""
     open_nodes = {node.index}
     for n in program.nodes[node.index + 1 :]:
-        if n.kind == "op" and n.prim.selects:
+        if n.kind == "op" and n.prim.selects and _is_finite(n):
             continue
         if any(i in open_nodes for i in n.inputs):
             open_nodes.add(n.index)

@@ -481,7 +481,7 @@ class Sides:
                 own = list(points[0])
                 for made in itertools.chain(
                     self._at(axis, _STEPS[0], only, number=name),
-                    *(self._at(joint, _STEPS[0], only) for joint in self._joint(place)),
+                    *(self._at(joint, _STEPS[0], only, number=which) for which, joint in self._joint(place)),
                 ):
                     own.append(made)
                     if not self._is_off(place, numbers, own):
@@ -508,7 +508,10 @@ class Sides:
             return None
         if self.anywhere:
             return found  # of numbers that are no limits
-        for k in range(_GROUPS if any(found) and self.program.size <= _MANY else 0):
+        differ = any(not i.agree for out in found for i in out.values()) or any(
+            self._varied(place, numbers, points) is not None for place in (every if any(found) else ())
+        )
+        for k in range(_GROUPS if differ and self.program.size <= _MANY else 0):
             # A number that is no limit of these points may be one of others, as for the middle one of equal numbers.
             far = [(s, index) for s, out in enumerate(found) for index in out]
             add(self._drawn(self._some_of(far) if k % 2 else None), None)
@@ -618,17 +621,19 @@ class Sides:
         name = "axis", s, index
         return name, self.shared.get(name, lambda: self._drawn([(s, index)]))
 
-    def _joint(self, place: _Place) -> Iterator[dict[int, Any]]:
-        """Directions of all elements, in which one element has a part of its own: less or more than the others, which
-        all move the same way, or none among random ones. None for large programs.
+    def _joint(self, place: _Place) -> Iterator[tuple[Any, dict[int, Any]]]:
+        """The names and the moves of directions of all elements in which one element has a part of its own: less or
+        more than the others, which all move the same way, or none among random ones. None for large programs.
 
         Among equal numbers that are clipped, for example, an element is the greatest only if all become smaller.
         """
         elements = sum([np.size(self.program.nodes[nodes[0]].output) for nodes in self.program.sources if nodes])
         if self.anywhere or elements < 2 or self.program.size > _FEW:
             return
-        for own, same in ((0.5, True), (2.0, True), (2.0**-40, False), (2.0**-40, False)):
-            yield self._drawn(own=(place, own, same))
+        for k, (own, same) in enumerate(((0.5, True), (2.0, True), (2.0**-40, False), (2.0**-40, False))):
+            draw = partial(self._drawn, own=(place, own, same))
+            name = "joint", place, k
+            yield (None, draw()) if self.program.size > _SMALL else (name, self.shared.get(name, draw))
 
     def _of(self, places: list[_Place], numbers: list[Any]) -> Callable[[Oracle], list[Any]]:
         """The derivative by some elements of the sources, and `numbers` elsewhere; all at once if that is as cheap."""

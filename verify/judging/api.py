@@ -16,7 +16,15 @@ from gtape.base.diagnosis import diagnosed
 from gtape.base.escaping import place_text
 from gtape.base.quiet import quietly
 from gtape.recording.record import off
-from gtape.symbolic.balls import digits, objects, precision, radius, ties_assumed
+from gtape.symbolic.balls import (
+    digits,
+    infinities_as_limits,
+    mapped,
+    objects,
+    precision,
+    radius,
+    ties_assumed,
+)  # fmt: skip
 from gtape.symbolic.implicit import values_alone
 from gtape.symbolic.program import Program
 from gtape.verify.causes.advice import explain
@@ -41,6 +49,11 @@ from gtape.verify.verdicts.nearest import nearest
 from gtape.verify.verdicts.verdict import Finding, Report
 
 __all__ = ["ExactNumber", "check", "exact"]
+
+# Infinities are 2 to each of these powers, to see whether there is a limit.
+_INFINITE = (2200, 2377)
+# Beyond this and its reciprocal, numbers at infinities stand for infinity and 0.
+_LARGE = arb(2) ** 1080
 
 
 class ExactNumber(str):
@@ -316,6 +329,30 @@ def _precisions(program: Program, wanted: int) -> tuple[int, ...]:
 
 
 def _exact_row(program: Program, seeds: list[Any], wanted: int, order: int) -> list[Any]:
+    """A row of the exact derivative; with infinite inputs or constants its limit."""
+    given = [np.asarray(n.output) for n in program.nodes if n.kind in ("leaf", "const")]
+    if not any(v.dtype.kind == "f" and np.isinf(v).any() for v in given):
+        return _finite_row(program, seeds, wanted, order)
+    limits: list[Any] = []
+    for exponent in _INFINITE:
+        with infinities_as_limits(exponent):
+            found = _finite_row(program, seeds, wanted, order)
+        limits.append([None if g is None else mapped(_limit, objects(g)) for g in found])
+    for g, h in zip(*limits, strict=True):
+        if g is not None and any(abs(a - b) > abs(a) / _LARGE for a, b in zip(g.ravel(), h.ravel(), strict=True)):
+            raise ArithmeticError("there is no derivative here: the derivative has no limit towards infinity")
+    return limits[0]
+
+
+def _limit(x: Any) -> Any:
+    """The limit that a number stands for if infinities are large numbers."""
+    size = abs(arb(x)) if not isinstance(x, acb) else abs(x)
+    if size > _LARGE:
+        raise ArithmeticError("there is no derivative here: the derivative grows without bound towards infinity")
+    return arb(0) if size < 1 / _LARGE else x
+
+
+def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> list[Any]:
 
     def fresh() -> Oracle:
         return Oracle(program, seeds)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from flint import acb, arb
 
 from gtape.symbolic.balls import objects, radius, to_double_double, to_float
 from gtape.verify.bounds.inputs import MOVES, heavy_tail
@@ -176,6 +177,9 @@ def distances(e: Any, g: Any) -> Distances:
     unit = spacing(high, dtype)
     tight = ROUNDINGS * unit + spacing(0.0, dtype)
     off = np.abs((widest(g) - high) - low)
+    beyond = ~np.isfinite(high)
+    if beyond.any():  # no bound may explain a number that is infinitely far from an exact one beyond all floats
+        off = np.where(beyond, np.nan, off)
     return Distances(high, off, radius(e), ulps_between(g, high, low, dtype, unit), tight)
 
 
@@ -192,6 +196,15 @@ def _rounds_to(g: Any, high: Any, dtype: Any) -> Any:
             both &= np.where(np.abs(exact) > most, infinite, np.isfinite(got) & close)
         return both
     return np.isinf(g) & (np.sign(g) == np.sign(high))
+
+
+def _vague(e: Any, mask: Any) -> Any:
+    """The elements of a mask whose enclosures, with a radius beyond all floats, tell hardly a digit."""
+    found = np.zeros(np.shape(mask), np.bool_)
+    for place in map(tuple, np.argwhere(mask).tolist()):
+        ball = np.broadcast_to(objects(e), np.shape(mask))[place]
+        found[place] = isinstance(ball, (arb, acb)) and ball.is_finite() and ball.rel_accuracy_bits() < _DIGITS
+    return found
 
 
 class _Held(NamedTuple):
@@ -379,7 +392,7 @@ class Comparison:
             The rows that are open, without a finding.
         """
         known = [distances(e, g) for e, g in zip(exact, got, strict=True)]
-        parts = [self._explained(s, g, d) for s, (g, d) in enumerate(zip(got, known, strict=True))]
+        parts = [self._explained(s, e, g, d) for s, (e, g, d) in enumerate(zip(exact, got, known, strict=True))]
         for p in parts:
             left = left | (p.open | p.blurred).reshape(len(left), -1).any(axis=1)
         for s, (e, g, d, p) in enumerate(zip(exact, got, known, parts, strict=True)):
@@ -391,7 +404,7 @@ class Comparison:
         self.findings = merged(self.findings)
         return left
 
-    def _explained(self, s: int, g: Any, distances: Distances) -> _Explained:
+    def _explained(self, s: int, e: Any, g: Any, distances: Distances) -> _Explained:
         """The elements of one array that the roundings of all ops and the bound of the problem explain."""
         dtype = g.dtype
         high, off, rad, _, tight = distances
@@ -403,7 +416,7 @@ class Comparison:
         added = self._added(s, g, off + rad, high, near)
         near = near | added
         # A blurred exact number does not show how many digits are right.
-        blurred = ~near & np.isfinite(off) & (rad > (tight + off) / 4)
+        blurred = ~near & ((np.isfinite(off) & (rad > (tight + off) / 4)) | _vague(e, ~near & ~np.isfinite(rad)))
         moved, own, open_ = np.zeros(g.shape), none, ~near
         if open_.any():
             for count in MOVES:
@@ -461,7 +474,7 @@ class Comparison:
             return
         if not g.ndim and dtype.kind == "f" and self._number(s, e, g, distances):
             return
-        added, by_problem, over_range, over, blurred, open_, moved = self._explained(s, g, distances)
+        added, by_problem, over_range, over, blurred, open_, moved = self._explained(s, e, g, distances)
         self.undecided += int(blurred.sum())
         zero = np.abs(high) <= rad
         told: list[Told] = [added]
@@ -607,6 +620,7 @@ _MOVED_DECIMALS = (
 _NEARBY = 16  # moves of the inputs, after which the distribution of the derivative nearby is known well enough
 _CHANCE = 64.0  # factor by which all random moves may be too small for one element among many
 _FEW = 16  # elements that are moved alone
+_DIGITS = 16  # bits that an enclosure must tell
 
 
 def _digits_right(right: float | None, lost: float, bits: int) -> str:

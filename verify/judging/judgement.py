@@ -435,7 +435,7 @@ class Judgement(Causes):
             if lost:
                 inside.findings = [shown_by(bad, lost), *[f for f in inside.findings if f not in lost]]
             return inside
-        if all(f.verdict == "range" for f in inside.findings):
+        if all(f.ok or f.verdict == "range" for f in inside.findings):
             return inside
         report.findings.append(shown_by(bad, inside.findings))
         report.checked, report.max_ulp = inside.checked, inside.max_ulp

@@ -57,8 +57,7 @@ def climb(
         Whether numbers that agree to a third of the bits count as equal, from `TIES` bits on, because enclosures of
         equal numbers that were computed in two ways overlap at any precision.
     patient : bool
-        If False, stop at the first failure of a program in which an op's derivative is infinite or NaN at its recorded
-        inputs.
+        If False, stop at 3200 bits for a program in which an op's derivative is infinite or NaN at its recorded inputs.
     otherwise : callable
         Called for a finding when no precision decides.
 
@@ -93,7 +92,7 @@ def climb(
                     else f"{e} at {bits} bits"
                 )
                 undecided = open_at(told)
-                nowhere = None if patient else not_differentiable(program, order)
+                nowhere = None if patient or bits < PRECISIONS[-1] else not_differentiable(program, order)
                 if nowhere is not None:
                     return None, nowhere
                 continue
