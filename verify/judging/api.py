@@ -266,6 +266,7 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
         argument followed by the shape of the second, in a tuple of tuples for several arguments. At a kink of an op the
         one-sided derivatives of the whole function decide if all agree, as those of ``abs(x)**2`` do; to about 300
         digits, because they are limits. If they differ, there is no derivative, and the convention of the op decides.
+        At infinite inputs the derivative is its limit.
 
     Raises
     ------
