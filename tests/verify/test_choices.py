@@ -214,3 +214,25 @@ def test_choices_that_change_nothing_together_are_met_one_by_one(f: Any) -> None
     for claim in ([1.0, 1.0], [0.0, 2.0], [2.0, 0.0]):
         assert judge(f, x, np.array(claim)).ok
     assert not judge(f, x, np.array([3.0, 3.0])).ok
+
+
+def _mask(m: Any, x: Any) -> Any:
+    return tf.cast(m, x.dtype)
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: x * _mask(x > 0.0, x), lambda x: x * _mask(x >= 0.0, x)], ids=["above", "from"]
+)
+def test_a_product_with_a_mask_has_the_kink_of_a_selection(f: Any) -> None:
+    assert check(f, 0.0).verdict == "convention"
+    for claim, passes in ((0.0, True), (0.25, True), (1.0, True), (1.01, False), (-0.01, False)):
+        assert judge(f, 0.0, claim).ok == passes, claim
+
+
+def test_masks_that_leave_a_point_out_leave_its_derivative_out() -> None:
+    def identity(x: Any) -> Any:
+        return x * _mask(x > 0.0, x) + x * _mask(x < 0.0, x)  # x everywhere, but the tape gives 0 at 0
+
+    report = check(identity, 0.0)
+    assert (report.ok, report.verdict) == (False, "convention") and "has a derivative here" in report.summary()
+    assert check(lambda x: x * _mask(x > 0.0, x) + x * _mask(x <= 0.0, x), 0.0).verdict == "correct"

@@ -143,7 +143,8 @@ def _value_beside(node: Node, env: dict[int, Any], here: dict[int, Any], closed:
     still = {
         j
         for a, j in enumerate(node.inputs)
-        if a in closed or (smooth and node.prim.connected(a) and a not in node.active)
+        if is_floating(program.nodes[j].output)
+        and (a in closed or (smooth and node.prim.connected(a) and a not in node.active))
     }
     arguments = [here[j] if j in still else env[j] for j in node.inputs]
     if all(env[j] is here[j] for j in node.inputs):
