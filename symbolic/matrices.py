@@ -29,13 +29,20 @@ def each(f: Callable[..., Any], axes: int, *arrays: Any) -> Any:
     batch = np.broadcast_shapes(*[a.shape[:-2] for a in arrays])
     arrays = tuple(np.broadcast_to(a, batch + a.shape[-2:]) for a in arrays)
     made = [objects(f(*[a[i] for a in arrays])) for i in np.ndindex(*batch)]
-    if not made:  # the result for unit matrices tells the shape
-        like = f(*[objects(np.eye(*a.shape[-2:], dtype=int).astype(object)) for a in arrays])
-        return np.empty(batch + np.shape(objects(like)), dtype=object)
+    if not made:
+        return np.empty(batch + (_shape_of(f, arrays) if axes else ()), dtype=object)
     out = np.empty(batch + made[0].shape, dtype=object)
     for i, v in zip(np.ndindex(*batch), made, strict=True):
         out[i] = v[()]
     return out
+
+
+def _shape_of(f: Callable[..., Any], arrays: tuple[Any, ...]) -> tuple[int, ...]:
+    """The shape of a function of matrices, from unit matrices; that of its last argument if these are singular."""
+    try:
+        return np.shape(objects(f(*[objects(np.eye(*a.shape[-2:], dtype=int).astype(object)) for a in arrays])))
+    except (ArithmeticError, ValueError):
+        return tuple(arrays[-1].shape[-2:])
 
 
 def unit(n: int, one: Any = 1) -> Any:

@@ -163,3 +163,39 @@ def test_claims_at_a_jump_are_those_of_the_branch_taken() -> None:
 
     assert judge(doubled, (np.array(1.0),), np.array(8.0)).verdict == "convention"
     assert not judge(doubled, (np.array(1.0),), np.array(16.0)).ok
+
+
+def test_claims_at_a_tie_of_a_branch_are_compared_to_the_last_digits() -> None:
+    def magnitude(x: Any) -> Any:
+        return x if x >= 0.0 else -x
+
+    def jumps_a_little(x: Any) -> Any:
+        return 1e-4 * x + 1e-4 if x >= 0.0 else -1e-4 * x
+
+    def steep(x: Any) -> Any:
+        return 1000.0 * x + (x if x >= 0.0 else 0.0)
+
+    def beside_a_sine(x: Any, y: Any) -> Any:
+        return (x if x >= 0.0 else -x) + 0.1 * tf.sin(y)
+
+    at = np.array(0.0)
+    assert not any(judge(magnitude, (at,), np.array(c)).ok for c in (1.0009, -1.0009, 1.0 + 1e-14))
+    assert [judge(jumps_a_little, (at,), np.array(c)).ok for c in (1e-4, -1e-4)] == [True, False]
+    assert [judge(steep, (at,), np.array(c)).ok for c in (1000.0, 1001.0, 1002.0)] == [True, True, False]
+    slope = 0.1 * np.cos(1000.0)
+    for x, y, passes in ((-1.0, slope, True), (1.0, 1.003 * slope, False)):
+        found = judge(beside_a_sine, (np.float32(0.0), np.float32(1000.0)), (np.float32(x), np.float32(y)))
+        assert found.ok == passes
+
+
+def test_claims_may_be_those_of_any_branch_of_a_maximum_in_python() -> None:
+    def greatest(x: Any) -> Any:
+        found = x[0]
+        for i in range(1, 4):
+            if x[i] > found:
+                found = x[i]
+        return found
+
+    for i in range(4):
+        assert judge(greatest, (np.zeros(4),), np.eye(4)[i]).ok
+        assert not judge(greatest, (np.zeros(4),), 2.0 * np.eye(4)[i]).ok

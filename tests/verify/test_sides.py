@@ -825,3 +825,24 @@ def _rounded_straight_through(x: Any) -> Any:
 )
 def test_a_declared_gradient_stays_the_derivative_beside_a_kink(f: F, at: Any, order: int) -> None:
     assert check(f, at, order=order).ok
+
+
+_NETS: dict[str, tuple[Any, Any, dict[tuple[float, ...], bool]]] = {
+    # The one-sided derivatives by y lie in [-18, -4].
+    "three units": (
+        lambda v: (
+            3.0 * tf.nn.relu(-3.0 * v[0] - 3.0 * v[1])
+            + 2.0 * tf.nn.relu(2.0 * v[0] - 2.0 * v[1])
+            - 3.0 * tf.nn.relu(3.0 * v[1])
+        ),
+        np.zeros(2),
+        {(0.0, 0.0): False, (-5.0, -18.0): True, (-5.0, -18.5): False, (-5.0, -4.0): True},
+    ),
+}
+
+
+@pytest.mark.parametrize(("f", "at", "claims"), _NETS.values(), ids=_NETS.keys())
+def test_a_number_outside_of_all_sides_of_a_net_does_not_pass(f: F, at: Any, claims: dict[Any, bool]) -> None:
+    assert not check(f, at).ok, "the tape gives 0"
+    for claim, passes in claims.items():
+        assert judge(f, (at,), np.array(claim)).ok == passes, claim

@@ -406,3 +406,40 @@ def test_a_custom_gradient_that_is_not_finite_is_named_in_an_inner_gradient_too(
     for g in (f, inner):
         report = check(g, np.array([1.0, 2.0]))
         assert (report.verdict, report.findings[0].op) == ("rule", f.__name__), report
+
+
+@tf.custom_gradient
+def identity_wrong_at_1(x: Any) -> Any:
+    return tf.identity(x), lambda g: g * tf.where(x == 1.0, 7.0 * tf.ones_like(x), tf.ones_like(x))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [tf.sign, tf.floor, tf.round, lambda x: tf.math.divide_no_nan(x, x)],
+    ids=["sign", "floor", "round", "no_nan"],
+)
+def test_a_jump_elsewhere_excuses_no_custom_gradient(other: Any) -> None:
+    ramp = _custom_ramp(-5.0)
+    for f, at in ((identity_wrong_at_1, 1.0), (ramp, 0.0)):
+        report = check(lambda x, f=f: f(x[0]) + other(x[1]), np.array([at, 0.0]))
+        assert not report.ok and report.verdict in ("rule", "convention", "domain"), report
+
+
+@pytest.mark.parametrize("n", [100, 8000])
+def test_many_numbers_excuse_no_custom_gradient(n: int) -> None:
+    x = np.linspace(0.5, 2.0, n)
+    x[[3, 5]] = 0.0
+    assert not check(lambda x: tf.reduce_sum(_custom_ramp(-5.0)(x)), x).ok
+
+
+def test_a_custom_gradient_that_makes_other_shapes_beside_a_kink_is_checked() -> None:
+    @tf.custom_gradient
+    def ramp(x: Any) -> Any:
+        def back(g: Any) -> Any:
+            places = tf.where(x > 0.0)
+            return tf.scatter_nd(places, tf.gather_nd(g, places), tf.shape(x, tf.int64))
+
+        return tf.maximum(x, 0.0), back
+
+    assert check(lambda x: tf.reduce_sum(ramp(x)), np.array([2.0, 1.0, -1.0])).ok
+    assert check(lambda x: tf.reduce_sum(ramp(x)), np.array([0.0, 1.0])).verdict in ("rule", "convention")

@@ -22,7 +22,7 @@ from gtape.symbolic.elementary import special_function
 from gtape.symbolic.program import Node, Program
 from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, jet_world, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
-from gtape.verify.oracles.replay import Shared, decided_anew
+from gtape.verify.oracles.replay import Shared, decided_anew, is_step
 from gtape.verify.verdicts.ulp import digits_of, spacing
 
 __all__ = [
@@ -63,6 +63,7 @@ _MOST_WORK = 500_000  # numbers of programs that all rows of a derivative evalua
 _TOGETHER = 4  # up to this many elements are evaluated without a test of all together
 
 TOO_MANY = "too many numbers to compare the derivatives on all sides of this kink, so some may be wrong"
+NO_LIMITS = "the derivatives on all sides of this kink do not come to limits, so the number may be wrong"
 TOO_WIDE = "the derivatives on all sides of this kink lose too many bits to be compared, so the number may be wrong"
 
 _JOIN = np.frompyfunc(acb, 2, 1)
@@ -119,37 +120,52 @@ def beside(
     """
     env = {i: objects(objects(here[i]) + move) for i, move in moves.items()}
     blocked = program.blocked(program.session)
+    stepped: set[int] = set()
     for node in program.nodes:
         if node.index in env:
             continue
         try:
-            env[node.index] = _value_beside(node, env, here, blocked.get(node.index, frozenset()), program)
+            closed = blocked.get(node.index, frozenset())
+            env[node.index] = _value_beside(node, env, here, closed, program, stepped)
         except Undecided as e:
             if decided and not e.hopeless:
                 raise
             return None
         except (ArithmeticError, ValueError, TypeError, IndexError):
             return None
+        if _is_stepped(node, env, here, program, stepped):
+            stepped.add(node.index)
     return env
 
 
-def _value_beside(node: Node, env: dict[int, Any], here: dict[int, Any], closed: Any, program: Program) -> Any:
+def _value_beside(
+    node: Node, env: dict[int, Any], here: dict[int, Any], closed: Any, program: Program, stepped: set[int]
+) -> Any:
     if node.kind != "op":
         return program.step(BALLS, node, env)
     if "stop" in node.prim.roles:
         return here[node.index]
-    # An input that no tape follows is a constant of the function; a decision reads all of its inputs.
+    # An input that no tape follows is a constant, unless decisions give it. A decision reads all of its inputs.
     smooth = node.prim.differentiable and is_floating(node.output)
     still = {
         j
         for a, j in enumerate(node.inputs)
         if is_floating(program.nodes[j].output)
+        and j not in stepped
         and (a in closed or (smooth and node.prim.connected(a) and a not in node.active))
     }
     arguments = [here[j] if j in still else env[j] for j in node.inputs]
     if all(env[j] is here[j] for j in node.inputs):
         return here[node.index]
     return decided_anew(node, arguments) if not is_floating(node.output) else node.apply(BALLS, arguments)
+
+
+def _is_stepped(node: Node, env: dict[int, Any], here: dict[int, Any], program: Program, stepped: set[int]) -> bool:
+    """Whether decisions or step functions of what moves give a number that no tape follows, such as a mask."""
+    if node.kind != "op" or node.active or not is_floating(node.output) or env[node.index] is here[node.index]:
+        return False
+    moved = [j for j in node.inputs if env[j] is not here[j]]
+    return is_step(node) or any(j in stepped or not is_floating(program.nodes[j].output) for j in moved)
 
 
 _Place = tuple[int, tuple[int, ...]]  # a source, and one of its elements
@@ -206,6 +222,7 @@ class Sides:
         self.over_jumps = False
         self.unbounded: _Place | None = None  # an element by which the derivatives beside the point have no bound
         self.open = ""  # why it is open whether all numbers are limits
+        self.compared = False  # whether the numbers were compared with the derivatives on all sides
         self.jumps = False  # whether the function is not continuous at the point, so that it has no derivative there
         self.fewer = False  # whether enclosures have fewer bits, so that wide values raise `_Blurred`
         self.blurred = False  # whether derivatives beside the point were not known well enough
@@ -229,6 +246,11 @@ class Sides:
             For each array: index -> interval, for the elements outside their interval. None if the sides of the point
             cannot be evaluated.
         """
+        found = self._limits(numbers, jumps)
+        self.compared = self.compared or found is not None
+        return found
+
+    def _limits(self, numbers: list[Any], jumps: bool) -> list[dict[tuple[int, ...], Interval]] | None:
         wanted = jumps or self.anywhere  # claims may be other limits
         if self.program.size > _MANY and not (wanted or self._in_doubt(numbers)):
             return None
@@ -427,7 +449,7 @@ class Sides:
     def holds(self, test: Callable[[Oracle], bool]) -> bool:
         """Whether a test holds on all sides of the point; False if no side can be evaluated."""
         held = False
-        if self.program.size > _MOST:
+        if self.program.size > _MANY:
             return False
         with precision(_BITS if _iterates(self.program) else _FEWER), contextlib.suppress(TooDeep):
             self.here = self._evaluated()
@@ -479,16 +501,14 @@ class Sides:
             if budget > 0:
                 budget -= 1
                 (name, axis), only = self._axis(s, index), self._of([place], numbers)
-                own = list(points[0])
-                for made in itertools.chain(
-                    self._at(axis, _STEPS[0], only, number=name),
-                    *(self._at(joint, _STEPS[0], only, number=which) for which, joint in self._joint(place)),
-                ):
+                own, ways = list(points[0]), [(name, axis), *self._joint(place)]
+                for made in itertools.chain(*(self._at(way, _STEPS[0], only, number=which) for which, way in ways)):
                     own.append(made)
                     if not self._is_off(place, numbers, own):
                         break
-                else:
-                    near_and_nearer = own, [*points[1], *self._at(axis, _STEPS[1], only, number=name)]
+                else:  # the same directions at both steps
+                    nearer = [d for which, way in ways for d in self._at(way, _STEPS[1], only, number=which)]
+                    near_and_nearer = own, [*points[1], *nearer]
                 if near_and_nearer is points:
                     continue  # inside, so that the other points of this element are not needed
             elif not any(found):
@@ -499,6 +519,8 @@ class Sides:
                 nearest = [d for k, moves in enumerate(drawn) for d in self._at(moves, _NEAREST, derivative)]
                 if _grows(first, second, self._hull(nearest, s, index, number)):
                     self.unbounded = place
+                else:
+                    self.open = NO_LIMITS
                 return None
             if not self._approaches(number, first, second):
                 width = second[1] - second[0]

@@ -44,7 +44,7 @@ from gtape.verify.judging.recording import Recording, checked_order, refuse_comp
 from gtape.verify.judging.unrecorded import named_by_rules, unrecorded
 from gtape.verify.oracles.certificates import certify
 from gtape.verify.oracles.enclosures import turned
-from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.oracles.oracle import Oracle, factorises
 from gtape.verify.verdicts.nearest import nearest
 from gtape.verify.verdicts.verdict import Finding, Report
 
@@ -398,7 +398,11 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
             open_ = sides.open
         return made if all(_tight(g, wanted) for g in made) else None
 
-    found, finding = climb(program, 1, attempt, _precisions(program, wanted), ties=False, patient=False)
+    # Equal eigenvalues that are computed in several ways are never certainly equal.
+    ties = any(map(factorises, program.nodes))
+    found, finding = climb(program, 1, attempt, _precisions(program, wanted), ties=ties, patient=False)
+    if found is not None:
+        finding = None  # which tells of the ties
     if finding is not None and finding.verdict == "domain" and finding.op is not None and has_values(program):
         # An op has no finite derivative at the point, but the function as a whole may have one.
         shapes = [program.nodes[nodes[0]].shape if nodes else None for nodes in program.sources]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from flint import arb
 
 from gtape.base.diagnosis import diagnosed
 from gtape.base.shown import shown
-from gtape.symbolic.balls import digits, objects, to_double_double
+from gtape.symbolic.balls import digits, objects, precision, to_double_double, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor
 from gtape.verify.bounds.inputs import MOVES
@@ -20,13 +22,14 @@ from gtape.verify.judging.examine import Gradient, Rows
 from gtape.verify.judging.left import add_values_left, other_numbers
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
 from gtape.verify.judging.unrecorded import unrecorded
-from gtape.verify.verdicts.ulp import ROUNDINGS, ulps_between, widest
+from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.verdicts.ulp import ROUNDINGS, spacing, ulps_between, widest
 from gtape.verify.verdicts.verdict import Finding, Report, merged
 
 __all__ = ["judge"]
 
-_SIDES = 4  # pairs of points beside a tie at which Python took a branch
-_NEAR = 2.0**-10  # relative distance up to which numbers beside a tie agree with those at the tie
+_SIDES = 16  # pairs of points beside a tie at which Python took a branch
+_TIE_BITS = 400
 _STABLE = 2.0**10  # the growth of roundings in a stable factorisation, beyond half a unit in its input
 
 
@@ -73,7 +76,7 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
         if order == 1:
             row = [None if b is None else np.asarray(b) for b in blocks]
             if branches:
-                row = _with_other_branches(recording, row, own)
+                row = _with_other_branches(recording, program, row, own)
         else:
             i, index = place
             seen.add(place)
@@ -92,17 +95,18 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
     return report
 
 
-def _with_other_branches(recording: Recording, row: list[Any], own: list[Any]) -> list[Any]:
-    """A claimed row with the tape's numbers in place of claims that lie between the derivatives beside a tie at which
-    Python took a branch.
+def _with_other_branches(recording: Recording, program: Program, row: list[Any], own: list[Any]) -> list[Any]:
+    """A claimed row with the tape's numbers in place of claims that lie between the derivatives of the branches that
+    Python may take at a tie.
 
-    The function runs at points beside the tie. A side to which the function jumps has no derivative at the tie.
+    The function runs at points beside the tie, and the program of each run gives its exact value and derivative at the
+    tie. The programs of branches with another value there have no derivative at the tie.
     """
     rng = np.random.default_rng(47)
     points = [np.asarray(t._value) for t in recording.inputs]
-    values = [np.asarray(t._value) for t in recording.outputs]
-    found: list[list[Any]] = []
-    for _ in range(_SIDES):
+    here = _at_tie(program, recording)
+    found = [] if here is None else [here]
+    for _ in range(_SIDES if here is not None else 0):
         signs = [rng.choice([-1.0, 1.0], x.shape) * rng.uniform(0.5, 1.0, x.shape) for x in points]
         for side in (-1.0, 1.0):
             moved = [
@@ -111,22 +115,49 @@ def _with_other_branches(recording: Recording, row: list[Any], own: list[Any]) -
             ]
             try:
                 beside = Recording(recording.function, tuple(moved), 1)
-                slopes = [slope for *_, slope in beside.programs()]
+                branch = [_at_tie(_moved_to(p, points), beside) for _, p, _, _ in beside.programs()]
             except Exception:  # not defined on this side
                 continue
-            if slopes and _is_near([np.asarray(t._value) for t in beside.outputs], values):
-                found.append([None if g is None else np.asarray(g) for g in slopes[0]])
+            if branch and branch[0] is not None and here is not None and _is_same(branch[0].values, here.values):
+                found.append(branch[0])
     made = []
     for k, (claim, mine) in enumerate(zip(row, own, strict=True)):
-        sides = [np.zeros(points[k].shape) if g[k] is None else g[k] for g in found]
+        sides = [to_float(objects(0 if b.slopes[k] is None else b.slopes[k])) for b in found]
         if claim is None or not sides or claim.shape != points[k].shape or claim.dtype.kind not in "fiu":
             made.append(claim)
             continue
+        sides = [np.broadcast_to(v, claim.shape) for v in sides]
         low, high = np.min(sides, axis=0), np.max(sides, axis=0)
-        room = _NEAR * np.maximum(np.abs(low), np.abs(high))
-        inside = (claim >= low - room) & (claim <= high + room) & (high - low > 2 * room)
+        room = ROUNDINGS * spacing(np.maximum(np.abs(low), np.abs(high)), points[k].dtype)
+        inside = (claim >= low - room) & (claim <= high + room) & (high - low > room)
         made.append(np.where(inside, np.zeros(claim.shape) if mine is None else mine, claim))
     return made
+
+
+class _Branch(NamedTuple):
+    """The exact outputs of the program of a branch, and its exact gradient."""
+
+    values: list[Any]
+    slopes: list[Any]
+
+
+def _moved_to(program: Program, points: list[Any]) -> Program:
+    """A program with other values of its sources."""
+    for nodes, x in zip(program.sources, points, strict=True):
+        for i in nodes:
+            program.nodes[i].output = x
+    return program
+
+
+def _at_tie(program: Program, recording: Recording) -> _Branch | None:
+    """The exact outputs and gradient of a program; None where it is not defined."""
+    seeds = [np.ones_like(np.asarray(t._value)) for t in recording.outputs]
+    with precision(_TIE_BITS), contextlib.suppress(ArithmeticError):
+        oracle = Oracle(program, seeds)
+        oracle.evaluate()
+        slopes = oracle.replay()
+        return _Branch([oracle.env[i] for i in program.outputs], slopes)
+    return None
 
 
 def _slightly(dtype: Any) -> float:
@@ -134,12 +165,16 @@ def _slightly(dtype: Any) -> float:
     return float(np.finfo(dtype).eps) ** 0.75
 
 
-def _is_near(values: list[Any], others: list[Any]) -> bool:
-    """Whether outputs have the same shapes and nearly the same numbers."""
-    return len(values) == len(others) and all(
-        v.shape == w.shape and bool(np.all(np.abs(v - w) <= _NEAR * (1.0 + np.abs(w))))
-        for v, w in zip(values, others, strict=True)
-    )
+def _is_same(values: list[Any], others: list[Any]) -> bool:
+    """Whether exact outputs are the same numbers."""
+    for v, w in zip(values, others, strict=True):
+        if np.shape(v) != np.shape(w):
+            return False
+        for p, q in zip(objects(v).ravel().tolist(), objects(w).ravel().tolist(), strict=True):
+            gap = abs(p - q)
+            if gap != 0 and not gap <= arb(2) ** (16 - _TIE_BITS) * (1 + abs(p)):
+                return False
+    return True
 
 
 def _judge_rest(recording: Recording, blocks: list[Any], seen: set[Any], n: int, order: int, report: Report) -> None:

@@ -88,6 +88,7 @@ class Judgement(Causes):
         self.order = order_of(program)
         self.open = unimplemented(program)
         self.last: Oracle | None = None
+        self.excused: list[Failure] = []  # certificates that failed at kinks of custom gradients alone
 
     # -- supplied by each mode
 
@@ -200,22 +201,25 @@ class Judgement(Causes):
         return [(dtype, reached_from(self.nudged, self.dtype, nodes)) for dtype, nodes in dtypes]
 
     def left(self, s: int, mask: Any) -> tuple[Cause, Any] | None:
-        cause = self.beyond_range(self._oracle()) or self.overflow()
+        cause = self.beyond_range(self._oracle(), s, mask) or self.overflow()
         if cause is None:
             return None
         reached = reached_from(self.nudged, self.dtype, {n.index for n in nodes_of(self.program, cause)})[s]
         return cause, mask if reached is None else mask & reached
 
-    def beyond_range(self, oracle: Oracle) -> Cause | None:
-        """The first value, slope or cotangent outside of its range on which the derivative depends.
+    def beyond_range(self, oracle: Oracle, source: int | None = None, mask: Any = True) -> Cause | None:
+        """The first value, slope or cotangent outside of its range on which the derivative depends; or some elements
+        of the derivative by one source.
 
         A saturated unit underflows, too, and nothing depends on what it loses.
         """
         for cause, lost in itertools.islice(left_the_range(self.program, oracle), _FEW_LOST):
+            if lost is None:
+                return cause
             nodes = {n.index for n in nodes_of(self.program, cause)}
-            if lost is None or any(
-                mask is None or mask.any() for mask in reached_from(self.nudged, self.dtype, nodes, by=lost)
-            ):
+            reached = reached_from(self.nudged, self.dtype, nodes, by=lost)
+            some = reached if source is None else [reached[source]]
+            if any(m is None or (m & mask).any() for m in some):
                 return cause
         return None
 
@@ -499,7 +503,7 @@ class Judgement(Causes):
     def at(self, report: Report, degenerate: list[str]) -> None:
         """The whole check at the precision in force; raises ArithmeticError if the precision does not decide."""
         program, order = self.program, self.order
-        self.crossed = False
+        self.crossed, self.excused = False, []
         oracle = self.last = self.oracle()
         oracle.shared = self.shared
         around = None
@@ -525,6 +529,7 @@ class Judgement(Causes):
             report.checked = sum(np.size(g) for g in self.got if g is not None)
             report.max_ulp = max([f.ulps for f in report.findings if f.ulps is not None], default=0.0)
             return
+        excused, self.excused = self.excused, []
         known = oracle.shared or Shared()  # kinks depend on no cotangent
         met = [copy(f) for f in known.get("kinks", lambda: kinks_met(program, oracle, order))]
         choices, guards = choices_met(program, oracle, order, self.derivative)
@@ -540,6 +545,10 @@ class Judgement(Causes):
                 sides, near, got, met, order, guards=guards, claimed=self.claimed, rounding=lambda: self.bounds(RUNS)
             )
             exact = near if self.claimed or not oracle.broken else exact
+            excused = [] if sides.compared else excused
+        if excused:  # nothing judged the conventions of these custom gradients
+            report.findings = self.blamed(oracle, excused)
+            return
         local = self.local(oracle.env) if self.locally else ()
         compared = Comparison(order, self)
         compared.numbers([None if s in self.left_out else e for s, e in enumerate(exact)], got)
