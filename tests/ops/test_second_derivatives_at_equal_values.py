@@ -392,7 +392,8 @@ _INVARIANTS: dict[str, tuple[Callable[[Any], Any], Any, int, dict[tuple[int, ...
         {(0, 1, 0, 1): -0.5, (0, 1, 1, 0): -0.5},
     ),
     "exponentials": (
-        lambda x: tf.reduce_sum(tf.exp(tf.linalg.eigvalsh(x) - 1.0)), np.eye(2), 2, {(0, 0, 0, 0): 1.0, (1, 0, 1, 0): 2.0},
+        lambda x: tf.reduce_sum(tf.exp(tf.linalg.eigvalsh(x) - 1.0)), np.eye(2), 2,
+        {(0, 0, 0, 0): 1.0, (1, 0, 1, 0): 2.0},
     ),
     "singular values": (
         lambda x: tf.reduce_sum(tf.linalg.svd(x, compute_uv=False) ** 2), np.eye(2), 1, {(0, 0): 2.0, (0, 1): 0.0},

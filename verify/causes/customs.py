@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,10 +40,12 @@ from gtape.verify.verdicts.verdict import Finding
 
 __all__ = [
     "faulty_beside", "faulty_customs", "faulty_forwards", "faulty_inside", "inner_culprits",
-    "is_rounded", "least_stable", "not_finite", "ones_like", "only_rounded", "roundings_of",
+    "is_joint_convention", "is_rounded", "least_stable", "not_finite", "ones_like", "only_rounded", "roundings_of",
+    "slopes_of_custom",
 ]  # fmt: skip
 
 _CALLS = 8  # calls of one function that are compared while the errors are of rounding size
+_NEAR = 100  # bits up to which derivatives on several sides agree
 _WAYS = 8  # directions that tell an error of a custom gradient from a rounding
 
 
@@ -109,6 +111,42 @@ def faulty_customs(oracle: Oracle, *, slopes: bool = False) -> list[Failure]:
 def _function_of(node: Node) -> Any:
     """What tells the functions of custom gradients apart, because functions of a factory share a name."""
     return node.name, None if node.call is None else id(node.call[0])
+
+
+def slopes_of_custom(oracle: Oracle, node: Node) -> list[Any]:
+    """The gradient that a custom function returns for each active input, for cotangents of ones."""
+    _, outputs, env = oracle.custom_back(node, ones_like(node))
+    return [None if o is None else objects(env[o]) for o in outputs]
+
+
+def is_joint_convention(here: list[Any], sides: Sequence[list[Any]]) -> bool:
+    """Whether a convention keeps the derivatives along directions in which the gradients on all sides agree.
+
+    At a tie of a maximum, the gradients of the sides are (1, 0) and (0, 1). The number 1 lies in both intervals, but
+    (1, 1) counts the tie twice: along (1, 1), the derivative is 1 on all sides.
+
+    Parameters
+    ----------
+    here : list of object arrays, or None
+        The gradient at the kink, for each argument.
+    sides : sequence of these
+        The gradients on the sides of the kink.
+    """
+    shapes = [np.shape(v) for v in here if v is not None]
+    rng = np.random.default_rng(53)
+    weights = rng.integers(1, 2**20, shapes[0]) if shapes else None
+    ways = [[np.ones(np.shape(v), dtype=int) for v in here if v is not None]]
+    if all(shape == shapes[0] for shape in shapes):
+        ways.append([np.asarray(weights) for _ in shapes])
+    for way in ways:
+        along = [
+            sum(inner(u, v) for u, v in zip(way, (v for v in g if v is not None), strict=True)) for g in (here, *sides)
+        ]
+        number, *limits = [arb(0) + a for a in along]
+        size = arb(2) ** -_NEAR * (1 + max(abs(a) for a in limits))
+        if all(abs(a - limits[0]) < size for a in limits) and not abs(number - limits[0]) < size:
+            return False
+    return True
 
 
 def faulty_forwards(oracle: Oracle, *, transposed: bool = True) -> list[tuple[Node, str]]:

@@ -23,7 +23,15 @@ from gtape.verify.bounds.noise_world import MovedWorld
 from gtape.verify.causes.advice import explain
 from gtape.verify.causes.blame import blame
 from gtape.verify.causes.conventions import kinks_met
-from gtape.verify.causes.customs import faulty_customs, least_stable, not_finite, only_rounded, roundings_of
+from gtape.verify.causes.customs import (
+    faulty_customs,
+    is_joint_convention,
+    least_stable,
+    not_finite,
+    only_rounded,
+    roundings_of,
+    slopes_of_custom,
+)
 from gtape.verify.causes.float_range import lost_by_a_rule, overflows_in_floats
 from gtape.verify.causes.misfits import misfits
 from gtape.verify.judging import ordinary
@@ -135,11 +143,20 @@ class Gradient(Judgement):
         if not wrong or not all(body & met for body in bodies):
             return False
 
+        sides: list[list[Any]] = []
+
         def right(beside: Oracle) -> bool:
-            return not certify(beside, beside.replay())
+            if certify(beside, beside.replay()):
+                return False
+            sides.append([slopes_of_custom(beside, f.node) for f in wrong if f.node is not None])
+            return True
 
         try:
-            return self.sides().holds(right)
+            here = [slopes_of_custom(oracle, f.node) for f in wrong if f.node is not None]
+            held = self.sides().holds(right)
+            return held and all(
+                is_joint_convention(*slopes) for slopes in zip(here, zip(*sides, strict=True), strict=True)
+            )
         except (ArithmeticError, ValueError, TypeError, IndexError):  # the function may make other shapes there
             return False
 
