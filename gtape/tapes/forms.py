@@ -22,6 +22,7 @@ __all__ = ["Later", "Results", "form_of", "outputs_of", "taken_later", "traced"]
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None))
 _PLAIN = (*_NUMBERS, list, tuple)
 _EXACT = frozenset({*_PLAIN, dict})
+_EQUALITIES = [c.__eq__ for c in _NUMBERS]
 
 
 def form_of(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:
@@ -42,10 +43,12 @@ def form_of(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:
         return x._layout
     if isinstance(x, Variable):
         return ("variable", x._uid, x._tensor_layout)
-    if x.__class__ not in _EXACT and isinstance(x, _PLAIN) and not isinstance(x, enum.Enum) and _has_attributes(x):
+    if x.__class__ not in _EXACT and isinstance(x, _PLAIN):
         if isinstance(x, (list, tuple)):
-            raise Untraceable("an unusual argument")  # a copy with traced tensors would lose the attributes
-        return _by_identity(x, held)
+            if _has_attributes(x) or not _can_be_rebuilt(x):
+                raise Untraceable("an unusual argument")  # a copy with traced tensors would be another one
+        elif _has_attributes(x) or x.__class__.__eq__ not in _EQUALITIES:
+            return _by_identity(x, held)
     if isinstance(x, (float, complex)):  # as text, because 0.0 equals -0.0; a subclass may show other digits
         return (x.__class__, (float if isinstance(x, float) else complex).__repr__(x))
     if isinstance(x, _NUMBERS):
@@ -53,7 +56,7 @@ def form_of(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:
     if isinstance(x, (list, tuple)):
         return (x.__class__, *[form_of(y, tensors, held) for y in x])
     if x.__class__ is dict:
-        return (dict, *[(k, form_of(y, tensors, held)) for k, y in x.items()])
+        return (dict, *[(form_of(k, tensors, held), form_of(y, tensors, held)) for k, y in x.items()])
     if isinstance(x, (Tensor, np.ndarray, np.generic)) or nest.is_nested(x):
         raise Untraceable("an unusual argument")
     return _by_identity(x, held)
@@ -61,7 +64,19 @@ def form_of(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:
 
 def _has_attributes(x: Any) -> bool:
     """Whether an object of a subclass has attributes of its own, which its elements or its number do not show."""
-    return bool(getattr(x, "__dict__", None))
+    slots = any("__slots__" in c.__dict__ and c.__slots__ for c in x.__class__.__mro__)
+    return isinstance(x, enum.Enum) or slots or bool(getattr(x, "__dict__", None))
+
+
+def _can_be_rebuilt(x: Any) -> bool:
+    """Whether the class of a list or tuple makes an equal one of its elements."""
+    made = x.__class__
+    if isinstance(x, list):
+        return made.__init__ is list.__init__ and made.__new__ is list.__new__
+    if hasattr(x, "_fields"):
+        named = next(c for c in made.__mro__ if "_fields" in c.__dict__)
+        return made.__new__ is named.__new__ and made.__init__ is object.__init__
+    return made.__new__ is tuple.__new__ and made.__init__ is object.__init__
 
 
 def _by_identity(x: Any, held: list[Any]) -> Any:

@@ -113,6 +113,11 @@ def _root(node: Node, passing: set[Node]) -> Node:
     return node if source is None else _root(source, passing)
 
 
+def _is_from_outside(node: Node, passing: set[Node]) -> bool:
+    """Whether a node shows the memory of an array that is given to the program, which other arrays may share."""
+    return node.sample.__class__ is np.ndarray and _root(node, passing).function is None
+
+
 def _apart(node: Node, traced: Node, made: list[Node], passing: set[Node]) -> Node:
     """The same numbers as those of a node, in memory of their own; `made` gains new nodes.
 
@@ -135,7 +140,7 @@ def _apart(node: Node, traced: Node, made: list[Node], passing: set[Node]) -> No
 
 
 def _copied(a: Any) -> Any:
-    return a.copy(order="K")
+    return np.multiply(a, 1)  # in the memory order of the product with ones
 
 
 def shared(nodes: list[Node], outputs: list[Node], *, again: bool = False) -> tuple[list[Node], list[Node]]:
@@ -223,7 +228,7 @@ def shared(nodes: list[Node], outputs: list[Node], *, again: bool = False) -> tu
                     kept += [*more[node], node]
                     continue
         factor = _factor(node, ones) if constant and function in _PRODUCTS else None
-        if factor is not None:
+        if factor is not None and not _is_from_outside(factor, passing):
             same[node] = factor
             continue
         if words and same:

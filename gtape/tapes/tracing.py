@@ -11,6 +11,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -309,11 +310,15 @@ class Tracer:
                 v.tracer.refuse("uses a tensor of another function that is being traced")
                 self.refuse("uses a tensor of another function that is being traced")
         samples = [_sample(v) for v in values]
+        raises = _may_raise(prim, tensors)
         try:
             made = self.true_run(prim.function, *[wrap(s) for s in samples], **params)
-        except Exception:  # maybe because of a value, such as an integer divisor of 0
-            self.failed_check = self.failed_check or any([v.__class__ is Raw for v in values])  # noqa: C419
+        except Exception:
+            self.failed_check = self.failed_check or (raises and _tracer_of(values) is not None)
             raise
+        if raises:  # at each call, even if nothing reads the result
+            key = None
+            self.check(partial(prim.kernel, **params), tensors)  # a function of its own, so that the calls stay apart
         several = made.__class__ is tuple
         expected = tuple([t._value for t in made]) if several else made._value
         raws = self._kernel_call(prim, tensors, values, samples, params, expected)
@@ -683,6 +688,17 @@ _UNKNOWN: Any = object()
 
 def _element(v: Any) -> Any:
     return v[()]
+
+
+def _may_raise(prim: Primitive, tensors: Sequence[Tensor]) -> bool:
+    """Whether the kernel of an op may raise an error because of a value, such as an integer divisor of 0.
+
+    Other ops raise such errors in checks of their own. The kernels of ops from outside of gtape are unknown.
+    """
+    if prim.kernel.__class__ is np.ufunc:
+        return False
+    whole = prim.kind == "elementwise" and len(tensors) > 1
+    return prim.place.outside or (whole and all([t._layout.dtype.kind in "iu" for t in tensors]))  # noqa: C419
 
 
 def _has_quick(prim: Primitive, tensors: Sequence[Tensor]) -> bool:

@@ -5,6 +5,7 @@ instances, other traces, and warnings.
 from __future__ import annotations
 
 import contextlib
+import enum
 import functools
 import gc
 import warnings
@@ -455,3 +456,116 @@ def test_arguments_keep_attributes_of_their_own(made: Any, back_end: str) -> Non
             a = made()
             a.scale = scale
             assert float(compiled(tf.constant(1.0), a)) == scale
+
+
+class _Kind(int, enum.Enum):
+    LESS = (1, 2.0)
+    MORE = (1, 3.0)
+
+    scale: float
+
+    def __new__(cls, number: int, scale: float) -> _Kind:
+        made = int.__new__(cls, number)
+        made._value_ = number + scale
+        made.scale = scale
+        return made
+
+
+class _Slotted(float):
+    __slots__ = ("scale",)
+    scale: float
+
+
+def _slotted(scale: float) -> _Slotted:
+    made = _Slotted(1.0)
+    made.scale = scale
+    return made
+
+
+class _Doubled(list[float]):
+    def __init__(self, items: Any) -> None:
+        super().__init__([2.0 * x for x in items])
+
+
+class _Pair(tuple[Any, Any]):
+    __slots__ = ()
+
+    def __new__(cls, a: Any, b: Any) -> _Pair:
+        return tuple.__new__(cls, (a, b))
+
+
+_UNUSUAL: dict[str, tuple[Any, list[Any]]] = {
+    "enums": (lambda x, a: x * a.scale, [_Kind.LESS, _Kind.MORE]),
+    "slots": (lambda x, a: x * a.scale, [_slotted(2.0), _slotted(3.0)]),
+    "keys": (lambda x, a: x * (3.0 if type(next(iter(a))) is int else 2.0), [{1: 1.0}, {True: 1.0}]),
+    "a list that changes its elements": (lambda x, a: x * a[0], [_Doubled([1.0]), _Doubled([3.0])]),
+    "a tuple with two arguments": (lambda x, a: x * a[1], [_Pair(1.0, 2.0), _Pair(1.0, 3.0)]),
+}
+
+
+@pytest.mark.parametrize("tape", [False, True])
+@pytest.mark.parametrize(("f", "arguments"), _UNUSUAL.values(), ids=_UNUSUAL.keys())
+def test_unusual_arguments_are_told_apart(f: Any, arguments: list[Any], tape: bool, back_end: str) -> None:
+    compiled = tf.function(f, jit_compile=True)
+    x = tf.constant(5.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # some run eagerly
+        for a in [*arguments, *arguments]:
+            with tf.GradientTape() if tape else contextlib.nullcontext() as t:
+                if tape:
+                    t.watch(x)
+                y = compiled(x, a)
+            assert float(y) == float(f(x, a))
+            if tape:
+                assert float(t.gradient(y, x)) == float(f(x, a)) / 5.0
+
+
+@pytest.mark.parametrize("f", [lambda n: 7 // n, lambda n: 7 % n, lambda n: tf.truncatediv(tf.constant(7), n)])
+def test_an_error_is_raised_even_if_nothing_reads_the_result(f: Any, back_end: str) -> None:
+    def unread(x: Any, n: Any) -> Any:
+        f(n)
+        return 2.0 * x
+
+    compiled = tf.function(unread, jit_compile=True)
+    for n in (2, 3, 0, 2):
+        if n:
+            assert float(compiled(tf.constant(1.0), tf.constant(n))) == 2.0
+        else:
+            with pytest.raises(tf.errors.InvalidArgumentError, match="by 0"):
+                compiled(tf.constant(1.0), tf.constant(n))
+
+
+def test_a_caught_error_of_shapes_alone_leaves_a_function_compiled(back_end: str) -> None:
+    def f(x: Any) -> Any:
+        try:
+            return tf.matmul(x, x)
+        except tf.errors.InvalidArgumentError:
+            return tf.matmul(x, x, transpose_b=True)
+
+    compiled = tf.function(f, jit_compile=True)
+    x = tf.constant(np.random.default_rng(0).normal(size=(3, 2)))
+    assert _bits(compiled(x)) == _bits(f(x)) and compiled.summary().startswith("compiled")
+
+
+def test_inputs_that_share_a_memory_keep_the_bits_of_products(back_end: str) -> None:
+    def f(x: Any, y: Any) -> Any:
+        return (x * 1.0) @ tf.transpose(y)
+
+    compiled = tf.function(f, jit_compile=True)
+    variable = tf.Variable(tf.zeros((33, 33), tf.float64))
+    for seed in range(4):
+        x = tf.constant(np.random.default_rng(seed).normal(size=(33, 33)))
+        variable.assign(x)
+        for pair in ((x, x), (x, tf.identity(x)), (variable, x)):
+            assert _bits(compiled(*pair)) == _bits(f(*pair))
+
+
+def test_a_broadcast_row_keeps_the_bits_of_its_products(back_end: str) -> None:
+    def f(x: Any) -> Any:
+        return tf.tensordot(x[0] * 1.0, x[0] * 1.0, 1)
+
+    compiled = tf.function(f, jit_compile=True)
+    for seed in range(20):
+        row = np.random.default_rng(seed).normal(size=17)
+        x = tf.broadcast_to(tf.constant(row), (5, 17))
+        assert _bits(compiled(x)) == _bits(f(x))
