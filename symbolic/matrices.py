@@ -40,7 +40,7 @@ def each(f: Callable[..., Any], axes: int, *arrays: Any) -> Any:
 def _shape_of(f: Callable[..., Any], arrays: tuple[Any, ...]) -> tuple[int, ...]:
     """The shape of a function of matrices, from unit matrices; that of its last argument if these are singular."""
     try:
-        return np.shape(objects(f(*[objects(np.eye(*a.shape[-2:], dtype=int).astype(object)) for a in arrays])))
+        return tuple(objects(f(*[objects(np.eye(*a.shape[-2:]).astype(int).astype(object)) for a in arrays])).shape)
     except (ArithmeticError, ValueError):
         return tuple(arrays[-1].shape[-2:])
 

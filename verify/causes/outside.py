@@ -114,7 +114,7 @@ def _is_inside(node: Node, custom: Node) -> bool:
         return False
     numbers = [n for _, _, n in code.co_lines() if n is not None]
     file, number, name = node.line
-    return file == code.co_filename and name == code.co_name and min(numbers) <= number <= max(numbers)
+    return bool(file == code.co_filename and name == code.co_name and min(numbers) <= number <= max(numbers))
 
 
 def _described(program: Program, node: Node, v: Any, k: int) -> Finding:

@@ -581,8 +581,8 @@ class Sides:
                 if found[s][index].agree and self._is_off(place, numbers, own[place]):
                     only = self._of([place], numbers)
                     for d in made:
-                        rarest = max(varied, key=lambda p, d=d: _middle(abs(arb(objects(d[p[0]])[p[1]]) - varied[p])))
-                        own[place] += self._at(self._exchanged(moves, place, rarest), _STEPS[0], only)
+                        exchanged = self._exchanged(moves, place, _rarest(d, varied))
+                        own[place] += self._at(exchanged, _STEPS[0], only)
                 if not self._is_off(place, numbers, own[place]):
                     del found[s][index]
                     left.remove(place)
@@ -968,6 +968,12 @@ class Sides:
         finally:
             for i, output in recorded.items():
                 self.program.nodes[i].output = output
+
+
+def _rarest(derivative: list[Any], usual: dict[_Place, Any]) -> _Place:
+    """The element whose derivative is farthest from its usual one."""
+    apart = {(s, index): abs(arb(objects(derivative[s])[index]) - middle) for (s, index), middle in usual.items()}
+    return max(apart, key=lambda place: _middle(apart[place]))
 
 
 def _limits_of(arrays: Sequence[Any]) -> Any:

@@ -342,7 +342,8 @@ def _exact_row(program: Program, seeds: list[Any], wanted: int, order: int) -> l
     for g, h in zip(*limits, strict=True):
         if g is not None and any(abs(a - b) > abs(a) / _LARGE for a, b in zip(g.ravel(), h.ravel(), strict=True)):
             raise ArithmeticError("there is no derivative here: the derivative has no limit towards infinity")
-    return limits[0]
+    first: list[Any] = limits[0]
+    return first
 
 
 def _limit(x: Any) -> Any:
@@ -381,7 +382,8 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
         nonlocal open_, nowhere
         oracle = fresh()
         oracle.evaluate()
-        made, way = oracle.replay(), Oracle.replay
+        made: list[Any] = oracle.replay()
+        way: Callable[[Oracle], list[Any]] = Oracle.replay
         if certify(oracle, made):
             made, way = all_by_jets(oracle), all_by_jets
         if degenerate and turns(way):

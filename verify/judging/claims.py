@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -162,7 +163,7 @@ def _at_tie(program: Program, recording: Recording) -> _Branch | None:
 
 def _slightly(dtype: Any) -> float:
     """A move, relative to a number, that is many units and still small."""
-    return float(np.finfo(dtype).eps) ** 0.75
+    return math.pow(float(np.finfo(dtype).eps), 0.75)
 
 
 def _is_same(values: list[Any], others: list[Any]) -> bool:

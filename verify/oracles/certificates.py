@@ -494,15 +494,15 @@ def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any], times: i
         if c is not None:
             j = node.inputs[a]
             slopes[j] = objects(slopes[j] + c) if j in slopes else c
+    names = list(dict.fromkeys(node.inputs[a] for a in node.active))
+
+    def along(ways: list[Any]) -> tuple[arb, arb]:
+        return _through_body(oracle, node, g, dict(zip(names, ways, strict=True)))
+
     error = 0.0
     for _ in range(times):
         directions = custom_directions(oracle, node, slopes)
-        found = disagreement_along(
-            list(directions.values()),
-            [slopes.get(j) for j in directions],
-            lambda ways, names=tuple(directions): _through_body(oracle, node, g, dict(zip(names, ways, strict=True))),
-        )
-        error = max(error, found)
+        error = max(error, disagreement_along(list(directions.values()), [slopes.get(j) for j in names], along))
     return Failure("custom gradient", node, error) if error else None
 
 

@@ -450,6 +450,7 @@ def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | N
     outs = node.output if isinstance(node.output, tuple) else (node.output,)
     gs = [wrap(_as_recorded(c, np.asarray(o))) for c, o in zip(cotangents, outs, strict=True)]
     with GradientTape(persistent=True, verify=True) as tape:
+        assert tape._session is not None
         tape._session.adopts = True  # because the function may have kept its inputs in any way
         tape.watch([g for g in gs if g._layout.inexact])
         back = node.step.run(gs)
