@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from flint import arb
+from flint import acb, arb
 
 from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import digits, objects, to_float
@@ -39,9 +39,8 @@ from gtape.verify.verdicts.ulp import ROUNDINGS, widest
 from gtape.verify.verdicts.verdict import Finding
 
 __all__ = [
-    "faulty_beside", "faulty_customs", "faulty_forwards", "faulty_inside", "inner_culprits",
-    "is_joint_convention", "is_rounded", "least_stable", "not_finite", "ones_like", "only_rounded", "roundings_of",
-    "slopes_of_custom",
+    "faulty_beside", "faulty_customs", "faulty_forwards", "faulty_inside", "inner_culprits", "is_rounded",
+    "least_stable", "may_be_convention", "not_finite", "ones_like", "only_rounded", "roundings_of", "slopes_of_custom",
 ]  # fmt: skip
 
 _CALLS = 8  # calls of one function that are compared while the errors are of rounding size
@@ -119,11 +118,12 @@ def slopes_of_custom(oracle: Oracle, node: Node) -> list[Any]:
     return [None if o is None else objects(env[o]) for o in outputs]
 
 
-def is_joint_convention(here: list[Any], sides: Sequence[list[Any]]) -> bool:
-    """Whether a convention keeps the derivatives along directions in which the gradients on all sides agree.
+def may_be_convention(here: list[Any], sides: Sequence[list[Any]]) -> bool:
+    """Whether the gradient of a custom function at a kink may be a convention, by the gradients on the sides.
 
-    At a tie of a maximum, the gradients of the sides are (1, 0) and (0, 1). The number 1 lies in both intervals, but
-    (1, 1) counts the tie twice: along (1, 1), the derivative is 1 on all sides.
+    No number lies outside of all numbers of the sides. Along directions in which the sides agree, the gradient agrees,
+    too: at a tie of a maximum, the gradients of the sides are (1, 0) and (0, 1), and (1, 1) counts the tie twice,
+    although 1 lies in both intervals.
 
     Parameters
     ----------
@@ -132,21 +132,33 @@ def is_joint_convention(here: list[Any], sides: Sequence[list[Any]]) -> bool:
     sides : sequence of these
         The gradients on the sides of the kink.
     """
+    for k, mine in enumerate(here):
+        beside = [e for g in sides if g[k] is not None for e in objects(g[k]).ravel().tolist()]
+        if mine is None or not beside or any(isinstance(e, acb) for e in beside):
+            continue
+        low, high = (choose((arb(e) for e in beside), key=lambda e: e.mid()) for choose in (min, max))
+        room = arb(2) ** -_NEAR * (1 + abs(low) + abs(high))
+        if any(e < low - room or e > high + room for e in map(arb, objects(mine).ravel().tolist())):
+            return False
     shapes = [np.shape(v) for v in here if v is not None]
-    rng = np.random.default_rng(53)
-    weights = rng.integers(1, 2**20, shapes[0]) if shapes else None
-    ways = [[np.ones(np.shape(v), dtype=int) for v in here if v is not None]]
-    if all(shape == shapes[0] for shape in shapes):
+    ways = [[np.ones(shape, dtype=int) for shape in shapes]]
+    if shapes and all(shape == shapes[0] for shape in shapes):
+        weights = np.random.default_rng(53).integers(1, 2**20, shapes[0])
         ways.append([np.asarray(weights) for _ in shapes])
     for way in ways:
-        along = [
-            sum(inner(u, v) for u, v in zip(way, (v for v in g if v is not None), strict=True)) for g in (here, *sides)
-        ]
-        number, *limits = [arb(0) + a for a in along]
-        size = arb(2) ** -_NEAR * (1 + max(abs(a) for a in limits))
+        number, *limits = [_along(way, g) for g in (here, *sides)]
+        size = arb(2) ** -_NEAR * (1 + max((abs(a) for a in limits), key=lambda a: a.mid()))
         if all(abs(a - limits[0]) < size for a in limits) and not abs(number - limits[0]) < size:
             return False
     return True
+
+
+def _along(way: list[Any], gradient: list[Any]) -> Any:
+    """A derivative along a direction, given for the arguments that have one."""
+    total = arb(0)
+    for u, c in zip(way, (c for c in gradient if c is not None), strict=True):
+        total = total + inner(u, c)
+    return total
 
 
 def faulty_forwards(oracle: Oracle, *, transposed: bool = True) -> list[tuple[Node, str]]:

@@ -25,8 +25,8 @@ from gtape.verify.causes.blame import blame
 from gtape.verify.causes.conventions import kinks_met
 from gtape.verify.causes.customs import (
     faulty_customs,
-    is_joint_convention,
     least_stable,
+    may_be_convention,
     not_finite,
     only_rounded,
     roundings_of,
@@ -155,7 +155,7 @@ class Gradient(Judgement):
             here = [slopes_of_custom(oracle, f.node) for f in wrong if f.node is not None]
             held = self.sides().holds(right)
             return held and all(
-                is_joint_convention(*slopes) for slopes in zip(here, zip(*sides, strict=True), strict=True)
+                may_be_convention(*slopes) for slopes in zip(here, zip(*sides, strict=True), strict=True)
             )
         except (ArithmeticError, ValueError, TypeError, IndexError):  # the function may make other shapes there
             return False
