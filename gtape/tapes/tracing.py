@@ -316,7 +316,7 @@ class Tracer:
         except Exception:
             self.failed_check = self.failed_check or (raises and _tracer_of(values) is not None)
             raise
-        if raises:  # at each call, even if nothing reads the result
+        if raises and not prim.place.outside:  # at each call, even if nothing reads the result
             key = None
             self.check(partial(prim.kernel, **params), tensors)  # a function of its own, so that the calls stay apart
         several = made.__class__ is tuple
