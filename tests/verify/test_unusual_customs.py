@@ -444,3 +444,18 @@ def test_a_custom_gradient_that_makes_other_shapes_beside_a_kink_is_checked() ->
 
     assert check(lambda x: tf.reduce_sum(ramp(x)), np.array([2.0, 1.0, -1.0])).ok
     assert check(lambda x: tf.reduce_sum(ramp(x)), np.array([0.0, 1.0])).verdict in ("rule", "convention")
+
+
+def test_a_wrong_call_is_named_after_many_right_ones_of_the_same_function() -> None:
+    @tf.custom_gradient
+    def wrong_beyond_2(x: Any) -> Any:
+        return tf.sin(x), lambda g: g * tf.cos(x) * tf.where(x > 2.0, 1.5 * tf.ones_like(x), tf.ones_like(x))
+
+    def f(x: Any) -> Any:
+        total = tf.constant(0.0, tf.float64)
+        for k in range(20):
+            total += wrong_beyond_2(x * (0.1 if k < 19 else 3.0))
+        return total
+
+    report = check(f, 0.9)
+    assert (report.verdict, report.findings[0].op) == ("rule", "wrong_beyond_2"), report

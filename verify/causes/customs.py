@@ -43,7 +43,7 @@ __all__ = [
     "least_stable", "may_be_convention", "not_finite", "ones_like", "only_rounded", "roundings_of", "slopes_of_custom",
 ]  # fmt: skip
 
-_CALLS = 8  # calls of one function that are compared while the errors are of rounding size
+_CALLS = 8  # calls of one function that are compared after an error of rounding size
 _NEAR = 100  # bits up to which derivatives on several sides agree
 _WAYS = 8  # directions that tell an error of a custom gradient from a rounding
 
@@ -93,7 +93,7 @@ def faulty_customs(oracle: Oracle, *, slopes: bool = False) -> list[Failure]:
         before = found.get(_function_of(node))
         if (before is not None and (slopes or not is_rounded(before))) or has_declared(oracle, node):
             continue  # known, or no derivative to compare with, because a declared custom gradient takes part
-        calls[_function_of(node)] += 1
+        calls[_function_of(node)] += before is not None
         if calls[_function_of(node)] > _CALLS:
             continue
         try:
