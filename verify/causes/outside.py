@@ -141,9 +141,8 @@ def _described(program: Program, node: Node, v: Any, k: int) -> Finding:
     overflow = not np.isnan(v).any() and all(np.isfinite(x).all() for x in inputs if x.dtype.kind in "fc")
     elementwise = node.prim is not None and node.prim.kind == "elementwise"
     undefined = ball is None and not (elementwise and _defined_at(node, inputs, place))
-    pole = _at_pole(node, inputs, place) or (
-        undefined and all(x.size for x in inputs)
-    )  # the maximum of nothing is -inf
+    # The maximum of nothing is -inf, which is no pole.
+    pole = _at_pole(node, inputs, place) or (undefined and all(x.size for x in inputs))
     if overflow and not pole:
         exactly = f", exactly {short}" if short else ""
         return finding("range", f"{what}{exactly}: a value along the way overflows {v.dtype.name}")
