@@ -57,6 +57,7 @@ _AXES = 32  # this many elements get points of their own, and more in small prog
 _GROUPS = 8  # directions along groups of elements, if more elements need points of their own
 _SHARE = 1 / 8
 _SEARCHES = 64  # further directions for elements outside of their intervals
+_EXCHANGES = 12  # of these directions, in which an element exchanges its move with another one
 _MOST_SEARCHED = 40_000  # numbers of programs that further directions evaluate
 _ONE_BY_ONE = 64  # at most this many elements are differentiated one by one
 _MOST_WORK = 500_000  # numbers of programs that all rows of a derivative evaluate to divide groups of elements
@@ -572,13 +573,13 @@ class Sides:
         usual = {place: self._varied(place, numbers, points) for place in every}
         varied = {place: middle for place, middle in usual.items() if middle is not None}
         own = {place: list(points[0]) for place in left}
-        for _ in range(min(_SEARCHES, _MOST_SEARCHED // self.program.size) if varied else 0):
+        for k in range(min(_SEARCHES, _MOST_SEARCHED // self.program.size) if varied else 0):
             moves = self._drawn()
             made = list(self._at(moves, _STEPS[0], derivative))
             for place in list(left):
                 s, index = place
                 own[place] += made
-                if found[s][index].agree and self._is_off(place, numbers, own[place]):
+                if k < _EXCHANGES and found[s][index].agree and self._is_off(place, numbers, own[place]):
                     only = self._of([place], numbers)
                     for d in made:
                         exchanged = self._exchanged(moves, place, _rarest(d, varied))
