@@ -17,7 +17,7 @@ from flint import arb
 
 from gtape.symbolic.balls import Undecided, assumed, meets, objects, precision, radius, ties_assumed, to_float
 from gtape.symbolic.program import Node, Program
-from gtape.verify.causes.sides import beside, scale_of
+from gtape.verify.causes.beside import beside, scale_of
 from gtape.verify.causes.still import still
 from gtape.verify.oracles.certificates import directions_of
 from gtape.verify.oracles.enclosures import BALLS, inner, is_floating, jet_world

@@ -136,7 +136,8 @@ def may_be_convention(here: list[Any], sides: Sequence[list[Any]]) -> bool:
         beside = [e for g in sides if g[k] is not None for e in objects(g[k]).ravel().tolist()]
         if mine is None or not beside or any(isinstance(e, acb) for e in beside):
             continue
-        low, high = (choose((arb(e) for e in beside), key=lambda e: e.mid()) for choose in (min, max))
+        by_middle = sorted(map(arb, beside), key=lambda e: e.mid())
+        low, high = by_middle[0], by_middle[-1]
         room = arb(2) ** -_NEAR * (1 + abs(low) + abs(high))
         if any(e < low - room or e > high + room for e in map(arb, objects(mine).ravel().tolist())):
             return False

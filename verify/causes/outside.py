@@ -11,6 +11,7 @@ import numpy as np
 from gtape.engine.worlds import COMPLEX
 from gtape.symbolic.balls import Undecided, digits, finite_ball, objects, precision, ties_assumed
 from gtape.symbolic.program import Node, Program
+from gtape.verify.bounds.local import finite
 from gtape.verify.oracles.certificates import directions_of, has_finite_slope
 from gtape.verify.oracles.enclosures import BALLS, jet_world
 from gtape.verify.oracles.oracle import Oracle
@@ -308,16 +309,11 @@ def _matters(program: Program, node: Any, got: list[Any]) -> bool:
     )
 
 
-def _is_finite(node: Any) -> bool:
-    outputs = node.output if isinstance(node.output, tuple) else (node.output,)
-    return all(np.isfinite(v).all() for v in map(np.asarray, outputs) if v.dtype.kind in "fc")
-
-
 def _switched_off(program: Program, node: Any) -> bool:
     """True if every path from a node to the outputs passes a selection of finite numbers."""
     open_nodes = {node.index}
     for n in program.nodes[node.index + 1 :]:
-        if n.kind == "op" and n.prim.selects and _is_finite(n):
+        if n.kind == "op" and n.prim.selects and finite(*(n.output if isinstance(n.output, tuple) else (n.output,))):
             continue
         if any(i in open_nodes for i in n.inputs):
             open_nodes.add(n.index)

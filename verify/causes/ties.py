@@ -13,7 +13,7 @@ from flint import arb
 
 from gtape.symbolic.balls import Undecided, objects, to_float
 from gtape.symbolic.program import Node, Program
-from gtape.verify.causes.sides import scale_of
+from gtape.verify.causes.beside import scale_of
 from gtape.verify.causes.still import with_slopes
 from gtape.verify.oracles.enclosures import BALLS, is_complex, jet_world
 from gtape.verify.oracles.oracle import Oracle
