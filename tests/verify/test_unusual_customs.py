@@ -423,7 +423,7 @@ def test_a_jump_elsewhere_excuses_no_custom_gradient(other: Any) -> None:
     ramp = _custom_ramp(-5.0)
     for f, at in ((identity_wrong_at_1, 1.0), (ramp, 0.0)):
         report = check(lambda x, f=f: f(x[0]) + other(x[1]), np.array([at, 0.0]))
-        assert not report.ok and report.verdict in ("rule", "convention", "domain"), report
+        assert not report.ok and report.verdict == "rule", report
 
 
 @pytest.mark.parametrize("n", [100, 8000])
@@ -443,7 +443,9 @@ def test_a_custom_gradient_that_makes_other_shapes_beside_a_kink_is_checked() ->
         return tf.maximum(x, 0.0), back
 
     assert check(lambda x: tf.reduce_sum(ramp(x)), np.array([2.0, 1.0, -1.0])).ok
-    assert check(lambda x: tf.reduce_sum(ramp(x)), np.array([0.0, 1.0])).verdict in ("rule", "convention")
+    # Beside the kink the function finds other places, which the check cannot follow, so it refuses a right convention.
+    report = check(lambda x: tf.reduce_sum(ramp(x)), np.array([0.0, 1.0]))
+    assert (report.verdict, report.findings[0].op) == ("rule", "ramp")
 
 
 def test_a_wrong_call_is_named_after_many_right_ones_of_the_same_function() -> None:
