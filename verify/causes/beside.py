@@ -5,6 +5,7 @@ Comparisons, masks and step functions may have other outcomes there.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,12 @@ def scale_of(x: Any) -> Any:
 
 
 def beside(
-    program: Program, here: dict[int, Any], moves: dict[int, Any], *, decided: bool = False
+    program: Program,
+    here: dict[int, Any],
+    moves: dict[int, Any],
+    *,
+    decided: bool = False,
+    only: Iterable[int] | None = None,
 ) -> dict[int, Any] | None:
     """Exact values of all nodes at a moved point, with new decisions; None if one stays undecided or is undefined.
 
@@ -44,11 +50,14 @@ def beside(
         Node of a source -> how far it moves.
     decided : bool
         Whether to raise `Undecided` for a decision that stays undecided, because other settings may decide it.
+    only : iterable of int, optional
+        The nodes to evaluate, in order, with all nodes that they depend on; all nodes by default.
     """
     env = {i: objects(objects(here[i]) + move) for i, move in moves.items()}
     blocked = program.blocked(program.session)
     stepped: set[int] = set()
-    for node in program.nodes:
+    for i in range(len(program.nodes)) if only is None else only:
+        node = program.nodes[i]
         if node.index in env:
             continue
         try:

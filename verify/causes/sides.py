@@ -21,6 +21,7 @@ from gtape.symbolic.balls import Undecided, assumed, numbers_shared, objects, pr
 from gtape.symbolic.elementary import special_function
 from gtape.symbolic.program import Program
 from gtape.verify.causes.beside import beside, scale_of
+from gtape.verify.causes.pieces import Pieces
 from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, jet_world, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import Shared
@@ -59,6 +60,7 @@ _GROUPS = 8  # directions along groups of elements, if more elements need points
 _SHARE = 1 / 8
 _SEARCHES = 64  # further directions for elements outside of their intervals
 _EXCHANGES = 12  # of these directions, in which an element exchanges its move with another one
+_MISSED = 48  # points in new pieces, one after another, after which pieces are no longer looked up
 _MOST_SEARCHED = 40_000  # numbers of programs that further directions evaluate
 _ONE_BY_ONE = 64  # at most this many elements are differentiated one by one
 _MOST_WORK = 500_000  # numbers of programs that all rows of a derivative evaluate to divide groups of elements
@@ -124,6 +126,8 @@ class Sides:
     in_floats : callable, optional
         Moves of the sources, relative to their sizes -> the derivative at the moved point in floats; None without a
         derivative.
+    order : int, optional
+        The order of the derivative. Points of one piece then share one evaluation.
     """
 
     def __init__(
@@ -135,11 +139,15 @@ class Sides:
         shared: Shared | None = None,
         row: list[Any] | None = None,
         in_floats: Callable[[dict[int, Any]], list[Any] | None] | None = None,
+        order: int = 0,
     ) -> None:
         self.in_floats = in_floats
         self.program, self.oracle, self.derivative = program, oracle, derivative
         self.along = None if any(is_complex_source(program, s) for s in range(len(program.sources))) else along
-        self.row = row
+        self.row, self.order = row, order
+        self.pieces: Pieces | None = None
+        self.missed = 0  # the number of points since one lay in a piece known before
+        self.of_pieces: dict[Any, list[Any]] = {}  # the derivatives by some or all elements in pieces beside the point
         self.shared = shared or Shared()
         self.here: dict[int, Any] = {}
         self.values_here: list[Any] | None = None  # values at the point, to which the sides should converge
@@ -203,6 +211,7 @@ class Sides:
             shared = numbers_shared() if self.program.size <= _MANY else contextlib.nullcontext()
             with precision(bits), shared, assume(), contextlib.suppress(ArithmeticError, _Blurred, _Nowhere):
                 self.here, self.values_here, self.jumps = self._evaluated(), None, False
+                self.pieces = None
                 try:
                     return self._outside(numbers, _PAIRS if self.program.size <= _FEW else 1)
                 except TooDeep:
@@ -397,7 +406,10 @@ class Sides:
         if self.jumps and not self.over_jumps:
             return None
         derivative = self._of(places, numbers)
-        near = [list(self._at(moves, _STEPS[0], derivative, number=k)) for k, moves in enumerate(drawn)]
+        self.of_pieces, self.missed = {}, 0
+        if self.order and not self.anywhere:
+            self.pieces = self.shared.get("pieces", lambda: Pieces(self.program, self.here, self.order))
+        near = [list(self._at(moves, _STEPS[0], derivative, number=k, of="all")) for k, moves in enumerate(drawn)]
         if self.jumps and not self.over_jumps:
             return None
         if not any(near):
@@ -409,10 +421,10 @@ class Sides:
 
         def add(moves: dict[int, Any], number: Any) -> None:
             for k in (0, 1):
-                points[k].extend(self._at(moves, _STEPS[k], derivative, number=number))
+                points[k].extend(self._at(moves, _STEPS[k], derivative, number=number, of="all"))
 
         for k, moves in enumerate(drawn):
-            points[1].extend(self._at(moves, _STEPS[1], derivative, number=k))
+            points[1].extend(self._at(moves, _STEPS[1], derivative, number=k, of="all"))
         budget = max(_AXES, _MOST_WORK // (4 * self.program.size))
         far = [place for place in far if not self._has_limits(place, numbers, points)]
         for _ in range(_GROUPS if len(far) > budget else 0):
@@ -427,12 +439,14 @@ class Sides:
                 budget -= 1
                 (name, axis), only = self._axis(s, index), self._of([place], numbers)
                 own, ways = list(points[0]), [(name, axis), *self._joint(place)]
-                for made in itertools.chain(*(self._at(way, _STEPS[0], only, number=which) for which, way in ways)):
+                for made in itertools.chain(
+                    *(self._at(way, _STEPS[0], only, number=which, of=place) for which, way in ways)
+                ):
                     own.append(made)
                     if not self._is_off(place, numbers, own):
                         break
                 else:  # the same directions at both steps
-                    nearer = [d for which, way in ways for d in self._at(way, _STEPS[1], only, number=which)]
+                    nearer = [d for which, way in ways for d in self._at(way, _STEPS[1], only, number=which, of=place)]
                     near_and_nearer = own, [*points[1], *nearer]
                 if near_and_nearer is points:
                     continue  # inside, so that the other points of this element are not needed
@@ -499,7 +513,7 @@ class Sides:
         own = {place: list(points[0]) for place in left}
         for k in range(min(_SEARCHES, _MOST_SEARCHED // self.program.size) if varied else 0):
             moves = self._drawn()
-            made = list(self._at(moves, _STEPS[0], derivative))
+            made = list(self._at(moves, _STEPS[0], derivative, of="all"))
             for place in list(left):
                 s, index = place
                 own[place] += made
@@ -507,7 +521,7 @@ class Sides:
                     only = self._of([place], numbers)
                     for d in made:
                         exchanged = self._exchanged(moves, place, _rarest(d, varied))
-                        own[place] += self._at(exchanged, _STEPS[0], only)
+                        own[place] += self._at(exchanged, _STEPS[0], only, of=place)
                 if not self._is_off(place, numbers, own[place]):
                     del found[s][index]
                     left.remove(place)
@@ -723,6 +737,7 @@ class Sides:
         derivative: Callable[[Oracle], list[Any]],
         *,
         number: Any = None,
+        of: Any = None,
     ) -> Iterator[list[Any]]:
         """The derivative before and behind the point; a side where the function is not defined is left out.
 
@@ -730,15 +745,26 @@ class Sides:
         ----------
         number : hashable, optional
             The name of the direction in all rows, for points that are kept for other rows.
+        of : hashable, optional
+            The element that `derivative` evaluates, or "all". A point of a known piece is then not evaluated.
         """
         for sign in (-1, 1):
+            piece = None if of is None else self._piece(moves, sign, exponent)
+            found = self.of_pieces.get((piece, of)) or self.of_pieces.get((piece, "all"))
+            self.missed = 0 if found is not None else self.missed + (piece is not None)
+            if found is not None:
+                yield found
+                continue
 
             def point(sign: int = sign) -> tuple[dict[int, Any] | None, bool]:
                 step = sign * arb(2) ** exponent
                 env = self._beside(moves, step)
                 return env, env is not None and self._jump(env, moves, step)
 
-            env, jump = point() if number is None else self.shared.get(("beside", number, exponent, sign), point)
+            name = None if number is None else ("beside", number, exponent, sign)
+            if piece is not None and self.program.size <= _SMALL:
+                name = piece
+            env, jump = point() if name is None else self.shared.get(name, point)
             if env is None:
                 continue
             self.jumps = self.jumps or jump
@@ -746,6 +772,8 @@ class Sides:
                 with contextlib.suppress(ArithmeticError, ValueError, TypeError, IndexError):
                     made = self._derived(env, derivative)
                     if all(_finite(a) for a in made):
+                        if piece is not None:
+                            self.of_pieces[piece, of] = made
                         yield made
                         continue
                 self._leave_open()
@@ -758,6 +786,18 @@ class Sides:
         if env is None:
             self._leave_open()
         return env
+
+    def _piece(self, moves: dict[int, Any], sign: int, exponent: int) -> Any:
+        """The name of the piece of a point beside the kink, at this step; None if unknown."""
+        if self.pieces is None or not self.pieces.known or self.missed > _MISSED:
+            return None
+        step = sign * arb(2) ** exponent
+        moved = {i: objects(move * step) for i, move in moves.items()}
+        told = None
+        with contextlib.suppress(ArithmeticError):
+            env = beside(self.program, self.here, moved, decided=True, only=self.pieces.needed)
+            told = None if env is None else self.pieces.of(env)
+        return None if told is None else ("piece", exponent, told)
 
     def _leave_open(self) -> None:
         """With fewer bits, raise `_Blurred`, because all bits may decide."""

@@ -578,7 +578,9 @@ class Judgement(Causes):
     def sides(self) -> Sides:
         """The derivatives at points next to the recorded one."""
         along = self._beside_along()
-        return Sides(self.program, self.oracle, self.beside, along, self.shared, self.row, self.floats_beside)
+        return Sides(
+            self.program, self.oracle, self.beside, along, self.shared, self.row, self.floats_beside, self.order
+        )
 
     def through_equal_values(
         self, oracle: Oracle, exact: list[Any], failures: list[Failure]
