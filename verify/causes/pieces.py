@@ -78,7 +78,7 @@ class Pieces:
         )
 
     def _parts(self, node: Node, arguments: list[Any]) -> list[Any]:
-        """The values of an op and its derivatives along one direction, of all orders; the decision of one that decides."""
+        """The values of an op and its derivatives along one direction; of an op that decides, the decision."""
         if not is_floating(node.output):
             return [np.asarray(decided_anew(node, arguments))]
         rng = np.random.default_rng(59)
