@@ -15,7 +15,7 @@ from gtape.verify.programs.false_alarms import campaign, differs_beside, run_one
 from gtape.verify.programs.mutants import planted, scaled
 from gtape.verify.programs.programs import generate, programs
 
-COUNT = 2000 if LARGE else 16
+COUNT = 2000 if LARGE else 8
 
 
 @pytest.mark.slow
