@@ -10,7 +10,7 @@ from gtape.engine.fast.recorded import recorded_sweep, takes_recorded_sweep
 from gtape.engine.full_sweep import full_sweep, is_finite, runner_for
 from gtape.engine.requests import result_of
 from gtape.engine.sweep import keeping, short_sweep
-from gtape.engine.whole_calls import is_part_of_call, split_calls
+from gtape.engine.whole_calls import is_part_of_call, put_ops_behind, split_calls
 from gtape.engine.worlds import NUMPY, TAPE
 from gtape.errors import InvalidArgumentError
 from gtape.recording import record
@@ -55,6 +55,8 @@ def differentiate(
     start = [(r, g) for r, g in start if g is not None]
     if session.several and (session.split or stops or any([is_part_of_call(r) for r in source_records])):  # noqa: C419
         split_calls([*[r for r, _ in start], *source_records])
+    if session.calls and session.inside is not None:  # the backward ops are recorded, too, between those of the calls
+        put_ops_behind([r for r, _ in start])
     stack = record.get_stack()
     foreign = any([session not in r[TAPES].sessions and r[STEP] is not None for r, _ in start])  # noqa: C419
     if not (stack.sessions or session.trace or foreign or stops or session.stops) and session.is_simple():

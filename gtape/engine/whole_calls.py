@@ -127,8 +127,9 @@ class Ops:
         tapes : TapeSet
         parts : dict of int to Record, optional
             The records of results that become the records of the ops that made them.
-        call : int, optional
-            The sequence number of the call, if `parts` are given.
+        call : number, optional
+            The sequence number of the call, if `parts` are given; that of a result minus its offset, if the call has
+            no other number.
         """
         values = self._values([t._value for t in ins])
         made: list[Record] = []
@@ -280,8 +281,13 @@ def split_calls(starts: Iterable[Record]) -> None:
 
 def put_ops(made: Record) -> None:
     """Replace the record of a whole call with one result by the records of its ops."""
-    (ops,) = made[STEP].ops.records(made[INS], parents_of(made), made[TAPES])
-    made[STEP : OTHER + 1] = [*ops[STEP:TAPES], made[TAPES], ops[OTHER]]  # in one store, because sweeps may read it
+    ops: Ops = made[STEP].ops
+    ins, parents, tapes = made[INS], parents_of(made), made[TAPES]
+    if ops.has_numbers(made[SEQ] - 1):
+        ops.records(ins, parents, tapes, {0: made}, made[SEQ] + ops.offsets[0])
+        return
+    (result,) = ops.records(ins, parents, tapes)
+    made[STEP : OTHER + 1] = [*result[STEP:TAPES], tapes, result[OTHER]]  # in one store, because sweeps may read it
 
 
 def put_ops_behind(starts: Sequence[Record]) -> None:

@@ -697,6 +697,57 @@ def test_ties_in_a_float32_net_take_no_directions_of_their_own(monkeypatch: pyte
     assert not asked
 
 
+JUMPS: dict[str, tuple[F, float, float]] = {  # the function, the point, and its derivative there by convention
+    "sign": (tf.sign, 0.0, 0.0),
+    "floor": (tf.floor, 1.0, 0.0),
+    "where": (lambda a: tf.where(a >= 0, a + 1, a), 0.0, 1.0),
+    "a hole": (lambda a: tf.where(tf.equal(a, 2.0), a, a * a), 2.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", JUMPS)
+def test_a_jump_by_one_argument_excuses_no_derivative_by_another(name: str) -> None:
+    jump, at, slope = JUMPS[name]
+
+    def f(a: Any, b: Any) -> Any:  # jump(a) + b
+        return jump(a) + tf.nn.relu(b) - tf.nn.relu(-b)
+
+    report = check(f, at, 0.0)
+    (found,) = [v for v in report.findings if not v.ok]
+    assert (found.verdict, found.element, found.got) == ("convention", (1, ()), 0.0) and float(found.exact or 0) == 1
+    assert not judge(f, (at, 0.0), (slope, 0.0)).ok
+    assert judge(f, (at, 0.0), (slope, 1.0)).ok
+    assert check(lambda a, b: jump(a) + tf.nn.relu(b), at, 0.0).ok
+
+
+def test_a_derivative_at_a_jump_may_be_that_of_the_point_itself() -> None:
+    def f(a: Any, b: Any) -> Any:
+        return tf.where(tf.equal(a, 0.0), tf.zeros_like(b), tf.ones_like(b)) * (tf.nn.relu(b) + b)
+
+    assert check(f, 0.0, 1.0).ok  # constant by b where a is 0
+    assert judge(f, (0.0, 1.0), (0.0, 0.0)).ok
+    assert not judge(f, (0.0, 1.0), (0.0, 3.0)).ok
+
+
+@pytest.mark.parametrize(
+    ("f", "at", "element", "right"),
+    [
+        (lambda x: tf.abs(x[0]) + tf.cos(tf.abs(x[1])), [0.0, 0.0], (1, 1), -1.0),
+        (lambda x: tf.nn.relu(x[0]) + tf.norm(x[1:]) ** 2, [0.0, 0.0, 0.0], (1, 1), 2.0),
+        (lambda x: tf.reduce_max(x[:2]) + tf.abs(x[2]) ** 2, [1.0, 1.0, 0.0], (2, 2), 2.0),
+    ],
+)
+def test_a_kink_in_one_row_excuses_no_other_row(f: F, at: Any, element: tuple[int, int], right: float) -> None:
+    at = np.array(at)
+    claim = np.zeros((len(at), len(at)))
+    assert not check(f, at, order=2).ok
+    assert not judge(f, at, claim, order=2).ok
+    np.testing.assert_allclose(float(exact(f, at, order=2)[element]), right, rtol=1e-12)
+    for i in range(1, len(at)):
+        claim[i, i] = right if i >= element[0] else 0.0
+    assert judge(f, at, claim, order=2).ok
+
+
 def test_a_derivative_that_grows_without_bound_is_no_convention() -> None:
     # The second derivative of q² log q² is 2 log q² + 6; those of |q| and of |q|³ have bounds.
     report = check(lambda q: tf.math.xlogy(q * q, q * q), 0.0, order=2)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from flint import arb
 
 from gtape import nest
 from gtape.base.verification import verifying
@@ -22,15 +23,16 @@ from gtape.tensors.variable import Variable
 from gtape.verify.causes.customs import faulty_customs, faulty_inside, inner_culprits, is_rounded
 from gtape.verify.causes.float_range import left_the_range
 from gtape.verify.oracles.certificates import Failure, certify, faulty_rules
-from gtape.verify.oracles.enclosures import directions, inner, is_complex, magnitude, turned
-from gtape.verify.oracles.oracle import Oracle, TooDeep
-from gtape.verify.verdicts.ulp import ulps_between
+from gtape.verify.oracles.enclosures import directions, inner, is_complex, jet_world, magnitude, turned
+from gtape.verify.oracles.oracle import Oracle, TooDeep, varies
+from gtape.verify.verdicts.ulp import ROUNDINGS, ulps_between
 from gtape.verify.verdicts.verdict import Finding
 
 __all__ = ["blame", "culprits", "lost_derivatives"]
 
 # Number of sources searched for a wrong element, the likeliest first.
 _SOURCES = 64
+_ELEMENTS = 64  # up to this many elements are evaluated one by one
 
 
 def blame(program: Program, oracle: Oracle, failures: list[Failure], got: list[Any], order: int) -> list[Finding]:
@@ -48,17 +50,21 @@ def blame(program: Program, oracle: Oracle, failures: list[Failure], got: list[A
     list of Finding
         One for each op to blame, or one finding without an op if none is found.
     """
-    shown = _shown(oracle, got)
-    if "element" in shown and shown.get("got") is None:
-        nothing = f"; source {shown['element'][0]} got no gradient at all"
-    else:
-        nothing = ""
     found = culprits(program, oracle, failures)
+    wrong = _wrong_elements(program, oracle, got)
+    shown = wrong[0] | {"count": len(wrong)} if wrong else _shown(oracle, got)
     beyond = next(left_the_range(program, oracle), None) if all(node is None for node, _ in found) else None
     if beyond is not None:  # the backward ops of an inner gradient hold what became of numbers outside of their range
         (verdict, reason, op, line), _ = beyond
         return [Finding(verdict, order=order, op=op, line=line, reason=reason, ok=False, **shown)]
-    return [Finding("rule", order=order, at=node, reason=reason + nothing, **shown) for node, reason in found]
+    findings = []
+    for node, reason in found:
+        own = wrong if len(found) == 1 or node is None else [w for w in wrong if _reaches(oracle, w["element"], node)]
+        told = own[0] | {"count": len(own)} if own else shown
+        if "element" in told and told.get("got") is None:
+            reason += f"; source {told['element'][0]} got no gradient at all"
+        findings.append(Finding("rule", order=order, at=node, reason=reason, **told))
+    return findings
 
 
 def culprits(program: Program, oracle: Oracle, failures: list[Failure]) -> list[tuple[Node | None, str]]:
@@ -257,6 +263,54 @@ def _floating(outputs: Any) -> list[Any]:
     return [t for t in nest.flatten(outputs) if t._layout.inexact]
 
 
+def _wrong_elements(program: Program, oracle: Oracle, got: list[Any]) -> list[dict[str, Any]]:
+    """Each wrong element as fields of a finding, the farthest one first; none where evaluating all would take long."""
+    sizes = [_count(oracle, s) if nodes else 0 for s, nodes in enumerate(program.sources)]
+    exact: list[Any] | None = None
+    try:
+        if sum(sizes) > _ELEMENTS:
+            exact = None if any(g is not None and np.iscomplexobj(g) for g in got) else _by_bodies(program, oracle)
+            if exact is None:
+                return []
+        every = [
+            _compared(oracle, got, s, index, exact)
+            for s, size in enumerate(sizes)
+            if size
+            for index in np.ndindex(*_shape(oracle, s))
+        ]
+    except (ArithmeticError, TooDeep):
+        return []
+    wrong = [w for w in every if w and (w["ulps"] > ROUNDINGS if "ulps" in w else not w["zero"])]
+    wrong.sort(key=lambda w: -w.get("ulps", np.inf))
+    return [_fields(w) for w in wrong]
+
+
+def _by_bodies(program: Program, oracle: Oracle) -> list[Any] | None:
+    """The gradient through the bodies of all custom gradients; None if another rule is wrong."""
+    right = Oracle(program, oracle.seeds, by_bodies=True)
+    right.evaluate()
+    exact = right.replay()
+    return None if certify(right, exact) else exact
+
+
+def _reaches(oracle: Oracle, place: tuple[int, tuple[int, ...]], node: Node) -> bool:
+    """Whether an input of an op moves with an element of a source."""
+    s, index = place
+    sources = oracle.program.sources[s]
+    way = objects(np.zeros(_shape(oracle, s), dtype=int).astype(object))
+    way[index] = 1
+    only = oracle.program.ancestors(node.inputs)
+    try:
+        moved = oracle.jets(1, {i: [way] for i in sources}, only)
+    except (ArithmeticError, TooDeep):
+        return True
+    world = jet_world(1)
+    return any(
+        varies(moved[j]) and any(e != 0 for e in objects(world.component(moved[j], 1)).ravel().tolist())
+        for j in node.inputs
+    )
+
+
 def _shown(oracle: Oracle, got: list[Any]) -> dict[str, Any]:
     """A wrong element with its number, the exact number and their distance, as fields of a finding."""
     try:
@@ -274,7 +328,12 @@ def _shown(oracle: Oracle, got: list[Any]) -> dict[str, Any]:
     while len(places) > 1:
         halves = np.array_split(places, 2)
         places = max(halves, key=lambda half: _off(oracle, replayed, s, half))
-    return _compared(oracle, got, s, tuple(int(i) for i in np.unravel_index(int(places[0]), _shape(oracle, s))))
+    index = tuple(int(i) for i in np.unravel_index(int(places[0]), _shape(oracle, s)))
+    return _fields(_compared(oracle, got, s, index))
+
+
+def _fields(compared: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in compared.items() if name != "zero"}
 
 
 def _suspected(oracle: Oracle, replayed: list[Any], s: int) -> tuple[float, Any]:
@@ -321,13 +380,19 @@ def _off(oracle: Oracle, replayed: list[Any], s: int, places: Any) -> float:
     return float(abs(difference) / size)
 
 
-def _compared(oracle: Oracle, got: list[Any], s: int, index: tuple[int, ...]) -> dict[str, Any]:
-    try:
-        x = oracle.along(s, index)
-    except (ArithmeticError, TooDeep):
-        return {}
+def _compared(
+    oracle: Oracle, got: list[Any], s: int, index: tuple[int, ...], exact: list[Any] | None = None
+) -> dict[str, Any]:
+    """One element as fields of a finding, with its exact number from `exact` if given."""
+    if exact is not None:
+        x = arb(0) if exact[s] is None else objects(np.broadcast_to(objects(exact[s]), _shape(oracle, s)))[index]
+    else:
+        try:
+            x = oracle.along(s, index)
+        except (ArithmeticError, TooDeep):
+            return {}
     if got[s] is None:
-        return {"element": (s, index), "exact": digits(x)}
+        return {"element": (s, index), "exact": digits(x), "zero": bool(x == 0)}
     g = np.asarray(got[s])
     x = turned(x).item() if g.dtype.kind == "c" else x
     high, low = to_double_double(objects(x))

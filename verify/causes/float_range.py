@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from flint import arb
 
 from gtape.engine.rules import PartialOutputs
 from gtape.engine.worlds import COMPLEX
-from gtape.symbolic.balls import digits, finite_ball, objects, to_float
+from gtape.symbolic.balls import assumed, digits, finite_ball, objects, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.local import Floats, finite
 from gtape.verify.causes.conventions import exact_partials
@@ -90,7 +91,7 @@ def _cotangent_beyond(program: Program, oracle: Oracle) -> Cause | None:
             dtype = np.asarray(output).dtype
             largest = float(np.finfo(dtype).max)
             for ball in objects(c).ravel().tolist():
-                if abs(ball) > largest and finite_ball(ball):
+                if abs(ball) > largest and finite_ball(ball) and not _stands_for_a_limit(ball):
                     what = f"the cotangent that {node.name} sends to its argument {a} is exactly {digits(ball, 6)}"
                     return "range", f"{what}, which overflows {dtype.name}", node.name, node.line
     return None
@@ -140,6 +141,17 @@ def _led_beyond(what: str, dtype: Any, node: Node) -> Cause:
     return "range", reason, node.name, node.line
 
 
+def _stands_for_a_limit(ball: Any) -> bool:
+    """Whether a number comes from an infinity that is lifted as a large number, so that it left no range."""
+    exponent = assumed.get("limits")
+    if exponent is None or ball == 0:
+        return False
+    size = abs(ball)
+    return bool(
+        size > arb(2) ** (exponent - 150) or size < arb(2) ** -(8 * exponent)
+    )  # products of two floats are less
+
+
 def _beyond(value: Any, exact_at: Any) -> tuple[tuple[int, ...], str, str] | None:
     """An element that overflowed, or underflowed and lost digits: (place, verb, exact value)."""
     tiny, largest = float(np.finfo(value.dtype).tiny), float(np.finfo(value.dtype).max)
@@ -148,6 +160,8 @@ def _beyond(value: Any, exact_at: Any) -> tuple[tuple[int, ...], str, str] | Non
     for row in suspects[:_SUSPECTS]:
         place = tuple(row.tolist())
         ball = objects(exact_at(place)).item()
+        if _stands_for_a_limit(ball):
+            continue
         came = float(value[place])
         if ball == 0 or not finite_ball(ball):
             continue

@@ -151,6 +151,7 @@ class Sides:
         self.shared = shared or Shared()
         self.here: dict[int, Any] = {}
         self.values_here: list[Any] | None = None  # values at the point, to which the sides should converge
+        self.deep = False  # whether inner gradients must be continuous, too
         self.anywhere = False  # whether the program need not be defined at the point
         self.over_jumps = False
         self.unbounded: _Place | None = None  # an element by which the derivatives beside the point have no bound
@@ -212,14 +213,125 @@ class Sides:
             with precision(bits), shared, assume(), contextlib.suppress(ArithmeticError, _Blurred, _Nowhere):
                 self.here, self.values_here, self.jumps = self._evaluated(), None, False
                 self.pieces = None
+                pairs = _PAIRS if self.program.size <= _FEW else 1
                 try:
-                    return self._outside(numbers, _PAIRS if self.program.size <= _FEW else 1)
+                    found = self._outside(numbers, pairs)
+                    if found is None and self.jumps and not (self.over_jumps or self.differentiates or self.anywhere):
+                        return self._beside_a_jump(numbers, pairs)
+                    if found and self.differentiates and not (self.over_jumps or self.anywhere):
+                        self._leave_out_jumps(found)
                 except TooDeep:
-                    self.open = TOO_MANY if self._in_doubt(numbers) else ""
-                    return None
+                    self.open, found = TOO_MANY if self._in_doubt(numbers) else "", None
+                if found is None and (self.open or self.unbounded) and not self.jumps and self._gradient_jumps(pairs):
+                    self.open, self.unbounded = "", None  # nothing has a derivative there
+                return found
         if self.blurred:
             self.open = TOO_WIDE
         return None
+
+    def _beside_a_jump(self, numbers: list[Any], pairs: int) -> list[dict[tuple[int, ...], Interval]] | None:
+        """As `_outside`, for a function that is not continuous at the point.
+
+        Along an element by which the function does not jump, it has derivatives beside the point all the same. Where
+        the values at the point differ from those on all sides, as those of ``where(x == 0, 0, 1) * y``, the derivative
+        at the point itself counts, too.
+        """
+        self.over_jumps = True
+        try:
+            found = self._outside(numbers, pairs)
+            if found is not None:
+                self._leave_out_jumps(found)
+                self._leave_out_lines(found, numbers)
+            else:
+                self.open, self.unbounded = "", None
+            return found
+        except TooDeep:
+            return None
+        finally:
+            self.over_jumps = False
+
+    def _leave_out_lines(self, found: list[dict[tuple[int, ...], Interval]], numbers: list[Any]) -> None:
+        """Drop the intervals of numbers that are derivatives along the line through the point itself."""
+        for s, out in enumerate(found):
+            for index in list(out):
+                alone = self._apart((s, index), zeros)
+                only = self._of([(s, index)], numbers)
+                points = [list(self._at(alone, step, only)) for step in _STEPS]
+                if all(points) and self._has_limits((s, index), numbers, (points[0], points[1])):
+                    del out[index]
+
+    def _leave_out_jumps(self, found: list[dict[tuple[int, ...], Interval]]) -> None:
+        """Drop the intervals of elements by which the function, or an inner gradient, jumps: it has no derivative by
+        these, and conventions are free.
+        """
+        for s, out in enumerate(found):
+            for index in list(out):
+                if self._jumps_along((s, index)):
+                    del out[index]
+
+    def _apart(self, place: _Place, rest: Callable[[tuple[int, ...]], Any], own: int = 1) -> dict[int, Any]:
+        """A direction in which one element moves by `own` times its size, and the others as `rest` says."""
+        moves: dict[int, Any] = {}
+        for s, nodes in enumerate(self.program.sources):
+            shape = self.program.nodes[nodes[0]].shape if nodes else ()
+            moved = objects(rest(shape)).copy()
+            if s == place[0] and is_complex_source(self.program, s):
+                moved[place[1][:-1]] = acb(0, own) if place[1][-1] else acb(own)
+            elif s == place[0]:
+                moved[place[1]] = own
+            for i in nodes:
+                moves[i] = objects(moved * scale_of(self.here[i]))
+        return moves
+
+    def _jumps_along(self, place: _Place) -> bool:
+        """Whether the function, or an inner gradient that the row reads, jumps as one element passes the point.
+
+        All other elements are a bit off the point, so that they are at no tie of their own.
+        """
+        rng = np.random.default_rng(61)
+        shapes = {self.program.nodes[nodes[0]].shape for nodes in self.program.sources if nodes}
+        offsets = {shape: directions(shape, rng) * arb(2) ** -262 for shape in shapes}
+        first: list[arb] | None = None
+        for exponent in _STEPS:
+            # At the tie itself an inner gradient follows the conventions of its ops.
+            found = [
+                self._beside(self._apart(place, offsets.__getitem__, own), arb(2) ** exponent)
+                for own in ((-1, 1) if self.differentiates else (-1, 0, 1))
+            ]
+            if any(env is None for env in found):
+                return True  # a side without values, as at the end of a domain
+            values = [self._outputs(env) for env in found if env is not None]
+            if any(len(one) != len(values[0]) for one in values):
+                return True  # a decision gives other shapes there
+            gaps = [self._distance(p, q) for one in values[1:] for p, q in zip(values[0], one, strict=True)]
+            if first is not None:
+                return not all(map(_shrinks, first, gaps))
+            if not any(gap > 0 for gap in gaps):
+                return False
+            first = gaps
+        return False
+
+    def _gradient_jumps(self, pairs: int) -> bool:
+        """Whether an inner gradient that the row reads has other limits on other sides of the point."""
+        if not self.differentiates:
+            return False
+        self.values_here, deep = None, self.deep
+        self.deep = True
+        try:
+            for k, moves in enumerate(self._pairs(pairs)):
+                for sign in (-1, 1):
+                    step = sign * arb(2) ** _STEPS[0]
+                    env = self.shared.get(("beside", k, _STEPS[0], sign), partial(self._beside, moves, step))
+                    if env is not None and self._jump(env, moves, step):
+                        return True
+        finally:
+            self.values_here, self.deep = None, deep
+        return False
+
+    def _pairs(self, pairs: int) -> list[dict[int, Any]]:
+        """The random directions of the first points beside the kink."""
+        drawn: list[dict[int, Any]] = self.shared.get(("sides", pairs), lambda: [self._drawn() for _ in range(pairs)])
+        return drawn
 
     def _in_doubt(self, numbers: list[Any]) -> bool:
         """Whether floats at points beside the kink raise a doubt that the numbers are limits of a large program."""
@@ -294,7 +406,7 @@ class Sides:
             else np.broadcast_to(beyond, (*shape, 2) if is_complex_source(self.program, s) else shape)
             for s, shape in enumerate(shapes)
         ]  # fmt: skip
-        self.anywhere = True
+        self.anywhere = self.deep = True
         intervals = self.limits(numbers)
         if intervals is None:
             return None
@@ -398,7 +510,7 @@ class Sides:
         return held
 
     def _outside(self, numbers: list[Any], pairs: int) -> list[dict[tuple[int, ...], Interval]] | None:
-        drawn: list[dict[int, Any]] = self.shared.get(("sides", pairs), lambda: [self._drawn() for _ in range(pairs)])
+        drawn = self._pairs(pairs)
         every = [(s, index) for s, e in enumerate(numbers) if e is not None for index in np.ndindex(*np.shape(e))]
         places = every if self.along is None else self._apart_among(every, numbers, drawn)
         if not places and self.along is not None:
@@ -619,6 +731,7 @@ class Sides:
     def _apart_among(self, places: list[_Place], numbers: list[Any], drawn: list[dict[int, Any]]) -> list[_Place]:
         """The elements among some to which the derivatives on all sides may not converge."""
         if self.over_jumps or self.anywhere:
+            self.swept = len(places) > _TOGETHER and self._sweeps(drawn)
             return places
         if self._agree(numbers, drawn, places):
             return []
@@ -756,18 +869,17 @@ class Sides:
                 yield found
                 continue
 
-            def point(sign: int = sign) -> tuple[dict[int, Any] | None, bool]:
-                step = sign * arb(2) ** exponent
-                env = self._beside(moves, step)
-                return env, env is not None and self._jump(env, moves, step)
-
+            step = sign * arb(2) ** exponent
             name = None if number is None else ("beside", number, exponent, sign)
             if piece is not None and self.program.size <= _SMALL:
                 name = piece
-            env, jump = point() if name is None else self.shared.get(name, point)
+            point = partial(self._beside, moves, step)
+            env = point() if name is None else self.shared.get(name, point)
             if env is None:
                 continue
-            self.jumps = self.jumps or jump
+            if not (self.over_jumps or self.jumps):
+                jump = partial(self._jump, env, moves, step)
+                self.jumps = jump() if name is None or self.deep else self.shared.get(("jump", name), jump)
             if self.over_jumps or not self.jumps:
                 with contextlib.suppress(ArithmeticError, ValueError, TypeError, IndexError):
                     made = self._derived(env, derivative)
@@ -821,8 +933,8 @@ class Sides:
         return min(values, key=_middle), max(values, key=_middle)
 
     def _jump(self, env: dict[int, Any], moves: dict[int, Any], step: arb) -> bool:
-        """True if a value of the function does not converge to the value at the point as the step goes to 0, or if the
-        limits of an inner gradient on two sides differ.
+        """True if a value of the function does not converge to the value at the point as the step goes to 0, or, if
+        `deep`, the limits of an inner gradient on two sides differ.
         """
         try:
             if self.values_here is None:
@@ -844,7 +956,7 @@ class Sides:
         An inner gradient follows the conventions of its ops at the point. If its limits on all sides agree, the
         function as a whole is differentiable there, even if the conventions give another number.
         """
-        if not self.differentiates:
+        if not (self.differentiates and self.deep):
             return self.here
         return self._beside(moves, arb(2) ** _NEAREST) or self.here
 
@@ -882,12 +994,16 @@ class Sides:
         return arb(2) ** -min([digits_of(dtype) for dtype in dtypes if dtype.kind in "fc"], default=1000)
 
     def _values(self, env: dict[int, Any], of_gradients: dict[int, Any]) -> list[Any]:
-        """All elements of the primals, from `env`, and of the outputs, from `of_gradients`."""
+        """All elements of the primals, from `env`, and of the outputs, from `of_gradients`; those of gradients only if
+        `deep`.
+        """
         read = [env[i] for i in self.program.primals if self.differentiates]
-        if any(x is None for x in [*read, *[of_gradients[i] for i in self.program.outputs]]):
+        outputs = self.program.outputs if self.deep or not self.differentiates else []
+        if any(x is None for x in [*read, *[of_gradients[i] for i in outputs]]):
             raise _Nowhere  # a value at the point is open at this precision
         primals = [objects(x) for x in read]
-        return [e for a in primals for e in a.ravel().tolist()] + self._outputs(of_gradients)
+        found = [e for a in primals for e in a.ravel().tolist()]
+        return found + self._outputs(of_gradients) if outputs else found
 
     def _outputs(self, env: dict[int, Any]) -> list[Any]:
         """All elements of the outputs; those of inner gradients by jets, because their backward ops keep old masks.

@@ -58,6 +58,8 @@ _FEW, _FEW_SLOW = 100_000, 2_000
 _FEW_LOST = 8  # values outside of their range that are tried
 _SOME = 200  # programs with more numbers than this move their inputs in floats first
 _MANY = 2_000  # programs with more numbers than this move their inputs in floats
+_FARTHER = 2300  # an exponent of infinities other than the usual one
+_LOST = frozenset({"cancellation", "unstable"})  # verdicts that stand only if the number compared with is a limit
 _TRACE = 2.0**-90  # smaller relative disagreements come from the tiny moves that break ties
 _BIG = 20_000  # programs with more numbers than this are tried up to 800 bits only
 
@@ -459,7 +461,12 @@ class Judgement(Causes):
         with infinities_as_limits():
             limit = self.compared(bits)
         if not limit.ok and not any(f.verdict == "rule" and f.op for f in limit.findings):
-            return None
+            if not all(f.ok or f.verdict in _LOST for f in limit.findings):
+                return None
+            with infinities_as_limits(_FARTHER):
+                farther = self.compared(bits)
+            if _told(farther) != _told(limit):  # there is no limit with which the numbers were compared
+                return None
         limit.coverage["limits"] = 1
         if limit.ok and self.shared is not None:
             self.shared.limits = limit.coverage["bits"]
@@ -738,6 +745,14 @@ def largest(arrays: list[Any]) -> float:
     with np.errstate(all="ignore"):
         sizes = [np.abs(to_float(objects(a))) for a in arrays if a is not None]
     return max([float(np.max(v, initial=0.0, where=np.isfinite(v))) for v in sizes], default=0.0)
+
+
+def _told(report: Report) -> list[tuple[Any, ...]]:
+    """What a report says of each element, with the exact numbers as floats."""
+    return sorted(
+        ((f.verdict, f.ok, f.op or "", str(f.element), "" if f.exact is None else f"{float(f.exact):.17g}"))
+        for f in report.findings
+    )
 
 
 def _blurred(e: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from flint import arb
 
 from gtape.engine.rules import PartialOutputs
-from gtape.symbolic.balls import objects
+from gtape.symbolic.balls import objects, to_float
 from gtape.symbolic.program import GradMark, Node
 from gtape.symbolic.worlds import JetWorld
 from gtape.verify.oracles.enclosures import (
@@ -476,6 +476,8 @@ def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any], times: i
     """Compare the gradient that a custom function returns for a cotangent with the derivative of its body, by jets.
 
     One direction shows any error. The largest of several shows its size, because errors cancel along some directions.
+    Along every second one, all elements of the gradient count the same, because an error of a small element is not the
+    rounding of a large one.
 
     Parameters
     ----------
@@ -500,8 +502,8 @@ def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any], times: i
         return _through_body(oracle, node, g, dict(zip(names, ways, strict=True)))
 
     error = 0.0
-    for _ in range(times):
-        directions = custom_directions(oracle, node, slopes)
+    for k in range(times):
+        directions = custom_directions(oracle, node, slopes) if k % 2 == 0 else _levelled(oracle, node, slopes)
         error = max(error, disagreement_along(list(directions.values()), [slopes.get(j) for j in names], along))
     return Failure("custom gradient", node, error) if error else None
 
@@ -539,6 +541,22 @@ def custom_directions(oracle: Oracle, node: Node, slopes: dict[int, Any] | None 
     return {
         j: directions_of(nodes[j], oracle.rng, like.get(j)) for j in dict.fromkeys(node.inputs[a] for a in node.active)
     }
+
+
+def _levelled(oracle: Oracle, node: Node, slopes: dict[int, Any]) -> dict[int, Any]:
+    """As `custom_directions`, with directions along which the slopes are about equal, and zeros would show a slope
+    beyond the rounding of the smallest one.
+    """
+    made = custom_directions(oracle, node)
+    for j, u in made.items():
+        with np.errstate(all="ignore"):
+            size = np.broadcast_to(np.abs(to_float(objects(slopes[j]))) if j in slopes else 0.0, np.shape(u))
+        known = np.isfinite(size) & (size > 0)
+        if known.any():
+            unseen = np.min(size[known]) * np.finfo(np.asarray(oracle.program.nodes[j].output).dtype).eps
+            powers = np.frexp(np.where(known, size, unseen))[1]
+            made[j] = objects(u * np.frompyfunc(lambda n: arb(2) ** int(-n), 1, 1)(powers))
+    return made
 
 
 def faulty_rules(oracle: Oracle) -> list[Failure]:
