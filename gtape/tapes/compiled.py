@@ -189,10 +189,12 @@ class Compiler:
     function : callable
         The Python function.
     name : str
+    keeps_order : bool
+        Whether programs depend on the order of named arguments.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str) -> None:
-        self.function, self.name = function, name
+    def __init__(self, function: Callable[..., Any], name: str, keeps_order: bool) -> None:
+        self.function, self.name, self._keeps_order = function, name, keeps_order
         self._warned = self._warned_of_kinds = False
         first_calls = FirstCalls()
         self._kinds = Kinds(first_calls, self.warn, self.warn_of_kinds)
@@ -201,10 +203,11 @@ class Compiler:
             function,
             name,
             Kinds(first_calls, lambda reason: self.warn(f"under a tape, it {reason}"), self.warn_of_kinds),
+            keeps_order,
         )
 
     def __reduce__(self) -> Any:
-        return Compiler, (self.function, self.name)  # a copy is compiled again
+        return Compiler, (self.function, self.name, self._keeps_order)  # a copy is compiled again
 
     # ------------------------------------------------------------------------------------------ calls
 
@@ -218,7 +221,7 @@ class Compiler:
             return self.function(*args, **kwargs) if made is NotImplemented else made
         tensors: list[Tensor] = []
         held: list[Any] = []
-        if kwargs:
+        if kwargs and not self._keeps_order:
             kwargs = dict(sorted(kwargs.items()))
         try:
             key: Any = tuple([form_of(x, tensors, held) for x in args])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+import inspect
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,20 @@ from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
 
-__all__ = ["Later", "Results", "form_of", "outputs_of", "taken_later", "traced"]
+__all__ = ["Later", "Results", "form_of", "outputs_of", "taken_later", "takes_any_names", "traced"]
 
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None))
 _PLAIN = (*_NUMBERS, list, tuple)
 _EXACT = frozenset({*_PLAIN, dict})
 _EQUALITIES = [c.__eq__ for c in _NUMBERS]
+
+
+def takes_any_names(function: Callable[..., Any]) -> bool:
+    """Whether a function has a parameter ``**kwargs``, which shows the order of the named arguments."""
+    try:
+        return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # a built-in function without a signature
+        return True
 
 
 def form_of(x: Any, tensors: list[Tensor], held: list[Any]) -> Any:

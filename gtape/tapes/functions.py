@@ -165,8 +165,9 @@ class Function:
         self._compiler: Any = compiled or None
         if compiled is True:
             from gtape.tapes.compiled import Compiler
+            from gtape.tapes.forms import takes_any_names
 
-            self._compiler = Compiler(self._called, self.name)
+            self._compiler = Compiler(self._called, self.name, takes_any_names(python_function))
         quick = None if self._compiler is None or self.input_signature is not None else self._compiler.quick
         self._quick: Callable[..., Any] | None = quick
 

@@ -343,11 +343,14 @@ class RecordedCalls:
     name : str
     kinds : Kinds
         Keeps the programs.
+    keeps_order : bool
+        As for `Compiler`.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str, kinds: Kinds) -> None:
+    def __init__(self, function: Callable[..., Any], name: str, kinds: Kinds, keeps_order: bool) -> None:
         self._function, self._name, self._kinds = function, name, kinds
         self._known = kinds.known
+        self._keeps_order = keeps_order
 
     def __call__(self, stack: Stack, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of the call, recorded; NotImplemented if the call has to run eagerly."""
@@ -358,9 +361,11 @@ class RecordedCalls:
             return NotImplemented
         tensors: list[Tensor] = []
         held: list[Any] = []
+        if kwargs and not self._keeps_order:
+            kwargs = dict(sorted(kwargs.items()))
         try:
             key: Any = [form_of(x, tensors, held) for x in args]
-            key += [(k, form_of(kwargs[k], tensors, held)) for k in sorted(kwargs)]
+            key += [(k, form_of(x, tensors, held)) for k, x in kwargs.items()]
         except (Untraceable, TypeError, RecursionError):  # no program takes these arguments
             return NotImplemented
         active = [_is_active(stack, t) for t in tensors]
@@ -488,7 +493,7 @@ class RecordedCalls:
     ) -> _Recorded | None:  # fmt: skip
         since, watched = next(record.count), session.watched
         given: list[Traced] = []
-        args, kwargs = traced(args, tracer, given), {k: traced(kwargs[k], tracer, given) for k in sorted(kwargs)}
+        args, kwargs = traced(args, tracer, given), {k: traced(x, tracer, given) for k, x in kwargs.items()}
         for t, recorded in zip(given, active, strict=True):
             if recorded:
                 t._record = record.leaf(session.alone)

@@ -140,7 +140,7 @@ def _apart(node: Node, traced: Node, made: list[Node], passing: set[Node]) -> No
 
 
 def _copied(a: Any) -> Any:
-    return np.multiply(a, 1)  # in the memory order of the product with ones
+    return np.multiply(a, a.dtype.type(1))  # in the memory order of the product with ones; a plain 1 is an integer
 
 
 def shared(nodes: list[Node], outputs: list[Node], *, again: bool = False) -> tuple[list[Node], list[Node]]:

@@ -70,7 +70,8 @@ class _TracedWorld(NumPyWorld):
         def f(*args: Any, **params: Any) -> Any:
             tracer = _tracer_of(args)
             if tracer is None:
-                return getattr(NUMPY, prim.name)(*args, **params)
+                with np.errstate(all="ignore"):  # the sweep of a trace runs outside of the context without warnings
+                    return getattr(NUMPY, prim.name)(*args, **params)
             args = tuple([lift(a) for a in args])
             called = _in_numpy_world(prim, [_sample(a) for a in args], params)
             # Outside of its domain a scalar function raises an error, and eager code takes the kernel for this number.

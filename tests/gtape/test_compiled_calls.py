@@ -280,6 +280,28 @@ def test_all_spellings_of_a_call_are_one_trace(jit: bool) -> None:
     assert Model.call.experimental_get_tracing_count() == 1
 
 
+@pytest.mark.parametrize("taped", [False, True])
+def test_any_names_arrive_in_the_order_of_the_call(taped: bool) -> None:
+    def f(**named: Any) -> Any:
+        return tf.add_n(list(named.values())), {name: x + 1.0 for name, x in named.items()}
+
+    def g(a: Any, b: Any) -> Any:
+        return a - b
+
+    def result(f: Any, **named: Any) -> Any:
+        with tf.GradientTape() if taped else contextlib.nullcontext():
+            total, others = f(**named)
+        return float(total), list(others)
+
+    x, y, z = (tf.constant(v, tf.float64) for v in (1e16, -1e16, 1.0))
+    compiled = tf.function(f, jit_compile=True)
+    for named in ({"z": x, "y": y, "a": z}, {"a": z, "y": y, "z": x}) * 2:
+        assert result(compiled, **named) == result(f, **named)
+    h = tf.function(g, jit_compile=True)
+    assert float(h(a=x, b=z)) == float(h(b=z, a=x)) == 1e16 - 1.0
+    assert h.summary().count("compiled") == 1
+
+
 @pytest.mark.parametrize("jit", [False, True])
 def test_arrays_in_structures_and_keywords_become_tensors(jit: bool) -> None:
     kinds = []
@@ -545,6 +567,28 @@ def test_a_caught_error_of_shapes_alone_leaves_a_function_compiled(back_end: str
     compiled = tf.function(f, jit_compile=True)
     x = tf.constant(np.random.default_rng(0).normal(size=(3, 2)))
     assert _bits(compiled(x)) == _bits(f(x)) and compiled.summary().startswith("compiled")
+
+
+@pytest.mark.parametrize("dtype", [tf.bool, tf.int32, tf.float16, tf.complex64])
+def test_products_of_an_input_with_itself_keep_its_dtype(dtype: Any, back_end: str) -> None:
+    for f in (
+        lambda x: tf.tensordot(x, x, 0),
+        lambda x: tf.matmul(tf.reshape(x, [-1, 1]), tf.reshape(x, [1, -1])),
+    ):
+        x = tf.cast(tf.constant(1), dtype)
+        made, right = tf.function(f, jit_compile=True)(x).numpy(), f(x).numpy()
+        assert (made.dtype, made.tobytes()) == (right.dtype, right.tobytes())
+
+
+def test_tracing_warns_of_no_division_of_numbers_that_ops_make(back_end: str) -> None:
+    def f(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.math.reduce_std(x, axis=0)
+        return tape.gradient(y, x)
+
+    with np.errstate(all="raise"):
+        assert tf.function(f, jit_compile=True)(tf.constant([], tf.float32)).shape == (0,)
 
 
 def test_inputs_that_share_a_memory_keep_the_bits_of_products(back_end: str) -> None:

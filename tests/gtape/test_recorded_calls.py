@@ -92,8 +92,19 @@ def _forward(call: Callable[..., Any], *xs: Any) -> Any:
     return forward.jvp(y)
 
 
+def _in_its_own_block(call: Callable[..., Any], *xs: Any) -> Any:
+    with warnings.catch_warnings(), tf.GradientTape(persistent=True) as tape:
+        warnings.simplefilter("ignore")
+        tape.watch(_floats(xs))
+        y = nest.flatten(call(*xs))[0]
+        slopes = [tf.convert_to_tensor(g) for g in tape.gradient(y, _floats(xs)) if g is not None]
+        loss = [y, *slopes]
+    return slopes, tape.gradient(loss, list(xs))
+
+
 FORMS = [
     _alone, _among_ops, _persistent, _jacobian, _by_a_later_tape, _nested, _behind_a_selection, _forward,
+    _in_its_own_block,
 ]  # fmt: skip
 
 
@@ -388,6 +399,12 @@ def _two(x: Any) -> Any:
 def _loss_and_logits(x: Any) -> Any:
     logits = tf.tanh(x * 2.0)
     return tf.reduce_sum(logits * logits), logits
+
+
+@pytest.mark.parametrize("f", [lambda x: tf.sin(x) * x, lambda x: x * x * tf.exp(x), _loss_and_logits])
+def test_gradients_that_a_tape_takes_in_its_own_block_are_added_op_by_op(f: Any, back_end: str) -> None:
+    rng = np.random.default_rng(0)
+    _check(f, [_in_its_own_block], [[tf.constant(rng.normal(size=4))] for _ in range(40)])
 
 
 def _chain_of_results(x: Any) -> Any:

@@ -121,6 +121,17 @@ def test_where_no_derivative_exists_the_verdict_stays_domain(f: Any, at: float) 
     assert check(f, np.float64(at)).verdict == "domain"
 
 
+@pytest.mark.parametrize("mask", [np.zeros((2, 2)), np.array([[0.0, -INF], [0.0, 0.0]])], ids=["no mask", "a mask"])
+def test_an_infinite_mask_is_no_cause_of_lost_digits_elsewhere(mask: Any) -> None:
+    def f(x: Any) -> Any:
+        attention = tf.nn.softmax(x[:, None] * x[None, :] + mask)
+        return tf.reduce_sum(attention * x) + (1 - tf.cos(x[0])) / x[0] ** 2
+
+    report = check(f, np.array([1e-4, 0.7]))
+    assert (report.verdict, report.ok, report.checked) == ("cancellation", False, 2)
+    assert report.findings[0].element == (0, (0,))
+
+
 def test_a_wrong_number_at_an_infinite_source_is_refused() -> None:
     x = np.array([-INF, 1.0, 2.0])
     right = np.array([0.0, 1 / (1 + np.e), 1 / (1 + np.exp(-1.0))])

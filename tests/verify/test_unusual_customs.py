@@ -223,6 +223,68 @@ def test_a_wrong_element_of_little_weight_is_a_wrong_rule(weight: float) -> None
     assert report.verdict == "rule" and report.findings[0].op == "wrong"
 
 
+@pytest.mark.parametrize(
+    ("dtype", "error", "factor", "weight"),
+    [("float64", 1e-9, 1e5, 1e-6), ("float64", 1e-8, 1e7, 1e-12), ("float32", 1e-4, 100.0, 1e-6)],
+)
+def test_an_error_of_a_small_element_is_no_rounding_of_a_large_one(
+    dtype: str, error: float, factor: float, weight: float
+) -> None:
+    kind, faulty = np.dtype(dtype).type, np.array([1 + error, 1, 1], dtype)
+
+    @tf.custom_gradient
+    def wrong(x: Any) -> Any:
+        return tf.exp(x), lambda g: g * tf.exp(x) * faulty
+
+    def loss(x: Any, exp: Any) -> Any:
+        return tf.reduce_sum(np.array([weight, 1, 1], dtype) * tf.sin(kind(factor) * exp(x)))
+
+    x = np.array([0.7, 0.3, -0.4], dtype)
+    report = check(lambda x: loss(x, wrong), x)
+    assert (report.verdict, report.findings[0].op, report.findings[0].element) == ("rule", "wrong", (0, (0,)))
+    faulty[0] = 1
+    assert check(lambda x: loss(x, wrong), x).ok
+
+
+@pytest.mark.parametrize("x", [np.array([-6, 1, 3], np.float32), np.array([-15.0, 1, 3])], ids=["float32", "float64"])
+def test_a_dropped_small_element_is_a_wrong_rule(x: Any) -> None:
+    @tf.custom_gradient
+    def drops(x: Any) -> Any:
+        y = tf.exp(x)
+        return y, lambda g: g * y * tf.constant([0.0, 1.0, 1.0], x.dtype)
+
+    (found,) = check(lambda x: tf.reduce_sum(tf.square(drops(x))), x).findings
+    assert (found.verdict, found.op, found.element, found.count) == ("rule", "drops", (0, (0,)), 1)
+
+
+@pytest.mark.parametrize("n", [7, 100])
+def test_a_finding_counts_the_wrong_elements_and_shows_the_farthest(n: int) -> None:
+    @tf.custom_gradient
+    def half(x: Any) -> Any:
+        return x * x, lambda g: g * x
+
+    x = np.arange(1.0, n + 1)
+    far = x / np.spacing(2 * x)
+    report = check(lambda x: tf.reduce_sum(half(x)), x)
+    (found,) = report.findings
+    assert (found.count, found.element) == (n, (0, (int(far.argmax()),)))
+    assert report.max_ulp == pytest.approx(far.max())
+
+
+def test_each_wrong_function_is_shown_by_an_element_that_it_reads() -> None:
+    @tf.custom_gradient
+    def squared(x: Any) -> Any:
+        return x * x, lambda g: g * x
+
+    @tf.custom_gradient
+    def sine(x: Any) -> Any:
+        return tf.sin(x), lambda g: 1.5 * g * tf.cos(x)
+
+    report = check(lambda x: tf.reduce_sum(squared(x[:3])) + tf.reduce_sum(sine(x[3:])), np.arange(1.0, 8.0))
+    found = {f.op: (f.count, isinstance(f.element, tuple) and f.element[1][0] >= 3) for f in report.findings}
+    assert found == {"squared": (3, False), "sine": (4, True)}
+
+
 @tf.custom_gradient(declared="gradient reversal")
 def reversed_gradient(x: Any) -> Any:
     return tf.identity(x), lambda g: -g
