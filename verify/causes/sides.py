@@ -218,8 +218,8 @@ class Sides:
                     found = self._outside(numbers, pairs)
                     if found is None and self.jumps and not (self.over_jumps or self.differentiates or self.anywhere):
                         return self._beside_a_jump(numbers, pairs)
-                    if found and self.differentiates and not (self.over_jumps or self.anywhere):
-                        self._leave_out_jumps(found)
+                    if any(found or ()) and not (self.over_jumps or self.anywhere) and self._gradient_jumps(pairs):
+                        self._leave_out_jumps(found or [])
                 except TooDeep:
                     self.open, found = TOO_MANY if self._in_doubt(numbers) else "", None
                 if found is None and (self.open or self.unbounded) and not self.jumps and self._gradient_jumps(pairs):
@@ -273,8 +273,9 @@ class Sides:
         """A direction in which one element moves by `own` times its size, and the others as `rest` says."""
         moves: dict[int, Any] = {}
         for s, nodes in enumerate(self.program.sources):
-            shape = self.program.nodes[nodes[0]].shape if nodes else ()
-            moved = objects(rest(shape)).copy()
+            if not nodes:
+                continue
+            moved = objects(rest(self.program.nodes[nodes[0]].shape)).copy()
             if s == place[0] and is_complex_source(self.program, s):
                 moved[place[1][:-1]] = acb(0, own) if place[1][-1] else acb(own)
             elif s == place[0]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from gtape.symbolic.balls import digits, objects
+from gtape.symbolic.balls import digits, objects, to_float
 from gtape.symbolic.program import Program
 from gtape.verify.causes.sides import TOO_WIDE, Interval, Sides, distance_from, in_parts, is_complex_source, joined
 from gtape.verify.oracles.enclosures import BALLS
@@ -170,7 +170,16 @@ def _with_claims(
         e if g is None else objects(np.broadcast_to(objects(arb(0)) if e is None else objects(e), np.shape(g))).copy()
         for e, g in zip(exact, got, strict=True)
     ]
-    finite = [None if g is None else BALLS.lift(_far(np.asarray(g))) for g in got]
+    finite = [None if g is None else objects(BALLS.lift(_far(np.asarray(g)))) for g in got]
+    for e, g, claims, out in zip(full, finite, got, outside, strict=True):
+        if g is None:
+            continue
+        near = to_float(objects(e))  # a rounded claim needs no points of its own beside the kink
+        with np.errstate(all="ignore"):
+            alike = np.abs(np.asarray(claims) - near) <= ROUNDINGS * spacing(near, np.asarray(claims).dtype)
+        for index in map(tuple, np.argwhere(alike).tolist()):
+            if index not in out:
+                g[index] = e[index]
     missed = sides.limits(finite, jumps=True)
     if missed is None:
         return exact, outside
