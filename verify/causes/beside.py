@@ -56,8 +56,7 @@ def beside(
     env = {i: objects(objects(here[i]) + move) for i, move in moves.items()}
     blocked = program.blocked(program.session)
     stepped: set[int] = set()
-    for i in range(len(program.nodes)) if only is None else only:
-        node = program.nodes[i]
+    for node in program.nodes if only is None else [program.nodes[i] for i in only]:
         if node.index in env:
             continue
         try:

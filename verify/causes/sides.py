@@ -39,6 +39,7 @@ _FEWER = 2400  # bits that suffice where little cancels; special functions take 
 _SHARP = arb(2) ** -500  # with fewer bits, enclosures may be this wide, relative to the number
 _NOTHING = arb(2) ** -1100  # less than all floats
 _STEPS = (-1200, -1300)
+_LEAP = arb(2) ** -150  # relative to its size, no value without a jump moves so much by the first step
 _NEAREST = -1400  # stands for the limit on one side
 # Powers of two by which a distance shrinks from the first step to the second if its limit is 0.
 _SHRINKS = 25  # half as many as for a distance that shrinks as the root of the step does
@@ -154,6 +155,7 @@ class Sides:
         self.deep = False  # whether inner gradients must be continuous, too
         self.anywhere = False  # whether the program need not be defined at the point
         self.over_jumps = False
+        self.past_jumps = False  # whether only elements count by which the function does not jump
         self.unbounded: _Place | None = None  # an element by which the derivatives beside the point have no bound
         self.open = ""  # why it is open whether all numbers are limits
         self.compared = False  # whether the numbers were compared with the derivatives on all sides
@@ -218,8 +220,6 @@ class Sides:
                     found = self._outside(numbers, pairs)
                     if found is None and self.jumps and not (self.over_jumps or self.differentiates or self.anywhere):
                         return self._beside_a_jump(numbers, pairs)
-                    if any(found or ()) and not (self.over_jumps or self.anywhere) and self._gradient_jumps(pairs):
-                        self._leave_out_jumps(found or [])
                 except TooDeep:
                     self.open, found = TOO_MANY if self._in_doubt(numbers) else "", None
                 if found is None and (self.open or self.unbounded) and not self.jumps and self._gradient_jumps(pairs):
@@ -236,11 +236,10 @@ class Sides:
         the values at the point differ from those on all sides, as those of ``where(x == 0, 0, 1) * y``, the derivative
         at the point itself counts, too.
         """
-        self.over_jumps = True
+        self.over_jumps = self.past_jumps = True
         try:
             found = self._outside(numbers, pairs)
             if found is not None:
-                self._leave_out_jumps(found)
                 self._leave_out_lines(found, numbers)
             else:
                 self.open, self.unbounded = "", None
@@ -248,7 +247,7 @@ class Sides:
         except TooDeep:
             return None
         finally:
-            self.over_jumps = False
+            self.over_jumps = self.past_jumps = False
 
     def _leave_out_lines(self, found: list[dict[tuple[int, ...], Interval]], numbers: list[Any]) -> None:
         """Drop the intervals of numbers that are derivatives along the line through the point itself."""
@@ -258,15 +257,6 @@ class Sides:
                 only = self._of([(s, index)], numbers)
                 points = [list(self._at(alone, step, only)) for step in _STEPS]
                 if all(points) and self._has_limits((s, index), numbers, (points[0], points[1])):
-                    del out[index]
-
-    def _leave_out_jumps(self, found: list[dict[tuple[int, ...], Interval]]) -> None:
-        """Drop the intervals of elements by which the function, or an inner gradient, jumps: it has no derivative by
-        these, and conventions are free.
-        """
-        for s, out in enumerate(found):
-            for index in list(out):
-                if self._jumps_along((s, index)):
                     del out[index]
 
     def _apart(self, place: _Place, rest: Callable[[tuple[int, ...]], Any], own: int = 1) -> dict[int, Any]:
@@ -292,25 +282,18 @@ class Sides:
         rng = np.random.default_rng(61)
         shapes = {self.program.nodes[nodes[0]].shape for nodes in self.program.sources if nodes}
         offsets = {shape: directions(shape, rng) * arb(2) ** -262 for shape in shapes}
-        first: list[arb] | None = None
-        for exponent in _STEPS:
-            # At the tie itself an inner gradient follows the conventions of its ops.
-            found = [
-                self._beside(self._apart(place, offsets.__getitem__, own), arb(2) ** exponent)
-                for own in ((-1, 1) if self.differentiates else (-1, 0, 1))
-            ]
-            if any(env is None for env in found):
-                return True  # a side without values, as at the end of a domain
-            values = [self._outputs(env) for env in found if env is not None]
-            if any(len(one) != len(values[0]) for one in values):
-                return True  # a decision gives other shapes there
-            gaps = [self._distance(p, q) for one in values[1:] for p, q in zip(values[0], one, strict=True)]
-            if first is not None:
-                return not all(map(_shrinks, first, gaps))
-            if not any(gap > 0 for gap in gaps):
-                return False
-            first = gaps
-        return False
+        # At the tie itself an inner gradient follows the conventions of its ops.
+        found = [
+            self._beside(self._apart(place, offsets.__getitem__, own), arb(2) ** _STEPS[0])
+            for own in ((-1, 1) if self.differentiates else (-1, 0, 1))
+        ]
+        if any(env is None for env in found):
+            return True  # a side without values, as at the end of a domain
+        values = [self._outputs(env) for env in found if env is not None]
+        if any(len(one) != len(values[0]) for one in values):
+            return True  # a decision gives other shapes there
+        pairs = [(p, q) for one in values[1:] for p, q in zip(values[0], one, strict=True)]
+        return any(self._distance(p, q) > _LEAP * (abs(p) + abs(q)) for p, q in pairs)
 
     def _gradient_jumps(self, pairs: int) -> bool:
         """Whether an inner gradient that the row reads has other limits on other sides of the point."""
@@ -529,6 +512,10 @@ class Sides:
             raise _Nowhere
         points: tuple[list[Any], list[Any]] = [d for made in near for d in made], []
         far = [place for place in every if self._is_off(place, numbers, points[0])]
+        may_jump = self.past_jumps or not (self.over_jumps or self.anywhere)
+        if far and may_jump and (self.past_jumps or self._gradient_jumps(pairs)):
+            # The function has no derivative by an element along which it jumps, so its convention stands.
+            far = [place for place in far if not self._jumps_along(place)]
         if not far:
             return [{} for _ in numbers]
 
