@@ -306,6 +306,7 @@ def test_right_tangents_pass_the_check() -> None:
                 np.testing.assert_allclose(got, exact_first(case.exact, m) @ DIRECTION.ravel(), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gap", [0.0, 1e-14])
 def test_functions_that_mix_values_and_vectors_are_not_said_to_be_right(gap: float) -> None:
     def root(m: Any) -> Any:

@@ -166,6 +166,7 @@ def test_eigenvalues_of_hermitian_matrices_read_the_lower_triangle_and_so_does_t
     assert (np.triu(g, 1) == 0).all() and (np.diagonal(g).imag == 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("a", [np.eye(3) + 0j, np.diag([2.0, 2.0, 5.0]) + 0j], ids=["unit", "diagonal"])
 def test_equal_eigenvalues_are_differentiated_where_the_basis_does_not_matter(a: Any) -> None:
     for f in (lambda x: tf.reduce_sum(linalg.eigvalsh(x) ** 3), lambda x: tf.reduce_sum(linalg.svd(x)[0] ** 3)):

@@ -50,6 +50,7 @@ def test_what_is_the_same_in_every_basis_has_its_derivative(a: Any) -> None:
         assert report.ok or (f is whole_space and report.verdict == "cancellation"), report.summary()
 
 
+@pytest.mark.slow
 def test_a_space_of_equal_eigenvalues_has_a_projector_that_is_differentiated() -> None:
     def projector(a: Any) -> Any:
         v = tf.linalg.eigh(a)[1][:, :2]

@@ -192,6 +192,7 @@ def test_even_functions_of_singular_values_are_smooth_at_zeros(name: str, mode: 
             assert close(second(f, point, h, k, mode), right, 2.0**-52, 4.0, h, k)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["all zeros", "one zero, tall"])
 def test_the_check_knows_second_derivatives_at_singular_values_0(name: str) -> None:
     shape, values = NULL_SPACES[name]
@@ -219,6 +220,7 @@ def test_functions_that_are_not_even_have_no_derivative_at_zeros(f: Any) -> None
     assert not report.ok and {x.verdict for x in report.findings if not x.ok} == {"domain"}
 
 
+@pytest.mark.slow
 def test_no_rule_is_at_fault_where_roundings_part_equal_values() -> None:
     turn = rotation(np.random.default_rng(3), 4)
     three = turn * np.array([1.3, 1.3, 1.3, 2.5]) @ turn.T
@@ -239,6 +241,7 @@ SYMMETRIC = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SYMMETRIC)
 def test_the_check_compares_second_derivatives_with_exact_ones(name: str) -> None:
     f, m = SYMMETRIC[name], np.diag([1.25, 1.25])
@@ -255,6 +258,7 @@ def spectral(x: Any) -> Any:
     return tf.reduce_sum(tf.matmul(v * tf.exp(w), v, transpose_b=True) ** 2)
 
 
+@pytest.mark.slow
 def test_the_check_knows_second_derivatives_of_functions_of_values_and_vectors() -> None:
     m = np.diag([1.25, 1.25])
     right = hessian(spectral, tf.constant(m)).numpy()
@@ -270,6 +274,7 @@ def test_every_mode_passes_the_check(mode: str) -> None:
         second(sum_of_exponentials, np.diag([1.25, 1.25]), h, k, mode)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("f", "values"),
     [
@@ -330,6 +335,7 @@ def test_sums_of_squares_of_tiny_singular_values(tiny: Any, shape: Any) -> None:
         np.testing.assert_allclose(found.reshape(point.size, -1), 2 * np.eye(point.size), rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_check_accepts_second_derivatives_of_the_largest_vectors() -> None:
     point = _truncated(4, 3, (0.0,))
     for take in LARGEST.values():

@@ -133,6 +133,7 @@ def test_a_wrong_sweep_of_an_inner_gradient_falls_back_to_single_elements(monkey
             fallen.exact_marks({}, fallen.needed(program.outputs), 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [5, 90])
 def test_penalties_of_large_gradients_are_decided_at_kinks(n: int) -> None:
     rng = np.random.default_rng(5)
@@ -152,6 +153,7 @@ def test_penalties_of_large_gradients_are_decided_at_kinks(n: int) -> None:
     assert not judge(penalty, tf.constant(point), claimed=wrong).ok
 
 
+@pytest.mark.slow
 def test_a_jump_of_one_element_of_a_large_gradient_is_found() -> None:
     point = np.linspace(0.5, 1.5, 80)
     point[7] = 0.0

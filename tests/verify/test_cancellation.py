@@ -212,6 +212,7 @@ CHAOTIC: dict[str, tuple[Any, Any, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", CHAOTIC)
 def test_the_problem_loses_the_digits_of_a_chaotic_map(name: str, dtype: Any) -> None:

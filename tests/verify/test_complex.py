@@ -236,6 +236,7 @@ def test_a_rule_that_holds_for_real_numbers_only_is_refuted(monkeypatch: pytest.
     assert not proof.proved and "off by" in str(proof.counterexample)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("dtype", [tf.complex128, tf.float64])
 def test_factorisations_of_matrices_near_degenerate_ones_are_no_false_rules(dtype: Any, seed: int) -> None:

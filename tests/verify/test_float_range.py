@@ -225,6 +225,7 @@ def test_an_underflow_in_an_inner_gradient_is_no_wrong_rule() -> None:
     assert not report.ok and {f.verdict for f in report.findings if not f.ok} == {"range"}, report
 
 
+@pytest.mark.slow
 def test_moves_that_are_not_known_excuse_no_error() -> None:
     def f(x: Any) -> Any:
         return tf.reduce_sum(tf.linalg.eigvalsh(x) ** 2)  # the derivative by x[1, 0] is 4 x[1, 0]

@@ -150,6 +150,7 @@ def test_a_rule_of_wrong_shape_is_named() -> None:
             tape.jacobian(y, v)
 
 
+@pytest.mark.slow
 def test_a_point_that_leaves_the_range_does_not_hide_a_fault_at_the_others() -> None:
     # Among the points are subnormal numbers, whose slope overflows with the declared rule, too.
     found = try_all("log2_slope", tries=1, operators=["m17 state kept from the call before"])

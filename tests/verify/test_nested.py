@@ -78,6 +78,7 @@ def wrong_op(request: pytest.FixtureRequest) -> Iterator[tuple[int, Primitive]]:
 # ------------------------------------------------------------------------------------------ right ones
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", range(1, 7))
 def test_all_orders_of_a_right_function_are_right(order: int) -> None:
     report = check(sine_times_exponential, 0.7, order=order)

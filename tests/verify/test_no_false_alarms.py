@@ -251,6 +251,7 @@ def test_products_that_are_symmetric_up_to_rounding_have_factors(n: int, dtype: 
     assert ("rule", "cholesky") in {(v.verdict, v.op) for v in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("order", [1, 2])

@@ -87,6 +87,7 @@ def test_pieces_of_a_custom_gradient_are_unknown() -> None:
     assert pieces(lambda x: double(tf.abs(x)), 0.0, 1, -1, 1) == [None, None]
 
 
+@pytest.mark.slow
 def test_points_of_one_piece_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def f(x: Any) -> Any:  # the tape shares the slope among equal numbers, and the squares of the shares are too small
         with tf.GradientTape() as tape:

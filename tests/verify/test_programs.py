@@ -79,6 +79,7 @@ def test_hypothesis_draws_programs_that_pass(program) -> None:
     assert run_one(program).alarm is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed",
     [
@@ -92,6 +93,7 @@ def test_programs_at_special_points_that_searches_have_found(seed: int) -> None:
     assert run_one(generate(seed, special=True), special=True).alarm is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [2419, 9010, 18192])
 def test_a_second_derivative_by_conventions_that_differs_beside_the_kink_is_a_true_finding(seed: int) -> None:
     program = generate(seed)

@@ -131,6 +131,7 @@ def test_an_artifact_is_written_whole_or_not_at_all(
     assert [p.name for p in tmp_path.iterdir()] == ["there"]
 
 
+@pytest.mark.slow
 def test_an_artifact_goes_on_where_a_run_was_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, rest = tmp_path / "kit", tmp_path / "kit.unfinished.jsonl"
     right = artifact.expected

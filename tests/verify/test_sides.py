@@ -342,8 +342,9 @@ def _distances(x: Any) -> Any:
     return tf.reduce_sum(tf.sqrt(tf.reduce_sum(tf.square(x[:, None] - x[None]), -1)))
 
 
+@pytest.mark.slow
 def test_distances_of_many_points_from_one_another_have_the_derivative_of_those_that_differ() -> None:
-    x = np.random.default_rng(0).normal(size=(12, 3))
+    x = np.random.default_rng(0).normal(size=(9, 3))
     apart = x[:, None] - x[None]
     length = np.sqrt((apart**2).sum(-1)) + np.eye(len(x))
     right = 2 * (apart / length[..., None]).sum(1)
@@ -445,6 +446,7 @@ def test_a_value_filled_in_at_one_point_does_not_fill_in_the_derivative(of: F, d
     assert (report.ok, report.verdict) == (False, "convention")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("f", "at", "right"),
     [
@@ -567,6 +569,7 @@ def test_a_hessian_beside_a_kink_costs_its_rows_not_their_squares(monkeypatch: p
     assert cost(12) < 3 * cost(4)
 
 
+@pytest.mark.slow
 def test_a_few_kinks_among_many_numbers_are_judged_as_a_whole() -> None:
     weights = np.linspace(1.0, 2.0, 3000)
     x = tf.constant(np.where(np.arange(3000) % 997 == 0, 0.0, 1.0))
@@ -581,6 +584,7 @@ def test_a_few_kinks_among_many_numbers_are_judged_as_a_whole() -> None:
     assert check(lambda x: tf.reduce_sum(tf.nn.relu(x) * tf.constant(weights)), x).ok
 
 
+@pytest.mark.slow
 def test_a_kink_among_many_rows_is_found_in_its_own_row() -> None:
     at = np.ones(70)
     at[0] = 0.0
@@ -590,6 +594,7 @@ def test_a_kink_among_many_rows_is_found_in_its_own_row() -> None:
     assert check(lambda x: tf.abs(x[0]) ** 3 + tf.reduce_sum(x[1:] ** 2), at, order=2).ok
 
 
+@pytest.mark.slow
 def test_a_jump_of_a_gradient_among_many_rows_leaves_its_convention() -> None:
     at = np.ones(70)
     at[:2] = 0.0
@@ -729,6 +734,7 @@ def test_a_derivative_at_a_jump_may_be_that_of_the_point_itself() -> None:
     assert not judge(f, (0.0, 1.0), (0.0, 3.0)).ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("f", "at", "element", "right"),
     [
@@ -792,6 +798,7 @@ _CHOSEN: dict[str, tuple[Any, int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("f", "n"), _CHOSEN.values(), ids=_CHOSEN.keys())
 def test_one_of_many_equal_numbers_may_be_any_of_them(f: Any, n: int) -> None:
     """Random directions alone rarely make a given element the one that counts."""
@@ -892,6 +899,7 @@ _NETS: dict[str, tuple[Any, Any, dict[tuple[float, ...], bool]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("f", "at", "claims"), _NETS.values(), ids=_NETS.keys())
 def test_a_number_outside_of_all_sides_of_a_net_does_not_pass(f: F, at: Any, claims: dict[Any, bool]) -> None:
     assert not check(f, at).ok, "the tape gives 0"

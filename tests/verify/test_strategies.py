@@ -121,6 +121,7 @@ def test_the_shares_are_those_of_the_docstring() -> None:
     assert 0.06 < (np.abs(drawn) < 2.0**-30).mean() < 0.4
 
 
+@pytest.mark.slow
 def test_numbers_near_overflow_and_roots_are_drawn() -> None:
     assert any(700 < x < 710 for x in sample(floats_for(ANY_REAL), 700))
     root = 0.6584789484624084  # of the third derivative of tanh

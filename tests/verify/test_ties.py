@@ -81,6 +81,7 @@ def test_second_derivatives_at_special_points_are_conventions_at_most(name: str)
     assert report.verdict not in ("rule", "unstable", "undecided"), report.findings[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("f", "slope"),
     [

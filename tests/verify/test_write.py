@@ -76,6 +76,7 @@ def run(folder: Path) -> subprocess.CompletedProcess[str]:
     return warm.run(words, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
 
+@pytest.mark.slow
 def test_written_tests_run_as_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for k, name in enumerate(("loss", "entropy", "power", "repeated", "Model.call")):
         order = "2" if name == "power" else "1"  # because each takes 50 examples
@@ -88,6 +89,7 @@ def test_written_tests_run_as_printed(folder: Path, capsys: pytest.CaptureFixtur
     capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_a_written_test_finds_a_wrong_gradient(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "tests").mkdir()
     assert cli.main(["write", "mymodule_to_test.py:wrong", "--order", "1", "-o", "tests/test_wrong.py"]) == 0
