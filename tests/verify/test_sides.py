@@ -754,6 +754,22 @@ def test_a_kink_in_one_row_excuses_no_other_row(f: F, at: Any, element: tuple[in
     assert judge(f, at, claim, order=2).ok
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [24, 250])
+def test_a_gradient_that_jumps_on_many_sides_leaves_its_convention(n: int) -> None:
+    rng = np.random.default_rng(0)
+    at = np.where(np.arange(n) % 4, 0.0, rng.uniform(-1.0, 1.0, n))  # all units are off on one side of thousands
+    c, seeds = rng.uniform(0.5, 2.0, (2, n))
+
+    def f(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.reduce_sum(tf.nn.softmax(tf.tanh(tf.nn.relu(x))) * c) ** 2
+        return tf.reduce_sum(tape.gradient(y, x) * seeds)
+
+    assert check(f, at).ok
+
+
 def test_a_derivative_that_grows_without_bound_is_no_convention() -> None:
     # The second derivative of q² log q² is 2 log q² + 6; those of |q| and of |q|³ have bounds.
     report = check(lambda q: tf.math.xlogy(q * q, q * q), 0.0, order=2)

@@ -61,6 +61,7 @@ _GROUPS = 8  # directions along groups of elements, if more elements need points
 _SHARE = 1 / 8
 _SEARCHES = 64  # further directions for elements outside of their intervals
 _EXCHANGES = 12  # of these directions, in which an element exchanges its move with another one
+_TIMES = 3  # points for each piece, after which few other pieces are left
 _MISSED = 48  # points in new pieces, one after another, after which pieces are no longer looked up
 _MOST_SEARCHED = 40_000  # numbers of programs that further directions evaluate
 _ONE_BY_ONE = 64  # at most this many elements are differentiated one by one
@@ -148,6 +149,7 @@ class Sides:
         self.row, self.order = row, order
         self.pieces: Pieces | None = None
         self.missed = 0  # the number of points since one lay in a piece known before
+        self.looked_up = 0  # the number of points of the first step whose piece is known
         self.of_pieces: dict[Any, list[Any]] = {}  # the derivatives by some or all elements in pieces beside the point
         self.shared = shared or Shared()
         self.here: dict[int, Any] = {}
@@ -502,7 +504,7 @@ class Sides:
         if self.jumps and not self.over_jumps:
             return None
         derivative = self._of(places, numbers)
-        self.of_pieces, self.missed = {}, 0
+        self.of_pieces, self.missed, self.looked_up = {}, 0, 0
         if self.order and not self.anywhere:
             self.pieces = self.shared.get("pieces", lambda: Pieces(self.program, self.here, self.order))
         near = [list(self._at(moves, _STEPS[0], derivative, number=k, of="all")) for k, moves in enumerate(drawn)]
@@ -512,8 +514,11 @@ class Sides:
             raise _Nowhere
         points: tuple[list[Any], list[Any]] = [d for made in near for d in made], []
         far = [place for place in every if self._is_off(place, numbers, points[0])]
-        may_jump = self.past_jumps or not (self.over_jumps or self.anywhere)
-        if far and may_jump and (self.past_jumps or self._gradient_jumps(pairs)):
+        may_jump = bool(far) and not (self.over_jumps or self.anywhere)
+        jumps = self.past_jumps or (may_jump and self._gradient_jumps(pairs))
+        if jumps and self.program.size > _FEW:
+            return [{} for _ in numbers]  # no further directions tell all pieces
+        if jumps:
             # The function has no derivative by an element along which it jumps, so its convention stands.
             far = [place for place in far if not self._jumps_along(place)]
         if not far:
@@ -589,7 +594,14 @@ class Sides:
                     agree = not width > 0 or _shrinks(first[1] - first[0], second[1] - second[0])
                     out[index] = Interval(low, high, agree)
         self._search(found, every, numbers, points, derivative)
+        if jumps and not self._knows_all_pieces():
+            return [{} for _ in numbers]  # the number may be that of another piece
         return found
+
+    def _knows_all_pieces(self) -> bool:
+        """Whether most points lay in pieces known before, so that few pieces are left."""
+        known = {piece for piece, _ in self.of_pieces if piece[1] == _STEPS[0]}
+        return self.looked_up >= _TIMES * len(known) > 0
 
     def _search(
         self,
@@ -853,6 +865,7 @@ class Sides:
             piece = None if of is None else self._piece(moves, sign, exponent)
             found = self.of_pieces.get((piece, of)) or self.of_pieces.get((piece, "all"))
             self.missed = 0 if found is not None else self.missed + (piece is not None)
+            self.looked_up += piece is not None and exponent == _STEPS[0]
             if found is not None:
                 yield found
                 continue
