@@ -69,6 +69,12 @@ def test_decisions_part_pieces() -> None:
     assert one == same is not None and other not in (None, one)
 
 
+@pytest.mark.parametrize("round_", [tf.floor, lambda x: tf.cast(tf.cast(x, tf.int32), tf.float64)])
+def test_steps_part_pieces(round_: F) -> None:
+    before, further, behind = pieces(lambda x: round_(x) * x, 1.0, 1, -1, -2, 1)
+    assert before == further is not None and behind not in (None, before)
+
+
 def test_a_cone_has_no_pieces() -> None:
     one, other = pieces(lambda x: tf.norm(x), [0.0, 0.0], 1, [1, 2], [2, 1])
     assert one != other

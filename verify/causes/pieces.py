@@ -54,7 +54,8 @@ class Pieces:
             if node.prim.kind == "implicit" or is_complex(node.output):
                 self.known = False  # iterations take long at other points, and complex ops have cuts
                 return
-            if node.prim.kind != "linear" and not self._is_smooth(node, here, moving):
+            linear = node.prim.kind == "linear" and is_floating(node.output)  # a cast to integers decides
+            if not linear and not self._is_smooth(node, here, moving):
                 self._deciding.append(node)
         self.needed = program.ancestors([node.index for node in self._deciding])
 
