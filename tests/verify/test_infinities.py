@@ -132,6 +132,15 @@ def test_an_infinite_mask_is_no_cause_of_lost_digits_elsewhere(mask: Any) -> Non
     assert report.findings[0].element == (0, (0,))
 
 
+def test_an_infinite_mask_is_no_cause_of_lost_digits_of_complex_numbers() -> None:
+    def f(z: Any) -> Any:
+        x = tf.math.real(z)
+        attention = tf.nn.softmax(x[:, None] * x[None, :] + np.array([[0.0, -INF], [0.0, 0.0]]))
+        return tf.reduce_sum(attention * x) + tf.math.real((1 - tf.cos(z[0])) / z[0] ** 2)
+
+    assert check(f, np.array([1e-4 + 1e-5j, 0.7])).verdict == "cancellation"
+
+
 def test_a_wrong_number_at_an_infinite_source_is_refused() -> None:
     x = np.array([-INF, 1.0, 2.0])
     right = np.array([0.0, 1 / (1 + np.e), 1 / (1 + np.exp(-1.0))])

@@ -59,8 +59,10 @@ def blame(program: Program, oracle: Oracle, failures: list[Failure], got: list[A
         return [Finding(verdict, order=order, op=op, line=line, reason=reason, ok=False, **shown)]
     findings = []
     for node, reason in found:
-        own = wrong if len(found) == 1 or node is None else [w for w in wrong if _reaches(oracle, w["element"], node)]
-        told = own[0] | {"count": len(own)} if own else shown
+        told = shown
+        if wrong and len(found) > 1 and node is not None:  # no element of another op; not all, if there are many
+            own = [w for w in wrong[:_ELEMENTS] if _reaches(oracle, w["element"], node)]
+            told = own[0] | ({"count": len(own)} if len(wrong) <= _ELEMENTS else {}) if own else {}
         if "element" in told and told.get("got") is None:
             reason += f"; source {told['element'][0]} got no gradient at all"
         findings.append(Finding("rule", order=order, at=node, reason=reason, **told))

@@ -146,10 +146,8 @@ def _stands_for_a_limit(ball: Any) -> bool:
     exponent = assumed.get("limits")
     if exponent is None or ball == 0:
         return False
-    size = abs(ball)
-    return bool(
-        size > arb(2) ** (exponent - 150) or size < arb(2) ** -(8 * exponent)
-    )  # products of two floats are less
+    size, large = abs(ball), arb(2) ** (exponent - 150)  # products of two floats are less
+    return bool(size > large or size < arb(2) ** -(8 * exponent))
 
 
 def _beyond(value: Any, exact_at: Any) -> tuple[tuple[int, ...], str, str] | None:

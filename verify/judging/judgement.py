@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import re
 from collections.abc import Callable
 from copy import copy
 from typing import Any
@@ -58,6 +59,7 @@ _FEW, _FEW_SLOW = 100_000, 2_000
 _FEW_LOST = 8  # values outside of their range that are tried
 _SOME = 200  # programs with more numbers than this move their inputs in floats first
 _MANY = 2_000  # programs with more numbers than this move their inputs in floats
+_PART = re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
 _FARTHER = 2300  # an exponent of infinities other than the usual one
 _LOST = frozenset({"cancellation", "unstable"})  # verdicts that stand only if the number compared with is a limit
 _TRACE = 2.0**-90  # smaller relative disagreements come from the tiny moves that break ties
@@ -748,11 +750,13 @@ def largest(arrays: list[Any]) -> float:
 
 
 def _told(report: Report) -> list[tuple[Any, ...]]:
-    """What a report says of each element, with the exact numbers as floats."""
-    return sorted(
-        ((f.verdict, f.ok, f.op or "", str(f.element), "" if f.exact is None else f"{float(f.exact):.17g}"))
-        for f in report.findings
-    )
+    """What a report says of each element, with rounded exact numbers."""
+    return sorted((f.verdict, f.ok, f.op or "", str(f.element), _rounded(f.exact)) for f in report.findings)
+
+
+def _rounded(exact: str | None) -> str:
+    """An exact number, or the parts of a complex one, with the digits of a float."""
+    return " ".join([f"{float(part):.15g}" for part in _PART.findall(exact or "")])
 
 
 def _blurred(e: Any) -> Any:
