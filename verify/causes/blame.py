@@ -282,9 +282,8 @@ def _wrong_elements(program: Program, oracle: Oracle, got: list[Any]) -> list[di
         ]
     except (ArithmeticError, TooDeep):
         return []
-    wrong = [w for w in every if w and (w["ulps"] > ROUNDINGS if "ulps" in w else not w["zero"])]
-    wrong.sort(key=lambda w: -w.get("ulps", np.inf))
-    return [_fields(w) for w in wrong]
+    wrong = [w for w in every if w and w.get("ulps", np.inf) > ROUNDINGS]
+    return sorted(wrong, key=lambda w: -w.get("ulps", np.inf))
 
 
 def _by_bodies(program: Program, oracle: Oracle) -> list[Any] | None:
@@ -330,12 +329,7 @@ def _shown(oracle: Oracle, got: list[Any]) -> dict[str, Any]:
     while len(places) > 1:
         halves = np.array_split(places, 2)
         places = max(halves, key=lambda half: _off(oracle, replayed, s, half))
-    index = tuple(int(i) for i in np.unravel_index(int(places[0]), _shape(oracle, s)))
-    return _fields(_compared(oracle, got, s, index))
-
-
-def _fields(compared: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in compared.items() if name != "zero"}
+    return _compared(oracle, got, s, tuple(int(i) for i in np.unravel_index(int(places[0]), _shape(oracle, s))))
 
 
 def _suspected(oracle: Oracle, replayed: list[Any], s: int) -> tuple[float, Any]:
@@ -385,7 +379,7 @@ def _off(oracle: Oracle, replayed: list[Any], s: int, places: Any) -> float:
 def _compared(
     oracle: Oracle, got: list[Any], s: int, index: tuple[int, ...], exact: list[Any] | None = None
 ) -> dict[str, Any]:
-    """One element as fields of a finding, with its exact number from `exact` if given."""
+    """One element as fields of a finding, with its exact number from `exact` if given; none for a missing 0."""
     if exact is not None:
         x = arb(0) if exact[s] is None else objects(np.broadcast_to(objects(exact[s]), _shape(oracle, s)))[index]
     else:
@@ -394,7 +388,7 @@ def _compared(
         except (ArithmeticError, TooDeep):
             return {}
     if got[s] is None:
-        return {"element": (s, index), "exact": digits(x), "zero": bool(x == 0)}
+        return {} if x == 0 else {"element": (s, index), "exact": digits(x)}
     g = np.asarray(got[s])
     x = turned(x).item() if g.dtype.kind == "c" else x
     high, low = to_double_double(objects(x))
