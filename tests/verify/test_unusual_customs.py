@@ -11,7 +11,7 @@ import pytest
 
 import gtape as tf
 from gtape.errors import InvalidArgumentError
-from gtape.verify import check
+from gtape.verify import check, judge
 from gtape.verify.programs.mutants import planted, scaled
 
 
@@ -443,6 +443,66 @@ def test_a_custom_gradient_may_have_a_convention_of_its_own(ramp: Any, verdict: 
         else:
             report = check(lambda x: tf.reduce_sum(ramp(x) * np.arange(1, 6, dtype=dtype)), x)
             assert (report.ok, report.verdict) == (verdict == "convention", verdict), report
+
+
+def _custom_distance(at_0: float, factor: float = 1.0) -> Any:
+    @tf.custom_gradient
+    def distance(x: Any) -> Any:
+        return tf.abs(x), lambda g: tf.where(x == 0.0, at_0 * g, factor * g * tf.sign(x))
+
+    return distance
+
+
+@pytest.mark.parametrize(
+    ("at_0", "factor", "verdict"),
+    [(1.0, 1.0, "convention"), (-1.0, 1.0, "convention"), (2.0, 1.0, "rule"), (1.0, 1.001, "rule")],
+)
+@pytest.mark.parametrize(
+    "f",
+    [lambda d, x: d(x) ** 2, lambda d, x: tf.exp(d(x)), lambda d, x: x * d(x), lambda d, x: d(x[0]) * d(x[1])],
+    ids=["square", "exp", "product with x", "product of elements"],
+)
+def test_a_convention_of_its_own_is_one_at_order_2_too(f: Any, at_0: float, factor: float, verdict: str) -> None:
+    report = check(lambda x: tf.reduce_sum(f(_custom_distance(at_0, factor), x)), np.array([0.0, 1.5]), order=2)
+    assert (report.ok, report.verdict) == (verdict == "convention", verdict), report
+
+
+def test_a_custom_convention_is_no_second_derivative_where_the_function_has_another() -> None:
+    report = check(lambda x: _custom_distance(0.5)(x) ** 2, np.array(0.0), order=2)
+    assert (report.ok, report.verdict) == (False, "convention"), report
+    assert [float(f.exact) for f in report.findings if not f.ok] == [2.0]
+
+
+def _custom_root(by_x: Any) -> Any:
+    @tf.custom_gradient
+    def root(x: Any) -> Any:
+        y = tf.sqrt(tf.reduce_sum(x))
+        return y, lambda g: g * by_x(x, y)
+
+    return root
+
+
+def test_a_custom_gradient_may_have_a_convention_where_its_body_has_no_finite_derivative() -> None:
+    inside = _custom_root(lambda x, y: tf.ones_like(x) * tf.math.divide_no_nan(tf.constant(0.5, x.dtype), y))
+    outside = _custom_root(lambda x, y: tf.ones_like(x))
+    zeros = np.zeros(3)
+    report = check(lambda x: inside(x * x), zeros)
+    assert (report.ok, report.verdict, report.findings[0].op) == (True, "convention", "sqrt"), report
+    for f, x in ((lambda x: inside(x), zeros), (lambda x: outside(x * x + x), zeros)):  # slopes without bound
+        assert not check(f, x).ok
+
+
+@pytest.mark.parametrize(
+    ("claim", "ok"), [([0.0, 0.0], True), ([0.6, 0.8], True), ([0.6, 1.1], False), ([-1.5, 0.0], False)]
+)
+def test_claims_for_a_root_of_squares_are_those_for_the_norm(claim: Any, ok: bool) -> None:
+    for f in (lambda x: tf.sqrt(tf.reduce_sum(x * x)), tf.norm):
+        assert judge(f, np.zeros(2), np.array(claim)).ok == ok
+
+
+def test_claims_where_one_sided_derivatives_have_no_bound_are_refused() -> None:
+    for claim in (0.0, 1.0):
+        assert not judge(lambda x: (x * x) ** (1.0 / 3.0), np.array(0.0), np.array(claim)).ok
 
 
 def test_a_custom_convention_is_no_derivative_where_the_function_has_one() -> None:

@@ -18,7 +18,7 @@ from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, spacing
 from gtape.verify.verdicts.verdict import Finding, merged
 
-__all__ = ["as_a_whole"]
+__all__ = ["as_a_whole", "floats_in_parts"]
 
 
 def as_a_whole(
@@ -63,7 +63,7 @@ def as_a_whole(
     got : list
         With a large number in place of each claim at a kink that is infinite or NaN, as in `exact`.
     """
-    parts, numbers = in_parts(sides.program, exact), _floats_in_parts(sides.program, got)
+    parts, numbers = in_parts(sides.program, exact), floats_in_parts(sides.program, got)
     if any(is_complex_source(sides.program, s) for s in range(len(got))):
         rounding = None
     findings, parts, numbers = _as_a_whole(sides, parts, numbers, findings, order, guards, claimed, rounding)
@@ -216,7 +216,7 @@ def _far(claims: Any) -> Any:
     return np.nan_to_num(claims, nan=large, posinf=large, neginf=-large)
 
 
-def _floats_in_parts(program: Program, arrays: list[Any]) -> list[Any]:
+def floats_in_parts(program: Program, arrays: list[Any]) -> list[Any]:
     """As `in_parts`, for numbers that TensorFlow's convention conjugates."""
     return [
         a if a is None or not is_complex_source(program, s) else np.stack([np.real(a), -np.imag(a)], axis=-1)
@@ -225,7 +225,7 @@ def _floats_in_parts(program: Program, arrays: list[Any]) -> list[Any]:
 
 
 def _floats_joined(program: Program, arrays: list[Any]) -> list[Any]:
-    """The inverse of `_floats_in_parts`."""
+    """The inverse of `floats_in_parts`."""
     return [
         a if a is None or not is_complex_source(program, s) else a[..., 0] - 1j * a[..., 1]
         for s, a in enumerate(arrays)

@@ -25,6 +25,7 @@ from gtape.verify.causes.blame import blame
 from gtape.verify.causes.conventions import kinks_met
 from gtape.verify.causes.customs import (
     faulty_customs,
+    faulty_forwards,
     least_stable,
     may_be_convention,
     not_finite,
@@ -123,7 +124,7 @@ class Gradient(Judgement):
             # The recorded ops of an inner gradient still hold the users' functions.
             small = ROUNDINGS * min(roundings_of(f.node) for f in faulty_customs(oracle) if f.node is not None)
             failures = failures if any(f.mark is None or f.error > small for f in certify(by_bodies, exact)) else []
-        elif failures and self.order == 1 and self._only_at_kinks(oracle):
+        elif failures and self._only_at_kinks(oracle):
             self.excused, failures = failures, []
         return exact, failures
 
@@ -135,11 +136,11 @@ class Gradient(Judgement):
         if oracle.elsewhere is not None or faulty_rules(oracle):
             return False
         met = {(f.op, f.line) for f in kinks_met(self.program, oracle, self.order)}
-        wrong = faulty_customs(oracle) if met else []
+        wrong = [f.node for f in faulty_customs(oracle) if f.node is not None] if met else []
+        if met and not wrong:  # the cotangent of an inner gradient may be 0 at the kink
+            wrong = [node for node, _ in faulty_forwards(oracle, transposed=False)]
         nodes = self.program.nodes
-        bodies = [
-            {(nodes[i].name, nodes[i].line) for i in inside_of(oracle, f.node)} for f in wrong if f.node is not None
-        ]
+        bodies = [{(nodes[i].name, nodes[i].line) for i in inside_of(oracle, node)} for node in wrong]
         if not wrong or not all(body & met for body in bodies):
             return False
 
@@ -148,11 +149,11 @@ class Gradient(Judgement):
         def right(beside: Oracle) -> bool:
             if certify(beside, beside.replay()):
                 return False
-            sides.append([slopes_of_custom(beside, f.node) for f in wrong if f.node is not None])
+            sides.append([slopes_of_custom(beside, node) for node in wrong])
             return True
 
         try:
-            here = [slopes_of_custom(oracle, f.node) for f in wrong if f.node is not None]
+            here = [slopes_of_custom(oracle, node) for node in wrong]
             held = self.sides().holds(right)
             return held and all(
                 may_be_convention(*slopes) for slopes in zip(here, zip(*sides, strict=True), strict=True)

@@ -31,7 +31,7 @@ from gtape.verify.causes.flips import crossing, other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import masked_by_infinities, outside, shown_by
 from gtape.verify.causes.sides import Sides, has_values, is_quick
-from gtape.verify.causes.whole_function import as_a_whole
+from gtape.verify.causes.whole_function import as_a_whole, floats_in_parts
 from gtape.verify.judging.comparison import (
     Causes,
     Comparison,
@@ -46,7 +46,7 @@ from gtape.verify.judging.comparison import (
 from gtape.verify.judging.connected import order_of, undecidable, unimplemented
 from gtape.verify.judging.ladder import PRECISIONS, TIES, beyond_the_rules, climb, no_derivative
 from gtape.verify.oracles.certificates import Failure
-from gtape.verify.oracles.enclosures import is_floating, turned
+from gtape.verify.oracles.enclosures import BALLS, is_floating, turned
 from gtape.verify.oracles.oracle import Oracle, TooDeep, factorises, uses_vectors
 from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.ulp import digits_of, spacing
@@ -287,7 +287,11 @@ class Judgement(Causes):
         certified = _CertifiedBeside(self)
         sides = Sides(self.program, self.oracle, certified, self._beside_along(), self.shared)
         limits = sides.agreed([None if g is None else np.shape(g) for g in self.got])
-        if limits is None or not certified.done:
+        if limits is None:
+            if not (sides.open or sides.unbounded or sides.jumps):
+                self.by_intervals(report, nowhere, sides, certified)
+            return
+        if not certified.done:
             return
         report.checked = sum(map(np.size, known))
         if certified.findings:
@@ -339,6 +343,24 @@ class Judgement(Causes):
             "convention", order=self.order, op=nowhere.op, line=nowhere.line, inside=True, reason=passed
         )
         report.findings += cancelled
+
+    def by_intervals(self, report: Report, nowhere: Finding, sides: Sides, certified: "_CertifiedBeside") -> None:
+        """As `by_sides`, where the sides differ: numbers within the intervals of the whole function are conventions.
+
+        So a custom gradient may return 0 for sqrt(sum(x * x)) at 0, as that of the norm does.
+        """
+        if any(g is not None and not np.isfinite(g).all() for g in self.got):
+            return
+        numbers = [None if g is None else np.asarray(g) for g in self.got]
+        lifted = [None if g is None else objects(BALLS.lift(g)) for g in floats_in_parts(self.program, numbers)]
+        outside = sides.limits(lifted)
+        if outside is None or any(outside) or not certified.done or certified.findings:
+            return
+        report.checked = sum(int(np.size(g)) for g in self.got if g is not None)
+        passed = f"{nowhere.reason}; but the number lies between the one-sided derivatives of the function as a whole"
+        report.findings[report.findings.index(nowhere)] = Finding(
+            "convention", order=self.order, op=nowhere.op, line=nowhere.line, inside=True, reason=passed
+        )
 
     def cancelled(self, s: int, limits: Any, g: Any, far: Distances, beyond: Any) -> tuple[list[Finding], Any]:
         """The numbers beyond their bounds that the program's own roundings explain: findings, and a mask.
