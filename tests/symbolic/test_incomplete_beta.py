@@ -96,7 +96,7 @@ def test_at_the_ends_and_in_the_middle() -> None:
     assert IncompleteBeta.ball(1, 0, 2.0, 3.0, 1.0) == 0 and IncompleteBeta.ball(1, 1, 2.0, 2.0, 0.5) == 0
 
 
-@pytest.mark.parametrize("bits", [160, 640, 2560, 10240])
+@pytest.mark.parametrize("bits", [160, 640, 2560, pytest.param(10240, marks=pytest.mark.slow)])
 def test_the_time_is_bounded_at_all_points(bits: int) -> None:
     """A point that is out of reach is left open at once."""
     rng = random.Random(bits)

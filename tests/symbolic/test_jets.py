@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -52,7 +51,8 @@ COMPOSITIONS = [
 ]
 
 
-@pytest.mark.parametrize(("k", "f"), list(product((1, 2, 3, 4), COMPOSITIONS)))
+@pytest.mark.parametrize("f", COMPOSITIONS)
+@pytest.mark.parametrize("k", [1, 2, pytest.param(3, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)])
 def test_arithmetic(k: int, f: Any) -> None:
     jets = seeds(k, (1.5, -0.75))
     with precision(200):
@@ -70,7 +70,8 @@ FUNCTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("k", "case"), list(product((1, 2, 3), FUNCTIONS)))
+@pytest.mark.parametrize("case", FUNCTIONS)
+@pytest.mark.parametrize("k", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_functions(mirror: Any, k: int, case: Any) -> None:
     f, arity = case
     jets = seeds(k, (1.5, 0.75, 2.0)[:arity])

@@ -165,6 +165,7 @@ def test_a_jump_of_one_element_of_a_large_gradient_is_found() -> None:
     assert [g.reason for g in report.findings if g.order == 2] == ["a jump: -1 on the left, 1 on the right"]
 
 
+@pytest.mark.slow
 def test_a_kink_that_makes_the_whole_function_smooth_is_found_behind_a_large_gradient() -> None:
     rng = np.random.default_rng(6)
     point = rng.uniform(0.5, 1.5, 80)

@@ -50,6 +50,7 @@ def test_a_shard_is_a_pure_function_of_its_description(kind: str, settings: dict
     assert first == again and first["status"] == "done" and first["counts"]
 
 
+@pytest.mark.slow
 def test_a_campaign_of_peers_finds_what_the_command_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = campaign(str(tmp_path / "journal"), peers(), processes=2)
     file = tmp_path / "peers.json"

@@ -258,6 +258,7 @@ PUBLIC = [s for s in subjects() if s.prim.public]
 
 
 # `gtape verify` surveys all, so the usual run takes each third.
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", PUBLIC if LARGE else PUBLIC[::3], ids=str)
 def test_public_primitives_keep_to_4_ulp(subject: Subject) -> None:
     # The survey searches for each partial, and functions of several arguments have many.

@@ -89,6 +89,7 @@ def test_all_orders_of_a_right_function_are_right(order: int) -> None:
     assert judge(sine_times_exponential, 0.7, derivative(order, 0.7) + 1.0, order=order).verdict == "rule"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", range(1, 5))
 def test_tapes_inside_a_function_are_followed(depth: int) -> None:
     def f(x: Any) -> Any:
@@ -118,6 +119,7 @@ def test_four_levels_of_a_scalar_take_less_than_two_seconds() -> None:
     assert time.perf_counter() - begin < 2.0
 
 
+@pytest.mark.slow
 def test_arrays_and_several_arguments_have_fourth_derivatives() -> None:
     x = np.array([0.5, -1.25])
     report = check(lambda a, b: tf.reduce_sum(tf.sin(a) * a * b) + tf.exp(b), x, 0.25, order=4)

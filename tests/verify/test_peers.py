@@ -51,6 +51,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANTED)
 def test_each_planted_fault_is_found(name: str, found: Audit) -> None:
     what, place = PLANTED[name]

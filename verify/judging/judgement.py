@@ -344,7 +344,7 @@ class Judgement(Causes):
         )
         report.findings += cancelled
 
-    def by_intervals(self, report: Report, nowhere: Finding, sides: Sides, certified: "_CertifiedBeside") -> None:
+    def by_intervals(self, report: Report, nowhere: Finding, sides: Sides, certified: _CertifiedBeside) -> None:
         """As `by_sides`, where the sides differ: numbers within the intervals of the whole function are conventions.
 
         So a custom gradient may return 0 for sqrt(sum(x * x)) at 0, as that of the norm does.
