@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import gtape as tf
+from gtape.verify import check
 
 
 @pytest.fixture(autouse=True)
@@ -144,6 +145,44 @@ def test_what_was_recorded_for_the_check_alone_can_be_watched() -> None:
         tape.watch(stopped)
         y = stopped * s
     assert [float(g) for g in tape.gradient(y, [stopped, s])] == [3.0, 3.0]
+
+
+_CONSTANTS = {
+    "stop_gradient": tf.stop_gradient,
+    "integers": lambda v: tf.cast(tf.cast(v, tf.int32), tf.float64),
+    "part of several results": lambda v: tf.split(tf.stop_gradient(tf.stack([v, v])), 2)[0][0],
+    "floor": tf.floor,
+    "sign": tf.sign,
+}
+
+
+@pytest.mark.parametrize("inner_flag", [None, True, False])
+@pytest.mark.parametrize("derive", ["gradient", "jacobian", "accumulator"])
+@pytest.mark.parametrize("stop", _CONSTANTS.values(), ids=_CONSTANTS)
+def test_a_constant_of_the_outer_tape_can_be_watched_by_an_inner_one(
+    stop: Callable[[Any], Any], derive: str, inner_flag: bool | None
+) -> None:
+    def f(v: Any) -> Any:
+        s = stop(v)
+        if derive == "accumulator":
+            with tf.autodiff.ForwardAccumulator(s, tf.ones_like(s)) as acc:
+                y = s * s * s
+            return acc.jvp(y) + v
+        with tf.GradientTape(verify=inner_flag) as inner:
+            inner.watch(s)
+            y = s * s * s
+        return getattr(inner, derive)(y, s) + v
+
+    v = tf.constant(2.75, tf.float64)  # no jump of floor
+    with tf.GradientTape() as outer:
+        outer.watch(v)
+        z = f(v)
+    with tf.verifying(False), tf.GradientTape() as unchecked:
+        unchecked.watch(v)
+        same = f(v)
+        assert float(same) == float(z)
+    assert float(outer.gradient(z, v)) == float(unchecked.gradient(same, v)) == 1.0
+    assert check(f, 2.75).verdict == "correct"
 
 
 def test_an_inner_gradient_by_what_only_it_followed_leaves_the_outer_one_its_own_ops() -> None:
