@@ -14,7 +14,7 @@ from gtape.base.own_files import level_of_user, raised_by_user
 from gtape.base.verification import BLOCKS, PROCESS, verify_mode
 from gtape.recording.record import idle_stack, own, peek
 from gtape.tapes.drawn import Draw, SeedsOfPython, go_back, sources_of, states
-from gtape.tapes.forms import Later, Results, form_of, outputs_of, taken_later, traced
+from gtape.tapes.forms import Later, Results, are_different, form_of, outputs_of, repeated, taken_later, traced
 from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.kinds import (
     EAGERLY,
@@ -33,7 +33,7 @@ from gtape.tapes.kinds import (
 )
 from gtape.tapes.program import Program
 from gtape.tapes.recorded_calls import RecordedCalls
-from gtape.tapes.traced_values import Guard, Untraceable
+from gtape.tapes.traced_values import Guard, Traced, Untraceable
 from gtape.tapes.tracing import Tracer, tracing
 from gtape.tensors.tensor import Tensor
 
@@ -229,6 +229,8 @@ class Compiler:
                 (key,) = key  # because calls of one tensor are the most frequent, and a tuple costs more to look up
             if kwargs:
                 key = (key, tuple([(k, form_of(kwargs[k], tensors, held)) for k in kwargs]))
+            if len(tensors) > 1 and not are_different(tensors):
+                key = (repeated(tensors), key)
             found = self._known.get(key)
         except (Untraceable, TypeError, RecursionError):  # no program takes these arguments
             self.warn("an argument is no tensor, number, text or structure of these")
@@ -279,6 +281,8 @@ class Compiler:
             for x in args:
                 if x.__class__ is not Tensor:
                     return NotImplemented
+            if not are_different(args):
+                return NotImplemented
             key = tuple([x._layout for x in args])
         found: Any = self._known.get(key)
         if found.__class__ is not _Compiled or found.generation != GENERATION.number:
@@ -332,7 +336,8 @@ class Compiler:
     def _traced(self, args: Any, kwargs: Any, held: list[Any]) -> _Compiled:
         with tracing() as tracer:
             try:
-                made = self.function(*traced(args, tracer, []), **traced(kwargs, tracer, []))
+                known: dict[int, Traced] = {}
+                made = self.function(*traced(args, tracer, [], known), **traced(kwargs, tracer, [], known))
             except Exception as e:
                 if tracer.error is not None:
                     raise tracer.error from None

@@ -18,7 +18,10 @@ from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
 
-__all__ = ["Later", "Results", "form_of", "outputs_of", "taken_later", "takes_any_names", "traced"]
+__all__ = [
+    "Later", "Results", "are_different", "form_of", "outputs_of", "repeated", "taken_later", "takes_any_names",
+    "traced",
+]  # fmt: skip
 
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None))
 _PLAIN = (*_NUMBERS, list, tuple)
@@ -96,17 +99,38 @@ def _by_identity(x: Any, held: list[Any]) -> Any:
     return ("object", id(x))
 
 
-def traced(x: Any, tracer: Tracer, made: list[Traced]) -> Any:
-    """An argument with traced tensors in place of tensors, which `made` gains in the order of `form_of`."""
+def are_different(tensors: Sequence[Tensor]) -> bool:
+    """Whether no tensor occurs twice among the arguments of a call."""
+    return len(set(map(id, tensors))) == len(tensors)
+
+
+def repeated(tensors: Sequence[Tensor]) -> tuple[int, ...]:
+    """For each tensor the index of its first occurrence: a tape in the function that watches one watches all."""
+    first: dict[int, int] = {}
+    return tuple([first.setdefault(id(t), k) for k, t in enumerate(tensors)])
+
+
+def traced(x: Any, tracer: Tracer, made: list[Traced], known: dict[int, Traced]) -> Any:
+    """An argument with traced tensors in place of tensors.
+
+    Parameters
+    ----------
+    x : object
+    tracer : Tracer
+    made : list
+        Gains the traced tensors in the order of `form_of`.
+    known : dict
+        The traced tensors by the identities of the tensors. A tensor that occurs twice is one traced tensor.
+    """
     if x.__class__ is Tensor:
         made.append(Traced.of(tracer.input(x._value), x._layout))
-        return made[-1]
+        return known.setdefault(id(x), made[-1])
     if isinstance(x, tuple) and hasattr(x, "_fields"):
-        return x.__class__(*[traced(y, tracer, made) for y in x])
+        return x.__class__(*[traced(y, tracer, made, known) for y in x])
     if isinstance(x, (list, tuple)):
-        return x.__class__([traced(y, tracer, made) for y in x])
+        return x.__class__([traced(y, tracer, made, known) for y in x])
     if x.__class__ is dict:
-        return {k: traced(y, tracer, made) for k, y in x.items()}
+        return {k: traced(y, tracer, made, known) for k, y in x.items()}
     return x
 
 

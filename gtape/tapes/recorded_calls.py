@@ -40,7 +40,7 @@ from gtape.recording.record import (
     Stack,
 )
 from gtape.tapes.drawn import Draw, SeedsOfPython, go_back, sources_of, states
-from gtape.tapes.forms import Results, form_of, outputs_of, traced
+from gtape.tapes.forms import Results, are_different, form_of, outputs_of, repeated, traced
 from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.kinds import (
     FAILED,
@@ -372,6 +372,8 @@ class RecordedCalls:
         if None in active or len(session.watched) > MOST_WATCHED:
             return NotImplemented
         key = (session.watch_accessed, *active, *key)
+        if len(tensors) > 1 and not are_different(tensors):
+            key = (repeated(tensors), key)
         try:
             found: Any = self._known.get(key)
         except TypeError:  # an argument cannot be a key
@@ -493,7 +495,7 @@ class RecordedCalls:
     ) -> _Recorded | None:  # fmt: skip
         since, watched = next(record.count), session.watched
         given: list[Traced] = []
-        args, kwargs = traced(args, tracer, given), {k: traced(x, tracer, given) for k, x in kwargs.items()}
+        args, kwargs = traced((args, kwargs), tracer, given, {})
         for t, recorded in zip(given, active, strict=True):
             if recorded:
                 t._record = record.leaf(session.alone)

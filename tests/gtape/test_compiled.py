@@ -360,6 +360,34 @@ def test_python_runs_once_for_each_kind_of_arguments() -> None:
     assert [f(x, k)[0].numpy()[0] for k in (2.0, 2, True)] == [2.0, 2.0, 1.0]
 
 
+def _attention(q: Any, k: Any, v: Any) -> Any:
+    return tf.reduce_sum(tf.tanh(tf.nn.softmax(q @ tf.transpose(k)) @ v) * q + tf.sin(v) * k + q * q * v)
+
+
+def _slopes_by_each(q: Any, k: Any, v: Any) -> Any:
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(q)
+        y = tf.reduce_sum(q * k * q + v)
+    return [tape.gradient(y, x) for x in (q, k, v)]
+
+
+@pytest.mark.parametrize("f", [_attention, _slopes_by_each])
+def test_a_tensor_that_is_passed_twice_is_one_tensor(f: Any, back_end: str) -> None:
+    rng = np.random.default_rng(3)
+    compiled = tf.function(f, jit_compile=True)
+    made = [tf.constant(rng.normal(size=(4, 4))) for _ in range(3)]
+    for places in ((0, 1, 2), (0, 0, 0), (0, 1, 0), (1, 0, 0), (0, 1, 2), (2, 2, 1)):
+        xs = [made[k] for k in places]
+        assert _bits(compiled(*xs)) == _bits(compiled(xs[0], v=xs[2], k=xs[1])) == _bits(f(*xs))
+        slopes = []
+        for call in (f, compiled, compiled):
+            with tf.GradientTape() as tape:
+                tape.watch(xs)
+                y = [t for t in nest.flatten(call(*xs)) if t is not None]
+            slopes.append(_bits(tape.gradient(y, xs)))
+        assert slopes[0] == slopes[1] == slopes[2]
+
+
 def test_an_input_signature_converts_and_compiles() -> None:
     f = tf.function(lambda x: x * 2.0, input_signature=[tf.TensorSpec([None], tf.float32)], jit_compile=True)
     assert f([1.0, 2.0]).numpy().tolist() == [2.0, 4.0] and f([3.0]).numpy().tolist() == [6.0]
