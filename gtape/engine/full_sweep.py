@@ -6,7 +6,7 @@ records. With masks, an element that a selection made zero stays zero even if a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from heapq import heappop, heappush
 from typing import Any
@@ -273,6 +273,7 @@ def full_sweep(
     masked: bool = False,
     sparse: bool = True,
     stops: frozenset[int] = frozenset(),
+    masks: Sequence[Any] | None = None,
     kind: type[Sweep] = Sweep,
 ) -> tuple[list[Any], list[Record]]:
     """Cotangents of `sources` in the NumPy or the tape world. The records stay unchanged.
@@ -292,6 +293,8 @@ def full_sweep(
         Whether a lookup directly on a source may give a SparseCotangent.
     stops : set of int
         Sequence numbers of records that count as leaves.
+    masks : sequence of bool arrays or None, optional
+        For each seed the elements that are live; None if all are.
     kind : type, optional
         A subclass of `Sweep` that passes some records in its own way.
 
@@ -304,8 +307,8 @@ def full_sweep(
     sweep = kind(world, session, sources, batch=batch, masked=masked, sparse=sparse, stops=stops)
     if session.several and not sweep.meets_whole_calls:
         split_calls([*[r for r, _ in seeds], *sources])
-    for r, g in seeds:
-        sweep.arrive(r, g)
+    for (r, g), mask in zip(seeds, masks or [None] * len(seeds), strict=True):
+        sweep.arrive(r, g, None if mask is None or mask.all() else mask)
     sweep.run()
     if batch is not None and sweep.misshapen is not None:  # because a Jacobian has a shape
         raise InvalidArgumentError(sweep.misshapen)

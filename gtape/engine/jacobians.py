@@ -121,21 +121,25 @@ def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any])
     usual = alone and not stack.sessions and session.is_simple()
     rows = len(seed) if seed is not None else target._layout.size
     if usual and takes_rows(session, start, rows if run.__class__ is BuiltinMethodType else None):
+        # The records are kept, because another sweep may follow. No other thread sweeps a tape that is used up.
         if seed is None:
-            return run(from_identity, start, target._layout, source_records)  # type: ignore[no-any-return]
-        short: list[Any] = run(short_sweep, [(start, seed)], source_records)
-        return short
-    if seed is None:
-        seed = _identity(target._layout)
-    made: list[Any] = run(full_sweep, world, session, [(start, _lift(world, seed))], source_records, batch=len(seed))[0]
-    if session.selects and not all(is_finite(c) for c in made):
-        # Masks, which keep a selection's zeros, need one sweep for each cotangent.
+            made = run(from_identity, start, target._layout, source_records)
+        else:
+            made = run(short_sweep, [(start, seed)], source_records, keep=True)
+    else:
+        whole = _identity(target._layout) if seed is None else seed
+        made = run(full_sweep, world, session, [(start, _lift(world, whole))], source_records, batch=len(whole))[0]
+    if not all(is_finite(c) for c in made):
+        # Masks, which keep the zeros of the seeds and of selections, need one sweep for each cotangent.
         rows = [
-            run(full_sweep, world, session, [(start, _lift(world, row))], source_records, masked=True, sparse=False)[0]
-            for row in seed
-        ]
+            run(
+                full_sweep, world, session, [(start, _lift(world, row))], source_records, masked=True, sparse=False,
+                masks=[row != 0],
+            )[0]
+            for row in (_identity(target._layout) if seed is None else seed)
+        ]  # fmt: skip
         made = [None if column[0] is None else stack_in(world, list(column)) for column in zip(*rows, strict=True)]
-    return made
+    return made  # type: ignore[no-any-return]
 
 
 def takes_rows(session: Session, start: Record, rows: int | None) -> bool:
@@ -184,13 +188,11 @@ def _identity(layout: Any) -> Any:
 
 
 def from_identity(start: Record, layout: Any, sources: list[Record]) -> list[Any]:
-    """The whole Jacobian for a single plain tape."""
+    """The whole Jacobian for a single plain tape. The records are kept."""
     if layout.size < 2:
-        return short_sweep([(start, _identity(layout))], sources)
-    seeds, found, passed = diagonal_start(start, np.ones(layout.shape, layout.dtype), {s[SEQ] for s in sources})
-    made = short_sweep(seeds, sources)
-    for r in passed:
-        record.empty(r)
+        return short_sweep([(start, _identity(layout))], sources, keep=True)
+    seeds, found, _ = diagonal_start(start, np.ones(layout.shape, layout.dtype), {s[SEQ] for s in sources})
+    made = short_sweep(seeds, sources, keep=True)
     for i, s in enumerate(sources):
         d = found.get(s[SEQ])
         if d is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import Any
 
@@ -271,3 +272,50 @@ def gradients_of(f: Any) -> Any:
         return tape.gradient(y, x), under
 
     return run
+
+
+_SINGULAR = {
+    "log": (tf.math.log, [0.0, 4.0], [math.inf, 0.25]),
+    "power": (lambda x: x**0.5, [0.0, 4.0], [math.inf, 0.25]),
+    "acos": (tf.acos, [-1.0, 0.6], [-math.inf, -1.25]),
+    "exp": (tf.exp, [1e4, 0.0], [math.inf, 1.0]),
+    "quotient": (lambda x: 1.0 / x, [0.0, 2.0], [-math.inf, -0.25]),
+    "several steps": (lambda x: tf.concat([tf.math.log(2.0 * x[:1]), x[1:]], 0), [0.0, 2.0], [math.inf, 1.0]),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("persistent", [False, True], ids=["one use", "persistent"])
+@pytest.mark.parametrize(("f", "x", "diagonal"), _SINGULAR.values(), ids=_SINGULAR)
+@pytest.mark.filterwarnings("ignore:.*runs eagerly:RuntimeWarning")
+def test_an_infinite_slope_of_one_element_leaves_the_rows_of_the_others(
+    f: Any, x: Any, diagonal: Any, persistent: bool, compiled: bool
+) -> None:
+    """A row of a Jacobian is the gradient of one element, in which the zeros of its seed stay zeros."""
+
+    def jacobians(x: Any) -> Any:
+        with tf.GradientTape(persistent=persistent) as tape:
+            tape.watch(x)
+            y = f(x)
+        whole = tape.jacobian(y, x)
+        rows = tf.reshape(x, [1, 2])
+        with tf.GradientTape(persistent=persistent) as tape:
+            tape.watch(rows)
+            y = tf.reshape(f(rows[0]), [1, 2])
+        return whole, tape.batch_jacobian(y, rows)
+
+    whole, batch = tf.function(jacobians, jit_compile=compiled)(tf.constant(x, tf.float64))
+    expected = [[diagonal[0], 0.0], [0.0, diagonal[1]]]
+    np.testing.assert_allclose(whole, expected, rtol=1e-14)
+    np.testing.assert_allclose(batch, [expected], rtol=1e-14)
+
+
+def test_a_mixed_second_derivative_is_finite_beside_one_that_overflows() -> None:
+    x = tf.constant([1e300, 1e-5], tf.float64)
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = x[0] / x[1]
+        slope = inner.gradient(y, x)
+    np.testing.assert_allclose(outer.jacobian(slope, x), [[0.0, -1e10], [-1e10, math.inf]], rtol=1e-14)
