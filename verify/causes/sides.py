@@ -21,6 +21,7 @@ from gtape.symbolic.balls import Undecided, assumed, numbers_shared, objects, pr
 from gtape.symbolic.elementary import special_function
 from gtape.symbolic.program import Program
 from gtape.verify.causes.beside import beside, scale_of
+from gtape.verify.causes.joint import Across, across
 from gtape.verify.causes.pieces import Pieces
 from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, jet_world, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
@@ -55,6 +56,7 @@ _FLOAT_STEPS = (2.0**-20, 2.0**-24)
 # both sides, up to the square of the step.
 _DOUBT = 2.0**-30
 _ROUNDED = 2.0**-30  # the size of elements, relative to the largest, that may be sums of roundings
+_ALIKE = 1e-9  # the relative distance up to which derivatives along a direction agree
 _SMALL = 200  # programs with more numbers keep no points for other rows, because an axis has points of its own
 _AXES = 32  # this many elements get points of their own, and more in small programs
 _GROUPS = 8  # directions along groups of elements, if more elements need points of their own
@@ -160,6 +162,8 @@ class Sides:
         self.past_jumps = False  # whether only elements count by which the function does not jump
         self.unbounded: _Place | None = None  # an element by which the derivatives beside the point have no bound
         self.open = ""  # why it is open whether all numbers are limits
+        self.joint = False  # whether numbers are compared along directions of several elements, too
+        self.across: Across | None = None  # such a direction, along which the numbers differ from all derivatives
         self.compared = False  # whether the numbers were compared with the derivatives on all sides
         self.jumps = False  # whether the function is not continuous at the point, so that it has no derivative there
         self.fewer = False  # whether enclosures have fewer bits, so that wide values raise `_Blurred`
@@ -522,6 +526,7 @@ class Sides:
             # The function has no derivative by an element along which it jumps, so its convention stands.
             far = [place for place in far if not self._jumps_along(place)]
         if not far:
+            self.across = self._across(numbers, points[0], derivative)
             return [{} for _ in numbers]
 
         def add(moves: dict[int, Any], number: Any) -> None:
@@ -573,6 +578,8 @@ class Sides:
         if left and not any(found):
             self.open = TOO_MANY
             return None
+        if not any(found):
+            self.across = self._across(numbers, points[1], derivative)
         if self.anywhere:
             return found  # of numbers that are no limits
         differ = any(not i.agree for out in found for i in out.values()) or any(
@@ -597,6 +604,33 @@ class Sides:
         if jumps and not self._knows_all_pieces():
             return [{} for _ in numbers]  # the number may be that of another piece
         return found
+
+    def _across(
+        self, numbers: list[Any], points: list[list[Any]], derivative: Callable[[Oracle], list[Any]]
+    ) -> Across | None:
+        """A direction along which all derivatives beside the point agree, and the numbers differ."""
+        program = self.program
+        if not self.joint or self.along is not None or program.size > _FEW:
+            return None
+        if any(e is not None and is_complex_source(program, s) for s, e in enumerate(numbers)):
+            return None
+
+        def probe(moves: list[Any], part: float) -> list[list[Any]]:
+            drawn = self._drawn()
+            sizes = [abs(e) for u in drawn.values() for e in objects(u).ravel().tolist()]
+            most = max(sizes, key=_middle)
+            for s, nodes in enumerate(program.sources):
+                for i in nodes if moves[s] is not None else ():
+                    drawn[i] = objects(drawn[i] * arb(part) + objects(BALLS.lift(moves[s])) * most)
+            return list(self._at(drawn, _STEPS[1], derivative))
+
+        dtypes = [program.nodes[nodes[0]].output for nodes in program.sources if nodes]
+        room = max([float(np.finfo(np.asarray(v).dtype).eps) for v in dtypes if is_floating(v)], default=0.0)
+        floats = [None if e is None else to_float(objects(e)) for e in numbers]
+        with contextlib.suppress(ArithmeticError):
+            known = [[None if e is None else to_float(objects(e)) for e in made] for made in points]
+            return across(floats, known, probe, max(_ALIKE, 64 * room), _MOST_SEARCHED // (2 * program.size))
+        return None
 
     def _knows_all_pieces(self) -> bool:
         """Whether most points lay in pieces known before, so that few pieces are left."""

@@ -13,6 +13,7 @@ from flint import arb
 
 from gtape.symbolic.balls import digits, objects, to_float
 from gtape.symbolic.program import Program
+from gtape.verify.causes.joint import Across
 from gtape.verify.causes.sides import TOO_WIDE, Interval, Sides, distance_from, in_parts, is_complex_source, joined
 from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, spacing
@@ -137,8 +138,30 @@ def _as_a_whole(
             if number is not None and not np.isfinite(number):
                 got = [g if k != s else np.array(g) for k, g in enumerate(got)]
                 got[s][index] = _far(number)
+    if sides.across is not None:
+        wrong.append((0.0, _along(sides.across, who, got, order)))
     worst_first = [f for _, f in sorted(wrong, key=lambda one: one[0])]
     return [*merged(worst_first), *findings], exact, got
+
+
+def _along(apart: Across, who: Finding, got: list[Any], order: int) -> Finding:
+    """The finding for claims that differ along a direction of several elements."""
+    s, index = apart.places[0]
+    reason = (
+        f"along {apart} of elements {_named(apart.places)} all one-sided derivatives of the function as a whole are "
+    )
+    reason += f"{apart.exact:.6g}, but the claims give {apart.claimed:.6g}"
+    number = np.asarray(got[s])[index].item()
+    return Finding(
+        "convention", order=order, op=who.op, line=who.line, element=(s, index), got=number, inside=False, reason=reason
+    )
+
+
+def _named(places: list[tuple[int, tuple[int, ...]]]) -> str:
+    """The first of some elements, as text."""
+    several = len({s for s, _ in places}) > 1
+    words = [f"{list(index)} of source {s}" if several else str(list(index)) for s, index in places[:4]]
+    return ", ".join(words) + (", ..." if len(places) > len(words) else "")
 
 
 def _beyond_roundings(
@@ -180,7 +203,9 @@ def _with_claims(
         for index in map(tuple, np.argwhere(alike).tolist()):
             if index not in out:
                 g[index] = e[index]
+    sides.joint = True
     missed = sides.limits(finite, jumps=True)
+    sides.joint = False
     if missed is None:
         return exact, outside
     left: list[dict[tuple[int, ...], Interval]] = []

@@ -1,0 +1,115 @@
+"""Claims at kinks, compared with the derivatives on all sides along directions of several elements.
+
+At a tie, max(x, y) has the derivatives (1, 0) and (0, 1) beside the point. A claim of (1, 1) lies in the interval
+[0, 1] of each element, but max grows by 1 along (1, 1), on all sides, and the claim says 2. The generalised derivative
+is the convex hull of the derivatives beside the point (Clarke, "Optimization and Nonsmooth Analysis", 1983). This
+module compares a claim with the affine hull, because all derivatives beside the point agree along the directions that
+are orthogonal to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["Across", "across"]
+
+_MOST = 300  # elements that are compared
+_PROBES = (1.0, 2.0**-4, 2.0**-10)  # random parts of the directions of probes that have to agree
+
+
+class Across(NamedTuple):
+    """A direction along which all derivatives beside a point agree, and the claim differs.
+
+    Attributes
+    ----------
+    places : list of (int, tuple of int)
+        The elements that the direction moves.
+    moves : list of float
+        By how much, at most 1.
+    exact, claimed : float
+        The derivative along the direction, and that of the claim.
+    """
+
+    places: list[tuple[int, tuple[int, ...]]]
+    moves: list[float]
+    exact: float
+    claimed: float
+
+    def __str__(self) -> str:
+        shown = [f"{m:.3g}" for m in self.moves[:4]]
+        return f"({', '.join(shown)}{', ...' if len(self.moves) > len(shown) else ''})"
+
+
+def across(
+    claims: Sequence[Any],
+    known: list[list[Any]],
+    probe: Callable[[list[Any], float], list[list[Any]]],
+    room: float,
+    budget: int,
+) -> Across | None:
+    """A direction along which the claims differ from all derivatives beside a point; None if none is found.
+
+    Parameters
+    ----------
+    claims : sequence of float arrays or None
+        One for each source.
+    known : list of such sequences
+        The derivatives at some points.
+    probe : callable
+        Takes a direction for each source and the size of its random part, and returns the derivatives before and behind
+        the point along it.
+    room : float
+        The relative error of claims.
+    budget : int
+        Of calls of `probe`.
+    """
+    places = [(s, index) for s, c in enumerate(claims) if c is not None for index in np.ndindex(*np.shape(c))]
+    if not 2 <= len(places) <= _MOST:
+        return None
+
+    def flat(arrays: Sequence[Any]) -> Any:
+        return np.array([0.0 if arrays[s] is None else float(arrays[s][index]) for s, index in places])
+
+    claim, vectors, rank = flat(claims), [flat(v) for v in known], -1
+    while True:
+        rows = np.array(vectors)
+        sizes = np.maximum(np.abs(rows).max(axis=0), np.abs(claim))
+        if not np.isfinite(sizes).all():
+            return None
+        kinked = np.ptp(rows, axis=0) > room * sizes  # elsewhere each element is compared by itself
+        if not 2 <= kinked.sum() < len(vectors) + 2 * budget:  # so many probes would span all directions at best
+            return None
+        units = np.where(kinked, sizes, np.inf)  # all elements have a share, whatever their sizes
+        rest, before = np.zeros(len(places)), rank
+        rest[kinked], rank = _rest(((claim - rows[0]) / units)[kinked], ((rows - rows[0]) / units)[:, kinked], room)
+        if np.abs(rest).max() <= room or rank == before:
+            return None
+        way = rest / units
+        way = way / np.abs(way).max()
+        moves = [None if c is None else np.zeros(np.shape(c)) for c in claims]
+        for (s, index), move in zip(places, way.tolist(), strict=True):
+            moves[s][index] = move  # type: ignore[index]
+        expected = float(rows[0] @ way)
+        others: list[Any] = []
+        for part in _PROBES:
+            budget -= 1
+            made = [flat(v) for v in probe(moves, part)] if budget >= 0 else []
+            if not made:
+                return None
+            others += [v for v in made if abs(v @ way - expected) > room * np.abs(sizes * way).sum()]
+            if others:
+                break
+        else:
+            found = [(place, move) for place, move in zip(places, way.tolist(), strict=True) if move]
+            return Across([p for p, _ in found], [m for _, m in found], expected, float(claim @ way))
+        vectors += others
+
+
+def _rest(claim: Any, rows: Any, room: float) -> tuple[Any, int]:
+    """The part of a vector that is orthogonal to some rows, and the rank of the rows."""
+    _, sizes, basis = np.linalg.svd(rows, full_matrices=False)
+    basis = basis[sizes > room * max(sizes[0], np.finfo(float).tiny)]
+    return claim - basis.T @ (basis @ claim), len(basis)
