@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,33 @@ def test_a_wrong_question_says_what_is_wrong(question: Any, error: Any, says: st
 def test_exact_numbers_keep_their_radius() -> None:
     for found in (exact(tf.sin, 1.0)[()], exact(tf.sin, [1.0])[0], exact(lambda x, y: x, 1.0, 2.0)[1][()]):
         assert isinstance(found, str) and 0 <= found.radius < 1e-45
+
+
+@pytest.mark.parametrize(
+    ("f", "first", "second"),
+    [
+        (lambda x: tf.where(tf.math.log(1.0 + x) > 0.0, x + x * x, -x), 1.0, 2.0),
+        (lambda x: tf.nn.relu(tf.math.log(1.0 + x)), 1.0, -1.0),
+        (lambda x: (x + x * x) * tf.floor(1.0 - x), 0.0, 0.0),
+        (lambda x: (x + x * x) * tf.cast(1.0 + x > 1.0, x.dtype), 1.0, 2.0),
+    ],
+)
+def test_exact_decides_comparisons_that_rounding_decided_differently(f: Any, first: float, second: float) -> None:
+    for order, expected in ((1, first), (2, second)):
+        np.testing.assert_allclose(float(exact(f, 1e-60, order=order)[()]), expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "expected"),
+    [
+        (lambda x: tf.maximum(-tf.exp(x), -tf.exp(x) + 0.0 * x), 0.3, -math.exp(0.3)),
+        (lambda x: tf.maximum(tf.math.log(tf.exp(x)), x), 2.0, 1.0),
+        (lambda x: tf.minimum(tf.sqrt(x) ** 2, x), 2.0, 1.0),
+        (lambda x: tf.norm(tf.sin(x), ord=math.inf), [1.0, -1.0], [0.5 * math.cos(1.0), -0.5 * math.cos(1.0)]),
+    ],
+)
+def test_exact_knows_ties_of_equal_numbers_that_are_computed_in_two_ways(f: Any, x: Any, expected: Any) -> None:
+    np.testing.assert_allclose(exact(f, np.array(x)).astype(float), expected, rtol=1e-15)
 
 
 def test_what_exact_gives_judge_takes() -> None:

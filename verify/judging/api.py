@@ -31,6 +31,7 @@ from gtape.verify.causes.advice import explain
 from gtape.verify.causes.branches import branches_met
 from gtape.verify.causes.choices import choices_met
 from gtape.verify.causes.conventions import kinks_met
+from gtape.verify.causes.flips import crossing
 from gtape.verify.causes.misfits import misfits
 from gtape.verify.causes.sides import TOO_WIDE, Sides, has_values, with_limits
 from gtape.verify.judging.block import examined
@@ -266,7 +267,8 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
         argument followed by the shape of the second, in a tuple of tuples for several arguments. At a kink of an op the
         one-sided derivatives of the whole function decide if all agree, as those of ``abs(x)**2`` do; to about 300
         digits, because they are limits. If they differ, there is no derivative, and the convention of the op decides.
-        At infinite inputs the derivative is its limit.
+        At infinite inputs the derivative is its limit. Where rounding decided a comparison or a step function of the
+        run, the exact values decide; branches of Python and of `gtape.cond` are those of the run.
 
     Raises
     ------
@@ -382,6 +384,8 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
         nonlocal open_, nowhere
         oracle = fresh()
         oracle.evaluate()
+        if oracle.flips:  # rounding decided a comparison or a step function in the recorded run
+            oracle = crossing(program, oracle, oracle.flips)
         made: list[Any] = oracle.replay()
         way: Callable[[Oracle], list[Any]] = Oracle.replay
         if certify(oracle, made):
@@ -402,7 +406,12 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
 
     # Equal eigenvalues that are computed in several ways are never certainly equal.
     ties = any(map(factorises, program.nodes))
-    found, finding = climb(program, 1, attempt, _precisions(program, wanted), ties=ties, patient=False)
+    precisions = _precisions(program, wanted)
+    found, finding = climb(program, 1, attempt, precisions, ties=ties, patient=False)
+    if found is None and not ties and finding is not None and finding.verdict == "undecided":
+        # Two equal numbers may be computed in two ways. Numbers that are only close need all the bits of the first try.
+        again, tied = climb(program, 1, attempt, precisions, patient=False)
+        found, finding = (again, tied) if again is not None else (None, finding)
     if found is not None:
         finding = None  # which tells of the ties
     if finding is not None and finding.verdict == "domain" and finding.op is not None and has_values(program):

@@ -62,7 +62,10 @@ class _Jets(Pushing):
 
     def op(self, node: Node, moving: dict[int, Any]) -> Any:
         if not is_floating(node.output):
-            return BALLS.lift(node.output)
+            decided = self.oracle.env.get(
+                node.index
+            )  # another choice than the recorded one, if this branch is followed
+            return BALLS.lift(node.output) if decided is None else decided
         # A step function stays constant even if rounding took it to another step.
         if not any(varies(moving[j]) for j in node.inputs) or any(node is f for f in self.oracle.flips):
             return self.oracle.env[node.index]
