@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape.base.own_files import is_own
-from gtape.recording.record import TAPES, Session, count, get_stack
+from gtape.recording.record import STEP, TAPES, Session, count, get_stack
 
 __all__ = [
     "Assignment", "Conversion", "GradNode", "Return", "Trace", "assignments_made", "branches_taken",
@@ -85,7 +85,7 @@ class Conversion:
         """
         made = self.made()
         if made is None:
-            return None
+            return self._found_as_number(constant)
         there, here = np.asarray(constant), np.asarray(made)
         if made is constant:
             return Return(self, constant, np.arange(there.size).reshape(there.shape), np.ones(there.shape), True)
@@ -99,6 +99,23 @@ class Conversion:
             return None
         signs = np.where(known & (there != numbers[places]), -1.0, 1.0)
         return Return(self, constant, places, signs, has_long_numbers(there[known]))
+
+    def _found_as_number(self, constant: Any) -> Return | None:
+        """As `found_in`, for a NumPy number without a reference, because `item` makes a Python number of it.
+
+        A source is left out, because the user has its number in another place, too.
+        """
+        here, there = np.asarray(self.value), np.asarray(constant)
+        if here.ndim or there.size != 1 or there.dtype.kind != "f" or here.dtype.kind != "f" or self.is_whole:
+            return None
+        if self._array is not None or self.record[STEP] is None or not has_long_numbers(there):
+            return None
+        with np.errstate(all="ignore"):
+            number = here.astype(there.dtype)
+        if abs(number) != abs(there.item()):
+            return None
+        sign = 1.0 if number == there.item() else -1.0
+        return Return(self, constant, np.zeros(there.shape, int), np.full(there.shape, sign), True)
 
 
 class Return(NamedTuple):
@@ -397,8 +414,9 @@ def _holds(tensor: Any, value: Any) -> bool:
         return np.array_equal(here.astype(there.dtype), there, equal_nan=True)
 
 
-def note_return(stack: Any, constant: Any) -> None:
-    """Note a constant that may be a value that left the tape of an active session."""
+def note_return(stack: Any, constant: Any) -> bool:
+    """Note a constant that may be a value that left the tape of an active session. Returns whether it certainly is."""
+    certain = False
     for session in stack.sessions:
         if session.trace:
             for made in session.conversions:
@@ -406,6 +424,8 @@ def note_return(stack: Any, constant: Any) -> None:
                     found = made.found_in(constant)
                     if found is not None:
                         made.returns.append(found)
+                        certain = certain or found.certain
+    return certain
 
 
 def note_params(stack: Any, params: dict[str, Any]) -> None:

@@ -317,10 +317,17 @@ def announce(tensor: Tensor) -> Tensor:
 
 
 def _watch_for_returns(tensor: Tensor) -> None:
-    """The `listener` of a check, because a new constant may hold a value that left the tape."""
+    """The `listener` of a check, because a new constant may hold a value that left the tape.
+
+    Such a constant becomes a leaf for the check alone, so that the ops on it are recorded for the check alone.
+    """
     stack = record.get_stack()
     if stack.trace:
-        note_return(stack, tensor._value)
+        if note_return(stack, tensor._value) and tensor._record is None:
+            tensor._record = record.leaf(stack.recording)
+            tensor._record[record.OUT] = record.ANCHOR
+            for session in stack.sessions:
+                session.track(tensor)
     else:  # if the check is over
         listener.set(None)
 

@@ -97,3 +97,43 @@ def test_a_connected_target_that_is_not_finite_still_raises(way: Any) -> None:
         y = way(x)
     with pytest.raises(VerificationError):
         tape.gradient(y, x)
+
+
+_CUTS = {
+    "op on the constant": lambda h: tf.tanh(tf.constant(h.numpy())),
+    "several ops": lambda h: tf.reduce_mean(tf.exp(tf.nn.softmax(tf.convert_to_tensor(h.numpy()))[:1] - 1.0)),
+    "two constants": lambda h: tf.matmul(tf.constant(h.numpy()), tf.constant(h.numpy()), transpose_b=True)[0, 0],
+    "item": lambda h: tf.reduce_sum(h).numpy().item(),
+    "negative item": lambda h: -tf.reduce_sum(h).numpy().item(),
+}
+
+
+@pytest.mark.parametrize("mode", [True, "strict"])
+@pytest.mark.parametrize("cut", _CUTS.values(), ids=_CUTS)
+def test_ops_on_a_value_that_left_hide_no_cut(cut: Any, mode: Any) -> None:
+    w = tf.Variable([[0.31, 0.42], [0.53, 0.64]])
+    with tf.GradientTape(verify=mode) as tape:
+        y = tf.reduce_sum(cut(tf.sin(w)) * w)
+    with pytest.raises(tf.VerificationError, match="unconnected"):
+        tape.gradient(y, w)
+
+
+@pytest.mark.parametrize("cut", _CUTS.values(), ids=_CUTS)
+def test_a_stopped_gradient_is_no_cut(cut: Any) -> None:
+    w = tf.Variable([[0.31, 0.42], [0.53, 0.64]])
+    with tf.GradientTape(verify="strict") as tape:
+        y = tf.reduce_sum(cut(tf.stop_gradient(tf.sin(w))) * w)
+    tape.gradient(y, w)
+
+
+def test_a_constant_that_holds_a_value_which_left_can_be_watched() -> None:
+    w = tf.Variable([0.31, 0.42])
+    with tf.GradientTape(verify=True) as outer:
+        c = tf.constant(tf.sin(w).numpy())
+        with tf.GradientTape() as inner:
+            inner.watch(c)
+            y = tf.reduce_sum(c**3)
+        slope = inner.gradient(y, c)
+    np.testing.assert_allclose(slope, 3 * np.sin([0.31, 0.42]) ** 2, rtol=1e-6)
+    with pytest.raises(tf.VerificationError, match="unconnected"):  # the slope depends on w through the constant
+        outer.gradient(slope, w)

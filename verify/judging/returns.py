@@ -104,7 +104,12 @@ def followed_through(program: Program, only: Any = None) -> Program:
     sessions = {s for n in program.nodes for flow in n.flows for s in flow or ()} | {program.session}
     everywhere = frozenset(sessions | {n.mark.session for n in program.nodes if n.mark is not None})
     made = copy.copy(program)
-    made.nodes = [_opened(n, open_, everywhere) for n in program.nodes]
+    made.nodes = []
+    for node in program.nodes:
+        opened = _opened(node, open_, everywhere)
+        if opened is not node and not node.active:  # an op on such a constant alone, which the tape did not record
+            open_[node.index] = True
+        made.nodes.append(opened)
     made._blocked = {}
     return made
 
