@@ -236,3 +236,25 @@ def test_masks_that_leave_a_point_out_leave_its_derivative_out() -> None:
     report = check(identity, 0.0)
     assert (report.ok, report.verdict) == (False, "convention") and "has a derivative here" in report.summary()
     assert check(lambda x: x * _mask(x > 0.0, x) + x * _mask(x <= 0.0, x), 0.0).verdict == "correct"
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: tf.where(x > 0, 1.0 / x, 0.0),
+        lambda x: tf.where(x > 0, 1.0 + tf.sqrt(x), 0.0),
+        lambda x: tf.where(x > 0, tf.math.log(x), 0.0),
+        lambda x: tf.where(x > 0, 5.0 + x, 0.0),
+    ],
+)
+def test_a_jump_to_a_branch_without_values_at_the_point_is_no_smooth_point(f: Any) -> None:
+    report = check(f, 0.0)
+    assert (report.ok, report.verdict, report.findings[0].op) == (True, "convention", "greater"), report
+
+
+def test_a_guard_of_a_smooth_function_needs_no_finding() -> None:
+    for f in (
+        lambda x: tf.where(x == 0, 1.0, tf.sin(x) / tf.where(x == 0, 1.0, x)),
+        lambda x: tf.where(tf.abs(x) < 1e-5, 1.0 + x / 2.0, (tf.exp(x) - 1.0) / x),
+    ):
+        assert check(f, 0.0).verdict == "correct"

@@ -100,8 +100,10 @@ def _as_a_whole(
                 "no finite derivative here",
             )  # fmt: skip
             return [found, *findings], exact, got
+    # A guard decides where the function jumps, or where its slope on one side is infinite.
+    deciding = list(guards) if sides.jumps or sides.unbounded is not None else []
     if outside is None and not findings:
-        return findings, exact, got
+        return deciding, exact, got
     if outside is not None:
         for f in findings:
             f.inside = f.ok = True
@@ -141,7 +143,7 @@ def _as_a_whole(
     if sides.across is not None:
         wrong.append((0.0, _along(sides.across, who, got, order)))
     worst_first = [f for _, f in sorted(wrong, key=lambda one: one[0])]
-    return [*merged(worst_first), *findings], exact, got
+    return [*merged(worst_first), *findings] or deciding, exact, got
 
 
 def _along(apart: Across, who: Finding, got: list[Any], order: int) -> Finding:
