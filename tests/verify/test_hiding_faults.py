@@ -145,3 +145,28 @@ def test_a_wrong_step_is_decided_at_its_recorded_inputs(name: str, wrong: Any, f
         report = check(f, x)
     assert report.verdict == "rule"
     assert report.findings[0].op == name
+
+
+@tf.custom_gradient
+def _half_too_steep(x: Any) -> Any:
+    return tf.identity(x), lambda g: 1.5 * g
+
+
+@tf.custom_gradient
+def _without_its_cotangent(x: Any) -> Any:
+    return tf.reduce_sum(x) * tf.ones_like(x), lambda g: tf.cast(tf.size(x), x.dtype) * tf.ones_like(x)
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("wrong", [_half_too_steep, _without_its_cotangent])
+def test_a_fault_in_a_block_that_is_recomputed_several_times_is_named(wrong: Any, times: int) -> None:
+    w = tf.Variable([[0.3, 0.4], [0.5, 0.6]])
+    block = tf.recompute_grad(lambda z: tf.tanh(wrong(tf.matmul(z, w))))
+    with tf.GradientTape(verify=True) as tape:
+        y = tf.constant([[1.0, 2.0], [0.5, -1.0]])
+        for _ in range(times):
+            y = block(y)
+        loss = tf.reduce_sum(y**2)
+    with pytest.raises(tf.VerificationError) as caught:
+        tape.gradient(loss, w)
+    assert {f.op for f in caught.value.report.findings if not f.ok} == {wrong.__name__}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -162,8 +162,10 @@ def _along(way: list[Any], gradient: list[Any]) -> Any:
     return total
 
 
-def faulty_forwards(oracle: Oracle, *, transposed: bool = True) -> list[tuple[Node, str]]:
-    """The custom gradients that differ from the derivatives of their bodies, for cotangents of ones.
+def faulty_forwards(
+    oracle: Oracle, *, transposed: bool = True, among: Container[int] | None = None
+) -> list[tuple[Node, str]]:
+    """The custom gradients that differ from the derivatives of their bodies, for random cotangents.
 
     Parameters
     ----------
@@ -171,6 +173,8 @@ def faulty_forwards(oracle: Oracle, *, transposed: bool = True) -> list[tuple[No
         With the exact values of all nodes.
     transposed : bool
         Whether a gradient must also depend on its cotangent, because forward mode transposes it.
+    among : container of int, optional
+        The nodes that are compared; all by default.
 
     Returns
     -------
@@ -181,17 +185,21 @@ def faulty_forwards(oracle: Oracle, *, transposed: bool = True) -> list[tuple[No
     for node in oracle.program.nodes:
         if node.kind != "custom" or node.prim.declared is not None or _function_of(node) in found:
             continue
-        ones = ones_like(node)
+        if among is not None and node.index not in among:
+            continue
+        outs = node.output if isinstance(node.output, tuple) else (node.output,)
+        # At random, because a gradient that ignores its cotangent is right for ones.
+        gs = tuple([random_cotangents(np.shape(o), oracle.rng, complex=is_complex(o)) for o in outs])
         try:
-            sub, outputs, env = oracle.custom_back(node, ones)
-            given = {i for i, v in env.items() if any(v is one for one in ones)}
+            sub, outputs, env = oracle.custom_back(node, gs)
+            given = {i for i, v in env.items() if any(v is g for g in gs)}
             if transposed and given.isdisjoint(sub.ancestors([o for o in outputs if o is not None])):
                 reason = "does not depend on its upstream gradient on the tape (through .numpy()?)"
                 forward = "so forward mode, which transposes the gradient, gets nothing"
                 found[_function_of(node)] = node, f"the gradient of {node.name} {reason}, {forward}"
                 continue
             made = [None if o is None else env[o] for o in outputs]
-            failure = None if is_complex(node.output) else certify_custom(oracle, node, ones, made)
+            failure = None if is_complex(node.output) else certify_custom(oracle, node, gs, made)
         except ArithmeticError:
             continue
         if failure is not None:
@@ -250,8 +258,7 @@ def not_finite(program: Program, seeds: list[Any], got: list[Any], order: int) -
 
 def inner_culprits(oracle: Oracle, node: Node) -> list[tuple[Node, str]]:
     """The wrong custom gradients in the body of a wrong custom gradient, such as that of a recomputed function."""
-    inside = inside_of(oracle, node)
-    return [(n, reason) for n, reason in faulty_forwards(oracle, transposed=False) if n.index in inside]
+    return faulty_forwards(oracle, transposed=False, among=inside_of(oracle, node))
 
 
 def faulty_inside(oracle: Oracle, node: Node) -> list[Failure]:

@@ -111,9 +111,9 @@ class Layer(FromConfig, Module):
         self, *, activity_regularizer: Any = None, trainable: bool = True, dtype: Any = None, autocast: bool = True,
         name: str | None = None, **shapes: Any,
     ) -> None:  # fmt: skip
-        if name is not None and (not isinstance(name, str) or not name or "/" in name):
+        if name is not None and (not isinstance(name, str) or "/" in name):
             raise ValueError(f"Argument `name` must be a string without `/`. Received: name={shown(name)}")
-        self._name = name or unique_name(_snake(type(self).__name__))
+        self._name = unique_name(_snake(type(self).__name__)) if name is None else name
         self._trainable = checks.flag(self, "trainable", trainable)
         self._dtype = float_dtype() if dtype is None else checks.dtype(self, dtype)
         self._autocast = checks.flag(self, "autocast", autocast)
