@@ -90,8 +90,8 @@ CASES: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
     "an ill-conditioned system": (lambda a: tf.linalg.solve(a, tf.ones((6, 1), tf.float64)), HILBERT, CORRECT),
     "underflow": (lambda x: tf.exp(-x * x), [40.0, 1.0], CORRECT),
     "subnormals": (lambda x: x * x * 1e300 + x * 0.5, [5e-324, 1e-310], CORRECT),
-    "the where trick": (safe_log, [-1.0, 0.0, 2.0], CORRECT),
-    "no where trick": (lambda x: tf.where(x > 0, tf.math.log(x), 0.0), [-1.0, 0.0, 2.0], CORRECT),
+    "the where trick": (safe_log, [-1.0, 0.0, 2.0], ("convention",)),
+    "no where trick": (lambda x: tf.where(x > 0, tf.math.log(x), 0.0), [-1.0, 0.0, 2.0], ("convention",)),
     "a guard for NaN": (guarded, [-1.0, 1.0, 4.0], CORRECT),
     "ties": (lambda x: tf.reduce_max(x) + tf.sort(x)[1], [1.0, 1.0, 2.0, 2.0], ("convention",)),
     "integers and booleans": (

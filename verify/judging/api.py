@@ -409,8 +409,8 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
     precisions = _precisions(program, wanted)
     found, finding = climb(program, 1, attempt, precisions, ties=ties, patient=False)
     if found is None and not ties and finding is not None and finding.verdict == "undecided":
-        # Two equal numbers may be computed in two ways. Numbers that are only close need all the bits of the first try.
-        again, tied = climb(program, 1, attempt, precisions, patient=False)
+        # Two equal numbers may be computed in two ways, so that no precision tells them apart.
+        again, tied = climb(program, 1, attempt, precisions[-1:], patient=False)
         found, finding = (again, tied) if again is not None else (None, finding)
     if found is not None:
         finding = None  # which tells of the ties
