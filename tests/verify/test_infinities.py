@@ -121,6 +121,13 @@ def test_where_no_derivative_exists_the_verdict_stays_domain(f: Any, at: float) 
     assert check(f, np.float64(at)).verdict == "domain"
 
 
+def test_a_derivative_that_grows_with_an_infinite_constant_has_no_exact_number() -> None:
+    infinity = tf.constant(np.inf, tf.float64)
+    report = check(lambda x: tf.math.multiply_no_nan(infinity, x), 0.0)
+    assert (report.verdict, report.findings[0].exact) == ("domain", None), report
+    assert "holds infinity" in report.findings[0].reason
+
+
 @pytest.mark.parametrize("mask", [np.zeros((2, 2)), np.array([[0.0, -INF], [0.0, 0.0]])], ids=["no mask", "a mask"])
 def test_an_infinite_mask_is_no_cause_of_lost_digits_elsewhere(mask: Any) -> None:
     def f(x: Any) -> Any:

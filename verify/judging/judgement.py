@@ -487,8 +487,12 @@ class Judgement(Causes):
         if not limit.ok and not any(f.verdict == "rule" and f.op for f in limit.findings):
             if not all(f.ok or f.verdict in _LOST for f in limit.findings):
                 return None
-            with infinities_as_limits(_FARTHER):
-                farther = self.compared(bits)
+            shared, self.shared = self.shared, None  # which holds the values for the first of the two numbers
+            try:
+                with infinities_as_limits(_FARTHER):
+                    farther = self.compared(bits)
+            finally:
+                self.shared = shared
             if _told(farther) != _told(limit):  # there is no limit with which the numbers were compared
                 return None
         limit.coverage["limits"] = 1
@@ -777,8 +781,9 @@ def _told(report: Report) -> list[tuple[Any, ...]]:
 
 
 def _rounded(exact: str | None) -> str:
-    """An exact number, or the parts of a complex one, with the digits of a float."""
-    return " ".join([f"{float(part):.15g}" for part in _PART.findall(exact or "")])
+    """An exact number, or the parts of a complex one, with the digits of a float; all digits beyond the largest float."""
+    parts = _PART.findall(exact or "")
+    return " ".join([f"{float(part):.15g}" if math.isfinite(float(part)) else part for part in parts])
 
 
 def _blurred(e: Any) -> Any:
