@@ -781,7 +781,7 @@ def _told(report: Report) -> list[tuple[Any, ...]]:
 
 
 def _rounded(exact: str | None) -> str:
-    """An exact number, or the parts of a complex one, with the digits of a float; all digits beyond the largest float."""
+    """An exact number, or the parts of a complex one, with the digits of a float, or all digits beyond all floats."""
     parts = _PART.findall(exact or "")
     return " ".join([f"{float(part):.15g}" if math.isfinite(float(part)) else part for part in parts])
 
