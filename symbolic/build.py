@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gtape.recording.record import PARENTS, SEQ, STEP, TAPES, TRACE, step_of
+from gtape.recording.record import ANCHOR, INS, OUT, PARENTS, SEQ, STEP, TAPES, TRACE, step_of
 from gtape.recording.trace import Return
 from gtape.symbolic.program import GradMark, Node, Program
 
@@ -47,6 +47,7 @@ class _Builder:
             record, value, ready = pending.pop()
             if record is not None and record[SEQ] in found:
                 continue
+            record = _made(record)
             if not _traced(record):
                 key = _key_of_input(record, value)
                 if key in found:
@@ -135,6 +136,12 @@ def _traced(record: Any) -> bool:
     if len(record) > TRACE and record[TRACE] is not None:
         return True
     return step_of(record).prim is None and _traced(record[PARENTS])
+
+
+def _made(record: Any) -> Any:
+    """The record of the op that made a watched constant in place of its leaf; any other record unchanged."""
+    kept = record is not None and record[STEP] is None and record[OUT] is not ANCHOR and record[INS] is not None
+    return record[INS] if kept else record
 
 
 def _needs(record: Any) -> list[tuple[Any, Any]]:

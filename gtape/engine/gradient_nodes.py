@@ -50,7 +50,9 @@ def note_gradients(
     values = [*given, *[g for g in results if isinstance(g, Tensor)]]
     since = min((r[record.SEQ] for r in targets), default=0) if since is None else since
     checkers = {s for s in stack.sessions if s.trace and s is not session}
-    kept = _kept_after(session, targets + [t._record for t in values], since, checkers)
+    kept, known = _kept_after(session, targets + [t._record for t in values], since, checkers)
+    if not known:  # the ops of the derivative are followed one by one
+        return [slices.get(i, g) for i, g in enumerate(results)]
     ended = {id(v): r for r in kept.values() if (v := _value_of(r)) is not None}
     for s in stack.sessions if ended else ():
         if s.trace:
@@ -120,8 +122,10 @@ def _value_of(r: Any) -> Any:
     return None if trace is None or trace.output.__class__ is tuple else trace.output
 
 
-def _kept_after(session: Any, records: list[Any], since: int, checkers: set[Any]) -> dict[int, Any]:
-    """Copies of records that end before a check, by number. The traces of their consumers point at the copies.
+def _kept_after(session: Any, records: list[Any], since: int, checkers: set[Any]) -> tuple[dict[int, Any], bool]:
+    """Copies of records that end before a check, by number, and whether a check knows all records of the session.
+
+    The traces of the consumers point at the copies. A check knows no ops from before it began, or while it was paused.
 
     A value that only inner tapes watched is a constant for the checked tape. But the inner gradient depends on the
     value, so the oracle needs the ops that made it. Records end with the last session that holds them. This session, or
@@ -143,6 +147,10 @@ def _kept_after(session: Any, records: list[Any], since: int, checkers: set[Any]
             pending.extend(
                 (p, new) for p in part if p is not None and (p[record.SEQ] < new or session in p[record.TAPES].sessions)
             )
+    if any(
+        r[record.STEP] is not None and session in r[record.TAPES].sessions and not _is_traced(r) for r in seen.values()
+    ):
+        return {}, False
     kept = {
         number: list(r)
         for number, r in seen.items()
@@ -167,7 +175,14 @@ def _kept_after(session: Any, records: list[Any], since: int, checkers: set[Any]
         elif number in kept and record.step_of(r).prim is None:  # one output of several
             parent = r[record.PARENTS]
             kept[number][record.PARENTS] = kept.get(parent[record.SEQ], parent)
-    return kept
+    return kept, True
+
+
+def _is_traced(r: Any) -> bool:
+    """Whether a check knows how the value of an op's record was computed."""
+    if record.step_of(r).prim is None:  # one output of several
+        r = r[record.PARENTS]
+    return len(r) > record.TRACE and r[record.TRACE] is not None
 
 
 def _point_at(body: GradNode, kept: dict[int, Any]) -> None:

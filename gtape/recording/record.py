@@ -48,10 +48,10 @@ from gtape.base.locks import sharing
 __all__ = [
     "ANCHOR", "COT", "INS", "LEAF", "MOST_WATCHED", "NO_TAPES", "OTHER", "OUT", "PARENTS", "PASSES", "SEQ", "SEVERAL",
     "STEP", "TANGENTS", "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread", "checked_later",
-    "clear_below", "close", "count", "directly", "done_later", "drawn_later", "empty", "enter", "follow_watched",
-    "for_a_check_alone", "forget_parents", "get_stack", "idle_stack", "is_traced", "leaf", "leave", "note_read", "off",
-    "own", "parents_of", "peek", "record_of", "refuse_in_traced_calls", "restore_stack", "set_stack", "sharing",
-    "should_track", "step_of",
+    "clear_below", "close", "count", "directly", "done_later", "drawn_later", "empty", "enter", "for_a_check_alone",
+    "forget_parents", "get_stack", "idle_stack", "is_traced", "leaf", "leave", "note_read", "off", "own", "parents_of",
+    "peek", "record_of", "refuse_in_traced_calls", "restore_stack", "set_stack", "sharing", "should_track", "step_of",
+    "watched_leaf",
 ]  # fmt: skip
 
 SEQ, COT, STEP, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
@@ -672,22 +672,20 @@ def for_a_check_alone(record: Record) -> bool:
     """Whether a record exists only for the verify flag. For the tapes its result is a constant."""
     if record[STEP] is None:
         return record[OUT] is ANCHOR
-    trace = _trace_of(record)
-    return trace is not None and bool(trace.idle)
-
-
-def follow_watched(record: Record) -> None:
-    """Let tapes record the ops on a result that a tape watches. Until then it was a constant, except for a check."""
-    trace = _trace_of(record)
-    if trace is not None:
-        trace.idle = False
-
-
-def _trace_of(record: Record) -> Any:
-    """What a check keeps of the op with a record; None without a check."""
     if step_of(record).prim is None:  # one output of an op with several
         (record,) = parents_of(record)
-    return record[TRACE] if len(record) > TRACE else None
+    return len(record) > TRACE and record[TRACE] is not None and bool(record[TRACE].idle)
+
+
+def watched_leaf(record: Record | None) -> Record:
+    """A new leaf for a watched tensor. If the tensor was recorded for a check alone, the leaf keeps that record.
+
+    For the tapes that recorded it the tensor stays a constant, but a check needs the op that made it.
+    """
+    made = leaf()
+    if record is not None and record[STEP] is not None:
+        made[SEQ], made[INS] = record[SEQ], record
+    return made
 
 
 _EMPTY = (None, None, (), None, None, NO_TAPES, None)

@@ -284,12 +284,11 @@ class ForwardAccumulator:
 
     def _follow_alone(self, primal: Any, tangent: Tensor) -> None:
         r = primal._record
-        if r is None or (r[STEP] is None and record.for_a_check_alone(r)):
-            r = primal._record = record.leaf()
+        if r is None or record.for_a_check_alone(r):
+            r = primal._record = record.watched_leaf(r)
         elif r[STEP] is None:
             r[COT] = LEAF
         else:  # a result of a tape, whose short sweep does not know tangents
-            record.follow_watched(r)
             for other in r[TAPES].sessions:
                 other.shared = True
         _set_tangent(r, self._session, tangent)

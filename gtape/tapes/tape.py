@@ -229,12 +229,11 @@ class GradientTape:
 
     def _watch_record(self, t: Tensor, session: Session, r: Any) -> None:
         """Watch a tensor that has a record, or that several tapes record."""
-        if r is None or (r[STEP] is None and for_a_check_alone(r)):
-            r = t._record = record.leaf()
+        if r is None or for_a_check_alone(r):
+            r = t._record = record.watched_leaf(r)
         elif r[STEP] is None:
             r[COT] = LEAF
         else:  # a result of another tape, which still needs the record
-            record.follow_watched(r)
             session.shared = True
             if session not in r[TAPES].sessions:
                 session.stops |= {r[SEQ]}  # for this tape the tensor is a source, even if an op made it

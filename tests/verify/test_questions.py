@@ -55,6 +55,9 @@ def test_exact_numbers_keep_their_radius() -> None:
         (lambda x: tf.nn.relu(tf.math.log(1.0 + x)), 1.0, -1.0),
         (lambda x: (x + x * x) * tf.floor(1.0 - x), 0.0, 0.0),
         (lambda x: (x + x * x) * tf.cast(1.0 + x > 1.0, x.dtype), 1.0, 2.0),
+        (lambda x: tf.where((1.0 + x > 1.0) & tf.logical_not(x < 0.0), x + x * x, -x), 1.0, 2.0),
+        (lambda x: tf.where(tf.floor(1.0 - x) >= 1.0, -x, x + x * x), 1.0, 2.0),
+        (lambda x: tf.gather(tf.stack([-x, x + x * x]), tf.argmax(tf.stack([1.0 + 0.0 * x, 1.0 + x]))), 1.0, 2.0),
     ],
 )
 def test_exact_decides_comparisons_that_rounding_decided_differently(f: Any, first: float, second: float) -> None:

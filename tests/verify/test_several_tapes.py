@@ -185,6 +185,40 @@ def test_a_constant_of_the_outer_tape_can_be_watched_by_an_inner_one(
     assert check(f, 2.75).verdict == "correct"
 
 
+def test_what_an_inner_tape_watches_stays_a_constant_of_the_outer_one() -> None:
+    v = x()
+    with tf.GradientTape() as outer:
+        outer.watch(v)
+        s = tf.stop_gradient(v)
+        with tf.GradientTape() as inner:
+            inner.watch(s)
+        y = tf.sin(s)
+        z = 2.0 * y
+    assert outer.gradient(z, y) is None
+
+
+def test_a_gradient_through_ops_from_before_the_outer_tape_is_followed_by_its_own_ops() -> None:
+    v, w = x(), tf.Variable(0.75, dtype=tf.float64)
+    with tf.GradientTape() as inner:
+        inner.watch(v)
+        y = tf.exp(v)
+    with tf.GradientTape() as outer:
+        z = inner.gradient(y, v) * w
+    assert float(outer.gradient(z, w)) == float(tf.exp(v))
+
+
+def test_a_gradient_through_ops_that_the_outer_tape_missed_is_followed_by_its_own_ops() -> None:
+    v, w = x(), tf.Variable(0.75, dtype=tf.float64)
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            inner.watch(v)
+            with outer.stop_recording():
+                missed = tf.exp(v)
+            y = tf.sin(v) * w + missed
+        z = inner.gradient(y, v)
+    assert float(outer.gradient(z, w)) == float(tf.cos(v))
+
+
 def test_an_inner_gradient_by_what_only_it_followed_leaves_the_outer_one_its_own_ops() -> None:
     s, w = x(), tf.constant(2.0, tf.float64)
     with tf.GradientTape() as outer:

@@ -467,6 +467,24 @@ def test_a_convention_of_its_own_is_one_at_order_2_too(f: Any, at_0: float, fact
     assert (report.ok, report.verdict) == (verdict == "convention", verdict), report
 
 
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda d, x: d(d(x)),
+        lambda d, x: d(2.0 * d(x)) + x,
+        lambda d, x: tf.reduce_sum(d(tf.stack([x, -x])) * tf.constant([1.0, 2.0], x.dtype)),
+        lambda d, x: tf.reduce_max(d(tf.stack([x, 2.0 * x, -x]))),
+    ],
+    ids=["twice", "scaled", "of x and -x", "largest"],
+)
+def test_inputs_of_a_custom_gradient_that_depend_on_one_another_leave_its_convention(f: Any, order: int) -> None:
+    assert check(lambda x: f(_custom_distance(0.5), x), 0.0, order=order).ok
+    for wrong in (_custom_distance(1.5), _custom_distance(0.5, 1.001)):
+        report = check(lambda x, wrong=wrong: f(wrong, x), 0.0, order=order)
+        assert (report.ok, report.verdict) == (False, "rule"), report
+
+
 def test_a_custom_convention_is_no_second_derivative_where_the_function_has_another() -> None:
     report = check(lambda x: _custom_distance(0.5)(x) ** 2, np.array(0.0), order=2)
     assert (report.ok, report.verdict) == (False, "convention"), report

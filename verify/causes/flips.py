@@ -74,8 +74,10 @@ def crossing(program: Program, oracle: Oracle, group: list[Node]) -> Oracle:
         elif node in group:
             arguments = [again.env[j] for j in node.inputs]
             again.env[i] = node.apply(BALLS, arguments) if is_step(node) else decided_anew(node, arguments)
-        elif still or (node.kind == "op" and not is_floating(node.output)):
+        elif still:
             again.env[i] = oracle.env[i]
+        elif node.kind == "op" and not is_floating(node.output):  # a decision that depends on another outcome
+            again.env[i] = decided_anew(node, [again.env[j] for j in node.inputs])
         else:
             again.env[i] = program.step(BALLS, node, again.env)
     return again

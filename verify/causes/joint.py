@@ -18,6 +18,10 @@ __all__ = ["Across", "across"]
 
 _MOST = 300  # elements that are compared
 _PROBES = (1.0, 2.0**-4, 2.0**-10)  # random parts of the directions of probes that have to agree
+_RANDOM = 48  # directions at random that have to agree, too, because some derivatives are those of narrow cones
+_FIRST = 8  # directions at random before the first comparison
+_AXES = 16  # elements along which a probe goes, too
+_FAR = 1e-3  # of the size of an element
 
 
 class Across(NamedTuple):
@@ -73,13 +77,33 @@ def across(
     def flat(arrays: Sequence[Any]) -> Any:
         return np.array([0.0 if arrays[s] is None else float(arrays[s][index]) for s, index in places])
 
+    def directed(way: Any) -> list[Any]:
+        moves: list[Any] = [None if c is None else np.zeros(np.shape(c)) for c in claims]
+        for (s, index), move in zip(places, way.tolist(), strict=True):
+            moves[s][index] = move
+        return moves
+
+    def made(way: Any, part: float) -> list[Any]:
+        """The derivatives before and behind the point, as vectors; none if the budget is spent."""
+        nonlocal budget
+        budget -= 1
+        return [flat(v) for v in probe(directed(way), part)] if budget >= 0 else []
+
     claim, vectors, rank = flat(claims), [flat(v) for v in known], -1
+    nowhere, axes = np.zeros(len(places)), np.eye(len(places))
+    if any((np.abs(claim - v) <= room * np.maximum(np.abs(claim), np.abs(v))).all() for v in vectors):
+        return None
+    apart = np.argsort(-np.abs(claim - vectors[0]))[:_AXES]
+    for way in [nowhere] * _FIRST + list(axes[apart]):  # the points known so far may lie on few sides
+        vectors += made(way, 2.0**-20 if way.any() else 1.0)
     while True:
         rows = np.array(vectors)
         sizes = np.maximum(np.abs(rows).max(axis=0), np.abs(claim))
         if not np.isfinite(sizes).all():
             return None
-        kinked = np.ptp(rows, axis=0) > room * sizes  # elsewhere each element is compared by itself
+        kinked = np.ptp(rows, axis=0) > room * sizes
+        # Elsewhere each element is compared by itself, unless the claim is far off: then other points vary.
+        kinked |= np.abs(claim - rows[0]) > _FAR * sizes
         if not 2 <= kinked.sum() < len(vectors) + 2 * budget:  # so many probes would span all directions at best
             return None
         units = np.where(kinked, sizes, np.inf)  # all elements have a share, whatever their sizes
@@ -89,22 +113,20 @@ def across(
             return None
         way = rest / units
         way = way / np.abs(way).max()
-        moves = [None if c is None else np.zeros(np.shape(c)) for c in claims]
-        for (s, index), move in zip(places, way.tolist(), strict=True):
-            moves[s][index] = move  # type: ignore[index]
         expected = float(rows[0] @ way)
+        tried = [(way, part) for part in _PROBES] + [(nowhere, 1.0)] * _RANDOM
+        tried += [(axes[k], 2.0**-20) for k in np.flatnonzero(kinked)[:_AXES]]
         others: list[Any] = []
-        for part in _PROBES:
-            budget -= 1
-            made = [flat(v) for v in probe(moves, part)] if budget >= 0 else []
-            if not made:
+        for direction, part in tried:
+            found = made(direction, part)
+            if not found:
                 return None
-            others += [v for v in made if abs(v @ way - expected) > room * np.abs(sizes * way).sum()]
+            others += [v for v in found if abs(v @ way - expected) > room * np.abs(sizes * way).sum()]
             if others:
                 break
         else:
-            found = [(place, move) for place, move in zip(places, way.tolist(), strict=True) if move]
-            return Across([p for p, _ in found], [m for _, m in found], expected, float(claim @ way))
+            shown = [(place, move) for place, move in zip(places, way.tolist(), strict=True) if move]
+            return Across([p for p, _ in shown], [m for _, m in shown], expected, float(claim @ way))
         vectors += others
 
 

@@ -19,7 +19,7 @@ from flint import acb, arb
 
 from gtape.symbolic.balls import Undecided, assumed, numbers_shared, objects, precision, ties_assumed, to_float
 from gtape.symbolic.elementary import special_function
-from gtape.symbolic.program import Program
+from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.beside import beside, scale_of
 from gtape.verify.causes.joint import Across, across
 from gtape.verify.causes.pieces import Pieces
@@ -61,7 +61,7 @@ _SMALL = 200  # programs with more numbers keep no points for other rows, becaus
 _AXES = 32  # this many elements get points of their own, and more in small programs
 _GROUPS = 8  # directions along groups of elements, if more elements need points of their own
 _SHARE = 1 / 8
-_SEARCHES = 64  # further directions for elements outside of their intervals
+_SEARCHES = 96  # further directions for elements outside of their intervals
 _EXCHANGES = 12  # of these directions, in which an element exchanges its move with another one
 _TIMES = 3  # points for each piece, after which few other pieces are left
 _MISSED = 48  # points in new pieces, one after another, after which pieces are no longer looked up
@@ -482,15 +482,23 @@ class Sides:
             return joined(self.program, made)
         return None
 
-    def holds(self, test: Callable[[Oracle], bool]) -> bool:
-        """Whether a test holds on all sides of the point; False if no side can be evaluated."""
+    def holds(self, test: Callable[[Oracle], bool], node: Node | None = None) -> bool:
+        """Whether a test holds on all sides of the point; False if no side can be evaluated.
+
+        Parameters
+        ----------
+        test : callable
+            Takes an oracle with the values of all nodes.
+        node : Node, optional
+            If given, the inputs of this node move, each element on its own, instead of the sources.
+        """
         held = False
         if self.program.size > _MANY:
             return False
         with precision(_BITS if _iterates(self.program) else _FEWER), contextlib.suppress(TooDeep):
             self.here = self._evaluated()
             for _ in range(_PAIRS if self.program.size <= _FEW else 1):
-                moves = self._drawn()
+                moves = self._drawn() if node is None else self._drawn_before(node)
                 for sign in (-1, 1):
                     env = self._beside(moves, sign * arb(2) ** _STEPS[0])
                     if env is not None:
@@ -498,6 +506,17 @@ class Sides:
                         if not held:
                             return False
         return held
+
+    def _drawn_before(self, node: Node) -> dict[int, Any]:
+        """A direction of the inputs by which a node is differentiated."""
+        moves: dict[int, Any] = {}
+        for i in {node.inputs[a] for a in node.active}:
+            like = self.program.nodes[i].output
+            if isinstance(like, tuple) or not is_floating(like):
+                continue
+            u = directions(np.shape(like), self.rng, complex=is_complex(like))
+            moves[i] = objects(u * arb(2) ** -60 * scale_of(self.here[i]))
+        return moves
 
     def _outside(self, numbers: list[Any], pairs: int) -> list[dict[tuple[int, ...], Interval]] | None:
         drawn = self._pairs(pairs)
@@ -658,7 +677,8 @@ class Sides:
         varied = {place: middle for place, middle in usual.items() if middle is not None}
         own = {place: list(points[0]) for place in left}
         for k in range(min(_SEARCHES, _MOST_SEARCHED // self.program.size) if varied else 0):
-            moves = self._drawn()
+            # Each third one goes along the axis of another element, because some pieces are narrow cones around one.
+            moves = self._drawn([every[k // 3 % len(every)]] if k % 3 == 2 else None)
             made = list(self._at(moves, _STEPS[0], derivative, of="all"))
             for place in list(left):
                 s, index = place

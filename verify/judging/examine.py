@@ -144,22 +144,21 @@ class Gradient(Judgement):
         if not wrong or not all(body & met for body in bodies):
             return False
 
-        sides: list[list[Any]] = []
-
-        def right(beside: Oracle) -> bool:
-            if certify(beside, beside.replay()):
-                return False
-            sides.append([slopes_of_custom(beside, node) for node in wrong])
-            return True
-
         try:
-            here = [slopes_of_custom(oracle, node) for node in wrong]
-            held = self.sides().holds(right)
-            return held and all(
-                may_be_convention(*slopes) for slopes in zip(here, zip(*sides, strict=True), strict=True)
-            )
+            held = self.sides().holds(lambda beside: not certify(beside, beside.replay()))
+            return held and all(self._may_have_convention(oracle, node) for node in wrong)
         except (ArithmeticError, ValueError, TypeError, IndexError):  # the function may make other shapes there
             return False
+
+    def _may_have_convention(self, oracle: Oracle, node: Node) -> bool:
+        """Whether a custom gradient is right beside the inputs of its call, and at them like a convention."""
+        slopes: list[list[Any]] = []
+
+        def right(beside: Oracle) -> bool:
+            slopes.append(slopes_of_custom(beside, node))
+            return not faulty_forwards(beside, transposed=False, among={node.index})
+
+        return self.sides().holds(right, node) and may_be_convention(slopes_of_custom(oracle, node), slopes)
 
     def blamed(self, oracle: Oracle, failures: list[Failure]) -> list[Finding]:
         return blame(self.program, oracle, failures, self.got, self.order)
