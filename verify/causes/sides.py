@@ -597,8 +597,6 @@ class Sides:
         if left and not any(found):
             self.open = TOO_MANY
             return None
-        if not any(found):
-            self.across = self._across(numbers, points[1], derivative)
         if self.anywhere:
             return found  # of numbers that are no limits
         differ = any(not i.agree for out in found for i in out.values()) or any(
@@ -622,6 +620,8 @@ class Sides:
         self._search(found, every, numbers, points, derivative)
         if jumps and not self._knows_all_pieces():
             return [{} for _ in numbers]  # the number may be that of another piece
+        if not any(found):
+            self.across = self._across(numbers, points[1], derivative)
         return found
 
     def _across(
