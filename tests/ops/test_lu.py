@@ -76,3 +76,26 @@ def test_rank_counts_the_singular_values_above_a_bound() -> None:
     assert tf.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]], tol=10.0).numpy() == 0
     assert tf.linalg.matrix_rank(A).numpy().tolist() == [4, 4]
     assert tf.linalg.matrix_rank(np.zeros((3, 2))).dtype == tf.int32
+
+
+@pytest.mark.parametrize("size", [1e-150, 1.0, 1e8, 1e20, 1e150])
+def test_second_derivatives_keep_their_digits_at_all_sizes(size: float) -> None:
+    x, d = tf.constant(np.array([[2.0, 1.0], [1.0, 3.0]]) * size), tf.constant([[1.0, 0.0], [0.0, 0.0]], tf.float64)
+
+    def pivot(a: Any) -> Any:  # a22 - a21 a12 / a11
+        return tf.linalg.lu(a).lu[1, 1]
+
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = pivot(x)
+        g = inner.gradient(y, x)
+    reverse = outer.gradient(g, x, output_gradients=d)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        with tf.autodiff.ForwardAccumulator(x, d) as acc:
+            y = pivot(x)
+        slope = acc.jvp(y)
+    for found in (reverse, tape.gradient(slope, x)):
+        np.testing.assert_allclose(float(found[0, 0]) * size, -0.25, rtol=1e-14)

@@ -39,6 +39,7 @@ CASES: dict[str, tuple[Any, Any, list[Any], list[Any]]] = {
     "max of sizes": (
         lambda x: tf.maximum(x[0], 1e8 * x[1]), [1e8, 1.0], [[0.5, 5e7], [1, 0]], [[0, 0], [1, 1e8]]
     ),
+    "tiny slopes": (lambda x: tf.maximum(1e-40 * x[0], x[1]), [0.0, 0.0], [[1e-40, 0], [0, 1]], [[0, 0], [1e-40, 1]]),
     "largest norm": (lambda x: tf.norm(x, ord=np.inf), [1.0, -1.0], [[0.5, -0.5]], [[0, 0], [1, -1]]),
     "norm 1": (lambda x: tf.norm(x, ord=1), [0.0, 0.0], [[0, 0], [1, 1], [-0.5, 1]], []),
     "absolute sum": (lambda x: tf.abs(tf.reduce_sum(x)), [1.0, -1.0], [[0, 0], [0.5, 0.5]], [[1, -1], [1, 0]]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -195,6 +196,28 @@ def test_what_an_inner_tape_watches_stays_a_constant_of_the_outer_one() -> None:
         y = tf.sin(s)
         z = 2.0 * y
     assert outer.gradient(z, y) is None
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_derivative_that_a_tape_took_outside_of_its_block_is_constant_to_it(inside: bool) -> None:
+    v = x()
+
+    def twice() -> Any:
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(v)
+            y = tf.sin(v)
+        slope = tape.gradient(y, v)
+        return tape.gradient(slope, v)
+
+    def jvp_of_a_jvp() -> Any:
+        with tf.autodiff.ForwardAccumulator(v, tf.ones_like(v)) as acc:
+            y = tf.sin(v)
+            slope = acc.jvp(y)
+        return acc.jvp(slope)
+
+    for ask in (twice, jvp_of_a_jvp):
+        with tf.GradientTape() if inside else contextlib.nullcontext():
+            assert ask() is None
 
 
 def test_a_gradient_through_ops_from_before_the_outer_tape_is_followed_by_its_own_ops() -> None:

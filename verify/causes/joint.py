@@ -111,7 +111,7 @@ def across(
         rest[kinked], rank = _rest(((claim - rows[0]) / units)[kinked], ((rows - rows[0]) / units)[:, kinked], room)
         if np.abs(rest).max() <= room or rank == before:
             return None
-        way = rest / units
+        way = rest * (units.min() / units)
         way = way / np.abs(way).max()
         expected = float(rows[0] @ way)
         tried = [(way, part) for part in _PROBES] + [(nowhere, 1.0)] * _RANDOM

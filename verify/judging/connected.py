@@ -66,6 +66,11 @@ def without_idle_targets(
     def made(some: list[tuple[Any, Any]]) -> Program:
         program = build([(t._record, t._value) for t, _ in some], sources, session, returns)
         program.stops = stops
+        own = [n for n in program.nodes if n.mark is not None and n.mark.session is session]
+        known = followed(program) if own else set()
+        for node in own:
+            if node.index not in known:  # a derivative that the tape took outside of its own block is a constant for it
+                node.mark = None
         return program
 
     program = made(pairs)

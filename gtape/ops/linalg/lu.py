@@ -28,6 +28,7 @@ from gtape.ops.linalg.matmul import matmul
 from gtape.ops.linalg.spectra import diagonal_matrix
 from gtape.ops.linalg.spectral import svd
 from gtape.ops.picking.gather import gather
+from gtape.tensors.axes import shape_of
 from gtape.tensors.operands import matrix_operand
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
@@ -62,7 +63,8 @@ def _upper(xp: Any, x: Any) -> Any:
 
 
 def _below(xp: Any, x: Any) -> Any:
-    return x - _upper(xp, x)
+    # By a product, because the adjoint of a difference would add a large cotangent of L to that of U and subtract it.
+    return x * np.tri(shape_of(x)[-1], k=-1)
 
 
 def _unit_lower(xp: Any, y: Any) -> Any:
