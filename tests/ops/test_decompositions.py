@@ -489,3 +489,32 @@ def test_the_pseudo_inverse_without_small_singular_values(shape: Any, values: An
     np.testing.assert_allclose(second, (more - less) / 2e-5, rtol=1e-6, atol=1e-6)
     report = check(lambda x: linalg.pinv(x, rcond=0.2)[0], a, order=2)
     assert report.ok, report.summary()
+
+
+def _second(f: Any, at: Any) -> Any:
+    x = tf.constant(at)
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = f(x)
+        g = inner.gradient(y, x)
+    return g.numpy(), outer.jacobian(g, x).numpy().reshape(x.shape.num_elements(), -1)
+
+
+def test_the_pseudo_inverse_of_a_square_matrix_has_the_derivatives_of_the_inverse() -> None:
+    turn, other = np.array([[0.6, -0.8], [0.8, 0.6]]), np.array([[0.28, 0.96], [-0.96, 0.28]])
+    a = turn @ np.diag([1e-9, 2.0]) @ other
+    (by_inverse, of_inverse), (slope, found) = (
+        _second(lambda x, f=f: f(x)[0, 0], a) for f in (tf.linalg.inv, tf.linalg.pinv)
+    )
+    np.testing.assert_allclose(slope, by_inverse, rtol=0, atol=1e-6 * np.abs(by_inverse).max())
+    np.testing.assert_allclose(found, of_inverse, rtol=0, atol=1e-6 * np.abs(of_inverse).max())
+
+
+def test_a_last_column_that_nearly_depends_on_the_others_costs_q_no_digits() -> None:
+    slope, found = _second(lambda x: tf.linalg.qr(x).q[0, 1], np.array([[3.0, 1.0], [4.0, 4 / 3 + 1e-9]]))
+    np.testing.assert_allclose(slope * np.sign(slope[0, 0]), [[0.096, 0.0], [-0.072, 0.0]], rtol=1e-14, atol=1e-15)
+    right = np.zeros((4, 4))
+    right[np.ix_([0, 2], [0, 2])] = [[-0.00256, -0.02208], [-0.02208, 0.03456]]
+    np.testing.assert_allclose(found * np.sign(slope[0, 0]), right, rtol=1e-13, atol=1e-15)

@@ -55,12 +55,21 @@ def _mirrored(xp: Any, x: Any) -> Any:
 # The part of q is divided by the size of r last, because the quotient may overflow where the part of r does not.
 
 
+def _is_square(x: Any) -> bool:
+    rows, columns = shape_of(x)[-2:]
+    return bool(rows == columns)
+
+
 def _qr_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
     ((gq, gr), (q, r)), home = doubled(xp, g, y)
     size = xp.magnitude(r, axis=(-2, -1))
     r = r / size
     of_r = xp.matmul(q, _mirrored(xp, xp.matmul(r, xp.swap_last(gr))))
-    of_q = gq - xp.matmul(q, _mirrored(xp, xp.matmul(xp.swap_last(gq), q)))
+    turned = xp.matmul(xp.swap_last(gq), q)
+    if _is_square(q):  # a difference of large numbers would lose what the last columns do not depend on
+        of_q = xp.matmul(q, xp.half_tril(xp.swap_last(turned) - turned))
+    else:
+        of_q = gq - xp.matmul(q, _mirrored(xp, turned))
     return home(_under(xp, of_r, r) + _under(xp, of_q, r) / size)
 
 
@@ -72,7 +81,8 @@ def _qr_push(xp: Any, t: Any, y: Any, a: Any) -> Any:
     turned = xp.matmul(xp.swap_last(q), moved)
     half = xp.half_tril(turned)
     upper = turned - half + xp.swap_last(half)
-    return home(((moved - xp.matmul(q, upper)) / size, xp.matmul(upper, r)))
+    of_q = xp.matmul(q, half - xp.swap_last(half)) if _is_square(q) else moved - xp.matmul(q, upper)
+    return home((of_q / size, xp.matmul(upper, r)))
 
 
 _qr = implicit(
@@ -102,10 +112,15 @@ def _pinv_pull(xp: Any, g: Any, y: Any, a: Any, *, rcond: Any) -> Any:
     (g, y, a), home = doubled(xp, g, y, a)
     unit, y, a = _in_units(xp, y, a)
     back, turned = xp.swap_last(g), xp.swap_last(y)
-    # At full column rank `left - left y a` is 0, and at full row rank `right` is 0.
-    left = xp.matmul(xp.matmul(turned, y), back)
-    right = xp.matmul(_without(xp, back, a, y), xp.matmul(y, turned))
-    made = right - xp.matmul(turned, xp.matmul(g, turned)) + (left - xp.matmul(xp.matmul(left, y), a))
+    rows, columns = shape_of(a)[-2:]
+    made = -xp.matmul(turned, xp.matmul(g, turned))
+    # Of a square matrix, y a and a y are ones, and so is one of them otherwise. Their differences from it would be
+    # roundings, which the products magnify.
+    if rows > columns:
+        made = made + xp.matmul(_without(xp, back, a, y), xp.matmul(y, turned))
+    elif rows < columns:
+        left = xp.matmul(xp.matmul(turned, y), back)
+        made = made + (left - xp.matmul(xp.matmul(left, y), a))
     return home(made / unit / unit)
 
 
@@ -113,9 +128,13 @@ def _pinv_push(xp: Any, t: Any, y: Any, a: Any, *, rcond: Any) -> Any:
     (t, y, a), home = doubled(xp, t, y, a)
     unit, y, a = _in_units(xp, y, a)
     back, turned = xp.swap_last(t), xp.swap_last(y)
-    left = xp.matmul(xp.matmul(y, turned), back)
-    right = xp.matmul(_without(xp, back, y, a), xp.matmul(turned, y))
-    made = right - xp.matmul(y, xp.matmul(t, y)) + (left - xp.matmul(xp.matmul(left, a), y))
+    rows, columns = shape_of(a)[-2:]
+    made = -xp.matmul(y, xp.matmul(t, y))
+    if rows > columns:
+        left = xp.matmul(xp.matmul(y, turned), back)
+        made = made + (left - xp.matmul(xp.matmul(left, a), y))
+    elif rows < columns:
+        made = made + xp.matmul(_without(xp, back, y, a), xp.matmul(turned, y))
     return home(made / unit / unit)
 
 
