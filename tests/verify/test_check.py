@@ -57,7 +57,7 @@ def run(
 def test_the_untaken_branch_is_silent(f: Any, x: Any, order: int) -> None:
     report, raised, made = run(f, x, order=order)
     assert not raised
-    assert report.verdict in ("correct", "conditioning")
+    assert report.verdict in ("correct", "conditioning", "convention")  # the comparison of 0 with 0 is one
     assert made is not None
     assert all(np.isfinite(g).all() for g in made)
 
