@@ -1,4 +1,4 @@
-"""Second derivatives along two directions in the four nestings of reverse and forward mode."""
+"""Second derivatives: along two directions in the four nestings of reverse and forward mode, or all of them."""
 
 from __future__ import annotations
 
@@ -33,3 +33,14 @@ def second(f: Callable[..., Any], x: Any, h: Any, k: Any, mode: str) -> float:
 
     outer, inner = [pulled if word == "reverse" else pushed for word in mode.split(" over ")]
     return float(outer(inner(f, h), k)(x).numpy())
+
+
+def derivatives(f: Callable[..., Any], x: Any, whole: str = "jacobian") -> tuple[Any, Any]:
+    """The gradient of a function at a tensor, and its second derivatives by `jacobian` or `batch_jacobian`."""
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = f(x)
+        g = inner.gradient(y, x)
+    return g, getattr(outer, whole)(g, x)

@@ -27,9 +27,7 @@ def dense(d: Any) -> Any:
     return whole
 
 
-def diagonal_start(
-    start: Record, ones: Any, wanted: set[int]
-) -> tuple[list[tuple[Record, Any]], dict[int, Any], list[Record]]:
+def diagonal_start(start: Record, ones: Any, wanted: set[int]) -> tuple[list[tuple[Record, Any]], dict[int, Any]]:
     """Sweep back from a target while the cotangents are diagonal.
 
     Parameters
@@ -47,14 +45,11 @@ def diagonal_start(
         The records from which `short_sweep` continues, with stacked cotangents.
     found : dict
         The diagonals that arrived at sources, by sequence number.
-    passed : list of Record
-        The records of ops between the target and the seeds, unchanged.
     """
     waiting: dict[int, tuple[Record, Any]] = {start[SEQ]: (start, ones)}
     heap = [start[SEQ]]
     seeds: list[tuple[Record, Any]] = []
     found: dict[int, Any] = {}
-    passed: list[Record] = []
     while heap:
         seq = heappop(heap)
         r, d = waiting.pop(seq)
@@ -82,7 +77,6 @@ def diagonal_start(
                 continue
             seeds.extend(products)
             parents = made = ()
-        passed.append(r)
         if seq in wanted:
             found[seq] = d
         for parent, c in zip(parents, made, strict=True):
@@ -92,7 +86,7 @@ def diagonal_start(
             else:
                 waiting[number] = (parent, c)
                 heappush(heap, number)
-    return seeds, found, passed
+    return seeds, found
 
 
 def _is_elementwise(step: Any) -> bool:

@@ -191,7 +191,7 @@ def from_identity(start: Record, layout: Any, sources: list[Record]) -> list[Any
     """The whole Jacobian for a single plain tape. The records are kept."""
     if layout.size < 2:
         return short_sweep([(start, _identity(layout))], sources, keep=True)
-    seeds, found, _ = diagonal_start(start, np.ones(layout.shape, layout.dtype), {s[SEQ] for s in sources})
+    seeds, found = diagonal_start(start, np.ones(layout.shape, layout.dtype), {s[SEQ] for s in sources})
     made = short_sweep(seeds, sources, keep=True)
     for i, s in enumerate(sources):
         d = found.get(s[SEQ])

@@ -113,9 +113,8 @@ def _captures(y: Any, args: Any, start: int) -> bool:
             continue
         known.add(id(r))
         if r[record.SEQ] < start:  # an op of this call, because sequence numbers count down
-            if (
-                r[record.STEP] is None and len(r) > record.TANGENTS and r[record.TANGENTS]
-            ):  # a record of forward mode does not know its inputs
+            followed = len(r) > record.TANGENTS and bool(r[record.TANGENTS])
+            if followed and r[record.STEP] is None:  # a record of forward mode does not know its inputs
                 return True
             pending.extend(record.parents_of(r))
         elif stack.meet(r[record.TAPES]).sessions and not record.for_a_check_alone(r):

@@ -594,7 +594,7 @@ class Tracer:
         if n < 2:
             seed = np.eye(n, dtype=layout.dtype).reshape((n, *layout.shape))
             return self._short([(start, seed)], sources, batch=n)
-        seeds, found, _ = diagonal_start(start, np.ones(layout.shape, layout.dtype), {s[SEQ] for s in sources})
+        seeds, found = diagonal_start(start, np.ones(layout.shape, layout.dtype), {s[SEQ] for s in sources})
         made = self._short(seeds, sources, batch=n) if seeds else [None] * len(sources)
         for i, s in enumerate(sources):
             d = found.get(s[SEQ])

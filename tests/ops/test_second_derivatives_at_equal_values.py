@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from nestings import MODES, second
+from nestings import MODES, derivatives, second
 
 import gtape as tf
 from gtape.verify import check, exact, judge
@@ -18,13 +18,7 @@ GAP = (1.0, 1.0 + 1e-14, 2.0)
 
 def hessian(f: Callable[..., Any], x: Any, whole: str = "jacobian") -> Any:
     """The second derivatives of `f` in reverse over reverse mode, by `jacobian` or `batch_jacobian`."""
-    with tf.GradientTape() as outer:
-        outer.watch(x)
-        with tf.GradientTape() as inner:
-            inner.watch(x)
-            y = f(x)
-        g = inner.gradient(y, x)
-    return getattr(outer, whole)(g, x)
+    return derivatives(f, x, whole)[1]
 
 
 def rotation(rng: Any, n: int) -> Any:

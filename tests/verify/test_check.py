@@ -43,21 +43,21 @@ def run(
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize(
-    ("f", "x"),
+    ("f", "x", "verdicts"),
     [
-        (lambda x: tf.where(x > 0, tf.math.log(x), 0.0), [-1.0, 0.0, 2.0]),
-        (lambda x: tf.where(x > 0, tf.sqrt(x), x), [0.0, 2.0]),
-        (lambda x: tf.where(x > 1, x, tf.exp(x * 1000.0)), [2.0, 0.001]),
+        (lambda x: tf.where(x > 0, tf.math.log(x), 0.0), [-1.0, 0.0, 2.0], ("convention",)),  # it jumps at 0
+        (lambda x: tf.where(x > 0, tf.sqrt(x), x), [0.0, 2.0], ("correct", "conditioning")),
+        (lambda x: tf.where(x > 1, x, tf.exp(x * 1000.0)), [2.0, 0.001], ("correct", "conditioning")),
         (
             lambda x: tf.reduce_sum(tf.nn.log_softmax(tf.where(x > 0.2, tf.math.log(x), x)) * [1.0, 2.0, 3.0]),
-            [-1.0, 0.0, 2.0],
+            [-1.0, 0.0, 2.0], ("correct", "conditioning"),
         ),
     ],
-)
-def test_the_untaken_branch_is_silent(f: Any, x: Any, order: int) -> None:
+)  # fmt: skip
+def test_the_untaken_branch_is_silent(f: Any, x: Any, verdicts: tuple[str, ...], order: int) -> None:
     report, raised, made = run(f, x, order=order)
     assert not raised
-    assert report.verdict in ("correct", "conditioning", "convention")  # the comparison of 0 with 0 is one
+    assert report.verdict in verdicts
     assert made is not None
     assert all(np.isfinite(g).all() for g in made)
 

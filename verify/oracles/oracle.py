@@ -62,9 +62,8 @@ class _Jets(Pushing):
 
     def op(self, node: Node, moving: dict[int, Any]) -> Any:
         if not is_floating(node.output):
-            decided = self.oracle.env.get(
-                node.index
-            )  # another choice than the recorded one, if this branch is followed
+            # On another branch than the recorded one, the oracle holds another choice.
+            decided = self.oracle.env.get(node.index)
             return BALLS.lift(node.output) if decided is None else decided
         # A step function stays constant even if rounding took it to another step.
         if not any(varies(moving[j]) for j in node.inputs) or any(node is f for f in self.oracle.flips):

@@ -52,12 +52,12 @@ def _mirrored(xp: Any, x: Any) -> Any:
     return half + xp.swap_last(half)
 
 
-# The part of q is divided by the size of r last, because the quotient may overflow where the part of r does not.
-
-
 def _is_square(x: Any) -> bool:
     rows, columns = shape_of(x)[-2:]
     return bool(rows == columns)
+
+
+# The part of q is divided by the size of r last, because the quotient may overflow where the part of r does not.
 
 
 def _qr_pull(xp: Any, g: Any, y: Any, a: Any) -> Any:
@@ -114,8 +114,8 @@ def _pinv_pull(xp: Any, g: Any, y: Any, a: Any, *, rcond: Any) -> Any:
     back, turned = xp.swap_last(g), xp.swap_last(y)
     rows, columns = shape_of(a)[-2:]
     made = -xp.matmul(turned, xp.matmul(g, turned))
-    # Of a square matrix, y a and a y are ones, and so is one of them otherwise. Their differences from it would be
-    # roundings, which the products magnify.
+    # y a is the identity at full column rank, and a y at full row rank. What their difference from it multiplies is 0
+    # and left out, because products would magnify its roundings.
     if rows > columns:
         made = made + xp.matmul(_without(xp, back, a, y), xp.matmul(y, turned))
     elif rows < columns:
