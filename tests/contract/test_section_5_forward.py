@@ -384,6 +384,15 @@ def test_a_tape_outside_differentiates_the_products() -> None:
     assert tape.gradient(product, x).numpy() == 18.0
 
 
+def test_recompute_grad_takes_what_an_accumulator_does_not_follow() -> None:
+    x = tf.constant(0.7, tf.float64)
+    block = tf.recompute_grad(lambda v: tf.sin(v) * 0.5)
+    with tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)):
+        with tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)) as inner:
+            y = 2.0 * x
+        assert float(block(inner.jvp(y))) == float(tf.sin(tf.constant(2.0, tf.float64)) * 0.5)
+
+
 def test_recompute_grad_works_forward() -> None:
     # NotImplementedError in TensorFlow.
     x = tf.constant(3.0)

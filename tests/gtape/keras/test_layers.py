@@ -247,6 +247,19 @@ def test_variables_are_made_at_the_first_call_and_named_after_their_layer() -> N
     assert layer.kernel is kernel
 
 
+def test_a_name_may_be_empty() -> None:
+    class Block(tf.keras.Model):
+        def __init__(self) -> None:
+            super().__init__(name="")
+            self.dense = tf.keras.layers.Dense(2)
+
+        def call(self, x: Any) -> Any:
+            return self.dense(x)
+
+    block = Block()
+    assert block.name == "" and block(tf.ones([1, 3])).shape == [1, 2] and len(block.variables) == 2
+
+
 def test_layers_get_names_of_their_own() -> None:
     keras.backend.clear_session()
     names = [c().name for c in (layers.Flatten, layers.Flatten, layers.BatchNormalization, layers.MaxPooling2D)]
