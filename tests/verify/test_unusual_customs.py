@@ -415,7 +415,7 @@ def _custom_ramp(at_0: float, factor: float = 1.0) -> Any:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("flag", [False, True])
+@pytest.mark.parametrize("way", ["check", "tape", "accumulator"])
 @pytest.mark.parametrize(
     ("ramp", "verdict"),
     [
@@ -427,22 +427,39 @@ def _custom_ramp(at_0: float, factor: float = 1.0) -> Any:
         (_custom_ramp(0.0, 1.001), "rule"),
     ],
 )
-def test_a_custom_gradient_may_have_a_convention_of_its_own(ramp: Any, verdict: str, flag: bool, dtype: Any) -> None:
+def test_a_custom_gradient_may_have_a_convention_of_its_own(ramp: Any, verdict: str, way: str, dtype: Any) -> None:
     x = np.array([0.0, 1.0, -2.0, 0.0, 3.0], dtype)
-    with contextlib.nullcontext() if flag else tf.verifying(False):
-        if flag:
-            v = tf.constant(x)
+
+    def f(x: Any) -> Any:
+        return tf.reduce_sum(ramp(x) * np.arange(1, 6, dtype=dtype))
+
+    if way == "check":
+        with tf.verifying(False):
+            report = check(f, x)
+        assert (report.ok, report.verdict) == (verdict == "convention", verdict), report
+        return
+    v = tf.constant(x)
+    with contextlib.nullcontext() if verdict == "convention" else pytest.raises(tf.VerificationError, match=verdict):
+        if way == "tape":
             with tf.GradientTape() as tape:
                 tape.watch(v)
-                y = tf.reduce_sum(ramp(v) * np.arange(1, 6, dtype=dtype))
-            if verdict == "convention":
-                tape.gradient(y, v)
-            else:
-                with pytest.raises(tf.VerificationError, match=verdict):
-                    tape.gradient(y, v)
+                y = f(v)
+            tape.gradient(y, v)
         else:
-            report = check(lambda x: tf.reduce_sum(ramp(x) * np.arange(1, 6, dtype=dtype)), x)
-            assert (report.ok, report.verdict) == (verdict == "convention", verdict), report
+            with tf.autodiff.ForwardAccumulator(v, tf.constant(x / 3 + 1)) as acc:
+                y = f(v)
+            acc.jvp(y)
+
+
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_a_missing_tangent_of_an_array_at_a_root_of_0_is_judged(shape: tuple[int, ...]) -> None:
+    @tf.custom_gradient
+    def length(x: Any) -> Any:
+        return tf.sqrt(tf.reduce_sum(x * x)), lambda g: None
+
+    x = tf.zeros(shape, tf.float64)
+    with pytest.raises(tf.VerificationError, match="op sqrt"), tf.autodiff.ForwardAccumulator(x, x + 1.0) as acc:
+        acc.jvp(length(x))
 
 
 def _custom_distance(at_0: float, factor: float = 1.0) -> Any:

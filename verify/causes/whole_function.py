@@ -19,7 +19,7 @@ from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, spacing
 from gtape.verify.verdicts.verdict import Finding, merged
 
-__all__ = ["as_a_whole", "floats_in_parts"]
+__all__ = ["as_a_whole", "lie_between_sides"]
 
 
 def as_a_whole(
@@ -144,6 +144,23 @@ def _as_a_whole(
         wrong.append((0.0, _along(sides.across, who, got, order)))
     worst_first = [f for _, f in sorted(wrong, key=lambda one: one[0])]
     return [*merged(worst_first), *findings] or deciding, exact, got
+
+
+def lie_between_sides(sides: Sides, got: list[Any], rounding: Callable[[], list[Any] | None] | None = None) -> bool:
+    """Whether all numbers lie between the one-sided derivatives of the whole function. False if the sides are open.
+
+    Parameters
+    ----------
+    sides : Sides
+    got : list of finite arrays or None
+    rounding : callable, optional
+        As for `as_a_whole`.
+    """
+    numbers = floats_in_parts(sides.program, got)
+    outside = sides.limits([None if g is None else objects(BALLS.lift(g)) for g in numbers])
+    if outside is not None and rounding is not None and any(outside):
+        outside = _beyond_roundings(outside, numbers, rounding() or [None] * len(numbers))
+    return outside is not None and not any(outside)
 
 
 def _along(apart: Across, who: Finding, got: list[Any], order: int) -> Finding:

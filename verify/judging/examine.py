@@ -22,16 +22,13 @@ from gtape.verify.bounds.noise import global_bounds, noisy_gradient
 from gtape.verify.bounds.noise_world import MovedWorld
 from gtape.verify.causes.advice import explain
 from gtape.verify.causes.blame import blame
-from gtape.verify.causes.conventions import kinks_met
 from gtape.verify.causes.customs import (
     faulty_customs,
     faulty_forwards,
     least_stable,
-    may_be_convention,
     not_finite,
     only_rounded,
     roundings_of,
-    slopes_of_custom,
 )
 from gtape.verify.causes.float_range import lost_by_a_rule, overflows_in_floats
 from gtape.verify.causes.misfits import misfits
@@ -44,7 +41,7 @@ from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.plain import Plain, rows_apart
 from gtape.verify.judging.progress import shown
 from gtape.verify.oracles.backward import gradient
-from gtape.verify.oracles.certificates import Failure, certify, faulty_rules, inside_of
+from gtape.verify.oracles.certificates import Failure, certify, faulty_rules
 from gtape.verify.oracles.enclosures import BALLS, is_floating
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.oracles.replay import Shared
@@ -135,30 +132,16 @@ class Gradient(Judgement):
         """
         if oracle.elsewhere is not None or faulty_rules(oracle):
             return False
-        met = {(f.op, f.line) for f in kinks_met(self.program, oracle, self.order)}
-        wrong = [f.node for f in faulty_customs(oracle) if f.node is not None] if met else []
-        if met and not wrong:  # the cotangent of an inner gradient may be 0 at the kink
+        wrong = [f.node for f in faulty_customs(oracle) if f.node is not None]
+        if not wrong:  # the cotangent of an inner gradient may be 0 at the kink
             wrong = [node for node, _ in faulty_forwards(oracle, transposed=False)]
-        nodes = self.program.nodes
-        bodies = [{(nodes[i].name, nodes[i].line) for i in inside_of(oracle, node)} for node in wrong]
-        if not wrong or not all(body & met for body in bodies):
+        if not self.all_meet_kinks(oracle, wrong):
             return False
-
         try:
             held = self.sides().holds(lambda beside: not certify(beside, beside.replay()))
-            return held and all(self._may_have_convention(oracle, node) for node in wrong)
+            return held and self.all_may_be_conventions(oracle, wrong)
         except (ArithmeticError, ValueError, TypeError, IndexError):  # the function may make other shapes there
             return False
-
-    def _may_have_convention(self, oracle: Oracle, node: Node) -> bool:
-        """Whether a custom gradient is right beside the inputs of its call, and at them like a convention."""
-        slopes: list[list[Any]] = []
-
-        def right(beside: Oracle) -> bool:
-            slopes.append(slopes_of_custom(beside, node))
-            return not faulty_forwards(beside, transposed=False, among={node.index})
-
-        return self.sides().holds(right, node) and may_be_convention(slopes_of_custom(oracle, node), slopes)
 
     def blamed(self, oracle: Oracle, failures: list[Failure]) -> list[Finding]:
         return blame(self.program, oracle, failures, self.got, self.order)

@@ -26,12 +26,12 @@ from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS, reached_from
 from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.causes.choices import choices_met, decides_at_ties
 from gtape.verify.causes.conventions import flipped_branches, kinks_met
-from gtape.verify.causes.customs import faulty_beside
+from gtape.verify.causes.customs import faulty_beside, faulty_forwards, may_be_convention, slopes_of_custom
 from gtape.verify.causes.flips import crossing, other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import masked_by_infinities, outside, shown_by
 from gtape.verify.causes.sides import Sides, has_values, is_quick
-from gtape.verify.causes.whole_function import as_a_whole, floats_in_parts
+from gtape.verify.causes.whole_function import as_a_whole, lie_between_sides
 from gtape.verify.judging.comparison import (
     Causes,
     Comparison,
@@ -45,7 +45,7 @@ from gtape.verify.judging.comparison import (
 )
 from gtape.verify.judging.connected import order_of, undecidable, unimplemented
 from gtape.verify.judging.ladder import PRECISIONS, TIES, beyond_the_rules, climb, no_derivative
-from gtape.verify.oracles.certificates import Failure
+from gtape.verify.oracles.certificates import Failure, inside_of
 from gtape.verify.oracles.enclosures import BALLS, is_floating, turned
 from gtape.verify.oracles.oracle import Oracle, TooDeep, factorises, uses_vectors
 from gtape.verify.oracles.replay import Shared
@@ -107,6 +107,11 @@ class Judgement(Causes):
     def beside(self, oracle: Oracle) -> list[Any]:
         """The exact derivative at a point next to a kink, from an oracle with the values of all nodes there."""
         raise NotImplementedError
+
+    def shapes(self) -> list[tuple[int, ...] | None]:
+        """The shapes of the numbers; None for a source without a node."""
+        nodes = self.program.nodes
+        return [nodes[s[0]].shape if s else None for s in self.program.sources]
 
     def certified(self, oracle: Oracle, report: Report) -> tuple[list[Any], list[Failure]]:
         """The exact derivative, in the convention of `got`, and the certificates that failed."""
@@ -351,10 +356,8 @@ class Judgement(Causes):
         """
         if any(g is not None and not np.isfinite(g).all() for g in self.got):
             return
-        numbers = [None if g is None else np.asarray(g) for g in self.got]
-        lifted = [None if g is None else objects(BALLS.lift(g)) for g in floats_in_parts(self.program, numbers)]
-        outside = sides.limits(lifted)
-        if outside is None or any(outside) or not certified.done or certified.findings:
+        inside = lie_between_sides(sides, [None if g is None else np.asarray(g) for g in self.got])
+        if not inside or not certified.done or certified.findings:
             return
         report.checked = sum(int(np.size(g)) for g in self.got if g is not None)
         passed = f"{nowhere.reason}; but the number lies between the one-sided derivatives of the function as a whole"
@@ -412,8 +415,7 @@ class Judgement(Causes):
 
     def by_missing(self, report: Report, nowhere: Finding) -> None:
         """As `by_sides`, for derivatives that are all missing: right where the function as a whole has zeros."""
-        nodes = self.program.nodes
-        shapes = [nodes[s[0]].shape if s else None for s in self.program.sources]
+        shapes = self.shapes()
         if self.program.size * max(1, sum(map(math.prod, filter(None, shapes)))) > _FEW_SLOW:
             return
         limits = self.sides().agreed(shapes)
@@ -616,6 +618,26 @@ class Judgement(Causes):
         return Sides(
             self.program, self.oracle, self.beside, along, self.shared, self.row, self.floats_beside, self.order
         )
+
+    def all_meet_kinks(self, oracle: Oracle, customs: list[Node]) -> bool:
+        """Whether there are custom gradients, and each has an op at a kink in its body."""
+        met = {(f.op, f.line) for f in kinks_met(self.program, oracle, self.order)} if customs else set()
+        nodes = self.program.nodes
+        bodies = [{(nodes[i].name, nodes[i].line) for i in inside_of(oracle, node)} for node in customs]
+        return bool(met) and all(body & met for body in bodies)
+
+    def all_may_be_conventions(self, oracle: Oracle, customs: list[Node]) -> bool:
+        """Whether custom gradients are right beside the inputs of their calls, and at them like conventions."""
+        return all(self._may_be_convention(oracle, node) for node in customs)
+
+    def _may_be_convention(self, oracle: Oracle, node: Node) -> bool:
+        slopes: list[list[Any]] = []
+
+        def right(beside: Oracle) -> bool:
+            slopes.append(slopes_of_custom(beside, node))
+            return not faulty_forwards(beside, transposed=False, among={node.index})
+
+        return self.sides().holds(right, node) and may_be_convention(slopes_of_custom(oracle, node), slopes)
 
     def through_equal_values(
         self, oracle: Oracle, exact: list[Any], failures: list[Failure]

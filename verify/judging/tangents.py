@@ -10,9 +10,10 @@ import numpy as np
 from gtape.symbolic.balls import finite_ball, objects
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import moved_tangent
-from gtape.verify.bounds.noise import coarsest, spreads
+from gtape.verify.bounds.noise import RUNS, coarsest, spreads
 from gtape.verify.causes.blame import culprits
 from gtape.verify.causes.customs import faulty_forwards
+from gtape.verify.causes.whole_function import lie_between_sides
 from gtape.verify.judging.comparison import Causes, Comparison, Told, Wrong
 from gtape.verify.judging.forward import ForwardOracle, check_tangents_locally, noisy_tangent
 from gtape.verify.judging.judgement import Judgement, largest, nodes_of, to_blame
@@ -65,6 +66,9 @@ class Tangent(Judgement):
         # Conjugate first, because a comparison conjugates complex numbers, which gradients need and tangents do not.
         return turned(exact) if self.dtype.kind == "c" else exact
 
+    def shapes(self) -> list[tuple[int, ...] | None]:
+        return [self.program.nodes[i].shape for i in self.program.outputs]
+
     def derivative(self, oracle: Oracle) -> list[Any]:
         return [self.along(self.jets(oracle))]
 
@@ -85,6 +89,35 @@ class Tangent(Judgement):
         for f in report.findings:
             if f.verdict == "unconnected":
                 f.element, f.reason = None, "the accumulator found no path to this result, but its tangent is not zero"
+        self._accept_conventions(report)
+
+    def _accept_conventions(self, report: Report) -> None:
+        """Accept tangents that custom gradients make by conventions of their own at kinks of their bodies.
+
+        As in reverse mode, the custom gradients must be right beside the point, and the tangent must lie between the
+        one-sided derivatives of the function as a whole.
+        """
+        wrong, (got,) = [f for f in report.findings if not f.ok], self.got
+        if not wrong or got is None or not np.isfinite(got).all() or self.dtype.kind == "c":
+            return
+        oracle = self._oracle()
+        customs = [node for node, _ in faulty_forwards(oracle)]
+        named = {(node.name, node.line) for node in customs}
+        if any(f.verdict != "rule" or (f.op, f.line) not in named for f in wrong):
+            return
+        try:
+            if not self.all_meet_kinks(oracle, customs) or not self.all_may_be_conventions(oracle, customs):
+                return
+            if not lie_between_sides(self.sides(), [np.asarray(got)], lambda: self.bounds(RUNS)):
+                return
+        except (ArithmeticError, ValueError, TypeError, IndexError):  # the function may make other shapes beside
+            return
+        reason = "the tangent lies between the one-sided derivatives of the function as a whole"
+        conventions = [
+            Finding("convention", order=self.order, op=f.op, line=f.line, count=f.count, inside=True, reason=reason)
+            for f in wrong
+        ]
+        report.findings = [f for f in report.findings if f.ok] + conventions
 
     def bounds(self, runs: int) -> list[Any] | None:
         return spreads(self.nudged, coarsest(self.program), runs)
