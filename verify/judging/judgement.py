@@ -46,7 +46,7 @@ from gtape.verify.judging.comparison import (
 from gtape.verify.judging.connected import order_of, undecidable, unimplemented
 from gtape.verify.judging.ladder import PRECISIONS, TIES, beyond_the_rules, climb, no_derivative
 from gtape.verify.oracles.certificates import Failure, inside_of
-from gtape.verify.oracles.enclosures import BALLS, is_floating, turned
+from gtape.verify.oracles.enclosures import is_floating, turned
 from gtape.verify.oracles.oracle import Oracle, TooDeep, factorises, uses_vectors
 from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.ulp import digits_of, spacing
