@@ -17,7 +17,7 @@ from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.beside import scale_of
 from gtape.verify.oracles.enclosures import directions, is_complex, is_floating, jet_world
 from gtape.verify.oracles.oracle import varies
-from gtape.verify.oracles.replay import decided_anew
+from gtape.verify.oracles.replay import decided_anew, is_step
 
 __all__ = ["Pieces"]
 
@@ -45,18 +45,24 @@ class Pieces:
             node.kind in ("leaf", "const", "op", "item") and here.get(node.index) is not None for node in program.nodes
         )
         moving = {i for nodes in program.sources for i in nodes}
+        jumping: set[int] = set()  # nodes whose values beside the point may be far from those at the point
         for node in program.nodes if self.known else ():
             if moving.isdisjoint(node.inputs):
                 continue
             moving.add(node.index)
+            jumps = not jumping.isdisjoint(node.inputs)
+            if jumps:
+                jumping.add(node.index)
             if node.kind != "op":
                 continue
             if node.prim.kind == "implicit" or is_complex(node.output):
                 self.known = False  # iterations take long at other points, and complex ops have cuts
                 return
             linear = node.prim.kind == "linear" and is_floating(node.output)  # a cast to integers decides
-            if not linear and not self._is_smooth(node, here, moving):
+            if not linear and (jumps or not self._is_smooth(node, here, moving)):
                 self._deciding.append(node)
+                if not is_floating(node.output) or is_step(node):
+                    jumping.add(node.index)
         self.needed = program.ancestors([node.index for node in self._deciding])
 
     def _is_smooth(self, node: Node, here: dict[int, Any], moving: set[int]) -> bool:
