@@ -18,6 +18,7 @@ from gtape.engine.worlds import NUMPY
 from gtape.symbolic import mirrors
 from gtape.symbolic.mirrors.registry import array
 from gtape.verify import check, exact, judge
+from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.programs.mutants import planted
 from gtape.verify.verdicts.collect import collecting
 
@@ -350,3 +351,47 @@ def test_exact_numbers_do_not_depend_on_a_wrong_rule(method: Callable[[F, Any], 
     found = [exact(f(op), POINT[:2], digits=20).tolist() for op in (tf.sin, wrong_from(2))]
     assert found[0] == found[1]
     assert check(f(tf.sin), POINT[:2]).ok
+
+
+def _after_steps(steps: int, slope: Callable[[Any], Any]) -> F:
+    """The loss after steps of gradient descent on a loss that `x` regularises."""
+    data = np.random.default_rng(5).normal(size=(5, 2))
+
+    def f(x: Any) -> Any:
+        w = tf.ones([2], tf.float64)
+        for _ in range(steps):
+            with tf.GradientTape() as tape:
+                tape.watch(w)
+                loss = tf.reduce_mean(tf.linalg.matvec(data, w) ** 2) + tf.reduce_sum(tf.exp(slope(x)) * w**2)
+            w = w - 0.1 * tape.gradient(loss, w)
+        return tf.reduce_sum(w**2)
+
+    return f
+
+
+def test_a_fault_in_a_chain_of_gradient_steps_is_named_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    @tf.custom_gradient
+    def askew(x: Any) -> Any:
+        return tf.identity(x), lambda g: g * 1.001
+
+    x, calls = np.array([-1.2, 0.3]), 0
+    jets = Oracle.jets
+
+    def counted(self: Oracle, *args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return jets(self, *args, **kwargs)
+
+    monkeypatch.setattr(Oracle, "jets", counted)
+    counts = []
+    for steps in (4, 8, 16):
+        calls = 0
+        report = check(_after_steps(steps, askew), x)
+        counts.append(calls)
+        wrong = [f for f in report.findings if not f.ok]
+        assert {(f.verdict, f.op) for f in wrong} == {("rule", "askew")}, report
+        right = exact(_after_steps(steps, tf.identity), x)
+        for f in wrong:
+            assert f.exact is not None and f.element is not None
+            assert sp.Float(f.exact, 30) == pytest.approx(sp.Float(str(right[f.element[1]]), 30), rel=1e-20)
+    assert counts[2] - counts[1] < 3 * (counts[1] - counts[0]), counts

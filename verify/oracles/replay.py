@@ -129,6 +129,7 @@ class Replay:
         # constant nearby, so that its derivative is 0, whatever the slopes of the ops that read it.
         self.elsewhere: dict[int, Any] | None = None
         self._unfollowed: dict[Any, bool] = {}
+        self._moving: dict[int, set[int]] = {}
         self._weights: dict[int, list[Any]] = {}
         self.shared: Shared | None = None
 
