@@ -12,7 +12,7 @@ from flint import arb
 import gtape as tf
 from gtape.symbolic import trace
 from gtape.symbolic.balls import objects, precision
-from gtape.verify import check
+from gtape.verify import check, judge
 from gtape.verify.causes.beside import beside
 from gtape.verify.causes.pieces import Pieces
 from gtape.verify.oracles.oracle import Oracle
@@ -83,6 +83,39 @@ def test_a_cone_has_no_pieces() -> None:
 @pytest.mark.parametrize("f", [lambda x: tf.sqrt(x * x), lambda x: x / x, lambda x: tf.math.log(x * x)])
 def test_pieces_beside_an_infinite_slope_are_unknown(f: F) -> None:
     assert pieces(f, 0.0, 1, -1, 1) == [None, None]
+
+
+def _guarded_root(s: Any) -> Any:
+    """The square root by TensorFlow's idiom for a gradient of 0 at 0."""
+    ok = s > 0
+    return tf.where(ok, tf.sqrt(tf.where(ok, s, tf.ones_like(s))), tf.zeros_like(s))
+
+
+def _masked_root(s: Any) -> Any:
+    mask = tf.cast(s <= 0, s.dtype)
+    return tf.sqrt(s + mask * 1e-16) * (1 - mask)
+
+
+@pytest.mark.parametrize("root", [_guarded_root, _masked_root])
+def test_pieces_beside_a_guarded_root_are_unknown(root: F) -> None:
+    assert pieces(lambda x: root(x * x), 0.0, 1, -1, 1) == [None, None]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("root", [_guarded_root, _masked_root])
+def test_guarded_norms_have_the_conventions_of_norms(root: F, dtype: Any) -> None:
+    def norm(x: Any) -> Any:
+        return root(tf.reduce_sum(x * x))
+
+    def distances(x: Any) -> Any:
+        apart = root(tf.reduce_sum((x[:, None] - x[None]) ** 2, -1))
+        return tf.reduce_sum(tf.exp(-apart) * np.arange(9, dtype=dtype).reshape(3, 3))
+
+    assert check(norm, np.zeros(3, dtype)).ok
+    for claim, ok in ((0.0, True), (1.0, True), (-1.0, True), (0.5, True), (1.5, False), (np.nan, False)):
+        assert judge(norm, (np.zeros(1, dtype),), np.full(1, claim, dtype)).ok is ok, claim
+    x = np.array([[0.1, 0.2], [0.5, 0.7], [0.1, 0.2]], dtype)
+    assert check(distances, x).ok
 
 
 def test_pieces_of_a_custom_gradient_are_unknown() -> None:
