@@ -13,7 +13,7 @@ from gtape import nest
 from gtape.base.shown import shown
 from gtape.base.tensor_spec import TensorSpec
 from gtape.tensors import argument_checks as checks
-from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor, wrap
+from gtape.tensors.tensor import Tensor, announce, convert_to_tensor, is_tensor, number_read, wrap
 
 __all__ = ["AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "Dataset"]
 
@@ -55,7 +55,7 @@ def _stacked(parts: list[Any]) -> Any:
         shapes = {t._layout.shape for t in tensors}
         if len(shapes) > 1:
             raise ValueError(f"batch: elements of shapes {sorted(shapes)} cannot be stacked; use padded data")
-        return wrap(np.stack([np.asarray(t._value) for t in tensors]))
+        return announce(wrap(np.stack([np.asarray(number_read(t)) for t in tensors])))
 
     return _mapped(one, *parts)
 
@@ -118,8 +118,8 @@ class Dataset:
                 f"from_tensor_slices needs tensors with the same number of rows, got shapes {[t.shape for t in flat]}"
             )
         (n,) = rows
-        values = _mapped(lambda t: np.asarray(t._value), whole)
-        return Dataset(lambda: (_mapped(lambda v, i=i: wrap(v[i]), values) for i in range(n)), n)
+        values = _mapped(lambda t: np.asarray(number_read(t)), whole)
+        return Dataset(lambda: (_mapped(lambda v, i=i: announce(wrap(v[i])), values) for i in range(n)), n)
 
     @staticmethod
     def from_tensors(tensors: Any, name: str | None = None) -> Dataset:

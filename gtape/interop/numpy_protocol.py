@@ -24,6 +24,8 @@ from gtape.tensors.tensor import is_tensor
 
 __all__ = ["apply_function", "apply_ufunc"]
 
+LETS_OUT = True  # values leave the tape here for functions of NumPy, as `gtape.recording.trace` notes
+
 # NumPy's names that differ from gtape's names.
 _UFUNCS = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",

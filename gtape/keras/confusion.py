@@ -12,7 +12,7 @@ from gtape.base.sections import add_sections
 from gtape.base.shown import shown
 from gtape.keras.metric import Metric, reals_of, spread
 from gtape.tensors import argument_checks as checks
-from gtape.tensors.tensor import Tensor, wrap
+from gtape.tensors.tensor import Tensor, read_from_variables, wrap
 
 __all__ = ["FalseNegatives", "FalsePositives", "Precision", "Recall", "TrueNegatives", "TruePositives"]
 
@@ -85,7 +85,7 @@ class _Counts(Metric):
     @quiet
     def _shown(self, figures: Any) -> Tensor:
         made = np.asarray(figures, np.float32)
-        return wrap(made if self._several else made[0])
+        return read_from_variables(wrap(made if self._several else made[0]))
 
     def result(self) -> Tensor:
         """The count so far."""

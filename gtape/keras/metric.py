@@ -13,7 +13,7 @@ from gtape.base.shown import shown
 from gtape.keras import loss_functions
 from gtape.keras.lookup import FromConfig
 from gtape.tensors import argument_checks as checks
-from gtape.tensors.tensor import Tensor, wrap
+from gtape.tensors.tensor import Tensor, number_read, read_from_variables, wrap
 from gtape.tensors.variable import Variable
 
 __all__ = ["Mean", "MeanMetricWrapper", "Metric", "Sum", "Sums", "array_of"]
@@ -21,7 +21,7 @@ __all__ = ["Mean", "MeanMetricWrapper", "Metric", "Sum", "Sums", "array_of"]
 
 def array_of(x: Any, owner: Any = "a metric", name: str = "values") -> Any:
     """The values of a tensor, array or list of numbers."""
-    found = np.asarray(checks.tensor(owner, name, x)._value)
+    found = np.asarray(number_read(checks.tensor(owner, name, x), kept=True))
     if found.dtype.kind not in "biufcV":
         raise ValueError(f"{checks.owner_of(owner)}: `{name}` must be numbers. Received: {name}={shown(x)}")
     return found
@@ -153,7 +153,7 @@ class Sums(Metric):
     @quiet
     def result(self) -> Tensor:
         """The mean; 0 before the first value."""
-        return wrap(np.float32(self._mean()))
+        return read_from_variables(wrap(np.float32(self._mean())))
 
 
 class Mean(Sums):
@@ -205,7 +205,7 @@ class Sum(Sums):
     @quiet
     def result(self) -> Tensor:
         """The sum."""
-        return wrap(np.float32(self.total.numpy()))
+        return read_from_variables(wrap(np.float32(self.total.numpy())))
 
 
 class MeanMetricWrapper(Sums, FromConfig):

@@ -35,7 +35,8 @@ class Conversion:
     inside : bool
         Whether a custom gradient was running.
     by_library : bool
-        Whether the library itself read the number, for example for printing.
+        Whether the library itself read the number, for example for printing or for the slots of an optimizer. Then it
+        comes back in variables only.
     by_variable : bool
         Whether a variable took the value.
     is_whole : bool
@@ -253,7 +254,8 @@ _CONVERTING = frozenset(
 def _asked_by_library() -> bool:
     """Whether the library, and no code of the user's, calls the method that converts a tensor.
 
-    A module that gives the array to a function of the user's has a constant ``LETS_OUT``.
+    A module whose numbers come back as constants, because a function of the user's or a setting takes them, has a
+    constant ``LETS_OUT``.
     """
     frame: Any = sys._getframe()
     while frame is not None and (frame.f_globals is globals() or frame.f_code.co_name in _CONVERTING):
@@ -375,9 +377,9 @@ def note_conversion(tensor: Any, made: Any) -> Any:
     return made
 
 
-def note_reading(tensor: Any) -> None:
-    """Note a tensor whose value an op reads as a plain number, because no tape follows the number."""
-    _append_to(_noting(tensor), "conversions", Conversion(tensor, tensor._value, False))
+def note_reading(tensor: Any, *, by_library: bool = False) -> None:
+    """Note a tensor whose value an op reads as plain numbers, because no tape follows the numbers."""
+    _append_to(_noting(tensor), "conversions", Conversion(tensor, tensor._value, by_library))
 
 
 def note_assignment(stack: Any, variable: Any) -> None:
@@ -387,6 +389,8 @@ def note_assignment(stack: Any, variable: Any) -> None:
 
 def note_start(stack: Any, tensor: Any, value: Any) -> None:
     """Note the value that a variable takes over from a tensor, because no tape sees where later reads come from.
+
+    The result of a metric counts as such a value, because the metric's variables hold it.
 
     Parameters
     ----------

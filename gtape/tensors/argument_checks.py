@@ -16,12 +16,14 @@ import numpy as np
 from gtape import dtypes
 from gtape.base.python_values import exhausted
 from gtape.base.shown import shown
-from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor
+from gtape.tensors.tensor import Tensor, convert_to_tensor, is_tensor, number_read
 
 __all__ = [
     "choice", "dtype", "each", "flag", "function", "name_of", "number", "numeric", "owner_of", "settings", "shape",
     "shown", "sizes", "tensor", "text", "whole",
 ]  # fmt: skip
+
+LETS_OUT = True  # values leave the tape here as settings, as `gtape.recording.trace` notes
 
 _LARGEST = 2**63 - 1
 _MOST_AXES = 32  # every supported NumPy allows this number
@@ -186,7 +188,7 @@ def dtype(owner: Any, value: Any, name: str = "dtype") -> np.dtype[Any]:
 def numeric(owner: Any, name: str, value: Any) -> np.ndarray[Any, Any]:
     """Real or complex numbers as an array. Python numbers keep all digits."""
     try:
-        found = np.asarray(value._value if value.__class__ is Tensor else value)
+        found = np.asarray(number_read(value) if value.__class__ is Tensor else value)
     except (TypeError, ValueError):  # lists of different lengths
         found = np.empty((), object)
     if found.dtype.kind not in "biufcV" or issubclass(found.dtype.type, np.void):  # bfloat16 has the kind V

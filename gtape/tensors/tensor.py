@@ -19,12 +19,12 @@ from gtape.base.python_values import adapted, array_from_python, cast_number, co
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape
 from gtape.recording import record
-from gtape.recording.trace import note_branch, note_conversion, note_reading, note_return
+from gtape.recording.trace import note_branch, note_conversion, note_reading, note_return, note_start
 from gtape.tensors.axes import static_ints
 
 __all__ = [
     "PYTHON_NUMBERS", "PublicTensor", "Tensor", "announce", "as_operand", "constant", "convert_to_tensor",
-    "float_beside", "is_tensor", "listener", "number", "number_read", "wrap",
+    "float_beside", "is_tensor", "listener", "number", "number_read", "read_from_variables", "wrap",
 ]  # fmt: skip
 
 
@@ -324,19 +324,41 @@ def _watch_for_returns(tensor: Tensor) -> None:
     stack = record.get_stack()
     if stack.trace:
         if note_return(stack, tensor._value) and tensor._record is None:
-            tensor._record = record.leaf(stack.recording)
-            tensor._record[record.OUT] = record.ANCHOR
-            for session in stack.sessions:
-                session.track(tensor)
+            _anchor(stack, tensor)
     else:  # if the check is over
         listener.set(None)
 
 
-def number_read(tensor: Tensor) -> Any:
-    """The raw value of a tensor that an op reads as a plain number. A check notes that no tape follows the number."""
+def _anchor(stack: Any, tensor: Tensor) -> None:
+    """Make a constant a leaf for the check alone, so that ops on the constant are recorded for the check."""
+    tensor._record = record.leaf(stack.recording)
+    tensor._record[record.OUT] = record.ANCHOR
+    for session in stack.sessions:
+        session.track(tensor)
+
+
+def read_from_variables(tensor: Tensor) -> Tensor:
+    """Note in a check that a new constant, such as the result of a metric, comes from the values of variables."""
+    stack = record.get_stack()
+    if stack.trace:
+        note_start(stack, None, tensor._value)
+        if tensor._record is None:
+            _anchor(stack, tensor)
+    return tensor
+
+
+def number_read(tensor: Tensor, *, kept: bool = False) -> Any:
+    """The raw value of a tensor that an op reads as plain numbers. A check notes that no tape follows the numbers.
+
+    Parameters
+    ----------
+    tensor : Tensor
+    kept : bool
+        Whether the numbers come back in variables only, as those of optimizers and metrics do.
+    """
     if tensor._record is not None and record.get_stack().trace:
         listener.set(listener.get() or _watch_for_returns)
-        note_reading(tensor)
+        note_reading(tensor, by_library=kept)
     return tensor._value
 
 

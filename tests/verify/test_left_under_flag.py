@@ -438,3 +438,81 @@ def test_moving_statistics_that_are_read_again_have_left_the_tape() -> None:
                 tape.gradient(y, x)
         else:
             assert tape.gradient(y, x) is not None
+
+
+_ROW = np.array([[0.7, -2.3, 1.9]])
+_LABELS = np.array([[1.0, 0.0, 0.0]])
+_keras = tf.keras
+
+
+def _stepped(optimizer: Any, slope: F) -> F:
+    """The loss after a step of an optimizer, which computes outside of the tape."""
+
+    def f(x: Any) -> Any:
+        v = tf.Variable([1.0, 2.0], dtype=tf.float64)
+        optimizer(x).apply_gradients([(slope(x), v)])
+        return tf.reduce_sum(v * v) + x
+
+    return f
+
+
+def _at_rate(x: Any) -> Any:
+    optimizer = _keras.optimizers.SGD(0.1)
+    optimizer.learning_rate = x
+    return optimizer
+
+
+def _times_metric(metric: Callable[[], Any], *labels: Any) -> F:
+    def f(x: Any) -> Any:
+        made = metric()
+        made.update_state(*labels, x * _ROW)
+        return tf.cast(made.result(), x.dtype) * tf.sin(x)
+
+    return f
+
+
+KEPT: dict[str, F] = {
+    "a gradient in SGD": _stepped(lambda x: _keras.optimizers.SGD(0.1), lambda x: tf.stack([x, tf.sin(x)])),
+    "a gradient in Adam": _stepped(lambda x: _keras.optimizers.Adam(0.1), lambda x: tf.stack([x, tf.sin(x)])),
+    "rows of a gradient": _stepped(
+        lambda x: _keras.optimizers.SGD(0.1, momentum=0.9), lambda x: tf.IndexedSlices(tf.stack([x]), tf.constant([1]))
+    ),
+    "a learning rate": _stepped(_at_rate, lambda x: tf.ones([2], tf.float64)),
+    "a mean": _times_metric(_keras.metrics.Mean),
+    "a sum": _times_metric(_keras.metrics.Sum),
+    "a squared error": _times_metric(_keras.metrics.RootMeanSquaredError, _LABELS),
+    "label smoothing": lambda x: _keras.losses.CategoricalCrossentropy(True, label_smoothing=x)(_LABELS, x * _ROW),
+    "a threshold": lambda x: tf.reduce_sum(_keras.losses.huber(_LABELS, x * _ROW, delta=x)),
+    "an initial value": lambda x: tf.reduce_sum(_keras.initializers.Constant(x)([3], dtype="float64") * x * _ROW),
+    "a padding value": lambda x: tf.reduce_sum(tf.linalg.diag(x * _ROW[0], k=1, padding_value=x)),
+    "NumPy's function": lambda x: tf.reduce_sum(np.full(3, x) * (x * _ROW)),
+}
+
+
+@pytest.mark.parametrize("f", KEPT.values(), ids=KEPT)
+def test_what_the_library_reads_and_gives_back_is_undecided_if_strict(f: F) -> None:
+    with pytest.raises(tf.VerificationError, match=r"undecided|unconnected"):
+        gradient(f, np.float64(0.3123456789012345), "strict")
+
+
+@pytest.mark.parametrize("f", KEPT.values(), ids=KEPT)
+def test_what_the_library_reads_and_no_target_needs_fails_nothing_even_if_strict(f: F) -> None:
+    def loss(x: Any) -> Any:
+        y = tf.sin(x) * _ROW
+        f(x)
+        return tf.reduce_sum(tf.square(y))
+
+    gradient(loss, np.float64(0.3123456789012345), "strict")
+
+
+@pytest.mark.parametrize("verify", [True, "strict"])
+def test_elements_of_a_dataset_are_values_that_left(verify: Any) -> None:
+    def f(x: Any) -> Any:
+        whole = tf.sin(x)
+        total = tf.reduce_sum(whole)
+        for batch in tf.data.Dataset.from_tensor_slices(whole).batch(2):
+            total += tf.reduce_sum(tf.square(batch))
+        return total
+
+    with pytest.raises(tf.VerificationError, match="unconnected"):
+        gradient(f, np.random.default_rng(0).normal(size=4), verify)

@@ -305,7 +305,7 @@ class Left:
                     back[c] = None
                     if order > 1 or moves_with_params(node, program, [r.constant for r in c.returns]):
                         findings.append(_told(c, node, order))
-        open_ = [c for c in self._conversions if not (c.by_library or c.is_whole) and self._is_open(c, program, nodes)]
+        open_ = [c for c in self._conversions if not c.is_whole and self._is_open(c, program, nodes)]
         if strict and open_:
             lines = list(dict.fromkeys(c.line for c in open_))
             more = f" (and at {len(lines) - 1} more places)" if len(lines) > 1 else ""
@@ -349,7 +349,13 @@ class Left:
         for node in nodes:
             if node.kind == "leaf" and node.index not in sources and any(node.output is v for v in starts):
                 return True
-            if c.by_variable or node.kind != "op" or node.index in program.returned or node.seq > c.number:
+            if (
+                c.by_library
+                or c.by_variable
+                or node.kind != "op"
+                or node.index in program.returned
+                or node.seq > c.number
+            ):
                 continue
             if any(not any(v is k for k in known) for v in floats_in(node.params)):
                 return True

@@ -27,7 +27,7 @@ from gtape.keras.optimizers.state import check_variable
 from gtape.recording.record import done_later, refuse_in_traced_calls
 from gtape.tapes.tape import GradientTape
 from gtape.tensors import argument_checks as checks
-from gtape.tensors.tensor import is_tensor, wrap
+from gtape.tensors.tensor import is_tensor, number_read, wrap
 from gtape.tensors.variable import Variable
 
 __all__ = ["Optimizer"]
@@ -407,7 +407,7 @@ def _array(g: Any, v: Any) -> Any:
     """A dense gradient as an array with the shape and dtype of the variable."""
     # A copy, because a slot may keep the array.
     known = isinstance(g, (np.ndarray, np.generic))
-    g = np.array(g if known else checks.tensor("an optimizer", "gradient", g)._value)
+    g = np.array(g if known else number_read(checks.tensor("an optimizer", "gradient", g), kept=True))
     _fits(g.shape, v.shape, g.dtype.kind, v, "the gradient")
     return g.astype(v.dtype.as_numpy_dtype, copy=False)
 

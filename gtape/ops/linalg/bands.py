@@ -13,6 +13,8 @@ from gtape.tensors.tensor import Tensor, wrap
 
 __all__: list[str] = []
 
+LETS_OUT = True  # padding values leave the tape here, as `gtape.recording.trace` notes
+
 _ALIGN = ("LEFT_LEFT", "LEFT_RIGHT", "RIGHT_LEFT", "RIGHT_RIGHT")
 
 
