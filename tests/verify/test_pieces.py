@@ -111,7 +111,8 @@ def test_guarded_norms_have_the_conventions_of_norms(root: F, dtype: Any) -> Non
         apart = root(tf.reduce_sum((x[:, None] - x[None]) ** 2, -1))
         return tf.reduce_sum(tf.exp(-apart) * np.arange(9, dtype=dtype).reshape(3, 3))
 
-    assert check(norm, np.zeros(3, dtype)).ok
+    report = check(norm, np.zeros(3, dtype))
+    assert (report.ok, report.verdict) == (True, "convention")
     for claim, ok in ((0.0, True), (1.0, True), (-1.0, True), (0.5, True), (1.5, False), (np.nan, False)):
         assert judge(norm, (np.zeros(1, dtype),), np.full(1, claim, dtype)).ok is ok, claim
     x = np.array([[0.1, 0.2], [0.5, 0.7], [0.1, 0.2]], dtype)

@@ -164,6 +164,7 @@ class Sides:
         self.open = ""  # why it is open whether all numbers are limits
         self.joint = False  # whether numbers are compared along directions of several elements, too
         self.across: Across | None = None  # such a direction, along which the numbers differ from all derivatives
+        self.differ = False  # whether derivatives on several sides are different
         self.compared = False  # whether the numbers were compared with the derivatives on all sides
         self.jumps = False  # whether the function is not continuous at the point, so that it has no derivative there
         self.fewer = False  # whether enclosures have fewer bits, so that wide values raise `_Blurred`
@@ -537,6 +538,7 @@ class Sides:
             raise _Nowhere
         points: tuple[list[Any], list[Any]] = [d for made in near for d in made], []
         far = [place for place in every if self._is_off(place, numbers, points[0])]
+        self.differ = any(self._has_width(place, numbers, points[0]) for place in every)
         may_jump = bool(far) and not (self.over_jumps or self.anywhere)
         jumps = self.past_jumps or (may_jump and self._gradient_jumps(pairs))
         if jumps and self.program.size > _FEW:
@@ -719,6 +721,12 @@ class Sides:
         number = objects(numbers[s])[index]
         hull = self._hull(points, s, index, number)
         return hull is not None and bool(distance_from(number, hull) > 0)
+
+    def _has_width(self, place: _Place, numbers: list[Any], points: list[Any]) -> bool:
+        """Whether the derivatives at some points differ by more than those of a smooth function."""
+        s, index = place
+        hull = self._hull(points, s, index, objects(numbers[s])[index])
+        return hull is not None and bool(hull[1] - hull[0] > _LEAP * (abs(hull[0]) + abs(hull[1])))
 
     def _hulls(self, place: _Place, number: Any, points: tuple[list[Any], list[Any]]) -> list[tuple[arb, arb]]:
         """The hulls at both steps."""

@@ -100,8 +100,8 @@ def _as_a_whole(
                 "no finite derivative here",
             )  # fmt: skip
             return [found, *findings], exact, got
-    # A guard decides where the function jumps, or where its slope on one side is infinite.
-    deciding = list(guards) if sides.jumps or sides.unbounded is not None else []
+    # A guard decides where the function jumps, or where its slopes on two sides differ or are infinite.
+    deciding = list(guards) if sides.jumps or sides.differ or sides.unbounded is not None else []
     if outside is None and not findings:
         return deciding, exact, got
     if outside is not None:
