@@ -103,3 +103,21 @@ def test_numbers_of_a_network_by_the_conventions_of_its_ops_pass() -> None:
         tape.watch(x)
         y = network(x)
     assert judge(network, np.zeros(4), tape.gradient(y, x)).ok
+
+
+@pytest.mark.parametrize(
+    ("factor", "x", "sides"),
+    [(10.0, [0.3, 3.0], [[10.0, 0.0], [0.0, 1.0]]), (10.0, [1.1, 11.0], [[10.0, 0.0], [0.0, 1.0]])],
+)
+def test_beside_a_tie_of_rounded_numbers_claims_are_those_of_one_side(
+    factor: float, x: list[float], sides: list[list[float]]
+) -> None:
+    def greater(x: Any) -> Any:
+        return tf.maximum(factor * x[0], x[1])
+
+    assert factor * x[0] == x[1]  # of floats; the exact product differs by less than half a unit in x[0] does
+    for claim in sides:
+        report = judge(greater, (np.array(x),), np.array(claim))
+        assert report.ok and report.verdict in ("correct", "conditioning"), report
+    for claim in ([10.0, 1.0], [0.0, 0.0], [5.0, 0.5]):
+        assert not judge(greater, (np.array(x),), np.array(claim)).ok, claim

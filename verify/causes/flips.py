@@ -12,21 +12,22 @@ from typing import Any
 import numpy as np
 
 from gtape.base.deadline import tick
-from gtape.symbolic.balls import Undecided
+from gtape.symbolic.balls import Undecided, objects, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.conventions import flipped_branches
-from gtape.verify.oracles.enclosures import BALLS, is_floating
+from gtape.verify.oracles.enclosures import BALLS, is_floating, turned
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.oracles.replay import decided_anew, is_step
 from gtape.verify.verdicts.verdict import Cause
 
-__all__ = ["crossing", "other_branches"]
+__all__ = ["crossing", "follows", "other_branches"]
 
+_CLEARLY = 2.0**-20  # the relative distance of derivatives on two sides of a kink
 _MANY = 4  # up to this many crossings are also tried one by one
 
 
 def other_branches(
-    program: Program, oracle: Oracle, derivative: Callable[[Oracle], list[Any]]
+    program: Program, oracle: Oracle, derivative: Callable[[Oracle], list[Any]], got: list[Any]
 ) -> list[tuple[Cause, list[Any]]]:
     """The derivatives with other outcomes at the kinks that rounding crossed, each with its cause.
 
@@ -37,6 +38,8 @@ def other_branches(
         With the exact values of all nodes.
     derivative : callable
         Oracle with the values of all nodes -> the exact derivative, as a list of object arrays or None.
+    got : list of arrays or None
+        The numbers that may be one of these derivatives. At a kink of a single number all of them are on one side.
     """
     crossed = flipped_branches(program, oracle)
     # The exact derivative already follows the recorded decisions, so that their other outcome is the exact one.
@@ -49,10 +52,25 @@ def other_branches(
             made = derivative(crossing(program, oracle, group))
         except (ArithmeticError, Undecided, ValueError, IndexError, TypeError):
             continue  # with the other outcome nothing is defined, or arrays have other shapes
+        if len(group) == 1 and np.size(group[0].output) == 1 and not follows(got, made, derivative(oracle)):
+            continue
         name = group[0].name.removesuffix("_share")  # the op that the user called
         reason = f"rounding moved {name} to the other side of its kink"
         found.append((("conditioning", reason, name, group[0].line), made))
     return found
+
+
+def follows(got: list[Any], there: list[Any], here: list[Any]) -> bool:
+    """Whether numbers are nearer to one derivative than to another one, in all elements in which the two differ."""
+    for g, *both in zip(got, there, here, strict=True):
+        if g is None or None in [e if e is None else 0 for e in both]:
+            continue
+        p, q = (to_float(turned(e) if np.iscomplexobj(g) else objects(e)) for e in both)
+        with np.errstate(all="ignore"):
+            apart = np.abs(p - q) > _CLEARLY * (np.abs(p) + np.abs(q))
+            if (apart & ~(np.abs(g - p) < np.abs(g - q))).any():
+                return False
+    return True
 
 
 def crossing(program: Program, oracle: Oracle, group: list[Node]) -> Oracle:

@@ -27,7 +27,7 @@ from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.causes.choices import choices_met, decides_at_ties
 from gtape.verify.causes.conventions import flipped_branches, kinks_met
 from gtape.verify.causes.customs import faulty_beside, faulty_forwards, may_be_convention, slopes_of_custom
-from gtape.verify.causes.flips import crossing, other_branches
+from gtape.verify.causes.flips import crossing, follows, other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import masked_by_infinities, outside, shown_by
 from gtape.verify.causes.sides import Sides, has_values, is_quick
@@ -57,6 +57,7 @@ __all__ = ["Judgement", "largest", "nodes_of", "to_blame"]
 # Larger programs are not evaluated next to a point without a derivative: those of elementary functions, and others.
 _FEW, _FEW_SLOW = 100_000, 2_000
 _FEW_LOST = 8  # values outside of their range that are tried
+_NEARBY = 16  # moves of the inputs that may cross a kink
 _SOME = 200  # programs with more numbers than this move their inputs in floats first
 _MANY = 2_000  # programs with more numbers than this move their inputs in floats
 _PART = re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
@@ -185,7 +186,25 @@ class Judgement(Causes):
         return not any(n.kind == "op" and (n.prim.kinks or n.prim.selects) for n in self.program.nodes)
 
     def flipped(self) -> list[tuple[Cause, list[Any]]]:
-        return other_branches(self.program, self._oracle(), self.derivative)
+        oracle = self._oracle()
+        found = other_branches(self.program, oracle, self.derivative, self.got)
+        return found + self._across_kinks(oracle) if self.claimed else found
+
+    def _across_kinks(self, oracle: Oracle) -> list[tuple[Cause, list[Any]]]:
+        """The derivatives beside kinks that half a unit in the inputs crosses, if the claims follow them."""
+        if self.smooth() or self.program.size > _FEW_SLOW:
+            return []
+        nearby = self.nearby(_NEARBY)
+        if not nearby or any(g is not None and np.iscomplexobj(g) for g in self.got):
+            return []
+        here = self.derivative(oracle)
+        found = []
+        for k in range(1, min(len(g) for g in nearby if g is not None)):
+            there = [None if g is None else g[k] for g in nearby]
+            if follows(self.got, there, here) and not follows(self.got, here, there):
+                reason = "half a unit in the inputs moves the function to the other side of a kink"
+                found.append((("conditioning", reason, None, None), there))
+        return found
 
     def followed(self, s: int) -> tuple[Any, float] | None:
         return None if self.checked_ops is None else self.checked_ops.follows(s)
