@@ -346,3 +346,9 @@ def test_copies_of_exact_numbers_are_as_exact(copied: Any) -> None:
     ends = ["inf", "-inf", "nan", "0 +/- inf"]
     assert [str(_ball(_ball_parts(arb(text)))) for text in ends] == [str(arb(text)) for text in ends]
     assert _ball(_ball_parts(arb("-inf"))) < 0
+
+
+@pytest.mark.parametrize(("x", "order"), [(1e-280, 3), (5.25e-285, 3), (1e-300, 4)])
+def test_small_programs_get_the_bits_that_a_cancelling_mirror_takes(x: float, order: int) -> None:
+    report = check(tf.math.sinc, np.array(x), order=order)
+    assert report.ok and report.verdict in ("correct", "conditioning"), report

@@ -44,7 +44,7 @@ from gtape.verify.judging.comparison import (
     worst_of,
 )
 from gtape.verify.judging.connected import order_of, undecidable, unimplemented
-from gtape.verify.judging.ladder import PRECISIONS, TIES, beyond_the_rules, climb, no_derivative
+from gtape.verify.judging.ladder import MANY_BITS, PRECISIONS, TIES, beyond_the_rules, climb, no_derivative
 from gtape.verify.oracles.certificates import Failure, inside_of
 from gtape.verify.oracles.enclosures import is_floating, turned
 from gtape.verify.oracles.oracle import Oracle, TooDeep, factorises, uses_vectors
@@ -533,7 +533,8 @@ class Judgement(Causes):
     def compared(self, bits: int = 0) -> Report:
         """The report of the comparison at rising precision, from some bits on."""
         report = self.report()
-        precisions = [p for p in PRECISIONS[: 2 if self.program.size > _BIG else None] if p >= bits]
+        most = MANY_BITS if self.program.size <= _SOME and is_quick(self.program) else PRECISIONS
+        precisions = [p for p in (PRECISIONS[:2] if self.program.size > _BIG else most) if p >= bits]
         by_values = follows_values_alone(self.program, self.order, self.oracle)
 
         def attempt(bits: int, degenerate: list[str]) -> bool:

@@ -14,9 +14,10 @@ from gtape.verify.oracles.oracle import TooDeep
 from gtape.verify.oracles.replay import Misshapen
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["PRECISIONS", "TIES", "beyond_the_rules", "climb", "no_derivative"]
+__all__ = ["MANY_BITS", "PRECISIONS", "TIES", "beyond_the_rules", "climb", "no_derivative"]
 
 PRECISIONS = (200, 800, 3200)
+MANY_BITS = (*PRECISIONS, 12_800)  # for small programs of elementary functions
 TIES = 800
 _SHARED = 20_000  # programs with more numbers compute equal numbers anew, because keeping all takes memory
 
