@@ -13,6 +13,7 @@ import pytest
 from flint import arb
 
 import gtape as tf
+from gtape.verify import check
 from gtape.verify.judging.api import _ball, _ball_parts, exact
 from gtape.verify.verdicts.collect import collecting
 from gtape.verify.verdicts.verdict import Report
