@@ -47,11 +47,11 @@ from gtape.base.locks import sharing
 
 __all__ = [
     "ANCHOR", "COT", "INS", "LEAF", "MOST_WATCHED", "NO_TAPES", "OTHER", "OUT", "PARENTS", "PASSES", "SEQ", "SEVERAL",
-    "STEP", "TANGENTS", "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread", "checked_later",
-    "clear_below", "close", "count", "directly", "done_later", "drawn_later", "empty", "enter", "for_a_check_alone",
-    "forget_parents", "get_stack", "idle_stack", "is_traced", "leaf", "leave", "note_read", "off", "own", "parents_of",
-    "peek", "record_of", "refuse_in_traced_calls", "restore_stack", "set_stack", "sharing", "should_track", "step_of",
-    "watched_leaf",
+    "STEP", "TANGENTS", "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread", "begin",
+    "checked_later", "clear_below", "close", "count", "directly", "done_later", "drawn_later", "empty", "enter",
+    "for_a_check_alone", "forget_parents", "get_stack", "idle_stack", "is_traced", "leaf", "leave", "note_read", "off",
+    "own", "parents_of", "peek", "record_of", "refuse_in_traced_calls", "restore_stack", "set_stack", "sharing",
+    "should_track", "step_of", "watched_leaf",
 ]  # fmt: skip
 
 SEQ, COT, STEP, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
@@ -474,7 +474,11 @@ def enter(session: Session, watch: Any = None) -> None:
     watch : object, optional
         Stands for the `with` statement; see `gtape.base.blocks`.
     """
-    before = _stack.get() or idle_stack()
+    before = _stack.get()
+    if before is None:
+        before = idle_stack()
+    else:
+        _begin_in_traced_call(before, session)
     sessions: tuple[Session, ...] = (session,)
     if before.sessions:
         for s in before.sessions:
@@ -539,6 +543,19 @@ def restore_stack(stack: Stack) -> None:
         _stack.set(None)
 
 
+def _begin_in_traced_call(stack: Stack, session: Session) -> None:
+    sessions = getattr(stack.run, "sessions", None)
+    if sessions is not None:
+        sessions.add(session)
+
+
+def begin(session: Session) -> None:
+    """Let a function that is being compiled know a session that begins before it is entered."""
+    stack = _stack.get()
+    if stack is not None:
+        _begin_in_traced_call(stack, session)
+
+
 def refuse_in_traced_calls(reason: str, session: Session | None = None) -> None:
     """End the tracing of a compiled function whose work later calls of a program cannot repeat.
 
@@ -548,14 +565,14 @@ def refuse_in_traced_calls(reason: str, session: Session | None = None) -> None:
     ----------
     reason : str
     session : Session, optional
-        The tracing ends only if the call is traced inside the block of this session.
+        The tracing ends only if this session began before the traced call: the arguments of the call are new tensors,
+        which this session did not record, and later calls of the program do not reach the session.
     """
     stack = _stack.get()
-    if stack is None or (session is not None and getattr(stack.run, "outer", None) is not session):
+    refuse = None if stack is None else getattr(stack.run, "refuse", None)
+    if refuse is None or (session is not None and session in stack.run.sessions):  # type: ignore[union-attr]
         return
-    refuse = getattr(stack.run, "refuse", None)
-    if refuse is not None:
-        refuse(reason)
+    refuse(reason)
 
 
 def is_traced() -> bool:

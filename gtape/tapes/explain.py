@@ -24,6 +24,7 @@ from gtape.recording.record import (
     get_stack,
     off,
     parents_of,
+    refuse_in_traced_calls,
     step_of,
 )  # fmt: skip
 from gtape.tensors.variable import Variable
@@ -46,6 +47,7 @@ def explain(tape: Any, y: Any, x: Any) -> str:
             "The tape holds no record: its one gradient was taken, or it was never entered. "
             "Use persistent=True to ask afterwards."
         )
+    refuse_in_traced_calls("explains a gradient of a tape from before the call", session)
     for role, t in (("target", y), ("source", x)):
         if not hasattr(t, "_layout"):
             return (

@@ -248,6 +248,7 @@ class ForwardAccumulator:
         self._push = _Push()
         self._session = Session(forward=self._push, trace=bool(self._mode))
         self._push.session = weakref.ref(self._session)
+        record.begin(self._session)
         self._directions: list[tuple[Any, Tensor]] = []  # for checks only
         self._session.watch_accessed = False
         self._since = next(record.count)  # older than all tangents
@@ -314,6 +315,7 @@ class ForwardAccumulator:
                 session = self._session
                 if session.inside is not None:
                     raise ValueError("Accumulator is already recording.")
+                record.refuse_in_traced_calls("enters a forward accumulator from before the call", session)
                 watch, self._watch = self._watch, None
                 record.enter(session, watch)
                 entered = session
@@ -403,6 +405,7 @@ class ForwardAccumulator:
         TypeError
             If a primal is not a tensor.
         """
+        record.refuse_in_traced_calls("asks a forward accumulator from before the call", self._session)
         try:
             zero = wants_zeros(unconnected_gradients)
         except ValueError:  # TensorFlow has another message here

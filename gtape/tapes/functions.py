@@ -21,7 +21,7 @@ from gtape.base.escaping import plain
 from gtape.engine.differentiation import differentiate
 from gtape.engine.jacobians import jacobians
 from gtape.engine.requests import UnconnectedGradients, seeds_of, wants_zeros, zeros_for
-from gtape.recording.record import SEQ, record_of
+from gtape.recording.record import SEQ, record_of, refuse_in_traced_calls
 from gtape.tapes.concrete import ConcreteFunction, Parameters, Traces, bound, check_signature, fitted
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.tensor import Tensor, convert_to_tensor, listener, wrap
@@ -433,6 +433,7 @@ def _graph(op: str) -> GradientTape:
             f"{op}() is not supported when eager execution is enabled. Use gtape.GradientTape instead, or call it "
             "directly in a function decorated with @gtape.function."
         )
+    refuse_in_traced_calls(f"takes {op} of a function around the call", graphs[-1]._session)
     return graphs[-1]
 
 

@@ -511,7 +511,7 @@ class RecordedCalls:
             raise tracer.error from None
         _go_on(tracer, session)
         if session.watched is not watched:
-            raise Untraceable("watches a tensor with a tape around the call")
+            raise Untraceable("watches a tensor with a tape from before the call")
         if any([_is_of(session, t) for t in nest.flatten(made) if t.__class__ is Tensor]):  # noqa: C419
             raise Untraceable("returns a tensor of the tape that is no argument")
         outputs, tensors = outputs_of(made, tracer)

@@ -72,6 +72,8 @@ _cost_warning.given = False  # type: ignore[attr-defined]
 
 _NOT_USUAL: Any = object()
 _USED = "A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)"
+_TAKES = "takes gradients from a tape from before the call"
+_WATCHES = "watches a tensor with a tape from before the call"
 _STILL = "Tape is still recording, This can happen if you try to re-enter an already-active tape."
 
 
@@ -154,6 +156,8 @@ class GradientTape:
                     session = self._session = self._new_session()
                 elif session.inside is not None:
                     raise ValueError(_STILL)
+                else:
+                    record.refuse_in_traced_calls("enters a tape from before the call again", session)
                 watch, self._watch = self._watch, None
                 record.enter(session, watch)
                 entered = session
@@ -205,6 +209,7 @@ class GradientTape:
                 )
         if self._session is None:
             raise AttributeError("this tape is not recording anything to watch: call watch() inside its `with` block")
+        record.refuse_in_traced_calls(_WATCHES, self._session)
         for item in items:
             if isinstance(item, IndexedSlices):
                 item = item.values
@@ -228,7 +233,9 @@ class GradientTape:
         session.note_watched(t)
 
     def _watch_record(self, t: Tensor, session: Session, r: Any) -> None:
-        """Watch a tensor that has a record, or that several tapes record."""
+        """Watch a tensor that has a record, or that several tapes record, or after the block of this tape."""
+        if session.inside is None:
+            record.refuse_in_traced_calls(_WATCHES, session)
         if r is None or for_a_check_alone(r):
             r = t._record = record.watched_leaf(r)
         elif r[STEP] is None:
@@ -281,7 +288,7 @@ class GradientTape:
             raise RuntimeError("Trying to stop recording a tape which is not recording.")
         if session.inside is None:
             raise ValueError("Tape is not recording.")
-        record.refuse_in_traced_calls("pauses a tape around the call", session)
+        record.refuse_in_traced_calls("pauses a tape from before the call", session)
         statement = session.watch
         pause = self._pause = object()
         paused = False
@@ -319,7 +326,7 @@ class GradientTape:
         session = self._session
         if session is None or session.inside is None:
             raise ValueError("Tape is not recording.")
-        record.refuse_in_traced_calls("resets a tape around the call", session)
+        record.refuse_in_traced_calls("resets a tape from before the call", session)
         statement = session.watch
         record.close(session)
         self._session, self._watch = None, statement
@@ -332,8 +339,7 @@ class GradientTape:
         session = self._session
         if session is None:
             raise RuntimeError(_USED)
-        if session.inside is not None:
-            record.refuse_in_traced_calls("takes gradients from a tape around the call", session)
+        record.refuse_in_traced_calls(_TAKES, session)
         if self._persistent:
             if session.inside is not None:
                 _cost_warning()
@@ -478,10 +484,12 @@ class GradientTape:
         if session.several and (session.split or any([is_part_of_call(s) for s in records])):  # noqa: C419
             return _NOT_USUAL
         if session.inside is not None:
-            record.refuse_in_traced_calls("takes gradients from a tape around the call", session)
+            record.refuse_in_traced_calls(_TAKES, session)
             record.leave(session)
-        stack = record.peek() or record.idle_stack()
-        if stack.sessions:
+        stack = record.peek()
+        if stack is None:
+            stack = record.idle_stack()
+        elif stack.sessions or stack.probe is not None:  # a traced call among others
             return _NOT_USUAL
         try:
             session.unused.pop()

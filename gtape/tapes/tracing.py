@@ -147,6 +147,7 @@ class Tracer:
         self._ops: dict[Any, Op] = {}
         self._steps: dict[Any, Any] = {}
         self.rules: dict[Any, Rule | None] = {}
+        self.sessions: set[Any] = set()  # the sessions of tapes and accumulators that began in the call
         self.seen = SeenConstants()  # complete only for a call under a tape
         self.reason: str | None = None
         self.error: BaseException | None = None

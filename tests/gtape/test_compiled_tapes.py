@@ -1,0 +1,135 @@
+"""Compiled functions and tapes that began before the call, and tensors that a function knows by two names."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import gtape as tf
+from tests.gtape.test_compiled import _bits
+
+
+def _recorded(persistent: bool = True) -> tuple[Any, Any, Any, Any]:
+    """A tape of two rows that is over, with its target, its source and a variable that it read."""
+    x, v = tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.Variable([2.0, 3.0])
+    with tf.GradientTape(persistent=persistent) as tape:
+        tape.watch(x)
+        y = x**3 * v
+    return tape, y, x, v
+
+
+@contextlib.contextmanager
+def _told_once(reason: str) -> Iterator[None]:
+    with pytest.warns(RuntimeWarning, match=reason) as told:
+        yield
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda t, y, x, v: t.gradient(y, x),
+        lambda t, y, x, v: t.gradient(y, [x, v]),
+        lambda t, y, x, v: t.gradient(y, {"v": v}, unconnected_gradients="zero"),
+        lambda t, y, x, v: t.jacobian(y, x),
+        lambda t, y, x, v: t.batch_jacobian(y, x),
+    ],
+)
+@pytest.mark.parametrize("given", ["both", "target", "source", "the tape, too"])
+def test_a_tape_that_is_over_answers_in_a_compiled_function(ask: Any, given: str, back_end: str) -> None:
+    tape, y, x, v = _recorded()
+    calls: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+        "both": (lambda y, x: ask(tape, y, x, v), (y, x)),
+        "target": (lambda y: ask(tape, y, x, v), (y,)),
+        "source": (lambda x: ask(tape, y, x, v), (x,)),
+        "the tape, too": (ask, (tape, y, x, v)),
+    }
+    f, args = calls[given]
+    compiled = tf.function(f, jit_compile=True)
+    with _told_once("takes gradients from a tape from before the call"):
+        for _ in range(2):
+            assert _bits(compiled(*args)) == _bits(f(*args))
+
+
+def test_an_accumulator_that_is_over_answers_in_a_compiled_function(back_end: str) -> None:
+    x = tf.constant(3.0)
+    with tf.autodiff.ForwardAccumulator(x, tf.constant(1.0)) as accumulator:
+        y = x**3
+    compiled = tf.function(lambda y: accumulator.jvp(y), jit_compile=True)
+    with _told_once("asks a forward accumulator from before the call"):
+        assert [float(compiled(y)) for _ in range(2)] == [27.0, 27.0]
+
+
+def test_a_paused_tape_answers_in_a_compiled_function(back_end: str) -> None:
+    x = tf.constant(3.0)
+    compiled = tf.function(lambda tape, y, x: tape.gradient(y, x), jit_compile=True)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = x**3
+        with tape.stop_recording(), _told_once("takes gradients"):
+            assert float(compiled(tape, y, x)) == 27.0
+        z = y * x
+    assert float(tape.gradient(z, x)) == 4 * 27.0
+
+
+def _enter(tape: Any, x: Any) -> Any:
+    with tape:
+        return x**2
+
+
+def _watch(tape: Any, x: Any) -> Any:
+    tape.watch(x)
+    return x**2
+
+
+def _watch_in_a_list(tape: Any, x: Any) -> Any:
+    tape.watch([x])
+    return x**2
+
+
+@pytest.mark.parametrize("act", [_enter, _watch, _watch_in_a_list])
+def test_a_tape_goes_on_in_a_compiled_function_as_in_an_eager_one(act: Any, back_end: str) -> None:
+    def slope(f: Any) -> Any:
+        x = tf.constant(3.0)
+        with tf.GradientTape() as tape:
+            if act is _enter:
+                tape.watch(x)
+        y = f(tape, x)
+        with tape:
+            z = x**2
+        return tape.gradient([y, z], x)
+
+    with _told_once("with a tape from before the call|enters a tape from before the call"):
+        made = slope(tf.function(act, jit_compile=True))
+    assert float(made) == float(slope(act)) == (12.0 if act is _enter else 6.0)
+
+
+def test_an_explanation_in_a_compiled_function_is_that_of_the_tape(back_end: str) -> None:
+    tape, y, x, _ = _recorded()
+    said: list[str] = []
+    compiled = tf.function(lambda y, x: said.append(tape.explain(y, x)), jit_compile=True)
+    with _told_once("explains a gradient"):
+        compiled(y, x)
+    assert said == [tape.explain(y, x)]
+
+
+def test_an_argument_that_has_a_record_leaves_a_function_compiled(back_end: str) -> None:
+    _, y, _, _ = _recorded()
+    runs: list[None] = []
+
+    def slope(y: Any) -> Any:
+        runs.append(None)
+        with tf.GradientTape() as tape:
+            tape.watch(y)
+            z = tf.sin(y)
+        return tape.gradient(z, y)
+
+    compiled = tf.function(slope, jit_compile=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = [_bits(compiled(y)) for _ in range(3)]
+    assert len(runs) == 1 and made == [_bits(slope(y))] * 3
