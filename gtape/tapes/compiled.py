@@ -348,6 +348,7 @@ class Compiler:
                 made = None
             if tracer.error is not None:
                 raise tracer.error from None
+            tracer.finish()
             if tracer.reason in LATER:
                 raise _Again(tracer.reason)
             if tracer.reason is not None:

@@ -509,6 +509,7 @@ class RecordedCalls:
             made = None
         if tracer.error is not None:
             raise tracer.error from None
+        tracer.finish()
         _go_on(tracer, session)
         if session.watched is not watched:
             raise Untraceable("watches a tensor with a tape from before the call")

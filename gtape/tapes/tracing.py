@@ -7,6 +7,7 @@ cotangent makes a node.
 
 from __future__ import annotations
 
+import gc
 import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -181,6 +182,13 @@ class Tracer:
         """Note an error that has to reach the user."""
         self.error = error
         return error
+
+    def finish(self) -> None:
+        """Mark the call as impossible to compile if its tapes may be asked later, because programs record nothing."""
+        if self.reason is None and any([s.live for s in self.sessions]):  # noqa: C419 - a list is quicker
+            gc.collect()  # because a cycle may keep a tape that nobody reaches
+            if any([s.live for s in self.sessions]):  # noqa: C419
+                self.reason = "uses a tape or a forward accumulator that outlives the call"
 
     def input(self, sample: Any) -> Raw:
         """The next input of the program."""

@@ -117,6 +117,79 @@ def test_an_explanation_in_a_compiled_function_is_that_of_the_tape(back_end: str
     assert said == [tape.explain(y, x)]
 
 
+@pytest.mark.parametrize("then", ["gradient", "jacobian"])
+def test_tracing_leaves_a_tape_that_answers_once_to_the_call(then: str, back_end: str) -> None:
+    def steps(compiled: bool) -> list[Any]:
+        v, optimizer = tf.Variable([3.0, 1.0]), tf.keras.optimizers.SGD(0.1)
+
+        def step(loss: Any, tape: Any) -> None:
+            made = getattr(tape, then)(loss, v)
+            optimizer.apply_gradients([(made, v)])
+
+        taken = tf.function(step, jit_compile=True) if compiled else step
+        for _ in range(3):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(v * v)
+            taken(loss, tape)
+        return _bits(v.read_value())
+
+    with _told_once("takes gradients"):
+        assert steps(compiled=True) == steps(compiled=False)
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("under", [False, True])
+def test_a_tape_that_recorded_in_a_call_answers_after_it(persistent: bool, under: bool, back_end: str) -> None:
+    def slope(compiled: bool) -> Any:
+        tape = tf.GradientTape(persistent=persistent)
+
+        def recorded(x: Any) -> Any:
+            with tape:
+                tape.watch(x)
+                return x**3
+
+        f = tf.function(recorded, jit_compile=True) if compiled else recorded
+        x = tf.constant([2.0, 3.0])
+        with tf.GradientTape() if under else contextlib.nullcontext():
+            y = f(x)
+        return _bits(tape.gradient(y, x))
+
+    with _told_once("outlives the call"):
+        assert slope(compiled=True) == slope(compiled=False)
+
+
+def test_a_tape_in_a_cycle_of_a_compiled_function_is_no_tape_that_outlives_the_call(back_end: str) -> None:
+    def slope(x: Any) -> Any:
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            y = x**2
+
+        def again() -> Any:
+            return again if x is y else tape
+
+        return again().gradient(y, x)
+
+    compiled = tf.function(slope, jit_compile=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [float(compiled(tf.constant(x))) for x in (3.0, 4.0)] == [6.0, 8.0]
+
+
+def test_a_tape_from_before_that_a_call_uses_up_leaves_it_compiled(back_end: str) -> None:
+    tape = tf.GradientTape()
+
+    def slope(x: Any) -> Any:
+        with tape:
+            tape.watch(x)
+            y = x**2
+        return tape.gradient(y, x)
+
+    compiled = tf.function(slope, jit_compile=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [float(compiled(tf.constant(x))) for x in (3.0, 4.0)] == [6.0, 8.0]
+
+
 def test_an_argument_that_has_a_record_leaves_a_function_compiled(back_end: str) -> None:
     _, y, _, _ = _recorded()
     runs: list[None] = []
