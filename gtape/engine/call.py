@@ -275,6 +275,8 @@ def record_any(
     stack: record.Stack, prim: Primitive, tensors: Sequence[Tensor], params: dict[str, Any], out: Any
 ) -> Any:
     """`record_one` for several tapes, several outputs, checks, forward mode and selections."""
+    if stack.probe is not None:
+        record.note_read(stack, tensors)
     several = out.__class__ is tuple
     if several and prim.along is not None:
         out = _chosen_along(stack, prim.along, tensors[0], out)

@@ -284,6 +284,7 @@ def _call(f: Any, declared: str | None, args: Any, kwargs: Any) -> Any:
     y, grad_fn = _pair(f, returned)
     if before.probe is not None:
         before.probe.update(probe)
+        record.note_read(before, [t for t in tensors if isinstance(t, Tensor)])
     if grad_fn is keep_records:
         return y
     known = {id(t) for t in [*tensors, *nest.flatten(list(kwargs.values()))]}

@@ -58,6 +58,8 @@ def differentiate(
     if session.calls and session.inside is not None:  # the backward ops are recorded, too, between those of the calls
         put_ops_behind([r for r, _ in start])
     stack = record.get_stack()
+    if stack.probe is not None:
+        record.note_asked([*targets, *sources])
     foreign = any([session not in r[TAPES].sessions and r[STEP] is not None for r, _ in start])  # noqa: C419
     if not (stack.sessions or session.trace or foreign or stops or session.stops) and session.is_simple():
         made = _in_short(session, stack, [(r, g._value) for r, g in start], source_records, persistent)

@@ -112,6 +112,8 @@ def _told(session: Session, target: Any, seed: Any, sources: list[Any], mode: An
 def _batched_sweep(session: Session, target: Any, seed: Any, sources: list[Any]) -> list[Any]:
     """Cotangents of the sources for stacked cotangents of one target. The seed None stands for the identity."""
     stack = record.get_stack()
+    if stack.probe is not None:
+        record.note_asked([target, *sources])
     source_records = [record_of(s) for s in sources]
     start = record_of(target)
     world, run = (TAPE, record.directly) if stack.sessions else (NUMPY, runner_for(stack, session))

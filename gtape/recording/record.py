@@ -49,9 +49,9 @@ __all__ = [
     "ANCHOR", "COT", "INS", "LEAF", "MOST_WATCHED", "NO_TAPES", "OTHER", "OUT", "PARENTS", "PASSES", "SEQ", "SEVERAL",
     "STEP", "TANGENTS", "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread", "begin",
     "checked_later", "clear_below", "close", "count", "directly", "done_later", "drawn_later", "empty", "enter",
-    "for_a_check_alone", "forget_parents", "get_stack", "idle_stack", "is_traced", "leaf", "leave", "note_read", "off",
-    "own", "parents_of", "peek", "record_of", "refuse_in_traced_calls", "restore_stack", "set_stack", "sharing",
-    "should_track", "step_of", "watched_leaf",
+    "for_a_check_alone", "forget_parents", "get_stack", "idle_stack", "is_traced", "leaf", "leave", "note_asked",
+    "note_read", "off", "own", "parents_of", "peek", "record_of", "refuse_in_traced_calls", "restore_stack",
+    "set_stack", "sharing", "should_track", "step_of", "watched_leaf",
 ]  # fmt: skip
 
 SEQ, COT, STEP, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
@@ -123,8 +123,9 @@ class Session:
     # Whether a whole call of a compiled function was recorded (see `gtape.engine.whole_calls`), whether one of these
     # calls had several results, and whether ops replaced one of these calls.
     calls = several = split = False
-    # The first tensors that were watched.
+    # The first tensors that were watched, at most one more than `most_watched`.
     watched: tuple[Any, ...] = ()
+    most_watched: float = MOST_WATCHED
     # Whether a custom gradient was recorded. If so, a sweep calls a function of the user.
     custom = False
     # Whether `gtape.verify.check` made the session. `check` itself looks for gradients without a record.
@@ -186,7 +187,7 @@ class Session:
     def note_watched(self, tensor: Any) -> None:
         """Track a watched tensor. The first few are kept in `watched`, too."""
         ref = weakref.ref(tensor)
-        if len(self.watched) <= MOST_WATCHED:
+        if len(self.watched) <= self.most_watched:
             self.watched = (*self.watched, ref)
         if self.tracked.__class__ is tuple:
             self.tracked = [ref]
@@ -544,9 +545,9 @@ def restore_stack(stack: Stack) -> None:
 
 
 def _begin_in_traced_call(stack: Stack, session: Session) -> None:
-    sessions = getattr(stack.run, "sessions", None)
-    if sessions is not None:
-        sessions.add(session)
+    note = getattr(stack.run, "begin", None)
+    if note is not None:
+        note(session)
 
 
 def begin(session: Session) -> None:
@@ -583,10 +584,17 @@ def is_traced() -> bool:
 
 def note_read(stack: Stack, tensors: Iterable[Any]) -> None:
     """Note in a traced call that an op reads tensors which may be constants; of no effect outside of tracing."""
-    seen = getattr(stack.run, "seen", None)
-    if seen is not None:
-        for t in tensors:
-            seen.note(t._value)
+    note = getattr(stack.run, "note_read", None)
+    if note is not None:
+        note(tensors)
+
+
+def note_asked(tensors: Iterable[Any]) -> None:
+    """Note in a traced call that its tapes are asked about tensors which may be constants, or follow these."""
+    stack = _stack.get()
+    note = None if stack is None else getattr(stack.run, "note_asked", None)
+    if note is not None:
+        note(tensors)
 
 
 def checked_later(check: Callable[..., None], tensors: list[Any]) -> bool:

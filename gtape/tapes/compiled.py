@@ -23,10 +23,12 @@ from gtape.tapes.kinds import (
     GUARDED,
     LATER,
     MOST_PROGRAMS,
+    TWO_NAMES,
     First,
     FirstCalls,
     Kinds,
     Refusal,
+    TwoNames,
     by_other_ways,
     is_current,
     note_invalid,
@@ -60,6 +62,7 @@ class _Compiled(Results):
         self.call = _caller(program, len(tracer.inputs) - len(self.variables), self.variables, assigned)
         self.more = bool(assigned or self.later)  # whether a run returns more values than the results
         self.alone = not (self.variables or self.more)  # whether a call does no more than run the program
+        self.outside = tracer.outside().kept()  # tensors that no call may give as arguments
         self.held = held  # objects whose identity is in the key, kept alive
         self.generation = GENERATION.number
         self.calls = self.failures = 0
@@ -75,6 +78,10 @@ class _Compiled(Results):
         if self.nothing:
             return None
         return self.results(made[: self.count] if self.more else made)
+
+
+class _Reading(_Compiled):
+    """A program that reads tensors from outside. A class of its own, so that calls of other programs test nothing."""
 
 
 class _Drawing(_Compiled):
@@ -238,7 +245,7 @@ class Compiler:
         if hasattr(idle_stack().run, "unchecked") or verify_mode():  # a check wants every kernel or gradient
             return self.function(*args, **kwargs)
         if not is_current(found):
-            found = self._compile(key, args, kwargs, held, first=True)
+            found = self._compile(key, tensors, args, kwargs, held, first=True)
         if isinstance(found, First):
             return found.result
         if not isinstance(found, _Compiled):
@@ -253,10 +260,13 @@ class Compiler:
 
             def find(way: Any) -> Any:
                 other: Any = self._known.get(way)
-                other = other if is_current(other) else self._compile(way, args, kwargs, held)
+                other = other if is_current(other) else self._compile(way, tensors, args, kwargs, held)
                 return other if isinstance(other, _Compiled) else None
 
             made = by_other_ways(key, find, lambda other: self._run(other, tensors))
+        if made is TWO_NAMES:
+            self.warn(f"it {TwoNames()}")
+            return self.function(*args, **kwargs)
         if made is not GUARDED and made is not FAILED:
             return made
         if note_invalid(found):
@@ -285,7 +295,10 @@ class Compiler:
                 return NotImplemented
             key = tuple([x._layout for x in args])
         found: Any = self._known.get(key)
-        if found.__class__ is not _Compiled or found.generation != GENERATION.number:
+        kind = found.__class__
+        if kind is not _Compiled and (kind is not _Reading or found.outside.has_any(args)):
+            return NotImplemented
+        if found.generation != GENERATION.number:
             return NotImplemented
         run = (own.idle or idle_stack()).run
         if run.__class__ is not _QUIET:  # a check wants every kernel
@@ -309,7 +322,9 @@ class Compiler:
         return None if found.nothing and found.later is None else found.finished(made)
 
     def _run(self, found: Any, tensors: Sequence[Tensor]) -> Any:
-        """The result of a program; GUARDED or FAILED if the program is not valid."""
+        """The result of a program; GUARDED, FAILED or TWO_NAMES if the program is not valid."""
+        if found.outside is not None and found.outside.has_any(tensors):
+            return TWO_NAMES
         found.calls += 1
         try:
             made = found.run(*[t._value for t in tensors])
@@ -319,11 +334,17 @@ class Compiler:
             return FAILED
         return found.finished(made)
 
-    def _compile(self, key: Any, args: Any, kwargs: Any, held: list[Any], *, first: bool = False) -> Any:
+    def _compile(
+        self, key: Any, tensors: Sequence[Tensor], args: Any, kwargs: Any, held: list[Any], *, first: bool = False
+    ) -> Any:
         def make(_: Any) -> Any:
             seeds = SeedsOfPython()
             try:
-                return self._traced(args, kwargs, held)
+                return self._traced(tensors, args, kwargs, held)
+            except TwoNames as e:
+                seeds.restore()
+                self.warn(f"it {e}")
+                return None
             except Untraceable as e:
                 seeds.restore()
                 return Refusal(str(e), held)
@@ -333,7 +354,7 @@ class Compiler:
 
         return self._kinds.made(key, is_current, make, (lambda: self.function(*args, **kwargs)) if first else None)
 
-    def _traced(self, args: Any, kwargs: Any, held: list[Any]) -> _Compiled:
+    def _traced(self, tensors: Sequence[Tensor], args: Any, kwargs: Any, held: list[Any]) -> _Compiled:
         with tracing() as tracer:
             try:
                 known: dict[int, Traced] = {}
@@ -342,6 +363,8 @@ class Compiler:
                 if tracer.error is not None:
                     raise tracer.error from None
                 if tracer.reason is None:
+                    if tracer.outside().has_any(tensors):
+                        raise TwoNames from None
                     if raised_by_user(e):
                         raise
                     raise _Again(f"{type(e).__name__}: {e}") from None
@@ -353,13 +376,14 @@ class Compiler:
                 raise _Again(tracer.reason)
             if tracer.reason is not None:
                 raise Untraceable(f"it {tracer.reason}")
-            outputs, tensors = outputs_of(made, tracer)
-        nodes = [t._value.node for t in tensors]
+            outputs, results = outputs_of(made, tracer)
+        nodes = [t._value.node for t in results]
         nodes += tracer.values
         nodes += [t._value.node for t in taken_later(tracer.later_calls)]
         program = Program(tracer.inputs, tracer.nodes, nodes, plain(self.name))
         draws = any([v.__class__ is Draw for v in tracer.variables])  # noqa: C419 - a list is quicker
-        return (_Drawing if draws else _Compiled)(program, tracer, made, outputs, held)
+        kind = _Drawing if draws else _Reading if tracer.outside().kept() else _Compiled
+        return kind(program, tracer, made, outputs, held)
 
     def warn(self, reason: str) -> None:
         """Warn that the function runs eagerly, once."""

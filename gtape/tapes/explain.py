@@ -22,6 +22,7 @@ from gtape.recording.record import (
     Record,
     Session,
     get_stack,
+    note_asked,
     off,
     parents_of,
     refuse_in_traced_calls,
@@ -48,6 +49,7 @@ def explain(tape: Any, y: Any, x: Any) -> str:
             "Use persistent=True to ask afterwards."
         )
     refuse_in_traced_calls("explains a gradient of a tape from before the call", session)
+    note_asked([y, x])
     for role, t in (("target", y), ("source", x)):
         if not hasattr(t, "_layout"):
             return (

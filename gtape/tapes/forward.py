@@ -284,6 +284,7 @@ class ForwardAccumulator:
             self._follow_alone(primal, tangent)
 
     def _follow_alone(self, primal: Any, tangent: Tensor) -> None:
+        record.note_asked([primal])
         r = primal._record
         if r is None or record.for_a_check_alone(r):
             r = primal._record = record.watched_leaf(r)
@@ -349,6 +350,7 @@ class ForwardAccumulator:
             return None if rows is None else IndexedSlices(rows, x.indices, x.dense_shape)
         if not isinstance(x, (Tensor, Variable)):
             raise errors.NotATensorError(f"jvp() looks up tensors and variables, not {type(x).__name__} ({shown(x)})")
+        record.note_asked([x])
         found = self._push.tangent(x)
         if self._mode and x._layout.inexact and _traced(x._record) and not is_switched_off():
             late.flag.check_jvp(

@@ -21,7 +21,7 @@ from gtape.base.escaping import plain
 from gtape.engine.differentiation import differentiate
 from gtape.engine.jacobians import jacobians
 from gtape.engine.requests import UnconnectedGradients, seeds_of, wants_zeros, zeros_for
-from gtape.recording.record import SEQ, record_of, refuse_in_traced_calls
+from gtape.recording.record import SEQ, note_asked, record_of, refuse_in_traced_calls
 from gtape.tapes.concrete import ConcreteFunction, Parameters, Traces, bound, check_signature, fitted
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.tensor import Tensor, convert_to_tensor, listener, wrap
@@ -493,7 +493,9 @@ def gradients(
     if grad_ys is not None and len(_listed(grad_ys)) != len(targets):
         raise ValueError(f"Passed {len(_listed(grad_ys))} grad_ys for {len(targets)} ys")
     seeds = seeds_of(targets, None if grad_ys is None else _listed(grad_ys))
-    stops = frozenset(record_of(t)[SEQ] for t in ([] if stop_gradients is None else _listed(stop_gradients)))
+    stopped = [] if stop_gradients is None else _listed(stop_gradients)
+    note_asked(stopped)
+    stops = frozenset(record_of(t)[SEQ] for t in stopped)
     assert graph._session is not None
     made = differentiate(graph._session, targets, seeds, sources, persistent=True, mode=graph._mode, stops=stops)
     if zero:

@@ -10,8 +10,8 @@ from gtape.base.locks import Lock
 from gtape.declare.primitives import CHANGED, Primitive
 
 __all__ = [
-    "EAGERLY", "FAILED", "GENERATION", "GUARDED", "LATER", "MOST_PROGRAMS", "First", "FirstCalls", "Kinds", "Refusal",
-    "by_other_ways", "is_current", "note_invalid",
+    "EAGERLY", "FAILED", "GENERATION", "GUARDED", "LATER", "MOST_PROGRAMS", "TWO_NAMES", "First", "FirstCalls", "Kinds",
+    "Refusal", "TwoNames", "by_other_ways", "is_current", "note_invalid",
 ]  # fmt: skip
 
 MOST_PROGRAMS = 64  # the number of programs that one function keeps, and as many for calls under a tape
@@ -19,9 +19,11 @@ _MOST_FAILURES = 3  # failed calls after which a kind of arguments is never trac
 _MOST_GUARDS = 16  # invalid calls after which a program may be given up
 _MOST_WAYS = 4  # programs for one kind of arguments, which differ in decisions by values
 
-# Stand in for a result: a decision by a value differs from the traced call; or the program raised an error.
+# Stand in for a result: a decision by a value differs from the traced call; or the program raised an error; or an
+# argument is a tensor that the traced call read by another name.
 GUARDED: Any = object()
 FAILED: Any = object()
+TWO_NAMES: Any = object()
 
 # These reasons may not hold at a later call, because the first call makes variables, and values change.
 _MAKES_VARIABLE = "makes a variable"
@@ -70,6 +72,13 @@ class Refusal:
 
     def __init__(self, reason: str, held: list[Any], *, later: bool = False) -> None:
         self.reason, self.held, self.later, self.generation = reason, held, later, GENERATION.number
+
+
+class TwoNames(Exception):
+    """A traced call raised an error that the eager call need not raise, because it took one tensor for two."""
+
+    def __init__(self) -> None:
+        super().__init__("takes as an argument a tensor that it also reads by another name")
 
 
 # One lock for the first calls of all functions, because two functions may call each other.
@@ -123,13 +132,14 @@ class Kinds:
     ----------
     known : OrderedDict
         Key -> program or `Refusal`, oldest first.
+    warn : callable
     """
 
     def __init__(self, first_calls: FirstCalls, warn: Callable[[str], None], warn_of_kinds: Callable[[], None]) -> None:
         self.known: OrderedDict[Any, Any] = OrderedDict()
         self._failures: dict[Any, int] = {}
         self._lock = Lock()
-        self._first_calls, self._warn, self._warn_of_kinds = first_calls, warn, warn_of_kinds
+        self._first_calls, self.warn, self._warn_of_kinds = first_calls, warn, warn_of_kinds
 
     def made(
         self, key: Any, holds: Callable[[Any], bool], make: Callable[[Any], Any], first: Callable[[], Any] | None
@@ -177,7 +187,7 @@ class Kinds:
     def _keep(self, key: Any, made: Any) -> bool:
         """Keep a program or a refusal. Whether a program was dropped for it."""
         if made.__class__ is Refusal:
-            self._warn(made.reason)
+            self.warn(made.reason)
         self._failures.pop(key, None)
         self.known[key] = made
         return _drop_oldest(self.known)

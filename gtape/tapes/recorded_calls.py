@@ -47,16 +47,18 @@ from gtape.tapes.kinds import (
     GENERATION,
     GUARDED,
     LATER,
+    TWO_NAMES,
     First,
     Kinds,
     Refusal,
+    TwoNames,
     by_other_ways,
     is_current,
     note_invalid,
 )
 from gtape.tapes.program import Program
 from gtape.tapes.rewriting import forget_values
-from gtape.tapes.seen_constants import SeenConstants
+from gtape.tapes.seen_constants import SeenConstants, SeenTensors
 from gtape.tapes.traced_records import Graph, SweepNodes, interned
 from gtape.tapes.traced_values import Guard, Node, Raw, Traced, Untraceable
 from gtape.tapes.tracing import Tracer, tracing
@@ -263,11 +265,14 @@ class _Recorded(Results):
     sources : list
         The places where the call draws random numbers.
     seen : _Seen
+    outside : SeenTensors or None
+        The tensors that no call may give as arguments, because tapes inside of the traced call read them as constants.
     again : int
         How often the call was traced again, because a tape watched tensors that the traced call read as constants.
     """
 
     seen: _Seen
+    outside: SeenTensors | None = None
     program: Program
     variables: list[tuple[Any, Any, bool]]
     step: WholeCall | None = None
@@ -379,7 +384,7 @@ class RecordedCalls:
         except TypeError:  # an argument cannot be a key
             return NotImplemented
         if not _holds(found, session):
-            found = self._compiled(key, session, args, kwargs, active, held, first=True)
+            found = self._compiled(key, session, tensors, args, kwargs, active, held, first=True)
         if found.__class__ is not _Recorded:
             return found.result if found.__class__ is First else NotImplemented
         made = self._run(found, stack, tensors)
@@ -388,10 +393,13 @@ class RecordedCalls:
             def find(way: Any) -> Any:
                 other: Any = self._known.get(way)
                 if not _holds(other, session):
-                    other = self._compiled(way, session, args, kwargs, active, held)
+                    other = self._compiled(way, session, tensors, args, kwargs, active, held)
                 return other if other.__class__ is _Recorded else None
 
             made = by_other_ways(key, find, lambda other: self._run(other, stack, tensors))
+        if made is TWO_NAMES:
+            self._kinds.warn(str(TwoNames()))
+            return NotImplemented
         if made is not GUARDED and made is not FAILED:
             return made
         if note_invalid(found):
@@ -399,7 +407,12 @@ class RecordedCalls:
         return NotImplemented
 
     def _run(self, found: _Recorded, stack: Stack, tensors: list[Tensor]) -> Any:
-        """The result of a call; NotImplemented if it has to run eagerly, GUARDED or FAILED because of its values."""
+        """The result of a call; NotImplemented if it has to run eagerly.
+
+        GUARDED or FAILED because of its values, TWO_NAMES because of the identity of an argument.
+        """
+        if found.outside is not None and found.outside.has_any(tensors):
+            return TWO_NAMES
         before = states(found.sources) if found.sources else ()
         made = self._outcome(found, stack, tensors)
         if before and (made is NotImplemented or made is GUARDED or made is FAILED):
@@ -432,8 +445,8 @@ class RecordedCalls:
         return found.packed(leaves)
 
     def _compiled(
-        self, key: Any, session: Session, args: Any, kwargs: Any, active: list[Any], held: list[Any], *,
-        first: bool = False,
+        self, key: Any, session: Session, tensors: list[Tensor], args: Any, kwargs: Any, active: list[Any],
+        held: list[Any], *, first: bool = False,
     ) -> Any:  # fmt: skip
         def make(found: Any) -> Any:
             again = 0
@@ -445,7 +458,11 @@ class RecordedCalls:
                 return None
             seeds = SeedsOfPython()
             try:
-                made = self._traced(session, args, kwargs, active, held, asked)
+                made = self._traced(session, tensors, args, kwargs, active, held, asked)
+            except TwoNames as e:
+                seeds.restore()
+                self._kinds.warn(str(e))
+                return None
             except Untraceable as e:
                 seeds.restore()
                 return Refusal(str(e), held, later=str(e) in LATER)
@@ -471,8 +488,9 @@ class RecordedCalls:
         return found
 
     def _traced(
-        self, session: Session, args: Any, kwargs: Any, active: list[Any], held: list[Any], asked: list[Any]
-    ) -> Any:
+        self, session: Session, tensors: list[Tensor], args: Any, kwargs: Any, active: list[Any], held: list[Any],
+        asked: list[Any],
+    ) -> Any:  # fmt: skip
         """The call as programs, with sweeps for some patterns; None if the values prevent the tracing."""
         before = {flag: getattr(session, flag) for flag in _FLAGS}
         watched = session.watched
@@ -480,8 +498,9 @@ class RecordedCalls:
             for flag in _FLAGS:
                 setattr(session, flag, False)
             with tracing(session) as tracer:
-                found = self._programs(tracer, session, args, kwargs, active, held, asked)
+                found = self._programs(tracer, session, tensors, args, kwargs, active, held, asked)
             if found is not None:
+                found.outside = tracer.outside().kept()
                 found.seen = _Seen(tracer.seen, watched)
             return found
         finally:
@@ -490,8 +509,8 @@ class RecordedCalls:
                 setattr(session, flag, value)
 
     def _programs(
-        self, tracer: Tracer, session: Session, args: Any, kwargs: Any, active: list[Any], held: list[Any],
-        asked: list[Any],
+        self, tracer: Tracer, session: Session, originals: list[Tensor], args: Any, kwargs: Any, active: list[Any],
+        held: list[Any], asked: list[Any],
     ) -> _Recorded | None:  # fmt: skip
         since, watched = next(record.count), session.watched
         given: list[Traced] = []
@@ -502,8 +521,11 @@ class RecordedCalls:
         try:
             made = self._function(*args, **kwargs)
         except Exception as e:
-            if tracer.error is None and tracer.reason is None and raised_by_user(e):
-                raise
+            if tracer.error is None and tracer.reason is None:
+                if tracer.outside().has_any(originals):
+                    raise TwoNames from None
+                if raised_by_user(e):
+                    raise
             if tracer.error is None and (tracer.reason is None or tracer.reason in LATER):
                 return None
             made = None

@@ -1,4 +1,6 @@
-"""The values that a traced call read without being traced: a tensor that holds one of them may be a constant of it.
+"""The values and tensors that a traced call read without being traced, as constants.
+
+A tensor that holds one of the values may be a constant of the call.
 
 The values are known by identity, because a tensor keeps its value as long as it lives. A Python float that an op gave
 to a kernel as a NumPy scalar is known by its bits.
@@ -7,13 +9,14 @@ to a kernel as a NumPy scalar is known by its bits.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gtape.tensors.tensor import Tensor
 
-__all__ = ["SeenConstants"]
+__all__ = ["SeenConstants", "SeenTensors"]
 
 
 class SeenConstants:
@@ -44,6 +47,9 @@ class SeenConstants:
         elif kind is Tensor:
             self.note(value._value)
 
+    def __bool__(self) -> bool:
+        return bool(self._arrays or self._scalars or self._bits)
+
     def __contains__(self, value: Any) -> bool:
         """Whether a raw value was read."""
         if isinstance(value, np.ndarray):
@@ -51,3 +57,43 @@ class SeenConstants:
         if id(value) in self._scalars:  # which keeps it alive, so the number has not been given away
             return True
         return value.__class__ is float and np.float64(value).tobytes() in self._bits
+
+
+class SeenTensors:
+    """The tensors from outside that a traced call knows by names of its own, such as those of a closure.
+
+    The traced call takes such a tensor and an argument for two tensors. But a call may give the tensor itself as an
+    argument, and an eager tape then takes both for one.
+    """
+
+    __slots__ = ("_refs", "_values")
+
+    def __init__(self) -> None:
+        self._refs: dict[int, weakref.ref[Tensor]] = {}  # by identity, weakly, because the call makes many constants
+        self._values: SeenConstants | None = None  # the values of tensors that only a kernel showed
+
+    def note(self, tensors: Iterable[Any]) -> None:
+        """Note those of some tensors that are not traced."""
+        for t in tensors:
+            if t.__class__ is Tensor:
+                self._refs[id(t)] = weakref.ref(t)
+
+    def note_values(self, values: Any) -> None:
+        """Note raw values, of tensors that are unknown."""
+        if self._values is None:
+            self._values = SeenConstants()
+        self._values.note(values)
+
+    def kept(self) -> SeenTensors | None:
+        """These tensors without the dead ones; None if no tensor is left."""
+        self._refs = {k: ref for k, ref in self._refs.items() if ref() is not None}
+        self._values = self._values or None
+        return self if self._refs or self._values is not None else None
+
+    def has_any(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether one of some tensors was noted."""
+        refs, values = self._refs, self._values
+        for t in tensors:
+            if id(t) in refs and refs[id(t)]() is t:
+                return True
+        return values is not None and any([t._value in values for t in tensors])  # noqa: C419 - a list is quicker

@@ -8,9 +8,10 @@ cotangent makes a node.
 from __future__ import annotations
 
 import gc
+import math
 import operator
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import FunctionType
@@ -32,7 +33,7 @@ from gtape.recording import record
 from gtape.recording.record import INS, NO_TAPES, OUT, SEQ, STEP, TAPES, step_of
 from gtape.tapes.drawn import Draw
 from gtape.tapes.learned import Op, Rule, distinct, rule_of
-from gtape.tapes.seen_constants import SeenConstants
+from gtape.tapes.seen_constants import SeenConstants, SeenTensors
 from gtape.tapes.traced_values import NO_WORDS, Node, Raw, Traced, Untraceable, same_shape
 from gtape.tensors.tensor import Tensor, wrap
 
@@ -150,6 +151,7 @@ class Tracer:
         self.rules: dict[Any, Rule | None] = {}
         self.sessions: set[Any] = set()  # the sessions of tapes and accumulators that began in the call
         self.seen = SeenConstants()  # complete only for a call under a tape
+        self._outside = SeenTensors()
         self.reason: str | None = None
         self.error: BaseException | None = None
         self.open = True
@@ -182,6 +184,33 @@ class Tracer:
         """Note an error that has to reach the user."""
         self.error = error
         return error
+
+    def begin(self, session: Any) -> None:
+        """Note a session that begins in the call."""
+        session.most_watched = math.inf  # because `outside` asks for all watched tensors
+        self.sessions.add(session)
+
+    def note_read(self, tensors: Sequence[Tensor]) -> None:
+        """Note that an op reads tensors, see `gtape.recording.record.note_read`."""
+        for t in tensors:
+            self.seen.note(t._value)
+        if self._records():
+            self._outside.note(tensors)
+
+    def note_asked(self, tensors: Iterable[Any]) -> None:
+        """Note that a tape of the call is asked about tensors, see `gtape.recording.record.note_asked`."""
+        self._outside.note(tensors)
+
+    def _records(self) -> bool:
+        """Whether a tape of the call would record an op whose operand were an argument."""
+        stack = record.peek()
+        return stack is not None and any([s is not self.outer for s in stack.sessions])  # noqa: C419
+
+    def outside(self) -> SeenTensors:
+        """The tensors from outside that the call reads, as far as its own tapes would record them."""
+        for session in self.sessions:
+            self._outside.note([ref() for ref in session.watched])
+        return self._outside
 
     def finish(self) -> None:
         """Mark the call as impossible to compile if its tapes may be asked later, because programs record nothing."""
@@ -282,6 +311,8 @@ class Tracer:
         if not self.open:
             self.refuse("")
         stack = record.peek() or record.idle_stack()
+        if stack.sessions and self._records():
+            self._outside.note(tensors)
         key = (prim, *[t._layout for t in tensors]) if not params else None
         known = self._ops.get(key)
         if known is not None:
@@ -575,6 +606,8 @@ class Tracer:
         if _tracer_of(args) is not None:
             self.refuse(f"calls {getattr(function, '__name__', 'a kernel')} outside of an op")
         self.seen.note(args)
+        if self._records():
+            self._outside.note_values(args)
         return self.true_run(function, *args, **params)
 
     def sweep(self, session: Any, seeds: list[tuple[Any, Raw]], sources: list[Any], *, full: bool) -> list[Any]:

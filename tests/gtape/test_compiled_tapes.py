@@ -206,3 +206,193 @@ def test_an_argument_that_has_a_record_leaves_a_function_compiled(back_end: str)
         warnings.simplefilter("error")
         made = [_bits(compiled(y)) for _ in range(3)]
     assert len(runs) == 1 and made == [_bits(slope(y))] * 3
+
+
+# ---------------------------------------------------------------------------------------------- tensors of two names
+
+
+def _slope(x: Any, w: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = w * x
+    return tape.gradient(y, x)
+
+
+def _slope_of_its_own(x: Any, w: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.reduce_sum(w**2 + tf.exp(w)) * x  # no operand of an op on w is traced
+    return tape.gradient(y, x)
+
+
+def _slope_by_the_other(x: Any, w: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(w)
+        y = x * x
+    return tape.gradient(y, w, unconnected_gradients="zero")
+
+
+def _slope_with_the_other_watched(x: Any, w: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch([w])
+        y = x * x
+    return tape.gradient(y, x, unconnected_gradients="zero")
+
+
+def _slope_that_needs_the_other(x: Any, w: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+    made = tape.gradient(y, w)
+    if made is None:
+        raise ValueError("unconnected")
+    return made
+
+
+def _jacobian(x: Any, w: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = w * x
+    return tape.jacobian(y, x)
+
+
+def _tangent(x: Any, w: Any) -> Any:
+    with tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)) as accumulator:
+        y = w * x
+    return accumulator.jvp(y)
+
+
+def _tangent_of_the_other(x: Any, w: Any) -> Any:
+    with tf.autodiff.ForwardAccumulator(w, tf.ones_like(w)) as accumulator:
+        y = x * x
+    return accumulator.jvp(y, unconnected_gradients="zero")
+
+
+def _gradients(x: Any, w: Any) -> Any:
+    return tf.gradients(w * x, x)[0]
+
+
+def _second(x: Any, w: Any) -> Any:
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        g = _slope(x, w * w)
+    return outer.gradient(g, x, unconnected_gradients="zero")
+
+
+def _custom(x: Any, w: Any) -> Any:
+    @tf.custom_gradient
+    def doubled(a: Any) -> Any:
+        return a * 2.0, lambda g: g * 2.0
+
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = doubled(w) * x
+    return tape.gradient(y, x)
+
+
+def _last_of_many(x: Any, w: Any) -> Any:
+    with tf.GradientTape() as tape:
+        for other in [*[tf.constant([1.0, 2.0]) for _ in range(20)], w]:
+            tape.watch(other)
+        y = x * x
+    return tape.gradient(y, w, unconnected_gradients="zero")
+
+
+_OF_TWO_NAMES = [
+    _slope, _slope_of_its_own, _slope_by_the_other, _slope_with_the_other_watched, _slope_that_needs_the_other,
+    _jacobian, _tangent, _tangent_of_the_other, _gradients, _second, _custom, _last_of_many,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [[3.0, 4.0], 3.0])
+@pytest.mark.parametrize("under", [False, True])
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("f", _OF_TWO_NAMES)
+def test_a_tensor_of_two_names_is_one_tensor(f: Any, first: bool, under: bool, value: Any, back_end: str) -> None:
+    dtype = tf.float32 if isinstance(value, list) else tf.float64
+    w, other = tf.constant(value, dtype), tf.constant(value, dtype) + 1.0
+
+    def of_one(x: Any) -> Any:
+        return f(x, w)
+
+    compiled, plain = tf.function(of_one, jit_compile=True), tf.function(of_one)
+
+    def outcome(g: Any, x: Any) -> Any:
+        with tf.GradientTape() if under else contextlib.nullcontext():
+            try:
+                return _bits(g(x))
+            except ValueError as e:
+                return str(e)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # functions that run eagerly say so once
+        for x in [w, w, other, w] if first else [other, other, w, other, w]:
+            assert outcome(compiled, x) == outcome(plain, x)
+
+
+@pytest.mark.parametrize("under", [False, True])
+def test_a_function_that_is_given_its_own_tensor_stays_compiled_for_other_tensors(under: bool, back_end: str) -> None:
+    w, other = tf.constant([3.0, 4.0]), tf.constant([1.0, 2.0])
+    runs: list[None] = []
+
+    def slope(x: Any) -> Any:
+        runs.append(None)
+        return _slope(x, w)
+
+    compiled = tf.function(slope, jit_compile=True)
+    with tf.GradientTape() if under else contextlib.nullcontext():
+        with _told_once("takes as an argument a tensor that it also reads by another name"):
+            assert [compiled(x).numpy().tolist() for x in (other, w, w)] == [[3.0, 4.0], [6.0, 8.0], [6.0, 8.0]]
+        before = len(runs)
+        for _ in range(3):
+            assert compiled(other).numpy().tolist() == [3.0, 4.0]
+    assert len(runs) == before
+
+
+def test_a_method_that_is_given_a_tensor_of_its_instance_takes_both_for_one(back_end: str) -> None:
+    class Weighted:
+        def __init__(self, w: Any) -> None:
+            self.w = w
+
+        @tf.function(jit_compile=True)
+        def slope(self, x: Any) -> Any:
+            return _slope(x, self.w)
+
+    m, n = Weighted(tf.constant([3.0, 4.0])), Weighted(tf.constant([5.0, 6.0]))
+    with _told_once("by another name"):
+        made = [m.slope(m.w), m.slope(n.w), n.slope(n.w), n.slope(m.w)]
+    assert [g.numpy().tolist() for g in made] == [[6.0, 8.0], [3.0, 4.0], [10.0, 12.0], [5.0, 6.0]]
+
+
+def test_a_compiled_function_in_another_takes_a_tensor_of_two_names_for_one(back_end: str) -> None:
+    w = tf.constant([3.0, 4.0])
+    inner = tf.function(lambda x: _slope(x, w), jit_compile=True)
+    outer = tf.function(lambda x: 2.0 * inner(x), jit_compile=True)
+    with pytest.warns(RuntimeWarning, match="by another name") as told:  # of each function
+        assert [outer(w).numpy().tolist() for _ in range(2)] == [[12.0, 16.0]] * 2
+    assert len(told) == 2
+    assert outer(w + 1.0).numpy().tolist() == [6.0, 8.0]
+
+
+def test_a_tensor_in_a_structure_is_known_by_its_other_name(back_end: str) -> None:
+    weights = {"w": tf.constant([3.0, 4.0])}
+    compiled = tf.function(lambda parts: _slope(parts["x"][0], weights["w"]), jit_compile=True)
+    assert compiled({"x": [tf.constant([1.0, 1.0])]}).numpy().tolist() == [3.0, 4.0]
+    with _told_once("by another name"):
+        assert compiled({"x": [weights["w"]]}).numpy().tolist() == [6.0, 8.0]
+
+
+def test_a_tensor_that_no_tape_reads_by_another_name_leaves_a_function_compiled(back_end: str) -> None:
+    w = tf.constant([3.0, 4.0])
+
+    def slope(x: Any) -> Any:
+        scale = 2.0 * w
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = scale * x
+        return tape.gradient(y, x)
+
+    compiled = tf.function(slope, jit_compile=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [compiled(x).numpy().tolist() for x in (w, w + 1.0, w)] == [[6.0, 8.0]] * 3
