@@ -7,7 +7,7 @@ import functools
 import inspect
 import itertools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -84,6 +84,7 @@ class Parameters:
         self._required = len(self._names) - len(self._positional)
         self._keywords = {n: x for n, x in self._defaults.items() if n not in self._names}
         self.optional = bool(self._defaults)
+        self._has_tensors = next(_tensors(list(self._defaults.values())), None) is not None
 
     def complete(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments by position where possible, with defaults; unchanged if the function does not take them."""
@@ -103,9 +104,14 @@ class Parameters:
         return args, kwargs
 
     def shortest(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of `complete` without defaults at the end."""
+        """The arguments of `complete` without defaults at the end.
+
+        A tensor stays that is given twice, because the function would read its default as another tensor.
+        """
         if kwargs and not self._by_name.isdisjoint(kwargs):
             return args, kwargs  # given twice, so that the function raises an error
+        if self._has_tensors and _has_twice([*args, *kwargs.values()]):
+            return args, kwargs
         count = len(args)
         if count <= len(self._names):
             while count > self._required and _is_default(args[count - 1], self._positional[count - 1 - self._required]):
@@ -114,6 +120,21 @@ class Parameters:
             defaults = self._keywords
             kwargs = {k: x for k, x in kwargs.items() if k not in defaults or not _is_default(x, defaults[k])}
         return args[:count], kwargs
+
+
+def _tensors(x: Any) -> Iterator[Tensor]:
+    """The tensors in an argument."""
+    if isinstance(x, Tensor):
+        yield x
+    elif isinstance(x, (list, tuple, dict)):
+        for y in x.values() if isinstance(x, dict) else x:
+            yield from _tensors(y)
+
+
+def _has_twice(x: Any) -> bool:
+    """Whether an argument holds a tensor twice."""
+    tensors = list(_tensors(x))
+    return len(set(map(id, tensors))) < len(tensors)
 
 
 def _in_python(f: Any) -> bool:

@@ -396,3 +396,51 @@ def test_a_tensor_that_no_tape_reads_by_another_name_leaves_a_function_compiled(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert [compiled(x).numpy().tolist() for x in (w, w + 1.0, w)] == [[6.0, 8.0]] * 3
+
+
+_DEFAULT = tf.constant([3.0, 4.0])
+
+
+def _with_default(x: Any, k: Any = _DEFAULT) -> Any:
+    return _slope(x, k)
+
+
+def _with_two_defaults(x: Any, k: Any = _DEFAULT, scale: float = 2.0) -> Any:
+    return scale * _slope(x, k)
+
+
+def _with_keyword(x: Any, *, k: Any = _DEFAULT) -> Any:
+    return _slope(x, k)
+
+
+def _with_nested_default(x: Any, parts: Any = (_DEFAULT, {"c": 1.0})) -> Any:
+    return _slope(x, parts[0]) * parts[1]["c"]
+
+
+@pytest.mark.parametrize("under", [False, True])
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("f", [_with_default, _with_two_defaults, _with_keyword, _with_nested_default])
+def test_a_default_that_is_given_as_another_argument_is_given_twice(
+    f: Any, first: bool, under: bool, back_end: str
+) -> None:
+    compiled = tf.function(f, jit_compile=True)
+    name = "parts" if f is _with_nested_default else "k"
+    own, other = f.__kwdefaults__ or {name: f.__defaults__[0]}, tf.constant([1.0, 2.0])
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((_DEFAULT,), {}), ((_DEFAULT,), own), ((other,), {}), ((other,), own),
+    ]  # fmt: skip
+    if f is not _with_keyword:
+        calls.append(((_DEFAULT, *own.values()), {}))
+    if f is _with_default:
+        calls += [((_DEFAULT, other), {}), ((other, other), {})]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for args, kwargs in calls if first else calls[::-1]:
+            with tf.GradientTape() if under else contextlib.nullcontext():
+                assert _bits(compiled(*args, **kwargs)) == _bits(f(*args, **kwargs))
+
+
+def test_a_default_is_one_tensor_with_an_argument_of_a_concrete_function(back_end: str) -> None:
+    concrete = tf.function(_with_default, jit_compile=True).get_concrete_function(tf.TensorSpec([2], tf.float32))
+    for x in (_DEFAULT, tf.constant([1.0, 2.0])):
+        assert _bits(concrete(x, _DEFAULT)) == _bits(_with_default(x))
