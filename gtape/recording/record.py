@@ -47,11 +47,11 @@ from gtape.base.locks import sharing
 
 __all__ = [
     "ANCHOR", "COT", "INS", "LEAF", "MOST_WATCHED", "NO_TAPES", "OTHER", "OUT", "PARENTS", "PASSES", "SEQ", "SEVERAL",
-    "STEP", "TANGENTS", "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread", "begin",
-    "checked_later", "clear_below", "close", "count", "directly", "done_later", "drawn_later", "empty", "enter",
-    "for_a_check_alone", "forget_parents", "get_stack", "idle_stack", "is_traced", "leaf", "leave", "note_asked",
-    "note_read", "off", "own", "parents_of", "peek", "record_of", "refuse_in_traced_calls", "restore_stack",
-    "set_stack", "sharing", "should_track", "step_of", "watched_leaf",
+    "STEP", "TANGENTS", "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread", "assigned_later",
+    "begin", "checked_later", "clear_below", "close", "count", "directly", "done_later", "drawn_later", "empty",
+    "enter", "for_a_check_alone", "forget_parents", "get_stack", "idle_stack", "is_traced", "leaf", "leave",
+    "note_asked", "note_read", "off", "own", "parents_of", "peek", "record_of", "refuse_in_traced_calls",
+    "restore_stack", "set_stack", "sharing", "should_track", "step_of", "watched_leaf",
 ]  # fmt: skip
 
 SEQ, COT, STEP, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
@@ -634,6 +634,23 @@ def drawn_later(source: Any, draw: Callable[[Any], Any], changed: Any = ()) -> A
     stack = _stack.get()
     noted = None if stack is None else getattr(stack.run, "draw", None)
     return None if noted is None else noted(source, draw, changed)
+
+
+def assigned_later(variable: Any, value: Any) -> bool:
+    """Let each call of a function that is being compiled assign a variable. False if no function is being compiled.
+
+    Parameters
+    ----------
+    variable : Variable
+    value : Tensor
+        The result of ops, which each call repeats.
+    """
+    stack = _stack.get()
+    noted = None if stack is None else getattr(stack.run, "assign", None)
+    if noted is None:
+        return False
+    noted(variable, value, None, of_ops=True)
+    return True
 
 
 def done_later(function: Callable[..., None], tensors: list[Any], changed: Callable[[], list[Any]]) -> bool:

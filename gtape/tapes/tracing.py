@@ -552,14 +552,15 @@ class Tracer:
             self.variables.append(variable)
         return Traced.of(raw, variable._tensor_layout)
 
-    def assign(self, variable: Any, t: Tensor, kernel: Any) -> None:
+    def assign(self, variable: Any, t: Tensor, kernel: Any, *, of_ops: bool = False) -> None:
         """Note the assignment of a value to a variable, or of a kernel's result for its old value and the given one.
 
-        Only assignments by the user are noted, because the library's own depend on values that no program reads.
+        Assignments by the library are noted only if the value is known to come from ops (`of_ops`), because other
+        values depend on what no program reads.
         """
         if (
             self.later_calls
-            or _assigned_by_library()
+            or (not of_ops and _assigned_by_library())
             or variable._layout.dtype.kind == "O"
             or t._layout.shape != variable._layout.shape
         ):

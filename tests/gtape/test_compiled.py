@@ -633,6 +633,55 @@ def test_rows_of_gradients_go_to_optimizers(back_end: str) -> None:
     assert train(True) == train(False)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_a_training_step_with_batch_normalization_is_compiled(axis: int, dtype: str, back_end: str) -> None:
+    layers = tf.keras.layers
+    rng = np.random.default_rng(0)
+    xs = [tf.constant(rng.normal(size=(4, 3, 3)), dtype) for _ in range(4)]
+
+    def trained(compiled: bool) -> Any:
+        first, last = (layers.BatchNormalization(axis=axis, momentum=0.7, dtype=dtype) for _ in range(2))
+        optimizer, steps = tf.keras.optimizers.SGD(0.1, momentum=0.9), tf.Variable(0)
+        for layer in (first, last):
+            layer.build(xs[0].shape)
+        variables = first.trainable_variables + last.trainable_variables
+        optimizer.build(variables)
+
+        def step(x: Any) -> Any:
+            with tf.GradientTape() as tape:
+                y = last(tf.sin(first(first(x, training=True), training=True)), training=True)
+                loss = tf.reduce_sum(y**3)
+            steps.assign_add(1)
+            seen = first.moving_mean + 0.0
+            optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+            return loss, seen
+
+        f = tf.function(step, jit_compile=True) if compiled else step
+        made = [_bits(f(x)) for x in xs]
+        assert not compiled or f.summary().startswith("compiled")
+        return made, [_bits(v.value()) for v in [*first.variables, *last.variables, *optimizer.variables, steps]]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert trained(compiled=True) == trained(compiled=False)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_batch_normalization_follows_each_batch_of_a_compiled_call(dtype: str, back_end: str) -> None:
+    xs = [tf.constant(np.random.default_rng(k).normal(k, 1.0 + k, (5, 3)), dtype) for k in range(4)]
+
+    def followed(compiled: bool) -> Any:
+        layer = tf.keras.layers.BatchNormalization(momentum=0.9, dtype=dtype)
+        f = tf.function(lambda x, training: layer(x, training=training), jit_compile=compiled)
+        made = [[_bits(f(x, training)), _bits(layer.moving_variance.value())] for x in xs for training in (True, False)]
+        return made, _bits(layer.moving_mean.value())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert followed(compiled=True) == followed(compiled=False)
+
+
 def test_two_optimizers_step_in_their_order() -> None:
     def train(jit: bool) -> Any:
         v, w = tf.Variable([1.0, 2.0]), tf.Variable([0.5, -0.5])

@@ -6,7 +6,7 @@ from typing import Any
 
 import gtape
 from gtape.keras.layers.layer import TensorLayer
-from gtape.recording.record import peek
+from gtape.recording.record import assigned_later, is_traced, off, peek
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import Tensor, wrap
 
@@ -111,12 +111,21 @@ class BatchNormalization(_Normalization):
         return _normalized(x, self.epsilon, *parts)
 
     def _follow(self, moving: Any, new: Any) -> None:
-        # NumPy arrays, because no gradient flows into a variable's state. A check follows the ops, to find a function
-        # that reads the state afterwards.
-        number, stack = moving._layout.dtype.type, peek()
+        if is_traced():
+            with off():  # because no gradient flows into a variable's state
+                value = self._weighted(moving, moving, new)
+            assigned_later(moving, value)
+            return
+        # NumPy arrays are faster. A check follows the ops, to find a function that reads the state afterwards.
+        stack = peek()
         old, new = (moving, new) if stack is not None and stack.trace else (moving.numpy(), new.numpy())
-        value = old * number(self.momentum) + new * number(1.0 - self.momentum)
+        value = self._weighted(moving, old, new)
         moving.assign(value if isinstance(value, Tensor) else wrap(value))
+
+    def _weighted(self, moving: Any, old: Any, new: Any) -> Any:
+        """The next running mean, in the dtype of its variable."""
+        number = moving._layout.dtype.type
+        return old * number(self.momentum) + new * number(1.0 - self.momentum)
 
 
 class LayerNormalization(_Normalization):
