@@ -71,13 +71,13 @@ class _Compiled(Results):
         """Run the program on raw arguments with the values of variables."""
         return self.call((own.idle or idle_stack()).run, *raws)
 
-    def finished(self, made: tuple[Any, ...]) -> Any:
-        """The results of a run, after its `later` calls."""
+    def finished(self, made: tuple[Any, ...], given: Sequence[Tensor]) -> Any:
+        """The results of a run for the given tensors, after its `later` calls."""
         if self.later is not None:
             self.later(made)
         if self.nothing:
             return None
-        return self.results(made[: self.count] if self.more else made)
+        return self.results(made[: self.count] if self.more else made, given)
 
 
 class _Reading(_Compiled):
@@ -319,7 +319,7 @@ class Compiler:
             t = _new(Tensor)
             t._value, t._layout, t._record = made[0], found.layout, None
             return t
-        return None if found.nothing and found.later is None else found.finished(made)
+        return None if found.nothing and found.later is None else found.finished(made, args)
 
     def _run(self, found: Any, tensors: Sequence[Tensor]) -> Any:
         """The result of a program; GUARDED, FAILED or TWO_NAMES if the program is not valid."""
@@ -332,7 +332,7 @@ class Compiler:
             return GUARDED
         except Exception:  # the eager call raises the error with its own message
             return FAILED
-        return found.finished(made)
+        return found.finished(made, tensors)
 
     def _compile(
         self, key: Any, tensors: Sequence[Tensor], args: Any, kwargs: Any, held: list[Any], *, first: bool = False
@@ -355,10 +355,11 @@ class Compiler:
         return self._kinds.made(key, is_current, make, (lambda: self.function(*args, **kwargs)) if first else None)
 
     def _traced(self, tensors: Sequence[Tensor], args: Any, kwargs: Any, held: list[Any]) -> _Compiled:
+        given: list[Traced] = []
         with tracing() as tracer:
             try:
                 known: dict[int, Traced] = {}
-                made = self.function(*traced(args, tracer, [], known), **traced(kwargs, tracer, [], known))
+                made = self.function(*traced(args, tracer, given, known), **traced(kwargs, tracer, given, known))
             except Exception as e:
                 if tracer.error is not None:
                     raise tracer.error from None
@@ -376,7 +377,7 @@ class Compiler:
                 raise _Again(tracer.reason)
             if tracer.reason is not None:
                 raise Untraceable(f"it {tracer.reason}")
-            outputs, results = outputs_of(made, tracer)
+            outputs, results = outputs_of(made, tracer, given)
         nodes = [t._value.node for t in results]
         nodes += tracer.values
         nodes += [t._value.node for t in taken_later(tracer.later_calls)]

@@ -153,6 +153,24 @@ class _Fixed:
         return _tensor(value._value, _Layout(value._layout)) if value.__class__ is Tensor else value
 
 
+class _Given:
+    """A result that is an argument itself."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class _Same:
+    """A result that is an earlier result."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+
 def interned(t: Traced) -> Any:
     """The interned layout of the tensors that a traced tensor stands for."""
     return make_layout(t._layout.dtype, t._layout.shape)
@@ -164,16 +182,39 @@ def _tensor(raw: Any, place: _Layout) -> Tensor:
     return t
 
 
-def outputs_of(made: Any, tracer: Tracer) -> tuple[list[Any], list[Traced]]:
-    """For each result of a traced call its parts at later calls, and the traced tensors among the results."""
+def outputs_of(made: Any, tracer: Tracer, given: Sequence[Traced]) -> tuple[list[Any], list[Traced]]:
+    """What later calls return.
+
+    Parameters
+    ----------
+    made : object
+        The result of a traced call.
+    tracer : Tracer
+    given : sequence of Traced
+        The traced tensors of the arguments.
+
+    Returns
+    -------
+    outputs : list
+        For each result its origin.
+    tensors : list of Traced
+        The results of the program.
+    """
     if tracer.failed_check:
         raise Untraceable("it catches the error of a check or an op")
     outputs: list[Any] = []
     tensors = []
+    arguments = {id(t): k for k, t in enumerate(given)}
+    places: dict[int, int] = {}  # of the results by identity
     for leaf in nest.flatten(made) if nest.is_nested(made) else [made]:
+        place = places.setdefault(id(leaf), len(outputs)) if isinstance(leaf, Tensor) else len(outputs)
         if isinstance(leaf, Variable):
             leaf = tracer.read(leaf)
-        if isinstance(leaf, Traced):
+        if id(leaf) in arguments:
+            outputs.append(_Given(arguments[id(leaf)]))
+        elif place < len(outputs):
+            outputs.append(_Same(place))
+        elif isinstance(leaf, Traced):
             outputs.append(_Layout(interned(leaf)))
             tensors.append(leaf)
         elif leaf.__class__ is Tensor:
@@ -199,7 +240,7 @@ class Results:
     Attributes
     ----------
     single : bool
-        Whether the result is a tensor, whose layout is `layout`.
+        Whether the result is a tensor of the program, whose layout is `layout`.
     places : list of int
         The indices of the `count` raw results among all outputs.
     """
@@ -211,28 +252,36 @@ class Results:
         # The structure holds no traced tensors, because these keep every value of the traced call.
         self.structure = nest.map_structure(lambda _: 0, made) if nested else 0
         self.outputs = outputs  # a layout for each result of the program, every other result unchanged
-        self.single = not nested and isinstance(made, Traced)
+        self.single = not nested and isinstance(made, Traced) and self.count == 1
         self.nothing = made is None
         self.layout = outputs[0].layout if self.single else None
-        # The class, if the results are a plain list or tuple of tensors.
-        self.flat = (
-            made.__class__ if made.__class__ in (list, tuple) and all(isinstance(x, Traced) for x in made) else None
-        )
+        # The class, if the results are a plain list or tuple of tensors of the program.
+        plain = made.__class__ in (list, tuple) and all(isinstance(x, Traced) for x in made)
+        self.flat = made.__class__ if plain and self.count == len(outputs) else None
 
-    def results(self, raws: tuple[Any, ...]) -> Any:
-        """The raw results as tensors, in the structure of the traced call."""
+    def results(self, raws: tuple[Any, ...], given: Sequence[Tensor]) -> Any:
+        """The raw results as tensors, in the structure of the traced call with the given tensors."""
         if self.nothing:
             return None
         if self.single:
             return _tensor(raws[0], self.outputs[0])
         if self.flat is not None:
             return self.flat([_tensor(raw, o) for raw, o in zip(raws, self.outputs, strict=True)])
-        return self.packed(self.leaves(raws))
+        return self.packed(self.leaves(raws, given))
 
-    def leaves(self, raws: tuple[Any, ...]) -> list[Any]:
+    def leaves(self, raws: tuple[Any, ...], given: Sequence[Tensor]) -> list[Any]:
         """The results as a flat list."""
         values = iter(raws)
-        return [_tensor(next(values), o) if o.__class__ is _Layout else o.again() for o in self.outputs]
+        made: list[Any] = []
+        for o in self.outputs:
+            kind = o.__class__
+            if kind is _Layout:
+                made.append(_tensor(next(values), o))
+            elif kind is _Given:
+                made.append(given[o.number])
+            else:
+                made.append(made[o.place] if kind is _Same else o.again())
+        return made
 
     def packed(self, leaves: list[Any]) -> Any:
         """A flat list of results, packed into their structure."""

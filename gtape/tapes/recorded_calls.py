@@ -437,7 +437,7 @@ class RecordedCalls:
             return GUARDED
         except Exception:  # the eager call raises the error with its own message
             return FAILED
-        leaves = found.leaves(made[: found.count])
+        leaves = found.leaves(made[: found.count], tensors)
         for place, k in found.given:
             leaves[place]._record = ins[k]._record
         if found.step is not None:
@@ -537,7 +537,7 @@ class RecordedCalls:
             raise Untraceable("watches a tensor with a tape from before the call")
         if any([_is_of(session, t) for t in nest.flatten(made) if t.__class__ is Tensor]):  # noqa: C419
             raise Untraceable("returns a tensor of the tape that is no argument")
-        outputs, tensors = outputs_of(made, tracer)
+        outputs, tensors = outputs_of(made, tracer, given)
         found = _Recorded(made, outputs, held)
         found.flags = [flag for flag in _FLAGS if getattr(session, flag)]
         found.variables = [

@@ -444,3 +444,58 @@ def test_a_default_is_one_tensor_with_an_argument_of_a_concrete_function(back_en
     concrete = tf.function(_with_default, jit_compile=True).get_concrete_function(tf.TensorSpec([2], tf.float32))
     for x in (_DEFAULT, tf.constant([1.0, 2.0])):
         assert _bits(concrete(x, _DEFAULT)) == _bits(_with_default(x))
+
+
+# ---------------------------------------------------------------------------------------------- results
+
+
+_SAME: list[Callable[[Any, Any], Any]] = [
+    lambda x, y: x,
+    lambda x, y: (y, x),
+    lambda x, y: [x, {"sum": x + y, "x": x}],
+    lambda x, y: (tf.convert_to_tensor(y), tf.sin(y)),
+    lambda x, y: (s := tf.sin(x), s, {"again": s}),
+    lambda x, y: (x * y, x, x * y),
+    lambda x, y: (c := tf.constant([1.0, 2.0]), x, c),
+]
+
+
+@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("under", ["none", "a tape", "a tape that watches"])
+@pytest.mark.parametrize("f", _SAME)
+def test_results_are_the_same_tensors_as_in_an_eager_call(f: Any, under: str, twice: bool, back_end: str) -> None:
+    def outcome(g: Any) -> Any:
+        x = tf.constant([2.0, 3.0])
+        y = x if twice else tf.constant([5.0, 7.0])
+        with tf.GradientTape(persistent=True) if under != "none" else contextlib.nullcontext() as tape:
+            if under == "a tape that watches":
+                tape.watch(x)
+            made = tf.nest.flatten(g(x, y))
+            total = tf.add_n([k * t for k, t in enumerate(made, 1)])
+        known = [*made, x, y]
+        gradients = None if tape is None else _bits(tape.gradient(total, [x, y, made[0]]))
+        return [[a is b for b in known] for a in known], _bits(made), gradients
+
+    compiled = tf.function(f, jit_compile=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            assert outcome(compiled) == outcome(f)
+
+
+def test_a_gradient_by_a_result_that_is_the_argument_is_that_of_the_eager_call(back_end: str) -> None:
+    def slope(f: Any, *args: Any) -> float:
+        a, b = f(*args)
+        with tf.GradientTape() as tape:
+            tape.watch(a)
+            y = a * b
+        return float(tape.gradient(y, a))
+
+    x = tf.constant(2.0)
+    compiled = tf.function(lambda x: (x, x), jit_compile=True)
+    assert [slope(compiled, x) for _ in range(3)] == [4.0] * 3
+    named = tf.function(lambda *, b, a: (a, b), jit_compile=True)
+    y = tf.constant(3.0)
+    for _ in range(3):
+        first, last = named(b=x, a=y)
+        assert first is y and last is x
