@@ -209,7 +209,11 @@ class Compiler:
         self._recorded = RecordedCalls(
             function,
             name,
-            Kinds(first_calls, lambda reason: self.warn(f"under a tape, it {reason}"), self.warn_of_kinds),
+            Kinds(
+                first_calls,
+                lambda reason: self.warn(f"under a tape, it {reason.removeprefix('it ')}"),
+                self.warn_of_kinds,
+            ),
             keeps_order,
         )
 
