@@ -11,6 +11,7 @@ from typing import Any
 
 from gtape.base.collector import collector_paused
 from gtape.tapes import inner_loops
+from gtape.tapes.order import find_roots
 from gtape.tapes.python_source import PythonSource
 from gtape.tapes.rewriting import forget_values, needed, shared
 from gtape.tapes.table import Table
@@ -65,6 +66,7 @@ class Program:
             self.run: Callable[..., tuple[Any, ...]] = self._python_source(inputs, nodes, outputs, name).run
             return
         self._table = table
+        find_roots(nodes)
         forget_values([*inputs, *nodes])
         self._given = (inputs, nodes, outputs, name)
         self.run = table.run

@@ -6,7 +6,6 @@ run in blocks that fit the cache. Neither changes the bits of an element.
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -14,15 +13,14 @@ import numpy as np
 
 from gtape.tapes.known_kernels import known_kernels
 from gtape.tapes.learned import PLAIN
+from gtape.tapes.order import CALL, LARGE, Part, Storage, array_ufunc, elements_of_block, in_order, may_show, overwrites
 from gtape.tapes.repeats import Block, Instance, in_blocks
 from gtape.tapes.rewriting import constant_key, reads, reads_of
 from gtape.tapes.traced_values import Guard, Node
-from gtape.tapes.ufuncs import EXACT, keeps_bits_anywhere, ufunc_of
+from gtape.tapes.ufuncs import EXACT, keeps_bits_anywhere
 
-__all__ = ["Names", "Part", "PythonSource", "Writer", "in_turns"]
+__all__ = ["Names", "PythonSource", "Writer"]
 
-_WORTH = 4096  # elements above which a fresh array costs more than the search for an old one
-_BLOCK = 1 << 17  # bytes of a block, so that a dozen blocks fit the caches, and calls cost little
 _LONG = 1 << 15  # elements above which an array is computed in blocks
 _DEEPEST = 20  # the depth of nested calls in a line, because Python's parser takes 200 brackets
 
@@ -110,15 +108,6 @@ def _as_array(node: Node, ufunc: np.ufunc | None, a: Any) -> Any:
     return made if alike else a
 
 
-def _array_ufunc(node: Node) -> np.ufunc | None:
-    """The ufunc that computes the array of a node; None for other nodes."""
-    sample = node.sample
-    if sample.__class__ is not np.ndarray or node.words:
-        return None
-    ufunc = ufunc_of(node.function)
-    return ufunc if ufunc is not None and ufunc.nin == len(node.args) else None
-
-
 def _is_elementwise(node: Node) -> bool:
     """Whether a node calls an elementwise kernel other than a ufunc."""
     plain = all([v.__class__ is float or v.__class__ in PLAIN for v in node.words.values()])  # noqa: C419
@@ -139,50 +128,6 @@ def _elements(sample: Any) -> int:
     if sample.__class__ is tuple:
         return sum([_elements(part) for part in sample])
     return sample.size if isinstance(sample, np.ndarray) else 1
-
-
-# ---------------------------------------------------------------------------------------------- parts
-
-
-class Part:
-    """Nodes that form one piece of the program.
-
-    Attributes
-    ----------
-    kind : hashable
-        "call", or a name that the back end gives.
-    nodes : list of Node
-    """
-
-    __slots__ = ("kind", "nodes")
-
-    def __init__(self, kind: Any) -> None:
-        self.kind = kind
-        self.nodes: list[Node] = []
-
-
-def in_turns(nodes: list[Node], kind_of: Callable[[Node], Any]) -> list[Part]:
-    """The nodes in few parts, each of one kind, in an order in which each node comes after those that it reads."""
-    parts: list[Part] = []
-    at: dict[int, int] = {}
-    places: dict[Any, list[int]] = {}
-    for node in nodes:
-        kind = kind_of(node)
-        first = 0
-        for a in reads_of(node):
-            k = at.get(id(a))
-            if k is not None:
-                k += parts[k].kind != kind
-                if k > first:
-                    first = k
-        known = places.setdefault(kind, [])
-        i = bisect.bisect_left(known, first)
-        if i == len(known):
-            known.append(len(parts))
-            parts.append(Part(kind))
-        k = at[id(node)] = known[i]
-        parts[k].nodes.append(node)
-    return parts
 
 
 # ---------------------------------------------------------------------------------------------- lines
@@ -232,14 +177,12 @@ class Writer:
                 place += 1
                 continue
             for node in part.nodes:
-                own = id(node) in elsewhere
-                number = node.sample.__class__ is not tuple and not isinstance(node.sample, np.ndarray)
-                strict = own or number or part.kind != "call" or _array_ufunc(node) is not None
+                shows = part.kind == CALL and id(node) not in elsewhere and may_show(node)
                 for a in reads_of(node):
                     key = id(a)
                     self.last[key] = place
                     self.count[key] = self.count.get(key, 0) + 1
-                    if not strict:
+                    if shows:
                         viewed.add(key)
                 self._mine.add(id(node))
                 place += 1
@@ -323,8 +266,8 @@ class Writer:
         """Write the line of one call. Earlier calls whose results only this call reads become part of the line."""
         names = self.names
         dying = self.dying(node)
-        large = [a.name for a in dying if a.name[:1] == "v" and _elements(a.sample) >= _WORTH]
-        ufunc = _array_ufunc(node)
+        large = [a.name for a in dying if a.name[:1] == "v" and _elements(a.sample) >= LARGE]
+        ufunc = array_ufunc(node)
         words, operands, depth = self._arguments(node, ufunc)
         if ufunc is not None:
             place, text, infix = self._ufunc(node, ufunc, words, operands, dying)
@@ -368,7 +311,7 @@ class Writer:
                 continue
             # A line may overwrite a large operand that it names.
             key = id(value)
-            if self.count[key] > 1 or key in self.kept or depth >= _DEEPEST or _elements(value.sample) >= _WORTH:
+            if self.count[key] > 1 or key in self.kept or depth >= _DEEPEST or _elements(value.sample) >= LARGE:
                 break
             if operands is words:
                 operands = [*words]
@@ -408,19 +351,17 @@ class Writer:
                 text = node.text.format(*operands)
             else:
                 text = f"{names.constant(node.function)}({', '.join(words)})"
-        if id(node) not in self._aliased and ufunc in EXACT:
+        if id(node) not in self._aliased:
             self._owned.add(id(node))
         self.release(dying)
         return f"{self.define(node)} = ", text, infix
 
     def _overwrites(self, node: Node, ufunc: np.ufunc, dying: list[Node]) -> Node | None:
         """An operand whose memory the result may overwrite."""
-        made = node.sample
-        if ufunc not in EXACT or made.size < _WORTH:
+        if ufunc not in EXACT or node.sample.size < LARGE:
             return None
         for a in dying:
-            same = a.sample.shape == made.shape and a.sample.strides == made.strides and a.sample.dtype == made.dtype
-            if same and id(a) in self._owned:
+            if id(a) in self._owned and overwrites(node.sample, a.sample):
                 return a
         return None
 
@@ -458,8 +399,7 @@ class Writer:
         names = self.names
         _, shape = part.kind
         size = int(np.prod(shape))
-        read = [a.sample if a.__class__ is Node else a for n in part.nodes for a in (n, *n.args)]
-        step = _BLOCK // max([a.itemsize for a in read if isinstance(a, np.ndarray)])
+        step = elements_of_block(part.nodes)
         inside = {id(n) for n in part.nodes}
         end = self.place + len(part.nodes)
         results = [n for n in part.nodes if id(n) in self.kept or self.last.get(id(n), 0) >= end]
@@ -476,55 +416,42 @@ class Writer:
                     if self.last[id(a)] < end and id(a) in self._mine and id(a) not in self.kept:
                         ending[id(a)] = a
         inner = {k: f"a{i}" for i, k in enumerate(arrays)} | {k: f"s{i}" for i, k in enumerate(numbers)}
-        inner |= {id(n): f"o{i}" for i, n in enumerate(results)}
-        temporaries: list[tuple[str, str]] = []
-        free: dict[str, list[str]] = {}
-        chars: dict[int, str] = {}
+        stored = Storage(part.nodes, results, [a for k, a in ending.items() if k in self._owned])
+        taken, fresh, temporaries = stored.taken, stored.fresh, stored.temporaries
+        inner |= stored.places
+        inner |= {k: inner[id(a)] for k, a in taken.items()}
         lines: list[str] = []
         for n in part.nodes:
-            ufunc = _array_ufunc(n)
+            ufunc = array_ufunc(n)
             words = [inner[id(a)] if a.__class__ is Node or _is_long(a) else names.constant(_number(a)) for a in n.args]
-            gone = [a for a in self.dying(n) if id(a) in chars]
-            self.place += 1
-            if ufunc in EXACT:
-                self._let_go(gone, inner, chars, free)
-            place = inner.get(id(n))
-            if place is None and ufunc is None:
-                place = inner[id(n)] = f"m{len(lines)}"
-                lines.append(f"    {place} = {self._call(n, words)}\n")
-                self._let_go(gone, inner, chars, free)
-                continue
-            if place is None:
-                char = n.sample.dtype.char
-                kept = free.setdefault(char, [])
-                if not kept:
-                    kept.append(f"t{len(temporaries)}")
-                    temporaries.append((kept[0], char))
-                place = inner[id(n)] = kept.pop()
-                chars[id(n)] = char
-            if ufunc not in EXACT:
-                self._let_go(gone, inner, chars, free)
-            if ufunc is None:
-                text = f"{names.constant(np.copyto)}({place}, {self._call(n, words)})"
-            else:
+            place = inner[id(n)]
+            if ufunc is not None:
                 text = f"{names.constant(ufunc)}({', '.join(words)}, {_out(ufunc)}{place})"
+            elif place[0] == "m":
+                text = f"{place} = {self._call(n, words)}"
+            else:
+                text = f"{names.constant(np.copyto)}({place}, {self._call(n, words)})"
             lines.append(f"    {text}\n")
+        self.place = end
         label = f"block_{len(self.functions)}"
-        held = [t for t, _ in temporaries]
+        held = [f"t{i}" for i in range(len(temporaries))]
         parameters = [
             *[inner[k] for k in arrays],
-            *[inner[id(n)] for n in results],
+            *[inner[id(n)] for n in fresh],
             *[inner[k] for k in numbers],
             *held,
         ]
         self.functions.append(f"def {label}({', '.join(parameters)}):\n{''.join(lines)}")
         empty = names.constant(np.empty)
-        for n in results:
+        for n in fresh:
             self.define(n)
             self.lines.append(f"{n.name} = {empty}({n.sample.shape!r}, {n.sample.dtype.char!r})")
+        for a in taken.values():
+            del ending[id(a)]
+        self._owned.update([id(n) for n in results if id(n) not in self._aliased])
         flat = []
         given = []  # the flat constants
-        for a in [*arrays.values(), *results]:
+        for a in [*arrays.values(), *fresh]:
             if a.__class__ is not Node:
                 given.append(names.constant(a.reshape(-1)))
                 flat.append(given[-1])
@@ -532,7 +459,7 @@ class Writer:
             flat.append(names.variable())
             self.lines.append(f"{flat[-1]} = {a.name}.reshape(-1)")
         whole = [names.variable() for _ in temporaries]
-        for name, (_, char) in zip(whole, temporaries, strict=True):
+        for name, char in zip(whole, temporaries, strict=True):
             self.lines.append(f"{name} = {empty}({step}, {char!r})")
             self.nbytes += step * np.dtype(char).itemsize
         full = size // step * step
@@ -544,6 +471,9 @@ class Writer:
             tail = [f"{f}[{full}:]" for f in flat] + plain_ones + [f"{t}[:{size - full}]" for t in whole]
             self.lines.append(f"{label}({', '.join(tail)})")
         over = [*[f for f in flat if f not in given], *whole]
+        for n in results:
+            if id(n) in taken:
+                n.name = taken[id(n)].name
         names.free += over
         self._forget([*over, *[a.name for a in ending.values() if a.name[:1] == "v"]])
         self.release(ending.values())
@@ -552,12 +482,6 @@ class Writer:
         """The call of a kernel that makes an array of its own."""
         words = words + [f"{k}={self.names.constant(v)}" for k, v in n.words.items()]
         return f"{self.names.constant(n.function)}({', '.join(words)})"
-
-    def _let_go(
-        self, gone: list[Node], inner: dict[int, str], chars: dict[int, str], free: dict[str, list[str]]
-    ) -> None:
-        for a in gone:
-            free[chars.pop(id(a))].append(inner[id(a)])
 
     # ------------------------------------------------------------------------------------------ the whole
 
@@ -580,7 +504,7 @@ class Writer:
         """Write the lines of a part that calls functions."""
         if isinstance(part, Instance):
             self.repeated(part)
-        elif part.kind == "call":
+        elif part.kind == CALL:
             for node in part.nodes:
                 self.call(node)
         else:
@@ -593,7 +517,7 @@ def _takes_buffer(sample: Any) -> bool:
     NumPy's result has its elements in memory in the order of its operands, and sums depend on this order. The order of
     a buffer is fixed.
     """
-    return 0 < sample.size < _WORTH and sample.dtype.kind in "fb" and bool(sample.flags.c_contiguous)
+    return 0 < sample.size < LARGE and sample.dtype.kind in "fb" and bool(sample.flags.c_contiguous)
 
 
 class _Written:
@@ -614,7 +538,7 @@ class _Written:
 
     def __init__(self, block: Block, space: dict[str, Any]) -> None:
         self.block = block
-        part = Part("call")
+        part = Part(CALL)
         part.nodes = block.nodes
         self.results = [block.nodes[j] for j in block.outputs]
         self.writer = Writer(block.inputs, [part], self.results, space)
@@ -632,7 +556,7 @@ class _Written:
         for k, j in enumerate(block.outputs):
             node = block.nodes[j]
             viewed = id(node) in writer.viewed or any([id(x.nodes[j]) in outer.viewed for x in self.instances])  # noqa: C419
-            if viewed or _array_ufunc(node) is None or not _takes_buffer(node.sample):
+            if viewed or array_ufunc(node) is None or not _takes_buffer(node.sample):
                 self.returned.append(k)
             else:
                 writer.given[id(node)] = f"o{len(self.buffered)}"
@@ -668,37 +592,37 @@ def _is_long(a: Any) -> bool:
 
 
 def block_of(node: Node) -> Any:
-    """The kind of the part that computes a node: "call", or blocks for arrays of one shape."""
+    """The kind of the part that computes a node: `CALL`, or blocks for arrays of one shape."""
     sample = node.sample
     if sample.__class__ is not np.ndarray or sample.size < _LONG or sample.dtype.char not in "df?":
-        return "call"
-    ufunc = _array_ufunc(node)
+        return CALL
+    ufunc = array_ufunc(node)
     if not sample.flags.c_contiguous or (ufunc is None and not _is_elementwise(node)):
-        return "call"
+        return CALL
     chars = ""
     for a in node.args:
         value = a.sample if a.__class__ is Node else a
         if isinstance(value, np.ndarray) and value.ndim:
             if value.shape != sample.shape or value.dtype.char not in "df?":
-                return "call"
+                return CALL
             if not value.flags.c_contiguous and (any(value.strides) or ufunc is None):
-                return "call"
+                return CALL
             chars += value.dtype.char
         elif value.__class__ in (int, float, bool) or isinstance(value, np.generic):
             if ufunc not in EXACT:
-                return "call"
+                return CALL
         else:
-            return "call"
+            return CALL
     words = tuple([(k, node.words[k].__class__, node.words[k]) for k in sorted(node.words)])
     kept = ufunc in EXACT or keeps_bits_anywhere(node.function if ufunc is None else ufunc, chars, words)
-    return ("blocks", sample.shape) if kept else "call"
+    return ("blocks", sample.shape) if kept else CALL
 
 
 def _calls(given: Any) -> Any:
     """The nodes as one part of calls. Copies of blocks stay unchanged."""
     if given.__class__ is Instance:
         return given
-    part = Part("call")
+    part = Part(CALL)
     part.nodes = given
     return part
 
@@ -707,13 +631,9 @@ def _python_parts(nodes: list[Node], outputs: list[Node]) -> list[Any]:
     """The nodes as parts: calls, copies of repeated blocks, and chains of at least two calls in blocks of arrays."""
     long = [n for n in nodes if n.sample.__class__ is np.ndarray and n.sample.size >= _LONG]
     kinds = {id(n): block_of(n) for n in long}
-    if all([k == "call" for k in kinds.values()]):  # noqa: C419
+    if all([k == CALL for k in kinds.values()]):  # noqa: C419
         return [_calls(given) for given in in_blocks(nodes, outputs)]
-    parts = in_turns(nodes, lambda n: kinds.get(id(n), "call"))
-    for part in parts:
-        if part.kind != "call" and len(part.nodes) < 2:
-            part.kind = "call"
-    return parts
+    return list(in_order(nodes, outputs, lambda n: kinds.get(id(n), CALL)))
 
 
 class PythonSource:

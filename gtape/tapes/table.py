@@ -31,7 +31,8 @@ from gtape.tapes.inner_loops import (
     Doubt,
 )
 from gtape.tapes.known_kernels import known_kernels
-from gtape.tapes.python_source import Part, Writer, block_of, framed, in_turns
+from gtape.tapes.order import CALL, WALK, Part, in_order
+from gtape.tapes.python_source import Writer, block_of, framed
 from gtape.tapes.repeats import Block, Instance, in_blocks
 from gtape.tapes.rewriting import constant_key, forget_values, reads_of, shared
 from gtape.tapes.traced_values import ABSORBED, NO_NAN, SAME_TRUTH, Node
@@ -762,15 +763,12 @@ def _worth(nodes: list[Node], outputs: list[Node], steps: dict[int, _Step]) -> l
     others = {id(n): block_of(n) for n in nodes if id(n) not in steps}
 
     def kind(node: Node) -> Any:
-        return "walk" if id(node) in steps else others.get(id(node), "call")
+        return WALK if id(node) in steps else others.get(id(node), CALL)
 
     _settle(nodes, outputs, steps)
     while True:
-        parts = in_turns(nodes, kind)
-        for part in parts:
-            if part.kind not in ("walk", "call") and len(part.nodes) < 2:
-                part.kind = "call"
-        poor = [p for p in parts if p.kind == "walk" and sum([steps[id(n)].saves for n in p.nodes]) < _WORTH]
+        parts = in_order(nodes, outputs, kind, steps)
+        poor = [p for p in parts if p.kind == WALK and sum([steps[id(n)].saves for n in p.nodes]) < _WORTH]
         if not poor:
             return parts
         for part in poor:
@@ -1069,7 +1067,7 @@ class Table:
                 lowering.step(node)
             self.steps = lowering.steps
             parts = _worth(nodes, outputs, self.steps)
-            if any([p.kind == "walk" for p in parts]):  # noqa: C419 - a list is quicker
+            if any([p.kind == WALK for p in parts]):  # noqa: C419 - a list is quicker
                 self._lay_out(parts, outputs)
         if self._walks:
             self._write(inputs, parts, outputs, name)
@@ -1110,7 +1108,7 @@ class Table:
         for k, part in enumerate(parts):
             for node in part.nodes:
                 time += 1
-                if part.kind == "walk":
+                if part.kind == WALK:
                     writer[id(node)] = k
                     for a in reads_of(node):
                         last[id(self.root(a))] = time
@@ -1126,7 +1124,7 @@ class Table:
                 gives.setdefault(writer[id(a)], {})[id(a)] = a
         time = 0
         for k, part in enumerate(parts):
-            if part.kind != "walk":
+            if part.kind != WALK:
                 time += len(part.nodes)
                 continue
             walk = self._walks[k] = _Walk()
@@ -1220,7 +1218,7 @@ class Table:
         if any([id(o) in steps and steps[id(o)].form.size > _MOST_ELEMENTS for o in outputs]):  # noqa: C419
             return None
         self._lay_out_blocks(items, [o for o in outputs if id(o) in steps])
-        return [Part("walk")]
+        return [Part(WALK)]
 
     def _lay_out_blocks(self, items: list[Any], outputs: list[Node]) -> None:
         """Find the rows, and allocate a place in memory for each value."""
@@ -1287,7 +1285,7 @@ class Table:
         borrowed: set[int] = set()  # results of calls that may be views of the memory
         walks: list[str] = []
         for k, part in enumerate(parts):
-            if part.kind == "walk":
+            if part.kind == WALK:
                 walks.append(f"w{len(walks)}")
                 self._line(writer, part, self._walks[k], walks[-1])
                 continue

@@ -61,9 +61,11 @@ class Node:
         The index of the node in its program, after it is known; -1 for an input.
     alone : bool
         Whether the operation stays, although an equal one exists.
+    root : Node or None
+        The node whose memory the result shows, after it is found; see `gtape.tapes.order`.
     """
 
-    __slots__ = ("alone", "args", "function", "guards", "name", "place", "reads", "sample", "text", "words")
+    __slots__ = ("alone", "args", "function", "guards", "name", "place", "reads", "root", "sample", "text", "words")
 
     def __init__(self, function: Any, args: tuple[Any, ...], words: dict[str, Any], sample: Any, text: Any) -> None:
         self.function, self.args, self.words, self.sample, self.text = function, args, words, sample, text
@@ -71,6 +73,7 @@ class Node:
         self.name = ""
         self.place = -1
         self.reads: list[Node] | None = None
+        self.root: Node | None = None
 
 
 def _same_truth(value: Any, expected: bool) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import gtape as tf
 from gtape import nest
@@ -1297,13 +1299,141 @@ def _wide(x: Any) -> Any:
     return y
 
 
-# No longer arrays: those run in blocks, and the order of the blocks may keep one array longer.
 @pytest.mark.parametrize("f", [_wide, _slope, lambda x: _slope(_wide(x))], ids=["values", "short", "gradients"])
 def test_the_peak_of_a_compiled_step_is_at_most_that_of_the_eager_one(f: Any, back_end: str) -> None:
     x = tf.constant(np.random.default_rng(6).normal(size=(80, 80)) / 80)
     compiled = tf.function(f, jit_compile=True)
     compiled(x), f(x)
     assert _peak(lambda: compiled(x)) <= _peak(lambda: f(x))
+
+
+def _gradient(value: Callable[..., Any]) -> Callable[..., Any]:
+    def function(*xs: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(xs)
+            y = value(*xs)
+        return tape.gradient(y, xs)
+
+    return function
+
+
+@_gradient
+def _recurrent(w: Any, h: Any) -> Any:
+    for _ in range(12):
+        h = tf.tanh(tf.matmul(h, w))
+    return tf.reduce_sum(h)
+
+
+@_gradient
+def _rows(x: Any) -> Any:
+    total = tf.constant(0.0)
+    for i in range(20):
+        total += tf.reduce_sum(tf.sin(x[i]) * x[7 * i % 20])
+    return total
+
+
+@_gradient
+def _scanned(x: Any) -> Any:
+    return tf.reduce_sum(tf.scan(lambda a, row: tf.tanh(a * 0.5 + row), x))
+
+
+@_gradient
+def _spread(a: Any, b: Any) -> Any:
+    return tf.reduce_sum(tf.exp(-((a[:, None] - b[None, :]) ** 2)) * a[:, None])
+
+
+@_gradient
+def _perceptron(a: Any, b: Any, x: Any) -> Any:
+    return tf.reduce_mean(tf.nn.relu(tf.matmul(tf.nn.relu(tf.matmul(tf.tanh(tf.matmul(x, a)), b)), a)) ** 2)
+
+
+@_gradient
+def _convolution(x: Any, k: Any) -> Any:
+    return tf.reduce_sum(tf.nn.relu(tf.nn.conv2d(x, k, 1, "SAME")) ** 2)
+
+
+def _sums_on_the_way(x: Any) -> Any:
+    y, sums = x, []
+    for k in range(10):
+        y = tf.sin(y) + x * float(k)
+        sums.append(tf.reduce_sum(y))
+    return sums
+
+
+def _several(x: Any) -> Any:
+    return [tf.sin(x) * float(k) + x for k in range(1, 8)]
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes"),
+    [
+        (_recurrent, [(300, 300), (4, 300)]), (_rows, [(20, 2500)]), (_scanned, [(30, 2000)]),
+        (_spread, [(300,), (300,)]), (_perceptron, [(200, 200), (200, 200), (400, 200)]),
+        (_convolution, [(4, 32, 32, 3), (3, 3, 3, 16)]), (_sums_on_the_way, [(40_000,)]), (_several, [(50_000,)]),
+    ],
+    ids=["weights", "rows", "scan", "broadcast", "layers", "convolution", "sums", "results"],
+)  # fmt: skip
+def test_no_array_lives_longer_in_a_compiled_step(f: Any, shapes: Any, back_end: str) -> None:
+    rng = np.random.default_rng(8)
+    xs = [tf.constant(rng.normal(size=shape) / 3, "float32") for shape in shapes]
+    compiled = tf.function(f, jit_compile=True)
+    assert _bits(compiled(*xs)) == _bits(compiled(*xs)) == _bits(f(*xs))
+    assert compiled.summary().startswith("compiled")
+    assert _peak(lambda: compiled(*xs)) <= _peak(lambda: f(*xs))
+
+
+_SIDE = 190  # of matrices, which run in blocks
+_STEPS: list[Callable[..., Any]] = [
+    lambda a, b, v: tf.sin(a), lambda a, b, v: a * b, lambda a, b, v: a + b, lambda a, b, v: a - b,
+    lambda a, b, v: a / (b * b + 1.0), lambda a, b, v: -a, lambda a, b, v: tf.nn.softmax(a), lambda a, b, v: a * 0.7,
+    lambda a, b, v: tf.matmul(a, b) * 0.01, lambda a, b, v: tf.transpose(a), lambda a, b, v: a * v,
+    lambda a, b, v: tf.reshape(tf.reshape(a, [-1]), [_SIDE, _SIDE]) + b,
+]  # fmt: skip
+_SUMS: list[Callable[..., Any]] = [lambda a: tf.reduce_sum(a, 0), lambda a: tf.reduce_sum(a, 1) * 0.01, lambda a: a[3]]
+_STEP = st.tuples(st.sampled_from(_STEPS + _SUMS), st.integers(1, 4), st.integers(1, 6))
+
+
+@given(st.lists(_STEP, min_size=3, max_size=25), st.booleans())
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_random_programs_on_long_arrays_take_no_more_memory(back_end: str, steps: Any, slopes: bool) -> None:
+    def values(x: Any, w: Any) -> Any:
+        large, small = [x, w], [x[0]]
+        for step, i, j in steps:
+            a, b = large[-min(i, len(large))], large[-min(j, len(large))]
+            if step in _SUMS:
+                small.append(step(a))
+            else:
+                large.append(step(a, b, small[-min(j, len(small))]))
+        return [large[-1], large[-2], *small[-2:]]
+
+    f = values
+    if slopes:
+        f = _gradient(lambda x, w: tf.add_n([tf.reduce_sum(y * y) for y in values(x, w)]))
+    rng = np.random.default_rng(len(steps))
+    xs = [tf.constant(rng.normal(size=(_SIDE, _SIDE)) / 3, "float32") for _ in range(2)]
+    compiled = tf.function(f, jit_compile=True)
+    assert _bits(compiled(*xs)) == _bits(compiled(*xs)) == _bits(f(*xs))
+    # The frames of Python count, too.
+    assert _peak(lambda: compiled(*xs)) <= _peak(lambda: f(*xs)) + 10_000
+
+
+def test_results_of_blocks_overwrite_only_what_nothing_reads(back_end: str) -> None:
+    def f(x: Any, y: Any) -> Any:
+        a, b = x * y, x + y
+        c, d = tf.sin(a) - b, tf.exp(b) * a
+        e = tf.reshape(c, [-1, 2])
+        total = tf.reduce_sum(d)
+        return (c - d) * total, tf.tanh(d) + c, e, tf.cos(a) / (d * d + 1.0) - total
+
+    compiled = tf.function(f, jit_compile=True)
+    rng = np.random.default_rng(9)
+    for _ in range(3):
+        xs = [tf.constant(rng.normal(size=40_002)) for _ in range(2)]
+        before = _bits(xs)
+        made = compiled(*xs)
+        assert _bits(made) == _bits(f(*xs)) and _bits(xs) == before
+        compiled(*[2.0 * x for x in xs])
+        assert _bits(made) == _bits(f(*xs))
 
 
 def test_a_long_program_is_compiled(back_end: str) -> None:
