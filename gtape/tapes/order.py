@@ -6,6 +6,7 @@ A part that collects nodes of one kind saves time, but it also delays other node
 from __future__ import annotations
 
 import bisect
+import operator
 from collections.abc import Callable, Container, Iterable
 from typing import Any
 
@@ -16,13 +17,14 @@ from gtape.tapes.traced_values import Node
 from gtape.tapes.ufuncs import EXACT, ufunc_of
 
 __all__ = [
-    "CALL", "LARGE", "WALK", "Part", "Storage", "array_ufunc", "elements_of_block", "find_roots", "in_order",
-    "may_show", "overwrites",
+    "CALL", "LARGE", "SIGNS", "WALK", "Part", "Storage", "array_ufunc", "elements_of_block", "elides", "find_roots",
+    "in_order", "may_show", "overwrites", "sign_of",
 ]  # fmt: skip
 
 CALL, WALK = "call", "walk"
 _BLOCK = 1 << 17  # bytes of a block, so that a dozen blocks fit the caches, and calls cost little
 LARGE = 4096  # elements above which a fresh array costs more than the search for an old one
+_ELIDED = 1 << 18  # bytes of the smallest arrays that NumPy's operators overwrite
 _COUNTED = 128  # elements of the smallest arrays that count beside large ones, because there may be many
 
 
@@ -67,6 +69,31 @@ def elements_of_block(nodes: list[Node]) -> int:
     """The number of elements of one block, for nodes that run in blocks."""
     read = [a.sample if a.__class__ is Node else a for n in nodes for a in (n, *n.args)]
     return _BLOCK // max([a.itemsize for a in read if isinstance(a, np.ndarray)])
+
+
+_COMMUTATIVE = frozenset({np.add, np.multiply, operator.add, operator.mul})
+SIGNS: dict[Any, str] = {np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/"}
+
+
+def sign_of(node: Node) -> str | None:
+    """The operator that gives the same bits as a ufunc in less time; None without one."""
+    sign = SIGNS.get(node.function)
+    if sign is None or node.words or len(node.args) != 2:
+        return None
+    kinds = {(a.sample if a.__class__ is Node else a).__class__ for a in node.args}
+    if kinds == {np.float32} or kinds == {np.float64}:  # NumPy's scalars, for which ufuncs make arrays
+        return sign
+    some = any([a.__class__ is Node and isinstance(a.sample, np.ndarray) for a in node.args])  # noqa: C419
+    plain = all([a.__class__ is Node or isinstance(a, (np.generic, np.ndarray)) for a in node.args])  # noqa: C419
+    return sign if some and plain else None
+
+
+def elides(node: Node, a: Node) -> bool:
+    """Whether NumPy's operator writes a result into the memory of an operand that has no name and no other reader."""
+    if array_ufunc(node) not in SIGNS or (node.text is None and sign_of(node) is None):
+        return False
+    commutes = node.function in _COMMUTATIVE
+    return node.sample.nbytes >= _ELIDED and overwrites(node.sample, a.sample) and (a is node.args[0] or commutes)
 
 
 class Storage:
@@ -386,6 +413,7 @@ class _Lives:
                 owned.update([id(n) for n in results if id(n) not in shown])
                 time += 1
                 continue
+            unnamed: Node | None = None  # the newest node, if its line may become part of the next one
             for node in part.nodes:
                 key = id(node)
                 before[key] = live
@@ -398,12 +426,17 @@ class _Lives:
                             ended.discard(id(a))
                             weight = 0
                             break
+                    own = id(unnamed)
+                    if weight and unnamed in reads_of(node) and own in ended - shown and elides(node, unnamed):
+                        ended.discard(own)
+                        weight = 0
                     live += weight
                     peak = max(peak, live)
                     if ufunc is not None and key not in shown:
                         owned.add(key)
                     if key not in last and key not in kept:
                         ended.add(key)
+                unnamed = None if ended or key not in weights else node
                 live -= sum([weights[k] for k in ended])
                 time += 1
             peaks.append(peak)

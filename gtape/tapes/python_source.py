@@ -13,7 +13,20 @@ import numpy as np
 
 from gtape.tapes.known_kernels import known_kernels
 from gtape.tapes.learned import PLAIN
-from gtape.tapes.order import CALL, LARGE, Part, Storage, array_ufunc, elements_of_block, in_order, may_show, overwrites
+from gtape.tapes.order import (
+    CALL,
+    LARGE,
+    SIGNS,
+    Part,
+    Storage,
+    array_ufunc,
+    elements_of_block,
+    elides,
+    in_order,
+    may_show,
+    overwrites,
+    sign_of,
+)  # fmt: skip
 from gtape.tapes.repeats import Block, Instance, in_blocks
 from gtape.tapes.rewriting import constant_key, reads, reads_of
 from gtape.tapes.traced_values import Guard, Node
@@ -75,28 +88,12 @@ class Names:
         return self.constant(a)
 
 
-_SIGNS = {np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/"}
-
-
-def _sign_of(node: Node) -> str | None:
-    """The operator that gives the same bits as a ufunc in less time; None without one."""
-    sign = _SIGNS.get(node.function)
-    if sign is None or node.words or len(node.args) != 2:
-        return None
-    kinds = {(a.sample if a.__class__ is Node else a).__class__ for a in node.args}
-    if kinds == {np.float32} or kinds == {np.float64}:  # NumPy's scalars, for which ufuncs make arrays
-        return sign
-    some = any([a.__class__ is Node and isinstance(a.sample, np.ndarray) for a in node.args])  # noqa: C419
-    plain = all([a.__class__ is Node or isinstance(a, (np.generic, np.ndarray)) for a in node.args])  # noqa: C419
-    return sign if some and plain else None
-
-
 _MOST_WHOLE = 1 << 24  # the greatest integer up to which float32 and float64 have all integers
 
 
 def _as_array(node: Node, ufunc: np.ufunc | None, a: Any) -> Any:
     """An operand. A constant number becomes an array without axes, because NumPy would make one at every call."""
-    if ufunc not in _SIGNS or a.__class__ is Node or not node.sample.ndim or node.sample.dtype.char not in "fd":
+    if ufunc not in SIGNS or a.__class__ is Node or not node.sample.ndim or node.sample.dtype.char not in "fd":
         return a
     if isinstance(a, np.generic):
         return np.array(a)
@@ -159,9 +156,9 @@ class Writer:
         self.place = 0
         self.last: dict[int, int] = {}
         self.count: dict[int, int] = {}  # the number of reads of each value
-        # The newest calls: line, value, text, whether the text is an operation with an operator, and the depth of its
-        # calls.
-        self.newest: list[tuple[int, Node, str, bool, int]] = []
+        # The newest calls: line, value, text, whether the text is an operation with an operator, the depth of its
+        # calls, and whether a large value ends with the call.
+        self.newest: list[tuple[int, Node, str, bool, int, bool]] = []
         self.kept = {id(o) for o in outputs}
         self.functions: list[str] = []
         self.nbytes = 0
@@ -268,11 +265,12 @@ class Writer:
         dying = self.dying(node)
         large = [a.name for a in dying if a.name[:1] == "v" and _elements(a.sample) >= LARGE]
         ufunc = array_ufunc(node)
-        words, operands, depth = self._arguments(node, ufunc)
+        over = None if ufunc is None else self._overwrites(node, ufunc, dying)
+        words, operands, depth = self._arguments(node, ufunc, ufunc is not None and over is None)
         if ufunc is not None:
-            place, text, infix = self._ufunc(node, ufunc, words, operands, dying)
+            place, text, infix = self._ufunc(node, ufunc, words, operands, dying, over)
         else:
-            sign = _sign_of(node)
+            sign = sign_of(node)
             infix = sign is not None or node.text is not None
             if sign is not None:
                 text = f"{operands[0]} {sign} {operands[1]}"
@@ -285,7 +283,7 @@ class Writer:
             self.release(dying)
             place = "" if node.guards else f"{self.define(node)} = "
         self.lines.append(place + text)
-        self.newest.append((len(self.lines), node, text, infix, depth + 1))
+        self.newest.append((len(self.lines), node, text, infix, depth + 1, bool(large)))
         self._forget([name for name in large if name != node.name])
         self.place += 1
 
@@ -294,10 +292,12 @@ class Writer:
         if variables:
             self.lines.append(" = ".join([*variables, "None"]))
 
-    def _arguments(self, node: Node, ufunc: np.ufunc | None) -> tuple[list[str], list[str], int]:
+    def _arguments(self, node: Node, ufunc: np.ufunc | None, may_elide: bool) -> tuple[list[str], list[str], int]:
         """The arguments as source: the text for a function, the text for an operator, and the depth of their calls.
 
         The calls of the newest lines become arguments if no other call reads their results, in the order of the lines.
+        With `may_elide`, this holds for a large result, too: an operator of NumPy's overwrites a large array without a
+        name, as it does in the eager call.
         """
         words = [self.names.text(a if a.__class__ is Node else _as_array(node, ufunc, a)) for a in node.args]
         newest, lines = self.newest, self.lines
@@ -306,12 +306,14 @@ class Writer:
             return words, words, 0
         operands, deepest = words, 0
         for i in range(len(words) - 1, -1, -1):
-            _, value, text, infix, depth = newest[-1]
+            _, value, text, infix, depth, ends = newest[-1]
             if node.args[i] is not value:
                 continue
-            # A line may overwrite a large operand that it names.
             key = id(value)
-            if self.count[key] > 1 or key in self.kept or depth >= _DEEPEST or _elements(value.sample) >= LARGE:
+            if self.count[key] > 1 or key in self.kept or depth >= _DEEPEST:
+                break
+            # A line may overwrite a large operand that it names.
+            if _elements(value.sample) >= LARGE and (ends or not may_elide or not elides(node, value)):
                 break
             if operands is words:
                 operands = [*words]
@@ -323,12 +325,11 @@ class Writer:
         return words, operands, deepest
 
     def _ufunc(
-        self, node: Node, ufunc: np.ufunc, words: list[str], operands: list[str], dying: list[Node]
+        self, node: Node, ufunc: np.ufunc, words: list[str], operands: list[str], dying: list[Node], over: Node | None
     ) -> tuple[str, str, bool]:
         """The place of a ufunc's result, the text of the call, and whether the text uses an operator."""
         names = self.names
         infix = False
-        over = self._overwrites(node, ufunc, dying)
         if over is not None:
             text = f"{names.constant(ufunc)}({', '.join(words)}, out={over.name})"
         else:
@@ -343,7 +344,7 @@ class Writer:
                 return "", f"{names.constant(ufunc)}({', '.join(words)}, {_out(ufunc)}{buffer})", False
             if exact:
                 dying = []
-            sign = _sign_of(node)
+            sign = sign_of(node)
             infix = sign is not None or node.text is not None
             if sign is not None:
                 text = f"{operands[0]} {sign} {operands[1]}"

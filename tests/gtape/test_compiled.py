@@ -1352,6 +1352,13 @@ def _convolution(x: Any, k: Any) -> Any:
     return tf.reduce_sum(tf.nn.relu(tf.nn.conv2d(x, k, 1, "SAME")) ** 2)
 
 
+def _jacobian_of_a_layer(a: Any, x: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.tanh(tf.linalg.matvec(a, x)) * x
+    return tape.jacobian(y, x)
+
+
 def _sums_on_the_way(x: Any) -> Any:
     y, sums = x, []
     for k in range(10):
@@ -1370,8 +1377,9 @@ def _several(x: Any) -> Any:
         (_recurrent, [(300, 300), (4, 300)]), (_rows, [(20, 2500)]), (_scanned, [(30, 2000)]),
         (_spread, [(300,), (300,)]), (_perceptron, [(200, 200), (200, 200), (400, 200)]),
         (_convolution, [(4, 32, 32, 3), (3, 3, 3, 16)]), (_sums_on_the_way, [(40_000,)]), (_several, [(50_000,)]),
+        (_jacobian_of_a_layer, [(300, 300), (300,)]),
     ],
-    ids=["weights", "rows", "scan", "broadcast", "layers", "convolution", "sums", "results"],
+    ids=["weights", "rows", "scan", "broadcast", "layers", "convolution", "sums", "results", "jacobian"],
 )  # fmt: skip
 def test_no_array_lives_longer_in_a_compiled_step(f: Any, shapes: Any, back_end: str) -> None:
     rng = np.random.default_rng(8)
