@@ -48,8 +48,8 @@ from gtape.base.locks import sharing
 __all__ = [
     "ANCHOR", "COT", "INS", "LEAF", "MOST_WATCHED", "NO_TAPES", "OTHER", "OUT", "PARENTS", "PASSES", "SEQ", "SEVERAL",
     "STEP", "TANGENTS", "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread", "assigned_later",
-    "begin", "checked_later", "clear_below", "close", "count", "directly", "done_later", "drawn_later", "empty",
-    "enter", "for_a_check_alone", "forget_parents", "get_stack", "idle_stack", "is_traced", "leaf", "leave",
+    "begin", "checked_later", "clear_below", "close", "computed_anew", "count", "directly", "done_later", "drawn_later",
+    "empty", "enter", "for_a_check_alone", "forget_parents", "get_stack", "idle_stack", "is_traced", "leaf", "leave",
     "note_asked", "note_read", "off", "own", "parents_of", "peek", "record_of", "refuse_in_traced_calls",
     "restore_stack", "set_stack", "sharing", "should_track", "step_of", "watched_leaf",
 ]  # fmt: skip
@@ -651,6 +651,16 @@ def assigned_later(variable: Any, value: Any) -> bool:
         return False
     noted(variable, value, None, of_ops=True)
     return True
+
+
+def computed_anew(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function whose results each call of a function that is being compiled computes again.
+
+    Otherwise the program would keep equal results of the first computation, and with them their memory.
+    """
+    stack = _stack.get()
+    anew = None if stack is None else getattr(stack.run, "computed_anew", None)
+    return function(*args, **kwargs) if anew is None else anew(function, *args, **kwargs)
 
 
 def done_later(function: Callable[..., None], tensors: list[Any], changed: Callable[[], list[Any]]) -> bool:

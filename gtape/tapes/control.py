@@ -166,7 +166,7 @@ def recompute_grad(f: Any) -> Any:
                 floats = [x for x in flat if isinstance(x, (Tensor, Variable)) and x._layout.inexact]
                 with GradientTape(verify=False) as tape:
                     tape.watch(floats)
-                    again = f(*inner_args, **inner_kwargs)
+                    again = record.computed_anew(f, *inner_args, **inner_kwargs)
                 sources = [*flat, *(variables or [])]
                 valid = [s if isinstance(s, (Tensor, Variable)) else convert_to_tensor(0.0) for s in sources]
                 made = tape.gradient(nest.flatten(again), valid, output_gradients=list(gs))

@@ -266,6 +266,14 @@ class Tracer:
             parts.append(Raw(self, item))
         return tuple(parts)
 
+    def computed_anew(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function whose nodes are not shared with equal ones, see `gtape.recording.record.computed_anew`."""
+        start = len(self.nodes)
+        made = function(*args, **kwargs)
+        for node in self.nodes[start:]:
+            node.alone = True
+        return made
+
     def constant(self, value: Any) -> Any:
         """A constant as a value of the program."""
         return self.result(Node(_same_value, (value,), {}, value, None))

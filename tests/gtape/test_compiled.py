@@ -1371,15 +1371,28 @@ def _several(x: Any) -> Any:
     return [tf.sin(x) * float(k) + x for k in range(1, 8)]
 
 
+@_gradient
+def _recomputed(w: Any, h: Any) -> Any:
+    @tf.recompute_grad
+    def layers(h: Any, w: Any) -> Any:
+        for _ in range(4):
+            h = tf.tanh(tf.matmul(h, w))
+        return h
+
+    for _ in range(4):
+        h = layers(h, w)
+    return tf.reduce_sum(h)
+
+
 @pytest.mark.parametrize(
     ("f", "shapes"),
     [
         (_recurrent, [(300, 300), (4, 300)]), (_rows, [(20, 2500)]), (_scanned, [(30, 2000)]),
         (_spread, [(300,), (300,)]), (_perceptron, [(200, 200), (200, 200), (400, 200)]),
         (_convolution, [(4, 32, 32, 3), (3, 3, 3, 16)]), (_sums_on_the_way, [(40_000,)]), (_several, [(50_000,)]),
-        (_jacobian_of_a_layer, [(300, 300), (300,)]),
+        (_jacobian_of_a_layer, [(300, 300), (300,)]), (_recomputed, [(150, 150), (600, 150)]),
     ],
-    ids=["weights", "rows", "scan", "broadcast", "layers", "convolution", "sums", "results", "jacobian"],
+    ids=["weights", "rows", "scan", "broadcast", "layers", "convolution", "sums", "results", "jacobian", "recomputed"],
 )  # fmt: skip
 def test_no_array_lives_longer_in_a_compiled_step(f: Any, shapes: Any, back_end: str) -> None:
     rng = np.random.default_rng(8)
