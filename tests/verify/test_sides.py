@@ -929,3 +929,53 @@ def test_a_number_outside_of_all_sides_of_a_net_does_not_pass(f: F, at: Any, cla
     assert not check(f, at).ok, "the tape gives 0"
     for claim, passes in claims.items():
         assert judge(f, (at,), np.array(claim)).ok == passes, claim
+
+
+_SELU = (1.0507009873554805, 1.7580993408473769)
+# Functions with kinks or with kinks of a derivative: (function, the same function of other ops, points).
+COMPOSED: dict[str, tuple[F, F, tuple[float, ...]]] = {
+    "elu": (tf.nn.elu, lambda x: tf.where(x >= 0, x, tf.exp(x) - 1.0), (0.0,)),
+    "selu": (tf.nn.selu, lambda x: tf.where(x >= 0, _SELU[0] * x, _SELU[1] * (tf.exp(x) - 1.0)), (0.0,)),
+    "softsign": (tf.nn.softsign, lambda x: x / (1.0 + tf.abs(x)), (0.0,)),
+    "relu": (tf.nn.relu, lambda x: tf.where(x > 0, x, 0.0 * x), (0.0,)),
+    "relu6": (tf.nn.relu6, lambda x: tf.clip_by_value(x, 0.0, 6.0), (0.0, 6.0)),
+    "leaky_relu": (tf.nn.leaky_relu, lambda x: tf.where(x > 0, x, 0.2 * x), (0.0,)),
+    "hard_sigmoid": (tf.nn.hard_sigmoid, lambda x: tf.clip_by_value(x / 6.0 + 0.5, 0.0, 1.0), (-3.0, 3.0)),
+    "hard_silu": (tf.keras.activations.hard_silu, lambda x: x * tf.nn.relu6(x + 3.0) / 6.0, (-3.0, 3.0)),
+    "huber": (
+        lambda x: tf.keras.losses.huber(tf.reshape(x, [1]), tf.zeros([1], tf.float64)),
+        lambda x: tf.where(tf.abs(x) <= 1.0, 0.5 * x * x, tf.abs(x) - 0.5),
+        (-1.0, 1.0),
+    ),
+    "squared_hinge": (
+        lambda x: tf.keras.losses.squared_hinge(tf.ones([1], tf.float64), tf.reshape(x, [1])),
+        lambda x: tf.nn.relu(1.0 - x) ** 2,
+        (1.0,),
+    ),
+    "bessel_i0e": (
+        tf.math.special.bessel_i0e, lambda x: tf.math.special.bessel_i0(x) * tf.exp(-tf.abs(x)), (0.0,),
+    ),
+    "bessel_i1e": (
+        tf.math.special.bessel_i1e, lambda x: tf.math.special.bessel_i1(x) * tf.exp(-tf.abs(x)), (0.0,),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+@pytest.mark.parametrize("name", COMPOSED)
+def test_an_op_with_a_kink_is_judged_as_the_same_function_of_other_ops(name: str, order: int) -> None:
+    op, composed, points = COMPOSED[name]
+    for x in points:
+        at = np.array(x)
+        for f in (op, composed):
+            report = check(f, at, order=order)
+            assert report.ok and report.verdict in ("correct", "convention"), report.summary()
+        beside = [float(exact(op, at + move, order=order)) for move in (-1e-12, 1e-12)]
+        for claim in (round(max(beside), 6), max(beside) + 41.5):
+            judged = [judge(f, at, np.array(claim), order=order) for f in (op, composed)]
+            assert judged[0].ok == judged[1].ok, f"{claim}: {judged[0].summary()} {judged[1].summary()}"
+
+
+def test_a_third_derivative_beside_a_jump_of_the_second_is_a_convention_or_that_of_the_sides() -> None:
+    for claim, passes in ((0.0, True), (6.0, True), (-6.0, False), (7.0, False)):
+        assert judge(tf.nn.softsign, np.array(0.0), np.array(claim), order=3).ok is passes

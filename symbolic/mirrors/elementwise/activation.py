@@ -19,8 +19,8 @@ scalar("sigmoid_slope", lambda x: sp.exp(-x) / (1 + sp.exp(-x)) ** 2)
 scalar("sigmoid_curve", lambda x: sp.exp(-x) * (sp.exp(-x) - 1) / (1 + sp.exp(-x)) ** 3)
 scalar("softplus", lambda x: sp.log(1 + sp.exp(x)))
 scalar("log_sigmoid", lambda x: -sp.log(1 + sp.exp(-x)))
-# At 0 the second derivative jumps from 2 to -2, and the op returns 0. The first and third agree on both sides.
-scalar("softsign", lambda x: sp.Piecewise((x / (1 + x), x > 0), (x / (1 - x), x < 0), (x + x**3, True)))
+# At 0 the second derivative jumps from 2 to -2, so it and all later ones have the conventions of the op: 0.
+scalar("softsign", lambda x: sp.Piecewise((x / (1 + x), x > 0), (x / (1 - x), x < 0), (x, True)))
 scalar(
     "softsign_slope",
     # The middle branch gives the derivative at the kink, which is 0.
