@@ -1,12 +1,20 @@
 """Scans and products: cumulative sums and products, the product of all elements, and linear recurrences.
 
 No rule divides, so results are exact with any number of zeros, at every order. The product of all other elements is the
-product of the elements before times the product of those after. The rule of a cumulative product also needs a linear
-recurrence, whose own rules are recurrences.
+product of the elements before times the product of those after. The derivatives of a cumulative product of every order
+belong to two families of functions, which are linear in the directions::
+
+    cumprod_push(x, [t_1, ..., t_k])    = D^k cumprod(x)[t_1, ..., t_k]
+    cumprod_pull(x, [g, t_1, ..., t_k]) = gradient with respect to x of g . D^k cumprod(x)[t_1, ..., t_k]
+
+The families are closed: the derivative by x has one more direction, and each family is the transpose of the other.
+Their kernels keep exponents apart from the digits if a product on the way may leave the range of floats.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -93,9 +101,9 @@ def recurrence_kernel(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
     n = b.shape[axis]
     if a.shape != b.shape:
         raise ValueError(f"a recurrence needs factors and terms of one shape, not {a.shape} and {b.shape}")
-    if b.ndim == 1 and b.dtype == a.dtype == np.float64:
+    if b.size == n and b.dtype == a.dtype == np.float64:
         # For one row, Python's floats are faster than NumPy's scalars.
-        return _recurrence_of_floats(a, b, reverse)
+        return _recurrence_of_floats(a.ravel(), b.ravel(), reverse).reshape(b.shape)
     y = b.copy()
     a, s = np.moveaxis(a, axis, 0), np.moveaxis(y, axis, 0)
     for i in range(n - 2, -1, -1) if reverse else range(1, n):
@@ -163,11 +171,24 @@ _linear_recurrence = primitive(
 def _fraction_scan(x: Any) -> tuple[Any, Any]:
     """Running products along axis 0 as fractions near 1 and exponents, which neither overflow nor underflow."""
     f, e = np.frexp(x.astype(np.float64))
-    f, e = f.copy(), e.astype(np.int64)
-    for i in range(1, len(f)):
-        p, k = np.frexp(f[i] * f[i - 1])
-        f[i], e[i] = p, e[i] + e[i - 1] + k
+    return _scanned(f, e.astype(np.int64))
+
+
+def _scanned(f: Any, e: Any) -> tuple[Any, Any]:
+    """Running products along axis 0 of numbers with fractions `f` and exponents `e`."""
+    f, e = f.copy(), np.add.accumulate(e, axis=0)
+    lost: Any = 0
+    for start in range(0, len(f), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        if start:
+            f[start] *= f[start - 1]
+        f[block], more = np.frexp(np.multiply.accumulate(f[block], axis=0))
+        e[block] += more + lost
+        lost = lost + more[-1]
     return f, e
+
+
+_BLOCK = 512  # fractions whose product is not subnormal
 
 
 def _joined(f: Any, e: Any, dtype: Any) -> Any:
@@ -195,34 +216,349 @@ def _cumprod_kernel(x: Any, *, axis: int, exclusive: bool, reverse: bool) -> Any
     return (_exclusive(y, axis, 1) if exclusive else y)[way]
 
 
-def _cumprod_vjp(xp: Any, g: Any, x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
-    """The vjp of a cumulative product: the product before each element times a recurrence of later cotangents."""
-    step = 1 if reverse else -1
-    factors = xp.shift(x, axis=axis, by=step)
+_DOWN = -2  # the axis of columns
+
+
+class _Floats:
+    """Calculations with floats as they are."""
+
+    @staticmethod
+    def given(a: Any) -> Any:
+        return a
+
+    @staticmethod
+    def floats(a: Any) -> Any:
+        return a
+
+    @staticmethod
+    def turned(a: Any) -> Any:
+        """The numbers in the opposite order."""
+        return a[::-1]
+
+    @staticmethod
+    def shifted(a: Any) -> Any:
+        """The numbers moved along by one place, after 0."""
+        return _shift_kernel(a, axis=_DOWN, by=1)
+
+    @staticmethod
+    def times(a: Any, b: Any) -> Any:
+        """The product, which is 0 where `b` is 0: no direction adds nothing, even if other elements are infinite."""
+        y = a * b
+        return y if np.isfinite(y).all() else np.where(b == 0, 0, y)
+
+    @staticmethod
+    def total(terms: Sequence[Any]) -> Any:
+        return sum(terms[1:], terms[0])
+
+    @staticmethod
+    def before(x: Any) -> Any:
+        """The products of the factors before each factor."""
+        return _cumprod_kernel(x, axis=_DOWN, exclusive=True, reverse=False)
+
+    @staticmethod
+    def recurrence(x: Any, terms: Any) -> Any:
+        """The recurrence ``y[i] = x[i] y[i - 1] + terms[i]``."""
+        return recurrence_kernel(x, terms, axis=_DOWN, reverse=False)
+
+
+_NOTHING = -(2**61)  # the exponent of 0, far below all sums of other exponents
+
+
+def _normal(f: Any, e: Any) -> tuple[Any, Any]:
+    f, more = np.frexp(f)
+    return f, np.where(f == 0, _NOTHING, e + more)
+
+
+def _power(e: Any) -> Any:
+    """Exponents as `ldexp` takes them."""
+    return np.clip(e, -5000, 5000).astype(np.int32)
+
+
+class _Wide:
+    """The calculations of `_Floats` with finite numbers as fractions and exponents, which stay in range."""
+
+    @staticmethod
+    def given(a: Any) -> Any:
+        return _normal(a, np.int64(0))
+
+    @staticmethod
+    def floats(a: Any) -> Any:
+        return np.ldexp(a[0], _power(a[1]))
+
+    @staticmethod
+    def turned(a: Any) -> Any:
+        return a[0][::-1], a[1][::-1]
+
+    @staticmethod
+    def shifted(a: Any) -> Any:
+        return _exclusive(a[0], _DOWN, 0), _exclusive(a[1], _DOWN, _NOTHING)
+
+    @staticmethod
+    def times(a: Any, b: Any) -> Any:
+        return _normal(a[0] * b[0], a[1] + b[1])
+
+    @staticmethod
+    def total(terms: Sequence[Any]) -> Any:
+        if len(terms) == 1:
+            return terms[0]
+        top = np.maximum.reduce([e for _, e in terms])
+        return _normal(sum(np.ldexp(f, _power(e - top)) for f, e in terms), top)
+
+    @staticmethod
+    def products(x: Any) -> Any:
+        """Running products. A power of two far below all other products stands for a factor 0."""
+        zero = x == 0
+        f, e = np.frexp(np.where(zero, 0.5, x))
+        return _scanned(f, np.where(zero, -4096 * (len(x) + 2), e.astype(np.int64)))
+
+    @staticmethod
+    def before(x: Any) -> Any:
+        f, e = _Wide.products(x)
+        f = np.where(np.logical_or.accumulate(x == 0, axis=0), 0.0, f)
+        return _normal(_exclusive(f, _DOWN, 1), _exclusive(e, _DOWN, 0))
+
+    @staticmethod
+    def recurrence(x: Any, terms: Any) -> Any:
+        f, e = terms
+        # Numbers are divided by the product of the factors so far and by the largest of the terms so far, each of which
+        # is itself divided by the product up to it. The factors of the divided numbers have no product above 2.
+        product = _Wide.products(x)[1]
+        scale = product + np.maximum.accumulate(e - product, axis=0)
+        x = np.ldexp(x, _power(_exclusive(scale, _DOWN, 0) - scale))
+        return _normal(_Floats.recurrence(x, np.ldexp(f, _power(e - scale))), scale)
+
+
+def _moved(world: Any, made: dict[int, Any], ts: list[Any], s: int) -> Any:
+    """The sum over the directions in the set `s` of each direction times the derivative along the others."""
+    return world.total([world.times(made[s ^ 1 << i], t) for i, t in enumerate(ts) if s >> i & 1])
+
+
+def _before(world: Any, x: Any, ts: list[Any], sets: range) -> dict[int, Any]:
+    """The derivatives of the products before each element along sets of directions, which are written as bits."""
+    made = {0: world.before(x)}
+    for s in sets:
+        made[s] = world.shifted(world.recurrence(x, _moved(world, made, ts, s)))
+    return made
+
+
+def _pushed(world: Any, x: Any, ts: list[Any]) -> Any:
+    ts = [world.given(t) for t in ts]
+    every = (1 << len(ts)) - 1
+    made = _before(world, x, ts, range(1, every))
+    return world.floats(world.recurrence(x, _moved(world, made, ts, every)))
+
+
+def _pulled(world: Any, x: Any, gs: list[Any]) -> Any:
+    """Products of the elements before an element and of sums over the products after it, along all directions."""
+    g, *ts = [world.given(t) for t in gs]
+    sets = range(1, 1 << len(ts))
+    before = _before(world, x, ts, sets)
+    backwards = [world.turned(t) for t in ts]
+    factors = _exclusive(x[::-1], _DOWN, 1)
+    after = {0: world.recurrence(factors, world.turned(g))}
+    for s in sets:
+        after[s] = world.recurrence(factors, world.shifted(_moved(world, after, backwards, s)))
+    every = len(sets)
+    return world.floats(world.total([world.times(before[every ^ s], world.turned(v)) for s, v in after.items()]))
+
+
+def _reach(a: Any, axis: int | None = None) -> Any:
+    """The greatest distance of the exponents of numbers other than 0 from 0."""
+    size = np.abs(a)
+    low = np.min(size, axis=axis, initial=1.0)
+    if not np.all(low):
+        low = np.min(np.where(size == 0, 1.0, size), axis=axis, initial=1.0)
+    return np.maximum(np.log2(np.max(size, axis=axis, initial=1.0)), -np.log2(low))
+
+
+_ROOM = 960  # the exponents of float64 without the subnormal numbers and with a margin
+
+
+def _straying(x: Any, ts: list[Any]) -> Any:
+    """For each column of finite numbers, whether a product on the way may overflow or be subnormal."""
+    margin = _ROOM - len(ts) * math.log2(4 * len(x))
+    if len(x) * _reach(x) + sum(map(_reach, ts)) < margin:
+        return np.zeros(x.shape[1:], bool)
+    products = np.abs(x)
+    products[products == 0] = 1.0
+    np.multiply.accumulate(products, axis=0, out=products)
+    # A product of neighbours cannot leave the span of the running products. Each direction splits the neighbours.
+    span = np.log2(np.max(products, axis=0, initial=1.0)) - np.log2(np.min(products, axis=0, initial=1.0))
+    strays = ~((len(ts) + 1) * span + sum(_reach(t, 0) for t in ts) < margin)
+    if strays.any():
+        for a in (x, *ts):
+            strays &= np.isfinite(a).all(axis=0)
+    return strays
+
+
+def _derivative(made: Any, x: Any, ts: list[Any]) -> Any:
+    """The function `made` along axis 0 of columns, with exponents apart in those columns that need it."""
+    if not x.size:
+        return np.zeros_like(x)
+    x, *ts = (a.astype(np.complex128 if a.dtype.kind == "c" else np.float64, copy=False) for a in (x, *ts))
+    if x.dtype.kind == "c":
+        return made(_Floats, x, ts)
+    strays = _straying(x, ts)
+    if strays.all():
+        return made(_Wide, x, ts)
+    y = made(_Floats, x, ts)
+    if strays.any():
+        y[:, strays] = made(_Wide, x[:, strays], [t[:, strays] for t in ts])
+    return y
+
+
+def _columns(x: Any, ts: Any, axis: int, reverse: bool) -> tuple[Any, list[Any]]:
+    """The factors and the directions along `axis` as columns, in the order of the products."""
+    columns = []
+    for a in (x, *np.moveaxis(ts, -1, 0)):
+        a = np.moveaxis(a, axis, 0)
+        columns.append((a[::-1] if reverse else a).reshape(len(a), math.prod(a.shape[1:])))
+    return columns[0], columns[1:]
+
+
+def _as_given(y: Any, x: Any, axis: int, reverse: bool) -> Any:
+    """Columns in the layout and the dtype of `x`."""
+    y = (y[::-1] if reverse else y).reshape(np.moveaxis(x, axis, 0).shape)
+    return np.moveaxis(y, 0, axis).astype(x.dtype, copy=False)
+
+
+def _push_kernel(x: Any, ts: Any, *, axis: int, exclusive: bool, reverse: bool) -> Any:
+    a, moves = _columns(x, ts, axis, reverse)
     if exclusive:
-        g = xp.shift(g, axis=axis, by=step)
-        # Zero replaces the last element, because no product contains the element and its infinity or NaN must not
-        # spread.
-        factors = xp.shift(xp.shift(x, axis=axis, by=-step), axis=axis, by=2 * step)
-    after = xp.linear_recurrence(with_batch_axis(xp, factors, g), g, axis=axis, reverse=not reverse)
-    # Elements without a cotangent get zero, even if the product of the other elements overflows.
-    return xp.multiply_no_nan(xp.cumprod(x, axis=axis, exclusive=True, reverse=reverse), after)
+        # No product contains the last element, so its infinity or NaN must not spread.
+        y = _derivative(_pushed, a[:-1], [t[:-1] for t in moves])
+        y = np.concatenate([np.zeros_like(a[:1], y.dtype), y])
+    else:
+        y = _derivative(_pushed, a, moves)
+    return _as_given(y, x, axis, reverse)
 
 
-def _cumprod_jvp(xp: Any, t: Any, x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
-    before = xp.cumprod(x, axis=axis, exclusive=True, reverse=reverse)
-    # An element without a tangent adds nothing, even if the product of the other elements overflows.
-    new = xp.multiply_no_nan(before, t)
-    made = xp.linear_recurrence(with_batch_axis(xp, x, t), new, axis=axis, reverse=reverse)
-    return xp.shift(made, axis=axis, by=-1 if reverse else 1) if exclusive else made
+def _pull_kernel(x: Any, gs: Any, *, axis: int, exclusive: bool, reverse: bool) -> Any:
+    a, (g, *moves) = _columns(x, gs, axis, reverse)
+    if exclusive:
+        y = _derivative(_pulled, a[:-1], [g[1:], *[t[:-1] for t in moves]])
+        y = np.concatenate([y, np.zeros_like(a[:1], y.dtype)])
+    else:
+        y = _derivative(_pulled, a, [g, *moves])
+    return _as_given(y, x, axis, reverse)
 
+
+_ALL = (None, None, 1)
+
+
+def _single(xp: Any, t: Any) -> Any:
+    """One direction as a stack, along a last axis."""
+    return xp.reshape(t, shape=(*shape_of(t), 1))
+
+
+def _part(xp: Any, ts: Any, first: int, end: int) -> Any:
+    """The directions from `first` to `end` of a stack."""
+    return xp.strided_slice(ts, key=(_ALL,) * (len(shape_of(ts)) - 1) + ((first, end, 1),))
+
+
+def _joined_directions(xp: Any, *stacks: Any) -> Any:
+    """A stack of all directions, with the batch axis that some stacks have."""
+    stacks = tuple([s for s in stacks if shape_of(s)[-1]])
+    if len(stacks) == 1:
+        return stacks[0]
+    lead = max([shape_of(s)[:-1] for s in stacks], key=len)
+    wide = [xp.broadcast_to(s, shape=(*lead, shape_of(s)[-1])) if shape_of(s)[:-1] != lead else s for s in stacks]
+    return xp.concat(*wide, axis=len(lead))
+
+
+def _replaced(xp: Any, ts: Any, i: int, new: Any) -> Any:
+    return _joined_directions(xp, _part(xp, ts, 0, i), new, _part(xp, ts, i + 1, shape_of(ts)[-1]))
+
+
+def _push(xp: Any, x: Any, ts: Any, **scan: Any) -> Any:
+    return xp.cumprod_push(_with_batch(xp, x, ts), ts, **scan)
+
+
+def _pull(xp: Any, x: Any, gs: Any, **scan: Any) -> Any:
+    return xp.cumprod_pull(_with_batch(xp, x, gs), gs, **scan)
+
+
+def _with_batch(xp: Any, x: Any, ts: Any) -> Any:
+    shape = shape_of(ts)[:-1]
+    return x if shape_of(x) == shape else xp.broadcast_to(x, shape=shape)
+
+
+def _along_each(xp: Any, form: Any, t: Any, x: Any, ts: Any, scan: dict[str, Any]) -> Any:
+    """The derivative of `form` by its directions along `t`, which replace one direction after the other."""
+    total = None
+    for i in range(shape_of(ts)[-1]):
+        term = form(xp, x, _replaced(xp, ts, i, _part(xp, t, i, i + 1)), **scan)
+        total = term if total is None else total + term
+    return total
+
+
+def _push_transposed(xp: Any, h: Any, x: Any, ts: Any, scan: dict[str, Any]) -> Any:
+    """The cotangent of each direction of `cumprod_push`: a pull along the other directions."""
+    h = _single(xp, h)
+    others = [_joined_directions(xp, h, *_without(xp, ts, i)) for i in range(shape_of(ts)[-1])]
+    return _joined_directions(xp, *[_single(xp, _pull(xp, x, gs, **scan)) for gs in others])
+
+
+def _pull_transposed(xp: Any, h: Any, x: Any, gs: Any, scan: dict[str, Any]) -> Any:
+    """The cotangent of each direction of `cumprod_pull`: a push by the first one, pulls by the others."""
+    h = _single(xp, h)
+    made = [_push(xp, x, _joined_directions(xp, *_without(xp, gs, 0), h), **scan)]
+    for i in range(1, shape_of(gs)[-1]):
+        made.append(_pull(xp, x, _replaced(xp, gs, i, h), **scan))
+    return _joined_directions(xp, *[_single(xp, m) for m in made])
+
+
+def _without(xp: Any, ts: Any, i: int) -> tuple[Any, Any]:
+    return _part(xp, ts, 0, i), _part(xp, ts, i + 1, shape_of(ts)[-1])
+
+
+def _magnitudes(kernel: Any) -> Any:
+    return lambda x, ts, **scan: kernel(np.abs(x), np.abs(ts), **scan)
+
+
+def _directions(*counts: int) -> tuple[Any, ...]:
+    """The samples of scans along numbers of directions."""
+    return tuple(((*shapes, (*shapes[0], k)), scan) for k in counts for shapes, scan in _SCANS)
+
+
+_SCAN = ("axis", "exclusive", "reverse")
 
 _cumprod = primitive(
     "cumprod", _cumprod_kernel,
-    (lambda xp, g, y, x, *, axis, exclusive, reverse: _cumprod_vjp(xp, g, x, axis, exclusive, reverse),),
-    (lambda xp, t, y, x, *, axis, exclusive, reverse: _cumprod_jvp(xp, t, x, axis, exclusive, reverse),),
-    reads=((0,),), params=("axis", "exclusive", "reverse"), batched=True, complex=True, rounding=stable(0.5, 1),
+    (lambda xp, g, y, x, **scan: _pull(xp, x, _single(xp, g), **scan),),
+    (lambda xp, t, y, x, **scan: _push(xp, x, _single(xp, t), **scan),),
+    reads=((0,),), params=_SCAN, batched=True, complex=True, rounding=stable(0.5, 1),
     samples=_SCANS,
+)  # fmt: skip
+_cumprod_push = primitive(
+    "cumprod_push", _push_kernel,
+    (
+        lambda xp, g, y, x, ts, **scan: _pull(xp, x, _joined_directions(xp, _single(xp, g), ts), **scan),
+        lambda xp, g, y, x, ts, **scan: _push_transposed(xp, g, x, ts, scan),
+    ),
+    (
+        lambda xp, t, y, x, ts, **scan: _push(xp, x, _joined_directions(xp, ts, _single(xp, t)), **scan),
+        lambda xp, t, y, x, ts, **scan: _along_each(xp, _push, t, x, ts, scan),
+    ),
+    reads=((0, 1), (0, 1)), params=_SCAN, batched=True, complex=True,
+    rounding=stable(0.5, 3, by=_magnitudes(_push_kernel), wide=True),
+    samples=_directions(1, 2),
+    conventions=PRODUCTS,
+)  # fmt: skip
+_cumprod_pull = primitive(
+    "cumprod_pull", _pull_kernel,
+    (
+        lambda xp, h, y, x, gs, **scan: _pull(xp, x, _joined_directions(xp, gs, _single(xp, h)), **scan),
+        lambda xp, h, y, x, gs, **scan: _pull_transposed(xp, h, x, gs, scan),
+    ),
+    (
+        lambda xp, t, y, x, gs, **scan: _pull(xp, x, _joined_directions(xp, gs, _single(xp, t)), **scan),
+        lambda xp, t, y, x, gs, **scan: _along_each(xp, _pull, t, x, gs, scan),
+    ),
+    reads=((0, 1), (0, 1)), params=_SCAN, batched=True, complex=True,
+    rounding=stable(0.5, 3, by=_magnitudes(_pull_kernel), wide=True),
+    samples=_directions(1, 2),
+    conventions=PRODUCTS,
 )  # fmt: skip
 
 
@@ -263,8 +599,9 @@ def _prod_others_kernel(x: Any) -> Any:
 def _prod_others_vjp(xp: Any, g: Any, x: Any) -> Any:
     before = xp.cumprod(x, axis=-1, exclusive=True, reverse=False)
     after = xp.cumprod(x, axis=-1, exclusive=True, reverse=True)
-    return _cumprod_vjp(xp, xp.multiply_no_nan(after, g), x, -1, True, False) + _cumprod_vjp(
-        xp, xp.multiply_no_nan(before, g), x, -1, True, True
+    last = {"axis": -1, "exclusive": True}
+    return _pull(xp, x, _single(xp, xp.multiply_no_nan(after, g)), **last, reverse=False) + _pull(
+        xp, x, _single(xp, xp.multiply_no_nan(before, g)), **last, reverse=True
     )
 
 
