@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -232,6 +233,42 @@ def root_derivative(x: Any, *, p: float, n: int) -> Any:
     return np.where(x < 0, np.nan, np.where(np.isnan(x) | (factor[0] != 0), out, 0.0))
 
 
-def root(x: Any, *, p: float = 3.0) -> Any:
-    """x**(1/p) for x >= 0."""
-    return root_derivative(x, p=p, n=0)
+def power_in_units(x: Any, unit: Any, made: Any, *, p: float = 3.0, n: int = 0) -> Any:
+    """The n-th derivative of 2**made (x / 2**unit)**p for x >= 0; NaN for x < 0."""
+
+    def derivative(z: Any) -> Any:
+        return pow_derivative(z, np.float64(p), n=n, m=0) if n else power(z, np.float64(p))
+
+    y = _in_units(derivative, x, unit, made, n, two_sum(np.float64(p), -float(n)))
+    return np.where(x < 0, np.nan, y).astype(y.dtype)  # although a whole exponent gives a number
+
+
+def root_in_units(x: Any, unit: Any, made: Any, *, p: float = 3.0, n: int = 0) -> Any:
+    """The n-th derivative of 2**made (x / 2**unit)**(1/p) for x >= 0; NaN for x < 0."""
+    return _in_units(lambda z: root_derivative(z, p=p, n=n), x, unit, made, n, _root_parts(p, n)[1])
+
+
+def _in_units(derivative: Callable[[Any], Any], x: Any, unit: Any, made: Any, n: int, exponent: Pair) -> Any:
+    """2**(made - n unit) times a factor times the power `exponent` of x / 2**unit; `derivative` is the last product."""
+    dtype = np.result_type(x, unit, made)
+    unit, made = (np.clip(np.nan_to_num(np.asarray(v, np.float64)), -_FAR, _FAR).astype(np.int32) for v in (unit, made))
+    x = np.asarray(x, np.float64)
+    z = np.ldexp(x, -unit)
+    y = derivative(z)
+    inside = (z > 1e-200) & (z < 1e200) & (np.abs(y) > 1e-200) & (np.abs(y) < 1e200)
+    far = (x > 0) & np.isfinite(x) & ~inside
+    y = np.ldexp(y, made - n * unit)
+    if np.any(far):
+        # The power of a fraction near 1, and the power of two, whose exponent is a whole number and a rest.
+        f, e = np.frexp(np.where(far, x, 1.0))
+        low = f < math.sqrt(0.5)
+        f, e = np.where(low, 2 * f, f), e - low - unit
+        high = np.float64(np.float32(exponent[0]))
+        whole = np.rint(e * high)
+        rest = e * high - whole + (e * (exponent[0] - high) + e * exponent[1])
+        whole = np.clip(whole, -_FAR, _FAR).astype(np.int32)
+        y = np.where(far, np.ldexp(derivative(f) * np.exp2(rest), whole + made - n * unit), y)
+    return y.astype(dtype)
+
+
+_FAR = 1 << 20  # the exponent of a power of two beyond all floats

@@ -179,12 +179,12 @@ def _public_names(version: int) -> dict[str, str]:
 def owners() -> dict[str, str]:
     """For each internal primitive the public primitive whose rules lead to it by the fewest steps.
 
-    Where no public one does, as for the derivatives of a root inside `norm`, the internal one that no rule leads to.
+    Where no public one does, as for the slope of draws in `random.gamma`, the internal one that no rule leads to.
 
     Examples
     --------
-    >>> owners()["erfinv_derivative"], owners()["sech2"], owners()["pth_root_derivative"]
-    ('erfinv', 'tanh', 'pth_root')
+    >>> owners()["erfinv_derivative"], owners()["sech2"], owners()["gamma_draw_slope"]
+    ('erfinv', 'tanh', 'gamma_draw')
     """
     catalogue.load()
     called, public = _called(REGISTRY.version), _public_names(REGISTRY.version)

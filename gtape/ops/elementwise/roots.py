@@ -14,15 +14,12 @@ from gtape.declare.domains import NONNEGATIVE, NONZERO, POSITIVE
 from gtape.declare.primitives import elementwise
 from gtape.kernels import complex_functions as complex_kernels
 from gtape.kernels import elementary as k
-from gtape.kernels import powers
 from gtape.kernels import roots as roots
 from gtape.kernels.derivative_orders import FROM_ONE, FROM_TWO
 
 __all__: list[str] = []
 
 _sqrt = math.sqrt
-_DEGREES = tuple((((5,),), {"p": p}) for p in (3.0, 0.75, 2.3))
-_DEGREES_AND_ORDERS = tuple((((5,),), {"p": p, "n": n}) for p in (3.0, 0.75, 2.3) for n in (1, 2))
 _AT_MINUS_ZERO = AtPoints(
     "-0", "sqrt(-0) = -0; 1/sqrt(-0) and its derivatives are those of 1/-0", "IEEE 754, 9.2.1",
     lambda p, by: minus_zero(p[0]),
@@ -74,16 +71,6 @@ cbrt = elementwise(
     ulps=1.0, special=(0.0,),
     summary="Cube root, also of negative numbers.", example=((-8.0,), -2.0),
     random=NONZERO,
-)  # fmt: skip
-pth_root = elementwise(
-    "pth_root", powers.root, lambda xp, y, x, *, p=3.0: xp.pth_root_derivative(x, p=p, n=1),
-    domain=NONNEGATIVE, ulps=2.5, special=(0.0, 1.0), params=("p",), samples=_DEGREES,
-    summary="x**(1/p) for p > 0, with the exact quotient.",
-)  # fmt: skip
-pth_root_derivative = elementwise(
-    "pth_root_derivative", powers.root_derivative, lambda xp, y, x, *, p, n: xp.pth_root_derivative(x, p=p, n=n + 1),
-    domain=POSITIVE, ulps=3.0, special=(0.0, 1.0), params=("p", "n"), samples=_DEGREES_AND_ORDERS,
-    summary="n-th derivative of x**(1/p).",
 )  # fmt: skip
 cbrt_slope = elementwise(
     "cbrt_slope", k.cbrt_slope, lambda xp, y, x: xp.cbrt_derivative(x, n=2),

@@ -106,19 +106,21 @@ def _spectral_norm(t: Tensor, rows: int, columns: int, keep: bool) -> Tensor:
 
 
 def _p_norm(t: Tensor, p: float, axes: tuple[int, ...], keep: bool) -> Tensor:
-    # Elements are divided by a power of two near their maximum, because their powers may overflow. The power of two is
-    # a normal number, because a subnormal scale would lose all digits.
     value = np.asarray(t._value)
-    least = np.finfo(value.dtype).minexp + 2
-    exponent = np.maximum(scale_of(value, axes), least) if axes else np.zeros_like(value, np.int32)
-    scale = np.ldexp(np.ones((), value.dtype), exponent).astype(value.dtype)
-    total = REGISTRY["sum"](
-        REGISTRY["pow"](REGISTRY["abs"](REGISTRY["divide"](t, wrap(scale))), p), axis=axes, keepdims=True
-    )
+    p = _held(p, value.dtype)
+    info = np.finfo(value.dtype)
+    # Each element is measured in a power of two near their maximum, because powers of elements may overflow. The powers
+    # have the same unit, so that no derivative leaves the range of floats; near its end a smaller one, because of sums.
+    unit = scale_of(value, axes)
+    count = math.prod([value.shape[a] for a in axes])
+    room = math.ceil(min(p, info.maxexp)) + count.bit_length()
+    made = np.clip(unit, info.minexp, info.maxexp - room)
+    units = wrap(unit.astype(value.dtype)), wrap(made.astype(value.dtype))
+    total = REGISTRY["sum"](REGISTRY["power_in_units"](REGISTRY["abs"](t), *units, p=p, n=0), axis=axes, keepdims=True)
     zero = REGISTRY["equal"](total, 0)
     safe = REGISTRY["where"](zero, wrap(value.dtype.type(1)), total)
-    root = REGISTRY["pth_root"](safe, p=_held(p, value.dtype))
-    length = REGISTRY["where"](zero, wrap(value.dtype.type(0)), root) * wrap(scale)
+    root = REGISTRY["root_in_units"](safe, *units[::-1], p=p, n=0)
+    length = REGISTRY["where"](zero, wrap(value.dtype.type(0)), root)
     return length if keep else _dropped(length, axes)
 
 

@@ -1,0 +1,134 @@
+"""Derivatives of norms, and of clipping by norms, for vectors and cotangents near the ends of the range."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import gtape as tf
+
+_ROOM = mpmath.MPContext()
+_ROOM.dps = 60
+ORDERS = [1.5, 2.5, 3, 4, 10]
+
+
+def slopes(x: Any, p: float) -> list[Any]:
+    """The exact derivatives of the p-norm."""
+    numbers = [_ROOM.mpf(float(v)) for v in x]
+    length = _ROOM.fsum(abs(v) ** _ROOM.mpf(p) for v in numbers) ** (1 / _ROOM.mpf(p))
+    return [_ROOM.sign(v) * (abs(v) / length) ** (_ROOM.mpf(p) - 1) for v in numbers]
+
+
+def assert_sum(got: float, terms: list[Any], dtype: Any) -> None:
+    """Assert that a number is the sum of terms, but for the roundings of each."""
+    info = np.finfo(dtype)
+    error = abs(_ROOM.mpf(float(got)) - _ROOM.fsum(terms))
+    assert error <= 100 * float(info.eps) * _ROOM.fsum(map(abs, terms)) + 8 * _ROOM.mpf(float(info.smallest_subnormal))
+
+
+def tangent(f: Any, x: Any, moves: Any) -> Any:
+    t = tf.constant(x)
+    with tf.autodiff.ForwardAccumulator(t, tf.constant(moves)) as forward:
+        y = f(t)
+    return forward.jvp(y).numpy()
+
+
+def gradient(f: Any, x: Any, weights: Any) -> Any:
+    t = tf.constant(x)
+    with tf.GradientTape() as tape:
+        tape.watch(t)
+        y = f(t)
+    return tape.gradient(y, t, output_gradients=tf.constant(weights)).numpy()
+
+
+@st.composite
+def vectors(draw: Any) -> tuple[Any, Any]:
+    """A vector of normal numbers of any size, and tangents of any size."""
+    dtype, reach = draw(st.sampled_from([(np.float64, 300), (np.float32, 36)]))
+    n = draw(st.integers(1, 4))
+    far = st.builds(lambda m, e: m * 10.0**e, st.sampled_from([1.0, -1.7, 2.9]), st.integers(-reach, reach))
+    near = draw(st.integers(-reach, reach))
+    x = st.one_of(far, st.builds(lambda m: m * 10.0**near, st.sampled_from([1.0, -1.3, 2.3])))
+    return (
+        np.array(draw(st.lists(x, min_size=n, max_size=n)), dtype),
+        np.array(draw(st.lists(far, min_size=n, max_size=n)), dtype),
+    )
+
+
+@given(vectors(), st.sampled_from(ORDERS))
+def test_tangents_of_norms_are_right_whatever_their_size(case: tuple[Any, Any], p: float) -> None:
+    x, moves = case
+    terms = [s * _ROOM.mpf(float(v)) for s, v in zip(slopes(x, p), moves, strict=True)]
+    assert_sum(tangent(lambda t: tf.norm(t, ord=p), x, moves), terms, x.dtype)
+
+
+@given(vectors(), st.sampled_from(ORDERS))
+def test_gradients_of_norms_are_right_whatever_the_cotangent(case: tuple[Any, Any], p: float) -> None:
+    x, moves = case
+    got = gradient(lambda t: tf.norm(t, ord=p), x, moves[0])
+    for number, slope in zip(got, slopes(x, p), strict=True):
+        assert_sum(number, [slope * _ROOM.mpf(float(moves[0]))], x.dtype)
+
+
+@given(vectors(), st.sampled_from(ORDERS), st.integers(-200, 200))
+def test_norms_are_as_large_as_their_vectors(case: tuple[Any, Any], p: float, power: int) -> None:
+    """Powers of two change nothing but the unit, in values and in second derivatives."""
+    x = (case[1] / np.abs(case[1])).astype(np.float64) * np.arange(1.0, 1.0 + len(case[1]))
+    assume(len(x) > 1)
+
+    def second(v: Any) -> Any:
+        t = tf.constant(v)
+        with tf.GradientTape() as outer:
+            outer.watch(t)
+            with tf.GradientTape() as inner:
+                inner.watch(t)
+                y = tf.norm(t, ord=p)
+            g = inner.gradient(y, t)
+        return y.numpy(), outer.jacobian(g, t).numpy()
+
+    (value, bend), (far_value, far_bend) = second(x), second(np.ldexp(x, power))
+    assert far_value == np.ldexp(value, power)
+    assert np.array_equal(far_bend, np.ldexp(bend, -power))
+
+
+def test_a_norm_of_single_elements_is_their_magnitude() -> None:
+    x = tf.constant(-3e200, tf.float64)
+    assert float(tf.norm(x, ord=3)) == 3e200
+
+
+def test_check_finds_no_fault_where_the_value_underflows_and_the_gradient_does_not() -> None:
+    for p in ORDERS:
+        report = tf.verify.check(lambda x, p=p: tf.norm(x, ord=p) * 1e-200, np.array([3e-200, 4e-200]))
+        assert report.ok and report.verdict in ("correct", "conditioning"), report.summary()
+
+
+def clipped_by_norm(x: Any) -> Any:
+    return tf.clip_by_norm(x, 2.0)
+
+
+def clipped_by_global_norm(x: Any) -> Any:
+    return tf.clip_by_global_norm([x], 2.0)[0][0]
+
+
+@pytest.mark.parametrize("f", [clipped_by_norm, clipped_by_global_norm])
+@pytest.mark.parametrize(("size", "cotangent"), [(1e300, 1e10), (1e-10, 1.0), (1e150, 1e200), (1e300, 1e-5)])
+def test_clipping_has_gradients_for_large_vectors_and_cotangents(f: Any, size: float, cotangent: float) -> None:
+    x = np.array([3.0, 4.0])
+    if size < 1:
+        assert np.array_equal(gradient(f, size * x, np.full(2, cotangent)), np.full(2, cotangent))
+        return
+    # The gradient is 2 (g - u (u g)) / length, with u = (0.6, 0.8).
+    exact = 2 * cotangent * np.array([1 - 0.6 * 1.4, 1 - 0.8 * 1.4]) / 5 / size
+    np.testing.assert_allclose(gradient(f, size * x, np.full(2, cotangent)), exact, rtol=1e-14)
+    np.testing.assert_allclose(tangent(f, size * x, np.full(2, cotangent)), exact, rtol=1e-14)
+    np.testing.assert_allclose(f(tf.constant(size * x)).numpy(), [1.2, 1.6], rtol=1e-15)
+
+
+def test_a_limit_far_below_the_norm_keeps_its_digits() -> None:
+    y = tf.clip_by_norm(tf.constant([3e300, 4e300], tf.float64), 1e-15)
+    np.testing.assert_allclose(y.numpy(), [6e-16, 8e-16], rtol=1e-15)
