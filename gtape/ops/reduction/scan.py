@@ -374,17 +374,26 @@ def _reach(a: Any, axis: int | None = None) -> Any:
 _ROOM = 960  # the exponents of float64 without the subnormal numbers and with a margin
 
 
+def _calm_reach(a: Any) -> float:
+    """`_reach` of all numbers, without the overhead of small arrays."""
+    size = np.abs(a)
+    low, high = float(np.minimum.reduce(size, axis=None)), float(np.maximum.reduce(size, axis=None))
+    if not low:
+        low = float(np.min(size, where=size > 0, initial=1.0))
+    return max(abs(math.log2(low)), abs(math.log2(high or 1.0)))
+
+
 def _straying(x: Any, ts: list[Any]) -> Any:
-    """For each column of finite numbers, whether a product on the way may overflow or be subnormal."""
+    """For each column of finite numbers, whether a product on the way may overflow or be subnormal; None for never."""
     margin = _ROOM - len(ts) * math.log2(4 * len(x))
-    if len(x) * _reach(x) + sum(map(_reach, ts)) < margin:
-        return np.zeros(x.shape[1:], bool)
+    if len(x) * _calm_reach(x) + sum(map(_calm_reach, ts)) < margin:
+        return None
     products = np.abs(x)
     products[products == 0] = 1.0
     np.multiply.accumulate(products, axis=0, out=products)
-    # A product of neighbours cannot leave the span of the running products. Each direction splits the neighbours.
+    # A product of neighbours cannot leave the span of the running products. Each direction takes out one factor.
     span = np.log2(np.max(products, axis=0, initial=1.0)) - np.log2(np.min(products, axis=0, initial=1.0))
-    strays = ~((len(ts) + 1) * span + sum(_reach(t, 0) for t in ts) < margin)
+    strays = ~(span + len(ts) * _reach(x, 0) + sum(_reach(t, 0) for t in ts) < margin)
     if strays.any():
         for a in (x, *ts):
             strays &= np.isfinite(a).all(axis=0)
@@ -399,6 +408,8 @@ def _derivative(made: Any, x: Any, ts: list[Any]) -> Any:
     if x.dtype.kind == "c":
         return made(_Floats, x, ts)
     strays = _straying(x, ts)
+    if strays is None:
+        return made(_Floats, x, ts)
     if strays.all():
         return made(_Wide, x, ts)
     y = made(_Floats, x, ts)
@@ -409,6 +420,9 @@ def _derivative(made: Any, x: Any, ts: list[Any]) -> Any:
 
 def _columns(x: Any, ts: Any, axis: int, reverse: bool) -> tuple[Any, list[Any]]:
     """The factors and the directions along `axis` as columns, in the order of the products."""
+    if x.ndim == 1:  # without the overhead of moved axes
+        turn = _BACK if reverse else _FORTH
+        return x[turn, None], [ts[turn, i : i + 1] for i in range(ts.shape[-1])]
     columns = []
     for a in (x, *np.moveaxis(ts, -1, 0)):
         a = np.moveaxis(a, axis, 0)
@@ -418,8 +432,10 @@ def _columns(x: Any, ts: Any, axis: int, reverse: bool) -> tuple[Any, list[Any]]
 
 def _as_given(y: Any, x: Any, axis: int, reverse: bool) -> Any:
     """Columns in the layout and the dtype of `x`."""
-    y = (y[::-1] if reverse else y).reshape(np.moveaxis(x, axis, 0).shape)
-    return np.moveaxis(y, 0, axis).astype(x.dtype, copy=False)
+    y = (y[::-1] if reverse else y).astype(x.dtype, copy=False)
+    if x.ndim == 1:
+        return y.reshape(x.shape)
+    return np.moveaxis(y.reshape(np.moveaxis(x, axis, 0).shape), 0, axis)
 
 
 def _push_kernel(x: Any, ts: Any, *, axis: int, exclusive: bool, reverse: bool) -> Any:
