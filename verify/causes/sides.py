@@ -41,6 +41,7 @@ _SHARP = arb(2) ** -500  # with fewer bits, enclosures may be this wide, relativ
 _NOTHING = arb(2) ** -1100  # less than all floats
 _STEPS = (-1200, -1300)
 _LEAP = arb(2) ** -150  # relative to its size, no value without a jump moves so much by the first step
+_STEEP = arb(2) ** 250  # the sizes of infinite slopes at the first step are larger, as for a power of 3/4
 _NEAREST = -1400  # stands for the limit on one side
 # Powers of two by which a distance shrinks from the first step to the second if its limit is 0.
 _SHRINKS = 25  # half as many as for a distance that shrinks as the root of the step does
@@ -723,10 +724,12 @@ class Sides:
         return hull is not None and bool(distance_from(number, hull) > 0)
 
     def _has_width(self, place: _Place, numbers: list[Any], points: list[Any]) -> bool:
-        """Whether the derivatives at some points differ by more than those of a smooth function."""
+        """Whether the derivatives at some points differ by more than those of a smooth function, and are no infinities.
+        """
         s, index = place
         hull = self._hull(points, s, index, objects(numbers[s])[index])
-        return hull is not None and bool(hull[1] - hull[0] > _LEAP * (abs(hull[0]) + abs(hull[1])))
+        size = arb(0) if hull is None else abs(hull[0]) + abs(hull[1])
+        return hull is not None and bool(hull[1] - hull[0] > _LEAP * size) and bool(size < _STEEP)
 
     def _hulls(self, place: _Place, number: Any, points: tuple[list[Any], list[Any]]) -> list[tuple[arb, arb]]:
         """The hulls at both steps."""

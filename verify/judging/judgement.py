@@ -199,7 +199,7 @@ class Judgement(Causes):
             return []
         here = self.derivative(oracle)
         found = []
-        for k in range(1, min(len(g) for g in nearby if g is not None)):
+        for k in range(1, min((len(g) for g in nearby if g is not None), default=0)):
             there = [None if g is None else g[k] for g in nearby]
             if follows(self.got, there, here) and not follows(self.got, here, there):
                 reason = "half a unit in the inputs moves the function to the other side of a kink"
