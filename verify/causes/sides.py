@@ -724,8 +724,7 @@ class Sides:
         return hull is not None and bool(distance_from(number, hull) > 0)
 
     def _has_width(self, place: _Place, numbers: list[Any], points: list[Any]) -> bool:
-        """Whether the derivatives at some points differ by more than those of a smooth function, and are no infinities.
-        """
+        """Whether the derivatives at some points differ by more than those of a smooth function, and are finite."""
         s, index = place
         hull = self._hull(points, s, index, objects(numbers[s])[index])
         size = arb(0) if hull is None else abs(hull[0]) + abs(hull[1])
