@@ -49,7 +49,11 @@ def _labels(owner: str, y_true: Any, y_pred: Any) -> tuple[Any, Any]:
 
 @quiet
 def _agree(owner: str, a: Any, b: Any) -> Tensor:
-    """An array with 1 where two arrays are equal, else 0."""
+    """An array with 1 where two arrays are equal, else 0. One may have an additional last axis of size 1."""
+    if a.ndim == b.ndim + 1 and a.shape[-1] == 1:
+        a = a[..., 0]
+    elif b.ndim == a.ndim + 1 and b.shape[-1] == 1:
+        b = b[..., 0]
     try:
         broadcast_shapes(a.shape, b.shape)
     except ValueError:

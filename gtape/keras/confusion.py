@@ -44,7 +44,7 @@ class _Counts(Metric):
         self.thresholds = np.atleast_1d(found).astype(np.float64)
         self.top_k = None if top_k is None else checks.whole(self, "top_k", top_k, least=1)
         self.class_id = None if class_id is None else checks.whole(self, "class_id", class_id, least=0)
-        self._several = found.ndim > 0
+        self._several = found.size > 1
         self._counts = [self.add_weight(shape=self.thresholds.shape, dtype="float64") for _ in self.kinds]
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
@@ -73,7 +73,8 @@ class _Counts(Metric):
             scores = np.where(kept, scores, -np.inf)
         if self.class_id is not None:
             labels, scores, weights = [v[..., self.class_id] for v in (labels, scores, weights)]
-        said = scores[None] > self.thresholds.reshape(-1, *[1] * scores.ndim)
+        # In float32 as in Keras, so that a score of float32 equals the threshold with the same digits.
+        said = scores[None].astype(np.float32) > self.thresholds.astype(np.float32).reshape(-1, *[1] * scores.ndim)
         if self.top_k is not None:
             said = np.isfinite(scores)[None] & (said if self._several else True)
         for count, (label, answer) in zip(self._counts, self.kinds, strict=True):

@@ -45,19 +45,20 @@ _REDUCTIONS = ("auto", "mean", "mean_with_sample_weight", "none", "sum", "sum_ov
 def reduced(losses: Tensor, weights: Any, reduction: str, counted: Any = None) -> Tensor:
     """The weighted losses of samples, reduced.
 
-    `weights` may have one last axis of size 1 more or less than `losses`. The bool array `counted` marks the samples
-    that count. None marks all samples.
+    `weights` may have one last axis of size 1 more or less than `losses`, or broadcast against `losses`; a mean divides
+    by the number of weighted losses. The bool array `counted` marks the samples that count. None marks all samples.
     """
-    samples = losses._layout.size
     if counted is not None:
-        samples = int(np.count_nonzero(counted))
         here = gtape.cast(counted, losses.dtype)
         weights = here if weights is None else here * gtape.reshape(floats(weights, losses.dtype), here._layout.shape)
     if weights is not None:
         weights = floats(weights, losses.dtype)
         a, b = losses._layout.shape, weights._layout.shape
         if len(b) == len(a) + 1 and b[-1] == 1:
-            weights = gtape.squeeze(weights, -1)
+            if len(a) == 1:  # as in Keras
+                losses = gtape.expand_dims(losses, -1)
+            else:
+                weights = gtape.squeeze(weights, -1)
         elif len(a) == len(b) + 1 and b:
             weights = gtape.expand_dims(weights, -1)
         losses = losses * weights
@@ -69,8 +70,8 @@ def reduced(losses: Tensor, weights: Any, reduction: str, counted: Any = None) -
     if reduction == "mean_with_sample_weight" and weights is not None:
         whole = gtape.reduce_sum(gtape.broadcast_to(weights, losses._layout.shape))
         return gtape.math.divide_no_nan(total, whole)
-    # The result is 0 instead of 0/0 if there are no samples.
-    return total / max(samples, 1)
+    samples = losses._layout.size if counted is None else int(np.count_nonzero(counted))
+    return total / max(samples, 1)  # 0 instead of 0/0 if there are no samples
 
 
 class Loss(Configured):

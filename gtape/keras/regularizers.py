@@ -108,8 +108,8 @@ class L2(L1L2):
         super().__init__(l2=l2)
 
 
-def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:
-    """`L1L2` with default factors of 0.01 instead of 0.
+def l1_l2(l1: float = 0.0, l2: float = 0.0) -> L1L2:
+    """The same as `L1L2`.
 
     Parameters
     ----------

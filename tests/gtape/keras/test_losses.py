@@ -194,3 +194,21 @@ def test_misuse_is_told(wrong: Callable[[], Any], text: str) -> None:
 def test_a_label_that_is_no_class_is_refused() -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match="outside the valid range"):
         losses.sparse_categorical_crossentropy([2], [[0.5, 0.5]])
+
+
+@pytest.mark.parametrize(
+    ("labels", "weights", "mean", "unreduced"),
+    [
+        ([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 0.0, 0.5], 6.5625, [7.5, 15.0, 0.0, 3.75]),
+        ([[1.0], [2.0], [3.0], [4.0]], [1.0, 2.0, 0.0, 0.5], 4.25, [1.0, 8.0, 0.0, 8.0]),
+        ([[1.0], [2.0], [3.0], [4.0]], [[1.0], [2.0], [0.0], [0.5]], 4.25, [[1.0], [8.0], [0.0], [8.0]]),
+    ],
+)
+def test_a_mean_divides_by_the_number_of_weighted_losses(
+    labels: Any, weights: Any, mean: float, unreduced: Any
+) -> None:
+    """The numbers are those of TensorFlow 2.21. The loss of labels without a second axis is one number."""
+    y = np.array(labels, np.float32)
+    assert float(losses.MeanSquaredError()(y, 2 * y, sample_weight=weights)) == mean
+    got = losses.MeanSquaredError(reduction="none")(y, 2 * y, sample_weight=weights)
+    assert got.numpy().tolist() == unreduced

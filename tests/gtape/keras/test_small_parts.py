@@ -146,7 +146,7 @@ def test_regularizers() -> None:
     assert float(reg.l2(0.5)(w)) == 2.5
     assert float(reg.L1L2(1.0, 0.5)(w)) == 5.5
     assert float(reg.L1L2()(w)) == 0.0
-    assert float(reg.get("l1_l2")(w)) == pytest.approx(0.08)
+    assert float(reg.get("l1_l2")(w)) == float(reg.l1_l2()(w)) == 0.0
     assert reg.L2(0.5).get_config() == {"l2": 0.5}
 
 
@@ -294,3 +294,16 @@ def test_precision_takes_thresholds_classes_and_the_best_few() -> None:
     assert float(make(top_k=1)(LABELS, SHARES)) == 1.0
     with pytest.raises(ValueError, match="Threshold values must be in"):
         make(thresholds=2.0)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_accuracy_drops_an_additional_last_axis(turned: bool) -> None:
+    pair = [1, 2, 3], [[1], [2], [4]]
+    assert float(keras.metrics.Accuracy()(*pair[:: -1 if turned else 1])) == pytest.approx(2 / 3)
+
+
+def test_a_score_at_a_threshold_is_not_above_it() -> None:
+    assert float(keras.metrics.FalsePositives(thresholds=0.1)([0, 1], tf.constant([0.1, 0.9]))) == 0.0
+    precision = keras.metrics.Precision(thresholds=[0.2])([0, 1], tf.constant([0.2, 0.9]))
+    assert float(precision) == 1.0 and precision.shape == ()
+    assert keras.metrics.Recall(thresholds=[0.2, 0.9])([1, 1], np.array([0.2, 0.9])).numpy().tolist() == [0.5, 0.0]
