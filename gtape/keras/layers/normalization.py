@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gtape
+from gtape.keras.backend import epsilon
 from gtape.keras.layers.layer import TensorLayer
 from gtape.recording.record import assigned_later, is_traced, off, peek
 from gtape.tensors import argument_checks as checks
@@ -102,13 +103,30 @@ class BatchNormalization(_Normalization):
         mean: Any = self.moving_mean
         variance: Any = self.moving_variance
         if training and self.trainable:
-            mean, variance = gtape.nn.moments(x, axes=[i for i in range(x.ndim) if i != channels])
+            axes = [i for i in range(x.ndim) if i != channels]
+            mean, variance = gtape.nn.moments(x, axes) if mask is None else self._masked_moments(x, axes, mask)
             self._follow(self.moving_mean, mean)
             self._follow(self.moving_variance, variance)
         shape = [-1 if i == channels else 1 for i in range(x.ndim)]
         plain = channels == x.ndim - 1
         parts = (v if v is None or plain else gtape.reshape(v, shape) for v in (mean, variance, self.beta, self.gamma))
         return _normalized(x, self.epsilon, *parts)
+
+    def _masked_moments(self, x: Any, axes: list[int], mask: Any) -> tuple[Any, Any]:
+        """Mean and variance of the samples and steps that a mask marks, by Keras's formulas."""
+        chosen = gtape.cast(checks.tensor(self, "mask", mask), x.dtype)
+        if chosen.ndim == x.ndim - 1:
+            chosen = gtape.expand_dims(chosen, -1)
+        elif chosen.ndim != x.ndim:
+            raise ValueError(
+                f"{type(self).__name__}: `mask` must have the axes of the inputs, {x.shape}, without the last one. "
+                f"Received: a mask of shape {chosen.shape}"
+            )
+        weights = gtape.broadcast_to(chosen, x.shape)
+        count = gtape.reduce_sum(weights, axes, keepdims=True) + epsilon()
+        mean = gtape.reduce_sum(weights * x, axes, keepdims=True) / count
+        variance = gtape.reduce_sum(weights * gtape.square(x - mean), axes, keepdims=True) / count
+        return gtape.squeeze(mean, axes), gtape.squeeze(variance, axes)
 
     def _follow(self, moving: Any, new: Any) -> None:
         if is_traced():

@@ -544,3 +544,16 @@ def test_layers_in_a_dict_come_in_its_own_order() -> None:
     layer = Blocks()
     layer(tf.ones([1, 4]))
     assert [tuple(v.shape) for v in layer.variables] == [(4, 3), (3,), (3, 2), (2,)]
+
+
+def test_batch_normalization_takes_its_moments_from_the_steps_of_a_mask() -> None:
+    x = np.random.default_rng(4).normal(size=(3, 5, 2)).astype(np.float32)
+    mask = np.arange(15).reshape(3, 5) % 4 > 0
+    layer = layers.BatchNormalization(momentum=0.75)
+    made = layer(x, training=True, mask=tf.constant(mask))
+    mean, variance = x[mask].mean(axis=0), x[mask].var(axis=0)
+    np.testing.assert_allclose(made.numpy(), (x - mean) / np.sqrt(variance + 1e-3), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(layer.moving_mean.numpy(), mean / 4, rtol=1e-5)
+    np.testing.assert_allclose(layer.moving_variance.numpy(), 0.75 + variance / 4, rtol=1e-5)
+    with pytest.raises(ValueError, match="`mask` must have the axes of the inputs"):
+        layer(x, training=True, mask=tf.constant([True]))
