@@ -198,7 +198,7 @@ class Judgement(Causes):
         if not nearby or any(g is not None and np.iscomplexobj(g) for g in self.got):
             return []
         here = self.derivative(oracle)
-        found = []
+        found: list[tuple[Cause, list[Any]]] = []
         for k in range(1, min((len(g) for g in nearby if g is not None), default=0)):
             there = [None if g is None else g[k] for g in nearby]
             if follows(self.got, there, here) and not follows(self.got, here, there):
