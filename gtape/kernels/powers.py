@@ -255,7 +255,9 @@ def _in_units(derivative: Callable[[Any], Any], x: Any, unit: Any, made: Any, n:
     x = np.asarray(x, np.float64)
     z = np.ldexp(x, -unit)
     y = derivative(z)
-    inside = (z > 1e-200) & (z < 1e200) & (np.abs(y) > 1e-200) & (np.abs(y) < 1e200)
+    if _is_near(z) and _is_near(np.abs(y)):  # the usual case, in a third of the time
+        return np.ldexp(y, made - n * unit).astype(dtype, copy=False)
+    inside = (z > _NEAR) & (z < 1 / _NEAR) & (np.abs(y) > _NEAR) & (np.abs(y) < 1 / _NEAR)
     far = (x > 0) & np.isfinite(x) & ~inside
     y = np.ldexp(y, made - n * unit)
     if np.any(far):
@@ -271,4 +273,10 @@ def _in_units(derivative: Callable[[Any], Any], x: Any, unit: Any, made: Any, n:
     return y.astype(dtype)
 
 
+def _is_near(x: Any) -> bool:
+    """Whether all numbers are positive and far from the ends of the range. NaN gives False."""
+    return bool(np.min(x, initial=1.0) > _NEAR and np.max(x, initial=1.0) < 1 / _NEAR)
+
+
+_NEAR = 1e-200
 _FAR = 1 << 20  # the exponent of a power of two beyond all floats

@@ -123,9 +123,10 @@ class Session:
     # Whether a whole call of a compiled function was recorded (see `gtape.engine.whole_calls`), whether one of these
     # calls had several results, and whether ops replaced one of these calls.
     calls = several = split = False
-    # The first tensors that were watched, at most one more than `most_watched`.
+    # The first tensors that were watched, at most one more than `MOST_WATCHED`, and all of them in a traced call, which
+    # asks for all.
     watched: tuple[Any, ...] = ()
-    most_watched: float = MOST_WATCHED
+    all_watched: list[Any] | None = None
     # Whether a custom gradient was recorded. If so, a sweep calls a function of the user.
     custom = False
     # Whether `gtape.verify.check` made the session. `check` itself looks for gradients without a record.
@@ -185,9 +186,11 @@ class Session:
         return not self.beside
 
     def note_watched(self, tensor: Any) -> None:
-        """Track a watched tensor. The first few are kept in `watched`, too."""
+        """Track a watched tensor. The first few are kept in `watched`, too; all in a traced call."""
         ref = weakref.ref(tensor)
-        if len(self.watched) <= self.most_watched:
+        if self.all_watched is not None:
+            self.all_watched.append(ref)
+        if len(self.watched) <= MOST_WATCHED:
             self.watched = (*self.watched, ref)
         if self.tracked.__class__ is tuple:
             self.tracked = [ref]

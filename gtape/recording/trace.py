@@ -35,8 +35,8 @@ class Conversion:
     inside : bool
         Whether a custom gradient was running.
     by_library : bool
-        Whether the library itself read the number, for example for printing or for the slots of an optimizer. Then it
-        comes back in variables only.
+        Whether the library itself read the number, for example for printing or for the slots of an optimizer. Then the
+        number returns only as the value of a variable.
     by_variable : bool
         Whether a variable took the value.
     is_whole : bool

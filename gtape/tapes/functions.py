@@ -374,9 +374,9 @@ def function(func: Any = None, input_signature: Any = None, **options: Any) -> A
     traced. But at the end of each call variables are assigned and optimizers step. At the start of each call random
     numbers are drawn, the same as in an eager call. A function runs eagerly, with one warning, if it makes variables,
     changes parts of a variable, assigns more than 100 variables, reads a variable after an optimizer's step, shuffles,
-    draws whole numbers from a distribution, reads values into Python, or asks a tape from before the call. A call that
-    gives a tensor as an argument which the function also reads by another name runs eagerly, too, if a tape inside
-    would take both for one. The traced call raises the errors that the function itself raises.
+    draws whole numbers from a distribution, reads values into Python, or asks a tape from before the call. A call runs
+    eagerly, too, if an argument is a tensor that the function also reads as a global, inside a tape of the function.
+    The traced call raises the errors that the function itself raises.
 
     A call under one tape is compiled, too, together with its part of the gradient. The function is traced again if a
     new combination of results gets cotangents. Under several tapes and in forward mode the function runs eagerly.

@@ -310,6 +310,8 @@ class _Lives:
         self._held = held
         self._results = {id(o) for o in outputs}
         self.weights: dict[int, int] = {}
+        self.before: dict[int, int] = {}
+        self.peak = 0
         if not any([_size(n.sample) >= LARGE and id(n) not in held for n in nodes]):  # noqa: C419 - a list is quicker
             return
         for node in nodes:
@@ -321,7 +323,6 @@ class _Lives:
                 self.weights[id(node)] = _nbytes(node.sample)
         self._reads: dict[int, list[int]] = {}
         self._readers: dict[int, list[Node]] = {}
-        self.before: dict[int, int] = {}
         self._kept = {id(_root(o)) for o in outputs}
         for node in nodes:
             for k in self._read(node):

@@ -8,7 +8,6 @@ cotangent makes a node.
 from __future__ import annotations
 
 import gc
-import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -187,7 +186,7 @@ class Tracer:
 
     def begin(self, session: Any) -> None:
         """Note a session that begins in the call."""
-        session.most_watched = math.inf  # because `outside` asks for all watched tensors
+        session.all_watched = []
         self.sessions.add(session)
 
     def note_read(self, tensors: Sequence[Tensor]) -> None:
@@ -209,7 +208,7 @@ class Tracer:
     def outside(self) -> SeenTensors:
         """The tensors from outside that the call reads, as far as its own tapes would record them."""
         for session in self.sessions:
-            self._outside.note([ref() for ref in session.watched])
+            self._outside.note([ref() for ref in session.all_watched or session.watched])
         return self._outside
 
     def finish(self) -> None:

@@ -61,9 +61,12 @@ def other_branches(
 
 
 def follows(got: list[Any], there: list[Any], here: list[Any]) -> bool:
-    """Whether numbers are nearer to one derivative than to another one, in all elements in which the two differ."""
+    """Whether numbers are nearer to one derivative than to another one, in all elements in which the two differ.
+
+    Sources without a number, or without a derivative on one side, do not count.
+    """
     for g, *both in zip(got, there, here, strict=True):
-        if g is None or None in [e if e is None else 0 for e in both]:
+        if g is None or any(e is None for e in both):
             continue
         p, q = (to_float(turned(e) if np.iscomplexobj(g) else objects(e)) for e in both)
         with np.errstate(all="ignore"):

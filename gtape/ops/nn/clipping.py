@@ -9,8 +9,7 @@ import numpy as np
 
 from gtape.base.diagnosis import diagnosed
 from gtape.declare.conventions import RATIOS, Noted, conventional
-from gtape.declare.domains import ANY_REAL, NONZERO, Domain
-from gtape.declare.primitives import REGISTRY, elementwise
+from gtape.declare.primitives import REGISTRY
 from gtape.errors import InvalidArgumentError
 from gtape.ops.reduction.norms import reduce_euclidean_norm
 from gtape.tensors.argument_checks import each
@@ -20,27 +19,6 @@ from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tenso
 
 __all__ = ["clip_by_global_norm", "clip_by_norm", "clip_by_value", "global_norm"]
 NAMESPACES = ("linalg",)
-
-
-def _times_quotient(x: Any, a: Any, b: Any) -> Any:
-    quotient = a / b
-    y = x * quotient
-    size = np.abs(quotient)
-    lost = (size < _TINY[y.dtype]) | (size == np.inf)
-    if np.any(lost):
-        (f, i), (g, j), (h, k) = (np.frexp(v) for v in (x, a, b))
-        y = np.where(lost, np.ldexp(f * g / h, i + j - k), y).astype(y.dtype)
-    return y
-
-
-_TINY = {np.dtype(t): np.finfo(t).tiny for t in "efd"}
-
-times_quotient = elementwise(
-    "times_quotient", _times_quotient,
-    (lambda xp, y, x, a, b: a / b, lambda xp, y, x, a, b: x / b, lambda xp, y, x, a, b: -y / b),
-    domain=Domain(ANY_REAL, ANY_REAL, NONZERO), ulps=2.0, special=(0.0,),
-    summary="x a / b, whose derivative by b does not leave the range of floats if x and b are large.",
-)  # fmt: skip
 
 
 @diagnosed
@@ -119,12 +97,12 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
     if np.less(limit._value, 0).any():
         limit = REGISTRY["maximum"](limit, 0)
     norm = reduce_euclidean_norm(x, axes, keepdims=True)
-    made = times_quotient(x, limit, REGISTRY["maximum"](norm, limit))  # at the limit the slope is that of the norm
-    if made._layout.shape != x._layout.shape:
+    scaled = x * (limit / REGISTRY["maximum"](norm, limit))  # at the limit the slope is that of the norm
+    if scaled._layout.shape != x._layout.shape:
         raise InvalidArgumentError(
             f"clip_by_norm: clip_norm of shape {limit.shape} does not broadcast to the norms, {norm.shape}"
         )
-    return made
+    return scaled
 
 
 def _values(t_list: Any, op: str) -> list[Any]:
@@ -216,8 +194,8 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
         limit = as_operand(clip_norm, v)
         own = norm if norm._layout.dtype == v._layout.dtype else REGISTRY["cast"](norm, dtype=v._layout.dtype)
         if not np.isfinite(own._value):
-            clipped = v * wrap(np.asarray(np.nan, v._layout.dtype))
+            scaled = v * wrap(np.asarray(np.nan, v._layout.dtype))
         else:
-            clipped = times_quotient(v, limit, REGISTRY["maximum"](own, limit))
-        made.append(IndexedSlices(clipped, t.indices, t.dense_shape) if isinstance(t, IndexedSlices) else clipped)
+            scaled = v * (limit / REGISTRY["maximum"](own, limit))
+        made.append(IndexedSlices(scaled, t.indices, t.dense_shape) if isinstance(t, IndexedSlices) else scaled)
     return made, norm
