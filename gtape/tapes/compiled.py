@@ -368,7 +368,7 @@ class Compiler:
                 if tracer.error is not None:
                     raise tracer.error from None
                 if tracer.reason is None:
-                    if tracer.outside().has_any(tensors):
+                    if tracer.outside().has_any_now(tensors):
                         raise TwoNames from None
                     if raised_by_user(e):
                         raise

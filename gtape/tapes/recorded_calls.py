@@ -522,7 +522,7 @@ class RecordedCalls:
             made = self._function(*args, **kwargs)
         except Exception as e:
             if tracer.error is None and tracer.reason is None:
-                if tracer.outside().has_any(originals):
+                if tracer.outside().has_any_now(originals):
                     raise TwoNames from None
                 if raised_by_user(e):
                     raise

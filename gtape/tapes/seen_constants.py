@@ -47,6 +47,10 @@ class SeenConstants:
         elif kind is Tensor:
             self.note(value._value)
 
+    def identities(self) -> list[int]:
+        """The identities of the values, except for those known by their bits."""
+        return [*self._arrays.keys(), *self._scalars]
+
     def __bool__(self) -> bool:
         return bool(self._arrays or self._scalars or self._bits)
 
@@ -66,9 +70,11 @@ class SeenTensors:
     argument, and an eager tape then takes both for one.
     """
 
-    __slots__ = ("_refs", "_values")
+    __slots__ = ("_identities", "_refs", "_values")
 
     def __init__(self) -> None:
+        # Of all noted tensors and values, also of dead ones: calls ask whether an argument may be one of them.
+        self._identities: frozenset[int] = frozenset()
         self._refs: dict[int, weakref.ref[Tensor]] = {}  # by identity, weakly, because the call makes many constants
         self._values: SeenConstants | None = None  # the values of tensors that only a kernel showed
 
@@ -88,12 +94,22 @@ class SeenTensors:
         """These tensors without the dead ones; None if no tensor is left."""
         self._refs = {k: ref for k, ref in self._refs.items() if ref() is not None}
         self._values = self._values or None
+        self._identities = frozenset([*self._refs, *(self._values.identities() if self._values else ())])
         return self if self._refs or self._values is not None else None
 
+    def has_any_now(self, tensors: Sequence[Tensor]) -> bool:
+        """As `has_any`, while the call is traced."""
+        return any([self._has(t) for t in tensors])  # noqa: C419 - a list is quicker
+
     def has_any(self, tensors: Sequence[Tensor]) -> bool:
-        """Whether one of some tensors was noted."""
-        refs, values = self._refs, self._values
+        """Whether one of some tensors was noted before `kept`."""
+        known = self._identities
         for t in tensors:
-            if id(t) in refs and refs[id(t)]() is t:
+            value = t._value
+            if (id(t) in known or id(value) in known or value.__class__ is float) and self._has(t):
                 return True
-        return values is not None and any([t._value in values for t in tensors])  # noqa: C419 - a list is quicker
+        return False
+
+    def _has(self, t: Tensor) -> bool:
+        ref = self._refs.get(id(t))
+        return (ref is not None and ref() is t) or (self._values is not None and t._value in self._values)
