@@ -253,10 +253,10 @@ def _in_units(derivative: Callable[[Any], Any], x: Any, unit: Any, made: Any, n:
     dtype = np.result_type(x, unit, made)
     unit, made = (np.clip(np.nan_to_num(np.asarray(v, np.float64)), -_FAR, _FAR).astype(np.int32) for v in (unit, made))
     x = np.asarray(x, np.float64)
-    z = np.ldexp(x, -unit)
+    z = _scaled(x, -unit)
     y = derivative(z)
     if _is_near(z) and _is_near(np.abs(y)):  # the usual case, in a third of the time
-        return np.ldexp(y, made - n * unit).astype(dtype, copy=False)
+        return _scaled(y, made - n * unit).astype(dtype, copy=False)
     inside = (z > _NEAR) & (z < 1 / _NEAR) & (np.abs(y) > _NEAR) & (np.abs(y) < 1 / _NEAR)
     far = (x > 0) & np.isfinite(x) & ~inside
     y = np.ldexp(y, made - n * unit)
@@ -271,6 +271,11 @@ def _in_units(derivative: Callable[[Any], Any], x: Any, unit: Any, made: Any, n:
         whole = np.clip(whole, -_FAR, _FAR).astype(np.int32)
         y = np.where(far, np.ldexp(derivative(f) * np.exp2(rest), whole + made - n * unit), y)
     return y.astype(dtype)
+
+
+def _scaled(x: Any, e: Any) -> Any:
+    """Numbers times powers of two: by products, which take a third of the time, where the powers are normal numbers."""
+    return x * np.ldexp(1.0, e) if np.max(np.abs(e), initial=0) <= 1022 else np.ldexp(x, e)
 
 
 def _is_near(x: Any) -> bool:
