@@ -23,6 +23,7 @@ from gtape.tapes.kinds import (
     GUARDED,
     LATER,
     MOST_PROGRAMS,
+    OF_TWO_NAMES,
     TWO_NAMES,
     First,
     FirstCalls,
@@ -269,7 +270,7 @@ class Compiler:
 
             made = by_other_ways(key, find, lambda other: self._run(other, tensors))
         if made is TWO_NAMES:
-            self.warn(f"it {TwoNames()}")
+            self.warn(f"it {OF_TWO_NAMES}")
             return self.function(*args, **kwargs)
         if made is not GUARDED and made is not FAILED:
             return made
@@ -345,9 +346,9 @@ class Compiler:
             seeds = SeedsOfPython()
             try:
                 return self._traced(tensors, args, kwargs, held)
-            except TwoNames as e:
+            except TwoNames:
                 seeds.restore()
-                self.warn(f"it {e}")
+                self.warn(f"it {OF_TWO_NAMES}")
                 return None
             except Untraceable as e:
                 seeds.restore()

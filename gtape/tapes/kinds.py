@@ -10,8 +10,8 @@ from gtape.base.locks import Lock
 from gtape.declare.primitives import CHANGED, Primitive
 
 __all__ = [
-    "EAGERLY", "FAILED", "GENERATION", "GUARDED", "LATER", "MOST_PROGRAMS", "TWO_NAMES", "First", "FirstCalls", "Kinds",
-    "Refusal", "TwoNames", "by_other_ways", "is_current", "note_invalid",
+    "EAGERLY", "FAILED", "GENERATION", "GUARDED", "LATER", "MOST_PROGRAMS", "OF_TWO_NAMES", "TWO_NAMES",
+    "First", "FirstCalls", "Kinds", "Refusal", "TwoNames", "by_other_ways", "is_current", "note_invalid",
 ]  # fmt: skip
 
 MOST_PROGRAMS = 64  # the number of programs that one function keeps, and as many for calls under a tape
@@ -24,6 +24,7 @@ _MOST_WAYS = 4  # programs for one kind of arguments, which differ in decisions 
 GUARDED: Any = object()
 FAILED: Any = object()
 TWO_NAMES: Any = object()
+OF_TWO_NAMES = "takes as an argument a tensor that it also reads by another name"
 
 # These reasons may not hold at a later call, because the first call makes variables, and values change.
 _MAKES_VARIABLE = "makes a variable"
@@ -76,9 +77,6 @@ class Refusal:
 
 class TwoNames(Exception):
     """A traced call raised an error that the eager call need not raise, because it took one tensor for two."""
-
-    def __init__(self) -> None:
-        super().__init__("takes as an argument a tensor that it also reads by another name")
 
 
 # One lock for the first calls of all functions, because two functions may call each other.

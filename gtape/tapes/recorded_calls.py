@@ -47,6 +47,7 @@ from gtape.tapes.kinds import (
     GENERATION,
     GUARDED,
     LATER,
+    OF_TWO_NAMES,
     TWO_NAMES,
     First,
     Kinds,
@@ -398,7 +399,7 @@ class RecordedCalls:
 
             made = by_other_ways(key, find, lambda other: self._run(other, stack, tensors))
         if made is TWO_NAMES:
-            self._kinds.warn(str(TwoNames()))
+            self._kinds.warn(OF_TWO_NAMES)
             return NotImplemented
         if made is not GUARDED and made is not FAILED:
             return made
@@ -459,9 +460,9 @@ class RecordedCalls:
             seeds = SeedsOfPython()
             try:
                 made = self._traced(session, tensors, args, kwargs, active, held, asked)
-            except TwoNames as e:
+            except TwoNames:
                 seeds.restore()
-                self._kinds.warn(str(e))
+                self._kinds.warn(OF_TWO_NAMES)
                 return None
             except Untraceable as e:
                 seeds.restore()

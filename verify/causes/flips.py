@@ -47,12 +47,13 @@ def other_branches(
     groups += [[n] for n in crossed[:_MANY]] if len(crossed) > 1 else []
     groups += [[n] for n in oracle.flips[:_MANY]]
     found: list[tuple[Cause, list[Any]]] = []
+    here = derivative(oracle) if groups else []
     for group in groups:
         try:
             made = derivative(crossing(program, oracle, group))
         except (ArithmeticError, Undecided, ValueError, IndexError, TypeError):
             continue  # with the other outcome nothing is defined, or arrays have other shapes
-        if len(group) == 1 and np.size(group[0].output) == 1 and not follows(got, made, derivative(oracle)):
+        if len(group) == 1 and np.size(group[0].output) == 1 and not follows(got, made, here):
             continue
         name = group[0].name.removesuffix("_share")  # the op that the user called
         reason = f"rounding moved {name} to the other side of its kink"

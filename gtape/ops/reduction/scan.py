@@ -129,7 +129,11 @@ def _recurrence_of_floats(a: Any, b: Any, reverse: bool) -> Any:
 
 def with_batch_axis(xp: Any, a: Any, g: Any) -> Any:
     """The factors with the batch axis that the terms have."""
-    return a if shape_of(a) == shape_of(g) else xp.broadcast_to(a, shape=shape_of(g))
+    return _with_shape(xp, a, shape_of(g))
+
+
+def _with_shape(xp: Any, a: Any, shape: tuple[int, ...]) -> Any:
+    return a if shape_of(a) == shape else xp.broadcast_to(a, shape=shape)
 
 
 def _adjoint(xp: Any, g: Any, a: Any, axis: int, reverse: bool) -> Any:
@@ -192,7 +196,7 @@ _BLOCK = 512  # fractions whose product is not subnormal
 
 
 def _joined(f: Any, e: Any, dtype: Any) -> Any:
-    return np.ldexp(f, np.clip(e, -5000, 5000).astype(np.int32)).astype(dtype)
+    return np.ldexp(f, _power(e)).astype(dtype)
 
 
 _SAFE = {np.dtype(t): (float(np.finfo(t).tiny / np.finfo(t).eps), float(np.finfo(t).max)) for t in "efd"}
@@ -487,16 +491,11 @@ def _replaced(xp: Any, ts: Any, i: int, new: Any) -> Any:
 
 
 def _push(xp: Any, x: Any, ts: Any, **scan: Any) -> Any:
-    return xp.cumprod_push(_with_batch(xp, x, ts), ts, **scan)
+    return xp.cumprod_push(_with_shape(xp, x, shape_of(ts)[:-1]), ts, **scan)
 
 
 def _pull(xp: Any, x: Any, gs: Any, **scan: Any) -> Any:
-    return xp.cumprod_pull(_with_batch(xp, x, gs), gs, **scan)
-
-
-def _with_batch(xp: Any, x: Any, ts: Any) -> Any:
-    shape = shape_of(ts)[:-1]
-    return x if shape_of(x) == shape else xp.broadcast_to(x, shape=shape)
+    return xp.cumprod_pull(_with_shape(xp, x, shape_of(gs)[:-1]), gs, **scan)
 
 
 def _along_each(xp: Any, form: Any, t: Any, x: Any, ts: Any, scan: dict[str, Any]) -> Any:
