@@ -233,33 +233,37 @@ def root_derivative(x: Any, *, p: float, n: int) -> Any:
     return np.where(x < 0, np.nan, np.where(np.isnan(x) | (factor[0] != 0), out, 0.0))
 
 
-def power_in_units(x: Any, unit: Any, made: Any, *, p: float = 3.0, n: int = 0) -> Any:
-    """The n-th derivative of 2**made (x / 2**unit)**p for x >= 0; NaN for x < 0."""
+def power_in_units(x: Any, unit: Any, scale: Any, *, p: float = 3.0, n: int = 0) -> Any:
+    """The n-th derivative of 2**scale (x / 2**unit)**p for x >= 0; NaN for x < 0."""
 
     def derivative(z: Any) -> Any:
         return pow_derivative(z, np.float64(p), n=n, m=0) if n else power(z, np.float64(p))
 
-    y = _in_units(derivative, x, unit, made, n, two_sum(np.float64(p), -float(n)))
+    y = _in_units(derivative, x, unit, scale, n, two_sum(np.float64(p), -float(n)))
     return np.where(x < 0, np.nan, y).astype(y.dtype)  # although a whole exponent gives a number
 
 
-def root_in_units(x: Any, unit: Any, made: Any, *, p: float = 3.0, n: int = 0) -> Any:
-    """The n-th derivative of 2**made (x / 2**unit)**(1/p) for x >= 0; NaN for x < 0."""
-    return _in_units(lambda z: root_derivative(z, p=p, n=n), x, unit, made, n, _root_parts(p, n)[1])
+def root_in_units(x: Any, unit: Any, scale: Any, *, p: float = 3.0, n: int = 0) -> Any:
+    """The n-th derivative of 2**scale (x / 2**unit)**(1/p) for x >= 0; NaN for x < 0."""
+    return _in_units(lambda z: root_derivative(z, p=p, n=n), x, unit, scale, n, _root_parts(p, n)[1])
 
 
-def _in_units(derivative: Callable[[Any], Any], x: Any, unit: Any, made: Any, n: int, exponent: Pair) -> Any:
-    """2**(made - n unit) times a factor times the power `exponent` of x / 2**unit; `derivative` is the last product."""
-    dtype = np.result_type(x, unit, made)
-    unit, made = (np.clip(np.nan_to_num(np.asarray(v, np.float64)), -_FAR, _FAR).astype(np.int32) for v in (unit, made))
+def _in_units(derivative: Callable[[Any], Any], x: Any, unit: Any, scale: Any, n: int, exponent: Pair) -> Any:
+    """2**(scale - n unit) times a factor times the power `exponent` of x / 2**unit. `derivative` gives
+    the product of the factor and the power.
+    """
+    dtype = np.result_type(x, unit, scale)
+    unit, scale = (
+        np.clip(np.nan_to_num(np.asarray(v, np.float64)), -_FAR, _FAR).astype(np.int32) for v in (unit, scale)
+    )
     x = np.asarray(x, np.float64)
     z = _scaled(x, -unit)
     y = derivative(z)
     if _is_near(z) and _is_near(np.abs(y)):  # the usual case, in a third of the time
-        return _scaled(y, made - n * unit).astype(dtype, copy=False)
+        return _scaled(y, scale - n * unit).astype(dtype, copy=False)
     inside = (z > _NEAR) & (z < 1 / _NEAR) & (np.abs(y) > _NEAR) & (np.abs(y) < 1 / _NEAR)
     far = (x > 0) & np.isfinite(x) & ~inside
-    y = np.ldexp(y, made - n * unit)
+    y = np.ldexp(y, scale - n * unit)
     if np.any(far):
         # The power of a fraction near 1, and the power of two, whose exponent is a whole number and a rest.
         f, e = np.frexp(np.where(far, x, 1.0))
@@ -269,7 +273,7 @@ def _in_units(derivative: Callable[[Any], Any], x: Any, unit: Any, made: Any, n:
         whole = np.rint(e * high)
         rest = e * high - whole + (e * (exponent[0] - high) + e * exponent[1])
         whole = np.clip(whole, -_FAR, _FAR).astype(np.int32)
-        y = np.where(far, np.ldexp(derivative(f) * np.exp2(rest), whole + made - n * unit), y)
+        y = np.where(far, np.ldexp(derivative(f) * np.exp2(rest), whole + scale - n * unit), y)
     return y.astype(dtype)
 
 

@@ -23,7 +23,8 @@ from gtape.declare.conventions import EQUAL_SHARES, EXPONENTIALS, ITS_SLOPE_HAS_
 from gtape.declare.primitives import REGISTRY, primitive
 from gtape.declare.rounding import growing, stable
 from gtape.kernels.double import doubled
-from gtape.ops.reduction.scan import axis_from_end, cumsum, recurrence_kernel, scan_operand, with_batch_axis
+from gtape.kernels.scans import recurrence
+from gtape.ops.reduction.scan import axis_from_end, cumsum, scan_operand, with_batch_axis
 from gtape.tensors.axes import shape_of
 from gtape.tensors.tensor import Tensor
 
@@ -54,7 +55,7 @@ def _shares(x: Any) -> tuple[Any, Any]:
     new = _exponential(w, top)
     keep = np.zeros_like(w)
     keep[..., 1:] = _exponential(top[..., :-1], top[..., 1:])
-    total = recurrence_kernel(keep, new, axis=-1, reverse=False)
+    total = recurrence(keep, new, axis=-1, reverse=False)
     before = np.zeros_like(w)
     before[..., 1:] = keep[..., 1:] * total[..., :-1]
     p, q = new / total, before / total
@@ -85,7 +86,7 @@ def _pull_kernel(x: Any, g: Any) -> Any:
     p, q = _weights(x, g)
     decay = np.zeros(g.shape)
     decay[..., :-1] = q[..., 1:]
-    back = recurrence_kernel(decay, g.astype(np.float64, copy=False), axis=-1, reverse=True)
+    back = recurrence(decay, g.astype(np.float64, copy=False), axis=-1, reverse=True)
     out = p * back
     impossible = np.logical_and.accumulate(x == -np.inf, axis=-1) & (back != 0)
     if np.any(impossible[..., 1:]):  # without a derivative: NaN, as in `reduce_logsumexp`, also for earlier terms
@@ -98,7 +99,7 @@ def _push_kernel(x: Any, t: Any) -> Any:
     if not x.shape[-1]:
         return t.copy()
     p, q = _weights(x, t)
-    return recurrence_kernel(q, p * t, axis=-1, reverse=False).astype(t.dtype, copy=False)
+    return recurrence(q, p * t, axis=-1, reverse=False).astype(t.dtype, copy=False)
 
 
 # ---------------------------------------------------------------------------------------------- rules
