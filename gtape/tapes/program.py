@@ -11,7 +11,7 @@ from typing import Any
 
 from gtape.base.collector import collector_paused
 from gtape.tapes import inner_loops
-from gtape.tapes.order import find_roots
+from gtape.tapes.lives import find_roots
 from gtape.tapes.python_source import PythonSource
 from gtape.tapes.rewriting import forget_values, needed, shared
 from gtape.tapes.table import Table

@@ -13,22 +13,22 @@ import numpy as np
 
 from gtape.tapes.known_kernels import known_kernels
 from gtape.tapes.learned import PLAIN
-from gtape.tapes.order import (
+from gtape.tapes.order import in_order
+from gtape.tapes.parts import (
     CALL,
     LARGE,
     SIGNS,
     Part,
-    Storage,
     array_ufunc,
     elements_of_block,
     elides,
-    in_order,
     may_show,
     overwrites,
     sign_of,
 )  # fmt: skip
 from gtape.tapes.repeats import Block, Instance, in_blocks
 from gtape.tapes.rewriting import constant_key, reads, reads_of
+from gtape.tapes.storage import Storage
 from gtape.tapes.traced_values import Guard, Node
 from gtape.tapes.ufuncs import EXACT, keeps_bits_anywhere
 

@@ -31,7 +31,8 @@ from gtape.tapes.inner_loops import (
     Doubt,
 )
 from gtape.tapes.known_kernels import known_kernels
-from gtape.tapes.order import CALL, WALK, Part, in_order
+from gtape.tapes.order import in_order
+from gtape.tapes.parts import CALL, WALK, Part
 from gtape.tapes.python_source import Writer, block_of, framed
 from gtape.tapes.repeats import Block, Instance, in_blocks
 from gtape.tapes.rewriting import constant_key, forget_values, reads_of, shared

@@ -62,7 +62,7 @@ class Node:
     alone : bool
         Whether the operation stays, although an equal one exists.
     root : Node or None
-        The node whose memory the result shows, after it is found; see `gtape.tapes.order`.
+        The node whose memory the result shows, after it is found; see `gtape.tapes.lives`.
     """
 
     __slots__ = ("alone", "args", "function", "guards", "name", "place", "reads", "root", "sample", "text", "words")
