@@ -130,8 +130,9 @@ def _check_share(config: pytest.Config) -> None:
 
 
 TESTS = Path(__file__).resolve().parent
-# A run of all tests takes one of so many cases of each test that has more than a few, such as one for each op. These
-# files keep all of theirs, because their cases were written one by one, except those that differ by a seed.
+# A run of all tests takes one of so many cases of each test that has more than a few, such as one for each op, and a
+# single case of most slow tests. These files keep all of theirs, because their cases were written one by one, except
+# those that differ by a seed.
 USUAL_SHARE = 16
 FEW_CASES = 2
 ALWAYS_WHOLE = ("contract", "seeds", "test_zoo.py", "test_docs.py", "verify/test_no_false_alarms.py")
@@ -163,9 +164,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             cases.sort(key=lambda item: (zlib.crc32(_name(item).encode()), item.nodeid))
             if not usual:
                 left_out.update(cases[math.ceil(len(cases) / share) :])
-            elif len(cases) > FEW_CASES:
+                continue
+            few = 1 if cases[0].get_closest_marker("slow") else FEW_CASES
+            if len(cases) > few:
                 # From the end, because CI runs a share of each test from the beginning, too.
-                left_out.update(cases[: -max(FEW_CASES, math.ceil(len(cases) / share))])
+                left_out.update(cases[: -max(few, math.ceil(len(cases) / share))])
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)

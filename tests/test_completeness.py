@@ -100,6 +100,7 @@ def _called() -> Iterator[str]:
                 yield str(node.slice.value)
 
 
+@pytest.mark.slow
 def test_a_primitive_without_an_example_is_called_by_another_function() -> None:
     """A public op whose example is forgotten would have no name, because a primitive is public if it has an example."""
     called = set(_called())

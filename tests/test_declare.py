@@ -158,6 +158,7 @@ def test_nothing_loads_sympy_until_a_mirror_is_needed(tmp_path: Path) -> None:
     assert done.stdout == "False False\n", done.stderr
 
 
+@pytest.mark.slow
 def test_a_witness_and_a_counterexample_run_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "wrongs.py").write_text(
         "from gtape import declare\n"
@@ -178,6 +179,7 @@ def test_a_witness_and_a_counterexample_run_as_printed(tmp_path: Path, monkeypat
     sys.modules.pop("wrongs")
 
 
+@pytest.mark.slow
 def test_a_counterexample_about_a_script_needs_no_script(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import gtape\n"

@@ -99,6 +99,7 @@ def test_a_run_draws_the_same_with_other_hashes_and_other_modules_loaded_and_eac
     assert _drawn(_run(tmp_path / "tests", TEST, "-k", "chances")) == one[1:]
 
 
+@pytest.mark.slow
 def test_a_search_draws_something_else_each_time(tmp_path: Path) -> None:
     drawn = [_drawn(_run(tmp_path / "tests", TEST, "--search", "20")) for _ in range(2)]
     assert all(a != b for a, b in zip(*drawn, strict=True) if "RNG" not in a)

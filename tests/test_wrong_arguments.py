@@ -70,6 +70,7 @@ SHARES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", SHARES)
 def test_drawn_calls_with_wrong_arguments_end_in_results_or_deliberate_errors(share: str) -> None:
     drawn(CALLS if share == "ops" else CALLS // 4, SEED, *SHARES[share])

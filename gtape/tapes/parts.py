@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
+from gtape.tapes.rewriting import reads_of
 from gtape.tapes.traced_values import Node
 from gtape.tapes.ufuncs import ufunc_of
 
 __all__ = [
-    "CALL", "LARGE", "SIGNS", "WALK", "Part", "array_ufunc", "elements_of_block", "elides", "may_show", "overwrites",
-    "sign_of", "worth_blocks",
+    "CALL", "LARGE", "SIGNS", "WALK", "Part", "array_ufunc", "elements_of_block", "elides", "may_show",
+    "orders_unknown", "overwrites", "sign_of", "worth_blocks",
 ]  # fmt: skip
 
 CALL, WALK = "call", "walk"
@@ -72,6 +74,7 @@ def elements_of_block(nodes: list[Node]) -> int:
 
 
 _COMMUTATIVE = frozenset({np.add, np.multiply, operator.add, operator.mul})
+_OPERATORS = frozenset({operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv})
 SIGNS: dict[Any, str] = {np.add: "+", np.subtract: "-", np.multiply: "*", np.divide: "/"}
 
 
@@ -94,6 +97,32 @@ def elides(node: Node, a: Node) -> bool:
         return False
     commutes = node.function in _COMMUTATIVE
     return node.sample.nbytes >= _ELIDED and overwrites(node.sample, a.sample) and (a is node.args[0] or commutes)
+
+
+def orders_unknown(nodes: list[Node], outputs: list[Node]) -> bool:
+    """Whether the order in memory of a large array depends on whether an operand has a name in the eager call.
+
+    NumPy's operators overwrite a large operand without a name, so the result has the operand's order. Traced values all
+    have names, so the traced result has the order that NumPy chooses for a new array.
+    """
+    doubts: list[Node] = []
+    for node in nodes:
+        sample = node.sample
+        if node.text is None or sample.__class__ is not np.ndarray or sample.nbytes < _ELIDED or sample.ndim < 2:
+            continue
+        function = node.function
+        if function in SIGNS or function in _OPERATORS:
+            for a in node.args if function in _COMMUTATIVE else node.args[:1]:
+                if a.__class__ is Node and a.function is not None:
+                    old = a.sample
+                    alike = isinstance(old, np.ndarray) and old.shape == sample.shape and old.dtype == sample.dtype
+                    if alike and old.strides != sample.strides and old.flags.owndata:
+                        doubts.append(a)
+    if not doubts:
+        return False
+    readers = Counter([id(a) for node in nodes for a in reads_of(node)])
+    kept = {id(o) for o in outputs}
+    return any([readers[id(a)] == 1 and id(a) not in kept for a in doubts])  # noqa: C419 - a list is quicker
 
 
 def overwrites(made: Any, a: Any) -> bool:

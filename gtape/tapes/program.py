@@ -12,10 +12,11 @@ from typing import Any
 from gtape.base.collector import collector_paused
 from gtape.tapes import inner_loops
 from gtape.tapes.lives import find_roots
+from gtape.tapes.parts import orders_unknown
 from gtape.tapes.python_source import PythonSource
 from gtape.tapes.rewriting import forget_values, needed, shared
 from gtape.tapes.table import Table
-from gtape.tapes.traced_values import Node
+from gtape.tapes.traced_values import Node, Untraceable
 
 __all__ = ["Program"]
 
@@ -35,6 +36,11 @@ class Program:
     again : bool
         Whether another program was made of the same nodes before.
 
+    Raises
+    ------
+    Untraceable
+        If the eager call may store elements in another order, so that sums have other bits.
+
     Attributes
     ----------
     source : str
@@ -53,6 +59,8 @@ class Program:
 
     def _make(self, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str, again: bool) -> None:
         self.traced = len(nodes)
+        if not again and orders_unknown(nodes, outputs):
+            raise Untraceable("it computes with large arrays whose elements lie in memory in different orders")
         nodes, outputs = shared(nodes, outputs, again=again)
         nodes = needed(nodes, outputs)
         self.kept = len(nodes)

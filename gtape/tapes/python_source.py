@@ -168,12 +168,21 @@ class Writer:
         viewed: set[int] = set()
         place = 0
         self._mine: set[int] = set()
+        self._ordered: set[int] = set()  # the inputs on whose order in memory the order of other arrays depends
+        rows: dict[int, list[int]] = {}  # for each value with one axis the inputs whose memory the value may show
+        for a in inputs:
+            axes = _axes(a.sample)
+            if axes == 1:
+                rows[id(a)] = [id(a)]
+            elif axes:
+                self._ordered.add(id(a))
         for part in parts:
             if part.__class__ is Instance:
-                self._note(part, place, viewed)
+                self._note(part, place, viewed, rows)
                 place += 1
                 continue
             for node in part.nodes:
+                self._follow(node, rows)
                 shows = part.kind == CALL and id(node) not in elsewhere and may_show(node)
                 for a in reads_of(node):
                     key = id(a)
@@ -189,8 +198,20 @@ class Writer:
         # In a block: for each result the parameter that holds the buffer of the result.
         self.given: dict[int, str] = {}
 
-    def _note(self, part: Instance, place: int, viewed: set[int]) -> None:
+    def _follow(self, node: Node, rows: dict[int, list[int]]) -> None:
+        """Note the inputs with one axis that an array with more axes depends on, maybe through views."""
+        starts = [k for a in reads_of(node) for k in rows.get(id(a), ())]
+        if not starts:
+            return
+        axes = _axes(node.sample)
+        if axes > 1:
+            self._ordered.update(starts)
+        elif axes and may_show(node):
+            rows[id(node)] = starts
+
+    def _note(self, part: Instance, place: int, viewed: set[int], rows: dict[int, list[int]]) -> None:
         """Note the values that a copy of a block reads and computes."""
+        several = any([_axes(n.sample) > 1 for n in part.block.nodes])  # noqa: C419 - a list is quicker
         written = part.block.written
         if written is None:
             written = part.block.written = _Written(part.block, self.names.space)
@@ -202,6 +223,10 @@ class Writer:
                 self.count[key] = self.count.get(key, 0) + 1
                 if views:
                     viewed.add(key)
+                if several:
+                    self._ordered.update(rows.get(key, ()))
+                elif views:
+                    rows.update([(id(n), rows[key]) for n in part.outputs if key in rows])
         self._mine.update([id(n) for n in part.outputs])
 
     # ------------------------------------------------------------------------------------------ names
@@ -490,11 +515,12 @@ class Writer:
         """Write lines that leave the program if an argument has its elements in another order in memory than traced.
 
         NumPy's results have the order of the arguments, and sums depend on it, but the buffers of the program have the
-        traced order, and products with ones are left out only for this order.
+        traced order, and products with ones are left out only for this order. The steps of an array with one axis do
+        not matter as long as all results have one axis, too.
         """
         found = []
         for a in inputs:
-            if isinstance(a.sample, np.ndarray) and a.sample.ndim > 1 and id(a) in self.last:
+            if id(a) in self._ordered and id(a) in self.last:
                 other = f"not {a.name}.flags.c_contiguous"
                 if not a.sample.flags.c_contiguous:
                     other = f"{a.name}.strides != {a.sample.strides}"
@@ -510,6 +536,13 @@ class Writer:
                 self.call(node)
         else:
             self.blocks(part)
+
+
+def _axes(sample: Any) -> int:
+    """The number of axes of a value; of a tuple, the largest one."""
+    if sample.__class__ is tuple:
+        return max([_axes(a) for a in sample], default=0)
+    return sample.ndim if isinstance(sample, np.ndarray) else 0
 
 
 def _takes_buffer(sample: Any) -> bool:

@@ -157,6 +157,12 @@ def _infix(function: Callable[..., Any], sign: str) -> tuple[Callable[..., Any],
     return forward, backward
 
 
+# An operator of an array and a traced value calls the ufunc.
+_OF_ARRAYS: dict[Any, str] = {
+    np.add: "{} + {}", np.subtract: "{} - {}", np.multiply: "{} * {}", np.divide: "{} / {}",
+}  # fmt: skip
+
+
 class Raw:
     """A raw value of a traced call.
 
@@ -243,7 +249,10 @@ class Raw:
             return out[0]
         if out is not None or method == "at":
             self.tracer.refuse("changes an array in place")
-        return self.tracer.call(ufunc if method == "__call__" else getattr(ufunc, method), inputs, words)
+        if method != "__call__":
+            return self.tracer.call(getattr(ufunc, method), inputs, words)
+        text = None if words or inputs[0].__class__ is Raw else _OF_ARRAYS.get(ufunc)
+        return self.tracer.call(ufunc, inputs, words, text)
 
     def __array_function__(self, function: Any, types: Any, args: Any, words: Any) -> Any:
         if function in _STATIC:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import math
 import threading
 import tracemalloc
 import warnings
@@ -1237,6 +1238,108 @@ def test_sums_go_through_memory_in_the_order_of_the_eager_call(f: Any, back_end:
             assert compiled.summary().startswith("compiled")
 
 
+def _square(x: Any) -> Any:
+    n = math.isqrt(x.shape[0])
+    return tf.reshape(x, [n, n])
+
+
+# Functions of a vector whose results with two axes have the order of elements that the steps of the vector lead to.
+OF_A_VECTOR: dict[str, Any] = {
+    "reshaped": lambda x, w: tf.tanh(_square(x) * tf.transpose(w) + 1.0) - 1.0,
+    "a sum": lambda x, w: tf.reduce_sum(_square(x) * tf.transpose(w)),
+    "broadcast": lambda x, w: tf.reduce_sum(tf.sin(x[: w.shape[0]] + tf.transpose(w)) * tf.cos(tf.transpose(w))),
+    "a view of a view": lambda x, w: tf.exp(_square(x[::-1]) - tf.transpose(w)) * 0.5 + 1.0,
+    "with one axis": lambda x, w: tf.tensordot(x * 1.0, tf.sin(x), 1),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.* has jit_compile:RuntimeWarning")  # some gradients of large arrays
+@pytest.mark.parametrize("n", [16, 256])
+@pytest.mark.parametrize("name", OF_A_VECTOR)
+def test_vectors_of_equal_numbers_have_the_bits_of_the_eager_call(name: str, n: int, back_end: str) -> None:
+    f = OF_A_VECTOR[name]
+    rng = np.random.default_rng(6)
+    w = tf.constant(rng.normal(size=(n, n)))
+    numbers = tf.constant(rng.normal(size=2 * n * n))
+    xs = [numbers[: n * n], numbers[::2], numbers[::-2], tf.broadcast_to(numbers[0], [n * n])]
+
+    def with_gradient(x: Any, w: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch([x, w])
+            y = f(x, w)
+        return y, tape.gradient(y, [x, w])
+
+    for g in (f, with_gradient):
+        for first in xs:
+            compiled = tf.function(g, jit_compile=True)
+            compiled(first, w)
+            assert [_bits(compiled(x, w)) for x in xs] == [_bits(g(x, w)) for x in xs]
+
+
+def test_gradients_of_sums_have_the_bits_of_the_eager_call(back_end: str) -> None:
+    def f(x: Any) -> Any:
+        return tf.reshape(tf.tanh(x) * tf.transpose(x), [-1])
+
+    def slope(f: Any, x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.reduce_sum(f(x))  # whose cotangent repeats one number
+        return tape.gradient(y, x)
+
+    compiled = tf.function(f, jit_compile=True)
+    for n in (16, 256):
+        x = tf.constant(np.random.default_rng(7).normal(size=(n, n)))
+        for _ in range(3):
+            assert _bits(slope(compiled, x)) == _bits(slope(f, x))
+
+
+def test_a_variable_that_gets_equal_numbers_keeps_the_bits_of_the_eager_call(back_end: str) -> None:
+    n = 256
+    w = tf.constant(np.random.default_rng(8).normal(size=(n, n)))
+    v = tf.Variable(np.linspace(0.0, 1.0, n * n))
+    compiled = tf.function(lambda w: OF_A_VECTOR["reshaped"](v, w), jit_compile=True)
+    compiled(w)
+    v.assign(tf.broadcast_to(tf.constant(3.0, tf.float64), [n * n]))
+    assert _bits(compiled(w)) == _bits(OF_A_VECTOR["reshaped"](v, w))
+
+
+@pytest.mark.filterwarnings("ignore:f has jit_compile:RuntimeWarning")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [16, 181, 257])
+def test_large_arrays_in_two_orders_have_the_bits_of_the_eager_call(n: int, dtype: Any, back_end: str) -> None:
+    """NumPy's operators overwrite large arrays without a name, and so take their order."""
+    rng = np.random.default_rng(9)
+    w, x = (tf.constant(rng.normal(size=s).astype(dtype)) for s in ([n, n], [n]))
+    functions: list[Callable[[Any, Any], Any]] = [
+        lambda x, w: tf.sin(x + tf.transpose(w)) * 2.0,
+        lambda x, w: tf.math.squared_difference(x, tf.transpose(w)),
+        lambda x, w: tf.transpose(w) * tf.sin(x + w) - tf.exp(w),
+    ]
+    for function in functions:
+
+        def f(x: Any, w: Any, function: Any = function) -> Any:
+            with tf.GradientTape() as tape:
+                tape.watch([x, w])
+                y = tf.reduce_sum(function(x, w))
+            return y, tape.gradient(y, [x, w])
+
+        compiled = tf.function(f, jit_compile=True)
+        assert [_bits(compiled(x, w)) for _ in range(2)] == [_bits(f(x, w))] * 2
+
+
+def test_functions_of_large_arrays_in_two_orders_say_why_they_run_eagerly() -> None:
+    w = tf.constant(np.random.default_rng(9).normal(size=(257, 257)))
+
+    def f(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.reduce_sum(tf.sin(x + tf.transpose(w)) * 2.0)
+        return tape.gradient(y, x)
+
+    with pytest.warns(RuntimeWarning, match="large arrays whose elements lie in memory in different orders"):
+        tf.function(f, jit_compile=True)(w[0])
+
+
 def test_threads_have_memory_of_their_own(back_end: str) -> None:
     def f(a: Any, x: Any) -> Any:
         y = tf.sin(tf.linalg.matvec(a, tf.sin(x) * x + 1.0)) * x + tf.cos(x)
@@ -1261,6 +1364,7 @@ def test_threads_have_memory_of_their_own(back_end: str) -> None:
     assert not wrong
 
 
+@pytest.mark.slow
 def test_many_steps_take_no_memory(back_end: str) -> None:
     compiled = tf.function(_chain, jit_compile=True)
     x, y = tf.constant([0.5, 1.5, 2.5]), tf.constant(0.7, tf.float64)
@@ -1414,6 +1518,7 @@ _SUMS: list[Callable[..., Any]] = [lambda a: tf.reduce_sum(a, 0), lambda a: tf.r
 _STEP = st.tuples(st.sampled_from(_STEPS + _SUMS), st.integers(1, 4), st.integers(1, 6))
 
 
+@pytest.mark.slow
 @given(st.lists(_STEP, min_size=3, max_size=25), st.booleans())
 @settings(
     max_examples=1 + settings.default.max_examples // 4, suppress_health_check=[HealthCheck.function_scoped_fixture]

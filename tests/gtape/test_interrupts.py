@@ -414,6 +414,7 @@ def _jumps_back(part: ast.AST) -> bool:
     return loop or (isinstance(part, ast.Try) and bool(part.finalbody))
 
 
+@pytest.mark.slow
 def test_no_block_under_a_lock_holds_a_loop() -> None:
     """`gtape.base.locks` says why: an interrupt there would leave the lock held."""
     files = [path for folder in ("gtape", "symbolic", "verify") for path in (ROOT / folder).rglob("*.py")]

@@ -329,6 +329,7 @@ def test_functions_that_mix_values_and_vectors_are_not_said_to_be_right(gap: flo
     assert not judge(root, m, right * (1 + 1e-6)).ok
 
 
+@pytest.mark.slow
 def test_the_report_has_the_exact_derivative_that_rules_miss() -> None:
     def root(m: Any) -> Any:
         e, v = linalg.eigh(m)

@@ -95,6 +95,7 @@ def test_a_loss_moves_along_the_conjugate_convention(name: str) -> None:
     np.testing.assert_allclose(along, (moved[0] - moved[1]) / (2 * h), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SECOND)
 def test_second_derivatives_are_exact(name: str) -> None:
     f, a = CASES[name]

@@ -467,6 +467,7 @@ def test_the_pseudo_inverse_at_lower_rank_has_the_derivative_along_matrices_of_t
     np.testing.assert_allclose(along, (moved[0] - moved[1]) / (2 * h), rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [(2.0, 1.0, 0.3), (2.0, 0.3, 0.2), (2.0, 1.0, 0.0), (2.0, 0.0, 0.0)], ids=str)
 @pytest.mark.parametrize("shape", [(3, 3), (4, 3), (3, 4)], ids=str)
 def test_the_pseudo_inverse_without_small_singular_values(shape: Any, values: Any) -> None:

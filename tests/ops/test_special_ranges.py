@@ -99,6 +99,7 @@ def exact_draws(alpha: float, z: float) -> list[Any]:
     return [middle, (right - left) / (2 * h), (right - 2 * middle + left) / (h * h)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [60.0, 1e3, 1e6, 1e10])
 def test_draws_of_large_shape_have_exact_derivatives(alpha: float) -> None:
     for z in (-3.0, -0.4, 2.5):

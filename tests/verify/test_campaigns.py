@@ -81,6 +81,7 @@ def test_processes_and_executors_give_one_result(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_program_whose_checks_take_too_long_is_undecided() -> None:
     shard = {"kind": "programs", "first": 0, "count": 2, "plant": True, "special": False, "seconds": 0.001}
     found = work(shard)

@@ -177,6 +177,7 @@ def test_a_step_that_rounding_took_is_conditioning(op: str) -> None:
     assert forward.ok and [(v.verdict, v.op) for v in forward.findings] == [("conditioning", op)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("f", "value", "order", "right"),
     [

@@ -166,6 +166,7 @@ def run(folder: Path, *arguments: str) -> Any:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_witness_about_a_script_needs_no_script(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
     done = run(tmp_path, "script.py")

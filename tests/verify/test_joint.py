@@ -74,6 +74,7 @@ def test_claims_are_compared_along_directions_of_several_elements(
         assert not report.ok and report.verdict in ("convention", "rule"), (claim, report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [5, 40])
 def test_any_share_of_many_equal_numbers_passes_if_it_adds_up(n: int) -> None:
     share = np.random.default_rng(n).dirichlet(np.ones(n))

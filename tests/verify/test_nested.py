@@ -281,6 +281,7 @@ def test_a_gradient_that_no_outer_tape_recorded_is_found_by_the_next_derivative(
         under_the_flag(lambda x: method(f, x))  # noqa: B023 - called at once
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [by_jvp, by_jvp_along_a_constant])
 def test_forward_mode_over_forward_mode_and_over_a_gradient(method: Callable[[F, Any], Any]) -> None:
     x = tf.constant(POINT)

@@ -58,6 +58,7 @@ def test_each_planted_fault_is_found(name: str, found: Audit) -> None:
     assert f"fake/{name}/{what}/{place}" in {c.id for c in found.causes}
 
 
+@pytest.mark.slow
 def test_nothing_else_is_found(found: Audit) -> None:
     assert {c.subject for c in found.causes} == set(PLANTED)
     assert not found.unproved
