@@ -132,9 +132,13 @@ class Sweep:
 
     def _pass_whole(self, record: Record, g: Any) -> None:
         """Pass a cotangent through a whole call of a compiled function."""
-        step = record[STEP]
-        sweep = step.sweep if step.full else step.sweep.fully
-        for parent, c in zip(parents_of(record), sweep(g, record[INS], record[OUT]), strict=True):
+        step, parents = record[STEP], parents_of(record)
+        given = (g, record[INS], record[OUT])
+        if step.full:
+            made = step.cotangents(given, parents, lambda p: p[SEQ] in self._cots)
+        else:
+            made = step.sweep.fully(*given)
+        for parent, c in zip(parents, made, strict=True):
             if c is not None and self.session in parent[TAPES].sessions:
                 self.arrive(parent, c)
 

@@ -15,6 +15,7 @@ import numpy as np
 from gtape.base.layout import FLOAT
 from gtape.base.locks import Lock
 from gtape.engine.rules import RuleStep, inputs_of, output_of
+from gtape.engine.whole_calls import InSums
 from gtape.engine.worlds import NUMPY, off_python
 from gtape.recording import record as record_module
 from gtape.recording.record import COT, LEAF, NO_TAPES, OTHER, OUT, PASSES, SEQ, SEVERAL, STEP, Record, step_of
@@ -187,6 +188,8 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                 record[6] = nobody
             if other is not None:
                 if other is SEVERAL:
+                    if made.__class__ is InSums:
+                        made = made.found(parents, leaves)
                     for parent, cotangent in zip(parents, made, strict=True):
                         if cotangent is None:  # of a whole call, some of whose results have no cotangent
                             continue

@@ -18,7 +18,9 @@ from gtape.engine.call import new_record
 from gtape.engine.rules import PartialOutputs, PartStep
 from gtape.recording import record
 from gtape.recording.record import (
+    COT,
     INS,
+    LEAF,
     NO_TAPES,
     OTHER,
     SEQ,
@@ -34,6 +36,7 @@ from gtape.tensors.tensor import Tensor, wrap
 
 __all__ = [
     "Between",
+    "InSums",
     "OneOp",
     "Ops",
     "PartOfCall",
@@ -184,17 +187,23 @@ class WholeCall:
         bits as the short sweep.
     several : bool
         Whether the call has several results. If so, PARENTS is a tuple.
+    uses : list of list of int
+        For each input the indices of its parents, if ``sweep(g, ins, out, together=True)`` returns the sum of the
+        cotangents of an input in the place of the first one, and None in the others. If so, PARENTS is a tuple. Empty
+        if no input has several parents.
     """
 
-    __slots__ = ("full", "name", "ops", "several", "sweep")
+    __slots__ = ("full", "name", "ops", "several", "sweep", "uses")
 
     kind = "call"
     roles: frozenset[str] = frozenset()
     batched = selects = False
     sparse = partials = None
 
-    def __init__(self, name: str, ops: Ops, sweep: Any, *, full: bool, several: bool) -> None:
-        self.name, self.ops, self.sweep, self.full, self.several = name, ops, sweep, full, several
+    def __init__(
+        self, name: str, ops: Ops, sweep: Any, *, full: bool, several: bool, uses: Sequence[list[int]] = ()
+    ) -> None:
+        self.name, self.ops, self.sweep, self.full, self.several, self.uses = name, ops, sweep, full, several, uses
 
     @property
     def prim(self) -> WholeCall:
@@ -203,9 +212,66 @@ class WholeCall:
         return self
 
     def __call__(self, g: Any, ins: Any, out: Any) -> Any:
-        """The cotangents in the NumPy world: one value for one parent, otherwise a sequence."""
+        """The cotangents in the NumPy world: one value for one parent, otherwise a sequence or an `InSums`."""
+        if self.uses:
+            return InSums(self, g, ins, out)
         made = self.sweep(g, ins, out)
         return made[0] if len(made) == 1 and not self.several else made
+
+    def cotangents(
+        self, given: tuple[Any, Any, Any], parents: Sequence[Record], has_cotangent: Callable[[Record], bool]
+    ) -> Sequence[Any]:
+        """The cotangents of the parents, in sums if the sums have the bits of the sweep over the ops.
+
+        The sum over the uses of an input has these bits if the input has no cotangent so far. Without sums, the
+        cotangents of all uses are alive at the same time.
+
+        Parameters
+        ----------
+        given : tuple
+            The cotangent of the call, its inputs, and the values that the sweep reads.
+        parents : sequence of Record
+        has_cotangent : callable
+            Whether a cotangent arrived at a record so far.
+        """
+        first = [parents[places[0]] for places in self.uses]
+        together = bool(first) and len({p[SEQ] for p in first}) == len(first)  # several inputs may be one tensor
+        if together:
+            several = [p for p, places in zip(first, self.uses, strict=True) if len(places) > 1]
+            together = not any([has_cotangent(p) for p in several])  # noqa: C419 - a list is quicker
+        found: Sequence[Any] = self.sweep(*given, together=together)
+        return found
+
+
+class InSums:
+    """The cotangents of a call, before it is known which inputs have cotangents of other ops.
+
+    Parameters
+    ----------
+    step : WholeCall
+    g, ins, out
+        The arguments of the step.
+    """
+
+    __slots__ = ("_given", "_step")
+
+    def __init__(self, step: WholeCall, g: Any, ins: Any, out: Any) -> None:
+        self._step, self._given = step, (g, ins, out)
+
+    def found(self, parents: Sequence[Record], leaves: dict[int, Any]) -> Sequence[Any]:
+        """The cotangents of the parents in the short sweep.
+
+        Parameters
+        ----------
+        parents : sequence of Record
+        leaves : dict
+            The cotangents of leaves so far, by their numbers.
+        """
+
+        def has_cotangent(p: Record) -> bool:
+            return p[SEQ] in leaves if p[COT] is LEAF else p[COT] is not None
+
+        return self._step.cotangents(self._given, parents, has_cotangent)
 
 
 class PartOfCall(PartStep):

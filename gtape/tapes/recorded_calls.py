@@ -10,6 +10,7 @@ lookups.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 
 from gtape import nest
 from gtape.base.escaping import plain
+from gtape.base.locks import Lock
 from gtape.base.own_files import raised_by_user
 from gtape.engine.call import new_record
 from gtape.engine.full_sweep import full_sweep
@@ -35,7 +37,6 @@ from gtape.recording.record import (
     SEVERAL,
     STEP,
     TAPES,
-    Record,
     Session,
     Stack,
 )
@@ -131,13 +132,57 @@ def _by_ops(ops: Ops, parents: int, ins: Any, gs: Sequence[tuple[int, Any]], *, 
     return full_sweep(NUMPY, session, seeds, leaves)[0] if full else short_sweep(seeds, leaves)
 
 
+class _Cotangents:
+    """The programs of one traced sweep.
+
+    Parameters
+    ----------
+    separate : callable
+        Returns the program that returns a cotangent for each use of an input.
+    places : list of int
+        The parents that get a cotangent, in the order of the results of `separate`.
+    together : Program or None
+        Returns one cotangent for each input: the sum over its uses. None if no input has several uses.
+    sums : list of int
+        The parents that get a cotangent, in the order of the results of `together`.
+    """
+
+    __slots__ = ("_lock", "_made", "_places", "_separate", "_sums", "together")
+
+    def __init__(
+        self, separate: Callable[[], Program], places: list[int], together: Program | None, sums: list[int]
+    ) -> None:
+        self._separate, self._places, self.together, self._sums = separate, places, together, sums
+        self._made: Program | None = None if together is not None else separate()
+        self._lock = Lock()
+
+    @property
+    def program(self) -> Program:
+        """The program that most sweeps run."""
+        return self._of(together=True)
+
+    def _of(self, *, together: bool) -> Program:
+        if together and self.together is not None:
+            return self.together
+        if self._made is None:
+            with self._lock:  # because a program gives names to its nodes
+                self._made = self._made or self._separate()
+        return self._made
+
+    def put(self, raws: Sequence[Any], made: list[Any], *, together: bool) -> None:
+        """Put the cotangents of the parents into `made`, sums into the place of the first use."""
+        places = self._sums if together and self.together is not None else self._places
+        for k, c in zip(places, _outcome(self._of(together=together), raws), strict=True):
+            made[k] = c
+
+
 class _CompiledSweep:
     """The sweep over the ops of a call with one result.
 
     Parameters
     ----------
-    program : Program
-        Takes the cotangent and the values that the sweep reads, returns a cotangent for each parent.
+    cotangents : _Cotangents
+        Its programs take the cotangent and the values that the sweep reads.
     seed : raw value
         A cotangent of the layout that the program takes.
     ops : Ops
@@ -148,17 +193,19 @@ class _CompiledSweep:
         Whether the program gives the same bits only as the full sweep.
     """
 
-    __slots__ = ("_full", "_ops", "_parents", "_program", "_seed")
+    __slots__ = ("_cotangents", "_full", "_ops", "_parents", "_seed")
 
-    def __init__(self, program: Program, seed: Any, ops: Ops, parents: int, full: bool) -> None:
-        self._program, self._ops, self._parents, self._full = program, ops, parents, full
+    def __init__(self, cotangents: _Cotangents, seed: Any, ops: Ops, parents: int, full: bool) -> None:
+        self._cotangents, self._ops, self._parents, self._full = cotangents, ops, parents, full
         self._seed = _Seed(seed)
 
-    def __call__(self, g: Any, ins: Any, out: Any) -> Sequence[Any]:
+    def __call__(self, g: Any, ins: Any, out: Any, *, together: bool = False) -> Sequence[Any]:
         taken = self._seed.taken(g)
         if taken is not None:
+            made: list[Any] = [None] * self._parents
             try:
-                return _outcome(self._program, (taken, *out))
+                self._cotangents.put((taken, *out), made, together=together)
+                return made
             except Exception:  # a guard, or an error that the eager sweep raises with its own message
                 pass
         return _by_ops(self._ops, self._parents, ins, [(0, g)], full=self._full)
@@ -169,31 +216,27 @@ class _OnePattern:
 
     Parameters
     ----------
-    program : Program
-        Takes the cotangents and the values that the sweep reads, returns the cotangents of some parents.
+    cotangents : _Cotangents
+        Its programs take the cotangents of the results and the values that the sweep reads.
     seeds : list of _Seed
     reads : list of int
-        The places, among the values of the record, of the values that the program takes.
-    places : list of int
-        The parents that get a cotangent.
+        The places, among the values of the record, of the values that the programs take.
     """
 
-    __slots__ = ("_places", "_reads", "_seeds", "program")
+    __slots__ = ("_cotangents", "_reads", "_seeds")
 
-    def __init__(self, program: Program, seeds: list[_Seed], reads: list[int], places: list[int]) -> None:
-        self.program, self._seeds, self._reads, self._places = program, seeds, reads, places
+    def __init__(self, cotangents: _Cotangents, seeds: list[_Seed], reads: list[int]) -> None:
+        self._cotangents, self._seeds, self._reads = cotangents, seeds, reads
 
-    def found(self, gs: list[Any], out: Any, made: list[Any]) -> bool:
+    def found(self, gs: list[Any], out: Any, made: list[Any], *, together: bool) -> bool:
         """Put the cotangents of the parents into `made`. Returns False if the program is not valid."""
         taken = [seed.taken(g) for seed, g in zip(self._seeds, gs, strict=True)]
         if any([g is None for g in taken]):  # noqa: C419 - a list is quicker
             return False
         try:
-            cotangents = _outcome(self.program, (*taken, *[out[k] for k in self._reads]))
+            self._cotangents.put((*taken, *[out[k] for k in self._reads]), made, together=together)
         except Exception:  # a guard, or an error that the eager sweep raises with its own message
             return False
-        for k, c in zip(self._places, cotangents, strict=True):
-            made[k] = c
         return True
 
 
@@ -219,14 +262,14 @@ class _Patterns:
         self.known, self._ops, self._parents, self._full = known, ops, parents, full
         self.missing: set[Any] = set()
 
-    def __call__(self, g: Any, ins: Any, out: Any) -> Sequence[Any]:
+    def __call__(self, g: Any, ins: Any, out: Any, *, together: bool = False) -> Sequence[Any]:
         results = sorted(g.parts)
         pattern = self.known.get(tuple(results))
         made: list[Any] = [None] * self._parents
         if pattern is None:
             if len(self.known) + len(self.missing) < _MOST_PATTERNS:
                 self.missing.add(tuple(results))
-        elif pattern.found([g.parts[i] for i in results], out, made):
+        elif pattern.found([g.parts[i] for i in results], out, made, together=together):
             return made
         return _by_ops(self._ops, self._parents, ins, [(i, g.parts[i]) for i in results], full=self._full)
 
@@ -308,9 +351,10 @@ class _Recorded(Results):
         recording = stack.recording
         whole = new_record(self.step, parents, ins, kept, recording)
         made = [whole]
+        if self.parts or self.step.uses:  # type: ignore[union-attr]
+            whole[PARENTS], whole[OTHER] = tuple(parents), SEVERAL  # one form, because some may get no cotangent
         if self.parts:
             session.several = True
-            whole[PARENTS], whole[OTHER] = tuple(parents), SEVERAL  # one form, because some may get no cotangent
             seq = whole[SEQ]
             made = [[seq - p.offset, None, p, whole, None, None, recording, None] for p in self.parts]
         for place, k in self.records:
@@ -580,7 +624,7 @@ class RecordedCalls:
         asked = [pattern for pattern in asked if max(pattern, default=0) < len(results)]  # other values, other results
         for pattern in (asked or _likely(results)) if several else [(0,)]:
             chosen = [results[i] for i in pattern]
-            sweeps[pattern] = _Swept(tracer, session, chosen, graph.leaves, f"{name}_backward", full=full)
+            sweeps[pattern] = _Swept(tracer, session, chosen, graph, f"{name}_backward", full=full)
         _go_on(tracer, session)
         if len(tracer.variables) > len(found.variables):
             raise Untraceable("reads a variable or draws random numbers in its gradient alone")
@@ -598,10 +642,12 @@ class RecordedCalls:
             (swept,) = sweeps.values()
             if len(swept.places) < len(graph.edges):
                 raise Untraceable("has an input without a gradient")
-            compiled = _CompiledSweep(swept.program, swept.seeds[0], whole, len(graph.edges), full)
+            compiled = _CompiledSweep(swept.cotangents, swept.seeds[0], whole, len(graph.edges), full)
         forget_values([*inputs, *nodes])
-        found.sweeps = [s.program for s in sweeps.values()]
-        found.step = WholeCall(self._name, whole, compiled, full=full or not floats, several=several)
+        found.sweeps = [s.cotangents.program for s in sweeps.values()]
+        sums = any([s.cotangents.together is not None for s in sweeps.values()])  # noqa: C419 - a list is quicker
+        uses = graph.uses() if sums else []
+        found.step = WholeCall(self._name, whole, compiled, full=full or not floats, several=several, uses=uses)
         return found
 
 
@@ -629,20 +675,19 @@ class _Swept:
     session : Session
     results : list of Traced
         The results that the sweep starts from.
-    sources : list of Record
+    graph : Graph
     name : str
     full : bool
-        Whether the program gives the same bits as the full sweep.
+        Whether the programs give the same bits as the full sweep.
 
     Attributes
     ----------
-    program : Program
-        Takes a cotangent for each result, and the values of `read`; returns the cotangents of the sources that have
-        any.
+    cotangents : _Cotangents
+        Its programs take a cotangent for each result, and the values of `read`.
     seeds : list of raw values
-        Cotangents of the layouts that the program takes.
+        Cotangents of the layouts that the programs take.
     places : list of int
-        The indices of sources that have a cotangent.
+        The indices of leaves that have a cotangent.
     read : list of Node
         The nodes of the call whose values the sweep reads.
     floats : bool
@@ -650,35 +695,81 @@ class _Swept:
     """
 
     def __init__(
-        self, tracer: Tracer, session: Session, results: list[Traced], sources: list[Record], name: str, *, full: bool
+        self, tracer: Tracer, session: Session, results: list[Traced], graph: Graph, name: str, *, full: bool
     ) -> None:
         start = len(tracer.nodes)
         seeds = [tracer.input(one_of(interned(t._layout))._value) for t in results]  # type: ignore[union-attr]
         with record.off(probe={}):
             pairs = [(t._record, seed) for t, seed in zip(results, seeds, strict=True)]
-            made = tracer.sweep(session, pairs, sources, full=full)
-        nodes = []
-        self.places = [k for k, c in enumerate(made) if c is not None]
+            found = tracer.sweep(session, pairs, graph.leaves, full=full)
+        self.places = [k for k, c in enumerate(found) if c is not None]
+        made: dict[int, Raw] = {}
         for k in self.places:
-            c = made[k]
+            c = found[k]
             if not isinstance(c, (Raw, float, np.ndarray, np.generic)):
                 raise Untraceable("has a gradient that is no array")
-            nodes.append((c if c.__class__ is Raw else tracer.constant(c)).node)
-        if not nodes:
+            made[k] = c if c.__class__ is Raw else tracer.constant(c)
+        if not made:
             raise Untraceable("has a result without a gradient")
+        end = len(tracer.nodes)
+        sums = _sums(tracer, made, graph.uses())
         given = [seed.node for seed in seeds]
         self.seeds = [node.sample for node in given]
-        parts = SweepNodes(tracer.nodes[start:], given)
-        wanted = [parts.stand_in(c) for c in nodes]
+        parts = SweepNodes(_early(tracer.nodes[start:end], tracer.nodes[end:]), given)
+        wanted = [parts.stand_in(made[k].node) for k in self.places]
         self.read = list(parts.read)
         self.floats = any([n.sample.__class__ is float for n in (*given, *parts.nodes)])  # noqa: C419
-        self.program = Program([*given, *parts.read.values()], parts.nodes, wanted, name)
+        inputs = [*given, *parts.read.values()]
+        together = None
+        if sums:
+            together = Program(inputs, parts.nodes, [parts.stand_in(c.node) for c in sums.values()], name)
+        self.cotangents = _Cotangents(
+            lambda: Program(inputs, parts.nodes, wanted, name, again=bool(sums)), self.places, together, list(sums)
+        )
         forget_values([*parts.nodes, *parts.read.values()])
 
     def as_pattern(self, places: dict[Node, int]) -> _OnePattern:
         """The sweep of a call with several results, whose record keeps its values at given places."""
         seeds = [_Seed(seed) for seed in self.seeds]
-        return _OnePattern(self.program, seeds, [places[n] for n in self.read], self.places)
+        return _OnePattern(self.cotangents, seeds, [places[n] for n in self.read])
+
+
+def _sums(tracer: Tracer, made: dict[int, Raw], uses: list[list[int]]) -> dict[int, Raw]:
+    """The sums of cotangents over the uses of each input, by the first use; empty if no input has several uses.
+
+    The order of the terms is that of the eager sweep. Cotangents whose elements have different orders in memory stay
+    separate, because the order of the eager sum depends on the other cotangents of the input.
+    """
+    sums = dict(made)
+    for places in uses:
+        terms = [k for k in places if k in made]
+        if len(terms) < 2 or len({_form(made[k].node.sample) for k in terms}) > 1:
+            continue
+        total: Any = made[terms[0]]
+        for k in terms[1:]:
+            total = tracer.call(np.add if isinstance(total.node.sample, np.ndarray) else operator.add, (total, made[k]))
+            del sums[k]
+        sums[terms[0]] = total
+    return sums if len(sums) < len(made) else {}
+
+
+def _early(nodes: list[Node], sums: list[Node]) -> list[Node]:
+    """The nodes of a sweep with each sum directly after its terms, so that the terms live no longer."""
+    places = {node: k for k, node in enumerate(nodes)}
+    after: dict[int, list[Node]] = {}
+    for node in sums:
+        place = places[node] = max([places.get(a, -1) for a in node.args if a.__class__ is Node], default=-1)
+        after.setdefault(place, []).append(node)
+    made = after.get(-1, [])
+    for k, node in enumerate(nodes):
+        made += [node, *after.get(k, ())]
+    return made
+
+
+def _form(sample: Any) -> Any:
+    """The class of a value; of an array, also its layout in memory."""
+    kind = sample.__class__
+    return (kind, sample.shape, sample.strides, sample.dtype) if isinstance(sample, np.ndarray) else kind
 
 
 def _holds(found: Any, session: Session) -> bool:

@@ -94,6 +94,13 @@ class Graph:
         if not self.edges:
             raise Untraceable("has a result without a gradient")
 
+    def uses(self) -> list[list[int]]:
+        """For each input the numbers of its edges."""
+        found: dict[int, list[int]] = {}
+        for edge, k in enumerate(self.edges):
+            found.setdefault(k, []).append(edge)
+        return list(found.values())
+
     def number(self, r: Record) -> int:
         """The index of an op in `ops`."""
         return len(self.records) - 1 - [id(other) for other in self.records].index(id(r))
