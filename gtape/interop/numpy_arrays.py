@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from gtape import nest
 from gtape.base.scalars import int_of
 from gtape.base.shown import shown
 from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.namespaces.catalogue import resolve
 from gtape.tensors.tensor import as_operand, is_tensor
 
-__all__ = ["ARRAYS", "T", "axis_of", "op_named", "rank_of", "ravel"]
+__all__ = ["ARRAYS", "T", "axis_of", "op_named", "rank_of", "ravel", "shape_of", "stand_in"]
 
 
 class _Ops:
@@ -31,13 +32,21 @@ class _Ops:
 T = _Ops()
 
 
+def stand_in(x: Any) -> Any:
+    """For a tensor an array of its shape and dtype without its values; any other object unchanged."""
+    return np.broadcast_to(np.zeros((), x._layout.dtype), x._layout.shape) if is_tensor(x) else x
+
+
+def shape_of(a: Any) -> tuple[int, ...]:
+    """The shape of a tensor or array-like. No value of a tensor is read, even if lists hold it."""
+    if is_tensor(a):
+        return a._layout.shape  # type: ignore[no-any-return]
+    return np.shape(nest.map_structure(stand_in, a) if isinstance(a, (list, tuple)) else a)
+
+
 def rank_of(a: Any) -> int:
     """The number of axes of a tensor or array-like."""
-    return len(_shape(a))
-
-
-def _shape(a: Any) -> tuple[int, ...]:
-    return tuple(a.shape) if hasattr(a, "shape") else np.shape(a)
+    return len(shape_of(a))
 
 
 def axis_of(axis: Any, rank: int) -> int:
@@ -110,7 +119,7 @@ def _flip(m: Any, axis: Any = None) -> Any:
 
 def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
     if axis is None:
-        return T.reshape(T.roll(ravel(a), shift, 0), list(_shape(a)))
+        return T.reshape(T.roll(ravel(a), shift, 0), list(shape_of(a)))
     return T.roll(a, shift, axis)
 
 
@@ -126,7 +135,7 @@ def _rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
 def _tile(A: Any, reps: Any) -> Any:
     times = [reps] if isinstance(reps, int) else list(reps)
     rank = max(len(times), rank_of(A))
-    shape = [1] * (rank - rank_of(A)) + list(_shape(A))
+    shape = [1] * (rank - rank_of(A)) + list(shape_of(A))
     return T.tile(T.reshape(A, shape), [1] * (rank - len(times)) + times)
 
 
@@ -181,7 +190,7 @@ def _split_at(ary: Any, cuts: Sequence[int], axis: int) -> list[Any]:
 def _array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     if np.ndim(indices_or_sections):
         return _split_at(ary, [int_of(i, "np.split", "indices_or_sections") for i in indices_or_sections], axis)
-    n, parts = _shape(ary)[axis], int_of(indices_or_sections, "np.split", "indices_or_sections")
+    n, parts = shape_of(ary)[axis], int_of(indices_or_sections, "np.split", "indices_or_sections")
     if not 0 < parts <= 1 << 24:
         raise ValueError(f"np.array_split makes at least one section, and not {parts}")
     sizes = [n // parts + (i < n % parts) for i in range(parts)]
@@ -191,13 +200,13 @@ def _array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]
 def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     if not np.ndim(indices_or_sections):
         parts = int_of(indices_or_sections, "np.split", "indices_or_sections")
-        if _shape(ary)[axis] % parts:
+        if shape_of(ary)[axis] % parts:
             raise ValueError("array split does not result in an equal division")
     return _array_split(ary, indices_or_sections, axis)
 
 
 def _broadcast_arrays(*args: Any) -> Any:
-    shape = broadcast_shapes(*[_shape(a) for a in args])
+    shape = broadcast_shapes(*[shape_of(a) for a in args])
     return builtins.tuple([T.broadcast_to(a, shape) for a in args])
 
 
@@ -266,7 +275,7 @@ def _tri(keep: Callable[..., Any]) -> Callable[..., Any]:
     def tri(m: Any, k: int = 0) -> Any:
         t = as_operand(m)
         if rank_of(t) < 2:
-            t = T.broadcast_to(t, (_shape(t)[0], *_shape(t)))
+            t = T.broadcast_to(t, (shape_of(t)[0], *shape_of(t)))
         mask = keep(np.ones(t._layout.shape[-2:], dtype=bool), k)
         return T.where(np.broadcast_to(mask, t._layout.shape), t, T.zeros_like(t))
 
@@ -299,7 +308,7 @@ def _outer(a: Any, b: Any) -> Any:
 
 def _kron(a: Any, b: Any) -> Any:
     rank = max(rank_of(a), rank_of(b))
-    sa, sb = [[1] * (rank - rank_of(x)) + list(_shape(x)) for x in (a, b)]
+    sa, sb = [[1] * (rank - rank_of(x)) + list(shape_of(x)) for x in (a, b)]
     left = T.reshape(a, [d for s in sa for d in (s, 1)])
     right = T.reshape(b, [d for s in sb for d in (1, s)])
     return T.reshape(left * right, [p * q for p, q in zip(sa, sb, strict=True)])
@@ -330,7 +339,7 @@ def _matrix_power(a: Any, n: int) -> Any:
         n >>= 1
         if n:
             square = T.matmul(square, square)
-    return T.eye(_shape(a)[-1], batch_shape=_shape(a)[:-2], dtype=as_operand(a).dtype) if made is None else made
+    return T.eye(shape_of(a)[-1], batch_shape=shape_of(a)[:-2], dtype=as_operand(a).dtype) if made is None else made
 
 
 def _multi_dot(arrays: Any) -> Any:

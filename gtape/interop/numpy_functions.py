@@ -19,7 +19,7 @@ from gtape.ops.reduction.moments import standard_deviation
 from gtape.tensors.axes import axes_of
 from gtape.tensors.tensor import Tensor, as_operand, convert_to_tensor, is_tensor, wrap
 
-__all__ = ["FUNCTIONS", "VALUES_ONLY"]
+__all__ = ["FUNCTIONS", "LAYOUT_ONLY", "VALUES_ONLY"]
 
 
 def _floats(a: Any, dtype: Any = None) -> Any:
@@ -221,14 +221,18 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "fix": lambda x: T.where(np.asarray(x) >= 0, T.floor(x), T.ceil(x)), "i0": op_named("bessel_i0"),
 }  # fmt: skip
 
+# Functions of shapes and dtypes, which NumPy computes without the values. A tensor shares memory with no array.
+LAYOUT_ONLY = frozenset({
+    "shape", "ndim", "size", "iscomplexobj", "isrealobj", "result_type", "can_cast", "common_type", "shares_memory",
+    "may_share_memory", "triu_indices_from", "tril_indices_from", "diag_indices_from",
+})  # fmt: skip
 # Functions without a derivative, which NumPy computes from the values.
 VALUES_ONLY = frozenset({
-    "shape", "ndim", "size", "iscomplexobj", "isrealobj", "array_equal", "array_equiv", "allclose", "isclose",
-    "array2string", "array_repr", "array_str", "result_type", "can_cast", "min_scalar_type", "common_type",
-    "shares_memory", "may_share_memory", "save", "savez", "savez_compressed", "savetxt", "copyto", "searchsorted",
+    "array_equal", "array_equiv", "allclose", "isclose", "array2string", "array_repr", "array_str", "min_scalar_type",
+    "save", "savez", "savez_compressed", "savetxt", "copyto", "searchsorted",
     "nonzero", "argwhere", "flatnonzero", "unique", "bincount", "digitize", "histogram", "histogram_bin_edges",
     "isin", "lexsort", "argpartition", "nanargmax", "nanargmin", "iscomplex", "isreal", "isposinf", "isneginf",
     "broadcast_shapes", "linalg.matrix_rank", "packbits", "unpackbits", "ravel_multi_index", "unravel_index",
-    "triu_indices_from", "tril_indices_from", "diag_indices_from", "ix_", "intersect1d", "setdiff1d", "union1d",
+    "ix_", "intersect1d", "setdiff1d", "union1d",
     "setxor1d", "signbit",
 })  # fmt: skip

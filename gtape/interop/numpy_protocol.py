@@ -1,8 +1,8 @@
 """NumPy's functions of tensors and variables, recorded as the equivalent ops of gtape.
 
-``np.sin(x)`` is ``gtape.sin(x)`` if `x` is a tensor. Functions without a derivative (shapes, comparisons, printing)
-work on the values. Other functions raise an error, because the tape would silently lose track of their results. Write
-``np.f(x.numpy())`` to leave the tape on purpose.
+``np.sin(x)`` is ``gtape.sin(x)`` if `x` is a tensor. Functions of shapes and dtypes read no values. Functions without
+a derivative (comparisons, printing) work on the values. Other functions raise an error, because the tape would silently
+lose track of their results. Write ``np.f(x.numpy())`` to leave the tape on purpose.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from gtape.base.diagnosis import diagnosis
 from gtape.base.escaping import plain
 from gtape.base.shown import shown
 from gtape.declare.primitives import REGISTRY
+from gtape.interop.numpy_arrays import rank_of, shape_of, stand_in
 from gtape.namespaces.catalogue import resolve
 from gtape.tensors.operands import float_operand
-from gtape.tensors.tensor import is_tensor
+from gtape.tensors.tensor import as_operand, is_tensor
 
 __all__ = ["apply_function", "apply_ufunc"]
 
@@ -55,7 +56,7 @@ def _trunc(x: Any) -> Any:
 
 
 def _copysign(x: Any, y: Any) -> Any:
-    sign = np.where(np.signbit(np.asarray(y)), -1.0, 1.0)
+    sign = np.where(np.signbit(y), -1.0, 1.0)
     return resolve("multiply")(resolve("abs")(x), sign)
 
 
@@ -66,7 +67,7 @@ def _heaviside(x: Any, y: Any) -> Any:
 
 def _rank(x: Any) -> int:
     try:
-        return len(np.shape(x))
+        return rank_of(x)
     except ValueError:
         raise ValueError(f"matmul: {shown(x)} is no matrix, for its parts have different lengths") from None
     except TypeError:
@@ -117,8 +118,31 @@ _REDUCTIONS = {"add": "reduce_sum", "multiply": "reduce_prod", "maximum": "reduc
 _SCANS = {"add": "cumsum", "multiply": "cumprod"}
 
 
-def _plain(x: Any) -> Any:
-    return nest.map_structure(lambda v: np.asarray(v) if is_tensor(v) else v, x)
+def _on_values(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    """The result of NumPy's own function on the values.
+
+    A check notes that the values leave the tape, unless the result is whole and so does not vary with them.
+    """
+    read: list[tuple[Any, Any]] = []
+
+    def array(v: Any) -> Any:
+        if not is_tensor(v):
+            return v
+        read.append((as_operand(v), np.array(as_operand(v)._value)))
+        return read[-1][1]
+
+    args, kwargs = nest.map_structure(array, (tuple(args), kwargs))
+    made = function(*args, **kwargs)
+    if not all(_is_whole(part) for part in nest.flatten(made)):
+        for tensor, values in read:
+            if tensor._record is not None:
+                tensor._left(values)
+    return made
+
+
+def _is_whole(x: Any) -> bool:
+    """Whether a result of NumPy consists of whole numbers or truth values, or is a dtype."""
+    return isinstance(x, np.dtype) or getattr(x, "dtype", np.dtype(type(x))).kind in "biu"
 
 
 def _refused(name: str, why: str) -> TypeError:
@@ -152,7 +176,7 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
         ours = _ufunc_call(name) if in_place and name not in _VALUES_ONLY and _varies(inputs) else None
         made = None if ours is None else ours(*inputs)  # computed before the array changes
         try:
-            written = getattr(ufunc, method)(*_plain(inputs), **_plain(options))
+            written = _on_values(getattr(ufunc, method), inputs, options)
         except (TypeError, OverflowError) as e:  # OverflowError for an integer beyond all floats
             kind = TypeError if isinstance(e, TypeError) else ValueError
             raise kind(f"np.{name} cannot take these operands, or write into this array: {e}") from None
@@ -173,23 +197,25 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
     ours = _ufunc_call(name)
     if method == "outer" and ours is not None and len(inputs) == 2 and not options:
         a, b = inputs
-        rank = len(np.shape(b))
-        return ours(resolve("reshape")(a, (*np.shape(a), *[1] * rank)), b)
+        return ours(resolve("reshape")(a, (*shape_of(a), *[1] * rank_of(b))), b)
     raise _refused(f"np.{name}.{method}", "is not there")
 
 
 def apply_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The method ``__array_function__`` of tensors. TypeError if a derivative exists and gtape lacks the function."""
-    from gtape.interop.numpy_functions import FUNCTIONS, VALUES_ONLY
+    from gtape.interop.numpy_functions import FUNCTIONS, LAYOUT_ONLY, VALUES_ONLY
 
     name = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
+    if name[3:] in LAYOUT_ONLY:
+        given = nest.map_structure(stand_in, (tuple(args), kwargs))
+        return _by_numpy(function, args, kwargs, lambda: function(*given[0], **given[1]))
     if name[3:] in VALUES_ONLY:
-        return _by_numpy(function, args, kwargs)
+        return _by_numpy(function, args, kwargs, lambda: _on_values(function, args, kwargs))
     ours = FUNCTIONS.get(name[3:])
     if ours is None:
         raise _refused(name, "is not there")
     if kwargs.get("out") is not None and not is_tensor(kwargs["out"]):
-        return _by_numpy(function, args, kwargs)
+        return _by_numpy(function, args, kwargs, lambda: _on_values(function, args, kwargs))
     import inspect
 
     signature = inspect.signature(ours)
@@ -208,11 +234,11 @@ def apply_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
         raise found from e
 
 
-def _by_numpy(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The result of NumPy's own function on the values."""
+def _by_numpy(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call: Callable[[], Any]) -> Any:
+    """The result of `call`, which calls NumPy's own function; its errors name the arguments."""
     try:
         with np.errstate(all="ignore"):
-            return function(*_plain(args), **_plain(kwargs))
+            return call()
     except Exception as e:
         found = diagnosis(function, args, kwargs, e)
         if found is e:

@@ -251,15 +251,24 @@ _CONVERTING = frozenset(
 )
 
 
-def _asked_by_library() -> bool:
-    """Whether the library, and no code of the user's, calls the method that converts a tensor.
+# NumPy's functions that convert a list for its shape or dtype alone.
+_OF_LAYOUT = frozenset([getattr(f, "__wrapped__", f).__code__ for f in (np.shape, np.ndim, np.size, np.iscomplexobj)])
+
+
+def _asking_frame() -> Any:
+    """The frame that calls the method which converts a tensor."""
+    frame: Any = sys._getframe()
+    while frame is not None and (frame.f_globals is globals() or frame.f_code.co_name in _CONVERTING):
+        frame = frame.f_back
+    return frame
+
+
+def _is_library_asking(frame: Any) -> bool:
+    """Whether a frame that converts a tensor is the library's, and no code of the user's.
 
     A module whose numbers come back as constants, because a function of the user's or a setting takes them, has a
     constant ``LETS_OUT``.
     """
-    frame: Any = sys._getframe()
-    while frame is not None and (frame.f_globals is globals() or frame.f_code.co_name in _CONVERTING):
-        frame = frame.f_back
     return frame is not None and _is_ours(frame) and "LETS_OUT" not in frame.f_globals
 
 
@@ -367,13 +376,16 @@ def note_conversion(tensor: Any, made: Any) -> Any:
     sessions = _noting(tensor)
     if not sessions:
         return made
+    asking = _asking_frame()
+    if asking is not None and asking.f_code in _OF_LAYOUT:
+        return made
     if made.__class__ is float:
         made = made * 1.0
     elif made.__class__ is complex:
         made = complex(made.real, made.imag)
     elif isinstance(made, np.inexact):
         made = made.dtype.type(made)
-    _append_to(sessions, "conversions", Conversion(tensor, made, _asked_by_library()))
+    _append_to(sessions, "conversions", Conversion(tensor, made, _is_library_asking(asking)))
     return made
 
 
