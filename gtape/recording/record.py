@@ -147,9 +147,10 @@ class Session:
     # refer back to the session, until the session is closed.
     branches: Any = ()
     conversions: Any = ()
-    # For a check: the assigned variables, and the values that variables took.
+    # For a check: the assigned variables, the values that variables took, and the values of watched tensors.
     assignments: Any = ()
     starts: Any = ()
+    entries: Any = ()
     # For a check: records that ended with inner tapes, by the identities of their values, which the records keep.
     ended: Any = MappingProxyType({})
 
@@ -877,7 +878,7 @@ def close(session: Session, *, unused: bool = False) -> None:
         return
     session.live = False
     if session.trace:
-        session.branches = session.conversions = session.assignments = session.starts = ()
+        session.branches = session.conversions = session.assignments = session.starts = session.entries = ()
     alone, session.alone = session.alone, NO_TAPES  # breaks the cycle of TapeSet and session
     variables, session.variables = session.variables, {}
     tracked, session.tracked = session.tracked, ()

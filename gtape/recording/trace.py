@@ -14,8 +14,9 @@ from gtape.recording.record import STEP, TAPES, Session, count, get_stack
 
 __all__ = [
     "Assignment", "Conversion", "GradNode", "Return", "Trace", "assignments_made", "branches_taken",
-    "called_within_assertions", "conversions_made", "floats_in", "has_long_numbers", "note_assignment", "note_branch",
-    "note_conversion", "note_params", "note_reading", "note_return", "note_start", "starts_made", "user_line",
+    "called_within_assertions", "conversions_made", "entries_made", "floats_in", "has_long_numbers", "note_assignment",
+    "note_branch", "note_conversion", "note_entry", "note_params", "note_reading", "note_return", "note_start",
+    "starts_made", "user_line",
 ]  # fmt: skip
 
 Noted = list[tuple[Any, Any, Any]]  # (record, value, the user's line)
@@ -421,6 +422,11 @@ def note_start(stack: Any, tensor: Any, value: Any) -> None:
     _append_to(stack.sessions, "starts", (value, next(count)))
 
 
+def note_entry(stack: Any, tensor: Any) -> None:
+    """Note a tensor that a tape or an accumulator begins to watch, because it may be a constant that enters here."""
+    _append_to(stack.sessions, "entries", (tensor._value, next(count)))
+
+
 def _holds(tensor: Any, value: Any) -> bool:
     """Whether an object is a recorded tensor with the given numbers."""
     if getattr(tensor, "_record", None) is None or not tensor._layout.inexact:
@@ -500,6 +506,11 @@ def conversions_made(session: Any) -> list[Conversion]:
 def starts_made(session: Any) -> list[tuple[Any, int]]:
     """The values that variables took while a session recorded, each with its sequence number."""
     return list(session.starts)
+
+
+def entries_made(session: Any) -> list[tuple[Any, int]]:
+    """The values of all watched tensors while a session recorded, each with the sequence number of its watch."""
+    return list(session.entries)
 
 
 def assignments_made(session: Any) -> list[Assignment]:

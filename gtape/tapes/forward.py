@@ -24,6 +24,7 @@ from gtape.engine.rules import absorb_zeros, undecided
 from gtape.engine.worlds import TAPE
 from gtape.recording import record
 from gtape.recording.record import COT, LEAF, PARENTS, STEP, TANGENTS, TAPES, TRACE, Session, TapeSet, step_of
+from gtape.recording.trace import note_entry
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.operands import FAILURES
 from gtape.tensors.tensor import Tensor, constant
@@ -295,8 +296,10 @@ class ForwardAccumulator:
                 other.shared = True
         _set_tangent(r, self._session, tangent)
         self._given.append(r[TANGENTS])
-        if self._mode or record.get_stack().trace:
+        stack = record.get_stack()
+        if self._mode or stack.trace:
             self._directions.append((primal, tangent))
+            note_entry(stack, primal)
         live = [s for s in r[TAPES].sessions if s.live]
         r[TAPES] = TapeSet((*live, self._session)) if live else self._session.alone
 

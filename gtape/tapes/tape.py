@@ -31,6 +31,7 @@ from gtape.engine.sweep import short_sweep
 from gtape.engine.whole_calls import is_part_of_call
 from gtape.recording import record
 from gtape.recording.record import COT, LEAF, SEQ, STEP, TAPES, Session, TapeSet, for_a_check_alone, record_of
+from gtape.recording.trace import note_entry
 from gtape.tensors.indexed_slices import IndexedSlices
 from gtape.tensors.tensor import Tensor, wrap
 from gtape.tensors.variable import Variable
@@ -230,6 +231,8 @@ class GradientTape:
             t._record = record.leaf(session.alone)
         else:
             self._watch_record(t, session, r)
+        if (session.inside or record.get_stack()).trace:
+            note_entry(record.get_stack(), t)
         session.note_watched(t)
 
     def _watch_record(self, t: Tensor, session: Session, r: Any) -> None:

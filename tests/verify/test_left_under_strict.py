@@ -108,3 +108,71 @@ NUMBERS: dict[str, F] = {
 def test_numbers_that_numpy_makes_of_values_have_left(ask: F) -> None:
     with pytest.raises(tf.VerificationError, match=r"undecided|unconnected"):
         strict_gradient(lambda w: tf.sin(w) * (2.0 * ask(w)), W)
+
+
+def _derivative(how: str, f: F, c: Any) -> Any:
+    """A derivative of f at c by a tape or an accumulator of its own."""
+    if how == "jvp":
+        with tf.autodiff.ForwardAccumulator(c, tf.ones_like(c)) as accumulator:
+            y = f(c)
+        return accumulator.jvp(y)
+    with tf.GradientTape() as tape:
+        tape.watch(c)
+        y = f(c)
+    return getattr(tape, how)(y, c)
+
+
+def _factor_that_was_watched(how: str, x: Any) -> Any:
+    d = tf.constant(np.exp(x.numpy()))
+    _derivative(how, tf.exp, d)
+    return _derivative(how, lambda c: c * d, tf.constant(0.5, x.dtype))
+
+
+INNER: dict[str, Callable[[str, Any], Any]] = {
+    "a detached copy": lambda how, x: _derivative(how, tf.exp, tf.constant(x.numpy())),
+    "a power of a copy": lambda how, x: _derivative(how, lambda c: c**3, tf.constant(x.numpy())),
+    "a function of a copy": lambda how, x: _derivative(how, tf.sin, tf.constant(np.exp(x.numpy()))),
+    "a score": lambda how, x: _derivative(how, lambda c: -(c**2) / 2.0 - tf.exp(c), tf.constant(float(x), x.dtype)),
+    "a factor": lambda how, x: _derivative(how, lambda c: c * np.exp(x.numpy()), tf.constant(0.5, x.dtype)),
+    "a factor that was watched": _factor_that_was_watched,
+}
+
+
+@pytest.mark.parametrize("value", [3.0, 0.3123456789])
+@pytest.mark.parametrize("how", ["gradient", "jacobian", "jvp"])
+@pytest.mark.parametrize("slope", INNER.values(), ids=INNER)
+def test_a_derivative_at_a_detached_copy_passes_never(slope: Callable[[str, Any], Any], how: str, value: float) -> None:
+    with pytest.raises(tf.VerificationError, match=r"undecided|unconnected"):
+        strict_gradient(lambda x: x * slope(how, x), np.float64(value))
+
+
+@pytest.mark.parametrize("how", ["gradient", "jacobian", "jvp"])
+def test_a_tensor_that_the_same_tape_watches_after_a_value_left_is_undecided(how: str) -> None:
+    with pytest.raises(tf.VerificationError, match="undecided"), tf.verifying("strict"):
+        x = tf.constant(0.3123456789)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            d = tf.constant(np.exp(x.numpy()))
+            tape.watch(d)
+            y = tf.sin(x) * d
+        tape.gradient(y, x)
+
+
+@pytest.mark.parametrize("how", ["gradient", "jacobian", "jvp"])
+def test_derivatives_inside_pass_if_nothing_left_before_their_constants_entered(how: str) -> None:
+    w, state = tf.Variable([0.3, -0.7], dtype=tf.float64), tf.keras.metrics.Mean()
+
+    def slope(x: Any) -> Any:
+        made = _derivative(how, lambda c: tf.exp(c * [0.5, 2.0]) * w, tf.constant([0.25, 1.5], tf.float64))
+        own = _derivative(how, lambda c: tf.sin(c) * 3.0, tf.stop_gradient(x))
+        print(x.numpy(), float(made[0][0] if how == "jacobian" else made[0]))
+        return tf.reduce_sum(made) * tf.reduce_sum(own)
+
+    assert strict_gradient(lambda x: tf.reduce_sum(tf.square(x)) * slope(x), np.array([0.5, 1.25])).shape == (2,)
+
+    def penalised(x: Any) -> Any:
+        loss = tf.reduce_sum(tf.square(x))
+        state.update_state(loss)
+        return loss + tf.reduce_sum(_derivative(how, lambda c: tf.tanh(c) * w, tf.constant([0.25, 1.5], tf.float64)))
+
+    assert strict_gradient(penalised, np.array([0.5, 1.25])).shape == (2,)

@@ -26,6 +26,7 @@ from gtape.recording.trace import (
     Return,
     assignments_made,
     conversions_made,
+    entries_made,
     floats_in,
     has_long_numbers,
     starts_made,
@@ -305,7 +306,7 @@ class Left:
                     back[c] = None
                     if order > 1 or moves_with_params(node, program, [r.constant for r in c.returns]):
                         findings.append(_told(c, node, order))
-        open_ = [c for c in self._conversions if not c.is_whole and self._is_open(c, program, nodes)]
+        open_ = [c for c in self._conversions if not c.is_whole and self._is_open(c, program)]
         if strict and open_:
             lines = list(dict.fromkeys(c.line for c in open_))
             more = f" (and at {len(lines) - 1} more places)" if len(lines) > 1 else ""
@@ -341,13 +342,18 @@ class Left:
             if not any(v is r.constant for r in self.returned())
         )
 
-    def _is_open(self, c: Conversion, program: Program, nodes: list[Node]) -> bool:
-        """Whether a constant of unknown origin entered the program after a value had left."""
+    def _is_open(self, c: Conversion, program: Program) -> bool:
+        """Whether a constant of unknown origin entered the program after a value had left.
+
+        A derivative depends on the constants of its targets, even if its own ops read none of them.
+        """
         known = [r.constant for r in self.returned()]
-        starts = [v for v, number in starts_made(self._session) if number < c.number]
+        entered = starts_made(self._session) + ([] if c.by_library or c.by_variable else entries_made(self._session))
+        later = [v for v, number in entered if number < c.number]
         sources = {i for found in program.sources for i in found}
-        for node in nodes:
-            if node.kind == "leaf" and node.index not in sources and any(node.output is v for v in starts):
+        for i in program.ancestors([*program.outputs, *program.differentiated]):
+            node = program.nodes[i]
+            if node.kind == "leaf" and i not in sources and any(node.output is v for v in later):
                 return True
             if (
                 c.by_library
