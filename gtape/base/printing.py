@@ -18,7 +18,14 @@ from gtape.base.file_errors import translated
 from gtape.base.imports import library
 from gtape.base.shown import shown
 
-__all__ = ["format_value", "print_v2", "tensor_repr", "tensor_str", "variable_repr"]
+__all__ = ["format_value", "plain_text", "print_v2", "tensor_repr", "tensor_str", "variable_repr"]
+
+SHOWS = True  # values are read here for people, as `gtape.recording.trace` notes
+
+
+def plain_text(x: Any) -> str:
+    """The text of a tensor's value alone."""
+    return str(x.numpy())
 
 
 def _shape_text(value: Any) -> str:

@@ -14,9 +14,9 @@ from gtape.recording.record import STEP, TAPES, Session, count, get_stack
 
 __all__ = [
     "Assignment", "Conversion", "GradNode", "Return", "Trace", "assignments_made", "branches_taken",
-    "called_within_assertions", "conversions_made", "entries_made", "floats_in", "has_long_numbers", "note_assignment",
-    "note_branch", "note_conversion", "note_entry", "note_params", "note_reading", "note_return", "note_start",
-    "starts_made", "user_line",
+    "called_within_assertions", "conversions_made", "entries_made", "floats_in", "has_long_numbers", "is_start",
+    "note_assignment", "note_branch", "note_conversion", "note_entry", "note_params", "note_reading", "note_return",
+    "note_start", "starts_made", "user_line",
 ]  # fmt: skip
 
 Noted = list[tuple[Any, Any, Any]]  # (record, value, the user's line)
@@ -36,10 +36,12 @@ class Conversion:
     inside : bool
         Whether a custom gradient was running.
     by_library : bool
-        Whether the library itself read the number, for example for printing or for the slots of an optimizer. Then the
-        number returns only as the value of a variable.
+        Whether the library itself read the number, for example for the slots of an optimizer. Then the number returns
+        only as the value of a variable.
     by_variable : bool
         Whether a variable took the value.
+    is_shown : bool
+        Whether the library read the number for a text that people read.
     is_whole : bool
         Whether the result is an integer, because an integer does not vary with the tensor.
     returns : list of Return
@@ -52,6 +54,7 @@ class Conversion:
         "by_library",
         "by_variable",
         "inside",
+        "is_shown",
         "is_whole",
         "line",
         "number",
@@ -63,7 +66,7 @@ class Conversion:
     def __init__(self, tensor: Any, made: Any, by_library: bool) -> None:
         self.record, self.value = tensor._record, tensor._value
         self.line, self.number, self.inside = user_line(), next(count), _called_within_customs()
-        self.by_library = by_library
+        self.by_library, self.is_shown = by_library, False
         self.is_whole, self.by_variable = isinstance(made, int), False
         self.returns: list[Return] = []
         is_array = isinstance(made, np.ndarray)
@@ -248,8 +251,13 @@ def called_within_assertions() -> bool:
 
 # The methods by which a tensor or a variable becomes a number or an array.
 _CONVERTING = frozenset(
-    ("numpy", "__array__", "__float__", "__int__", "__complex__", "__index__", "__dlpack__", "_scalar", "_left")
-)
+    (
+        "numpy", "__array__", "__float__", "__int__", "__complex__", "__index__", "__dlpack__", "__format__",
+        "__reduce__", "_scalar", "_left",
+    )
+)  # fmt: skip
+# The methods by which tensors and variables become a text for people.
+_SHOWING = frozenset(("__repr__", "__str__"))
 
 
 # NumPy's functions that convert a list for its shape or dtype alone.
@@ -271,6 +279,11 @@ def _is_library_asking(frame: Any) -> bool:
     constant ``LETS_OUT``.
     """
     return frame is not None and _is_ours(frame) and "LETS_OUT" not in frame.f_globals
+
+
+def _is_for_people(frame: Any) -> bool:
+    """Whether a frame of the library makes a text for people. A module with such functions has a constant ``SHOWS``."""
+    return _is_ours(frame) and (frame.f_code.co_name in _SHOWING or "SHOWS" in frame.f_globals)
 
 
 def _called_within_customs() -> bool:
@@ -386,7 +399,9 @@ def note_conversion(tensor: Any, made: Any) -> Any:
         made = complex(made.real, made.imag)
     elif isinstance(made, np.inexact):
         made = made.dtype.type(made)
-    _append_to(sessions, "conversions", Conversion(tensor, made, _is_library_asking(asking)))
+    found = Conversion(tensor, made, _is_library_asking(asking))
+    found.is_shown = asking is not None and _is_for_people(asking)
+    _append_to(sessions, "conversions", found)
     return made
 
 
@@ -420,6 +435,11 @@ def note_start(stack: Any, tensor: Any, value: Any) -> None:
         _append_to(_noting(tensor), "conversions", found)
     note_return(stack, value)
     _append_to(stack.sessions, "starts", (value, next(count)))
+
+
+def is_start(stack: Any, value: Any) -> bool:
+    """Whether a variable took a value while a session of a check recorded."""
+    return any(value is v for session in stack.sessions if session.trace for v, _ in session.starts)
 
 
 def note_entry(stack: Any, tensor: Any) -> None:

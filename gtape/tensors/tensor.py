@@ -23,7 +23,7 @@ from gtape.recording.trace import note_branch, note_conversion, note_reading, no
 from gtape.tensors.axes import static_ints
 
 __all__ = [
-    "PYTHON_NUMBERS", "PublicTensor", "Tensor", "announce", "as_operand", "constant", "convert_to_tensor",
+    "PYTHON_NUMBERS", "PublicTensor", "Tensor", "anchor", "announce", "as_operand", "constant", "convert_to_tensor",
     "float_beside", "is_tensor", "listener", "number", "number_read", "read_from_variables", "wrap",
 ]  # fmt: skip
 
@@ -161,7 +161,9 @@ class PublicTensor(Operators):
         return printing.tensor_str(self.numpy(), self.dtype.name)
 
     def __format__(self, spec: str) -> str:
-        return format(self.numpy(), spec)
+        from gtape.base import printing
+
+        return format(self.numpy(), spec) if spec else printing.plain_text(self)
 
     def _scalar(self, what: type, name: str) -> Any:
         if self._layout.shape != ():
@@ -236,7 +238,7 @@ class PublicTensor(Operators):
         return self
 
     def __reduce__(self) -> Any:
-        return (wrap, (self._value,))
+        return (wrap, (self._value if self._record is None else self._left(self._value),))
 
 
 class Tensor(PublicTensor):
@@ -324,12 +326,12 @@ def _watch_for_returns(tensor: Tensor) -> None:
     stack = record.get_stack()
     if stack.trace:
         if note_return(stack, tensor._value) and tensor._record is None:
-            _anchor(stack, tensor)
+            anchor(stack, tensor)
     else:  # if the check is over
         listener.set(None)
 
 
-def _anchor(stack: Any, tensor: Tensor) -> None:
+def anchor(stack: Any, tensor: Tensor) -> None:
     """Make a constant a leaf for the check alone, so that ops on the constant are recorded for the check."""
     tensor._record = record.leaf(stack.recording)
     tensor._record[record.OUT] = record.ANCHOR
@@ -343,7 +345,7 @@ def read_from_variables(tensor: Tensor) -> Tensor:
     if stack.trace:
         note_start(stack, None, tensor._value)
         if tensor._record is None:
-            _anchor(stack, tensor)
+            anchor(stack, tensor)
     return tensor
 
 

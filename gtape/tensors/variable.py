@@ -20,10 +20,10 @@ from gtape.declare.primitives import REGISTRY
 from gtape.declare.quickest import quickest
 from gtape.recording import record
 from gtape.recording.record import TAPES, Session, TapeSet, sharing
-from gtape.recording.trace import note_assignment, note_start
+from gtape.recording.trace import is_start, note_assignment, note_start
 from gtape.tensors import operators
 from gtape.tensors.argument_checks import flag
-from gtape.tensors.tensor import Operators, Tensor, as_operand, convert_to_tensor
+from gtape.tensors.tensor import Operators, Tensor, anchor, as_operand, convert_to_tensor
 from gtape.tensors.variable_parts import ADD, SUB, ChangesInPart, VariableSlice
 
 __all__ = ["Variable"]
@@ -115,7 +115,10 @@ class Variable(ChangesInPart, Operators):
             raise ValueError("The `initial_value` arg to `gtape.Variable` must be specified.")
         if constraint is not None and not callable(constraint):
             raise ValueError(f"Argument `constraint` must be None or a callable, got {shown(constraint)}")
-        with record.off(probe={}):  # because no tape records how the initial value is made
+        # No tape records how the initial value is made, except in a check, which follows the value back to its tensors.
+        stack = record.get_stack()
+        followed = stack.sessions if stack.trace and not isinstance(initial_value, Variable) else ()
+        with record.off(followed, probe={}):
             t = _start(initial_value, dtype)
         if not isinstance(name, str | None):
             raise TypeError(f"Variable: `name` must be a string, not {shown(name)}")
@@ -136,9 +139,8 @@ class Variable(ChangesInPart, Operators):
         self._record = record.leaf()
         self.constraint = constraint
         self._policies = None
-        stack = record.get_stack()
         if stack.trace:
-            note_start(stack, initial_value, self._value)
+            note_start(stack, t if followed else initial_value, self._value)
         if synchronization is not None or aggregation is not None:
             from gtape.base.distribution import policies
 
@@ -212,6 +214,8 @@ class Variable(ChangesInPart, Operators):
                     self._watch(asking)
                     r = self._record
             if not stack.meet(r[TAPES]).sessions:
+                if stack.trace and self._layout.inexact and is_start(stack, self._value):
+                    anchor(stack, t)
                 return
         t._record = r
         for s in stack.sessions:

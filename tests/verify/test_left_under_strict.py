@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -176,3 +178,109 @@ def test_derivatives_inside_pass_if_nothing_left_before_their_constants_entered(
         return loss + tf.reduce_sum(_derivative(how, lambda c: tf.tanh(c) * w, tf.constant([0.25, 1.5], tf.float64)))
 
     assert strict_gradient(penalised, np.array([0.5, 1.25])).shape == (2,)
+
+
+def _assigned(x: Any) -> Any:
+    state = tf.Variable(0.0, trainable=False, dtype=x.dtype)
+    state.assign(x)
+    return tf.exp(state) + 1.0
+
+
+def _running_mean(x: Any) -> Any:
+    layer = tf.keras.layers.BatchNormalization(momentum=0.5, dtype="float64")
+    layer(tf.reshape(x, [1, 1]), training=True)
+    return layer.moving_mean[0]
+
+
+def _averaged(x: Any) -> Any:
+    average = tf.Variable(tf.ones([2], x.dtype), trainable=False)
+    average.assign(0.5 * average + 0.5 * x)
+    return tf.reduce_sum(average)
+
+
+DOORS: dict[str, F] = {
+    "get_static_value": tf.get_static_value,
+    "a format": lambda x: float(f"{x:.17g}"),
+    "a format of few digits": lambda x: float(format(x, ".3f")),
+    "a format of a result": lambda x: float(f"{tf.exp(x):.17g}"),
+    "a pickle": lambda x: pickle.loads(pickle.dumps(x)),
+    "a pickled list": lambda x: pickle.loads(pickle.dumps([x, 1.0]))[0],
+    "the parts of a pickle": lambda x: (made := x.__reduce__())[0](*made[1]),
+    "a variable by a function": lambda x: tf.Variable(lambda: x) * 1.0,
+    "a variable by a function that computes": lambda x: tf.Variable(lambda: tf.exp(x) + 1.0),
+    "a variable of a list": lambda x: tf.Variable([x, 2.0 * x])[1],
+    "a constant variable": lambda x: tf.Variable(lambda: tf.sin(x), trainable=False),
+    "a state": _assigned,
+    "a running mean": _running_mean,
+    "a moving average": _averaged,
+}
+
+
+@pytest.mark.parametrize("value", [3.0, 0.3123456789012345])
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+def test_a_value_that_comes_back_by_an_unusual_door_passes_never(door: F, value: float) -> None:
+    with pytest.raises(tf.VerificationError, match=r"undecided|unconnected"):
+        strict_gradient(lambda x: x * door(x), np.float64(value))
+
+
+def _state_set(x: Any) -> Any:
+    rate = tf.Variable(0.5, trainable=False, dtype=x.dtype)
+    rate.assign(0.25)
+    return rate
+
+
+SHOWN: dict[str, F] = {
+    "print": print, "str": str, "repr": repr, "a plain format": lambda x: f"x = {x}, {format(x)}", "tf.print": tf.print,
+    "a list": lambda x: print([x, {"loss": x}]),
+    "a variable": lambda x: print(tf.Variable(0.5), f"{tf.Variable(0.5)}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [tf.constant, tf.Variable])
+@pytest.mark.parametrize("show", SHOWN.values(), ids=SHOWN)
+def test_a_text_for_people_lets_no_value_out(show: F, make: F) -> None:
+    def f(x: Any) -> Any:
+        show(x)
+        y = tf.sin(x) * 2.5
+        show(y)
+        return y * _state_set(y)
+
+    assert strict_gradient(f, np.float64(0.3123456789), make) == pytest.approx(0.625 * np.cos(0.3123456789))
+
+
+def test_a_copy_stays_connected_and_a_pickle_after_the_target_passes() -> None:
+    assert strict_gradient(lambda x: (y := x * copy.copy(x), pickle.dumps(y), f"{y:.17g}")[0], np.float64(3.0)) == 6.0
+
+
+@pytest.mark.parametrize("verify", [False, "strict"])
+def test_a_new_variable_is_watched_no_sooner_in_a_check(verify: Any) -> None:
+    other = tf.Variable(2.0)
+    with tf.GradientTape(verify=verify) as tape:
+        copied = tf.Variable(other)
+        y = copied * 3.0
+    assert tape.gradient(y, copied) == 3.0 and [v is copied for v in tape.watched_variables()] == [True]
+
+
+def test_ordinary_training_with_logs_passes() -> None:
+    rng = np.random.default_rng(0)
+    data, labels = rng.normal(size=(12, 3)), rng.normal(size=(12, 1))
+    model = tf.keras.Sequential([
+        tf.keras.layers.Dense(4, activation="tanh"), tf.keras.layers.BatchNormalization(), tf.keras.layers.Dense(1)
+    ])  # fmt: skip
+    schedule = tf.keras.optimizers.schedules.ExponentialDecay(0.1, 2, 0.9)
+    model.compile(optimizer=tf.keras.optimizers.SGD(schedule), loss="mse", metrics=["mae"])
+    epochs: list[Any] = []
+    shown = tf.keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: epochs.append(f"{logs['loss']:.3f}"))
+    mean, optimizer = tf.keras.metrics.Mean(), tf.keras.optimizers.Adam(0.01)
+    with tf.verifying("strict"):
+        model.fit(data, labels, epochs=2, batch_size=4, verbose=0, callbacks=[shown])
+        model.evaluate(data, labels, verbose=0)
+        for x, y in tf.data.Dataset.from_tensor_slices((data, labels)).batch(4):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(model(x, training=True) - tf.cast(y, tf.float32)))
+                mean.update_state(loss)
+                print(loss, f"{loss:.4f}", float(loss), mean.result())
+            optimizer.apply_gradients(
+                zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables, strict=True)
+            )
+    assert len(epochs) == 2

@@ -347,6 +347,8 @@ class Left:
 
         A derivative depends on the constants of its targets, even if its own ops read none of them.
         """
+        if c.is_shown:
+            return False
         known = [r.constant for r in self.returned()]
         entered = starts_made(self._session) + ([] if c.by_library or c.by_variable else entries_made(self._session))
         later = [v for v, number in entered if number < c.number]

@@ -23,6 +23,7 @@ __all__ = [
     "unravel_index",
 ]  # fmt: skip
 NAMESPACES = ()
+LETS_OUT = True  # static values leave the tape here, as `gtape.recording.trace` notes
 
 
 @diagnosed
