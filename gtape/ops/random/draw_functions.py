@@ -23,6 +23,8 @@ from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 
 __all__ = ["categorical", "gamma", "normal", "poisson", "shuffle", "truncated_normal", "uniform"]
 
+LETS_OUT = True  # shuffled values leave the tape here, as `gtape.recording.trace` notes
+
 
 @diagnosed
 def normal(
@@ -199,9 +201,9 @@ def shuffle(value: Any, seed: Any = None, name: Any = None) -> Tensor:
     """
     t = convert_to_tensor(value)
     if not t._layout.shape:
-        return wrap(t._value)
+        return wrap(np.asarray(t)[()])
     order = generator_for("shuffle", t._layout.dtype, seed).permutation(t._layout.shape[0])
-    return wrap(np.asarray(t._value)[order])
+    return wrap(np.asarray(t)[order])
 
 
 @diagnosed

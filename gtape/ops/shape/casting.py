@@ -15,6 +15,8 @@ from gtape.tensors.tensor import Tensor, as_operand, wrap
 
 __all__ = ["bitcast", "saturate_cast"]
 
+LETS_OUT = True  # bits leave the tape here, as `gtape.recording.trace` notes
+
 
 def _limits(dtype: Any) -> tuple[Any, Any]:
     info: Any = np.iinfo(dtype) if dtype.kind in "iu" else dtypes.as_dtype(dtype)
@@ -110,7 +112,7 @@ def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
     for d in (have, want):
         if d.kind not in "iufcV":
             raise InvalidArgumentError(f"bitcast is for numbers, not {dtypes.as_dtype(d).name}")
-    bits = np.ascontiguousarray(t._value)
+    bits = np.ascontiguousarray(np.asarray(t))
     shape = t._layout.shape
     if want.itemsize > have.itemsize:
         ratio = want.itemsize // have.itemsize
