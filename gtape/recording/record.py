@@ -104,6 +104,8 @@ class Session:
     # training step. Attributes that all sessions change are set when a session is made, because a first assignment
     # later takes ten times as long.
     trace = False
+    # For a check: the thread that made the session.
+    thread = 0
     forward: Any = None
     # Whether every result is tracked, so that the end of the session frees all graphs.
     exact = False
@@ -159,6 +161,8 @@ class Session:
     ) -> None:
         if trace or exact or tracks_for_now or forward is not None:
             self.trace = trace
+            if trace:
+                self.thread = threading.get_ident()
             self.forward = forward
             self.exact = exact or tracks_for_now
             self.tracks_for_now = tracks_for_now

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import weakref
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -10,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape.base.own_files import is_own
-from gtape.recording.record import STEP, TAPES, Session, count, get_stack
+from gtape.recording.record import STEP, TAPES, Session, count, get_stack, sharing
 
 __all__ = [
     "Assignment", "Conversion", "GradNode", "Return", "Trace", "assignments_made", "branches_taken",
     "called_within_assertions", "conversions_made", "entries_made", "floats_in", "has_long_numbers", "is_start",
     "note_assignment", "note_branch", "note_conversion", "note_entry", "note_params", "note_reading", "note_return",
-    "note_start", "starts_made", "user_line",
+    "note_start", "recording_elsewhere", "starts_made", "user_line",
 ]  # fmt: skip
 
 Noted = list[tuple[Any, Any, Any]]  # (record, value, the user's line)
@@ -493,8 +494,9 @@ def _append(session: Session, name: str, noted: Any) -> None:
     """Append to a list of a session. The list starts as an empty tuple."""
     kept = getattr(session, name)
     if kept.__class__ is tuple:
-        kept = []
-        setattr(session, name, kept)
+        with sharing:  # because several threads may append at the same time
+            kept = getattr(session, name) or []
+            setattr(session, name, kept)
     kept.append(noted)
 
 
@@ -505,12 +507,18 @@ def _append_to(sessions: Iterable[Session], name: str, noted: Any) -> None:
             _append(session, name, noted)
 
 
+def recording_elsewhere(tensor: Any) -> list[Session]:
+    """The sessions of checks that hold the record of a tensor and still record, all in other threads than this one."""
+    sessions = [s for s in tensor._record[TAPES].sessions if s.trace and s.inside is not None]
+    return [s for s in sessions if s.thread != threading.get_ident()] if sessions else sessions
+
+
 def _noting(tensor: Any) -> list[Session]:
     """The sessions that note events of a tensor."""
-    stack = get_stack()
-    if not stack.trace or called_within_assertions():
+    if called_within_assertions():
         return []
-    return [s for s in stack.sessions if s.trace and s in tensor._record[TAPES].sessions]
+    here = [s for s in get_stack().sessions if s.trace and s in tensor._record[TAPES].sessions]
+    return here + [s for s in recording_elsewhere(tensor) if s not in here]
 
 
 def branches_taken(session: Any) -> Noted:

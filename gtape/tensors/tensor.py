@@ -19,7 +19,14 @@ from gtape.base.python_values import adapted, array_from_python, cast_number, co
 from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape
 from gtape.recording import record
-from gtape.recording.trace import note_branch, note_conversion, note_reading, note_return, note_start
+from gtape.recording.trace import (
+    note_branch,
+    note_conversion,
+    note_reading,
+    note_return,
+    note_start,
+    recording_elsewhere,
+)
 from gtape.tensors.axes import static_ints
 
 __all__ = [
@@ -125,7 +132,7 @@ class PublicTensor(Operators):
     def _left(self, made: Any) -> Any:
         """The converted value. A check notes that the value leaves the tape."""
         if not record.get_stack().trace:
-            return made
+            return note_conversion(self, made) if recording_elsewhere(self) else made
         if listener.get() is None:
             listener.set(_watch_for_returns)
         return note_conversion(self, made)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -289,3 +291,43 @@ def test_ordinary_training_with_logs_passes() -> None:
                 zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables, strict=True)
             )
     assert len(epochs) == 2
+
+
+def _in_a_thread(work: Callable[[], Any]) -> Any:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
+THREADED: dict[str, F] = {
+    "float": lambda x: _in_a_thread(lambda: float(x)),
+    "numpy": lambda x: _in_a_thread(x.numpy),
+    "a function": lambda x: _in_a_thread(lambda: math.sin(x)),
+    "a result": lambda x: (lambda y: _in_a_thread(lambda: np.sqrt(np.asarray(y))))(tf.exp(x)),
+    "a format": lambda x: float(_in_a_thread(lambda: f"{x:.17g}")),
+    "several threads": lambda x: sum(ThreadPoolExecutor(4).map(float, [x] * 8)),
+}
+
+
+@pytest.mark.parametrize("value", [3.0, 0.3123456789012345])
+@pytest.mark.parametrize("read", THREADED.values(), ids=THREADED)
+def test_a_value_that_another_thread_reads_passes_never(read: F, value: float) -> None:
+    with pytest.raises(tf.VerificationError, match=r"undecided|unconnected"):
+        strict_gradient(lambda x: x * read(x), np.float64(value))
+
+
+def test_another_thread_may_read_for_people_after_the_target_and_after_the_block() -> None:
+    def f(x: Any) -> Any:
+        _in_a_thread(lambda: print(x, f"{x}"))
+        y = x * 2.5
+        _in_a_thread(lambda: float(y))
+        return y
+
+    assert strict_gradient(f, np.float64(3.0)) == 2.5
+    x = tf.constant(3.0)
+    with tf.GradientTape(persistent=True, verify="strict") as tape:
+        tape.watch(x)
+        y = x * x
+    factor = _in_a_thread(lambda: float(y))
+    with tape:
+        z = x * factor
+    assert tape.gradient(z, x) == 9.0
