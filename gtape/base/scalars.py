@@ -11,6 +11,8 @@ from gtape.errors import OperandTypeError
 
 __all__ = ["float_of", "int_of", "truth_of"]
 
+LETS_OUT = True  # values leave the tape here as settings, as `gtape.recording.trace` notes
+
 
 def truth_of(value: Any, owner: str, name: str) -> bool:
     """The truth value of an argument. OperandTypeError without one, as for an array of several elements.

@@ -183,9 +183,7 @@ def test_derivatives_inside_pass_if_nothing_left_before_their_constants_entered(
 
 
 def _assigned(x: Any) -> Any:
-    state = tf.Variable(0.0, trainable=False, dtype=x.dtype)
-    state.assign(x)
-    return tf.exp(state) + 1.0
+    return tf.exp(_state_of(x)) + 1.0
 
 
 def _running_mean(x: Any) -> Any:
@@ -198,6 +196,18 @@ def _averaged(x: Any) -> Any:
     average = tf.Variable(tf.ones([2], x.dtype), trainable=False)
     average.assign(0.5 * average + 0.5 * x)
     return tf.reduce_sum(average)
+
+
+def _state_of(x: Any) -> Any:
+    state = tf.Variable(0.0, trainable=False, dtype=x.dtype)
+    state.assign(x)
+    return state
+
+
+def _total(x: Any) -> Any:
+    mean = tf.keras.metrics.Mean()
+    mean.update_state(x)
+    return 2.0 * float(mean.total)
 
 
 DOORS: dict[str, F] = {
@@ -213,6 +223,12 @@ DOORS: dict[str, F] = {
     "bytes": lambda x: tf.bitcast(tf.bitcast(tf.stack([x, x]), tf.uint8), tf.float64)[1],
     "shuffled rows": lambda x: tf.reduce_sum(tf.random.shuffle(tf.stack([x, tf.sin(x)]))),
     "a shuffled scalar": lambda x: tf.random.shuffle(tf.exp(x)),
+    "a rate of dropout": lambda x: tf.reduce_sum(tf.nn.dropout(A, rate=x / 10.0, seed=1)),
+    "a bound": lambda x: tf.reduce_sum(tf.math.l2_normalize(np.array([0.1, 0.2]), epsilon=1.0 + x)),
+    "a regulariser": lambda x: tf.reduce_sum(tf.linalg.lstsq(A, A, l2_regularizer=x)),
+    "a variable's array": lambda x: np.exp(tf.Variable(x).numpy()),
+    "a state's number": lambda x: math.exp(_state_of(x)),
+    "a metric's number": _total,
     "a variable by a function": lambda x: tf.Variable(lambda: x) * 1.0,
     "a variable by a function that computes": lambda x: tf.Variable(lambda: tf.exp(x) + 1.0),
     "a variable of a list": lambda x: tf.Variable([x, 2.0 * x])[1],

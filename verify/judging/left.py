@@ -241,7 +241,13 @@ class Left:
     def __init__(self, session: Any, sources: list[Any], targets: list[Any]) -> None:
         numbers = [t._record[SEQ] for t in targets if t._record is not None]
         before = [c for c in conversions_made(session) if numbers and c.number > min(numbers)]
-        self._conversions = [c for c in before if not c.inside and _follows(c, session, sources)]
+        starts = starts_made(session)
+        self._conversions: list[Conversion] = []
+        for c in before:
+            if not c.inside and (
+                _follows(c, session, sources) or any(_holds(c, first, starts) for first in self._conversions)
+            ):
+                self._conversions.append(c)
         self._inside = any(c.inside for c in before)
         self._session, self._sources, self._targets = session, sources, targets
 
@@ -391,6 +397,20 @@ def _reader_of(program: Program, nodes: list[Node], c: Conversion) -> Node | Non
     """The first op that reads a constant which holds a value that left."""
     constants = {i for i, (r, last) in program.returned.items() if last and r.conversion is c}
     return next((n for n in nodes if n.kind == "op" and not constants.isdisjoint(n.inputs)), None)
+
+
+def _holds(made: Conversion, first: Conversion, starts: list[tuple[Any, int]]) -> bool:
+    """Whether a converted value is that of a constant or variable which holds a value that left before.
+
+    Nothing tells which variables hold what the library read, so each value counts that a variable took afterwards.
+    """
+    if any(r.certain and made.value is r.constant for r in first.returns):
+        return True
+    return (
+        first.by_library
+        and not first.is_shown
+        and any(made.value is v and number < first.number for v, number in starts)
+    )
 
 
 def _follows(made: Conversion, session: Any, sources: list[Any]) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
 from gtape.base.half_precision import spacing_at_one
+from gtape.base.scalars import float_of
 from gtape.declare.conventions import EQUAL_EIGENVALUES, FACTORS, NOT_SMOOTH
 from gtape.declare.domains import ANY_REAL, Domain
 from gtape.declare.primitives import REGISTRY, implicit, primitive
@@ -353,7 +354,7 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True,
         raise errors.InvalidArgumentError(
             f"lstsq: the right-hand side must have shape [..., {m}, k], not {b._layout.tensor_shape}"
         )
-    weight = float(np.asarray(getattr(l2_regularizer, "_value", l2_regularizer)))
+    weight = float_of(l2_regularizer, "lstsq", "l2_regularizer")
     if weight < 0:
         raise errors.InvalidArgumentError(f"lstsq: l2_regularizer must not be negative, it is {weight}")
     if not fast:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gtape import errors
 from gtape.base.diagnosis import diagnosed
+from gtape.base.scalars import float_of
 from gtape.base.shown import shown
 from gtape.declare.primitives import REGISTRY
 from gtape.ops.reduction.sums import sum_op
@@ -134,12 +135,13 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | N
         scale = REGISTRY["rsqrt"](REGISTRY["maximum"](total, epsilon))
         return t * REGISTRY["cast"](scale, dtype=t._layout.dtype)
     axes = axes_of(along, len(t._layout.shape))
-    least = math.sqrt(epsilon)
+    bound = float_of(epsilon, "l2_normalize", "epsilon")
+    least = math.sqrt(bound)
     if not (REGISTRY["norm"](wrap(t._value), axis=axes, keepdims=True)._value < least).any():  # NaN is long enough
         return REGISTRY["unit_vector"](t, axis=axes)
     # The check is recorded, so that the program decides again at other points.
     short = REGISTRY["less"](REGISTRY["norm"](t, axis=axes, keepdims=True), least)
-    return REGISTRY["where"](short, REGISTRY["over_root"](t, n=float(epsilon)), REGISTRY["unit_vector"](t, axis=axes))
+    return REGISTRY["where"](short, REGISTRY["over_root"](t, n=bound), REGISTRY["unit_vector"](t, axis=axes))
 
 
 @diagnosed
