@@ -26,8 +26,8 @@ __all__ = [
     "AGAINST", "LARGEST_WHOLE", "RELATIONS", "Undecided", "assume", "assumed", "box", "digits", "equal", "filled",
     "greater", "greater_equal", "has_complex", "infinities_as_limits", "integer_power", "less", "less_equal",
     "lift_balls", "lift_complex", "mapped", "meets", "not_equal", "numbers_shared", "objects", "only_integer",
-    "precision", "radius", "rowwise", "shared", "sided", "sides_of_zeros", "tied", "ties_assumed", "to_double_double",
-    "to_float", "whole_number",
+    "precision", "radius", "rowwise", "shared", "sided", "sides_of_zeros", "stands_for_0", "stands_for_infinity",
+    "tied", "ties_assumed", "to_double_double", "to_float", "whole_number",
 ]  # fmt: skip
 
 
@@ -299,6 +299,17 @@ def infinities_as_limits(exponent: int = 2200) -> Block[Any]:
 
 def _limit(x: float) -> arb:
     return arb(x) if np.isfinite(x) or x != x else arb(2) ** assumed.get("limits") * (1 if x > 0 else -1)
+
+
+def stands_for_infinity(x: arb) -> bool:
+    """Whether a number is large because it comes from an infinity, inside `infinities_as_limits`."""
+    return bool(abs(x) > arb(2) ** (assumed["limits"] - 150))  # products of two floats are less
+
+
+def stands_for_0(x: arb) -> bool:
+    """Whether a number that is not exactly 0 is tiny because it comes from an infinity, as `stands_for_infinity`."""
+    tiny = arb(2) ** -(assumed["limits"] - 50)  # products of two floats are 0 or more
+    return bool(abs(x) < tiny) and not x.is_zero()
 
 
 def sides_of_zeros() -> Block[Any]:

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import AGAINST, RELATIONS, Undecided, equal, filled, lift_balls, lift_complex, mapped, objects
+from gtape.symbolic.balls import (
+    AGAINST,
+    RELATIONS,
+    Undecided,
+    assumed,
+    box,
+    equal,
+    filled,
+    lift_balls,
+    lift_complex,
+    mapped,
+    objects,
+)
 from gtape.symbolic.expressions import SymPyWorld
+from gtape.symbolic.infinities import apart, at_infinities, elementwise_at_infinities, truly_infinite
 from gtape.symbolic.jets import ZERO, Jet, jet_class, value_of
 from gtape.symbolic.matrices import matmul_components
 from gtape.symbolic.objects import COMPARISONS, ObjectWorld
@@ -36,6 +50,29 @@ class BallWorld(ObjectWorld):
     lift_floats = staticmethod(lift_balls)
     lift_complex = staticmethod(lift_complex)
 
+    def _elementwise(self, name: str) -> Callable[..., np.ndarray]:
+        apply = super()._elementwise(name)
+        if not apart():
+            return apply
+        return lambda *args, **params: elementwise_at_infinities(
+            partial(apply, **params), list(map(self.objects, args))
+        )
+
+    def _arraywise(self, name: str) -> Callable[..., Any]:
+        apply = super()._arraywise(name)
+        if not apart():
+            return apply
+        return lambda *xs, **params: at_infinities(partial(apply, **params), list(map(self._argument, xs)))
+
+    def _arithmetic(self, *xs: Any, ufunc: np.ufunc, scalar: Callable[..., Any]) -> np.ndarray:
+        apply = partial(super()._arithmetic, ufunc=ufunc, scalar=scalar)
+        return elementwise_at_infinities(apply, list(map(self.objects, xs))) if apart() else apply(*xs)
+
+    def divide(self, a: Any, b: Any) -> np.ndarray:
+        """The quotient a / b, elementwise. Integers divide exactly."""
+        apply = super().divide
+        return elementwise_at_infinities(apply, [self.objects(a), self.objects(b)]) if apart() else apply(a, b)
+
     def scalar_function(
         self, mirror: Callable[..., Any], arity: int, params: dict[str, Any], kind: str = "arb"
     ) -> tuple[Callable[..., Any], bool]:
@@ -45,6 +82,8 @@ class BallWorld(ObjectWorld):
 
     def sign_of(self, a: Any, b: Any, relation: str) -> int:
         """The sign of a - b. Raises `Undecided` if the balls do not decide it."""
+        if assumed.get("limits") is not None:  # equal infinities are tied
+            a, b = truly_infinite(box(a)).item(), truly_infinite(box(b)).item()
         if a < b:
             return -1
         if a > b:
@@ -62,6 +101,8 @@ class BallWorld(ObjectWorld):
         return RELATIONS[relation](value_of(a), value_of(b))
 
     def _holds_in(self, a: np.ndarray, b: np.ndarray, relation: str) -> np.ndarray:
+        if apart():
+            a, b = truly_infinite(a), truly_infinite(b)
         made = objects(COMPARISONS[relation](a, b)).astype(bool)
         open_ = ~(made | objects(COMPARISONS[AGAINST[relation]](a, b)).astype(bool))
         if open_.any():

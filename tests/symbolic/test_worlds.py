@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import sympy as sp
 from flint import arb
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
-from gtape.symbolic.balls import Undecided, precision, to_float
+from gtape.symbolic.balls import Undecided, infinities_as_limits, precision, to_float
 from gtape.symbolic.worlds import BallWorld, JetWorld, SymPyWorld
 
 x, y = sp.symbols("x y", real=True)
@@ -214,3 +216,48 @@ def test_without_samples_only_what_always_holds(mirror: Any) -> None:
 def test_samples_must_be_rational() -> None:
     with pytest.raises(ValueError, match="rational"):
         SymPyWorld(samples={x: sp.pi})
+
+
+# Ops of numbers and infinities, as NumPy defines them.
+AT_INFINITIES: dict[str, Any] = {
+    "exp": np.exp,
+    "atan": np.arctan,
+    "divide": np.divide,
+    "divide_no_nan": lambda a, b: 0.0 if b == 0 else a / b,
+    "maximum": np.maximum,
+    "is_finite": np.isfinite,
+    "equal": np.equal,
+    "less": np.less,
+}
+NUMBERS = st.sampled_from([np.inf, -np.inf, 0.0, 1.5, -2.0])
+
+
+@pytest.mark.parametrize("name", AT_INFINITIES)
+@given(a=NUMBERS, b=NUMBERS)
+def test_ops_at_infinities_give_the_numbers_of_floats(name: str, a: float, b: float) -> None:
+    values = [a] if name in ("exp", "atan", "is_finite") else [a, b]
+    with np.errstate(all="ignore"):
+        expected = AT_INFINITIES[name](*map(np.float64, values))
+    assume(np.isfinite(expected))
+    with precision(200), infinities_as_limits():
+        W = BallWorld()
+        made = getattr(W, name)(*[W.lift(np.array(v)) for v in values])
+        assert made == expected if made.dtype == bool else float(to_float(made)) == pytest.approx(expected, rel=1e-15)
+
+
+def test_an_op_that_jumps_at_infinity_has_its_value_and_slopes_there() -> None:
+    W = JetWorld(1)
+    with precision(200), infinities_as_limits():
+        x = W.jet(W.lift(np.array([-np.inf, -np.inf])), np.array([1.0, 2.0]))
+        e = W.exp(x)
+        share = W.divide_no_nan(e, W.sum(e, axis=(0,), keepdims=True))
+        for directions in (0, 1):
+            assert W.component(share, directions).tolist() == [0, 0]
+        assert not W.is_finite(W.component(x, 0)).any()
+        assert not W.greater(e, 0).any()
+
+
+def test_numbers_that_grow_slowly_to_infinity_are_infinite() -> None:
+    W = BallWorld()
+    with precision(200), infinities_as_limits():
+        assert float(to_float(W.divide(1, W.log(W.lift(np.array(np.inf)))))) == 0.0

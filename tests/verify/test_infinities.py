@@ -352,3 +352,124 @@ def test_an_infinite_bound_is_larger_than_numbers_that_overflow() -> None:
 
     assert float(exact(f, 1e200, digits=10)) == 2e200
     assert judge(f, 1e200, 2e200).ok and not judge(f, 1e200, 0.0).ok
+
+
+PADDED = np.array([[0.0, 0.0, -INF], [-INF, -INF, -INF]])  # the second row is all padding
+
+
+def masked(x: Any) -> Any:
+    return x + tf.constant(PADDED, x.dtype)
+
+
+def guarded(x: Any) -> Any:
+    """The greatest element of each row, and 0 for a row of padding."""
+    greatest = tf.reduce_max(x, -1, keepdims=True)
+    return tf.where(tf.math.is_finite(greatest), greatest, tf.zeros_like(greatest))
+
+
+def shares(x: Any) -> Any:
+    return tf.math.divide_no_nan(x, tf.reduce_sum(x, -1, keepdims=True))
+
+
+SWITCHED: dict[str, Callable[[Any], Any]] = {  # a row of padding has no weight, because an op takes 0 / 0 to be 0
+    "shares": lambda x: shares(tf.exp(masked(x))) ** 2,
+    "shares by where": lambda x: shares(tf.exp(tf.where(PADDED == 0, x, tf.constant(-INF, x.dtype)))) * x,
+    "shares less the greatest": lambda x: shares(tf.exp(masked(x) - guarded(masked(x)))) ** 2,
+    "a still greatest": lambda x: shares(tf.exp(masked(x) - tf.stop_gradient(guarded(masked(x))))) ** 2,
+    "two ways": lambda x: shares(tf.exp(masked(x))) + tf.nn.softmax(masked(x)[:1]),
+    "heads": lambda x: tf.stack([shares(tf.exp((k + 1) * masked(x))) @ tf.transpose(x) for k in range(2)]),
+    "products": lambda x: tf.math.reciprocal_no_nan(tf.exp(masked(x)) @ tf.ones((3, 3), x.dtype)) @ tf.transpose(x),
+    "running sums": lambda x: tf.math.divide_no_nan(x, tf.cumsum(tf.exp(masked(x)), -1, reverse=True)),
+    "the greatest two": lambda x: shares(tf.exp(tf.math.top_k(masked(x), 2)[0])) ** 2,
+    "sigmoids": lambda x: shares(tf.sigmoid(masked(x))) ** 2,
+    "norms": lambda x: tf.math.divide_no_nan(x, tf.norm(tf.exp(masked(x)), axis=-1, keepdims=True)),
+    "reciprocals": lambda x: shares(1 / (x * x - tf.constant(PADDED, x.dtype))),
+    "roots": lambda x: shares(1 / tf.sqrt(5 - masked(x))),
+    "logarithms of a mask": lambda x: shares(tf.exp(x + tf.math.log(tf.constant(np.exp(PADDED), x.dtype)))) ** 2,
+    "entropies": lambda x: tf.math.xlogy(tf.exp(masked(x)), shares(tf.exp(masked(x)))),
+    "xdivy": lambda x: tf.math.xdivy(tf.exp(masked(x)), tf.reduce_sum(tf.exp(masked(x)), -1, keepdims=True)) ** 2,
+    "signs": lambda x: tf.sign(tf.exp(masked(x))) * x,
+}  # fmt: skip
+SCORES = np.array([[0.3, -0.7, 1.1], [0.5, 0.2, -0.4]])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", SWITCHED)
+def test_a_row_of_padding_without_weight_is_judged_as_the_0_that_it_is(name: str, dtype: Any) -> None:
+    f, x = SWITCHED[name], SCORES.astype(dtype)
+    report = check(f, x, order=2)
+    assert report.ok, report
+    with tf.GradientTape(verify="strict") as tape:
+        v = tf.Variable(x)
+        y = tf.reduce_sum(f(v))
+    slopes = tape.gradient(y, v).numpy()
+    assert not judge(lambda t: tf.reduce_sum(f(t)), x, slopes + dtype(0.01)).ok
+
+
+@pytest.mark.parametrize("name", SWITCHED)
+def test_the_exact_derivative_of_a_row_of_padding_is_that_of_floats(name: str) -> None:
+    def total(x: Any) -> Any:
+        return tf.reduce_sum(SWITCHED[name](x))
+
+    v = tf.Variable(SCORES)
+    with tf.GradientTape() as tape:
+        y = total(v)
+    by_mirrors = np.asarray(exact(total, SCORES, digits=20)).astype(float)
+    np.testing.assert_allclose(by_mirrors, tape.gradient(y, v).numpy(), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("op", ["divide_no_nan", "exp", "sum"])
+def test_faults_beside_a_row_of_padding_are_found_and_named(op: str) -> None:
+    with planted(op, 0, scaled(1.1)):
+        report = check(SWITCHED["shares"], SCORES)
+    assert report.verdict == "rule" and op in report.summary()
+
+
+@pytest.mark.parametrize("mode", ["jvp", "jit", "product with a Hessian"])
+@pytest.mark.parametrize("name", ["shares", "shares less the greatest", "heads"])
+def test_a_row_of_padding_passes_in_every_mode(name: str, mode: str) -> None:
+    f, v = SWITCHED[name], tf.Variable(SCORES)
+    with tf.verifying("strict"):
+        if mode == "jvp":
+            with tf.autodiff.ForwardAccumulator(v, tf.ones_like(v)) as along:
+                y = f(v)
+            made = along.jvp(y)
+        elif mode == "jit":
+            with tf.GradientTape() as tape:
+                y = tf.function(f, jit_compile=True)(v)
+            made = tape.gradient(y, v)
+        else:
+            with tf.GradientTape() as outer:
+                with tf.GradientTape() as inner:
+                    y = f(v)
+                slope = tf.reduce_sum(inner.gradient(y, v) * tf.constant(SCORES + 1.0))
+            made = outer.gradient(slope, v)
+    assert np.isfinite(made.numpy()).all()
+
+
+def test_infinities_in_inputs_switch_a_row_off_as_a_mask_does() -> None:
+    def f(x: Any, v: Any) -> Any:
+        return shares(tf.exp(x - guarded(x))) * v
+
+    assert check(f, SCORES + PADDED, np.array([0.3, 0.4, 0.5]), order=2).ok
+
+
+def test_a_tiny_number_from_infinity_still_meets_its_pole() -> None:
+    assert check(lambda x: tf.maximum(tf.math.log(tf.exp(masked(x))), -50.0), SCORES).verdict == "correct"
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: guarded(masked(x)) ** 2,
+        lambda x: tf.exp(masked(x) - guarded(masked(x))),
+        lambda x: tf.where(tf.math.is_inf(masked(x)), 0.0, tf.exp(x)),
+        lambda x: tf.where(tf.equal(masked(x), tf.constant(-INF, x.dtype)), 0.0, tf.nn.softmax(masked(x)[:1])),
+        lambda x: tf.where(tf.exp(masked(x)) > 0, tf.nn.softmax(masked(x)[:1]), 1.0),
+        lambda x: tf.exp(tf.sort(masked(x), -1)),
+    ],
+    ids=["greatest", "less the greatest", "is_inf", "equal", "greater", "sort"],
+)
+def test_decisions_about_infinities_are_those_of_floats(f: Any) -> None:
+    report = check(f, SCORES)
+    assert report.verdict == "correct" and not report.findings, report

@@ -10,7 +10,7 @@ from flint import arb
 
 from gtape.engine.rules import PartialOutputs
 from gtape.engine.worlds import COMPLEX
-from gtape.symbolic.balls import assumed, digits, finite_ball, objects, to_float
+from gtape.symbolic.balls import assumed, digits, finite_ball, objects, stands_for_infinity, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.local import Floats, finite
 from gtape.verify.causes.conventions import exact_partials
@@ -146,8 +146,7 @@ def _stands_for_a_limit(ball: Any) -> bool:
     exponent = assumed.get("limits")
     if exponent is None or ball == 0:
         return False
-    size, large = abs(ball), arb(2) ** (exponent - 150)  # products of two floats are less
-    return bool(size > large or size < arb(2) ** -(8 * exponent))
+    return stands_for_infinity(ball) or bool(abs(ball) < arb(2) ** -(8 * exponent))
 
 
 def _beyond(value: Any, exact_at: Any) -> tuple[tuple[int, ...], str, str] | None:
