@@ -117,12 +117,12 @@ def _at_kink(node: Node, at: list[Any], a: int) -> Finding | None:
     # A gap that shrinks with the step is the slope of the derivative, not a kink.
     if gap == 0 or 2 * gap < max(*far, value) - min(*far, value):
         return None
+    if _is_unbounded(low, high, value):
+        return _without_bound(value)
     inside: bool | None = low <= value <= high
     if not inside and len(at) > 1:  # several arguments meet: move all of them
         around = _around(node, at, a)
         inside = bool(around) and min(around) <= value <= max(around)
-    if max(abs(low), abs(high)) > _UNBOUNDED * max(1.0, abs(value)):
-        inside = None  # a pole that the op fills in, without finite one-sided derivatives
     reason = f"a kink: {sides[0]:.6g} on the left, {sides[1]:.6g} on the right, here {value:.6g}"
     return Finding("convention", got=value, inside=inside, reason=reason)
 
@@ -138,9 +138,21 @@ def _at_corner(node: Node, at: list[Any], a: int, value: float) -> Finding | Non
     if gap <= _JUMP * max(1.0, abs(value)) or 2 * gap < max([abs(p - value) for p in far], default=0.0):
         return None
     low, high = min(around), max(around)
-    inside = None if max(abs(low), abs(high)) > _UNBOUNDED * max(1.0, abs(value)) else low <= value <= high
+    if _is_unbounded(low, high, value):
+        return _without_bound(value)
     reason = f"a kink where several arguments meet: from {low:.6g} to {high:.6g} around the point, here {value:.6g}"
-    return Finding("convention", got=value, inside=inside, reason=reason)
+    return Finding("convention", got=value, inside=low <= value <= high, reason=reason)
+
+
+def _is_unbounded(low: float, high: float, value: float) -> bool:
+    """Whether slopes one step beside a point are so large that their sizes only tell the step."""
+    return max(abs(low), abs(high)) > _UNBOUNDED * max(1.0, abs(value))
+
+
+def _without_bound(value: float) -> Finding:
+    """The finding for a point that an op fills in, such as a pole, without finite one-sided derivatives."""
+    reason = f"a kink: the slopes around the point have no bound, here {value:.6g}"
+    return Finding("convention", got=value, inside=None, reason=reason)
 
 
 def _beside(node: Node, at: list[Any], a: int, step: Any) -> tuple[list[float], list[Any]]:
