@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,14 +67,15 @@ def at_infinities(function: Callable[..., Any], args: Sequence[Any]) -> Any:
     if _are_same(infinite, args):
         return _near(function, args)
     made = _at(function, infinite)
-    return _near(function, args) if made is None else _joined(made, lambda: _near(function, args))
+    return _near(function, args) if made is None else _joined(made, partial(_near, function, args))
 
 
-def elementwise_at_infinities(function: Callable[..., Any], args: Sequence[Any]) -> Any:
+def elementwise_at_infinities(function: Callable[..., np.ndarray], args: Sequence[Any]) -> np.ndarray:
     """The value of an elementwise op, whose elements are computed each by itself where an argument is infinite."""
     infinite = [truly_infinite(x) for x in args]
     if _are_same(infinite, args):
-        return _near(function, args)
+        near_all: np.ndarray = _near(function, args)
+        return near_all
     shape = np.broadcast_shapes(*map(np.shape, args))
     at, near = ([np.broadcast_to(x, shape).ravel() for x in xs] for xs in (infinite, args))
     left = np.ones(at[0].size, dtype=bool)
@@ -81,7 +83,7 @@ def elementwise_at_infinities(function: Callable[..., Any], args: Sequence[Any])
     for i, (here, there) in enumerate(zip(zip(*at, strict=True), zip(*near, strict=True), strict=True)):
         made = None if _are_same(here, there) else _at(function, here)
         if made is not None:
-            out[i] = objects(_joined(made, lambda there=there: _near(function, there))).item()
+            out[i] = objects(_joined(made, partial(_near, function, there))).item()
             left[i] = False
     if left.any():
         out[left] = objects(_near(function, [x[left] for x in near]))
