@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import gtape as tf
 from gtape.verify import check, exact, judge
@@ -259,3 +263,84 @@ def test_a_guard_of_a_smooth_function_needs_no_finding() -> None:
         lambda x: tf.where(tf.abs(x) < 1e-5, 1.0 + x / 2.0, (tf.exp(x) - 1.0) / x),
     ):
         assert check(f, 0.0).verdict == "correct"
+
+
+def _guarded(op: Callable[[Any], Any], x: Any, inside: Any) -> Any:
+    """An op where a mask is true, and 0 elsewhere; there the op reads 1 instead."""
+    return tf.where(inside, op(tf.where(inside, x, tf.ones_like(x))), tf.zeros_like(x))
+
+
+def _root(x: Any) -> Any:
+    return _guarded(tf.sqrt, x, x > 0.0)
+
+
+def _power(x: Any, p: float) -> Any:
+    return _guarded(lambda v: tf.pow(v, p), x, x > 0.0)
+
+
+# f, where, order, the derivative: the numbers that the tape gives at the guards are 0
+SMOOTH: dict[str, tuple[Callable[[Any], Any], Any, int, Any]] = {
+    "squares": (lambda x: tf.square(_root(x)) - tf.square(_root(-x)), 0.0, 1, 1.0),
+    "squares in float32": (lambda x: tf.square(_root(x)) - tf.square(_root(-x)), np.float32(0.0), 1, 1.0),
+    "products": (lambda x: _root(x) * _root(x) - _root(-x) * _root(-x), 0.0, 1, 1.0),
+    "powers, elsewhere": (lambda x: _power(x - 2.0, 0.5) ** 2 - _power(2.0 - x, 0.5) ** 2, 2.0, 1, 1.0),
+    "cosh and cos": (lambda x: tf.cosh(_root(x)) + tf.cos(_root(-x)) - 1.0, 0.0, 1, 0.5),
+    "cubes": (lambda x: _guarded(m.cbrt, x, tf.not_equal(x, 0.0)) ** 3, 0.0, 1, 1.0),
+    "end of arcus": (
+        lambda x: tf.cosh(_guarded(lambda v: tf.acosh(v + 1.0), x - 1.0, x > 1.0))
+        + tf.cos(_guarded(lambda v: tf.acos(1.0 - v), 1.0 - x, x < 1.0)),
+        1.0, 1, 1.0,
+    ),
+    "order 2": (lambda x: x * (tf.square(_root(x)) - tf.square(_root(-x))), 0.0, 2, 2.0),
+    "order 3": (lambda x: _power(x, 1.5) ** 2 - _power(-x, 1.5) ** 2, 0.0, 3, 6.0),
+    "array": (
+        lambda x: tf.reduce_prod(1.0 + tf.square(_root(x)) - tf.square(_root(-x))),
+        np.array([0.0, 1.0, 2.0]), 1, [6.0, 3.0, 2.0],
+    ),
+    "array of powers": (
+        lambda x: tf.reduce_sum((_power(x, [0.5, 2.0]) ** 2 - _power(-x, [0.5, 2.0]) ** 2) * [1.0, 3.0]), 0.0, 1, 1.0
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_a_zero_hides_no_infinite_slope_behind_a_guard(name: str) -> None:
+    f, at, order, right = SMOOTH[name]
+    report = check(f, at, order=order)
+    assert (report.ok, report.verdict) == (False, "convention") and "has a derivative here" in report.summary()
+    assert np.allclose(np.asarray(exact(f, at, order=order), dtype=float), right)
+    claim = np.asarray(right, np.asarray(at).dtype)
+    assert judge(f, at, claim, order=order).verdict == "correct"
+    assert not judge(f, at, claim + claim, order=order).ok
+
+
+@given(
+    st.floats(-3.0, 3.0), st.integers(-4, 4), st.integers(-4, 4), st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0]),
+    st.sampled_from([np.float32, np.float64]), st.integers(0, 1),
+)  # fmt: skip
+@settings(max_examples=6)
+def test_squares_of_guarded_roots_have_the_slopes_of_their_sides(
+    place: float, before: int, behind: int, share: float, dtype: Any, others: int
+) -> None:
+    at = np.array([place, *np.arange(1, 1 + others) + place], dtype)
+
+    def f(x: Any) -> Any:
+        apart = x - at[0]
+        return tf.reduce_sum(behind * tf.square(_root(apart)) - before * tf.square(_root(-apart)))
+
+    claim = before + share * (behind - before)
+    inside = min(before, behind) <= claim <= max(before, behind)
+    assert judge(f, at, np.array([claim, *[behind] * others], dtype)).ok == inside
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.5])
+def test_forward_mode_sees_slopes_behind_guards_too(slope: float) -> None:
+    x = tf.constant(np.float64(0.0))
+    raising = contextlib.nullcontext() if slope == 0.0 else pytest.raises(tf.VerificationError)
+    with collecting() as report, raising, tf.verifying("strict"), tf.autodiff.ForwardAccumulator(x, x + 1.0) as acc:
+        acc.jvp(_root(x) * _root(x) - slope * _root(-x) * _root(-x))
+    assert (report.ok, report.verdict) == (slope == 0.0, "convention")
+
+
+def test_an_infinite_slope_that_no_decision_changes_is_no_guard() -> None:
+    assert check(lambda x: tf.where(x > 0.0, x * x, x * x) + tf.sqrt(x * 0.0) * 0.0, 0.0).verdict == "correct"

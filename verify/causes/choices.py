@@ -67,7 +67,7 @@ def choices_met(
     tied = _tied(program, oracle, suspects)
     if not tied:
         return [], []
-    here = _Outcome(program, oracle, derivative(oracle))
+    here = _Outcome(program, oracle, derivative)
     said = _what_it_changes(program, oracle, derivative, tied, here)
     if said is None:
         return [], []  # all ties together change nothing
@@ -244,10 +244,12 @@ def _close(program: Program, node: Node, here: dict[int, Any], there: Any) -> bo
 class _Outcome:
     """The outputs of a program and its derivatives, for one set of decisions."""
 
-    def __init__(self, program: Program, oracle: Oracle, slopes: list[Any]) -> None:
+    def __init__(self, program: Program, oracle: Oracle, derivative: Derivative) -> None:
         self.values = [oracle.env[i] for i in program.outputs]
-        self.slopes = slopes
+        oracle.switched_off = {}
+        self.slopes = derivative(oracle)
         self.inner = _inner(program, oracle)
+        self.switched_off = oracle.switched_off
 
 
 def _inner(program: Program, oracle: Oracle) -> list[Any]:
@@ -314,7 +316,13 @@ def _what_sides_change(
             now = _number(getattr(here, of)[k], index)
             before, behind = f"{shown[0]} with the outcome before the point", f"{shown[1]} with the outcome behind it"
             return f"the {what} ({where}) is {before}, {behind}, and {now} here"
-    return _GUARD if None in sides else None
+    return _GUARD if any(s is None or _switches_otherwise(here, s) for s in sides) else None
+
+
+def _switches_otherwise(here: _Outcome, there: _Outcome) -> bool:
+    """Whether other elements have slopes that are not finite, which factors of 0 hide, although limits may differ."""
+    mine, theirs = here.switched_off, there.switched_off
+    return any(np.not_equal(mine.get(i, False), theirs.get(i, False)).any() for i in mine.keys() | theirs.keys())
 
 
 _GUARD = "with the other outcome, a value or derivative is not defined here"
@@ -356,7 +364,7 @@ def _with(program: Program, oracle: Oracle, derivative: Derivative, outcomes: di
             recorded[i] = node.output
             node.output = value if np.asarray(value).dtype != object else to_float(value)
             again.env[i] = value
-        return _Outcome(program, again, derivative(again))
+        return _Outcome(program, again, derivative)
     finally:
         for i, output in recorded.items():
             program.nodes[i].output = output

@@ -112,7 +112,12 @@ class _Jets(Pushing):
                     at[a] = self.world.component(at[a], 0)
             return True
 
-        return self.again(node, arguments, made, still)
+        kept = self.again(node, arguments, made, still)
+        if kept is not made:
+            pairs = zip(objects(made).flat, objects(kept).flat, strict=True)
+            left_out = [not _smooth(e) and _smooth(k) for e, k in pairs]
+            self.oracle.switched_off[node.index] = np.array(left_out).reshape(np.shape(made))
+        return kept
 
     def again(self, node: Node, arguments: list[Any], made: Any, change: Callable[[list[Any]], bool]) -> Any:
         """The jets of an elementwise op, computed again where they are not finite, if `change` changes the arguments.

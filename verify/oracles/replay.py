@@ -125,6 +125,8 @@ class Replay:
         # backward ops of its inner gradient hold them.
         self.broken = False
         self.switched = False  # whether a cotangent of 0 met a partial that is not finite
+        # Node -> the mask of these elements, or of those in which jets leave a slope that is not finite out.
+        self.switched_off: dict[int, Any] = {}
         # The values at another point, if this one was drawn at random. An element with the same value at both points is
         # constant nearby, so that its derivative is 0, whatever the slopes of the ops that read it.
         self.elsewhere: dict[int, Any] | None = None
@@ -302,7 +304,12 @@ class Replay:
             return [objects(c) for c in by_rule(BALLS, node, g, y, xs, like, live)]
 
         kept = kept_off(made, objects(g), _finite, arb(0), again)
-        self.switched = self.switched or any(k is not c for k, c in zip(kept, made, strict=True))
+        if any(k is not c for k, c in zip(kept, made, strict=True)):
+            self.switched = True
+            shape = np.shape(y)  # without the sums of broadcast inputs, which hide the elements
+            each = by_rule(BALLS, node, g, y, *[[np.broadcast_to(v, shape) for v in vs] for vs in (xs, like)])
+            infinite = np.logical_or.reduce([np.broadcast_to(~np.asarray(_finite(objects(c))), shape) for c in each])
+            self.switched_off[node.index] = infinite & np.asarray(objects(g) == 0, dtype=bool)
         return self.without_constants(node, kept)
 
     def without_constants(self, node: Node, made: list[Any]) -> list[Any]:
