@@ -508,6 +508,64 @@ def test_a_custom_convention_is_no_second_derivative_where_the_function_has_anot
     assert [float(f.exact) for f in report.findings if not f.ok] == [2.0]
 
 
+def _custom_sinc(below: float, curvature: float = -1 / 3) -> Any:
+    """sin(x) / x without its gap at 0, and its gradient as a series below some distance of 0."""
+
+    @tf.custom_gradient
+    def sinc(x: Any) -> Any:
+        hole = tf.equal(x, 0.0)
+        safe = tf.where(hole, tf.ones_like(x), x)
+        near = tf.abs(x) < below if below else hole
+
+        def back(g: Any) -> Any:
+            series = curvature * x + x**3 / 30.0
+            return g * tf.where(near, series, (x * tf.cos(x) - tf.sin(x)) / (safe * safe))
+
+        return tf.where(hole, tf.ones_like(x), tf.sin(x) / safe), back
+
+    return sinc
+
+
+_WEIGHTS = np.array([[0.3, -0.2], [0.5, 0.1]])
+# f of sinc and x, where, the order, the derivative
+OVER_GAPS: dict[str, tuple[Callable[[Any, Any], Any], Any, int, Any]] = {
+    "alone": (lambda s, x: s(x), 0.0, 2, -1 / 3),
+    "square": (lambda s, x: tf.square(s(x)), 0.0, 2, -2 / 3),
+    "composed": (lambda s, x: s(tf.sin(x)), 0.0, 2, -1 / 3),
+    "order 3": (lambda s, x: x * s(x), 0.0, 3, -1.0),
+    "array": (lambda s, x: tf.reduce_sum(s(x)), np.zeros(2), 2, np.diag([-1 / 3, -1 / 3])),
+    "net": (
+        lambda s, x: tf.reduce_sum(tf.tanh(tf.linalg.matvec(tf.constant(_WEIGHTS), s(x)))), np.zeros(2), 2,
+        np.diag(-np.sum((1 - np.tanh(_WEIGHTS.sum(axis=1)[:, None]) ** 2) * _WEIGHTS, axis=0) / 3),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("below", [0.0, 1e-3])
+@pytest.mark.parametrize("name", OVER_GAPS)
+def test_a_custom_gradient_over_a_gap_of_its_body_is_judged_by_the_whole_function(name: str, below: float) -> None:
+    f, at, order, right = OVER_GAPS[name]
+    assert check(lambda x: f(_custom_sinc(below), x), at, order=order).ok
+    assert not check(lambda x: f(_custom_sinc(below, -0.5), x), at, order=order).ok
+    if order == 2:  # claims in float64 are right up to a few roundings
+        for factor, ok in ((1.0, True), (0.0, False), (1.5, False)):
+            assert judge(lambda x: f(_custom_sinc(below), x), at, np.asarray(right) * factor, order=2).ok == ok, factor
+
+
+def test_one_element_in_a_gap_needs_no_convention_of_the_others() -> None:
+    at = np.array([0.0, 1.0, -2.0], np.float32)
+    assert check(lambda x: tf.reduce_sum(_custom_sinc(0.0)(x)), at, order=2).ok
+    assert not check(lambda x: tf.reduce_sum(_custom_sinc(0.0, -0.5)(x)), at, order=2).ok
+
+
+def test_a_constant_that_is_rounded_in_the_slope_alone_is_no_wrong_rule() -> None:
+    @tf.custom_gradient
+    def bowl(x: Any) -> Any:
+        return x * x / 6.0, lambda g: g * x * (1 / 3)
+
+    assert check(bowl, 0.0, order=2).verdict == "correct"
+
+
 def _custom_root(by_x: Any) -> Any:
     @tf.custom_gradient
     def root(x: Any) -> Any:

@@ -26,7 +26,7 @@ from gtape.verify.oracles.replay import Shared, decided_anew, is_step
 from gtape.verify.verdicts.ulp import spacing, widest
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["choices_met", "decides_at_ties", "varying"]
+__all__ = ["choices_met", "decides_at_ties", "tied_decisions", "varying"]
 
 # Number of ties that are also tried one by one, because each try takes one or two replays.
 _MANY = 4
@@ -59,12 +59,7 @@ def choices_met(
         Instead, for a decision that keeps the program off a point where a value or derivative is not defined, as
         ``where(x == 0, 1, sin(x) / x)`` does. It matters only if the function as a whole has limits there.
     """
-    suspects = _suspects(program, oracle)
-    if not suspects:
-        return [], []
-    reached, moving = set(program.ancestors([*program.outputs, *program.differentiated])), varying(program)
-    suspects = [n for n in suspects if n.index in reached and n.index in moving and n not in oracle.flips]
-    tied = _tied(program, oracle, suspects)
+    tied = _tied_decisions(program, oracle)
     if not tied:
         return [], []
     here = _Outcome(program, oracle, derivative)
@@ -87,6 +82,21 @@ def choices_met(
 def decides_at_ties(program: Program, oracle: Oracle) -> bool:
     """Whether a decision of a program may be at a tie."""
     return bool(_suspects(program, oracle))
+
+
+def tied_decisions(program: Program, oracle: Oracle) -> list[Node]:
+    """The decisions at a tie, whether their other outcomes matter or not."""
+    return [node for node, _ in _tied_decisions(program, oracle)]
+
+
+def _tied_decisions(program: Program, oracle: Oracle) -> list[tuple[Node, list[Any]]]:
+    """The decisions at a tie that outputs read, each with its outcomes before and behind the point."""
+    suspects = _suspects(program, oracle)
+    if not suspects:
+        return []
+    reached, moving = set(program.ancestors([*program.outputs, *program.differentiated])), varying(program)
+    suspects = [n for n in suspects if n.index in reached and n.index in moving and n not in oracle.flips]
+    return _tied(program, oracle, suspects)
 
 
 def _suspects(program: Program, oracle: Oracle) -> list[Node]:

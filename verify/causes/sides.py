@@ -494,19 +494,34 @@ class Sides:
         node : Node, optional
             If given, the inputs of this node move, each element on its own, instead of the sources.
         """
-        held = False
         if self.program.size > _MANY:
             return False
-        with precision(_BITS if _iterates(self.program) else _FEWER), contextlib.suppress(TooDeep):
-            self.here = self._evaluated()
-            for _ in range(_PAIRS if self.program.size <= _FEW else 1):
-                moves = self._drawn() if node is None else self._drawn_before(node)
-                for sign in (-1, 1):
-                    env = self._beside(moves, sign * arb(2) ** _STEPS[0])
-                    if env is not None:
-                        held = bool(self._derived(env, lambda oracle: [test(oracle)])[0])
-                        if not held:
-                            return False
+        attempts = [_BITS] if _iterates(self.program) else [_FEWER, _BITS]
+        if self.program.size <= _FEW and is_quick(self.program):
+            attempts.append(_MORE)
+        for bits in attempts:
+            try:
+                with precision(bits):
+                    return self._holds(test, node)
+            except TooDeep:
+                return False
+            except ArithmeticError:
+                if bits == attempts[-1]:
+                    raise
+        return False
+
+    def _holds(self, test: Callable[[Oracle], bool], node: Node | None) -> bool:
+        """As `holds`, at the precision in force."""
+        held = False
+        self.here = self._evaluated()
+        for _ in range(_PAIRS if self.program.size <= _FEW else 1):
+            moves = self._drawn() if node is None else self._drawn_before(node)
+            for sign in (-1, 1):
+                env = self._beside(moves, sign * arb(2) ** _STEPS[0])
+                if env is not None:
+                    held = bool(self._derived(env, lambda oracle: [test(oracle)])[0])
+                    if not held:
+                        return False
         return held
 
     def _drawn_before(self, node: Node) -> dict[int, Any]:

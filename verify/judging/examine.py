@@ -114,12 +114,13 @@ class Gradient(Judgement):
         exact = oracle.replay()
         failures = certify(oracle, exact)
         report.used, report.coverage["rules"] = oracle.used(), len(oracle.made)
-        if failures and only_rounded(oracle, ROUNDINGS):
+        rounded = only_rounded(oracle, ROUNDINGS) if failures else []
+        if rounded:
             by_bodies = Oracle(self.program, self.seeds, by_bodies=True)
             by_bodies.evaluate()
             exact = by_bodies.replay()
             # The recorded ops of an inner gradient still hold the users' functions.
-            small = ROUNDINGS * min(roundings_of(f.node) for f in faulty_customs(oracle) if f.node is not None)
+            small = ROUNDINGS * min(roundings_of(f.node) for f in rounded if f.node is not None)
             failures = failures if any(f.mark is None or f.error > small for f in certify(by_bodies, exact)) else []
         elif failures and self._only_at_kinks(oracle):
             self.excused, failures = failures, []
@@ -132,13 +133,19 @@ class Gradient(Judgement):
         """
         if oracle.elsewhere is not None or faulty_rules(oracle):
             return False
+        users = [n for n in self.program.nodes if n.kind == "custom" and n.prim.declared is None]
         wrong = [f.node for f in faulty_customs(oracle) if f.node is not None]
         if not wrong:  # the cotangent of an inner gradient may be 0 at the kink
             wrong = [node for node, _ in faulty_forwards(oracle, transposed=False)]
-        if not self.all_meet_kinks(oracle, wrong):
+        if wrong and not self.all_meet_kinks(oracle, wrong):
+            return False
+        # All are right in value, so that only derivatives of their own differ from those of the branches taken.
+        if not wrong and not (self.order > 1 and self.at_kinks(oracle, users)):
             return False
         try:
-            held = self.sides().holds(lambda beside: not certify(beside, beside.replay()))
+            # A series in place of a gradient has rounded constants, and differs from the gradient beside the point.
+            room = ROUNDINGS * min(map(roundings_of, users), default=0.0)
+            held = self.sides().holds(lambda beside: all(f.error <= room for f in certify(beside, beside.replay())))
             return held and self.all_may_be_conventions(oracle, wrong)
         except (ArithmeticError, ValueError, TypeError, IndexError):  # the function may make other shapes there
             return False

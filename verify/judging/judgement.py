@@ -24,7 +24,7 @@ from gtape.verify.bounds.inputs import MOVES, moves, moves_in_floats, moves_of_d
 from gtape.verify.bounds.local import Local
 from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS, reached_from
 from gtape.verify.bounds.noise_world import NoiseWorld
-from gtape.verify.causes.choices import choices_met, decides_at_ties
+from gtape.verify.causes.choices import choices_met, decides_at_ties, tied_decisions
 from gtape.verify.causes.conventions import flipped_branches, kinks_met
 from gtape.verify.causes.customs import faulty_beside, faulty_forwards, may_be_convention, slopes_of_custom
 from gtape.verify.causes.flips import crossing, follows, other_branches
@@ -640,11 +640,21 @@ class Judgement(Causes):
         )
 
     def all_meet_kinks(self, oracle: Oracle, customs: list[Node]) -> bool:
-        """Whether there are custom gradients, and each has an op at a kink in its body."""
-        met = {(f.op, f.line) for f in kinks_met(self.program, oracle, self.order)} if customs else set()
-        nodes = self.program.nodes
-        bodies = [{(nodes[i].name, nodes[i].line) for i in inside_of(oracle, node)} for node in customs]
-        return bool(met) and all(body & met for body in bodies)
+        """Whether there are custom gradients, and each has an op at a kink, or a decision at a tie, in its body."""
+        return bool(customs) and len(self.at_kinks(oracle, customs)) == len(customs)
+
+    def at_kinks(self, oracle: Oracle, customs: list[Node]) -> list[Node]:
+        """The custom gradients with an op at a kink, or a decision at a tie, in their bodies."""
+        if not customs:
+            return []
+        program = self.program
+        met = {(f.op, f.line) for f in kinks_met(program, oracle, self.order)}
+        inside = [inside_of(oracle, node) for node in customs]
+        found = [any((program.nodes[i].name, program.nodes[i].line) in met for i in body) for body in inside]
+        if not all(found):
+            tied = {n.index for n in tied_decisions(program, oracle)}
+            found = [one or not tied.isdisjoint(body) for one, body in zip(found, inside, strict=True)]
+        return [node for node, one in zip(customs, found, strict=True) if one]
 
     def all_may_be_conventions(self, oracle: Oracle, customs: list[Node]) -> bool:
         """Whether custom gradients are right beside the inputs of their calls, and at them like conventions."""
