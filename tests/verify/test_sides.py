@@ -980,3 +980,47 @@ def test_an_op_with_a_kink_is_judged_as_the_same_function_of_other_ops(name: str
 def test_a_third_derivative_beside_a_jump_of_the_second_is_a_convention_or_that_of_the_sides() -> None:
     for claim, passes in ((0.0, True), (6.0, True), (-6.0, False), (7.0, False)):
         assert judge(tf.nn.softsign, np.array(0.0), np.array(claim), order=3).ok is passes
+
+
+def _slope_of_a_corner(x: Any) -> Any:
+    """1 below 0, and 1 - 12 x² above."""
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.minimum(x, x - 4.0 * x * x * x)
+    return tape.gradient(y, x)
+
+
+# f of an inner gradient that is 1, and the slope of f there
+FAR_FROM_TIES: dict[str, tuple[Callable[[Any], Any], float]] = {
+    "above 0": (lambda y: tf.where(y > 0.0, y, tf.zeros_like(y)), 1.0),
+    "above 0.999": (lambda y: tf.where(y > 0.999, y, tf.zeros_like(y)), 1.0),
+    "above -1e-9": (lambda y: tf.where(y > -1e-9, y, tf.zeros_like(y)), 1.0),
+    "power": (lambda y: tf.where(y > 0.0, tf.pow(y, 2.5), tf.zeros_like(y)), 2.5),
+    "mask": (lambda y: y * tf.cast(y >= 0.5, y.dtype), 1.0),
+    "step": (lambda y: y * tf.floor(y + 0.5), 1.0),
+    "place": (lambda y: tf.gather(tf.stack([y, 3.0 * y]), tf.argmax(tf.stack([y, 0.5 * y]))), 1.0),
+    "a gradient again": (lambda y: tf.where(y * y > 0.0, y * y, y), 2.0),
+}
+
+
+@pytest.mark.parametrize("name", FAR_FROM_TIES)
+def test_a_decision_far_from_its_tie_stays_where_an_inner_gradient_has_a_kink(name: str) -> None:
+    f, slope = FAR_FROM_TIES[name]
+    report = check(lambda x: f(_slope_of_a_corner(x)), 0.0, order=2)
+    assert (report.ok, report.verdict) == (True, "convention"), report
+    for claim, ok in ((0.0, True), (-12.0, True), (-24.0, True), (-30.0, False), (6.0, False)):
+        assert judge(lambda x: f(_slope_of_a_corner(x)), 0.0, claim * slope, order=2).ok == ok, claim
+
+
+@pytest.mark.parametrize("count", [2, 6])
+def test_decisions_of_an_array_of_inner_gradients_stay_far_from_ties(count: int) -> None:
+    at = np.array([0.0, *np.linspace(0.1, 0.2, count - 1)])
+
+    def f(x: Any) -> Any:
+        y = _slope_of_a_corner(x)
+        return tf.reduce_sum(tf.where(y > 0.25, y, tf.zeros_like(y)))
+
+    right = np.diag(np.where(at > 0.0, -24.0, -12.0))
+    assert judge(f, at, right, order=2).ok
+    right[0, 0] = -30.0
+    assert not judge(f, at, right, order=2).ok

@@ -5,7 +5,8 @@ Comparisons, masks and step functions may have other outcomes there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from flint import acb, arb
 from gtape.symbolic.balls import Undecided, objects
 from gtape.symbolic.program import Node, Program
 from gtape.verify.oracles.enclosures import BALLS, is_floating
+from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import decided_anew, is_step
 
-__all__ = ["beside", "scale_of"]
+__all__ = ["beside", "decided_as", "read_beside", "scale_of"]
 
 
 def scale_of(x: Any) -> Any:
@@ -56,12 +58,15 @@ def beside(
     env = {i: objects(objects(here[i]) + move) for i, move in moves.items()}
     blocked = program.blocked(program.session)
     stepped: set[int] = set()
+    gradients = _gradients_that_decide(program)
     for node in program.nodes if only is None else [program.nodes[i] for i in only]:
         if node.index in env:
             continue
         try:
             closed = blocked.get(node.index, frozenset())
-            env[node.index] = _value_beside(node, env, here, closed, program, stepped)
+            known = _gradient_beside(node, env, here, program) if node.index in gradients else None
+            value = _value_beside(node, env, here, closed, program, stepped) if known is None else known
+            env[node.index] = value
         except Undecided as e:
             if decided and not e.hopeless:
                 raise
@@ -101,3 +106,62 @@ def _is_stepped(node: Node, env: dict[int, Any], here: dict[int, Any], program: 
         return False
     moved = [j for j in node.inputs if env[j] is not here[j]]
     return is_step(node) or any(j in stepped or not is_floating(program.nodes[j].output) for j in moved)
+
+
+def _gradients_that_decide(program: Program) -> set[int]:
+    """The inner gradients that decisions or step functions depend on."""
+    if all(n.mark is None for n in program.nodes):
+        return set()
+    decisions = [n.index for n in program.nodes if n.kind == "op" and (not is_floating(n.output) or is_step(n))]
+    return {i for i in program.ancestors(decisions) if program.nodes[i].mark is not None}
+
+
+def _gradient_beside(node: Node, env: dict[int, Any], here: dict[int, Any], program: Program) -> Any:
+    """The value of an inner gradient by jets of its primal, because its backward ops keep the masks of the point.
+
+    None if jets do not give it.
+    """
+    oracle = Oracle(program, [])
+    oracle.env, oracle.elsewhere = env, here
+    if oracle.followed(node) is None:
+        return None
+    try:
+        with decided_as(program, env):
+            return oracle.exact_marks({}, [node.index], sessions=())[node.index]
+    except (KeyError, TooDeep):
+        return None
+
+
+def read_beside(program: Program, targets: Iterable[int]) -> list[int]:
+    """The nodes that `beside` evaluates for some targets, in order: those that primals of inner gradients need, too."""
+    needed = set(program.ancestors(targets))
+    pending = needed if needed & _gradients_that_decide(program) else set()
+    while pending:
+        marks = [program.nodes[i].mark for i in pending]
+        pending = set(program.ancestors([i for mark in marks if mark is not None for i in mark.reads])) - needed
+        needed |= pending
+    return sorted(needed)
+
+
+@contextlib.contextmanager
+def decided_as(program: Program, env: dict[int, Any]) -> Iterator[None]:
+    """Replace recorded decisions by those of other values, because rules and jets read the recorded ones.
+
+    Parameters
+    ----------
+    program : Program
+    env : dict
+        The values of all nodes, or of those that are read.
+    """
+    recorded = {}
+    try:
+        for node in program.nodes:
+            if node.kind != "op" or isinstance(node.output, tuple) or is_floating(node.output):
+                continue
+            if node.index in env:
+                recorded[node.index] = node.output
+                node.output = np.asarray(env[node.index]).astype(np.asarray(node.output).dtype)
+        yield
+    finally:
+        for i, output in recorded.items():
+            program.nodes[i].output = output

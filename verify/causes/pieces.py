@@ -14,7 +14,7 @@ from flint import arb
 
 from gtape.symbolic.balls import assumed, objects, to_float
 from gtape.symbolic.program import Node, Program
-from gtape.verify.causes.beside import scale_of
+from gtape.verify.causes.beside import read_beside, scale_of
 from gtape.verify.oracles.enclosures import directions, is_complex, is_floating, jet_world
 from gtape.verify.oracles.oracle import varies
 from gtape.verify.oracles.replay import decided_anew, is_step
@@ -63,7 +63,7 @@ class Pieces:
                 self._deciding.append(node)
                 if not is_floating(node.output) or is_step(node):
                     jumping.add(node.index)
-        self.needed = program.ancestors([node.index for node in self._deciding])
+        self.needed = read_beside(program, [node.index for node in self._deciding])
 
     def _is_smooth(self, node: Node, here: dict[int, Any], moving: set[int]) -> bool:
         """Whether an op has bounded derivatives, or one decision, around the point."""

@@ -20,7 +20,7 @@ from flint import acb, arb
 from gtape.symbolic.balls import Undecided, assumed, numbers_shared, objects, precision, ties_assumed, to_float
 from gtape.symbolic.elementary import special_function
 from gtape.symbolic.program import Node, Program
-from gtape.verify.causes.beside import beside, scale_of
+from gtape.verify.causes.beside import beside, decided_as, scale_of
 from gtape.verify.causes.joint import Across, across
 from gtape.verify.causes.pieces import Pieces
 from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, jet_world, zeros
@@ -1095,7 +1095,7 @@ class Sides:
             oracle = self.oracle()
             oracle.env = env
             only = oracle.needed(self.program.outputs)
-            with self._decided(env):
+            with decided_as(self.program, env):
                 values = {
                     **env,
                     **oracle.jets(1, {}, only, oracle.exact_marks({}, only, weights=partial(self._mixed, oracle))),
@@ -1113,22 +1113,8 @@ class Sides:
         """The derivative, from exact values."""
         again = self.oracle()
         again.env, again.elsewhere = env, self.here
-        with self._decided(env):
+        with decided_as(self.program, env):
             return derivative(again)
-
-    @contextlib.contextmanager
-    def _decided(self, env: dict[int, Any]) -> Iterator[None]:
-        """Replace recorded decisions by those of other values, because rules and jets read the recorded ones."""
-        recorded = {}
-        try:
-            for node in self.program.nodes:
-                if node.kind == "op" and not isinstance(node.output, tuple) and not is_floating(node.output):
-                    recorded[node.index] = node.output
-                    node.output = np.asarray(env[node.index]).astype(np.asarray(node.output).dtype)
-            yield
-        finally:
-            for i, output in recorded.items():
-                self.program.nodes[i].output = output
 
 
 def _rarest(derivative: list[Any], usual: dict[_Place, Any]) -> _Place:
