@@ -451,6 +451,33 @@ def test_a_custom_gradient_may_have_a_convention_of_its_own(ramp: Any, verdict: 
             acc.jvp(y)
 
 
+CHAINED: list[Callable[[Any, Any], Any]] = [lambda u, x: u(u(x)), lambda u, x: u(u(x) * 0.5), lambda u, x: u(u(u(x)))]
+
+
+@pytest.mark.parametrize("f", CHAINED, ids=["twice", "scaled", "three times"])
+@pytest.mark.parametrize("others", [[1.0, -1.0], [3.0, -2.5], [-1.0, 1.0], [1.0, 2.0], [0.0, -1.0, 0.0, 4.0]], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_other_elements_do_not_decide_about_a_convention(f: Any, others: list[float], dtype: Any) -> None:
+    x = np.array([0.0, *others], dtype)
+    for right in (_custom_ramp(0.0), _custom_ramp(0.5), _custom_ramp(1.0)):
+        assert check(lambda x, right=right: f(right, x), x).ok
+    for wrong in (_custom_ramp(1.5), _custom_ramp(0.0, 1.001)):
+        report = check(lambda x, wrong=wrong: f(wrong, x), x)
+        assert (report.ok, report.verdict) == (False, "rule"), report
+
+
+def test_a_tie_that_is_counted_twice_is_no_convention_whatever_the_directions() -> None:
+    @tf.custom_gradient
+    def larger(x: Any, y: Any) -> Any:
+        return tf.maximum(x, y), lambda g: (g * tf.cast(x >= y, g.dtype), g * tf.cast(y >= x, g.dtype))
+
+    for x in ([0.0], [0.0, 1.0, -1.0], [0.0, 0.0]):
+        report = check(lambda x: larger(x, tf.constant(np.zeros(x.shape)) * x), np.array(x))
+        assert report.ok, report  # the second argument does not move
+        report = check(lambda x: larger(x, 2.0 * x), np.array(x))
+        assert (report.ok, report.verdict) == (False, "rule"), report
+
+
 @pytest.mark.parametrize("shape", [(), (2,)])
 def test_a_missing_tangent_of_an_array_at_a_root_of_0_is_judged(shape: tuple[int, ...]) -> None:
     @tf.custom_gradient

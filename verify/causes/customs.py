@@ -39,8 +39,9 @@ from gtape.verify.verdicts.ulp import ROUNDINGS, widest
 from gtape.verify.verdicts.verdict import Finding
 
 __all__ = [
-    "faulty_beside", "faulty_customs", "faulty_forwards", "faulty_inside", "inner_culprits", "is_rounded",
-    "least_stable", "may_be_convention", "not_finite", "ones_like", "only_rounded", "roundings_of", "slopes_of_custom",
+    "agrees_along", "faulty_beside", "faulty_customs", "faulty_forwards", "faulty_inside", "inner_culprits",
+    "is_rounded", "least_stable", "lies_between", "not_finite", "ones_like", "only_rounded", "roundings_of",
+    "slopes_of_custom",
 ]  # fmt: skip
 
 _CALLS = 8  # calls of one function that are compared after an error of rounding size
@@ -118,12 +119,8 @@ def slopes_of_custom(oracle: Oracle, node: Node) -> list[Any]:
     return [None if o is None else objects(env[o]) for o in outputs]
 
 
-def may_be_convention(here: list[Any], sides: Sequence[list[Any]]) -> bool:
-    """Whether the gradient of a custom function at a kink may be a convention, by the gradients on the sides.
-
-    No number lies outside of all numbers of the sides. Along directions in which the sides agree, the gradient agrees,
-    too: at a tie of a maximum, the gradients of the sides are (1, 0) and (0, 1), and (1, 1) counts the tie twice,
-    although 1 lies in both intervals.
+def lies_between(here: list[Any], sides: Sequence[list[Any]]) -> bool:
+    """Whether no number of a custom function's gradient at a kink lies outside of all numbers of the sides.
 
     Parameters
     ----------
@@ -141,6 +138,20 @@ def may_be_convention(here: list[Any], sides: Sequence[list[Any]]) -> bool:
         room = arb(2) ** -_NEAR * (1 + abs(low) + abs(high))
         if any(e < low - room or e > high + room for e in map(arb, objects(mine).ravel().tolist())):
             return False
+    return True
+
+
+def agrees_along(here: list[Any], sides: Sequence[list[Any]]) -> bool:
+    """Whether the gradient of a custom function at a kink agrees with the sides along directions in which these agree.
+
+    At a tie of a maximum, the gradients of the sides are (1, 0) and (0, 1), and (1, 1) counts the tie twice, although 1
+    lies in both intervals. Few sides may agree by chance, if elements of their own move against each other.
+
+    Parameters
+    ----------
+    here, sides
+        As for `lies_between`.
+    """
     shapes = [np.shape(v) for v in here if v is not None]
     ways = [[np.ones(shape, dtype=int) for shape in shapes]]
     if shapes and all(shape == shapes[0] for shape in shapes):

@@ -484,7 +484,7 @@ class Sides:
             return joined(self.program, made)
         return None
 
-    def holds(self, test: Callable[[Oracle], bool], node: Node | None = None) -> bool:
+    def holds(self, test: Callable[[Oracle], bool], node: Node | None = None, *, pairs: int = _PAIRS) -> bool:
         """Whether a test holds on all sides of the point; False if no side can be evaluated.
 
         Parameters
@@ -493,6 +493,8 @@ class Sides:
             Takes an oracle with the values of all nodes.
         node : Node, optional
             If given, the inputs of this node move, each element on its own, instead of the sources.
+        pairs : int
+            The number of pairs of sides.
         """
         if self.program.size > _MANY:
             return False
@@ -502,7 +504,7 @@ class Sides:
         for bits in attempts:
             try:
                 with precision(bits):
-                    return self._holds(test, node)
+                    return self._holds(test, node, pairs)
             except TooDeep:
                 return False
             except ArithmeticError:
@@ -510,11 +512,11 @@ class Sides:
                     raise
         return False
 
-    def _holds(self, test: Callable[[Oracle], bool], node: Node | None) -> bool:
+    def _holds(self, test: Callable[[Oracle], bool], node: Node | None, pairs: int) -> bool:
         """As `holds`, at the precision in force."""
         held = False
         self.here = self._evaluated()
-        for _ in range(_PAIRS if self.program.size <= _FEW else 1):
+        for _ in range(pairs if self.program.size <= _FEW else max(1, pairs // _PAIRS)):
             moves = self._drawn() if node is None else self._drawn_before(node)
             for sign in (-1, 1):
                 env = self._beside(moves, sign * arb(2) ** _STEPS[0])

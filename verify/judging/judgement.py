@@ -26,7 +26,7 @@ from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS, reached_from
 from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.causes.choices import choices_met, decides_at_ties, tied_decisions
 from gtape.verify.causes.conventions import flipped_branches, kinks_met
-from gtape.verify.causes.customs import faulty_beside, faulty_forwards, may_be_convention, slopes_of_custom
+from gtape.verify.causes.customs import agrees_along, faulty_beside, faulty_forwards, lies_between, slopes_of_custom
 from gtape.verify.causes.flips import crossing, follows, other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import masked_by_infinities, outside, shown_by
@@ -56,6 +56,7 @@ __all__ = ["Judgement", "largest", "nodes_of", "to_blame"]
 
 # Larger programs are not evaluated next to a point without a derivative: those of elementary functions, and others.
 _FEW, _FEW_SLOW = 100_000, 2_000
+_MANY_PAIRS = 16  # of sides of a custom gradient, so that their sums do not agree by chance
 _FEW_LOST = 8  # values outside of their range that are tried
 _NEARBY = 16  # moves of the inputs that may cross a kink
 _SOME = 200  # programs with more numbers than this move their inputs in floats first
@@ -661,13 +662,17 @@ class Judgement(Causes):
         return all(self._may_be_convention(oracle, node) for node in customs)
 
     def _may_be_convention(self, oracle: Oracle, node: Node) -> bool:
-        slopes: list[list[Any]] = []
+        here, slopes = slopes_of_custom(oracle, node), list[list[Any]]()
 
         def right(beside: Oracle) -> bool:
             slopes.append(slopes_of_custom(beside, node))
             return not faulty_forwards(beside, transposed=False, among={node.index})
 
-        return self.sides().holds(right, node) and may_be_convention(slopes_of_custom(oracle, node), slopes)
+        if not self.sides().holds(right, node) or not lies_between(here, slopes):
+            return False
+        return agrees_along(here, slopes) or (
+            self.sides().holds(right, node, pairs=_MANY_PAIRS) and agrees_along(here, slopes)
+        )
 
     def through_equal_values(
         self, oracle: Oracle, exact: list[Any], failures: list[Failure]
