@@ -188,8 +188,9 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                 record[6] = nobody
             if other is not None:
                 if other is SEVERAL:
-                    if made.__class__ is InSums:
-                        made = made.found(parents, leaves)
+                    whole = made.__class__ is InSums
+                    if whole:
+                        made = made.found(parents, leaves, long)
                     for parent, cotangent in zip(parents, made, strict=True):
                         if cotangent is None:  # of a whole call, some of whose results have no cotangent
                             continue
@@ -199,7 +200,12 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                             heappush(heap, parent)
                         elif old is LEAF:
                             seq = parent[0]
-                            leaves[seq] = leaves[seq] + cotangent if seq in leaves else cotangent
+                            if seq not in leaves:
+                                leaves[seq] = cotangent
+                            elif whole:  # as for the ops of the call
+                                leaves[seq] = _sum_of_leaf(short, long, seq, leaves[seq], cotangent, step, 0)
+                            else:
+                                leaves[seq] = leaves[seq] + cotangent
                         else:
                             parent[1] = old + cotangent
                     if not heap:

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gtape.engine.call import new_record
 from gtape.engine.rules import PartialOutputs, PartStep
 from gtape.recording import record
@@ -258,7 +260,7 @@ class InSums:
     def __init__(self, step: WholeCall, g: Any, ins: Any, out: Any) -> None:
         self._step, self._given = step, (g, ins, out)
 
-    def found(self, parents: Sequence[Record], leaves: dict[int, Any]) -> Sequence[Any]:
+    def found(self, parents: Sequence[Record], leaves: dict[int, Any], sums: set[int]) -> Sequence[Any]:
         """The cotangents of the parents in the short sweep.
 
         Parameters
@@ -266,12 +268,25 @@ class InSums:
         parents : sequence of Record
         leaves : dict
             The cotangents of leaves so far, by their numbers.
+        sums : set of int
+            The numbers of leaves whose cotangents are sums that only the sweep holds. Gets the leaves of sums.
         """
 
         def has_cotangent(p: Record) -> bool:
             return p[SEQ] in leaves if p[COT] is LEAF else p[COT] is not None
 
-        return self._step.cotangents(self._given, parents, has_cotangent)
+        found = self._step.cotangents(self._given, parents, has_cotangent)
+        held: set[int] = set()
+        for places in self._step.uses:
+            k = places[0]
+            total = found[k]
+            if len(places) < 2 or not isinstance(total, np.ndarray) or found[places[1]] is not None:
+                continue
+            if id(total) in held:  # equal sums of two inputs, of which the sweep may change one
+                found = [*found[:k], total.copy("K"), *found[k + 1 :]]
+            held.add(id(total))
+            sums.add(parents[k][SEQ])
+        return found
 
 
 class PartOfCall(PartStep):

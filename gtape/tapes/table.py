@@ -1393,7 +1393,9 @@ class Table:
 
 
 def _own(value: Any, memory: Any) -> Any:
-    """A result, copied if its memory belongs to a program."""
-    if isinstance(value, np.ndarray) and value.base is not None and np.may_share_memory(value, memory):
+    """A result, copied if its memory belongs to a program. Elements that share their memory still share it."""
+    if not isinstance(value, np.ndarray) or value.base is None or not np.may_share_memory(value, memory):
+        return value
+    if all(value.strides):
         return value.copy("K")
-    return value
+    return np.broadcast_to(value[tuple([slice(None if step else 1) for step in value.strides])].copy("K"), value.shape)

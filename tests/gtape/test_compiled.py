@@ -1303,6 +1303,19 @@ def test_a_variable_that_gets_equal_numbers_keeps_the_bits_of_the_eager_call(bac
     assert _bits(compiled(w)) == _bits(OF_A_VECTOR["reshaped"](v, w))
 
 
+def test_results_that_repeat_elements_have_the_order_of_the_eager_results(back_end: str) -> None:
+    def f(x: Any) -> Any:
+        row = tf.sqrt(x[0] * x[0] + 1.0)
+        return tf.broadcast_to(row, [60, 60]), tf.broadcast_to(tf.reshape(row, [60, 1]), [60, 60])
+
+    x = tf.constant(np.random.default_rng(0).normal(size=(60, 60)))
+    compiled = tf.function(f, jit_compile=True)
+    for _ in range(2):
+        for made, expected in zip(compiled(x), f(x), strict=True):
+            sums = [[_bits(tf.reduce_sum(y, axis=k)) for k in (None, 0, 1)] for y in (made, expected)]
+            assert sums[0] == sums[1]
+
+
 @pytest.mark.filterwarnings("ignore:f has jit_compile:RuntimeWarning")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n", [16, 181, 257])

@@ -166,6 +166,44 @@ def test_inputs_with_several_uses_give_the_same_bits_under_tapes(call: Any, n: i
         _check(call, FORMS if n < 10 else [_alone, _persistent, _beside_a_penalty, _twice], draws)
 
 
+def test_sums_over_uses_have_the_order_of_the_eager_sums(back_end: str) -> None:
+    rng = np.random.default_rng(3)
+    for n in (6, 200):
+        x, a, b, c = (tf.constant(rng.normal(size=(n, n))) for _ in range(4))
+
+        def f(x: Any, a: Any = a, b: Any = b) -> Any:
+            return tf.transpose(x) * a + tf.transpose(x) * b  # two cotangents in the other order
+
+        def slope(f: Any, x: Any = x, c: Any = c) -> Any:
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = tf.reduce_sum(x * c)  # an older op, whose cotangent comes last
+                y = y + tf.reduce_sum(f(x))
+            g = tape.gradient(y, x)
+            return g, tf.reduce_sum(g)
+
+        compiled = tf.function(f, jit_compile=True)
+        for _ in range(3):
+            assert _bits(slope(compiled)) == _bits(slope(f))
+
+
+def test_two_inputs_with_equal_sums_get_a_sum_each(back_end: str) -> None:
+    def f(x: Any, w: Any) -> Any:
+        return x + w + (x + w)
+
+    def slope(f: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch([x, w])
+            y = tf.sin(x) * 3.0
+            z = f(x, w) * c
+        return tape.gradient([y, z], [x, w])
+
+    x, w, c = (tf.constant(np.random.default_rng(k).normal(size=(200, 200))) for k in range(3))
+    compiled = tf.function(f, jit_compile=True)
+    for _ in range(3):
+        assert _bits(slope(compiled)) == _bits(slope(f))
+
+
 MODELS: dict[str, tuple[Any, Any]] = {
     "a recurrent net": (lambda h, w: tf.reduce_sum(_recurrent(h, w)[0]), [200, 200]),
     "rows": (lambda x, w: tf.reduce_sum(tf.stack([tf.sin(x[i] * w[i]) for i in range(40)])), [40, 600]),
