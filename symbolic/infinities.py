@@ -26,7 +26,7 @@ __all__ = ["apart", "at_infinities", "elementwise_at_infinities", "truly_infinit
 # Single objects, so that an op of them is computed once.
 _PLUS, _MINUS, _NOTHING = arb("inf"), arb("-inf"), arb(0)
 _ALIKE = arb(2) ** -100  # how much less than a number its distance from a limit is
-_UNSEEN = arb(2) ** -1200  # less than all floats
+_UNSEEN = arb(2) ** -1080  # less than half of the smallest float
 
 
 def apart() -> bool:
@@ -105,8 +105,8 @@ def _near(function: Callable[..., Any], args: Sequence[Any]) -> Any:
 
 def _joined(at: Any, near: Callable[[], Any]) -> Any:
     """An op's outputs near infinities, with its outputs at true infinities for elements that jump there."""
-    if isinstance(at, np.ndarray) and at.dtype != object:
-        return at  # a decision
+    if isinstance(at, (np.ndarray, np.generic)) and at.dtype != object:
+        return at  # a decision, or a position
     several = isinstance(at, (list, tuple))
     try:
         other = near()
@@ -118,7 +118,7 @@ def _joined(at: Any, near: Callable[[], Any]) -> Any:
 
 
 def _each(at: Any, near: Any) -> Any:
-    if isinstance(at, np.ndarray) and at.dtype != object:
+    if isinstance(at, (np.ndarray, np.generic)) and at.dtype != object:
         return at
     out = np.empty(np.size(at), dtype=object)
     out[:] = list(map(_limit, objects(at).ravel().tolist(), objects(near).ravel().tolist()))

@@ -480,3 +480,44 @@ def test_slopes_without_bound_beside_a_pole_are_described_without_numbers(op: An
     report = check(lambda x: op(x, tf.nn.relu(-x)), np.array([0.0, -1.0]) if op is tf.math.xdivy else np.array([1.0]))
     assert all("e+" not in f.reason for f in report.findings)
     assert any("no bound" in f.reason for f in report.findings), report
+
+
+@pytest.mark.parametrize("op", [tf.sqrt, tf.math.rsqrt], ids=["sqrt", "rsqrt"])
+def test_a_slope_whose_limit_at_infinity_is_0_is_no_wrong_rule(op: Any) -> None:
+    assert float(exact(op, INF)) == 0.0
+    assert judge(op, INF, 0.0).ok and check(op, INF).ok
+    assert check(lambda x: tf.reduce_sum(op(x)), np.array([INF, 4.0])).verdict == "correct"
+
+
+@pytest.mark.parametrize("choice", [tf.argmax, lambda x: -tf.argmin(-x)], ids=["argmax", "argmin"])
+def test_positions_in_masked_vectors_are_known(choice: Any) -> None:
+    mask = np.array([-INF, 0.0, 0.0])
+
+    def f(x: Any) -> Any:
+        return tf.square(tf.gather(x, tf.abs(choice(x + mask))))
+
+    at = np.array([3.0, 2.0, 1.0])
+    assert [float(e) for e in exact(f, at)] == [0.0, 4.0, 0.0]
+    assert judge(f, at, np.array([0.0, 4.0, 0.0])).ok and not judge(f, at, np.array([0.0, 4.5, 0.0])).ok
+
+
+OUTSIDE: dict[str, tuple[Any, float]] = {
+    "log": (tf.math.log, -2.0),
+    "log1p": (tf.math.log1p, -3.0),
+    "atanh": (tf.atanh, 2.0),
+    "log of -inf": (tf.math.log, -INF),
+    "logit of inf": (lambda x: tf.math.log(x / (1.0 - x)), INF),
+    "one of several": (lambda x: tf.reduce_sum(tf.math.log(tf.stack([x, x + 5.0]))), -2.0),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_exact_raises_where_the_function_is_not_defined(name: str) -> None:
+    f, x = OUTSIDE[name]
+    with pytest.raises(ArithmeticError, match="not defined at this point"):
+        exact(f, x)
+
+
+def test_exact_gives_the_derivative_where_only_floats_are_nan() -> None:
+    assert float(exact(lambda x: x * x / (x * x) * x, 1e200)) == 1.0
+    assert float(exact(lambda x: tf.where(x > 0.0, tf.math.log(x), 2.0 * x), -1.0)) == 2.0

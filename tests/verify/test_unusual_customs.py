@@ -707,3 +707,28 @@ def test_a_wrong_call_is_named_after_many_right_ones_of_the_same_function() -> N
 
     report = check(f, 0.9)
     assert (report.verdict, report.findings[0].op) == ("rule", "wrong_beyond_2"), report
+
+
+@tf.custom_gradient
+def _cube_too_steep(x: Any) -> Any:
+    return x * x * x, lambda g: 3.3 * g * x * x
+
+
+@tf.custom_gradient
+def _kink_too_steep(x: Any) -> Any:
+    return tf.nn.relu(x) + x * x, lambda g: g * (tf.where(x > 0.0, tf.ones_like(x), tf.zeros_like(x)) + 2.2 * x)
+
+
+FAULTY_AT_KINKS: dict[str, tuple[Any, list[float], list[float]]] = {
+    "beside a kink": (lambda x: _cube_too_steep(x[1]) + tf.nn.relu(x[0]), [0.0, 2.0], [0.0, 12.0]),
+    "with a kink": (lambda x: tf.reduce_sum(_kink_too_steep(x)), [0.0, 0.7], [0.0, 2.4]),
+    "smooth": (lambda x: _cube_too_steep(x[1]) + tf.nn.relu(x[0]), [0.5, 2.0], [1.0, 12.0]),
+}
+
+
+@pytest.mark.parametrize("name", FAULTY_AT_KINKS)
+def test_exact_takes_no_number_from_a_wrong_custom_gradient(name: str) -> None:
+    f, at, right = FAULTY_AT_KINKS[name]
+    assert [float(e) for e in tf.verify.exact(f, np.array(at))] == pytest.approx(right, abs=1e-15)
+    report = check(f, np.array(at))
+    assert not report.ok and {v.op for v in report.findings if not v.ok} <= {"_cube_too_steep", "_kink_too_steep"}

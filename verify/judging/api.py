@@ -335,17 +335,41 @@ def _exact_row(program: Program, seeds: list[Any], wanted: int, order: int) -> l
     """A row of the exact derivative; with infinite inputs or constants its limit."""
     given = [np.asarray(n.output) for n in program.nodes if n.kind in ("leaf", "const")]
     if not any(v.dtype.kind == "f" and np.isinf(v).any() for v in given):
-        return _finite_row(program, seeds, wanted, order)
+        found = _finite_row(program, seeds, wanted, order)
+        _refuse_undefined(program, seeds)
+        return found
     limits: list[Any] = []
     for exponent in _INFINITE:
         with infinities_as_limits(exponent):
             found = _finite_row(program, seeds, wanted, order)
+            _refuse_undefined(program, seeds)
         limits.append([None if g is None else mapped(_limit, objects(g)) for g in found])
     for g, h in zip(*limits, strict=True):
         if g is not None and any(abs(a - b) > abs(a) / _LARGE for a, b in zip(g.ravel(), h.ravel(), strict=True)):
             raise ArithmeticError("there is no derivative here: the derivative has no limit towards infinity")
     first: list[Any] = limits[0]
     return first
+
+
+def _refuse_undefined(program: Program, seeds: list[Any]) -> None:
+    """Raise ArithmeticError if the function has no value at the point, although a formula gives a derivative there.
+
+    Floats may be NaN where the exact value is finite, so the exact value decides.
+    """
+
+    def asked(value: Any, seed: Any) -> Any:
+        return np.broadcast_to(np.asarray(seed) != 0, np.shape(value))
+
+    recorded = [np.asarray(program.nodes[i].output) for i in program.outputs]
+    pairs = [(v, asked(v, g)) for v, g in zip(recorded, seeds, strict=True) if g is not None and v.dtype.kind == "f"]
+    if not any(np.isnan(v[on]).any() for v, on in pairs):
+        return
+    oracle = Oracle(program, seeds)
+    oracle.evaluate()
+    for i, g in zip(program.outputs, seeds, strict=True):
+        values = objects(oracle.env[i])
+        if g is not None and any(isinstance(v, arb) and v.is_nan() for v in values[asked(values, g)].ravel()):
+            raise ArithmeticError("there is no derivative here: the function is not defined at this point")
 
 
 def _limit(x: Any) -> Any:
@@ -388,10 +412,12 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
             oracle = crossing(program, oracle, oracle.flips)
         made: list[Any] = oracle.replay()
         way: Callable[[Oracle], list[Any]] = Oracle.replay
+        beside: Callable[[Oracle], list[Any]] = derivative
         if certify(oracle, made):
             made, way = all_by_jets(oracle), all_by_jets
+            beside = all_by_jets if order == 1 else derivative  # without the wrong rule beside the point, too
         if degenerate and turns(way):
-            around = Sides(program, fresh, derivative).around()
+            around = Sides(program, fresh, beside).around()
             if around is None:
                 nowhere = no_derivative(degenerate, order).reason
                 return made
@@ -399,7 +425,7 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
         if all(_tight(g, wanted) for g in made) and (
             kinks_met(program, oracle, order) or any(choices_met(program, oracle, order, derivative))
         ):
-            sides = Sides(program, fresh, derivative)
+            sides = Sides(program, fresh, beside)
             made = with_limits(sides, made)
             open_ = sides.open
         return made if all(_tight(g, wanted) for g in made) else None
@@ -417,7 +443,8 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
     if finding is not None and finding.verdict == "domain" and finding.op is not None and has_values(program):
         # An op has no finite derivative at the point, but the function as a whole may have one.
         shapes = [program.nodes[nodes[0]].shape if nodes else None for nodes in program.sources]
-        found = Sides(program, fresh, derivative).agreed(shapes)
+        customs = any(n.kind == "custom" for n in program.nodes)
+        found = Sides(program, fresh, all_by_jets if customs and order == 1 else derivative).agreed(shapes)
         if found is not None:
             if all(_tight(g, wanted) for g in found):
                 return list(found)
