@@ -26,8 +26,8 @@ __all__ = [
     "AGAINST", "LARGEST_WHOLE", "RELATIONS", "Undecided", "assume", "assumed", "box", "digits", "equal", "filled",
     "greater", "greater_equal", "has_complex", "infinities_as_limits", "integer_power", "less", "less_equal",
     "lift_balls", "lift_complex", "mapped", "meets", "not_equal", "numbers_shared", "objects", "only_integer",
-    "precision", "radius", "rowwise", "shared", "sided", "sides_of_zeros", "stands_for_0", "stands_for_infinity",
-    "tied", "ties_assumed", "to_double_double", "to_float", "whole_number",
+    "precision", "radius", "rowwise", "running", "shared", "sided", "sides_of_zeros", "stands_for_0",
+    "stands_for_infinity", "tied", "ties_assumed", "to_double_double", "to_float", "whole_number",
 ]  # fmt: skip
 
 
@@ -410,6 +410,22 @@ def rowwise(f: Callable[..., Sequence[Any]], axis: int, *xs: Any) -> np.ndarray:
         tick()
         out[at] = filled(f(*[m[at].tolist() for m in moved]), out.shape[-1:])
     return np.moveaxis(out, -1, axis)
+
+
+def running(
+    combine: Callable[[Any, Any], Any], neutral: Any, exclusive: bool, reverse: bool
+) -> Callable[[list[Any]], list[Any]]:
+    """Combine the elements one by one, and list the total after each element (if exclusive: before each)."""
+
+    def run(row: list[Any]) -> list[Any]:
+        total: Any = neutral
+        out = []
+        for v in reversed(row) if reverse else row:
+            before, total = total, combine(total, v)
+            out.append(before if exclusive else total)
+        return out[::-1] if reverse else out
+
+    return run
 
 
 def _floats(f: Any, x: np.ndarray) -> np.ndarray:

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gtape.symbolic.balls import objects, rowwise
-from gtape.symbolic.mirrors.reduction.scan import scan
+from gtape.symbolic.balls import objects, rowwise, running
 from gtape.symbolic.mirrors.registry import array
 
 
@@ -31,7 +30,7 @@ def _product(a: dict[int, Any], b: dict[int, Any]) -> dict[int, Any]:
 def _push(W: Any, x: Any, ts: Any, *, axis: int, exclusive: bool, reverse: bool) -> Any:
     """The part of the running products that moves along every direction."""
     ts = objects(ts)
-    products = scan(_product, {0: 1}, exclusive, reverse)
+    products = running(_product, {0: 1}, exclusive, reverse)
 
     def along(row: list[Any], *moves: list[Any]) -> list[Any]:
         return [made.get((1 << len(moves)) - 1, 0) for made in products(_moved(row, moves))]
@@ -46,7 +45,7 @@ def _pull(W: Any, x: Any, gs: Any, *, axis: int, exclusive: bool, reverse: bool)
 
     def back(row: list[Any], g: list[Any], *moves: list[Any]) -> list[Any]:
         moved, g = _moved(row, moves)[turn], g[turn]
-        before = scan(_product, {0: 1}, True, False)(moved)
+        before = running(_product, {0: 1}, True, False)(moved)
         every = (1 << len(moves)) - 1
         after: dict[int, Any] = {}
         out = []
@@ -62,7 +61,7 @@ def _pull(W: Any, x: Any, gs: Any, *, axis: int, exclusive: bool, reverse: bool)
     return rowwise(back, axis, x, *np.moveaxis(gs, -1, 0))
 
 
-array("cumprod", lambda W, x, *, axis, exclusive, reverse: rowwise(scan(mul, 1, exclusive, reverse), axis, x))
+array("cumprod", lambda W, x, *, axis, exclusive, reverse: rowwise(running(mul, 1, exclusive, reverse), axis, x))
 array("cumprod_push", _push)
 array("cumprod_pull", _pull)
 array("prod", lambda W, x: objects(np.multiply.reduce(W.objects(x), axis=-1)))

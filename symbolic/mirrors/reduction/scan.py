@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from operator import add
 from typing import Any
 
-from gtape.symbolic.balls import rowwise
+from gtape.symbolic.balls import rowwise, running
 from gtape.symbolic.mirrors.registry import array
-
-
-def scan(
-    combine: Callable[[Any, Any], Any], neutral: Any, exclusive: bool, reverse: bool
-) -> Callable[[list[Any]], list[Any]]:
-    """Combine the elements one by one, and list the total after each element (if exclusive: before each)."""
-
-    def run(row: list[Any]) -> list[Any]:
-        total: Any = neutral
-        out = []
-        for v in reversed(row) if reverse else row:
-            before, total = total, combine(total, v)
-            out.append(before if exclusive else total)
-        return out[::-1] if reverse else out
-
-    return run
 
 
 def _shift(W: Any, x: Any, *, axis: int, by: int) -> Any:
@@ -49,5 +32,5 @@ def _recurrence(W: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
 
 
 array("shift", _shift)
-array("cumsum", lambda W, x, *, axis, exclusive, reverse: rowwise(scan(add, 0, exclusive, reverse), axis, x))
+array("cumsum", lambda W, x, *, axis, exclusive, reverse: rowwise(running(add, 0, exclusive, reverse), axis, x))
 array("linear_recurrence", _recurrence)
