@@ -672,8 +672,8 @@ def test_the_summary_tells_what_is_compiled_under_tapes() -> None:
         compiled = tf.function(f, jit_compile=True)
         _alone(compiled, x)
         summaries.append(compiled.summary())
-    assert summaries[0].startswith("under a tape, compiled: 2 of 2 operations, 4 of 4 in the sweep")
-    assert summaries[1].startswith("under a tape, compiled: 2 of 2 operations, 3 of 4 in the sweep")
+    assert summaries[0].startswith("under a tape, compiled: 2 of 2 operations, 5 of 5 in the sweep")
+    assert summaries[1].startswith("under a tape, compiled: 2 of 2 operations, 5 of 6 in the sweep")
     assert summaries[2] == "under a tape, compiled: 0 of 0 operations; 0 calls, 0 buffers, 0 bytes"
 
 
