@@ -318,7 +318,7 @@ def test_a_zero_hides_no_infinite_slope_behind_a_guard(name: str) -> None:
     st.floats(-3.0, 3.0), st.integers(-4, 4), st.integers(-4, 4), st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0]),
     st.sampled_from([np.float32, np.float64]), st.integers(0, 1),
 )  # fmt: skip
-@settings(max_examples=6)
+@settings(max_examples=1 + settings.default.max_examples // 8)
 def test_squares_of_guarded_roots_have_the_slopes_of_their_sides(
     place: float, before: int, behind: int, share: float, dtype: Any, others: int
 ) -> None:
