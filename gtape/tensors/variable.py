@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from operator import attrgetter
 from typing import Any, NoReturn, Self
@@ -56,6 +57,19 @@ def _refusal(sign: str, v: str, instead: str) -> Callable[[Any, Any], NoReturn]:
         )
 
     return refuse
+
+
+@contextlib.contextmanager
+def _watching_nothing(sessions: Iterable[Session]) -> Iterator[None]:
+    """Keep sessions from watching the variables that ops read in the block."""
+    watching = [s for s in sessions if s.watch_accessed]
+    for s in watching:
+        s.watch_accessed = False
+    try:
+        yield
+    finally:
+        for s in watching:
+            s.watch_accessed = True
 
 
 class Variable(ChangesInPart, Operators):
@@ -118,7 +132,7 @@ class Variable(ChangesInPart, Operators):
         # No tape records how the initial value is made, except in a check, which follows the value back to its tensors.
         stack = record.get_stack()
         followed = stack.sessions if stack.trace and not isinstance(initial_value, Variable) else ()
-        with record.off(followed, probe={}):
+        with record.off(followed, probe={}), _watching_nothing(followed):
             t = _start(initial_value, dtype)
         if not isinstance(name, str | None):
             raise TypeError(f"Variable: `name` must be a string, not {shown(name)}")
