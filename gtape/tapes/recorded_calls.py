@@ -152,9 +152,13 @@ class _Cotangents:
     def __init__(
         self, separate: Callable[[], Program], places: list[int], together: Program | None, sums: list[int]
     ) -> None:
-        self._separate, self._places, self.together, self._sums = separate, places, together, sums
-        self._made: Program | None = None if together is not None else separate()
+        self._places, self.together, self._sums = places, together, sums
+        # None after its program is made, because the function holds the nodes of the sweep.
+        self._separate: Callable[[], Program] | None = separate
+        self._made: Program | None = None
         self._lock = Lock()
+        if together is None:
+            self._of(together=False)
 
     @property
     def program(self) -> Program:
@@ -166,7 +170,9 @@ class _Cotangents:
             return self.together
         if self._made is None:
             with self._lock:  # because a program gives names to its nodes
-                self._made = self._made or self._separate()
+                if self._separate is not None:
+                    self._made, self._separate = self._separate(), None
+        assert self._made is not None
         return self._made
 
     def put(self, raws: Sequence[Any], made: list[Any], *, together: bool) -> None:
