@@ -163,7 +163,7 @@ def test_inputs_with_several_uses_give_the_same_bits_under_tapes(call: Any, n: i
     for dtype in (np.float32, np.float64):
         draws = [[tf.constant(rng.normal(size=(n, n)).astype(dtype) / n) for _ in range(2)] for _ in range(2)]
         draws.append([draws[0][0]] * 2)  # one tensor as two inputs
-        _check(call, FORMS if n < 10 else [_alone, _persistent, _beside_a_penalty, _twice], draws)
+        _check(call, FORMS if n < 10 else [_alone, _beside_a_penalty, _twice], draws)
 
 
 def test_sums_over_uses_have_the_order_of_the_eager_sums(back_end: str) -> None:
