@@ -732,3 +732,52 @@ def test_exact_takes_no_number_from_a_wrong_custom_gradient(name: str) -> None:
     assert [float(e) for e in tf.verify.exact(f, np.array(at))] == pytest.approx(right, abs=1e-15)
     report = check(f, np.array(at))
     assert not report.ok and {v.op for v in report.findings if not v.ok} <= {"_cube_too_steep", "_kink_too_steep"}
+
+
+@pytest.mark.parametrize("name", FAULTY_AT_KINKS)
+def test_claims_are_judged_by_the_body_of_a_wrong_custom_gradient(name: str) -> None:
+    f, at, right = FAULTY_AT_KINKS[name]
+    x = np.array(at)
+    assert judge(f, (x,), np.array(right)).ok
+    for wrong in (1.1 * right[1], (1 + 1e-6) * right[1], 0.0, np.nan):
+        assert not judge(f, (x,), np.array([right[0], wrong])).ok, wrong
+
+
+def test_the_number_of_the_tape_is_refused_because_of_its_custom_gradient() -> None:
+    def f(x: Any) -> Any:
+        return _cube_too_steep(x) * x
+
+    (own,) = [v for v in judge(f, 2.0, 8.0 * 4.3).findings if not v.ok]
+    assert (own.verdict, own.op, float(own.exact or 0)) == ("rule", "_cube_too_steep", 32.0)
+    (other,) = [v for v in judge(f, 2.0, 33.0).findings if not v.ok]
+    assert (other.verdict, other.op) == ("rule", None)
+    assert judge(f, 2.0, 48.0, order=2).ok
+    assert not judge(f, 2.0, 48.001, order=2).ok
+
+
+def _guarded(x: Any, value: Callable[[Any], Any], slope: Callable[[Any], Any], at_0: float) -> Any:
+    """A quotient with the value 1 at 0, and its gradient, which knows the slope there."""
+    hole = tf.equal(x, 0.0)
+    safe = tf.where(hole, tf.ones_like(x), x)
+    inside = tf.where(hole, tf.ones_like(x), value(safe))
+    return inside, lambda g: g * tf.where(hole, at_0 * tf.ones_like(x), slope(safe))
+
+
+@tf.custom_gradient
+def _right_over_its_gap(x: Any) -> Any:
+    return _guarded(x, lambda s: tf.math.expm1(s) / s, lambda s: (tf.exp(s) - tf.math.expm1(s) / s) / s, 0.5)
+
+
+@tf.custom_gradient
+def _wrong_beside_its_gap(x: Any) -> Any:
+    return _guarded(x, lambda s: tf.sin(s) / s, lambda s: 0.01 + (tf.cos(s) - tf.sin(s) / s) / s, 0.0)
+
+
+@pytest.mark.parametrize("many", [1, 70])
+def test_a_right_custom_gradient_over_a_gap_is_not_blamed_for_a_wrong_one(many: int) -> None:
+    report = check(
+        lambda x: tf.reduce_sum(_right_over_its_gap(_wrong_beside_its_gap(x) * x)), np.array([0.0] * many + [0.7])
+    )
+    (found,) = [v for v in report.findings if not v.ok]
+    assert (found.verdict, found.op, found.element) == ("rule", "_wrong_beside_its_gap", (0, (many,)))
+    assert float(found.exact or 0) == pytest.approx(0.59418296016, rel=1e-9)

@@ -200,7 +200,7 @@ def nearby(oracle: Oracle, derivative: Callable[[Oracle], list[Any]], count: int
     except ArithmeticError:
         return []
     for k, start in enumerate(_at_random(_half_units(oracle.program), count)):
-        again = oracle.__class__(oracle.program, oracle.seeds)
+        again = oracle.anew()
         part = arb(float(rng.uniform(0.25, 1.0)) * (many if k % 2 else 1.0))
         try:
             for node in oracle.program.nodes:

@@ -35,7 +35,14 @@ _SOURCES = 64
 _ELEMENTS = 64  # up to this many elements are evaluated one by one
 
 
-def blame(program: Program, oracle: Oracle, failures: list[Failure], got: list[Any], order: int) -> list[Finding]:
+def blame(
+    program: Program,
+    oracle: Oracle,
+    failures: list[Failure],
+    got: list[Any],
+    order: int,
+    trusted: frozenset[int] = frozenset(),
+) -> list[Finding]:
     """Find the ops to blame for failed certificates, and an element that shows the error.
 
     Parameters
@@ -44,14 +51,16 @@ def blame(program: Program, oracle: Oracle, failures: list[Failure], got: list[A
         After its replay.
     got : list of arrays or None
         The judged numbers of each source.
+    trusted : frozenset of int
+        Custom gradients that differ from their bodies at kinks of the bodies alone, by conventions of their own.
 
     Returns
     -------
     list of Finding
         One for each op to blame, or one finding without an op if none is found.
     """
-    found = culprits(program, oracle, failures)
-    wrong = _wrong_elements(program, oracle, got)
+    found = culprits(program, oracle, failures, trusted)
+    wrong = _wrong_elements(program, oracle, got, trusted)
     shown = wrong[0] | {"count": len(wrong)} if wrong else _shown(oracle, got)
     beyond = next(left_the_range(program, oracle), None) if all(node is None for node, _ in found) else None
     if beyond is not None:  # the backward ops of an inner gradient hold what became of numbers outside of their range
@@ -69,13 +78,17 @@ def blame(program: Program, oracle: Oracle, failures: list[Failure], got: list[A
     return findings
 
 
-def culprits(program: Program, oracle: Oracle, failures: list[Failure]) -> list[tuple[Node | None, str]]:
+def culprits(
+    program: Program, oracle: Oracle, failures: list[Failure], trusted: frozenset[int] = frozenset()
+) -> list[tuple[Node | None, str]]:
     """The ops to blame for failed certificates as (node, reason): at least one pair, with None for an unknown op.
 
     Parameters
     ----------
     oracle : Oracle
         After its replay.
+    trusted : frozenset of int
+        As for `blame`.
     """
     try:
         rules = faulty_rules(oracle)
@@ -83,7 +96,7 @@ def culprits(program: Program, oracle: Oracle, failures: list[Failure]) -> list[
         rules = []
     found: list[tuple[Node | None, str]] = _named(rules)
     mark = next((f.mark for f in failures if f.mark is not None), None)
-    customs = faulty_customs(oracle)
+    customs = faulty_customs(oracle, without=trusted)
     # A gradient that goes through NumPy has right digits, but its own derivative is lost.
     lost = faulty_customs(oracle, slopes=True) if mark is not None and all(map(is_rounded, customs)) else []
     # Roundings of right ones, as of a value that a container keeps, are no cause beside a wrong one.
@@ -265,13 +278,17 @@ def _floating(outputs: Any) -> list[Any]:
     return [t for t in nest.flatten(outputs) if t._layout.inexact]
 
 
-def _wrong_elements(program: Program, oracle: Oracle, got: list[Any]) -> list[dict[str, Any]]:
+def _wrong_elements(
+    program: Program, oracle: Oracle, got: list[Any], trusted: frozenset[int]
+) -> list[dict[str, Any]]:
     """Each wrong element as fields of a finding, the farthest one first; none where evaluating all would take long."""
     sizes = [_count(oracle, s) if nodes else 0 for s, nodes in enumerate(program.sources)]
     exact: list[Any] | None = None
     try:
-        if sum(sizes) > _ELEMENTS:
-            exact = None if any(g is not None and np.iscomplexobj(g) for g in got) else _by_bodies(program, oracle)
+        if sum(sizes) > _ELEMENTS or trusted:
+            exact = None
+            if not any(g is not None and np.iscomplexobj(g) for g in got):
+                exact = _by_bodies(program, oracle, trusted)
             if exact is None:
                 return []
         every = [
@@ -286,12 +303,14 @@ def _wrong_elements(program: Program, oracle: Oracle, got: list[Any]) -> list[di
     return sorted(wrong, key=lambda w: -w.get("ulps", np.inf))
 
 
-def _by_bodies(program: Program, oracle: Oracle) -> list[Any] | None:
-    """The gradient through the bodies of all custom gradients; None if another rule is wrong."""
+def _by_bodies(program: Program, oracle: Oracle, trusted: frozenset[int]) -> list[Any] | None:
+    """The gradient through the bodies of all custom gradients but the trusted ones; None if another rule is wrong."""
     right = Oracle(program, oracle.seeds, by_bodies=True)
+    right.trusted = trusted
     right.evaluate()
     exact = right.replay()
-    return None if certify(right, exact) else exact
+    wrong = faulty_rules(right) if trusted else certify(right, exact)
+    return None if wrong else exact
 
 
 def _reaches(oracle: Oracle, place: tuple[int, tuple[int, ...]], node: Node) -> bool:

@@ -354,7 +354,7 @@ def _words(node: Node) -> str:
 def _with(program: Program, oracle: Oracle, derivative: Derivative, outcomes: dict[int, Any]) -> _Outcome:
     """The program at the point itself, with other outcomes of some decisions and of all nodes that depend on these."""
     recorded = {}
-    again = oracle.__class__(program, oracle.seeds)
+    again = oracle.anew()
     again.env = {}
     try:
         for node in program.nodes:

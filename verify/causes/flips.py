@@ -83,7 +83,7 @@ def crossing(program: Program, oracle: Oracle, group: list[Node]) -> Oracle:
     The recorded inputs of such a node lie on the other side of its kink, so the node reads them in place of the exact
     ones.
     """
-    again = oracle.__class__(program, oracle.seeds)
+    again = oracle.anew()
     kinked = [n for n in group if n not in oracle.flips]
     again.read = {n.index: [BALLS.lift(np.asarray(program.nodes[j].output)) for j in n.inputs] for n in kinked}
     again.flips = [n for n in oracle.flips if n not in group]

@@ -23,6 +23,7 @@ from gtape.verify.judging.examine import Gradient, Rows
 from gtape.verify.judging.left import add_values_left, other_numbers
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
 from gtape.verify.judging.unrecorded import unrecorded
+from gtape.verify.oracles.certificates import Failure, certify
 from gtape.verify.oracles.oracle import Oracle
 from gtape.verify.verdicts.ulp import ROUNDINGS, spacing, ulps_between, widest
 from gtape.verify.verdicts.verdict import Finding, Report, merged
@@ -70,7 +71,7 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
     if report.findings:
         return report
     seen: set[Any] = set()
-    rows = Rows(Claim, plain=False)
+    rows, by_bodies = Rows(Claim, plain=False), Rows(_ClaimByBodies, plain=False)
     n = len(shapes)
     branches = branches_met(recording.tape._session, recording.inputs, order)
     for place, program, seeds, own in recording.programs():
@@ -84,6 +85,12 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
             row = [np.asarray(blocks[i * n + k][index]) for k in range(n)]
         row = [_in_dtype(r, t) for r, t in zip(row, recording.inputs, strict=True)]
         one = rows.examine(program, seeds, row, locally=False)
+        faulty = _wrong_custom(program, one)
+        if faulty is not None:
+            again = by_bodies.examine(program, seeds, row, locally=False)
+            if again.verdict != "undecided":
+                one = again
+                _blame_for_own(one, row, own, faulty)
         recording.place(one, place)
         report.extend(one)
     if order > 1:
@@ -141,6 +148,18 @@ def _differs(claim: Any, own: Any) -> bool:
         return claim is not None
     room = ROUNDINGS * spacing(np.abs(widest(own)), np.asarray(own).dtype)
     return not bool(np.all(np.abs(claim - widest(own)) <= room))
+
+
+def _blame_for_own(report: Report, row: list[Any], own: list[Any], faulty: Finding) -> None:
+    """Name a wrong custom gradient as the cause of those wrong claims that are the tape's own numbers."""
+    for f in report.findings:
+        if f.ok or f.element is None:
+            continue
+        s, place = f.element
+        if own[s] is not None and not _differs(row[s][place], own[s][place]):
+            f.verdict, f.op, f.line, f.rule_of = faulty.verdict, faulty.op, faulty.line, faulty.rule_of
+            f.reason, f.instead, f.defined = faulty.reason, faulty.instead, faulty.defined
+            f.witness, f.without_witness = faulty.witness, faulty.without_witness
 
 
 class _Branch(NamedTuple):
@@ -338,6 +357,27 @@ class Claim(Gradient):
             mask = masks.setdefault(key, np.zeros(np.shape(wrong.got), np.bool_))
             mask[place] = True
         return told + [Told(mask, verdict, reason) for (verdict, reason), mask in masks.items()]
+
+
+class _ClaimByBodies(Claim):
+    """The judgement of a claim about a function with a wrong custom gradient: the truth is the derivative of the body."""
+
+    def oracle(self) -> Oracle:
+        return Oracle(self.program, self.seeds, by_bodies=True)
+
+    def derivative(self, oracle: Oracle) -> list[Any]:
+        # The recorded ops of an inner gradient hold the user's function, so jets of its primal serve.
+        return oracle.replay() if self.order == 1 else oracle.by_jets()
+
+    def certified(self, oracle: Oracle, report: Report) -> tuple[list[Any], list[Failure]]:
+        exact = self.derivative(oracle)
+        return exact, certify(oracle, exact) if self.order == 1 else []
+
+
+def _wrong_custom(program: Program, report: Report) -> Finding | None:
+    """The finding that a custom gradient is not the derivative of its body, if there is one."""
+    customs = {(n.name, n.line) for n in program.nodes if n.kind == "custom" and n.prim.declared is None}
+    return next((f for f in report.findings if f.verdict == "rule" and not f.ok and (f.op, f.line) in customs), None)
 
 
 _LOST = 2.0**16  # units in the last place of the largest number along the program

@@ -151,7 +151,18 @@ class Gradient(Judgement):
             return False
 
     def blamed(self, oracle: Oracle, failures: list[Failure]) -> list[Finding]:
-        return blame(self.program, oracle, failures, self.got, self.order)
+        return blame(self.program, oracle, failures, self.got, self.order, self._conventions(oracle))
+
+    def _conventions(self, oracle: Oracle) -> frozenset[int]:
+        """The custom gradients that differ from their bodies at kinks alone, if others are wrong beside them."""
+        wrong = [f.node for f in faulty_customs(oracle) if f.node is not None]
+        if len(wrong) < 2:
+            return frozenset()
+        try:
+            met = [n for n in self.at_kinks(oracle, wrong) if self.all_may_be_conventions(oracle, [n])]
+        except (ArithmeticError, ValueError, TypeError, IndexError):  # the functions may make other shapes there
+            return frozenset()
+        return frozenset([n.index for n in met]) if len(met) < len(wrong) else frozenset()
 
     def examine(self) -> Report:
         lost = not self.claimed and any(g is not None and not np.isfinite(g).all() for g in self.got)
