@@ -482,11 +482,16 @@ def test_slopes_without_bound_beside_a_pole_are_described_without_numbers(op: An
     assert any("no bound" in f.reason for f in report.findings), report
 
 
-@pytest.mark.parametrize("op", [tf.sqrt, tf.math.rsqrt], ids=["sqrt", "rsqrt"])
-def test_a_slope_whose_limit_at_infinity_is_0_is_no_wrong_rule(op: Any) -> None:
-    assert float(exact(op, INF)) == 0.0
-    assert judge(op, INF, 0.0).ok and check(op, INF).ok
-    assert check(lambda x: tf.reduce_sum(op(x)), np.array([INF, 4.0])).verdict == "correct"
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", ["sqrt", "rsqrt", "atan", "asinh", "acosh"])
+def test_a_slope_whose_limit_at_infinity_is_0_is_no_wrong_rule(name: str, order: int) -> None:
+    op = getattr(tf.math, name)
+    assert float(exact(op, INF, order=order)) == 0.0
+    assert judge(op, INF, 0.0, order=order).ok and check(op, INF, order=order).ok
+    beside = check(lambda x: tf.reduce_sum(op(x)), np.array([INF, 4.0]), order=order)
+    assert beside.verdict in ("correct", "conditioning"), beside
+    with planted(name, 0, scaled(1.1)):
+        assert check(lambda x: tf.reduce_sum(op(x)), np.array([INF, 4.0]), order=order).findings[0].op == name
 
 
 @pytest.mark.parametrize("choice", [tf.argmax, lambda x: -tf.argmin(-x)], ids=["argmax", "argmin"])

@@ -12,7 +12,7 @@ import numpy as np
 from flint import acb, arb
 
 from gtape.engine.rules import PartialOutputs
-from gtape.symbolic.balls import objects, to_float
+from gtape.symbolic.balls import assumed, objects, to_float
 from gtape.symbolic.worlds import BallWorld, JetWorld
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
 
 BALLS = BallWorld()
 _JETS: dict[int, JetWorld] = {}
+_UNSEEN = arb(2) ** -1140  # less than the smallest float, times the weight of a direction
 
 
 def jet_world(k: int) -> JetWorld:
@@ -203,7 +204,8 @@ def disagreement(a: arb, b: arb, scale: arb) -> float:
             raise ArithmeticError("the enclosures are too wide")
         return 0.0
     ratio = difference.mid() / size.mid()
-    # Only the sides of zeros (`balls.sides_of_zeros`) are this small, far below all floats and precisions.
-    if min(abs(ratio), size) < arb(2) ** -15_000:
+    # Only the sides of zeros (`balls.sides_of_zeros`) are this small, far below all floats and precisions. Limits at
+    # infinity are compared as far as floats show them.
+    if min(abs(ratio), size) < arb(2) ** -15_000 or (assumed.get("limits") and size < _UNSEEN):
         return 0.0
     return max(abs(float(ratio)), 1e-300)
