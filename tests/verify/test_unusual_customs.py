@@ -781,3 +781,23 @@ def test_a_right_custom_gradient_over_a_gap_is_not_blamed_for_a_wrong_one(many: 
     (found,) = [v for v in report.findings if not v.ok]
     assert (found.verdict, found.op, found.element) == ("rule", "_wrong_beside_its_gap", (0, (many,)))
     assert float(found.exact or 0) == pytest.approx(0.59418296016, rel=1e-9)
+
+
+def _gelu(factor: float) -> Any:
+    """The Gaussian error linear unit, whose body rounds a constant, with a gradient that is accurate in its tail."""
+
+    @tf.custom_gradient
+    def gelu(x: Any) -> Any:
+        value = 0.5 * x * (1.0 + tf.math.erf(x / np.sqrt(2.0)))
+        slope = 0.5 * tf.math.erfc(-x / np.sqrt(2.0)) + x * tf.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi)
+        return value, lambda g: g * slope * factor
+
+    return gelu
+
+
+@pytest.mark.parametrize(("at", "order"), [(-5.0, 1), (-10.0, 1), (-20.0, 1), (7.0, 2), (-7.0, 2)])
+def test_a_rounded_constant_in_the_tail_of_a_body_is_no_wrong_gradient(at: float, order: int) -> None:
+    with tf.verifying(False):
+        assert check(_gelu(1.0), at, order=order).ok
+        report = check(_gelu(1.0 + 1e-11), at, order=order)
+    assert (report.verdict, report.findings[0].op) == ("rule", "gelu"), report

@@ -278,9 +278,7 @@ def _floating(outputs: Any) -> list[Any]:
     return [t for t in nest.flatten(outputs) if t._layout.inexact]
 
 
-def _wrong_elements(
-    program: Program, oracle: Oracle, got: list[Any], trusted: frozenset[int]
-) -> list[dict[str, Any]]:
+def _wrong_elements(program: Program, oracle: Oracle, got: list[Any], trusted: frozenset[int]) -> list[dict[str, Any]]:
     """Each wrong element as fields of a finding, the farthest one first; none where evaluating all would take long."""
     sizes = [_count(oracle, s) if nodes else 0 for s, nodes in enumerate(program.sources)]
     exact: list[Any] | None = None

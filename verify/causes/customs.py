@@ -16,6 +16,7 @@ from gtape.verify.bounds.local import Floats
 from gtape.verify.oracles.backward import by_user, gradient
 from gtape.verify.oracles.certificates import (
     Failure,
+    by_constants,
     certify,
     certify_custom,
     certify_rule,
@@ -40,8 +41,8 @@ from gtape.verify.verdicts.verdict import Finding
 
 __all__ = [
     "agrees_along", "faulty_beside", "faulty_customs", "faulty_forwards", "faulty_inside", "inner_culprits",
-    "is_rounded", "least_stable", "lies_between", "not_finite", "ones_like", "only_rounded", "roundings_of",
-    "slopes_of_custom",
+    "is_rounded", "least_stable", "lies_between", "not_finite", "ones_like", "only_rounded", "room_of",
+    "roundings_of",    "slopes_of_custom",
 ]  # fmt: skip
 
 _CALLS = 8  # calls of one function that are compared after an error of rounding size
@@ -53,14 +54,16 @@ def _certify_slope(oracle: Oracle, node: Node, g: Any) -> Failure | None:
     """Compare the derivative of a custom gradient with the second derivative of its body, by jets."""
     world, deeper = jet_world(1), jet_world(2)
     once, twice = custom_directions(oracle, node), custom_directions(oracle, node)
-    inside = oracle.program.ancestors(node.body)
-    moving = oracle.jets(1, {}, inside, {j: world.jet(oracle.env[j], v) for j, v in twice.items()})
     sub, outputs, env = oracle.custom_back(node, g)
     back = Oracle(sub, [])
     back.env = env
     found = {n.index: oracle.known(n) for n in sub.nodes}
+    # The function may have computed its slope together with its value, beside its body.
+    inside = oracle.program.ancestors([*node.body, *[k for k in found.values() if k is not None]])
+    moving = oracle.jets(1, {}, inside, {j: world.jet(oracle.env[j], v) for j, v in twice.items()})
     given = {i: moving.get(k, oracle.env[k]) for i, k in found.items() if k is not None}
     slopes = back.jets(1, {}, range(len(sub.nodes)), given)
+    inside = oracle.program.ancestors(node.body)
     deep = oracle.jets(2, {}, inside, {j: deeper.jet(oracle.env[j], u, twice[j]) for j, u in once.items()})
     got, expected, scale = arb(0), arb(0), arb(0)
     for a, o in zip(node.active, outputs, strict=True):
@@ -73,7 +76,10 @@ def _certify_slope(oracle: Oracle, node: Node, g: Any) -> Failure | None:
         c = np.broadcast_to(objects(c), np.shape(both))
         expected, scale = expected + inner(c, both), scale + magnitude(c, both)
     error = disagreement(got, expected, scale)
-    return Failure("derivative of the custom gradient", node, error) if error else None
+    if not error:
+        return None
+    moved = by_constants(oracle, node, g, once, twice)
+    return Failure("derivative of the custom gradient", node, error, by_constants=moved)
 
 
 def faulty_customs(oracle: Oracle, *, slopes: bool = False, without: Container[int] = ()) -> list[Failure]:
@@ -354,14 +360,20 @@ def only_rounded(oracle: Oracle, ulps: float) -> list[Failure]:
     gradient. At 0, such an error may show in the derivative of the gradient alone.
     """
     wrong = faulty_customs(oracle)
-    if not wrong and any(n.mark is not None for n in oracle.program.nodes):
-        wrong = faulty_customs(oracle, slopes=True)
+    if any(n.mark is not None for n in oracle.program.nodes):
+        slopes = faulty_customs(oracle, slopes=True)
+        wrong = slopes if not wrong or all(is_rounded(f, ulps) for f in slopes) else wrong
     return wrong if not faulty_rules(oracle) and all(is_rounded(f, ulps) for f in wrong) else []
 
 
 def is_rounded(failure: Failure, ulps: float = ROUNDINGS) -> bool:
     """True if the error of a custom gradient is of rounding size."""
-    return failure.error <= ulps * roundings_of(failure.node)
+    return failure.error <= room_of(failure, ulps)
+
+
+def room_of(failure: Failure, ulps: float = ROUNDINGS) -> float:
+    """The largest error of rounding size, which the constants in a custom gradient's body may enlarge."""
+    return ulps * (roundings_of(failure.node) + failure.by_constants)
 
 
 def roundings_of(node: Any) -> float:

@@ -360,7 +360,7 @@ class Claim(Gradient):
 
 
 class _ClaimByBodies(Claim):
-    """The judgement of a claim about a function with a wrong custom gradient: the truth is the derivative of the body."""
+    """The judgement of a claim about a function with a wrong custom gradient, by the derivative of its body."""
 
     def oracle(self) -> Oracle:
         return Oracle(self.program, self.seeds, by_bodies=True)

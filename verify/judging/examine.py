@@ -28,6 +28,7 @@ from gtape.verify.causes.customs import (
     least_stable,
     not_finite,
     only_rounded,
+    room_of,
     roundings_of,
 )
 from gtape.verify.causes.float_range import lost_by_a_rule, overflows_in_floats
@@ -120,7 +121,7 @@ class Gradient(Judgement):
             by_bodies.evaluate()
             exact = by_bodies.replay()
             # The recorded ops of an inner gradient still hold the users' functions.
-            small = ROUNDINGS * min(roundings_of(f.node) for f in rounded if f.node is not None)
+            small = min(room_of(f) for f in rounded)
             failures = failures if any(f.mark is None or f.error > small for f in certify(by_bodies, exact)) else []
         elif failures and self._only_at_kinks(oracle):
             self.excused, failures = failures, []

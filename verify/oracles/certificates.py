@@ -26,13 +26,15 @@ from gtape.verify.oracles.enclosures import (
     magnitude,
     magnitudes,
     turned,
+    zeros,
 )
 from gtape.verify.oracles.oracle import MOST_NESTED, Oracle, TooDeep, nested_too_deep, own_part, varies
 from gtape.verify.oracles.replay import Shared
 
 __all__ = [
-    "Direction", "Failure", "certify", "certify_custom", "certify_marks", "certify_rows", "custom_directions",
-    "directions_of", "disagreement_along", "faulty_rules", "has_declared", "has_finite_slope", "inside_of",
+    "Direction", "Failure", "by_constants", "certify", "certify_custom", "certify_marks", "certify_rows",
+    "custom_directions", "directions_of", "disagreement_along", "faulty_rules", "has_declared", "has_finite_slope",
+    "inside_of",
 ]  # fmt: skip
 
 
@@ -42,13 +44,14 @@ _DEEPEST = 4  # directions of jets, each of which doubles the work
 
 class Failure(NamedTuple):
     """A failed certificate: the kind of comparison, the node, the relative error, and the mark of an inner gradient, if
-    any.
+    any. For a custom gradient also the relative move of its body's derivative by the roundings of constants.
     """
 
     what: str
     node: Node | None
     error: float
     mark: GradMark | None = None
+    by_constants: float = 0.0
 
 
 def certify(oracle: Oracle, gradients: list[Any]) -> list[Failure]:
@@ -501,11 +504,59 @@ def certify_custom(oracle: Oracle, node: Node, g: Any, made: list[Any], times: i
     def along(ways: list[Any]) -> tuple[arb, arb]:
         return _through_body(oracle, node, g, dict(zip(names, ways, strict=True)))
 
-    error = 0.0
+    error = moved = 0.0
     for k in range(times):
         directions = custom_directions(oracle, node, slopes) if k % 2 == 0 else _levelled(oracle, node, slopes)
-        error = max(error, disagreement_along(list(directions.values()), [slopes.get(j) for j in names], along))
-    return Failure("custom gradient", node, error) if error else None
+        off = disagreement_along(list(directions.values()), [slopes.get(j) for j in names], along)
+        error, moved = max(error, off), max(moved, by_constants(oracle, node, g, directions) if off else 0.0)
+    return Failure("custom gradient", node, error, by_constants=moved) if error else None
+
+
+def by_constants(oracle: Oracle, node: Node, g: Any, *directions: dict[int, Any]) -> float:
+    """How far a derivative of a custom gradient's body moves, relative to the size of its terms, when rounded constants
+    in the body move by half a unit.
+
+    ``erf(x / np.sqrt(2.0))`` has the slope ``exp(-x * x / 2)`` up to the rounding of the constant, times ``x * x``.
+    Constants with few digits, as 0.5, are not rounded.
+
+    Parameters
+    ----------
+    g : cotangent of its outputs
+    directions : dict
+        Input -> direction, once for each order of the derivative.
+    """
+    moves = {}
+    for i in inside_of(oracle, node):
+        value = oracle.program.nodes[i].output
+        if oracle.program.nodes[i].kind == "const" and is_floating(value) and not is_complex(value):
+            move = _half_units(np.asarray(value))
+            if move.any():
+                moves[i] = objects(BALLS.lift(move * oracle.rng.choice([-1.0, 1.0], move.shape)))
+    if not moves:
+        return 0.0
+    k = len(directions)
+    world = jet_world(k + 1)
+    given = {j: world.jet(oracle.env[j], *[u[j] for u in directions], zeros(np.shape(oracle.env[j])))
+             for j in directions[0]}  # fmt: skip
+    given |= {i: world.jet(oracle.env[i], *[zeros(np.shape(v))] * k, v) for i, v in moves.items()}
+    try:
+        body = oracle.jets(k + 1, {}, oracle.program.ancestors(node.body), given, free=k)
+    except (ArithmeticError, TooDeep):
+        return 0.0
+    moved, scale = arb(0), arb(0)
+    for part, c in PartialOutputs.of(g).items():
+        along, both = (world.component(body[node.body[part]], (1 << n) - 1) for n in (k, k + 1))
+        c = np.broadcast_to(objects(c), np.shape(along))
+        moved, scale = moved + inner(c, both), scale + magnitude(c, along)
+    return float(abs(moved) / scale) if scale != 0 and (moved / scale).is_finite() else 0.0
+
+
+def _half_units(x: Any) -> Any:
+    """Half a unit in the last place of each number with more digits than a decimal that was meant has."""
+    eps = np.finfo(x.dtype).eps
+    with np.errstate(all="ignore"):
+        mantissa = np.frexp(x)[0] * 2.0**12
+        return np.where(np.isfinite(x) & (mantissa != np.rint(mantissa)), np.abs(x) * (eps / 2), 0.0).astype(np.float64)
 
 
 def _through_body(oracle: Oracle, node: Node, g: Any, directions: dict[int, Any]) -> tuple[arb, arb]:
