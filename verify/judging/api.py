@@ -336,15 +336,13 @@ def _exact_row(program: Program, seeds: list[Any], wanted: int, order: int) -> l
     given = [np.asarray(n.output) for n in program.nodes if n.kind in ("leaf", "const")]
     if not any(v.dtype.kind == "f" and np.isinf(v).any() for v in given):
         found = _finite_row(program, seeds, wanted, order)
-        if order == 1:  # the outputs of a higher order are gradients, by rules that may fail where limits exist
-            _refuse_undefined(program, seeds)
+        _refuse_undefined(program, seeds, order)
         return found
     limits: list[Any] = []
     for exponent in _INFINITE:
         with infinities_as_limits(exponent):
             found = _finite_row(program, seeds, wanted, order)
-            if order == 1:
-                _refuse_undefined(program, seeds)
+            _refuse_undefined(program, seeds, order)
         limits.append([None if g is None else mapped(_limit, objects(g)) for g in found])
     for g, h in zip(*limits, strict=True):
         if g is not None and any(abs(a - b) > abs(a) / _LARGE for a, b in zip(g.ravel(), h.ravel(), strict=True)):
@@ -353,7 +351,7 @@ def _exact_row(program: Program, seeds: list[Any], wanted: int, order: int) -> l
     return first
 
 
-def _refuse_undefined(program: Program, seeds: list[Any]) -> None:
+def _refuse_undefined(program: Program, seeds: list[Any], order: int) -> None:
     """Raise ArithmeticError if the function has no value at the point, although a formula gives a derivative there.
 
     Floats may be NaN where the exact value is finite, so the exact value decides.
@@ -362,13 +360,16 @@ def _refuse_undefined(program: Program, seeds: list[Any]) -> None:
     def asked(value: Any, seed: Any) -> Any:
         return np.broadcast_to(np.asarray(seed) != 0, np.shape(value))
 
-    recorded = [np.asarray(program.nodes[i].output) for i in program.outputs]
+    outputs = program.outputs
+    if order > 1:  # the outputs are gradients, by rules that may fail where limits exist
+        outputs, seeds = program.primals, [1.0] * len(program.primals)
+    recorded = [np.asarray(program.nodes[i].output) for i in outputs]
     pairs = [(v, asked(v, g)) for v, g in zip(recorded, seeds, strict=True) if g is not None and v.dtype.kind == "f"]
     if not any(np.isnan(v[on]).any() for v, on in pairs):
         return
-    oracle = Oracle(program, seeds)
-    oracle.evaluate()
-    for i, g in zip(program.outputs, seeds, strict=True):
+    oracle = Oracle(program, [])
+    oracle.evaluate(program.ancestors(outputs))
+    for i, g in zip(outputs, seeds, strict=True):
         values = objects(oracle.env[i])
         if g is not None and any(isinstance(v, arb) and v.is_nan() for v in values[asked(values, g)].ravel()):
             raise ArithmeticError("there is no derivative here: the function is not defined at this point")
