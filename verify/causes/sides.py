@@ -59,6 +59,7 @@ _DOUBT = 2.0**-30
 _ROUNDED = 2.0**-30  # the size of elements, relative to the largest, that may be sums of roundings
 _ALIKE = 1e-9  # the relative distance up to which derivatives along a direction agree
 _SMALL = 200  # programs with more numbers keep no points for other rows, because an axis has points of its own
+_KEPT = 200_000  # the numbers in points that larger programs keep for other rows
 _AXES = 32  # this many elements get points of their own, and more in small programs
 _GROUPS = 8  # directions along groups of elements, if more elements need points of their own
 _SHARE = 1 / 8
@@ -698,8 +699,10 @@ class Sides:
         own = {place: list(points[0]) for place in left}
         for k in range(min(_SEARCHES, _MOST_SEARCHED // self.program.size) if varied else 0):
             # Each third one goes along the axis of another element, because some pieces are narrow cones around one.
-            moves = self._drawn([every[k // 3 % len(every)]] if k % 3 == 2 else None)
-            made = list(self._at(moves, _STEPS[0], derivative, of="all"))
+            along = every[k // 3 % len(every)] if k % 3 == 2 else None
+            name = "search", k, along
+            moves = self.shared.get(name, partial(self._drawn, None if along is None else [along]))
+            made = list(self._at(moves, _STEPS[0], derivative, number=name, of="all"))
             for place in list(left):
                 s, index = place
                 own[place] += made
@@ -943,7 +946,7 @@ class Sides:
             The element that `derivative` evaluates, or "all". A point of a known piece is then not evaluated.
         """
         for sign in (-1, 1):
-            piece = None if of is None else self._piece(moves, sign, exponent)
+            piece = None if of is None else self._piece(moves, sign, exponent, number)
             found = self.of_pieces.get((piece, of)) or self.of_pieces.get((piece, "all"))
             self.missed = 0 if found is not None else self.missed + (piece is not None)
             self.looked_up += piece is not None and exponent == _STEPS[0]
@@ -953,10 +956,10 @@ class Sides:
 
             step = sign * arb(2) ** exponent
             name = None if number is None else ("beside", number, exponent, sign)
-            if piece is not None and self.program.size <= _SMALL:
+            if piece is not None and (self.program.size <= _SMALL or number is not None):
                 name = piece
             point = partial(self._beside, moves, step)
-            env = point() if name is None else self.shared.get(name, point)
+            env = point() if name is None else self._kept(name, point)
             if env is None:
                 continue
             if not (self.over_jumps or self.jumps):
@@ -981,13 +984,27 @@ class Sides:
             self._leave_open()
         return env
 
-    def _piece(self, moves: dict[int, Any], sign: int, exponent: int) -> Any:
+    def _kept(self, name: Any, point: Callable[[], Any]) -> Any:
+        """The values at a point, kept for other rows as long as there is room."""
+        if self.program.size > _SMALL and self.shared.known(name) is None and name[1].__class__ is not int:
+            left = self.shared.get("room", lambda: [_KEPT])
+            left[0] -= self.program.size
+            if left[0] < 0:
+                return point()
+        return self.shared.get(name, point)
+
+    def _piece(self, moves: dict[int, Any], sign: int, exponent: int, number: Any) -> Any:
         """The name of the piece of a point beside the kink, at this step; None if unknown."""
         if self.pieces is None or not self.pieces.known or self.missed > _MISSED:
             return None
+        told = partial(self._told_apart, moves, sign, exponent)
+        return told() if number is None else self.shared.get(("piece of", number, exponent, sign), told)
+
+    def _told_apart(self, moves: dict[int, Any], sign: int, exponent: int) -> Any:
         step = sign * arb(2) ** exponent
         moved = {i: objects(move * step) for i, move in moves.items()}
         told = None
+        assert self.pieces is not None
         with contextlib.suppress(ArithmeticError):
             env = beside(self.program, self.here, moved, decided=True, only=self.pieces.needed)
             told = None if env is None else self.pieces.of(env)
