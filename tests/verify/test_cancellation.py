@@ -110,6 +110,19 @@ def test_the_gravity_of_cancellation_depends_on_the_digits() -> None:
     assert Report([undecided, lost]).verdict == "cancellation" and not Report([lost]).ok and Report([kept]).ok
 
 
+def test_a_report_has_the_verdict_of_a_finding_that_fails_it() -> None:
+    report = check(lambda x, y: tf.sqrt(x * x) + tf.sin(1e10 * y), 1e200, 1.2345)
+    assert [(f.verdict, f.ok) for f in report.findings] == [("range", False), ("conditioning", True)]
+    assert (report.verdict, report.ok) == ("range", False)
+
+
+@pytest.mark.parametrize("verdict", ["range", "conditioning", "cancellation"])
+def test_findings_that_fail_are_graver_than_all_that_pass(verdict: str) -> None:
+    failing = Finding(verdict, ok=False)
+    for harmless in ("range", "conditioning", "cancellation", "convention", "correct"):
+        assert failing.gravity < Finding(harmless, ok=True).gravity
+
+
 def test_the_problem_is_not_asked_while_all_numbers_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: Any) -> Any:
         raise AssertionError("asked")

@@ -139,7 +139,9 @@ class Replay:
 
     def anew(self) -> Self:
         """An oracle like this one, without values."""
-        return self.__class__(self.program, self.seeds, by_bodies=self.by_bodies)
+        made = self.__class__(self.program, self.seeds)
+        made.by_bodies, made.trusted = self.by_bodies, self.trusted
+        return made
 
     @cached_property
     def rng(self) -> Any:

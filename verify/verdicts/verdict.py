@@ -24,15 +24,17 @@ __all__ = ["GRAVITY", "Cause", "Finding", "Report", "gravity", "merged"]
 Cause = tuple[str, str, str | None, Any]
 
 # The gravest first; a report's verdict is the gravest of its findings. "convention-outside" stands for a convention
-# with a value outside the one-sided derivatives, "cancellation-lost" for a cancellation that left under half of the
-# digits: both are as grave as wrong numbers, because such a number is useless.
+# with a value outside the one-sided derivatives, "-lost" for numbers with too few right digits, as of a cancellation
+# that left under half of them: all are as grave as wrong numbers, because such a number is useless.
 GRAVITY = (
     "rule",
     "unstable",
     "convention-outside",
     "unconnected",
     "domain",
+    "range-lost",
     "cancellation-lost",
+    "conditioning-lost",
     "undecided",
     "cancellation",
     "conditioning",
@@ -199,8 +201,8 @@ class Finding:
         """Position in `GRAVITY`; a smaller number is graver."""
         if self.verdict == "convention" and self.inside is False:
             return GRAVITY.index("convention-outside")
-        lost = self.verdict == "cancellation" and not self.ok
-        return GRAVITY.index("cancellation-lost" if lost else self.verdict)
+        lost = f"{self.verdict}-lost"
+        return GRAVITY.index(lost if not self.ok and lost in GRAVITY else self.verdict)
 
     def fails(self, named: frozenset[str] | None = None, *, strict: bool = False) -> bool:
         """True if the finding makes a check fail.
