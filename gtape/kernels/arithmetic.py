@@ -50,7 +50,7 @@ def _divide_power_float64(x: Any, y: Any, *, n: int) -> Any:
     return np.where(usual, np.ldexp(q, ex - n * ey), _divisions(x, y, n))
 
 
-_divide_power_pair = wide(_divide_power_float64, lambda x, y, *, n: _divisions(x, y, n))
+_divide_power_pair = wide(_divide_power_float64, lambda x, y, *, n: (_divisions(x, y, n), True))
 
 
 # For each dtype its smallest normal number, and a power of two that makes subnormal numbers normal with some distance.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gtape.kernels.elementary import exp_times, horner, in_float64, split_square
-from gtape.kernels.pairs import two_product, two_sum
+from gtape.kernels.pairs import Quick, mended, two_product, two_sum
 from gtape.kernels.slope_families import gauss_derivative
 
 SQRT_HALF = math.sqrt(0.5)
@@ -134,18 +134,25 @@ def gelu(x: Any) -> Any:
     return np.where(a < 0.75, x * _near_half(x), far)
 
 
+def _gelu_bend(x: Any, n: int) -> Any:
+    return gauss_derivative(x, hermite(n - 2, (2, 0, -1), 1), 1, (ROOT_TAU_INVERSE, ROOT_TAU_INVERSE_LOW))
+
+
+def _gelu_curve(x: Any, n: int) -> Quick:
+    square, low = split_square(x)
+    top, rest = two_sum(2.0, -square)
+    density = np.exp(-0.5 * square) * ROOT_TAU_INVERSE
+    value = density * top
+    value = value + (density * (rest - low) - value * (0.5 * low - ROOT_TAU_INVERSE_LOW / ROOT_TAU_INVERSE))
+    return value, np.abs(x) < 34.0  # for larger x the exponential needs help to round well
+
+
 @in_float64
 def gelu_derivative(x: Any, n: int) -> Any:
     """n-th derivative of gelu, n >= 1."""
     x = np.clip(x, -BEYOND, BEYOND)
-    if n == 2 and np.all(np.abs(x) < 34.0):  # for larger x the exponential needs help to round well
-        square, low = split_square(x)
-        top, rest = two_sum(2.0, -square)
-        density = np.exp(-0.5 * square) * ROOT_TAU_INVERSE
-        value = density * top
-        return value + (density * (rest - low) - value * (0.5 * low - ROOT_TAU_INVERSE_LOW / ROOT_TAU_INVERSE))
     if n > 1:
-        return gauss_derivative(x, hermite(n - 2, (2, 0, -1), 1), 1, (ROOT_TAU_INVERSE, ROOT_TAU_INVERSE_LOW))
+        return mended(_gelu_bend, _gelu_curve if n == 2 else None, x, n=n)
     u, low = _decay(x, 0.5)
     a = np.abs(x)
     half = 0.5 * _tail_factor(a, 0.0, _NORMAL, 5.65625, 1.4140625)

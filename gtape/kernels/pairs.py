@@ -12,29 +12,54 @@ from typing import Any
 
 import numpy as np
 
+from gtape.kernels.broadcasting import broadcast_arrays
+
 Pair = tuple[Any, Any]
 
 
+Quick = tuple[Any, Any]  # values, and where they are right
+
+
 def wide(
-    core: Callable[..., Any], plain: Callable[..., Any] | None = None, moderate: Callable[..., Any] | None = None
+    core: Callable[..., Any],
+    plain: Callable[..., Quick | None] | None = None,
+    moderate: Callable[..., Quick | None] | None = None,
 ) -> Callable[..., Any]:
     """A kernel of any dtype that computes in float64 and then rounds.
 
     For narrower dtypes `plain`, the textbook formula in float64, is exact enough. `moderate` is a fast formula for
-    float64. Both return None if an argument is out of their range.
+    float64. Both return their values and where these are right, or None if their parameters are out of their range.
     """
 
     @wraps(core)
     def kernel(*args: Any, **params: Any) -> Any:
         dtype = np.result_type(*args)
         if dtype == np.float64:
-            out = moderate(*args, **params) if moderate is not None else None
-            return core(*args, **params) if out is None else out
+            return mended(core, moderate, *args, **params)
         wide = [np.asarray(a, np.float64) for a in args]
-        out = plain(*wide, **params) if plain is not None else None
-        return (core(*wide, **params) if out is None else out).astype(dtype)
+        return mended(core, plain, *wide, **params).astype(dtype)
 
     return kernel
+
+
+def mended(core: Callable[..., Any], quick: Callable[..., Quick | None] | None, *args: Any, **params: Any) -> Any:
+    """The values of a fast formula, and those of `core` where the fast ones are wrong.
+
+    Each element chooses its own formula, because its bits must not depend on the other elements: compiled functions
+    compute long arrays in blocks.
+    """
+    found = None if quick is None else quick(*args, **params)
+    if found is None:
+        return core(*args, **params)
+    values, right = found
+    if np.all(right):
+        return values
+    rest = ~np.asarray(right)
+    if rest.all():
+        return core(*args, **params)
+    values = np.array(values)
+    values[rest] = core(*[a[rest] for a in broadcast_arrays(*args)], **params)
+    return values
 
 
 def scalar_first(kernel: Callable[..., Any], scalar: Callable[..., float]) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from gtape.kernels.pair_functions import exact, sum_pair
 from gtape.kernels.pairs import (
     Pair,
+    Quick,
     add_pairs,
     divide_pairs,
     multiply_pairs,
@@ -66,20 +67,20 @@ def _inverse(x: Any, y: Any, n: int, real: bool) -> Any:
     return np.ldexp(q, exponent - 2 * n * e)
 
 
-def _inverse_plain(x: Any, y: Any, n: int, real: bool) -> Any:
-    r = x * x + y * y
-    if n > 2 or not np.isfinite(r).all():
+def _inverse_plain(x: Any, y: Any, n: int, real: bool) -> Quick | None:
+    if n > 2:
         return None
+    r = x * x + y * y
     if n == 1:
-        return (x if real else -y) / r
-    return ((x - y) * (x + y) if real else -2.0 * x * y) / (r * r)
+        return (x if real else -y) / r, np.isfinite(r)
+    return ((x - y) * (x + y) if real else -2.0 * x * y) / (r * r), np.isfinite(r)
 
 
-def _inverse_moderate(x: Any, y: Any, n: int, real: bool) -> Any:
+def _inverse_moderate(x: Any, y: Any, n: int, real: bool) -> Quick | None:
     if n > 1:
         return None
     r = x * x + y * y
-    return (x if real else -y) / r if np.all((r > 1e-280) & (r < 1e280)) else None
+    return (x if real else -y) / r, (r > 1e-280) & (r < 1e280)
 
 
 def _inverse_float(x: float, y: float, n: int, real: bool) -> float:
@@ -145,19 +146,20 @@ def hypot_form(x: Any, y: Any, *, c: Sequence[int], k: int) -> Any:
     return _over_length(lambda sx, sy: _form(inner, sx, sy), x, y, i, j, k, len(inner) - 1)
 
 
-def _hypot_term_plain(x: Any, y: Any, *, i: int, j: int, k: int) -> Any:
-    r = x * x + y * y
-    if k > 5 or not np.isfinite(r).all():
+def _hypot_term_plain(x: Any, y: Any, *, i: int, j: int, k: int) -> Quick | None:
+    if k > 5:
         return None
+    r = x * x + y * y
     above = math.prod([x] * i + [y] * j)
-    return np.where(np.equal(r, 0), 0.0, above / ((np.sqrt(r) if k % 2 else 1.0) * math.prod([r] * (k // 2))))
+    below = (np.sqrt(r) if k % 2 else 1.0) * math.prod([r] * (k // 2))
+    return np.where(np.equal(r, 0), 0.0, above / below), np.isfinite(r)
 
 
-def _hypot_term_moderate(x: Any, y: Any, *, i: int, j: int, k: int) -> Any:
+def _hypot_term_moderate(x: Any, y: Any, *, i: int, j: int, k: int) -> Quick | None:
     if k != 1 or i + j != 1:
         return None
     h = np.hypot(x, y)
-    return (x if i else y) / h if np.all((h > 1e-290) & np.isfinite(h)) else None
+    return (x if i else y) / h, (h > 1e-290) & np.isfinite(h)
 
 
 def _hypot_term_float(x: float, y: float, *, i: int, j: int, k: int) -> float:

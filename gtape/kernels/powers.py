@@ -13,7 +13,7 @@ from gtape.errors import InvalidArgumentError
 from gtape.kernels.arithmetic import divide_power
 from gtape.kernels.elementary import in_float64
 from gtape.kernels.pair_functions import exact, horner_pair, power_pair, ratio, sum_pair
-from gtape.kernels.pairs import Pair, add_pairs, log_pair, multiply_pairs, scalar_first, two_sum, wide
+from gtape.kernels.pairs import Pair, Quick, add_pairs, log_pair, multiply_pairs, scalar_first, two_sum, wide
 
 
 def power(x: Any, y: Any) -> Any:
@@ -160,13 +160,13 @@ def _pow_signs(x: Any, y: Any, n: int, m: int, k: Any, out: Any) -> Any:
     return np.where(x < 0, np.where(whole, 0.0, np.nan), out)
 
 
-def _pow_derivative_plain(x: Any, y: Any, *, n: int, m: int) -> Any:
+def _pow_derivative_plain(x: Any, y: Any, *, n: int, m: int) -> Quick | None:
     if n > 2 or (m and n > 1):
         return None
     ax = np.abs(x)
     log = np.where(ax > 0, np.log(ax), 0.0)
     k = log**m if n == 0 else (m + y * log) * log ** (m - 1) if m else y if n == 1 else y * (y - 1.0)
-    return _pow_signs(x, y, n, m, k, k * np.power(ax, y - n))
+    return _pow_signs(x, y, n, m, k, k * np.power(ax, y - n)), True
 
 
 def _pow_derivative_at_0(y: Any, n: int, m: int) -> Any:

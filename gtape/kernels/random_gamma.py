@@ -107,16 +107,28 @@ def _gap(a: Any, y: Any) -> Any:
     return _polygamma(0, a) - np.log(y)
 
 
-def _second_order(s: Any, series_below: float) -> Any:
+def _second_order(s: Any, series_below: Any) -> Any:
     """The value exp(s) - 1 - s, by its series for |s| below `series_below`."""
     small = np.abs(s) < series_below
     if not small.any():
         return np.expm1(s) - s
     t = np.where(small, s, 0)
     series = np.zeros_like(t)
-    for k in range(20 if float(np.max(np.abs(t))) > 0.05 else 11, 1, -1):
+    many = np.abs(t) > 0.05  # for the others, the first terms are enough
+    if many.any():
+        for k in range(20, 11, -1):
+            series = (series + 1) * t / k
+        series = np.where(many, series, 0)
+    for k in range(11, 1, -1):
         series = (series + 1) * t / k
     return np.where(small, series * t, np.expm1(s) - s)
+
+
+def _sum_of_rows(values: Any) -> Any:
+    """The sum of each column. NumPy adds a single column in another order, so it gets a second one."""
+    if isinstance(values, RealPair) or values.shape[1] != 1:
+        return values.sum(axis=0)
+    return np.repeat(values, 2, axis=1).sum(axis=0)[:1]
 
 
 def _integrals(a: Any, y: Any, sign: Any, top: int) -> list[Any]:
@@ -130,11 +142,11 @@ def _integrals(a: Any, y: Any, sign: Any, top: int) -> list[Any]:
     x, w = _rule(reach)
     s = reach * x[:, None]
     # The series avoids y * s roundings in the exponent, which matter for large y and where later terms cancel.
-    below = 0.5 if top > 1 or float(np.max(y)) > 200 else 0.0
+    below = 0.5 if top > 1 else np.where(np.greater(y, 200), np.float64(0.5), 0.0)
     values = np.exp(-(sign * (y - a) * s + y * _second_order(sign * s, below))) * (w[:, None] * reach)
     made = []
     for _ in range(top + 1):
-        made.append(values.sum(axis=0))
+        made.append(_sum_of_rows(values))
         values = values * s
     return made
 
@@ -284,7 +296,7 @@ def _log_tail(z: Any) -> Any:
     x, w = _rule(z)
     reach = 2 * _CUT / (z + np.sqrt(z * z + 2 * _CUT))
     t = reach * x[:, None]
-    mass = (np.exp(-(z + t / 2) * t) * w[:, None] * reach).sum(axis=0)
+    mass = _sum_of_rows(np.exp(-(z + t / 2) * t) * w[:, None] * reach)
     return np.log(mass) - z * z / 2 - constant(_HALF_LOG_TWO_PI, z)
 
 

@@ -1191,6 +1191,28 @@ def test_long_arrays_run_in_blocks(back_end: str) -> None:
             assert "block_0(" in compiled.source
 
 
+@pytest.mark.parametrize("op", [tf.atan2, tf.math.hypot], ids=["atan2", "hypot"])
+@pytest.mark.parametrize("special", [0.0, np.inf, np.nan, 5e-324, 1e-141, 1e200])
+def test_a_special_point_changes_no_other_element_of_a_gradient_in_blocks(
+    op: Any, special: float, back_end: str
+) -> None:
+    rng = np.random.default_rng(0)
+    y, x = rng.normal(size=40_001), rng.normal(size=40_001)
+    y[7] = x[7] = special
+
+    def slopes(y: Any, x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch((y, x))
+            z = tf.sin(op(y, x)) * x
+        return tape.gradient(z, (y, x))
+
+    compiled = tf.function(slopes, jit_compile=True)
+    given = tf.constant(y), tf.constant(x)
+    compiled(*given)
+    assert "block_0(" in compiled.source
+    assert _bits(compiled(*given)) == _bits(slopes(*given))
+
+
 def test_kernels_and_constant_arrays_run_in_the_same_blocks(back_end: str) -> None:
     rng = np.random.default_rng(5)
     for dtype in ("float32", "float64"):
