@@ -9,13 +9,12 @@ from typing import Any
 
 from gtape.base.escaping import plain
 from gtape.base.layout import Layout
-from gtape.base.locks import lock_order, of_variable
 from gtape.base.own_files import level_of_user, raised_by_user
 from gtape.base.verification import BLOCKS, PROCESS, verify_mode
 from gtape.recording.record import idle_stack, own, peek
+from gtape.tapes.assigning import assigned_of, caller, tracing_call
 from gtape.tapes.drawn import Draw, SeedsOfPython, go_back, sources_of, states
 from gtape.tapes.forms import Later, Results, are_different, form_of, outputs_of, repeated, taken_later, traced
-from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.kinds import (
     EAGERLY,
     FAILED,
@@ -37,12 +36,11 @@ from gtape.tapes.kinds import (
 from gtape.tapes.program import Program
 from gtape.tapes.recorded_calls import RecordedCalls
 from gtape.tapes.traced_values import Guard, Traced, Untraceable
-from gtape.tapes.tracing import Tracer, tracing
+from gtape.tapes.tracing import Tracer
 from gtape.tensors.tensor import Tensor
 
 __all__ = ["Compiler"]
 
-_MOST_LOCKS = 8  # the number of locks that one `with` statement takes
 _QUIET = type(copy_context().run)  # the class of the runner of kernels while no check replaces the runner
 _new: Callable[[type], Any] = object.__new__
 
@@ -54,13 +52,10 @@ class _Compiled(Results):
         super().__init__(made, outputs)
         self.program = program
         self.variables = tracer.variables
-        places = {v._uid: k for k, v in enumerate(tracer.variables)}
         # A program returns the values of the assigned variables after the results.
-        assigned = [(v, places[uid], self.count + k) for k, (uid, v) in enumerate(tracer.assigned.items())]
-        # Locks are always taken in the same order, so that two threads never wait for each other.
-        assigned.sort(key=lambda entry: lock_order(entry[0]._uid))
+        assigned = assigned_of(tracer, self.count)
         self.later = Later(tracer.later_calls, self.count + len(assigned)) if tracer.later_calls else None
-        self.call = _caller(program, len(tracer.inputs) - len(self.variables), self.variables, assigned)
+        self.call = caller(program, len(tracer.inputs) - len(self.variables), self.variables, assigned)
         self.more = bool(assigned or self.later)  # whether a run returns more values than the results
         self.alone = not (self.variables or self.more)  # whether a call does no more than run the program
         self.outside = tracer.outside().kept()  # tensors that no call may give as arguments
@@ -100,89 +95,6 @@ class _Drawing(_Compiled):
         except Exception:
             go_back(self._sources, before)
             raise
-
-
-def _caller(
-    program: Program, count: int, variables: Sequence[Any], assigned: Sequence[tuple[Any, int, int]]
-) -> Callable[..., tuple[Any, ...]]:
-    """A function that runs a program on raw arguments and the values of variables, and then assigns variables.
-
-    Parameters
-    ----------
-    program : Program
-    count : int
-        The number of raw arguments.
-    variables : sequence of Variable
-        The variables that the program reads.
-    assigned : sequence of (Variable, int, int)
-        Each assigned variable, with the places of its old value among the values read and of its new value among the
-        values returned.
-    """
-    xs = "".join([f"x{k}, " for k in range(count)])
-    values = "".join([f"r{k}, " for k in range(len(variables))])
-    space: dict[str, Any] = {"program": program, "Guard": Guard, "Doubt": Doubt}
-    for k, v in enumerate(variables):
-        space |= {f"v{k}": v, f"layout{k}": v._tensor_layout}
-    others = " or ".join([f"v{k}._tensor_layout is not layout{k}" for k in range(len(variables))])
-    reads = "".join([f"        r{k} = v{k}._value\n" for k in range(len(variables))])
-    if not assigned:
-        end = "        return made\n"
-    elif len(assigned) <= _MOST_LOCKS:
-        end = _stored(assigned, [f"r{old}" for _, old, _ in assigned], space, "        ", "return made")
-    else:
-        space["assign"] = _assigning(assigned)
-        before = ", ".join([f"r{old}" for _, old, _ in assigned])
-        end = f"        if assign(made, {before}):\n            return made\n"
-    source = (
-        f"def call(run, {xs}):\n    while True:\n"
-        + (f"        if {others}:\n            raise Guard\n{reads}" if variables else "")
-        + f"        try:\n            made = run(program.run, {xs}{values})\n"
-        + f"        except Doubt:\n            made = run(program.again, ({xs}{values}))\n{end}"
-    )
-    exec(compile(source, "<gtape call>", "exec"), space)
-    return space["call"]  # type: ignore[no-any-return]
-
-
-def _stored(
-    assigned: Sequence[tuple[Any, int, int]], before: Sequence[str], space: dict[str, Any], indent: str, end: str
-) -> str:
-    """Lines that assign variables and end, unless a variable was assigned since the program read it.
-
-    Parameters
-    ----------
-    assigned : sequence of (Variable, int, int)
-        As in `_caller`.
-    before : sequence of str
-        For each assigned variable, the name of the value that the program read.
-    space : dict
-        Gains the objects that the lines name.
-    indent, end : str
-    """
-    space |= {f"a{k}": v for k, (v, _, _) in enumerate(assigned)}
-    space |= {f"lock{k}": of_variable(v._uid) for k, (v, _, _) in enumerate(assigned)}
-    same = [f"a{k}._value is {old}" for k, old in enumerate(before)] + (
-        ["rest(made, *others)"] if "rest" in space else []
-    )
-    stores = "".join([f"{indent}        a{k}._value = made[{new}]\n" for k, (_, _, new) in enumerate(assigned)])
-    locks = ", ".join([f"lock{k}.now" for k in range(len(assigned))])
-    return f"{indent}with {locks}:\n{indent}    if {' and '.join(same)}:\n{stores}{indent}        {end}\n"
-
-
-def _assigning(assigned: Sequence[tuple[Any, int, int]]) -> Callable[..., bool]:
-    """A function that assigns variables, or returns False if one was assigned since the program read it.
-
-    The function takes the values that the program returned and the values that the program read from the variables.
-    """
-    some, rest = assigned[:_MOST_LOCKS], assigned[_MOST_LOCKS:]
-    space: dict[str, Any] = {"rest": _assigning(rest)} if rest else {}
-    before = [f"r{k}" for k in range(len(some))]
-    source = (
-        f"def assign(made, {', '.join(before)}{', *others' if rest else ''}):\n"
-        f"{_stored(some, before, space, '    ', 'return True')}"
-        "    return False\n"
-    )
-    exec(compile(source, "<gtape assignments>", "exec"), space)
-    return space["assign"]  # type: ignore[no-any-return]
 
 
 class _Again(Exception):
@@ -361,17 +273,20 @@ class Compiler:
 
     def _traced(self, tensors: Sequence[Tensor], args: Any, kwargs: Any, held: list[Any]) -> _Compiled:
         given: list[Traced] = []
-        with tracing() as tracer:
+        with tracing_call(tensors, self.name) as tracer:
             try:
                 known: dict[int, Traced] = {}
                 made = self.function(*traced(args, tracer, given, known), **traced(kwargs, tracer, given, known))
-            except Exception as e:
+            except BaseException as e:
+                if not (by_user := raised_by_user(e)) and not isinstance(e, Exception):
+                    raise
                 if tracer.error is not None:
                     raise tracer.error from None
                 if tracer.reason is None:
                     if tracer.outside().has_any_now(tensors):
                         raise TwoNames from None
-                    if raised_by_user(e):
+                    if by_user:
+                        tracer.ended = True
                         raise
                     raise _Again(f"{type(e).__name__}: {e}") from None
                 made = None

@@ -40,6 +40,7 @@ from gtape.recording.record import (
     Session,
     Stack,
 )
+from gtape.tapes.assigning import tracing_call
 from gtape.tapes.drawn import Draw, SeedsOfPython, go_back, sources_of, states
 from gtape.tapes.forms import Results, are_different, form_of, outputs_of, repeated, traced
 from gtape.tapes.inner_loops import Doubt
@@ -63,7 +64,7 @@ from gtape.tapes.rewriting import forget_values
 from gtape.tapes.seen_constants import SeenConstants, SeenTensors
 from gtape.tapes.traced_records import Graph, SweepNodes, interned
 from gtape.tapes.traced_values import Guard, Node, Raw, Traced, Untraceable
-from gtape.tapes.tracing import Tracer, tracing
+from gtape.tapes.tracing import Tracer
 from gtape.tensors.tensor import Tensor
 
 __all__ = ["RecordedCalls"]
@@ -548,7 +549,7 @@ class RecordedCalls:
         try:
             for flag in _FLAGS:
                 setattr(session, flag, False)
-            with tracing(session) as tracer:
+            with tracing_call(tensors, self._name, session) as tracer:
                 found = self._programs(tracer, session, tensors, args, kwargs, active, held, asked)
             if found is not None:
                 found.outside = tracer.outside().kept()
@@ -571,11 +572,14 @@ class RecordedCalls:
                 t._record = record.leaf(session.alone)
         try:
             made = self._function(*args, **kwargs)
-        except Exception as e:
+        except BaseException as e:
+            if not (by_user := raised_by_user(e)) and not isinstance(e, Exception):
+                raise
             if tracer.error is None and tracer.reason is None:
                 if tracer.outside().has_any_now(originals):
                     raise TwoNames from None
-                if raised_by_user(e):
+                if by_user:
+                    tracer.ended = True
                     raise
             if tracer.error is None and (tracer.reason is None or tracer.reason in LATER):
                 return None

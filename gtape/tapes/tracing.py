@@ -157,6 +157,7 @@ class Tracer:
         # Whether a ufunc may overwrite a traced value. Views of the value then keep the old numbers, so this may be
         # True only if the result of the traced call is compared with a plain call.
         self.writes_over = False
+        self.ended = False  # whether an error of the user's own code ended the call, so that no eager call follows
         self.failed_check = False  # whether a check or an op raised an error, which the function may catch
 
     def apart(self, layout: Layout) -> Layout:

@@ -613,3 +613,62 @@ def test_a_broadcast_row_keeps_the_bits_of_its_products(back_end: str) -> None:
         row = np.random.default_rng(seed).normal(size=17)
         x = tf.broadcast_to(tf.constant(row), (5, 17))
         assert _bits(compiled(x)) == _bits(f(x))
+
+
+class _Stop(BaseException):
+    """An error of a user that is no `Exception`."""
+
+
+@pytest.mark.parametrize("error", [ValueError, _Stop])
+@pytest.mark.parametrize("taped", [False, True])
+@pytest.mark.parametrize("steps", ["", "a", "d", "da", "ad", "aad", "adad", "dada"])  # assigns, draws
+def test_what_came_before_an_error_of_the_user_stays(steps: str, taped: bool, error: Any, back_end: str) -> None:
+    def after_calls(jit: bool) -> Any:
+        tf.random.set_seed(5)
+        v, generator = tf.Variable(1.0), tf.random.Generator.from_seed(3)
+        runs: list[int] = []
+
+        def f(x: Any) -> Any:
+            runs.append(len(x))
+            y = x
+            for step in steps:
+                if step == "a":
+                    v.assign(v * 2.0 + tf.reduce_sum(y))
+                else:
+                    y = generator.normal(x.shape) * x + tf.random.uniform(x.shape)
+            if x.shape[0] == 3:
+                raise error("three")
+            return y * v
+
+        f = tf.function(f, jit_compile=jit)
+        for size in (2, 3, 2, 3):
+            x = tf.linspace(0.5, 2.0, size)
+            with contextlib.ExitStack() as stack:
+                if size == 3:
+                    stack.enter_context(pytest.raises(error, match="three"))
+                if taped:
+                    stack.enter_context(tf.GradientTape(persistent=True)).watch(x)
+                f(x)
+        return _bits((v.value(), generator.state, tf.random.uniform([2]))), runs.count(3)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # some of these calls run eagerly under a tape
+        assert after_calls(True) == after_calls(False)
+
+
+def test_a_step_of_an_optimizer_before_an_error_of_the_user_is_taken(back_end: str) -> None:
+    def after_call(jit: bool) -> Any:
+        w, v = tf.Variable([1.0, 2.0]), tf.Variable(0.0)
+        optimizer = tf.keras.optimizers.SGD(0.1, momentum=0.9)
+        optimizer.build([w])
+
+        def f(x: Any) -> Any:
+            v.assign(x[0])
+            optimizer.apply_gradients([(x * v, w)])
+            raise ValueError("after the step")
+
+        with pytest.raises(ValueError, match="after the step"):
+            tf.function(f, jit_compile=jit)(tf.constant([3.0, 4.0]))
+        return _bits((w.value(), v.value(), *[u.value() for u in optimizer.variables]))
+
+    assert after_call(True) == after_call(False)
