@@ -8,6 +8,7 @@ import contextlib
 import enum
 import functools
 import gc
+import random
 import warnings
 import weakref
 from typing import Any
@@ -672,3 +673,13 @@ def test_a_step_of_an_optimizer_before_an_error_of_the_user_is_taken(back_end: s
         return _bits((w.value(), v.value(), *[u.value() for u in optimizer.variables]))
 
     assert after_call(True) == after_call(False)
+
+
+def test_an_initializer_made_in_a_compiled_function_takes_its_seed_at_the_trace(back_end: str) -> None:
+    compiled = tf.function(lambda n: tf.keras.initializers.RandomNormal()(n), jit_compile=True)
+    random.seed(4)
+    made = [_bits(compiled([2])) for _ in range(3)]
+    after = random.random()
+    random.seed(4)
+    assert made == 3 * [_bits(tf.keras.initializers.RandomNormal()([2]))]
+    assert after == random.random()
