@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import gtape as tf
-from gtape.verify import judge
+from gtape.verify import exact, judge
 
 
 def _weighted_order(x: Any) -> Any:
@@ -122,3 +124,46 @@ def test_beside_a_tie_of_rounded_numbers_claims_are_those_of_one_side(
         assert report.ok and report.verdict in ("correct", "conditioning"), report
     for claim in ([10.0, 1.0], [0.0, 0.0], [5.0, 0.5]):
         assert not judge(greater, (np.array(x),), np.array(claim)).ok, claim
+
+
+# Smooth functions whose slopes are rounded, so that the slopes as floats lie beside the exact ones.
+SMOOTH: dict[str, Any] = {
+    "tanh": tf.tanh,
+    "exp": tf.exp,
+    "sin": tf.sin,
+    "falling": lambda x: tf.exp(-3.0 * x),
+    "gelu": tf.nn.gelu,
+    "root": lambda x: tf.sqrt(1.0 + x * x),
+    "square": tf.square,
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("smooth", SMOOTH.values(), ids=SMOOTH)
+@settings(max_examples=4)
+@given(p=st.floats(0.25, 3.0, width=32), share=st.floats(0.0, 1.0, width=32), least=st.booleans())
+def test_a_tie_that_is_counted_twice_fails_behind_any_smooth_function(
+    smooth: Any, dtype: str, p: float, share: float, least: bool
+) -> None:
+    chosen = tf.minimum if least else tf.maximum
+    slope = float(str(exact(smooth, np.array(p, dtype))[()]))
+    args = np.array(p, dtype), np.array(p, dtype)
+
+    def judged(*claims: float) -> bool:
+        return judge(lambda x, y: smooth(chosen(x, y)), args, tuple(np.array(c, dtype) for c in claims)).ok
+
+    assert judged(slope, 0.0)
+    assert judged(share * slope, slope - share * slope)
+    assert not judged(slope, slope)
+    assert not judged(slope, 0.5 * slope)
+
+
+def test_a_rounded_end_of_one_interval_excuses_no_claim_by_another_element() -> None:
+    def several(x: Any, y: Any) -> Any:
+        greatest = tf.math.segment_max(tf.stack([y, x]), [0, 0])[0]
+        return tf.tanh(y) - tf.math.log1p(y * y) - greatest / 6.0
+
+    low, high = (float(str(e[()])) for e in (exact(lambda y: tf.tanh(y) - tf.math.log1p(y * y) - y / 6.0, 1.0),
+                                             exact(lambda y: tf.tanh(y) - tf.math.log1p(y * y), 1.0)))  # fmt: skip
+    for claim, ok in (((0.0, low), True), ((-1 / 6, high), True), ((-1 / 6, low), False), ((0.0, high), False)):
+        assert judge(several, (1.0, 1.0), claim).ok == ok, claim

@@ -26,11 +26,11 @@ from gtape.verify.causes.pieces import Pieces
 from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, jet_world, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import Shared
-from gtape.verify.verdicts.ulp import digits_of, spacing
+from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, spacing
 
 __all__ = [
     "TOO_WIDE", "Interval", "Sides", "distance_from", "has_values", "in_parts", "is_complex_source", "is_quick",
-    "joined", "with_limits",
+    "is_rounded", "joined", "with_limits",
 ]  # fmt: skip
 
 # Below the smallest subnormal number, because a float may lie that close to another kink.
@@ -164,7 +164,8 @@ class Sides:
         self.past_jumps = False  # whether only elements count by which the function does not jump
         self.unbounded: _Place | None = None  # an element by which the derivatives beside the point have no bound
         self.open = ""  # why it is open whether all numbers are limits
-        self.joint = False  # whether numbers are compared along directions of several elements, too
+        # The dtypes of the numbers, if these are compared along directions of several elements, too.
+        self.joint: Sequence[Any] | None = None
         self.across: Across | None = None  # such a direction, along which the numbers differ from all derivatives
         self.differ = False  # whether derivatives on several sides are different
         self.compared = False  # whether the numbers were compared with the derivatives on all sides
@@ -641,16 +642,20 @@ class Sides:
         self._search(found, every, numbers, points, derivative)
         if jumps and not self._knows_all_pieces():
             return [{} for _ in numbers]  # the number may be that of another piece
-        if not any(found):
+        if all(self._is_rounded(numbers, s, index, i) for s, out in enumerate(found) for index, i in out.items()):
             self.across = self._across(numbers, points[1], derivative)
         return found
+
+    def _is_rounded(self, numbers: list[Any], s: int, index: tuple[int, ...], interval: Interval) -> bool:
+        """Whether a number that is compared along directions is an end of its interval, up to a rounding."""
+        return self.joint is not None and is_rounded(objects(numbers[s])[index], interval, self.joint[s])
 
     def _across(
         self, numbers: list[Any], points: list[list[Any]], derivative: Callable[[Oracle], list[Any]]
     ) -> Across | None:
         """A direction along which all derivatives beside the point agree, and the numbers differ."""
         program = self.program
-        if not self.joint or self.along is not None or program.size > _FEW:
+        if self.joint is None or self.along is not None or program.size > _FEW:
             return None
         if any(e is not None and is_complex_source(program, s) for s, e in enumerate(numbers)):
             return None
@@ -1195,6 +1200,12 @@ def distance_from(x: Any, hull: tuple[arb, arb]) -> arb:
         if gap > 0:
             return arb(gap.mid())
     return arb(0)
+
+
+def is_rounded(x: Any, interval: Interval, dtype: Any) -> bool:
+    """Whether a number is an end of its interval, up to the rounding of an elementwise derivative."""
+    ends = [float(e.mid()) for e in (interval.low, interval.high)]
+    return any(abs(float(arb(x).mid()) - e) <= ROUNDINGS * spacing(e, dtype) for e in ends)
 
 
 def _shrinks(first: arb, second: arb) -> bool:

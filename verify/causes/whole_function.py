@@ -14,7 +14,16 @@ from flint import arb
 from gtape.symbolic.balls import digits, objects, to_float
 from gtape.symbolic.program import Program
 from gtape.verify.causes.joint import Across
-from gtape.verify.causes.sides import TOO_WIDE, Interval, Sides, distance_from, in_parts, is_complex_source, joined
+from gtape.verify.causes.sides import (
+    TOO_WIDE,
+    Interval,
+    Sides,
+    distance_from,
+    in_parts,
+    is_complex_source,
+    is_rounded,
+    joined,
+)
 from gtape.verify.oracles.enclosures import BALLS
 from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, spacing
 from gtape.verify.verdicts.verdict import Finding, merged
@@ -222,9 +231,9 @@ def _with_claims(
         for index in map(tuple, np.argwhere(alike).tolist()):
             if index not in out:
                 g[index] = e[index]
-    sides.joint = True
+    sides.joint = [None if g is None else np.asarray(g).dtype for g in got]
     missed = sides.limits(finite, jumps=True)
-    sides.joint = False
+    sides.joint = None
     if missed is None:
         return exact, outside
     left: list[dict[tuple[int, ...], Interval]] = []
@@ -235,7 +244,7 @@ def _with_claims(
         out = {}
         for index in np.ndindex(*g.shape):
             interval = missed[s].get(index)
-            if interval is not None and _rounded(g[index], interval, got[s].dtype):
+            if interval is not None and is_rounded(g[index], interval, got[s].dtype):
                 interval = None
             if interval is None and np.isfinite(got[s][index]):
                 e[index] = g[index]  # inside
@@ -246,12 +255,6 @@ def _with_claims(
                 e[index] = g[index]  # the claim has a finding of its own
         left.append(out)
     return full, left
-
-
-def _rounded(x: Any, interval: Interval, dtype: Any) -> bool:
-    """True if a claim is an end of its interval, up to the rounding of an elementwise derivative."""
-    ends = [float(e.mid()) for e in (interval.low, interval.high)]
-    return any(abs(float(arb(x).mid()) - e) <= ROUNDINGS * spacing(e, dtype) for e in ends)
 
 
 def _far(claims: Any) -> Any:
