@@ -99,6 +99,11 @@ def _besselk(n: Any, x: Any) -> Any:
     return x.bessel_k(arb(n)) if ctx.prec <= 400 else (-x).exp() * ScaledBesselK.ball(n, x)
 
 
+def _bessely(n: Any, x: Any) -> Any:
+    x = arb(x)
+    return arb("nan") if x < 0 else x.bessel_y(n)  # flint's is 0 at -inf
+
+
 def _sign(x: Any) -> Any:
     return arb(1) if balls.greater(x, 0) else arb(0) if balls.equal(x, 0) else arb(-1)
 
@@ -142,7 +147,7 @@ _CALLS: dict[Any, Callable[..., Any]] = {
     sp.atan2: lambda y, x: arb.atan2(arb(y), arb(x)),
     sp.LambertW: lambda x, branch=0: arb(x).lambertw(branch),
     sp.besselj: lambda n, x: arb(x).bessel_j(n),
-    sp.bessely: lambda n, x: arb(x).bessel_y(n),
+    sp.bessely: _bessely,
     sp.besseli: lambda n, x: arb(x).bessel_i(n),
     sp.besselk: _besselk,
     sp.lowergamma: lambda s, x: arb(x).gamma_lower(s),

@@ -11,7 +11,7 @@ from flint import arb, ctx
 from gtape.symbolic.balls import Undecided, precision
 from gtape.symbolic.compile import compile_balls
 from gtape.symbolic.gamma_draw import GammaDraw
-from gtape.symbolic.special_functions import IncompleteGamma
+from gtape.symbolic.special_functions import IncompleteGamma, ScaledBesselK
 
 x, y = sp.symbols("x y", real=True)
 
@@ -69,6 +69,17 @@ def test_general_power_outside_its_domain() -> None:
     f = compile_balls([x, y], x**y)
     assert f(arb(-2), arb(0.5)).is_nan()
     assert not f(arb(0), arb(-1)).is_finite()
+
+
+@pytest.mark.parametrize("bits", [200, 400, 500, 3000])
+def test_no_bessel_function_is_finite_where_it_is_not_defined(bits: int) -> None:
+    outside = [arb(0), arb(0, arb(2) ** -900), arb(-1), arb("-inf")]
+    functions = [*(sp.bessely(m, x) for m in (0, 1)), *(f(m, x) for m in (0, 1) for f in (sp.besselk, ScaledBesselK))]
+    with precision(bits):
+        for expression in functions:
+            f = compile_balls([x], expression)
+            assert not any(f(at).is_finite() for at in outside), expression
+            assert f(arb(1)).is_finite()
 
 
 def test_atan2() -> None:

@@ -528,3 +528,15 @@ def test_exact_gives_the_derivative_where_only_floats_are_nan() -> None:
     assert float(exact(lambda x: x * x / (x * x) * x, 1e200)) == 1.0
     for order, slope in ((1, 2.0), (2, 0.0)):
         assert float(exact(lambda x: tf.where(x > 0.0, tf.math.log(x), 2.0 * x), -1.0, order=order)) == slope
+
+
+@pytest.mark.parametrize("name", ["bessel_k0", "bessel_k1", "bessel_k0e", "bessel_k1e", "bessel_y0", "bessel_y1"])
+def test_exact_raises_at_the_pole_of_a_bessel_function(name: str) -> None:
+    f = getattr(tf.math.special, name)
+    for g, x in ((f, 0.0), (f, np.array([1.0, 0.0])), (lambda x: f(x - 1.0), 1.0), (lambda x: f(x * x), 0.0)):
+        for order in (1, 2):
+            with pytest.raises(ArithmeticError, match="there is no derivative here"):
+                exact(g, x, order=order)
+    with pytest.raises(ArithmeticError, match="there is no derivative here"):
+        exact(f, -np.inf)
+    assert not judge(f, 0.0, 0.0).ok
