@@ -14,6 +14,7 @@ from gtape.verify import check, exact, judge
 from gtape.verify.programs.mutants import planted, planted_kernel, scaled
 from gtape.verify.verdicts.collect import collecting
 
+F = Callable[..., Any]
 INF = np.inf
 MASK = np.where(np.tril(np.ones((3, 3))) > 0, 0.0, -INF)
 
@@ -540,3 +541,44 @@ def test_exact_raises_at_the_pole_of_a_bessel_function(name: str) -> None:
     with pytest.raises(ArithmeticError, match="there is no derivative here"):
         exact(f, -np.inf)
     assert not judge(f, 0.0, 0.0).ok
+
+
+JUMPS: dict[str, F] = {
+    "atan": lambda x: tf.atan(1.0 / x),
+    "tanh": lambda x: tf.tanh(1.0 / x),
+    "sigmoid": lambda x: tf.sigmoid(1.0 / x),
+    "erf of a cube": lambda x: tf.math.erf(1.0 / x**3),
+    "a sum": lambda x: x + tf.atan(2.0 / x),
+    "one of several": lambda x: tf.reduce_sum(tf.tanh(1.0 / tf.stack([x, x + 1.0]))),
+}
+
+
+@pytest.mark.parametrize("f", JUMPS.values(), ids=JUMPS)
+def test_a_function_that_jumps_between_finite_limits_at_a_pole_has_no_derivative(f: F) -> None:
+    for order in (1, 2):
+        with pytest.raises(ArithmeticError, match="there is no derivative here"):
+            exact(f, 0.0, order=order)
+    assert check(f, 0.0).verdict == "domain"
+    for claim in (0.0, -1.0, -0.5, 1.0):
+        assert not judge(f, 0.0, claim).ok, claim
+
+
+def test_a_ratio_has_no_derivative_where_its_angle_jumps() -> None:
+    with pytest.raises(ArithmeticError, match="there is no derivative here"):
+        exact(lambda x, y: tf.atan(y / x), 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("f", "slope"),
+    [
+        (lambda x: tf.atan(1.0 / x**2), 0.0),
+        (lambda x: 3.0 * x + tf.exp(-1.0 / x**2), 3.0),
+        (lambda x: x * x * tf.atan(1.0 / x), 0.0),
+        (lambda x: tf.tanh(tf.math.log(tf.abs(x))), 0.0),
+        (lambda x: tf.sigmoid(tf.math.log(x)), 1.0),
+    ],
+    ids=["even", "flat", "weighted", "odd of a log", "one side"],
+)
+def test_a_function_whose_sides_meet_at_a_pole_has_its_derivative(f: F, slope: float) -> None:
+    assert abs(float(exact(f, 0.0)) - slope) < 1e-300
+    assert judge(f, 0.0, slope).ok and not judge(f, 0.0, slope + 0.5).ok

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import Undecided, assumed, numbers_shared, objects, precision, ties_assumed, to_float
+from gtape.symbolic.balls import Undecided, assumed, finite_ball, numbers_shared, objects, precision, ties_assumed, to_float
 from gtape.symbolic.elementary import special_function
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.beside import beside, decided_as, scale_of
@@ -1042,7 +1042,7 @@ class Sides:
         """
         try:
             if self.values_here is None:
-                self.values_here = self._values(self.here, self._reference(moves))
+                self.values_here = self._values_to_reach(moves)
             distances = self._distances(env)
         except (ValueError, IndexError, TypeError):  # a decision gives other shapes there
             return True
@@ -1053,6 +1053,20 @@ class Sides:
             return False
         nearer = self._distances(closer)
         return len(nearer) != len(distances) or not all(map(_shrinks, distances, nearer))
+
+    def _values_to_reach(self, moves: dict[int, Any]) -> list[Any]:
+        """The values to which the sides should converge: those at the point, or of one side where these are unknown.
+
+        The arc tangent of 1/x is finite in floats at 0, and has no exact value there.
+        """
+        values = self._values(self.here, self._reference(moves))
+        if all(map(finite_ball, values)):
+            return values
+        side = self._beside(moves, arb(2) ** _NEAREST)
+        if side is None:
+            raise _Nowhere
+        of_side = self._values(side, side)
+        return [v if finite_ball(v) else w for v, w in zip(values, of_side, strict=True)]
 
     def _reference(self, moves: dict[int, Any]) -> dict[int, Any]:
         """The values with which inner gradients on all sides are compared: those on one side.
