@@ -788,6 +788,28 @@ def test_a_derivative_that_grows_without_bound_is_no_convention() -> None:
         assert check(f, 0.0, order=2).ok
 
 
+# Roots beside smooth functions: the finite slope on one side, and the sign of the infinite one on the other.
+STEEP: dict[str, tuple[F, float, float]] = {
+    "zero": (lambda x: tf.where(x > 0.0, tf.sqrt(x), 0.0), 0.0, 1.0),
+    "line": (lambda x: tf.where(x > 0.0, tf.sqrt(x) + x, -x), -1.0, 1.0),
+    "falling": (lambda x: tf.where(x > 0.0, -tf.sqrt(x), tf.sin(x)), 1.0, -1.0),
+    "bent up": (lambda x: tf.where(x > 0.0, tf.sqrt(x), tf.sin(x) + x * x), 1.0, 1.0),
+    "bent down": (lambda x: tf.where(x > 0.0, tf.sqrt(x), tf.sin(x) - x * x), 1.0, 1.0),
+    "on the left": (lambda x: tf.where(x < 0.0, (-x) ** 0.75, 2.0 * x - x * x), 2.0, -1.0),
+    "logarithm": (lambda x: tf.where(x > 0.0, tf.math.xlogy(x, x), x - x * x), 1.0, -1.0),
+}
+
+
+@pytest.mark.parametrize(("f", "slope", "sign"), STEEP.values(), ids=STEEP)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_claims_lie_between_a_finite_and_an_infinite_slope(f: F, slope: float, sign: float, dtype: Any) -> None:
+    at = np.array(0.0, dtype)
+    assert check(f, at).ok
+    for far, ok in ((0.0, True), (0.5, True), (30.0, True), (1e30, True), (-0.5, False), (-1e30, False)):
+        report = judge(f, at, dtype(slope + sign * far))
+        assert report.ok is ok and report.verdict != "domain", (far, report)
+
+
 @pytest.mark.parametrize(
     ("f", "x"),
     [

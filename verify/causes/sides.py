@@ -17,7 +17,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import Undecided, assumed, finite_ball, numbers_shared, objects, precision, ties_assumed, to_float
+from gtape.symbolic.balls import (
+    Undecided,
+    assumed,
+    finite_ball,
+    numbers_shared,
+    objects,
+    precision,
+    ties_assumed,
+    to_float,
+)
 from gtape.symbolic.elementary import special_function
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.beside import beside, decided_as, scale_of
@@ -29,8 +38,8 @@ from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, spacing
 
 __all__ = [
-    "TOO_WIDE", "Interval", "Sides", "distance_from", "has_values", "in_parts", "is_complex_source", "is_quick",
-    "is_rounded", "joined", "with_limits",
+    "TOO_WIDE", "UNBOUNDED", "Interval", "Sides", "distance_from", "has_values", "in_parts", "is_complex_source",
+    "is_quick", "is_rounded", "joined", "with_limits",
 ]  # fmt: skip
 
 # Below the smallest subnormal number, because a float may lie that close to another kink.
@@ -74,6 +83,7 @@ _TOGETHER = 4  # up to this many elements are evaluated without a test of all to
 
 TOO_MANY = "too many numbers to compare the derivatives on all sides of this kink, so some may be wrong"
 NO_LIMITS = "the derivatives on all sides of this kink do not come to limits, so the number may be wrong"
+UNBOUNDED = "the derivatives of the function as a whole grow without bound beside this point"
 TOO_WIDE = "the derivatives on all sides of this kink lose too many bits to be compared, so the number may be wrong"
 
 _JOIN = np.frompyfunc(acb, 2, 1)
@@ -607,14 +617,18 @@ class Sides:
             first, second = self._hulls(place, number, near_and_nearer)
             if _diverges(first, second):
                 nearest = [d for k, moves in enumerate(drawn) for d in self._at(moves, _NEAREST, derivative)]
-                if _grows(first, second, self._hull(nearest, s, index, number)):
-                    self.unbounded = place
-                else:
-                    self.open = NO_LIMITS
-                return None
+                third = self._hull(nearest, s, index, number)
+                opened = None if self.anywhere else _opened(first, second, third)
+                if opened is None:
+                    if _grows(first, second, third):
+                        self.unbounded = place
+                    else:
+                        self.open = NO_LIMITS
+                    return None
+                first, second = opened
             if not self._approaches(number, first, second):
                 width = second[1] - second[0]
-                agree = not width > 0 or _shrinks(first[1] - first[0], width)
+                agree = not width > 0 or (width.is_finite() and _shrinks(first[1] - first[0], width))
                 found[s][index] = Interval(*second, agree)
         if left and not any(found):
             self.open = TOO_MANY
@@ -1230,19 +1244,39 @@ def _shrinks(first: arb, second: arb) -> bool:
 def _diverges(first: tuple[arb, arb], second: tuple[arb, arb]) -> bool:
     """True if an end of an interval does not converge with the step, as next to a pole."""
     size = max(abs(p.mid()) for p in second)
-    return any(
-        not (p - q).contains(0) and abs(p - q).mid() > size * arb(2) ** -20 and not _shrinks(abs(p), abs(q))
-        for p, q in zip(first, second, strict=True)
-    )
+    return any(_end_diverges(p, q, size) for p, q in zip(first, second, strict=True))
+
+
+def _end_diverges(p: arb, q: arb, size: arb) -> bool:
+    return not (p - q).contains(0) and bool(abs(p - q).mid() > size * arb(2) ** -20) and not _shrinks(abs(p), abs(q))
 
 
 def _grows(first: tuple[arb, arb], second: tuple[arb, arb], third: tuple[arb, arb] | None) -> bool:
     """True if an end of an interval grows from step to step, at least as the logarithm of the step does."""
-    for p, q, r in zip(first, second, third or (), strict=False):
-        a, b, c = abs(p), abs(q), abs(r)
-        if b - a > a * arb(2) ** -6 and c - b > (b - a) * arb(0.75):
-            return True
-    return False
+    return any(_end_grows(p, q, r) for p, q, r in zip(first, second, third or (), strict=False))
+
+
+def _end_grows(p: arb, q: arb, r: arb) -> bool:
+    a, b, c = abs(p), abs(q), abs(r)
+    return bool(b - a > a * arb(2) ** -6) and bool(c - b > (b - a) * arb(0.75))
+
+
+def _opened(
+    first: tuple[arb, arb], second: tuple[arb, arb], third: tuple[arb, arb] | None
+) -> tuple[tuple[arb, arb], tuple[arb, arb]] | None:
+    """The hulls with an infinity for an end that grows without bound; None unless the other end converges.
+
+    So a root beside a line has all slopes from that of the line to infinity.
+    """
+    diverging = [_end_diverges(p, q, abs(q.mid())) for p, q in zip(first, second, strict=True)]
+    if third is None or sum(diverging) != 1:
+        return None
+    k = diverging.index(True)
+    if not _end_grows(first[k], second[k], third[k]) or not (second[1] > 0 if k else second[0] < 0):
+        return None
+    if k:
+        return (first[0], arb("inf")), (second[0], arb("inf"))
+    return (arb("-inf"), first[1]), (arb("-inf"), second[1])
 
 
 def has_values(program: Program) -> bool:

@@ -16,6 +16,7 @@ from gtape.symbolic.program import Program
 from gtape.verify.causes.joint import Across
 from gtape.verify.causes.sides import (
     TOO_WIDE,
+    UNBOUNDED,
     Interval,
     Sides,
     distance_from,
@@ -105,8 +106,7 @@ def _as_a_whole(
             found = Finding(
                 "domain", order=order, op=None if who is None else who.op, line=None if who is None else who.line,
                 element=(s, index[:-1] if is_complex_source(sides.program, s) else index), got=number,
-                reason="the derivatives of the function as a whole grow without bound beside this point, so there is "
-                "no finite derivative here",
+                reason=f"{UNBOUNDED}, so there is no finite derivative here",
             )  # fmt: skip
             return [found, *findings], exact, got
     # A guard decides where the function jumps, or where its slopes on two sides differ, or one is infinite.
