@@ -778,6 +778,50 @@ def test_a_gradient_that_jumps_on_many_sides_leaves_its_convention(n: int) -> No
     assert check(f, at).ok
 
 
+GROWING: dict[str, tuple[F, Any]] = {
+    "xlogy": (lambda x: tf.math.xlogy(x, x), 0.0),
+    "xlogy on the left": (lambda x: tf.math.xlogy(x, -x), 0.0),
+    "multiples": (lambda x: tf.math.xlogy(3.0 * x, 2.0 * x) + x, 0.0),
+    "elsewhere": (lambda x: tf.math.xlogy(x - 1.0, x - 1.0), 1.0),
+    "xlog1py": (lambda x: tf.math.xlog1py(x + 1.0, x), -1.0),
+    "power": (lambda x: x**x, 0.0),
+    "power in float32": (lambda x: x ** (2.0 * x), np.float32(0.0)),
+    "entropy": (lambda p: -tf.reduce_sum(tf.math.xlogy(p, p)), np.array([0.0, 0.5, 0.5])),
+    "two kinks": (lambda x: tf.nn.relu(x) + tf.math.xlogy(x, x), 0.0),
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_exact_raises_where_derivatives_grow_without_bound(name: str) -> None:
+    f, at = GROWING[name]
+    with pytest.raises(ArithmeticError, match="there is no derivative here"):
+        exact(f, at)
+    report = check(f, at)
+    assert not report.ok and report.verdict == "domain"
+
+
+def test_exact_raises_where_both_slopes_are_infinite() -> None:
+    def steep(x: Any) -> Any:
+        return tf.sign(x) * tf.where(x == 0.0, 0.0, tf.sqrt(tf.abs(tf.where(x == 0.0, 1.0, x))))
+
+    with pytest.raises(ArithmeticError, match="grow without bound"):
+        exact(steep, 0.0)
+
+
+def test_exact_leaves_out_what_no_derivative_reads() -> None:
+    p = np.array([0.0, 0.5])
+    for entropy in (
+        lambda p: tf.reduce_sum(tf.math.xlogy(p[1:], p[1:])),
+        lambda p: tf.reduce_sum(tf.where(p > 0.0, tf.math.xlogy(p, p), 0.0)),
+        lambda p: tf.reduce_sum(tf.math.xlogy(tf.boolean_mask(p, p > 0.0), tf.boolean_mask(p, p > 0.0))),
+    ):
+        np.testing.assert_allclose(exact(entropy, p).astype(float), [0.0, 1.0 + np.log(0.5)], rtol=1e-15)
+    by_x, by_y = exact(tf.math.xlogy, 0.0, 2.0)
+    assert (float(by_x), float(by_y)) == (np.log(2.0), 0.0)
+    assert float(exact(lambda y: tf.math.xlogy(0.0, y), 0.0)) == 0.0
+    assert float(exact(lambda x: tf.math.xlogy(x * x, x), 0.0)) == 0.0
+
+
 def test_a_derivative_that_grows_without_bound_is_no_convention() -> None:
     # The second derivative of q² log q² is 2 log q² + 6; those of |q| and of |q|³ have bounds.
     report = check(lambda q: tf.math.xlogy(q * q, q * q), 0.0, order=2)

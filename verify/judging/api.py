@@ -33,7 +33,7 @@ from gtape.verify.causes.choices import choices_met
 from gtape.verify.causes.conventions import kinks_met
 from gtape.verify.causes.flips import crossing
 from gtape.verify.causes.misfits import misfits
-from gtape.verify.causes.sides import TOO_WIDE, Sides, has_values, with_limits
+from gtape.verify.causes.sides import TOO_WIDE, UNBOUNDED, Sides, has_values, with_limits
 from gtape.verify.judging.block import examined
 from gtape.verify.judging.cost import bits_within_reach, checked_digits
 from gtape.verify.judging.examine import Rows
@@ -425,12 +425,15 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
                 nowhere = no_derivative(degenerate, order).reason
                 return made
             return around if all(_tight(g, wanted) for g in around) else None
-        if all(_tight(g, wanted) for g in made) and (
-            kinks_met(program, oracle, order) or any(choices_met(program, oracle, order, derivative))
-        ):
-            sides = Sides(program, fresh, beside)
-            made = with_limits(sides, made)
-            open_ = sides.open
+        if all(_tight(g, wanted) for g in made):
+            met, guards = kinks_met(program, oracle, order), list[Finding]()
+            if not met:
+                met, guards = choices_met(program, oracle, order, derivative)
+            if met or guards:
+                sides = Sides(program, fresh, beside)
+                made = with_limits(sides, made)
+                open_ = sides.open
+                nowhere = UNBOUNDED if met and sides.unbounded is not None else ""
         return made if all(_tight(g, wanted) for g in made) else None
 
     # Equal eigenvalues that are computed in several ways are never certainly equal.
