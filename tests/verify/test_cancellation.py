@@ -351,3 +351,47 @@ SAMPLES = {dtype: np.arange(10, dtype=dtype.as_numpy_dtype) for dtype in (tf.flo
 def test_decimals_excuse_no_cancellation_of_other_numbers(f: Any, x: float) -> None:
     report = check(f, x)
     assert not report.ok and report.verdict == "cancellation"
+
+
+ZEROS: dict[str, tuple[Any, tuple[float, float], int]] = {  # homogeneous functions, whose zeros keep their terms
+    "a deviation": (lambda a, b: tf.math.reduce_std(tf.stack([a, b])), (1.0, 2.0), 2),
+    "a close deviation": (lambda a, b: tf.math.reduce_std(tf.stack([a, b])), (1.0, 1.0 + 2.0**-52), 2),
+    "a unit vector": (lambda a, b: tf.norm(tf.math.l2_normalize(tf.stack([a, b, a]))), (0.3, 0.7), 1),
+    "a square of a sum": (lambda a, b: tf.square(a + b) - a * a - 2.0 * a * b - b * b, (0.1, 0.7), 2),
+    "a root": (lambda a, b: tf.norm(tf.stack([a, b])) - tf.sqrt(a * a + b * b), (0.1, 0.7), 2),
+    "a quotient": (lambda a, b: tf.exp(a / b) * a - a * tf.exp(a / b), (0.3, 0.7), 2),
+}
+
+
+@pytest.mark.parametrize("scale", [0, 30, -40, 200, -200])
+@pytest.mark.parametrize("name", ZEROS)
+def test_an_exact_zero_is_compared_with_its_terms_at_each_scale(name: str, scale: int) -> None:
+    f, at, order = ZEROS[name]
+    report = check(f, *[x * 2.0**scale for x in at], order=order)
+    assert report.ok and report.verdict in ("conditioning", "correct"), report
+
+
+@pytest.mark.parametrize("scale", [0, 60, -60, 300, -300])
+def test_claims_of_a_zero_are_judged_alike_at_each_scale(scale: int) -> None:
+    at = np.array([1.0, 2.0]) * 2.0**scale
+    told = [
+        judge(tf.math.reduce_std, at, np.full((2, 2), claim * 2.0**-scale), order=2).ok
+        for claim in (0.0, 1e-17, 1e-14, 1e-3)
+    ]
+    assert told == [True, True, False, False]
+
+
+@pytest.mark.parametrize("scale", [0, 60, -60])
+def test_a_tangent_of_zero_is_compared_with_its_terms_at_each_scale(scale: int) -> None:
+    v = tf.Variable(np.array([0.1, 0.7]) * 2.0**scale)
+    with collecting() as found, tf.verifying("strict"):
+        with tf.autodiff.ForwardAccumulator(v, tf.constant([0.3, 0.9], tf.float64)) as along:
+            y = tf.square(v[0] + v[1]) - v[0] * v[0] - 2.0 * v[0] * v[1] - v[1] * v[1]
+        along.jvp(y)
+    assert found.checked == 1 and found.ok, found
+
+
+@pytest.mark.parametrize("scale", [0, 30, -30])
+def test_a_lost_digit_before_a_zero_is_cancellation_at_each_scale(scale: int) -> None:
+    report = check(lambda x, one: ((one + x) - one) / x, 1e-10 * 2.0**scale, 2.0**scale)
+    assert report.verdict == "cancellation"

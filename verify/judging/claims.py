@@ -323,8 +323,8 @@ class Claim(Gradient):
     def moved_element(self, s: int, place: tuple[int, ...]) -> float:
         return 0.0 if self._elementary() else super().moved_element(s, place)
 
-    def size(self) -> float:
-        return 0.0 if self._elementary() else super().size()
+    def terms(self) -> list[Any]:
+        return [] if self._elementary() else super().terms()
 
     def roundings(self) -> int:
         return super().roundings() if self._single() is None else 1

@@ -118,8 +118,10 @@ class Causes:
         """
         return []
 
-    def size(self) -> float:
-        """The largest exact number that the sweep adds or multiplies, to which zeros are compared."""
+    def terms(self) -> list[Any]:
+        """The sizes of the terms that add up to each element of each array, to which zeros are compared; None for an
+        array without terms, and empty for none at all.
+        """
         raise NotImplementedError
 
     def nearby(self, count: int) -> list[Any]:
@@ -490,7 +492,7 @@ class Comparison:
         held = self._held(s, g, high)
         if (zero & open_).any():
             # A zero has no digits of its own, so its error is measured against the terms that cancel.
-            unit = 2.0 ** (1.0 - held.digits) * self._ask("size")
+            unit = 2.0 ** (1.0 - held.digits) * self._bound("terms", s, shape=g.shape)
             room = np.minimum(tight + loose, SPREADS / 2 * unit) if bounded else SPREADS / 2 * unit
             reached = zero & open_ & (off <= room)
             open_ = open_ & ~reached

@@ -10,7 +10,6 @@ import numpy as np
 from flint import arb
 
 from gtape.base.quiet import quietly
-from gtape.engine.rules import PartialOutputs
 from gtape.engine.worlds import COMPLEX
 from gtape.recording.record import off
 from gtape.symbolic.balls import objects, precision, sides_of_zeros
@@ -20,6 +19,7 @@ from gtape.verify.bounds.inputs import moved_element, moved_gradient
 from gtape.verify.bounds.local import Floats, Local, check_locally
 from gtape.verify.bounds.noise import global_bounds, noisy_gradient
 from gtape.verify.bounds.noise_world import MovedWorld
+from gtape.verify.bounds.terms import terms_of_gradient
 from gtape.verify.causes.advice import explain
 from gtape.verify.causes.blame import blame
 from gtape.verify.causes.customs import (
@@ -37,7 +37,7 @@ from gtape.verify.judging import ordinary
 from gtape.verify.judging.chunks import Chunks, chunks_of
 from gtape.verify.judging.comparison import Comparison, Distances
 from gtape.verify.judging.connected import order_of
-from gtape.verify.judging.judgement import Judgement, largest, nodes_of, to_blame
+from gtape.verify.judging.judgement import Judgement, nodes_of, to_blame
 from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.plain import Plain, rows_apart
 from gtape.verify.judging.progress import shown
@@ -303,10 +303,8 @@ class Gradient(Judgement):
         many = np.size(node.output) > 1 and np.asarray(node.output).dtype.kind == "f"
         return moved_element(self._oracle(), s, place) if many else 0.0
 
-    def size(self) -> float:
-        parts = [c for g, cs in self._oracle().made.values() for c in (g, *cs) if c is not None]
-        made = [v for c in parts for v in PartialOutputs.of(c).values()]
-        return largest(made)
+    def terms(self) -> list[Any]:
+        return terms_of_gradient(self.program, self.seeds, self._oracle().env)
 
     def nudged(self, world: Any) -> list[Any]:
         if self.known is not None and isinstance(world, MovedWorld):

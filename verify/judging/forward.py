@@ -17,6 +17,7 @@ from gtape.verify.bounds.excess import excess
 from gtape.verify.bounds.local import Local, finite, shown
 from gtape.verify.bounds.noise import noisy_values
 from gtape.verify.bounds.running_error import Err, ErrorWorld
+from gtape.verify.bounds.terms import sizes_of, without_error
 from gtape.verify.causes.customs import ones_like
 from gtape.verify.oracles.along import is_linear, multilinear
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, jet_world, plus, zeros
@@ -25,7 +26,7 @@ from gtape.verify.oracles.oracle import Oracle, TooDeep, factorises
 from gtape.verify.verdicts.ulp import spacing, widest
 from gtape.verify.verdicts.verdict import Finding
 
-__all__ = ["ForwardOracle", "check_forward_rules", "check_tangents_locally", "noisy_tangent"]
+__all__ = ["ForwardOracle", "check_forward_rules", "check_tangents_locally", "noisy_tangent", "terms_of_tangent"]
 
 _CLOSE = 64.0  # units of the largest value
 
@@ -101,6 +102,16 @@ class _Noisy(Pushing):
         return tuple([self.world.rounded(v) for v in t]) if isinstance(t, tuple) else self.world.rounded(t)
 
 
+class _OfTerms(_Noisy):
+    """Tangents with the errors of their terms."""
+
+    def op(self, node: Node, moving: dict[int, Any]) -> Any:
+        return Pushing.op(self, node, moving)
+
+    def custom(self, node: Node, moving: dict[int, Any]) -> Any:
+        return _through_custom(node, [t if t is None else without_error(t) for t in self.arriving(node, moving)])
+
+
 class _Local(Pushing):
     """Tangents in floats, each compared with the op's exact tangent for the tangents that arrived."""
 
@@ -130,6 +141,20 @@ def noisy_tangent(program: Program, tangents: list[Any], world: Any) -> Any:
     start = {i: widest(t) for nodes, t in zip(program.sources, tangents, strict=True) for i in nodes}
     found = forward(program, start, _Noisy(program, world))[program.outputs[0]]
     return np.zeros(program.nodes[program.outputs[0]].shape) if found is None else widest(found)
+
+
+def terms_of_tangent(program: Program, tangents: list[Any], exact: dict[int, Any]) -> list[Any]:
+    """The sizes of the terms of each element of the output's tangent, in a list.
+
+    Parameters
+    ----------
+    tangents : list of arrays
+        One for each source.
+    exact : dict
+        Exact values of the program's nodes.
+    """
+    start = {i: widest(t) for nodes, t in zip(program.sources, tangents, strict=True) for i in nodes}
+    return sizes_of(lambda world: [forward(program, start, _OfTerms(program, world))[program.outputs[0]]], exact)
 
 
 def check_tangents_locally(program: Program, tangents: list[Any], exact: dict[int, Any]) -> list[Finding]:

@@ -15,8 +15,8 @@ from gtape.verify.causes.blame import culprits
 from gtape.verify.causes.customs import faulty_forwards
 from gtape.verify.causes.whole_function import lie_between_sides
 from gtape.verify.judging.comparison import Causes, Comparison, Told, Wrong
-from gtape.verify.judging.forward import ForwardOracle, check_tangents_locally, noisy_tangent
-from gtape.verify.judging.judgement import Judgement, largest, nodes_of, to_blame
+from gtape.verify.judging.forward import ForwardOracle, check_tangents_locally, noisy_tangent, terms_of_tangent
+from gtape.verify.judging.judgement import Judgement, nodes_of, to_blame
 from gtape.verify.oracles.certificates import Failure, certify_marks
 from gtape.verify.oracles.enclosures import BALLS, jet_world, turned
 from gtape.verify.oracles.oracle import Oracle, TooDeep
@@ -128,10 +128,8 @@ class Tangent(Judgement):
     def moving(self, oracle: Oracle, start: dict[int, Any], number: int) -> list[Any]:
         return [moved_tangent(oracle, start, self.directions(), self.only)]
 
-    def size(self) -> float:
-        world = jet_world(1)
-        made = [v for v in self.jets(self._oracle()).values() if not isinstance(v, tuple)]
-        return largest([world.component(v, 1) for v in made if v is not None and np.asarray(v).dtype == object])
+    def terms(self) -> list[Any]:
+        return terms_of_tangent(self.program, self.tangents, self._oracle().env)
 
     def local(self, exact: dict[int, Any]) -> list[Finding]:
         return check_tangents_locally(self.program, self.tangents, exact)
@@ -188,8 +186,8 @@ class _Unexcused(Causes):
     def declared(self) -> float:
         return 0.0
 
-    def size(self) -> float:
-        return 0.0
+    def terms(self) -> list[Any]:
+        return []
 
     def kinked(self) -> bool:
         return True
