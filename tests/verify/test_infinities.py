@@ -525,6 +525,33 @@ def test_exact_raises_where_the_function_is_not_defined(name: str, order: int) -
         exact(f, x, order=order)
 
 
+NO_NUMBER: dict[str, tuple[Any, tuple[float, ...]]] = {
+    "inf * 0": (lambda x: x * 0.0, (INF,)),
+    "0 * -inf": (lambda x: 0.0 * x, (-INF,)),
+    "inf - inf": (lambda x: x - x, (INF,)),
+    "inf / inf": (lambda x: x / x, (INF,)),
+    "an input times another": (lambda x, y: x * y, (INF, 0.0)),
+    "one of several": (lambda x: tf.stack([x * 0.0, x]), (INF,)),
+    "a logarithm": (tf.math.log, (-2.0,)),
+}
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("name", NO_NUMBER)
+def test_a_function_without_a_value_at_infinity_has_no_derivative(name: str, order: int) -> None:
+    f, at = NO_NUMBER[name]
+    with pytest.raises(ArithmeticError, match="there is no derivative here"):
+        exact(f, *at, order=order)
+    report = check(f, *at, order=order)
+    assert not report.ok and report.verdict == "domain", report
+    for number in (0.0, 1.0, np.nan):
+        claim: Any = number
+        for _ in range(order if len(at) > 1 else 0):
+            claim = (claim, claim)
+        judged = judge(f, at, claim, order=order)
+        assert not judged.ok and judged.verdict == "domain", judged
+
+
 def test_exact_gives_the_derivative_where_only_floats_are_nan() -> None:
     assert float(exact(lambda x: x * x / (x * x) * x, 1e200)) == 1.0
     for order, slope in ((1, 2.0), (2, 0.0)):

@@ -42,6 +42,7 @@ from gtape.verify.judging.judgement import depends_on_bases, follows_values_alon
 from gtape.verify.judging.ladder import PRECISIONS, TIES, climb, no_derivative
 from gtape.verify.judging.left import add_values_left, other_numbers, values_left
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
+from gtape.verify.judging.undefined import UNDEFINED, is_undefined
 from gtape.verify.judging.unrecorded import named_by_rules, unrecorded
 from gtape.verify.oracles.certificates import certify
 from gtape.verify.oracles.enclosures import turned
@@ -297,6 +298,8 @@ def exact(f: Callable[..., Any], *args: Any, order: int = 1, digits: int = 50) -
         with np.errstate(all="ignore"):
             balls = _exact_row(program, seeds, digits, order)
         rows[place] = _numbers(recording, balls, digits)
+    if is_undefined(recording.program()):
+        raise ArithmeticError(f"there is no derivative here: {UNDEFINED}")
     if order > 1:
         precisions = _precisions(recording.program(), digits)
         rest = unrecorded(recording, recording.order, precisions, lambda g: _tight(g, digits))
@@ -335,44 +338,17 @@ def _exact_row(program: Program, seeds: list[Any], wanted: int, order: int) -> l
     """A row of the exact derivative; with infinite inputs or constants its limit."""
     given = [np.asarray(n.output) for n in program.nodes if n.kind in ("leaf", "const")]
     if not any(v.dtype.kind == "f" and np.isinf(v).any() for v in given):
-        found = _finite_row(program, seeds, wanted, order)
-        _refuse_undefined(program, seeds, order)
-        return found
+        return _finite_row(program, seeds, wanted, order)
     limits: list[Any] = []
     for exponent in _INFINITE:
         with infinities_as_limits(exponent):
             found = _finite_row(program, seeds, wanted, order)
-            _refuse_undefined(program, seeds, order)
         limits.append([None if g is None else mapped(_limit, objects(g)) for g in found])
     for g, h in zip(*limits, strict=True):
         if g is not None and any(abs(a - b) > abs(a) / _LARGE for a, b in zip(g.ravel(), h.ravel(), strict=True)):
             raise ArithmeticError("there is no derivative here: the derivative has no limit towards infinity")
     first: list[Any] = limits[0]
     return first
-
-
-def _refuse_undefined(program: Program, seeds: list[Any], order: int) -> None:
-    """Raise ArithmeticError if the function has no value at the point, although a formula gives a derivative there.
-
-    Floats may be NaN where the exact value is finite, so the exact value decides.
-    """
-
-    def asked(value: Any, seed: Any) -> Any:
-        return np.broadcast_to(np.asarray(seed) != 0, np.shape(value))
-
-    outputs = program.outputs
-    if order > 1:  # the outputs are gradients, by rules that may fail where limits exist
-        outputs, seeds = program.primals, [1.0] * len(program.primals)
-    recorded = [np.asarray(program.nodes[i].output) for i in outputs]
-    pairs = [(v, asked(v, g)) for v, g in zip(recorded, seeds, strict=True) if g is not None and v.dtype.kind == "f"]
-    if not any(np.isnan(v[on]).any() for v, on in pairs):
-        return
-    oracle = Oracle(program, [])
-    oracle.evaluate(program.ancestors(outputs))
-    for i, g in zip(outputs, seeds, strict=True):
-        values = objects(oracle.env[i])
-        if g is not None and any(isinstance(v, arb) and v.is_nan() for v in values[asked(values, g)].ravel()):
-            raise ArithmeticError("there is no derivative here: the function is not defined at this point")
 
 
 def _limit(x: Any) -> Any:

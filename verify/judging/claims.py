@@ -22,6 +22,7 @@ from gtape.verify.judging.comparison import Told, Wrong
 from gtape.verify.judging.examine import Gradient, Rows
 from gtape.verify.judging.left import add_values_left, other_numbers
 from gtape.verify.judging.recording import Recording, checked_order, refuse_complex_jacobian
+from gtape.verify.judging.undefined import UNDEFINED, is_undefined
 from gtape.verify.judging.unrecorded import unrecorded
 from gtape.verify.oracles.certificates import Failure, certify
 from gtape.verify.oracles.oracle import Oracle
@@ -93,7 +94,10 @@ def judge(f: Callable[..., Any], args: Any, claimed: Any, order: int = 1) -> Rep
                 _blame_for_own(one, row, own, faulty)
         recording.place(one, place)
         report.extend(one)
-    if order > 1:
+    if order > 1 and is_undefined(recording.program()):  # the rows know the gradient only, not the function
+        told = [f for f in report.findings if f.verdict == "domain" and not f.ok]
+        report.findings = told or [Finding("domain", order=order, reason=UNDEFINED, ok=False)]
+    elif order > 1:
         _judge_rest(recording, blocks, seen, n, order, report)
     for x in report.findings:
         if not x.ok and x.verdict in ("rule", "unstable") and x.witness is None:
