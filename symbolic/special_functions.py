@@ -17,6 +17,7 @@ from gtape.symbolic.remembered import remembered
 
 __all__ = [
     "Dawson",
+    "DawsonDerivative",
     "HurwitzZeta",
     "IncompleteBeta",
     "IncompleteGamma",
@@ -26,6 +27,7 @@ __all__ = [
     "PowerAtZero",
     "ScaledBesselI",
     "ScaledBesselK",
+    "ScaledErfc",
     "Spence",
     "beta_density",
     "far_erfc",
@@ -56,12 +58,58 @@ class Dawson(sp.Function):
     nargs = 1
 
     def fdiff(self, argindex: int = 1) -> sp.Expr:
-        return 1 - 2 * self.args[0] * self
+        return DawsonDerivative(1, self.args[0])
 
     @staticmethod
     def ball(x: Any) -> Any:
-        x = arb(x)
-        return x * arb.hypgeom_1f1(-x * x, 1, arb(3) / 2)
+        return DawsonDerivative.ball(0, x)
+
+
+class DawsonDerivative(sp.Function):
+    """``DawsonDerivative(n, x)``: the n-th derivative of Dawson's function.
+
+    Kummer's functions give the integral of exp(-t²/4) sin(x t)/2 over all positive t, differentiated under its sign.
+    The recurrence F^(k+1) = -2x F^(k) - 2k F^(k-1) cancels far from 0.
+    """
+
+    nargs = 2
+
+    def fdiff(self, argindex: int = 2) -> sp.Expr:
+        n, x = self.args
+        return DawsonDerivative(n + 1, x)
+
+    @staticmethod
+    def ball(n: Any, x: Any) -> Any:
+        n, x = round(float(n)), arb(x)
+        half, odd = divmod(n, 2)
+        size = (-1) ** half * math.factorial(half) * arb(2) ** (n - odd)
+        return size * (1 if odd else x) * arb.hypgeom_1f1(-x * x, half + 1, arb(1) / 2 if odd else arb(3) / 2)
+
+
+class ScaledErfc(sp.Function):
+    """``ScaledErfc(n, x)``: the n-th derivative of exp(x²) erfc(x).
+
+    Tricomi's function for positive x (DLMF 7.18), where the recurrence f^(k+1) = 2x f^(k) + 2k f^(k-1) cancels.
+    """
+
+    nargs = 2
+
+    def fdiff(self, argindex: int = 2) -> sp.Expr:
+        n, x = self.args
+        return ScaledErfc(n + 1, x)
+
+    @staticmethod
+    def ball(n: Any, x: Any) -> Any:
+        n, x = round(float(n)), arb(x)
+        if x > 1:
+            return (-1) ** n * math.factorial(n) / arb.pi().sqrt() * (x * x).hypgeom_u(arb(n + 1) / 2, arb(1) / 2)
+        here = (x * x).exp() * x.erfc()
+        before, here = here, 2 * x * here - 2 / arb.pi().sqrt()
+        if n == 0:
+            return before
+        for k in range(1, n):
+            before, here = here, 2 * x * here + 2 * k * before
+        return here
 
 
 class NormalDistribution(sp.Function):

@@ -495,6 +495,35 @@ def test_a_slope_whose_limit_at_infinity_is_0_is_no_wrong_rule(name: str, order:
         assert check(lambda x: tf.reduce_sum(op(x)), np.array([INF, 4.0]), order=order).findings[0].op == name
 
 
+VANISHING: dict[str, tuple[Any, float]] = {  # slowly, or by a recurrence that cancels at a large number
+    "bessel_j0": (tf.math.special.bessel_j0, -INF),
+    "bessel_j1": (tf.math.special.bessel_j1, -INF),
+    "bessel_y0": (tf.math.special.bessel_y0, INF),
+    "bessel_y1": (tf.math.special.bessel_y1, INF),
+    "bessel_k0e": (tf.math.special.bessel_k0e, INF),
+    "bessel_i0e": (tf.math.special.bessel_i0e, INF),
+    "erfcx": (tf.math.erfcx, INF),
+    "dawsn": (tf.math.special.dawsn, INF),
+    "dawsn at -inf": (tf.math.special.dawsn, -INF),
+}
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("name", VANISHING)
+def test_slopes_that_vanish_slowly_at_infinity_are_right(name: str, order: int) -> None:
+    f, at = VANISHING[name]
+    assert float(exact(f, at, order=order)) == 0.0
+    assert check(f, at, order=order).ok and judge(f, at, 0.0, order=order).ok
+    assert not judge(f, at, 1e-3, order=order).ok
+
+
+@pytest.mark.parametrize("f", [tf.math.xlogy, tf.math.xlog1py], ids=["xlogy", "xlog1py"])
+def test_second_derivatives_beside_a_slope_without_bound_are_no_wrong_rules(f: Any) -> None:
+    report = check(f, 1.0, INF, order=2)
+    assert {v.verdict for v in report.findings if not v.ok} == {"domain"}, report
+    assert not any(v.order == 2 for v in report.findings)
+
+
 @pytest.mark.parametrize("choice", [tf.argmax, lambda x: -tf.argmin(-x)], ids=["argmax", "argmin"])
 def test_positions_in_masked_vectors_are_known(choice: Any) -> None:
     mask = np.array([-INF, 0.0, 0.0])

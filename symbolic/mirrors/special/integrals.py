@@ -7,19 +7,10 @@ from typing import Any
 import sympy as sp
 
 from gtape.symbolic.mirrors.registry import scalar
-from gtape.symbolic.special_functions import Dawson, Spence
-
-
-def _dawson_derivative(x: Any, n: int) -> Any:
-    """The n-th derivative, from F' = 1 - 2x F and F^(k+1) = -2x F^(k) - 2k F^(k-1)."""
-    before, here = Dawson(x), 1 - 2 * x * Dawson(x)
-    for k in range(1, n):
-        before, here = here, -2 * x * here - 2 * k * before
-    return sp.expand(here)
-
+from gtape.symbolic.special_functions import Dawson, DawsonDerivative, Spence
 
 scalar("dawsn", lambda x: Dawson(x))
-scalar("dawsn_derivative", _dawson_derivative)
+scalar("dawsn_derivative", lambda x, n: DawsonDerivative(n, x))
 
 scalar("expint", lambda x: sp.Ei(x))
 

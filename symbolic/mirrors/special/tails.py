@@ -7,19 +7,7 @@ from typing import Any
 import sympy as sp
 
 from gtape.symbolic.mirrors.registry import scalar
-from gtape.symbolic.special_functions import NormalDistribution
-
-
-def _erfcx(x: Any) -> Any:
-    return sp.exp(x**2) * sp.erfc(x)
-
-
-def _erfcx_derivative(x: Any, n: int) -> Any:
-    """The n-th derivative, from f' = 2x f - 2/sqrt(pi) and f^(k+1) = 2x f^(k) + 2k f^(k-1)."""
-    before, here = _erfcx(x), 2 * x * _erfcx(x) - 2 / sp.sqrt(sp.pi)
-    for k in range(1, n):
-        before, here = here, 2 * x * here + 2 * k * before
-    return sp.expand(here)
+from gtape.symbolic.special_functions import NormalDistribution, ScaledErfc
 
 
 def _hazard_derivative(h: Any, x: Any, c: int, n: int) -> Any:
@@ -42,8 +30,8 @@ def _log_ndtr_derivative(x: Any, n: int) -> Any:
     return (-1) ** (n - 1) * _hazard_derivative(hazard, -x, 1, n - 1)
 
 
-scalar("erfcx", _erfcx)
-scalar("erfcx_derivative", _erfcx_derivative)
+scalar("erfcx", lambda x: ScaledErfc(0, x))
+scalar("erfcx_derivative", lambda x, n: ScaledErfc(n, x))
 scalar("log_erfc", lambda x: sp.log(sp.erfc(x)))
 scalar("log_erfc_derivative", _log_erfc_derivative)
 scalar("log_ndtr", lambda x: sp.log(NormalDistribution(x)))
