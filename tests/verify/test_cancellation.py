@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import gtape as tf
 from gtape.verify import Options, check, exact, judge
@@ -395,3 +397,30 @@ def test_a_tangent_of_zero_is_compared_with_its_terms_at_each_scale(scale: int) 
 def test_a_lost_digit_before_a_zero_is_cancellation_at_each_scale(scale: int) -> None:
     report = check(lambda x, one: ((one + x) - one) / x, 1e-10 * 2.0**scale, 2.0**scale)
     assert report.verdict == "cancellation"
+
+
+FOLDS: dict[str, tuple[Any, float]] = {  # the slope is 1 or -1 on the two sides, which half a unit in the input crosses
+    "asin of sin": (lambda x: tf.asin(tf.sin(x)), np.pi / 2),
+    "acos of cos": (lambda x: tf.acos(tf.cos(x)), np.pi),
+    "root of a square": (lambda x: tf.sqrt(tf.square(tf.cos(x))), np.pi / 2),
+}
+
+
+@pytest.mark.parametrize("name", FOLDS)
+def test_half_a_unit_beside_a_fold_excuses_what_the_derivative_moves_to(name: str) -> None:
+    f, at = FOLDS[name]
+    assert [judge(f, at, claim).ok for claim in (1.0, -1.0, 5.0, 10.0, -10.0, 1e4)] == [True, True, *[False] * 4]
+    second = judge(f, at, 1e12, order=2)
+    assert not second.ok, second
+
+
+@settings(max_examples=10)
+@given(st.floats(0.2, 0.8), st.integers(-3, 3))
+def test_the_derivative_of_a_chaotic_program_at_a_moved_input_is_excused(start: float, moves: int) -> None:
+    def f(x: Any) -> Any:
+        for _ in range(60):
+            x = 3.99 * x * (1 - x)
+        return x
+
+    claim = float(exact(f, start + moves * np.spacing(start))[()])
+    assert judge(f, start, claim).ok

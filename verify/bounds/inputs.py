@@ -36,7 +36,6 @@ from gtape.verify.verdicts.ulp import digits_of, spacing
 
 __all__ = [
     "MOVES",
-    "heavy_tail",
     "moved_element",
     "moved_gradient",
     "moved_tangent",
@@ -45,6 +44,7 @@ __all__ = [
     "moves_in_floats",
     "moves_of_decimals",
     "nearby",
+    "reach",
 ]
 
 # The numbers of random moves of many inputs: more moves follow if needed, because all of a few moves may cancel by
@@ -221,18 +221,18 @@ def _rounded(derivative: list[Any]) -> list[Any]:
     return [None if g is None else to_float(objects(g)) for g in derivative]
 
 
-def heavy_tail(sizes: Any) -> Any:
-    """The largest of some magnitudes along the first axis, or what a log-normal distribution has beyond them.
+def reach(nearby: Any) -> Any:
+    """How far the numbers that a function takes nearby are from the one at the inputs, the first along the first axis.
 
     The derivatives of a chaotic map, which are products of many factors, differ by powers of ten at inputs beside one
-    another, and a few of them miss its largest numbers.
+    another, and a few of them miss its largest numbers. So what a log-normal distribution has beyond them counts, too.
     """
     with np.errstate(all="ignore"):
-        sizes = np.where(np.isnan(sizes), 0.0, sizes)
-        most, median = np.maximum.reduce(sizes), np.median(sizes, axis=0)
-        logarithms = np.log(np.maximum(sizes, median / _LEAST))  # numbers near a root say nothing about large ones
-        tail = np.exp(np.mean(logarithms, axis=0) + _DEVIATIONS * np.std(logarithms, axis=0)) / SPREADS
-        return np.where(np.isfinite(tail), np.maximum(tail, most), most)
+        sizes = np.where(np.isnan(nearby), 0.0, np.abs(nearby))
+        farthest = np.fmax.reduce(np.abs(nearby - nearby[0]))
+        logarithms = np.log(np.maximum(sizes, np.median(sizes, axis=0) / _LEAST))  # a root says nothing of large ones
+        tail = np.exp(np.mean(logarithms, axis=0) + _DEVIATIONS * np.std(logarithms, axis=0))
+        return np.where(np.isfinite(tail), np.maximum(tail, farthest), farthest)
 
 
 _LEAST, _DEVIATIONS = 100.0, 6.0

@@ -19,7 +19,7 @@ import numpy as np
 from flint import acb, arb
 
 from gtape.symbolic.balls import objects, radius, to_double_double, to_float
-from gtape.verify.bounds.inputs import MOVES, heavy_tail
+from gtape.verify.bounds.inputs import MOVES, reach
 from gtape.verify.bounds.noise import MANY_RUNS, RUNS, SPREADS
 from gtape.verify.oracles.enclosures import turned
 from gtape.verify.verdicts.ulp import ROUNDINGS, digits_of, largest, right_digits, spacing, ulps_between, widest
@@ -128,6 +128,10 @@ class Causes:
         """The exact numbers, then those at moved inputs, along an axis in front; None for an array without them, and
         empty for none at all.
         """
+        raise NotImplementedError
+
+    def far(self, count: int) -> list[Any]:
+        """As `nearby`, with moves as long as `moved` excuses."""
         raise NotImplementedError
 
     def kinked(self) -> bool:
@@ -342,12 +346,11 @@ class Comparison:
         wild = moved > SPREADS * np.abs(high)
         if not (wild & ~near & (off <= moved)).any():
             return moved
-        nearby = self._numbers_nearby(s)
-        reach = np.abs(high) if nearby is None else np.fmax(np.abs(high), heavy_tail(np.abs(nearby)))
-        return np.where(wild, np.minimum(moved, SPREADS * reach), moved)
+        far = self._numbers_nearby(s, "far")
+        return np.where(wild, np.minimum(moved, SPREADS * np.abs(high) if far is None else reach(far)), moved)
 
-    def _numbers_nearby(self, s: int) -> Any:
-        made = self._ask("nearby", _NEARBY)
+    def _numbers_nearby(self, s: int, what: str = "nearby") -> Any:
+        made = self._ask(what, _NEARBY)
         return made[s] if made else None
 
     def _by_chaos(self, s: int, high: Any) -> Any:
@@ -364,7 +367,7 @@ class Comparison:
             sizes = np.maximum(np.abs(ordered[1:]), np.abs(ordered[:-1]))
             values = 1 + np.add.reduce(np.diff(ordered, axis=0) > sizes / 1024, axis=0)  # those that differ clearly
             chaotic = (ordered[-1] - ordered[0] > np.abs(high) / 2) & (self._ask("smooth") | (values > len(nearby) / 2))
-            bound = SPREADS * heavy_tail(np.abs(nearby))
+            bound = reach(nearby)
             return np.where(chaotic & np.isfinite(bound), bound, 0.0)
 
     def _added(self, s: int, g: Any, off: Any, high: Any, near: Any) -> Any:

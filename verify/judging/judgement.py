@@ -174,9 +174,12 @@ class Judgement(Causes):
         """The results of `moved_along` for numbers that move one after another; None if these need a call each."""
         return None
 
-    def nearby(self, count: int) -> list[Any]:
-        many = math.sqrt(max(1, self.roundings()))
+    def nearby(self, count: int, times: float = 1.0) -> list[Any]:
+        many = times * math.sqrt(max(1, self.roundings()))
         return nearby(self._oracle(), self.derivative, count, many) if self.program.size <= _BIG else []
+
+    def far(self, count: int) -> list[Any]:
+        return self.nearby(count, SPREADS)
 
     def kinked(self) -> bool:
         if any(n.kind == "op" and n.prim.kind == "implicit" for n in self.program.nodes):

@@ -198,6 +198,9 @@ class _Unexcused(Causes):
     def nearby(self, count: int) -> list[Any]:
         return []
 
+    def far(self, count: int) -> list[Any]:
+        return []
+
     def left(self, s: int, mask: Any) -> tuple[Cause, Any] | None:
         return None
 
