@@ -9,13 +9,14 @@ import math
 from typing import Any
 
 import sympy as sp
-from flint import arb, arb_series, ctx
+from flint import arb, arb_poly, arb_series, ctx
 
 from gtape.symbolic.balls import integer_power
 from gtape.symbolic.incomplete_beta import beta_derivatives
 from gtape.symbolic.remembered import remembered
 
 __all__ = [
+    "BetaDensityAtRim",
     "Dawson",
     "DawsonDerivative",
     "HurwitzZeta",
@@ -29,7 +30,7 @@ __all__ = [
     "ScaledBesselK",
     "ScaledErfc",
     "Spence",
-    "beta_density",
+    "beta_density_with_rims",
     "far_erfc",
     "gamma_density",
     "zeta_derivative",
@@ -354,6 +355,43 @@ def beta_density(a: Any, b: Any, x: Any, p: int, q: int, n: int) -> Any:
         for _ in range(times):
             value = value.diff(symbol)
     return value.xreplace({u: a, v: b})
+
+
+def beta_density_with_rims(a: Any, b: Any, x: Any, p: int, q: int, n: int) -> Any:
+    """As `beta_density`, with its limits at x = 0 and x = 1."""
+    rim = sp.Or(sp.Eq(x, 0), sp.Eq(x, 1))
+    return sp.Piecewise((BetaDensityAtRim(p, q, n, a, b, x), rim), (beta_density(a, b, x, p, q, n), True))
+
+
+class BetaDensityAtRim(sp.Function):
+    """``BetaDensityAtRim(p, q, n, a, b, x)``: the limits of `beta_density` at x = 0 and x = 1.
+
+    At 0 each power of x with a positive exponent is 0. For an integer a up to n + 1 the constant term is left, in which
+    1 / B(a, b) is a polynomial in b. All other limits are infinite. The density at 1 is that at 0 with a and b swapped.
+    """
+
+    nargs = 6
+
+    def fdiff(self, argindex: int = 6) -> sp.Expr:
+        p, q, n, a, b, x = self.args
+        more = {4: (1, 0, 0), 5: (0, 1, 0), 6: (0, 0, 1)}[argindex]
+        return self.func(p + more[0], q + more[1], n + more[2], a, b, x)
+
+    @staticmethod
+    def ball(p: Any, q: Any, n: Any, a: Any, b: Any, x: Any) -> Any:
+        p, q, n = (round(float(k)) for k in (p, q, n))
+        if arb(x) == 1:
+            return (-1) ** n * BetaDensityAtRim.ball(q, p, n, b, a, 0)
+        a, b = arb(a), arb(b)
+        if a > n + 1:
+            return arb(0)
+        if p or not (a > 0 and b > 0 and a.is_integer()):
+            return arb("nan")
+        whole = round(float(a))
+        factors = [arb_poly([b + j, 1]) for j in range(whole - n - 1, whole)]
+        coefficients = math.prod(factors, start=arb_poly([1])).coeffs()
+        found = coefficients[q] if q < len(coefficients) else arb(0)
+        return (-1) ** (n + 1 - whole) * math.comb(n, whole - 1) * math.factorial(q) * found
 
 
 _MOST_TERMS = 200_000

@@ -503,7 +503,9 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
 def beta_density_derivative(a: Any, b: Any, x: Any, *, p: int, q: int, n: int) -> Any:
     """x^(a-1) (1-x)^(b-1) / B(a, b), differentiated p times by a, q times by b and n times by x."""
     if p == q == 0:
-        return density_in_x(a, b, x, n=n)
+        made = density_in_x(a, b, x, n=n)
+        (a, b, x), shape, dtype = flat_arrays(a, b, x)
+        return _with_rims(np.asarray(made).reshape(a.shape), a, b, x, 0, 0, n).astype(dtype).reshape(shape)[()]
     (a, b, x), shape, dtype = flat_arrays(a, b, x)
     with np.errstate(all="ignore"):
         inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
@@ -544,7 +546,43 @@ def beta_density_derivative(a: Any, b: Any, x: Any, *, p: int, q: int, n: int) -
         scale = scale - (up if p else 2 * up)  # without derivatives by a, a is a factor
         value = nearest(multiply_pairs(mantissa, total)) * np.ldexp(factor, -shift)
         out = np.where(inside, np.ldexp(value, k + scale + shift), np.nan)
-    return out.astype(dtype).reshape(shape)[()]
+    return _with_rims(out, a, b, x, p, q, n).astype(dtype).reshape(shape)[()]
+
+
+def _with_rims(out: Any, a: Any, b: Any, x: Any, p: int, q: int, n: int) -> Any:
+    """The derivatives of the density with the finite limits for x -> 0 and x -> 1 in place of NaN."""
+    rim = np.isnan(out) & ((x == 0) | (x == 1)) & (a > 0) & (b > 0) & np.isfinite(a) & np.isfinite(b)
+    if not rim.any():
+        return out
+    u, v, left = a[rim], b[rim], x[rim] == 0
+    low = _limits(u, v, p, q, n)
+    high = (-1.0) ** n * _limits(v, u, q, p, n)
+    out = np.array(out, np.float64)
+    out[rim] = np.where(left, low, high)
+    return out
+
+
+def _limits(a: Any, b: Any, p: int, q: int, n: int) -> Any:
+    """The limits for x -> 0; NaN where a derivative has none.
+
+    All powers of x vanish for a > n + 1. For an integer a up to n + 1 and p = 0 a constant is left: the product of
+    b + j for j from a - n - 1 to a - 1, as 1 / B(a, b) is a polynomial in b.
+    """
+    out = np.where(a > n + 1, 0.0, np.nan)
+    for whole in range(1, n + 2 if p == 0 else 1):
+        here = a == whole
+        if not here.any():
+            continue
+        t = b[here]
+        rest = n + 1 - whole
+        sums: list[Pair] = [(np.ones_like(t), 0.0 * t)] + [(0.0 * t, 0.0 * t)] * (n + 1)  # elementary symmetric
+        with np.errstate(all="ignore"):
+            for j in range(-rest, whole):
+                factor = two_sum(t, float(j))
+                sums = [s if i == 0 else sum_pair(s, multiply_pairs(factor, sums[i - 1])) for i, s in enumerate(sums)]
+            weight = float((-1) ** rest * factorial(q) * comb(n, rest))
+            out[here] = nearest(multiply_pairs((weight, 0.0), sums[n + 1 - q])) if q <= n + 1 else 0.0
+    return out
 
 
 def _leibniz(side: _Side, p: int, q: int, n: int) -> dict[tuple[int, int], Pair]:

@@ -10,7 +10,9 @@ import pytest
 from flint import arb
 
 import gtape as tf
+from gtape.kernels.beta_orders import beta_density_derivative
 from gtape.symbolic.balls import precision
+from gtape.symbolic.special_functions import BetaDensityAtRim
 from gtape.verify import check
 
 INF, NAN = math.inf, math.nan
@@ -225,6 +227,29 @@ def test_the_slope_of_a_beta_density_at_subnormal_numbers() -> None:
     # b (1-x)^(b-1) for a = 1
     for x in (1e-323, 1e-310, 1e-200):
         assert derivative(lambda v: tf.math.betainc(1.0, 39.25, v), x, 2) == pytest.approx(-39.25 * 38.25, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "order", "limit"),
+    [  # of d/db of the density x^(a-1) (1-x)^(b-1) / B(a, b), differentiated by x once more at order 1
+        (1.0, 1.0, 0, 1.0), (1.0, 2.5, 0, 1.0), (2.0, 2.5, 0, 0.0), (2.5, 2.5, 0, 0.0),
+        (1.0, 2.5, 1, -4.0), (2.0, 2.5, 1, 6.0), (3.5, 2.5, 1, 0.0),
+    ],
+)  # fmt: skip
+def test_the_density_of_betainc_has_its_limits_at_0_and_1(a: float, b: float, order: int, limit: float) -> None:
+    u, v, zero, one = map(np.float64, (a, b, 0.0, 1.0))
+    assert float(beta_density_derivative(u, v, zero, p=0, q=1, n=order)) == pytest.approx(limit, rel=1e-15)
+    mirrored = float(beta_density_derivative(v, u, one, p=1, q=0, n=order))
+    assert mirrored == pytest.approx((-1.0) ** order * limit, rel=1e-15)
+    with precision(200):
+        assert float(BetaDensityAtRim.ball(0, 1, order, arb(a), arb(b), arb(0))) == limit
+
+
+@pytest.mark.parametrize("x", [0.0, 1.0])
+def test_a_slope_of_betainc_at_its_ends_is_no_lost_digit(x: float) -> None:
+    report = check(tf.math.betainc, 1.0, 1.0, x, order=2)
+    assert {f.verdict for f in report.findings if not f.ok} == {"domain"}, report
+    assert all(f.op is not None for f in report.findings if not f.ok)
 
 
 def test_betainc_is_symmetric_in_its_parameters() -> None:

@@ -7,7 +7,7 @@ from gtape.symbolic.special_functions import (
     IncompleteBeta,
     IncompleteGamma,
     IncompleteGammaRest,
-    beta_density,
+    beta_density_with_rims,
     gamma_density,
 )
 
@@ -21,4 +21,4 @@ scalar("gamma_density_derivative", lambda a, x, m, n: gamma_density(a, x, m, n))
 
 scalar("betainc", lambda a, b, x: IncompleteBeta(0, 0, a, b, x))
 scalar("betainc_order_derivative", lambda a, b, x, p, q: IncompleteBeta(p, q, a, b, x))
-scalar("beta_density_derivative", lambda a, b, x, p, q, n: beta_density(a, b, x, p, q, n))
+scalar("beta_density_derivative", lambda a, b, x, p, q, n: beta_density_with_rims(a, b, x, p, q, n))
