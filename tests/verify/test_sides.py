@@ -1041,6 +1041,36 @@ def test_an_op_with_a_kink_is_judged_as_the_same_function_of_other_ops(name: str
             judged = [judge(f, at, np.array(claim), order=order) for f in (op, composed)]
             assert judged[0].ok == judged[1].ok, f"{claim}: {judged[0].summary()} {judged[1].summary()}"
         assert order > 1 or not judged[0].ok  # a claim beyond both sides
+_IN_CONES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "norm of a product": (lambda w, v: tf.norm(v * w), (np.zeros(2), 0.0)),
+    "norm of a product, float32": (lambda w, v: tf.norm(v * w), (np.zeros(3, np.float32), np.float32(0.0))),
+    "hypotenuse": (lambda w, v: np.hypot(v * w[0], v * w[1]), (np.zeros(2), 0.0)),
+    "norm of a matrix product": (
+        lambda w, v: -tf.norm(tf.linalg.matvec(w, v, transpose_a=True)), (np.zeros((2, 2)), np.zeros(2)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("f", "at"), _IN_CONES.values(), ids=_IN_CONES.keys())
+def test_a_limit_of_narrower_and_narrower_cones_is_a_limit(f: F, at: tuple[Any, ...]) -> None:
+    """The second derivatives come as near to 0 as one likes towards an axis, whatever the step, and are 0 nowhere."""
+    report = check(f, *at, order=2)
+    assert report.ok and report.verdict == "convention", report
+
+
+@pytest.mark.parametrize(("slope", "passes"), [(0.0, True), (2.0, True), (-1e-9, False), (2.000001, False)])
+def test_a_number_beyond_the_limits_of_cones_does_not_pass(slope: float, passes: bool) -> None:
+    assert judge(lambda x: x[0] + tf.norm(x), (np.zeros(2),), np.array([slope, 0.0])).ok == passes
+
+
+def test_a_small_slope_on_one_side_is_no_limit_of_0() -> None:
+    def f(x: Any) -> Any:
+        return tf.where(x[0] > 0.0, x[0], 1e-150 * x[0]) + x[1]
+
+    assert judge(f, (np.zeros(2),), np.array([1e-150, 1.0])).ok
+    assert not judge(f, (np.zeros(2),), np.array([0.0, 1.0])).ok
+
+
 
 
 def test_a_third_derivative_beside_a_jump_of_the_second_is_a_convention_or_that_of_the_sides() -> None:

@@ -74,6 +74,8 @@ _GROUPS = 8  # directions along groups of elements, if more elements need points
 _SHARE = 1 / 8
 _SEARCHES = 96  # further directions for elements outside of their intervals
 _EXCHANGES = 12  # of these directions, in which an element exchanges its move with another one
+_CLOSE = arb(2) ** -30  # relative to its interval, how near derivatives in narrow cones come to their limit
+_NARROWER = arb(2) ** -100  # by how much a cone becomes narrower
 _TIMES = 3  # points for each piece, after which few other pieces are left
 _MISSED = 48  # points in new pieces, one after another, after which pieces are no longer looked up
 _MOST_SEARCHED = 40_000  # numbers of programs that further directions evaluate
@@ -627,6 +629,8 @@ class Sides:
                     return None
                 first, second = opened
             if not self._approaches(number, first, second):
+                if near_and_nearer is not points and self._narrows(place, number, second, ways[:1] + ways[3:], only):
+                    continue
                 width = second[1] - second[0]
                 agree = not width > 0 or (width.is_finite() and _shrinks(first[1] - first[0], width))
                 found[s][index] = Interval(*second, agree)
@@ -730,7 +734,12 @@ class Sides:
                     for d in made:
                         exchanged = self._exchanged(moves, place, _rarest(d, varied))
                         own[place] += self._at(exchanged, _STEPS[0], only, of=place)
-                if not self._is_off(place, numbers, own[place]):
+                inside = not self._is_off(place, numbers, own[place])
+                if not inside and along is not None:
+                    number, only = objects(numbers[s])[index], self._of([place], numbers)
+                    hull = self._hull(own[place], s, index, number)
+                    inside = hull is not None and self._narrows(place, number, hull, [(name, moves)], only, along)
+                if inside:
                     del found[s][index]
                     left.remove(place)
             if not left:
@@ -744,6 +753,51 @@ class Sides:
             return None
         values = sorted((arb(objects(made[place[0]])[place[1]]) for made in points[1]), key=_middle)
         return values[len(values) // 2]
+
+    def _narrows(
+        self,
+        place: _Place,
+        number: Any,
+        hull: tuple[arb, arb],
+        ways: list[tuple[Any, dict[int, Any]]],
+        only: Callable[[Oracle], list[Any]],
+        along: _Place | None = None,
+    ) -> bool:
+        """Whether the distance of a number from the derivatives in a cone converges to 0 as the cone narrows.
+
+        A derivative of degree 0, such as that of ``|v| * |w|`` by two elements of w, does not change with the step. It
+        may come as near to 0 as one likes towards an axis, and be 0 at no point beside it. The limit of such limits
+        belongs to the generalised derivative, too.
+
+        Parameters
+        ----------
+        hull : (arb, arb)
+            Of the derivatives at known points.
+        ways : list
+            The names and the moves of a direction near to the axis of an element, and of directions near to the plane
+            in which this element stays.
+        along : place, optional
+            This element; `place` by default.
+        """
+        gap = distance_from(number, hull)
+        if not gap <= _CLOSE * (hull[1] - hull[0]):
+            return False
+        for k, (name, moves) in enumerate(ways):
+            narrow = self._scaled(moves, along or place, *((_NARROWER, arb(1)) if k else (arb(1), _NARROWER)))
+            # Pieces tell derivatives apart only by 50 bits of those of single ops.
+            made = self._at(narrow, _STEPS[1], only, number=None if name is None else ("narrower", name))
+            inner = self._hull(list(made), *place, number)
+            if inner is not None and _shrinks(gap, distance_from(number, inner)):
+                return True
+        return False
+
+    def _scaled(self, moves: dict[int, Any], place: _Place, own: arb, rest: arb) -> dict[int, Any]:
+        """A direction in which one element has `own` times its move, and the others `rest` times theirs."""
+        index = place[1][:-1] if is_complex_source(self.program, place[0]) else place[1]
+        made = {i: np.array(objects(objects(u) * rest)) for i, u in moves.items()}
+        for i in self.program.sources[place[0]]:
+            made[i][index] = objects(moves[i])[index] * own
+        return {i: objects(u) for i, u in made.items()}
 
     def _exchanged(self, moves: dict[int, Any], one: _Place, other: _Place) -> dict[int, Any]:
         """A direction in which two elements have each other's moves."""
