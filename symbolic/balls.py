@@ -154,10 +154,12 @@ def _identity(x: Any) -> Any:
 
 
 def circumstances() -> tuple[Any, ...] | None:
-    """The settings that a result depends on besides its inputs; None if the computation also takes notes."""
-    if assumed.get("ties") is not None or assumed.get("degenerate") or assumed.get("recorded") is not None:
+    """The settings that a result depends on besides its inputs; None if the computation also takes notes, except
+    assumed ties.
+    """
+    if assumed.get("degenerate") or assumed.get("recorded") is not None:
         return None
-    return ctx.prec, *[bool(assumed.get(name)) for name in ("limits", "sides", "turned")]
+    return ctx.prec, assumed.get("ties") is not None, *[bool(assumed.get(s)) for s in ("limits", "sides", "turned")]
 
 
 def tied(a: Any, b: Any) -> bool:

@@ -11,7 +11,7 @@ from flint import arb
 
 import gtape as tf
 from gtape.symbolic import trace
-from gtape.symbolic.balls import objects, precision
+from gtape.symbolic.balls import objects, precision, ties_assumed
 from gtape.verify import check, judge
 from gtape.verify.causes.beside import beside
 from gtape.verify.causes.pieces import Pieces
@@ -40,6 +40,17 @@ def pieces(f: F, x: Any, order: int, *ways: Any) -> list[Any]:
 def test_the_sides_of_a_kink_are_pieces() -> None:
     before, further, behind = pieces(lambda x: tf.sin(tf.abs(x)), 0.0, 1, -1, -3, 2)
     assert before is not None and before == further != behind
+
+
+def test_pieces_are_known_where_ties_are_assumed() -> None:
+    program = trace(lambda x: tf.maximum(tf.exp(x[0] + x[1]), tf.exp(x[0]) * tf.exp(x[1])), np.array([0.3, 0.7]))
+    (source,) = program.sources[0]
+    with precision(6000), ties_assumed():
+        oracle = Oracle(program, [np.ones(())])
+        oracle.evaluate()
+        found = Pieces(program, oracle.env, 2)
+        env = beside(program, oracle.env, {source: objects(arb(2) ** -1200 * objects(np.array([1, 3], object)))})
+        assert found.known and env is not None and found.of(env) is not None
 
 
 def test_a_smooth_function_has_one_piece() -> None:

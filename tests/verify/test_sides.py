@@ -623,6 +623,50 @@ def test_a_row_of_a_hessian_is_searched_for_the_elements_with_sides_apart(monkey
     )  # each element of the first row on each side takes 36 runs for each row of the others
 
 
+def _tied(x: Any) -> Any:
+    """Tied numbers that are computed in two ways, so that no precision shows that they are equal."""
+    a, b, c = tf.exp(x[0] + x[1]), tf.exp(x[0]) * tf.exp(x[1]), tf.exp(x[2] + x[3] + x[4])
+    return tf.maximum(a, b) * c + tf.nn.relu(x[0] - x[4]) ** 2
+
+
+def _points(f: F, x: Any, monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The nodes that are known at each point beside a kink, for the check of a Hessian."""
+    points: list[list[int]] = []
+    beside = sides.beside
+
+    def noted(*args: Any, **params: Any) -> Any:
+        env = beside(*args, **params)
+        points.append(list(env or ()))
+        return env
+
+    monkeypatch.setattr(sides, "beside", noted)
+    check(f, x, order=2)
+    return points
+
+
+def test_rows_share_the_points_beside_assumed_ties(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(_points(_tied, np.full(5, 0.3), monkeypatch)) < 60
+
+
+def test_rows_of_larger_programs_share_the_points_along_axes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(x: Any) -> Any:
+        for _ in range(40):
+            x = tf.sin(x)
+        return tf.abs(tf.reduce_sum(x)) ** 2
+
+    assert len(_points(f, np.zeros(4), monkeypatch)) < 200
+
+
+def test_backward_ops_are_not_evaluated_beside_a_kink(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(x: Any) -> Any:
+        for _ in range(20):
+            x = tf.abs(x) * tf.sin(x + 1.0)
+        return x
+
+    points = _points(f, 0.0, monkeypatch)
+    assert points and max(map(len, points)) < 120
+
+
 def test_jets_of_an_inner_gradient_leave_out_its_backward_ops() -> None:
     with tf.GradientTape(verify=True) as outer:
         x = tf.constant([0.5, 1.5])
@@ -997,6 +1041,36 @@ def test_a_number_outside_of_all_sides_of_a_net_does_not_pass(f: F, at: Any, cla
         assert judge(f, (at,), np.array(claim)).ok == passes, claim
 
 
+_IN_CONES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "norm of a product": (lambda w, v: tf.norm(v * w), (np.zeros(2), 0.0)),
+    "norm of a product, float32": (lambda w, v: tf.norm(v * w), (np.zeros(3, np.float32), np.float32(0.0))),
+    "hypotenuse": (lambda w, v: np.hypot(v * w[0], v * w[1]), (np.zeros(2), 0.0)),
+    "norm of a matrix product": (
+        lambda w, v: -tf.norm(tf.linalg.matvec(w, v, transpose_a=True)), (np.zeros((2, 2)), np.zeros(2)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("f", "at"), _IN_CONES.values(), ids=_IN_CONES.keys())
+def test_a_limit_of_narrower_and_narrower_cones_is_a_limit(f: F, at: tuple[Any, ...]) -> None:
+    """The second derivatives come as near to 0 as one likes towards an axis, whatever the step, and are 0 nowhere."""
+    report = check(f, *at, order=2)
+    assert report.ok and report.verdict == "convention", report
+
+
+@pytest.mark.parametrize(("slope", "passes"), [(0.0, True), (2.0, True), (-1e-9, False), (2.000001, False)])
+def test_a_number_beyond_the_limits_of_cones_does_not_pass(slope: float, passes: bool) -> None:
+    assert judge(lambda x: x[0] + tf.norm(x), (np.zeros(2),), np.array([slope, 0.0])).ok == passes
+
+
+def test_a_small_slope_on_one_side_is_no_limit_of_0() -> None:
+    def f(x: Any) -> Any:
+        return tf.where(x[0] > 0.0, x[0], 1e-150 * x[0]) + x[1]
+
+    assert judge(f, (np.zeros(2),), np.array([1e-150, 1.0])).ok
+    assert not judge(f, (np.zeros(2),), np.array([0.0, 1.0])).ok
+
+
 _SELU = (1.0507009873554805, 1.7580993408473769)
 # Functions with kinks or with kinks of a derivative: (function, the same function of other ops, points).
 COMPOSED: dict[str, tuple[F, F, tuple[float, ...]]] = {
@@ -1041,36 +1115,6 @@ def test_an_op_with_a_kink_is_judged_as_the_same_function_of_other_ops(name: str
             judged = [judge(f, at, np.array(claim), order=order) for f in (op, composed)]
             assert judged[0].ok == judged[1].ok, f"{claim}: {judged[0].summary()} {judged[1].summary()}"
         assert order > 1 or not judged[0].ok  # a claim beyond both sides
-_IN_CONES: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "norm of a product": (lambda w, v: tf.norm(v * w), (np.zeros(2), 0.0)),
-    "norm of a product, float32": (lambda w, v: tf.norm(v * w), (np.zeros(3, np.float32), np.float32(0.0))),
-    "hypotenuse": (lambda w, v: np.hypot(v * w[0], v * w[1]), (np.zeros(2), 0.0)),
-    "norm of a matrix product": (
-        lambda w, v: -tf.norm(tf.linalg.matvec(w, v, transpose_a=True)), (np.zeros((2, 2)), np.zeros(2)),
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("f", "at"), _IN_CONES.values(), ids=_IN_CONES.keys())
-def test_a_limit_of_narrower_and_narrower_cones_is_a_limit(f: F, at: tuple[Any, ...]) -> None:
-    """The second derivatives come as near to 0 as one likes towards an axis, whatever the step, and are 0 nowhere."""
-    report = check(f, *at, order=2)
-    assert report.ok and report.verdict == "convention", report
-
-
-@pytest.mark.parametrize(("slope", "passes"), [(0.0, True), (2.0, True), (-1e-9, False), (2.000001, False)])
-def test_a_number_beyond_the_limits_of_cones_does_not_pass(slope: float, passes: bool) -> None:
-    assert judge(lambda x: x[0] + tf.norm(x), (np.zeros(2),), np.array([slope, 0.0])).ok == passes
-
-
-def test_a_small_slope_on_one_side_is_no_limit_of_0() -> None:
-    def f(x: Any) -> Any:
-        return tf.where(x[0] > 0.0, x[0], 1e-150 * x[0]) + x[1]
-
-    assert judge(f, (np.zeros(2),), np.array([1e-150, 1.0])).ok
-    assert not judge(f, (np.zeros(2),), np.array([0.0, 1.0])).ok
-
-
 
 
 def test_a_third_derivative_beside_a_jump_of_the_second_is_a_convention_or_that_of_the_sides() -> None:

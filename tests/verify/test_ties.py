@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flint import arb
 
 import gtape as tf
 from gtape.declare.primitives import REGISTRY
+from gtape.symbolic.balls import precision, tied, ties_assumed
 from gtape.verify import check, judge
+from gtape.verify.oracles.replay import Shared
 
 m = tf.math
 E = np.e
@@ -171,3 +174,19 @@ def test_numbers_that_stay_equal_on_one_side_of_a_kink_are_ties_there(f: Any) ->
     for claim in (-slope, 0.0, slope):
         assert judge(f, 0.0, claim).ok
     assert not judge(f, 0.0, 2.0 * slope).ok
+
+
+def test_what_rows_share_notes_its_assumed_ties_for_each_row() -> None:
+    shared, runs = Shared(), list[int]()
+
+    def make() -> bool:
+        runs.append(1)
+        return tied(arb(2).sqrt(), arb(8).sqrt() / 2)
+
+    with precision(800):
+        for _ in range(2):  # two rows
+            with ties_assumed() as noted:
+                assert shared.get("tie", make)
+            assert len(noted) == 1
+        assert len(runs) == 1
+        assert not shared.get("tie", make), "without assumptions another result counts"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from gtape.symbolic.balls import assumed, objects, to_float
+from gtape.symbolic.balls import objects, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.causes.beside import read_beside, scale_of
 from gtape.verify.oracles.enclosures import directions, is_complex, is_floating, jet_world
@@ -41,7 +41,7 @@ class Pieces:
     def __init__(self, program: Program, here: dict[int, Any], order: int) -> None:
         self.program, self.order, self._world = program, order, jet_world(order)
         self._deciding: list[Node] = []
-        self.known = assumed.get("ties") is None and all(
+        self.known = all(
             node.kind in ("leaf", "const", "op", "item") and here.get(node.index) is not None for node in program.nodes
         )
         moving = {i for nodes in program.sources for i in nodes}

@@ -29,7 +29,7 @@ from gtape.symbolic.balls import (
 )
 from gtape.symbolic.elementary import special_function
 from gtape.symbolic.program import Node, Program
-from gtape.verify.causes.beside import beside, decided_as, scale_of
+from gtape.verify.causes.beside import beside, decided_as, read_beside, scale_of
 from gtape.verify.causes.joint import Across, across
 from gtape.verify.causes.pieces import Pieces
 from gtape.verify.oracles.enclosures import BALLS, directions, inner, is_complex, is_floating, jet_world, zeros
@@ -533,7 +533,7 @@ class Sides:
         for _ in range(pairs if self.program.size <= _FEW else max(1, pairs // _PAIRS)):
             moves = self._drawn() if node is None else self._drawn_before(node)
             for sign in (-1, 1):
-                env = self._beside(moves, sign * arb(2) ** _STEPS[0])
+                env = self._beside(moves, sign * arb(2) ** _STEPS[0], whole=True)
                 if env is not None:
                     held = bool(self._derived(env, lambda oracle: [test(oracle)])[0])
                     if not held:
@@ -846,11 +846,14 @@ class Sides:
         return _shrinks(distance_from(number, first), distance_from(number, second))
 
     def _axis(self, s: int, index: tuple[int, ...]) -> tuple[Any, dict[int, Any]]:
-        """The name and the moves of a direction along one element; without a name if the program is large."""
-        if self.program.size > _SMALL:
-            return None, self._drawn([(s, index)])
-        name = "axis", s, index
-        return name, self.shared.get(name, lambda: self._drawn([(s, index)]))
+        """The name and the moves of a direction along one element, as `_named`."""
+        return self._named(("axis", s, index), lambda: self._drawn([(s, index)]))
+
+    def _named(self, name: Any, draw: Callable[[], dict[int, Any]]) -> tuple[Any, dict[int, Any]]:
+        """The name and the moves of a direction that all rows share; without a name if there is no room to keep it."""
+        if self._has_room(name, sum([np.size(self.here[i]) for nodes in self.program.sources for i in nodes])):
+            return name, self.shared.get(name, draw)
+        return None, draw()
 
     def _joint(self, place: _Place) -> Iterator[tuple[Any, dict[int, Any]]]:
         """The names and the moves of directions of all elements in which one element has a part of its own: less or
@@ -862,9 +865,7 @@ class Sides:
         if self.anywhere or elements < 2 or self.program.size > _FEW:
             return
         for k, (own, same) in enumerate(((0.5, True), (2.0, True), (2.0**-40, False), (2.0**-40, False))):
-            draw = partial(self._drawn, own=(place, own, same))
-            name = "joint", place, k
-            yield (None, draw()) if self.program.size > _SMALL else (name, self.shared.get(name, draw))
+            yield self._named(("joint", place, k), partial(self._drawn, own=(place, own, same)))
 
     def _of(self, places: list[_Place], numbers: list[Any]) -> Callable[[Oracle], list[Any]]:
         """The derivative by some elements of the sources, and `numbers` elsewhere; all at once if that is as cheap."""
@@ -1048,23 +1049,58 @@ class Sides:
                         continue
                 self._leave_open()
 
-    def _beside(self, moves: dict[int, Any], step: arb) -> dict[int, Any] | None:
-        """The exact values at a step along moves."""
+    def _beside(self, moves: dict[int, Any], step: arb, *, whole: bool = False) -> dict[int, Any] | None:
+        """The exact values at a step along moves: those that derivatives read, or of the whole program."""
         # Numbers that are equal on one side, but were computed in two ways, are decided as ties.
         decided = assumed.get("ties") is None
-        env = beside(self.program, self.here, {i: objects(move * step) for i, move in moves.items()}, decided=decided)
+        moved, only = {i: objects(move * step) for i, move in moves.items()}, None if whole else self._read_beside
+        env = beside(self.program, self.here, moved, decided=decided, only=only)
         if env is None:
             self._leave_open()
         return env
 
     def _kept(self, name: Any, point: Callable[[], Any]) -> Any:
         """The values at a point, kept for other rows as long as there is room."""
-        if self.program.size > _SMALL and self.shared.known(name) is None and name[1].__class__ is not int:
-            left = self.shared.get("room", lambda: [_KEPT])
-            left[0] -= self.program.size
-            if left[0] < 0:
-                return point()
+        if name[1].__class__ is not int and not self._has_room(name, self._size_beside):
+            return point()
         return self.shared.get(name, point)
+
+    def _has_room(self, name: Any, size: int) -> bool:
+        """Whether so many numbers may be kept for other rows by this name."""
+        if self.program.size <= _SMALL or self.shared.known(name) is not None:
+            return True
+        left = self.shared.get("room", lambda: [_KEPT])
+        left[0] -= size
+        return bool(left[0] >= 0)
+
+    @cached_property
+    def _read_beside(self) -> list[int] | None:
+        """The nodes that are evaluated beside the point; None for all.
+
+        At higher orders jets of the inner functions give the derivative, so that nothing reads the recorded backward
+        ops of the outermost gradients. A declared custom gradient is replayed by all ops.
+        """
+        program, oracle = self.program, self.oracle()
+        declared = any(n.kind == "custom" and n.prim.declared is not None for n in program.nodes)
+        if self.order < 2 or not self.differentiates or declared:
+            return None
+        marks = {i: oracle.followed(program.nodes[i]) for i in program.outputs}
+        targets = [i for i, mark in marks.items() if mark is None] + [i for m in marks.values() if m for i in m.reads]
+        found: list[int] = []
+        needed = read_beside(program, [*targets, *program.primals, *[i for nodes in program.sources for i in nodes]])
+        while len(needed) > len(found):  # jets of an inner gradient read its targets, which its ops need not read
+            found = needed
+            reads = [i for n in (program.nodes[i] for i in found) if n.mark is not None for i in n.mark.reads]
+            needed = read_beside(program, [*found, *reads])
+        return found
+
+    @cached_property
+    def _size_beside(self) -> int:
+        """The number of numbers at a point beside the kink."""
+        if self._read_beside is None:
+            return self.program.size
+        outputs = [self.program.nodes[i].output for i in self._read_beside]
+        return sum([sum(map(np.size, v)) if isinstance(v, tuple) else np.size(v) for v in outputs])
 
     def _piece(self, moves: dict[int, Any], sign: int, exponent: int, number: Any) -> Any:
         """The name of the piece of a point beside the kink, at this step; None if unknown."""
@@ -1185,7 +1221,7 @@ class Sides:
         """
         read = [env[i] for i in self.program.primals if self.differentiates]
         outputs = self.program.outputs if self.deep or not self.differentiates else []
-        if any(x is None for x in [*read, *[of_gradients[i] for i in outputs]]):
+        if any(x is None for x in [*read, *[of_gradients[i] for i in outputs if i in of_gradients]]):
             raise _Nowhere  # a value at the point is open at this precision
         primals = [objects(x) for x in read]
         found = [e for a in primals for e in a.ravel().tolist()]

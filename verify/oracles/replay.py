@@ -13,7 +13,7 @@ from flint import arb, ctx
 
 from gtape.base.deadline import tick
 from gtape.engine.rules import PartialOutputs
-from gtape.symbolic.balls import Undecided, circumstances, finite_ball, objects, to_float
+from gtape.symbolic.balls import Undecided, assumed, circumstances, finite_ball, objects, to_float
 from gtape.symbolic.program import GradMark, Node, Program
 from gtape.verify.oracles.backward import Algebra, backward, by_rule, gradient, kept_off
 from gtape.verify.oracles.enclosures import BALLS, is_complex, is_floating, plus, random_cotangents, turned, zeros
@@ -36,21 +36,28 @@ class Shared:
         self.compared: tuple[list[Any], list[Any], dict[Any, Any]] | None = None
 
     def get(self, name: Any, make: Callable[[], Any]) -> Any:
-        """The result of `make`, which is called once for each precision, and again where notes are taken."""
+        """The result of `make`, which is called once for each precision, and again where notes are taken.
+
+        The ties that `make` assumed are noted each time, as if it were called again.
+        """
         state = circumstances()
         if state is None:
             return make()
-        key = name, state
-        if key not in self._kept:
-            made = make()
-            if circumstances() != state:
-                return made
-            self._kept[key] = made
-        return self._kept[key]
+        key, ties = (name, state), assumed.get("ties")
+        if key in self._kept:
+            made, noted = self._kept[key]
+            if ties is not None:
+                ties.extend(noted)
+            return made
+        before = 0 if ties is None else len(ties)
+        made = make()
+        if circumstances() == state:
+            self._kept[key] = made, [] if ties is None else ties[before:]
+        return made
 
     def known(self, name: Any) -> Any:
         """The value that `get` kept at this precision, or None."""
-        return self._kept.get((name, circumstances()))
+        return self._kept.get((name, circumstances()), (None, []))[0]
 
 
 class Misshapen(Exception):
