@@ -33,6 +33,7 @@ CANCELLING: dict[str, tuple[Any, Any, int, bool]] = {  # function, point, order,
     "in an array": (lambda x: tf.reduce_sum((1 - tf.cos(x)) / x**2), np.array([2.0, 1e-4, 3.0]), 1, False),
     "a constant array": (lambda x: (np.ones(2) - tf.cos(x)) / x**2, np.array([1e-4, 2.0]), 1, False),
     "integers": (lambda x: (tf.constant([1, 1, 1], tf.float64) - tf.cos(x)) / x**2, np.full(3, 1e-4), 1, False),
+    "an integer beside a half": (lambda x: (np.array([1.0, 0.5]) - tf.cos(x)) / x**2, np.array([1e-4, 2.0]), 1, False),
 }
 
 
@@ -45,6 +46,13 @@ def test_digits_that_the_program_loses_are_cancellation(name: str) -> None:
     assert all("digits are right" in v.reason for v in lost)
 
 
+def power(n: int, dtype: Any = np.float64) -> Any:
+    """The power of a signal, by the cosines and sines of its discrete Fourier transform, some of which are 1 or -1."""
+    angles = 2 * np.pi * np.outer(np.arange(n), np.arange(n)) / n
+    cosines, sines = np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
+    return lambda x: sum(tf.reduce_sum(tf.square(tf.linalg.matvec(tf.constant(m), x))) for m in (cosines, sines))
+
+
 CONDITIONED: dict[str, tuple[Any, Any, int]] = {
     "a fast sine": (lambda x: tf.sin(1e12 * x) * 2.0, 0.3, 1),
     "a fast sine, order 2": (lambda x: tf.sin(1e12 * x) * 2.0, 0.3, 2),
@@ -53,6 +61,9 @@ CONDITIONED: dict[str, tuple[Any, Any, int]] = {
     "a nearly singular matrix": (lambda a: tf.linalg.inv(a), np.array([[1.0, 2.0], [3.0, 6.0000001]]), 1),
     "chaos": (lambda x: chaos(x), 0.3, 1),
     "an identity": (lambda x: tf.reduce_sum(tf.nn.log_softmax(tf.stack([x, x, x]))), 0.7, 1),
+    "a Fourier transform": (power(4), np.array([0.0, 1.0, 0.0, 0.0]), 1),
+    "a Fourier transform, order 2": (power(4), np.array([0.3, 0.1, -0.7, 0.9]), 2),
+    "a Fourier transform, float32": (power(8, F4), np.eye(8, dtype=F4)[2], 1),
 }
 
 

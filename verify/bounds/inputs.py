@@ -6,9 +6,9 @@ global bound (`noise`) also depends on how the program computes the function. Ki
 side, because a jet moves no value.
 
 The inputs are the sources, and arrays of constants that hold data. Other constants are exact numbers of the formula:
-scalars, such as the 1 in ``1 - cos(x)``, arrays of equal numbers, and integers. The unit is that of the dtype in which
-the program reads an input, which may be coarser than the dtype of the input itself: a master weight in float32 that
-every op reads as float16 moves by half a unit of float16.
+scalars, such as the 1 in ``1 - cos(x)``, arrays of equal numbers, zeros, and integers in arrays whose numbers all have
+few digits. The unit is that of the dtype in which the program reads an input, which may be coarser than the dtype of
+the input itself: a master weight in float32 that every op reads as float16 moves by half a unit of float16.
 """
 
 from __future__ import annotations
@@ -321,7 +321,7 @@ def _is_elementwise(n: Node, program: Program) -> bool:
 
 _FLOAT_MOVES = dict(zip(MOVES, (2, 4, 16), strict=True))
 _LOUDER, _PART = 2.0**10, 2.0**-3
-_SHORT = 2.0**16  # a number with at most so many significant bits was meant as it is
+_SHORT = 16  # a number with at most so many significant bits was meant as it is
 
 
 def _half_units(program: Program) -> list[tuple[list[int], Any]]:
@@ -338,8 +338,19 @@ def _half_units(program: Program) -> list[tuple[list[int], Any]]:
         value = np.asarray(node.output)
         if value.size > 1 and is_floating(value) and (value != value.flat[0]).any():
             half = _half_unit(node, _read_as(program, group, readers))
-            found.append((group, np.where(value != np.rint(value), half, 0.0)))
+            # The cosines of a Fourier matrix are rounded data, although one of them is 1; [0.5, 1.0] may be a formula.
+            meant = value == (0 if _is_long(value).any() else np.rint(value))
+            found.append((group, np.where(meant, 0.0, half)))
     return found
+
+
+def _is_long(x: Any) -> Any:
+    """The mask of the numbers with more significant bits than a number that was meant as it is."""
+    if x.dtype.kind == "c":
+        return _is_long(x.real) | _is_long(x.imag)
+    with np.errstate(all="ignore"):
+        digits = np.ldexp(np.frexp(x)[0], min(_SHORT, digits_of(x.dtype) // 2))
+        return np.isfinite(x) & (digits != np.rint(digits))
 
 
 def _decimals(program: Program) -> list[tuple[list[int], Any]]:
@@ -352,7 +363,7 @@ def _decimals(program: Program) -> list[tuple[list[int], Any]]:
             continue
         if value.dtype.kind == "f" and value.size and (value == value.flat[0]).all():
             number = float(value.flat[0])
-            if math.isfinite(number) and number % 1.0 and (math.frexp(number)[0] * _SHORT) % 1.0:
+            if math.isfinite(number) and number % 1.0 and (math.frexp(number)[0] * 2.0**_SHORT) % 1.0:
                 found.append((group, _half_unit(node, value.dtype)))
     return found
 
