@@ -27,6 +27,5 @@ def test_each_result_is_computed_once_for_each_precision_and_argument() -> None:
             first = [known(2, x) for x in points]
             assert [str(zeta(2, x)) for x in points] == [str(y) for y in first]
             assert all(known(2, x + 0) is y for x, y in zip(points, first, strict=True))
-            assert len({id(y) for y in first}) == len(points)
     assert len(calls) == 4 * len(points)
     assert known(3, arb(3)) != known(2, arb(3)) and remembered(zeta) is known
