@@ -53,5 +53,5 @@ def _key(x: Any) -> Any:
         return x.__class__, x
     mid, radius = x.mid(), x.rad()
     # FLINT prints both infinities alike, and both are outside of all comparisons with NaN.
-    middle = mid.man_exp() if mid.is_finite() else (mid > 0, mid < 0)
+    middle = mid.man_exp() if mid.is_finite() else "inf" if mid > 0 else "-inf" if mid < 0 else "nan"
     return arb, middle, radius.man_exp() if radius.is_finite() else None

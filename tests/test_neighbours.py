@@ -131,7 +131,7 @@ FLOATS = st.one_of(st.floats(-4, 4), st.floats(allow_nan=True, allow_infinity=Tr
 
 
 @pytest.mark.parametrize("op", [tf.atan2, tf.math.hypot, tf.pow], ids=["atan2", "hypot", "pow"])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings.default.max_examples)
 @given(rows=st.lists(st.tuples(FLOATS, FLOATS), min_size=2, max_size=6))
 def test_a_gradient_of_a_part_is_the_part_of_the_gradient(op: Any, rows: list[tuple[float, float]]) -> None:
     def gradients(part: slice) -> list[Any]:
