@@ -10,6 +10,7 @@ import numpy as np
 from flint import arb
 
 from gtape.base.quiet import quietly
+from gtape.engine.rules import PartialOutputs
 from gtape.engine.worlds import COMPLEX
 from gtape.recording.record import off
 from gtape.symbolic.balls import objects, precision, sides_of_zeros
@@ -37,7 +38,7 @@ from gtape.verify.judging import ordinary
 from gtape.verify.judging.chunks import Chunks, chunks_of
 from gtape.verify.judging.comparison import Comparison, Distances
 from gtape.verify.judging.connected import order_of
-from gtape.verify.judging.judgement import Judgement, nodes_of, to_blame
+from gtape.verify.judging.judgement import Judgement, nodes_of, terms_within, to_blame
 from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.plain import Plain, rows_apart
 from gtape.verify.judging.progress import shown
@@ -304,7 +305,11 @@ class Gradient(Judgement):
         return moved_element(self._oracle(), s, place) if many else 0.0
 
     def terms(self) -> list[Any]:
-        return terms_of_gradient(self.program, self.seeds, self._oracle().env)
+        def made() -> list[Any]:
+            parts = [c for g, cs in self._oracle().made.values() for c in (g, *cs) if c is not None]
+            return [v for c in parts for v in PartialOutputs.of(c).values()]
+
+        return terms_within(self.program, terms_of_gradient(self.program, self.seeds, self._oracle().env), made)
 
     def nudged(self, world: Any) -> list[Any]:
         if self.known is not None and isinstance(world, MovedWorld):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
-from gtape.symbolic.balls import Undecided, digits, infinities_as_limits, objects, precision, ties_assumed
+from gtape.symbolic.balls import Undecided, digits, infinities_as_limits, objects, precision, ties_assumed, to_float
 from gtape.symbolic.implicit import bases_turned, degenerate_noted, values_alone
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import MOVES, moves, moves_in_floats, moves_of_decimals, nearby
@@ -52,7 +52,7 @@ from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.ulp import digits_of, spacing
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
-__all__ = ["Judgement", "nodes_of", "to_blame"]
+__all__ = ["Judgement", "nodes_of", "terms_within", "to_blame"]
 
 # Larger programs are not evaluated next to a point without a derivative: those of elementary functions, and others.
 _FEW, _FEW_SLOW = 100_000, 2_000
@@ -826,6 +826,20 @@ def depends_on_bases(oracle: Callable[[], Oracle], here: list[Any], derivative: 
 def follows_values_alone(program: Program, order: int, oracle: Callable[[], Oracle]) -> bool:
     """Whether jets may follow the values of factorisations alone, because nothing depends on their vectors."""
     return order > 1 and any(map(factorises, program.nodes)) and not uses_vectors(oracle())
+
+
+def terms_within(program: Program, terms: list[Any], made: Callable[[], list[Any]]) -> list[Any]:
+    """The sizes of terms, in a program with a factorisation at most the largest of the exact numbers that a sweep made.
+
+    Roundings part equal eigenvalues, and a rule divides by their distance, so that the roundings of its terms say
+    nothing about the size of the terms.
+    """
+    if not any(n.kind == "op" and n.prim.kind == "implicit" for n in program.nodes):
+        return terms
+    with np.errstate(all="ignore"):
+        sizes = [np.abs(to_float(objects(a))) for a in made() if a is not None]
+    most = max([float(np.max(v, initial=0.0, where=np.isfinite(v))) for v in sizes], default=0.0)
+    return [None if t is None else np.minimum(t, most) for t in terms]
 
 
 def _told(report: Report) -> list[tuple[Any, ...]]:

@@ -16,7 +16,7 @@ from gtape.verify.causes.customs import faulty_forwards
 from gtape.verify.causes.whole_function import lie_between_sides
 from gtape.verify.judging.comparison import Causes, Comparison, Told, Wrong
 from gtape.verify.judging.forward import ForwardOracle, check_tangents_locally, noisy_tangent, terms_of_tangent
-from gtape.verify.judging.judgement import Judgement, nodes_of, to_blame
+from gtape.verify.judging.judgement import Judgement, nodes_of, terms_within, to_blame
 from gtape.verify.oracles.certificates import Failure, certify_marks
 from gtape.verify.oracles.enclosures import BALLS, jet_world, turned
 from gtape.verify.oracles.oracle import Oracle, TooDeep
@@ -129,7 +129,12 @@ class Tangent(Judgement):
         return [moved_tangent(oracle, start, self.directions(), self.only)]
 
     def terms(self) -> list[Any]:
-        return terms_of_tangent(self.program, self.tangents, self._oracle().env)
+        def made() -> list[Any]:
+            world = jet_world(1)
+            found = [v for v in self.jets(self._oracle()).values() if not isinstance(v, tuple)]
+            return [world.component(v, 1) for v in found if v is not None and np.asarray(v).dtype == object]
+
+        return terms_within(self.program, terms_of_tangent(self.program, self.tangents, self._oracle().env), made)
 
     def local(self, exact: dict[int, Any]) -> list[Finding]:
         return check_tangents_locally(self.program, self.tangents, exact)
