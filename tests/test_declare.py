@@ -124,6 +124,7 @@ def test_strategies_and_the_census_know_them(theirs: Any) -> None:
     assert hypothesis.find(strategies.op_calls(["bends_of_theirs"]), lambda call: True).prim.name == "bends_of_theirs"
 
 
+@pytest.mark.slow
 def test_every_command_loads_a_module(tmp_path: Path) -> None:
     (tmp_path / "theirs.py").write_text(TEXT, encoding="utf-8")
     done = command(tmp_path, "verify", *NAMES, "--points", "100", "--load", "theirs", "--processes", "2")

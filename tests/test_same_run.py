@@ -140,6 +140,7 @@ def test_a_share_keeps_each_test_and_the_same_cases_of_it(tmp_path: Path) -> Non
     assert _collected(tmp_path / "elsewhere" / "tests", ["--share", "4"]) == [share]
 
 
+@pytest.mark.slow
 def test_a_run_of_all_tests_takes_a_share_of_those_with_many_cases(tmp_path: Path) -> None:
     folder, text = tmp_path / "tests", SHARED.replace("range(9)", "range(100)")
     asked = [[], ["--share", "1"], ["-k", "many"], ["--search", "5"], ["--share", "10"]]

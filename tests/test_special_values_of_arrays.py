@@ -713,6 +713,7 @@ def test_triangles_keep_their_zeros_beside_infinities() -> None:
     assert REGISTRY["half_tril"](tf.constant([[2.0, inf], [3.0, 4.0]])).numpy().tolist() == [[1.0, 0.0], [3.0, 2.0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in OTHERS if n not in RAISES])
 def test_arrays_give_the_limits_of_their_mirrors(name: str) -> None:
     wrong = list(_deviations(name, _primitive_calls(name, False), dtypes_of(name)))

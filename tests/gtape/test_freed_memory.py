@@ -35,6 +35,7 @@ def faults_after(first: str, **variables: str) -> int:
     return int(made.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have rules of their own")
 def test_later_arrays_take_the_memory_of_freed_ones() -> None:
     usual = faults_after("")

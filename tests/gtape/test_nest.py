@@ -33,6 +33,7 @@ structures = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(structures)
 def test_packing_undoes_flattening(structure: Any) -> None:
     flat = nest.flatten(structure)

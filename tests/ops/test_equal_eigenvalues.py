@@ -61,6 +61,7 @@ def test_a_space_of_equal_eigenvalues_has_a_projector_that_is_differentiated() -
         assert report.ok, report.summary()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_function_of_a_matrix_that_its_parts_do_not_determine_is_outside_the_domain(order: int) -> None:
     def root(a: Any) -> Any:

@@ -37,6 +37,7 @@ def test_equations_are_solved_by_the_factors() -> None:
     np.testing.assert_allclose(tf.linalg.lu_matrix_inverse(*found), np.linalg.inv(A), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("n", [3, 4])
 def test_derivatives_of_the_factors_are_exact(n: int, order: int) -> None:

@@ -245,6 +245,7 @@ def test_the_density_of_betainc_has_its_limits_at_0_and_1(a: float, b: float, or
         assert float(BetaDensityAtRim.ball(0, 1, order, arb(a), arb(b), arb(0))) == limit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("x", [0.0, 1.0])
 def test_a_slope_of_betainc_at_its_ends_is_no_lost_digit(x: float) -> None:
     report = check(tf.math.betainc, 1.0, 1.0, x, order=2)

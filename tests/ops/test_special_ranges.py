@@ -110,6 +110,7 @@ def test_draws_of_large_shape_have_exact_derivatives(alpha: float) -> None:
                 assert off(gamma_draw_slope(np.float64(alpha), np.float64(z), order=order), expected[order]) < 2e-15
 
 
+@pytest.mark.slow
 def test_further_derivatives_of_large_draws_keep_their_digits_beside_roots() -> None:
     """Terms of both signs cancel by four digits here, and the series must be long enough for what is left."""
     a, z = np.float64(52.728918194067568), np.float64(0.00083631324893220611)

@@ -91,6 +91,7 @@ def test_a_program_whose_checks_take_too_long_is_undecided() -> None:
     assert work({**shard, "seconds": 60.0})["findings"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "settings"), [("programs", {"size": 2}), ("census", {"ops": ["sin"], "size": 200, "dtypes": ["float32"]})]
 )

@@ -425,7 +425,8 @@ def test_half_a_unit_beside_a_fold_excuses_what_the_derivative_moves_to(name: st
     assert not second.ok, second
 
 
-@settings(max_examples=(settings.default.max_examples + 1) // 2)
+@pytest.mark.slow
+@settings(max_examples=1 + settings.default.max_examples // 8)
 @given(st.floats(0.2, 0.8), st.integers(-3, 3))
 def test_the_derivative_of_a_chaotic_program_at_a_moved_input_is_excused(start: float, moves: int) -> None:
     def f(x: Any) -> Any:

@@ -303,6 +303,7 @@ SMOOTH: dict[str, tuple[Callable[[Any], Any], Any, int, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMOOTH)
 def test_a_zero_hides_no_infinite_slope_behind_a_guard(name: str) -> None:
     f, at, order, right = SMOOTH[name]
@@ -314,6 +315,7 @@ def test_a_zero_hides_no_infinite_slope_behind_a_guard(name: str) -> None:
     assert not judge(f, at, claim + claim, order=order).ok
 
 
+@pytest.mark.slow
 @given(
     st.floats(-3.0, 3.0), st.integers(-4, 4), st.integers(-4, 4), st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0]),
     st.sampled_from([np.float32, np.float64]), st.integers(0, 1),
@@ -333,6 +335,7 @@ def test_squares_of_guarded_roots_have_the_slopes_of_their_sides(
     assert judge(f, at, np.array([claim, *[behind] * others], dtype)).ok == inside
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slope", [0.0, 0.5])
 def test_forward_mode_sees_slopes_behind_guards_too(slope: float) -> None:
     x = tf.constant(np.float64(0.0))

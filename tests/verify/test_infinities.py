@@ -394,6 +394,7 @@ SWITCHED: dict[str, Callable[[Any], Any]] = {  # a row of padding has no weight,
 SCORES = np.array([[0.3, -0.7, 1.1], [0.5, 0.2, -0.4]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", SWITCHED)
 def test_a_row_of_padding_without_weight_is_judged_as_the_0_that_it_is(name: str, dtype: Any) -> None:
@@ -448,6 +449,7 @@ def test_a_row_of_padding_passes_in_every_mode(name: str, mode: str) -> None:
     assert np.isfinite(made.numpy()).all()
 
 
+@pytest.mark.slow
 def test_infinities_in_inputs_switch_a_row_off_as_a_mask_does() -> None:
     def f(x: Any, v: Any) -> Any:
         return shares(tf.exp(x - guarded(x))) * v

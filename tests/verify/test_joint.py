@@ -138,6 +138,7 @@ SMOOTH: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("smooth", SMOOTH.values(), ids=SMOOTH)
 @settings(max_examples=1 + settings.default.max_examples // 8)
@@ -158,6 +159,7 @@ def test_a_tie_that_is_counted_twice_fails_behind_any_smooth_function(
     assert not judged(slope, 0.5 * slope)
 
 
+@pytest.mark.slow
 def test_a_rounded_end_of_one_interval_excuses_no_claim_by_another_element() -> None:
     def several(x: Any, y: Any) -> Any:
         greatest = tf.math.segment_max(tf.stack([y, x]), [0, 0])[0]

@@ -233,6 +233,7 @@ def test_a_command_that_is_ended_leaves_nothing_behind(
         assert "partial" in err and "partial" in out, message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [c for c in POOLED if LARGE or c != "mutants"])
 def test_a_killed_worker_costs_no_result(command: str, tmp_path: Path, undisturbed: Undisturbed) -> None:
     report = tmp_path / "report.json"
@@ -323,6 +324,7 @@ def test_workers_killed_at_any_moment_cost_no_result(command: str, tmp_path: Pat
     assert reported
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [c for c in POOLED if LARGE or c not in ("mutants", "peers")])
 def test_what_kills_each_of_its_workers_is_named_and_the_rest_is_kept(
     command: str, tmp_path: Path, undisturbed: Undisturbed

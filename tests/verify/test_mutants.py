@@ -44,6 +44,7 @@ def test_a_changed_rule_sees_the_names_of_its_closure_and_its_defaults() -> None
     assert changed(rule, drop)(None, 0, 2) == 5  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_every_operator_fits_somewhere() -> None:
     found = {m.operator for p in DIFFERENTIABLE for m in mutants_of(p)}
     assert found == set(OPERATORS)
@@ -81,6 +82,7 @@ SMALL = ["tanh", "relu", "atan2", "softmax", "transpose", "matmul", "gather", "s
 
 
 # The usual run takes every second op, and of it every fourth kind of mutant, beginning with another kind for each op.
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL if LARGE else SMALL[::2])
 def test_check_finds_every_mutant_and_names_the_op(name: str) -> None:
     fitting = sorted({m.operator for m in mutants_of(REGISTRY[name])})
@@ -94,11 +96,13 @@ def test_check_finds_every_mutant_and_names_the_op(name: str) -> None:
     assert all(t.kills["flag"].found and t.kills["check"].named for t in forward)
 
 
+@pytest.mark.slow
 def test_finite_differences_miss_what_check_finds() -> None:
     (lost,) = try_all("tanh", tries=3, operators=operators_named(["textbook"]))
     assert lost.kills["check"].found and not lost.kills["differences"].found and not lost.kills["plain"].found
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_matrix_and_writes_json(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["mutants", "sinh", "--tries", "2", "--operators", "m2", "m16", "--processes", "1"]
     assert cli.main([*words, "--survivors"]) == 0

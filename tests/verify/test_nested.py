@@ -158,6 +158,7 @@ def test_a_rule_is_found_at_the_order_where_it_is_wrong(wrong_op: tuple[int, Pri
     assert float(exact(op, 0.7, order=order, digits=20)[()]) == pytest.approx(right, rel=1e-14)
 
 
+@pytest.mark.slow
 def test_a_rule_is_found_by_nested_tapes(wrong_op: tuple[int, Primitive]) -> None:
     order, op = wrong_op
     x = tf.constant(0.7, "float64")
@@ -242,6 +243,7 @@ def test_right_derivatives_by_other_methods_are_right(method: Callable[[F, Any],
     assert once.shape == (3, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_rule_wrong_from_the_second_order_on_is_found_through_other_methods(
     method: Callable[[F, Any], Any], wrong_op: tuple[int, Primitive]
@@ -370,6 +372,7 @@ def _after_steps(steps: int, slope: Callable[[Any], Any]) -> F:
     return f
 
 
+@pytest.mark.slow
 def test_a_fault_in_a_chain_of_gradient_steps_is_named_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
     @tf.custom_gradient
     def askew(x: Any) -> Any:

@@ -276,6 +276,7 @@ def test_determinants_of_all_sizes_are_right(n: int, size: float) -> None:
         assert check(tf.linalg.det, np.random.default_rng([n, seed]).normal(size=(n, n)) * size).ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 7])
 def test_determinants_of_orthogonal_and_singular_matrices_are_right(n: int) -> None:
     for seed in range(5):

@@ -292,6 +292,7 @@ def test_the_numbers_of_a_plain_tape_need_no_full_check(monkeypatch: pytest.Monk
         assert rows._apart(seeds, [np.nextafter(g, 9.0) for g in got], got) == []
 
 
+@pytest.mark.slow
 def test_other_numbers_of_a_second_derivative_are_compared_with_the_exact_ones_at_hand(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

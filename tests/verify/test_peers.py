@@ -76,6 +76,7 @@ def test_a_refusal_is_no_finding_and_none_at_all_of_a_derivative_that_is_zero(fo
     assert found.refused == {"fake_peer.erfc(x)": ["derivative"]}
 
 
+@pytest.mark.slow
 def test_a_witness_runs_by_itself_and_prints_what_was_returned(found: Audit) -> None:
     for cause in found.causes:
         if cause.first.what in ("hang", "crash", "raises"):
@@ -338,6 +339,7 @@ def test_a_census_compares_libraries(capsys: pytest.CaptureFixture[str]) -> None
     assert ulps["fakecensus", "tanh"] > 1e10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_every_half_precise_number_is_tried(dtype: str) -> None:
     pytest.importorskip("ml_dtypes")

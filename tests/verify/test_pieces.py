@@ -112,6 +112,7 @@ def test_pieces_beside_a_guarded_root_are_unknown(root: F) -> None:
     assert pieces(lambda x: root(x * x), 0.0, 1, -1, 1) == [None, None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("root", [_guarded_root, _masked_root])
 def test_guarded_norms_have_the_conventions_of_norms(root: F, dtype: Any) -> None:

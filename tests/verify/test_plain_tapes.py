@@ -66,6 +66,7 @@ def test_a_fault_in_the_diagonal_start_of_a_jacobian_is_found(monkeypatch: pytes
     assert "a plain tape returns this number" in report.findings[0].reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "ok"), [(1 + 1e-9, False), (1 + 2.0**-52, True)])
 def test_other_numbers_of_a_plain_tape_are_found_outside_of_a_domain(
     factor: float, ok: bool, monkeypatch: pytest.MonkeyPatch

@@ -54,6 +54,7 @@ def test_verification_changes_no_number(seed: int) -> None:
             )
 
 
+@pytest.mark.slow
 def test_depth_and_shapes_are_spread() -> None:
     drawn = [generate(s) for s in range(100)]
     assert max(p.depth for p in drawn) >= 35
@@ -73,6 +74,7 @@ def test_a_program_that_loses_its_digits_is_no_false_alarm() -> None:
     assert wrong.alarm is not None and "cos" in wrong.alarm
 
 
+@pytest.mark.slow
 @settings(max_examples=1 + settings.default.max_examples // 3, suppress_health_check=list(HealthCheck))
 @given(programs())
 def test_hypothesis_draws_programs_that_pass(program) -> None:

@@ -52,6 +52,7 @@ def test_kinked_ops_are_proved_on_every_open_cell() -> None:
     assert len({c.cell for c in prove("clip_by_value").cases if c.shapes == ((), (), ())}) >= 4
 
 
+@pytest.mark.slow
 def test_no_kernel_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
         raise AssertionError("a kernel ran")

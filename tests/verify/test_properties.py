@@ -159,6 +159,7 @@ FOUND: list[tuple[str, list[Any], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "arrays", "params"), FOUND, ids=[f"{n}-{i}" for i, (n, _, _) in enumerate(FOUND)])
 def test_what_searches_have_found_stays_mended(name: str, arrays: list[Any], params: dict[str, Any]) -> None:
     call = Call(REGISTRY[name], [np.array(a, np.float64) for a in arrays], params)
@@ -180,6 +181,7 @@ def test_values_of_tiny_and_huge_matrices_have_their_exact_slopes(size: float) -
 
 
 # Without a search the usual run takes each second, because the first check of an op takes most of the time.
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DIFFERENTIABLE if LARGE or SEARCHES else DIFFERENTIABLE[::2])
 def test_derivatives_are_exact(name: str) -> None:
     elementwise = REGISTRY[name].kind == "elementwise"

@@ -113,6 +113,7 @@ def test_a_finding_that_is_gone_or_different_is_said(
         assert status == 1 and says in said
 
 
+@pytest.mark.slow
 def test_a_campaign_without_findings_is_replayed_by_a_sample(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_campaign_without_findings_is_replayed_by_a_sample(
     assert replayed(capsys, str(tmp_path / "x.md"))[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [".json", ".html"])
 def test_a_command_is_run_again(end: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(tmp_path / "result.json")

@@ -415,6 +415,7 @@ OF_COMPLEX: dict[str, tuple[F, Any, Any, bool]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [tf.complex128, tf.complex64])
 @pytest.mark.parametrize("name", OF_COMPLEX)
 def test_functions_of_complex_numbers_are_judged_as_a_whole(name: str, dtype: Any) -> None:
@@ -431,6 +432,7 @@ def test_functions_of_complex_numbers_are_judged_as_a_whole(name: str, dtype: An
     assert not differs or "part" in report.findings[0].reason
 
 
+@pytest.mark.slow
 def test_a_modulus_has_the_unit_disc_at_zero() -> None:
     for claim, ok in ((0.5 - 0.5j, True), (1j, True), (1.1, False), (-1.1j, False)):
         assert judge(tf.abs, tf.constant(0j), claim).ok == ok
@@ -441,6 +443,7 @@ def _safe_ratio(x: Any, of: F) -> Any:
     return tf.where(zero, tf.ones_like(x), of(x) / tf.where(zero, tf.ones_like(x), x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("of", "derivatives"), [(tf.sin, (0.0, -1 / 3)), (tf.math.expm1, (0.5, 1 / 3)), (tf.math.log1p, (-0.5, 2 / 3))]
 )
@@ -473,6 +476,7 @@ def test_a_convention_of_the_gradient_does_not_hide_the_curvature(f: F, at: Any,
         assert not judge(f, x, wrong, order=2).ok
 
 
+@pytest.mark.slow
 def test_a_lookup_whose_places_depend_on_the_point_has_the_curvature_of_its_sum() -> None:
     def f(x: Any) -> Any:
         return tf.reduce_sum(tf.gather(x, tf.argsort(x)) ** 2)
@@ -644,10 +648,12 @@ def _points(f: F, x: Any, monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     return points
 
 
+@pytest.mark.slow
 def test_rows_share_the_points_beside_assumed_ties(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(_points(_tied, np.full(5, 0.3), monkeypatch)) < 60
 
 
+@pytest.mark.slow
 def test_rows_of_larger_programs_share_the_points_along_axes(monkeypatch: pytest.MonkeyPatch) -> None:
     def f(x: Any) -> Any:
         for _ in range(40):
@@ -725,6 +731,7 @@ def test_exact_gives_derivatives_although_numbers_on_the_way_overflow_floats() -
     assert steep == "1.4570523974006600344e+347", "exp(800) cos(pi/2 exp(1600)), by mpmath"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [1e-8, 1e-4])
 @pytest.mark.parametrize("n", [100, 2500, 9000])
 def test_a_kink_of_a_small_share_is_found_in_arrays_of_all_lengths(n: int, share: float) -> None:
@@ -739,6 +746,7 @@ def test_a_kink_of_a_small_share_is_found_in_arrays_of_all_lengths(n: int, share
     assert check(lambda x: f(x) + tf.reduce_sum(tf.abs(x)), x).ok  # a true kink
 
 
+@pytest.mark.slow
 def test_ties_in_a_float32_net_take_no_directions_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     # Ties of other elements move these derivatives to one side of the exact numbers, by no more than the step.
     asked = []
@@ -888,6 +896,7 @@ STEEP: dict[str, tuple[F, float, float]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("f", "slope", "sign"), STEEP.values(), ids=STEEP)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_claims_lie_between_a_finite_and_an_infinite_slope(f: F, slope: float, sign: float, dtype: Any) -> None:
@@ -898,6 +907,7 @@ def test_claims_lie_between_a_finite_and_an_infinite_slope(f: F, slope: float, s
         assert report.ok is ok and report.verdict != "domain", (far, report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("f", "x"),
     [
@@ -942,6 +952,7 @@ def test_one_of_many_equal_numbers_may_be_any_of_them(f: Any, n: int) -> None:
     assert not judge(f, x, np.where(np.arange(n) == 1, 3.0, 0.0)).ok, "3 is the derivative on no side"
 
 
+@pytest.mark.slow
 def test_roundings_that_decide_ties_are_no_convention() -> None:
     """Steps of a limited scheme on a square wave: each difference of equal numbers is a tie, which roundings break."""
 
@@ -984,6 +995,7 @@ def test_an_order_of_values_that_are_not_defined_stays_as_recorded() -> None:
     assert check(f, np.array([1.0, 0.0, 0.3])).verdict == "domain"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("w", [[[1.0, -0.9], [-0.9, 1.0]], [[-2.0, -0.5], [5.0, 2.0]]], ids=["wide", "narrow"])
 def test_the_directions_in_which_all_units_are_off_may_be_few(w: Any) -> None:
     def f(h: Any) -> Any:
@@ -1051,6 +1063,7 @@ _IN_CONES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("f", "at"), _IN_CONES.values(), ids=_IN_CONES.keys())
 def test_a_limit_of_narrower_and_narrower_cones_is_a_limit(f: F, at: tuple[Any, ...]) -> None:
     """The second derivatives come as near to 0 as one likes towards an axis, whatever the step, and are 0 nowhere."""
@@ -1143,6 +1156,7 @@ FAR_FROM_TIES: dict[str, tuple[Callable[[Any], Any], float]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAR_FROM_TIES)
 def test_a_decision_far_from_its_tie_stays_where_an_inner_gradient_has_a_kink(name: str) -> None:
     f, slope = FAR_FROM_TIES[name]
@@ -1152,6 +1166,7 @@ def test_a_decision_far_from_its_tie_stays_where_an_inner_gradient_has_a_kink(na
         assert judge(lambda x: f(_slope_of_a_corner(x)), 0.0, claim * slope, order=2).ok == ok, claim
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 6])
 def test_decisions_of_an_array_of_inner_gradients_stay_far_from_ties(count: int) -> None:
     at = np.array([0.0, *np.linspace(0.1, 0.2, count - 1)])

@@ -30,6 +30,7 @@ def drawn(kind: int, n: int, rng: Any) -> Any:
     return np.sort(x) if kind == 2 else x
 
 
+@pytest.mark.slow
 @given(st.integers(0, 3), st.integers(1, 10_000), st.integers(0, 99), st.sampled_from(["float32", "float64"]))
 def test_sums_keep_the_bound(kind: int, n: int, seed: int, dtype: str) -> None:
     x = np.asarray(drawn(kind, n, np.random.default_rng(seed)), dtype)

@@ -116,6 +116,7 @@ def solved(steps: int, *, constant: bool) -> Callable[[Any], Any]:
     return lambda a: tf.reduce_sum(root(a) ** 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [4, 5, 6])
 def test_what_a_solver_leaves_below_rounding_is_no_fault(steps: int) -> None:
     for order in (1, 2):
@@ -568,6 +569,7 @@ OVER_GAPS: dict[str, tuple[Callable[[Any, Any], Any], Any, int, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("below", [0.0, 1e-3])
 @pytest.mark.parametrize("name", OVER_GAPS)
 def test_a_custom_gradient_over_a_gap_of_its_body_is_judged_by_the_whole_function(name: str, below: float) -> None:
@@ -579,6 +581,7 @@ def test_a_custom_gradient_over_a_gap_of_its_body_is_judged_by_the_whole_functio
             assert judge(lambda x: f(_custom_sinc(below), x), at, np.asarray(right) * factor, order=2).ok == ok, factor
 
 
+@pytest.mark.slow
 def test_one_element_in_a_gap_needs_no_convention_of_the_others() -> None:
     at = np.array([0.0, 1.0, -2.0], np.float32)
     assert check(lambda x: tf.reduce_sum(_custom_sinc(0.0)(x)), at, order=2).ok
@@ -672,6 +675,7 @@ def test_a_jump_elsewhere_excuses_no_custom_gradient(other: Any) -> None:
         assert not report.ok and report.verdict == "rule", report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [100, 8000])
 def test_many_numbers_excuse_no_custom_gradient(n: int) -> None:
     x = np.linspace(0.5, 2.0, n)
@@ -734,6 +738,7 @@ def test_exact_takes_no_number_from_a_wrong_custom_gradient(name: str) -> None:
     assert not report.ok and {v.op for v in report.findings if not v.ok} <= {"_cube_too_steep", "_kink_too_steep"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTY_AT_KINKS)
 def test_claims_are_judged_by_the_body_of_a_wrong_custom_gradient(name: str) -> None:
     f, at, right = FAULTY_AT_KINKS[name]
