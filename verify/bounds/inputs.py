@@ -32,7 +32,7 @@ from gtape.verify.oracles.backward import by_rule, gradient, kept_off
 from gtape.verify.oracles.enclosures import BALLS, is_floating, jet_world, zeros
 from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import InEnclosures
-from gtape.verify.verdicts.ulp import digits_of, spacing
+from gtape.verify.verdicts.ulp import digits_of, longer_than, spacing
 
 __all__ = [
     "MOVES",
@@ -339,18 +339,10 @@ def _half_units(program: Program) -> list[tuple[list[int], Any]]:
         if value.size > 1 and is_floating(value) and (value != value.flat[0]).any():
             half = _half_unit(node, _read_as(program, group, readers))
             # The cosines of a Fourier matrix are rounded data, although one of them is 1; [0.5, 1.0] may be a formula.
-            meant = value == (0 if _is_long(value).any() else np.rint(value))
+            long = longer_than(value, min(_SHORT, digits_of(value.dtype) // 2))
+            meant = value == (0 if long.any() else np.rint(value))
             found.append((group, np.where(meant, 0.0, half)))
     return found
-
-
-def _is_long(x: Any) -> Any:
-    """The mask of the numbers with more significant bits than a number that was meant as it is."""
-    if x.dtype.kind == "c":
-        return _is_long(x.real) | _is_long(x.imag)
-    with np.errstate(all="ignore"):
-        digits = np.ldexp(np.frexp(x)[0], min(_SHORT, digits_of(x.dtype) // 2))
-        return np.isfinite(x) & (digits != np.rint(digits))
 
 
 def _decimals(program: Program) -> list[tuple[list[int], Any]]:

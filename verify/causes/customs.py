@@ -42,7 +42,7 @@ from gtape.verify.verdicts.verdict import Finding
 __all__ = [
     "agrees_along", "faulty_beside", "faulty_customs", "faulty_forwards", "faulty_inside", "inner_culprits",
     "is_rounded", "least_stable", "lies_between", "not_finite", "ones_like", "only_rounded", "room_of",
-    "roundings_of",    "slopes_of_custom",
+    "roundings_of", "slopes_of_custom",
 ]  # fmt: skip
 
 _CALLS = 8  # calls of one function that are compared after an error of rounding size

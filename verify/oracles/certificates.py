@@ -30,6 +30,7 @@ from gtape.verify.oracles.enclosures import (
 )
 from gtape.verify.oracles.oracle import MOST_NESTED, Oracle, TooDeep, nested_too_deep, own_part, varies
 from gtape.verify.oracles.replay import Shared
+from gtape.verify.verdicts.ulp import longer_than
 
 __all__ = [
     "Direction", "Failure", "by_constants", "certify", "certify_custom", "certify_marks", "certify_rows",
@@ -38,6 +39,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+_MEANT = 12  # significant bits of a constant that was meant as it is
 _SAME = 1e3
 _DEEPEST = 4  # directions of jets, each of which doubles the work
 
@@ -553,10 +555,8 @@ def by_constants(oracle: Oracle, node: Node, g: Any, *directions: dict[int, Any]
 
 def _half_units(x: Any) -> Any:
     """Half a unit in the last place of each number with more digits than a decimal that was meant has."""
-    eps = np.finfo(x.dtype).eps
-    with np.errstate(all="ignore"):
-        mantissa = np.frexp(x)[0] * 2.0**12
-        return np.where(np.isfinite(x) & (mantissa != np.rint(mantissa)), np.abs(x) * (eps / 2), 0.0).astype(np.float64)
+    half = np.abs(x) * (np.finfo(x.dtype).eps / 2)
+    return np.where(longer_than(x, _MEANT), half, 0.0).astype(np.float64)
 
 
 def _through_body(oracle: Oracle, node: Node, g: Any, directions: dict[int, Any]) -> tuple[arb, arb]:

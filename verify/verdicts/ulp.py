@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "ROUNDINGS", "digits_of", "largest", "right_digits", "same_numbers", "spacing", "ulps_between", "underflow",
-    "widest",
+    "ROUNDINGS", "digits_of", "largest", "longer_than", "right_digits", "same_numbers", "spacing", "ulps_between",
+    "underflow", "widest",
 ]  # fmt: skip
 
 ROUNDINGS = 4.5  # ULP: error of an elementwise derivative, and the rounding of its product with the cotangent
@@ -147,6 +147,23 @@ def ulps_between(got: Any, high: Any, low: Any, dtype: Any, unit: Any = None) ->
             return result
         same = (g == high) | (np.isnan(g) & np.isnan(high))
         return np.where(finite, result, np.where(same, 0.0, np.inf))
+
+
+def longer_than(x: Any, bits: int) -> Any:
+    """The mask of the finite numbers with more significant bits; those of short numbers were meant as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gtape.verify.verdicts.ulp import longer_than
+    >>> longer_than(np.array([0.5, 3.0, 0.1, np.inf]), 12).tolist()
+    [False, False, True, False]
+    """
+    if x.dtype.kind == "c":
+        return longer_than(x.real, bits) | longer_than(x.imag, bits)
+    with np.errstate(all="ignore"):
+        digits = np.ldexp(np.frexp(x)[0], bits)
+        return np.isfinite(x) & (digits != np.rint(digits))
 
 
 def right_digits(off: Any, exact: Any, dtype: Any) -> Any:
