@@ -66,18 +66,22 @@ class Dawson(sp.Function):
         return DawsonDerivative.ball(0, x)
 
 
-class DawsonDerivative(sp.Function):
-    """``DawsonDerivative(n, x)``: the n-th derivative of Dawson's function.
-
-    Kummer's functions give the integral of exp(-t²/4) sin(x t)/2 over all positive t, differentiated under its sign.
-    The recurrence F^(k+1) = -2x F^(k) - 2k F^(k-1) cancels far from 0.
-    """
+class _Derivatives(sp.Function):
+    """Base of functions of an order n and of x that are the n-th derivatives of one function."""
 
     nargs = 2
 
     def fdiff(self, argindex: int = 2) -> sp.Expr:
         n, x = self.args
-        return DawsonDerivative(n + 1, x)
+        return self.func(n + 1, x)
+
+
+class DawsonDerivative(_Derivatives):
+    """``DawsonDerivative(n, x)``: the n-th derivative of Dawson's function.
+
+    Kummer's functions give the integral of exp(-t²/4) sin(x t)/2 over all positive t, differentiated under its sign.
+    The recurrence F^(k+1) = -2x F^(k) - 2k F^(k-1) cancels far from 0.
+    """
 
     @staticmethod
     def ball(n: Any, x: Any) -> Any:
@@ -87,17 +91,11 @@ class DawsonDerivative(sp.Function):
         return size * (1 if odd else x) * arb.hypgeom_1f1(-x * x, half + 1, arb(1) / 2 if odd else arb(3) / 2)
 
 
-class ScaledErfc(sp.Function):
+class ScaledErfc(_Derivatives):
     """``ScaledErfc(n, x)``: the n-th derivative of exp(x²) erfc(x).
 
     Tricomi's function for positive x (DLMF 7.18), where the recurrence f^(k+1) = 2x f^(k) + 2k f^(k-1) cancels.
     """
-
-    nargs = 2
-
-    def fdiff(self, argindex: int = 2) -> sp.Expr:
-        n, x = self.args
-        return ScaledErfc(n + 1, x)
 
     @staticmethod
     def ball(n: Any, x: Any) -> Any:
