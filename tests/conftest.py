@@ -59,8 +59,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run one of N cases of each parametrised test, always the same, at least one; 1 runs all",
     )  # fmt: skip
     parser.addoption(
+        "--every", type=int, metavar="N",
+        help="run one of N tests of each file, always the same, at least one; for a second run beside a run of all",
+    )  # fmt: skip
+    parser.addoption(
         "--whole", action="append", default=[], metavar="PATH",
-        help="of this file or folder --share leaves out nothing; may be given again",
+        help="of this file or folder --share and --every leave out nothing; may be given again",
     )  # fmt: skip
     parser.addoption(
         "--search", type=int, metavar="N",
@@ -119,11 +123,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _check_share(config: pytest.Config) -> None:
-    share, whole = config.getoption("--share"), config.getoption("--whole")
-    if share is None and whole:
-        raise pytest.UsageError("--whole says what --share leaves alone; give --share, too")
-    if share is not None and share < 1:
-        raise pytest.UsageError(f"--share needs a positive number, not {share}")
+    shares = {option: config.getoption(option) for option in ("--share", "--every")}
+    whole = config.getoption("--whole")
+    if whole and all(n is None for n in shares.values()):
+        raise pytest.UsageError("--whole says what --share and --every leave alone; give one of them, too")
+    for option, n in shares.items():
+        if n is not None and n < 1:
+            raise pytest.UsageError(f"{option} needs a positive number, not {n}")
     for path in whole:
         if not (config.invocation_params.dir / path).exists():
             raise pytest.UsageError(f"--whole {path}: there is no such file or folder")
@@ -146,7 +152,7 @@ def _runs_everything(config: pytest.Config) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what `--share` leaves out, and put slow tests first, so that no worker is alone with one at the end."""
+    """Leave out what options leave out, and put slow tests first, so that no worker is alone with one at the end."""
     share = config.getoption("--share")
     whole = [(config.invocation_params.dir / path).resolve() for path in config.getoption("--whole")]
     usual = share is None and _runs_everything(config)
@@ -169,9 +175,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if len(cases) > few:
                 # From the end, because CI runs a share of each test from the beginning, too.
                 left_out.update(cases[: -max(few, math.ceil(len(cases) / share))])
-        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
-        items[:] = [item for item in items if item not in left_out]
+        _leave_out(config, items, left_out)
+    if (every := config.getoption("--every")) is not None:
+        _leave_out(config, items, _other_tests(items, every, whole))
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item], left_out: set[pytest.Item]) -> None:
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
+
+
+def _other_tests(items: list[pytest.Item], every: int, whole: list[Path]) -> set[pytest.Item]:
+    """The cases of all but one of `every` tests of each file outside of `whole`."""
+    files: dict[Path, dict[str, list[pytest.Item]]] = {}
+    for item in items:
+        if not any(item.path.is_relative_to(path) for path in whole):
+            files.setdefault(item.path, {}).setdefault(_name(item).partition("[")[0], []).append(item)
+    left_out: set[pytest.Item] = set()
+    for tests in files.values():
+        names = sorted(tests, key=lambda name: (zlib.crc32(name.encode()), name))
+        for name in names[math.ceil(len(names) / every) :]:
+            left_out.update(tests[name])
+    return left_out
 
 
 def _is_drawn(item: pytest.Item) -> bool:

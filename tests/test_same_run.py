@@ -140,6 +140,33 @@ def test_a_share_keeps_each_test_and_the_same_cases_of_it(tmp_path: Path) -> Non
     assert _collected(tmp_path / "elsewhere" / "tests", ["--share", "4"]) == [share]
 
 
+THREE_TESTS = """
+import pytest
+
+@pytest.mark.parametrize("n", range(4))
+def test_many(n):
+    pass
+
+def test_one():
+    pass
+
+def test_other():
+    pass
+"""
+
+
+def test_one_of_a_few_tests_of_each_file_runs_with_all_of_its_cases(tmp_path: Path) -> None:
+    folder = tmp_path / "tests"
+    everything, some, again, whole = _collected(
+        folder, [], ["--every", "2"], ["--every", "2"], ["--every", "2", "--whole", "test_it.py"], text=THREE_TESTS
+    )
+    functions = {name.partition("[")[0] for name in some}
+    assert len(functions) == 2, "two of three tests, because a file with a single test keeps it"
+    assert some == again == [name for name in everything if name.partition("[")[0] in functions]
+    assert whole == everything
+    assert len(_collected(folder, ["--every", "9"], text="def test_one():\n    pass\n")[0]) == 1
+
+
 @pytest.mark.slow
 def test_a_run_of_all_tests_takes_a_share_of_those_with_many_cases(tmp_path: Path) -> None:
     folder, text = tmp_path / "tests", SHARED.replace("range(9)", "range(100)")
@@ -155,8 +182,9 @@ def test_a_run_of_all_tests_takes_a_share_of_those_with_many_cases(tmp_path: Pat
 
 REFUSED = {
     "no share": (["--share", "0"], "--share needs a positive number"),
+    "none of the tests": (["--every", "0"], "--every needs a positive number"),
     "no file": (["--share", "4", "--whole", "nowhere"], "--whole nowhere: there is no such file"),
-    "no need": (["--whole", "test_it.py"], "give --share, too"),
+    "no need": (["--whole", "test_it.py"], "give one of them, too"),
     "no search": (["--search", "0"], "--search needs a positive number"),
 }
 
