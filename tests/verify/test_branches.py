@@ -202,3 +202,20 @@ def test_claims_may_be_those_of_any_branch_of_a_maximum_in_python() -> None:
     for i in range(4):
         assert judge(greatest, (np.zeros(4),), np.eye(4)[i]).ok
         assert not judge(greatest, (np.zeros(4),), 2.0 * np.eye(4)[i]).ok
+
+
+@pytest.mark.parametrize(("claim", "passes"), [(0.0, True), (1.0, True), (2.0, True), (2.5, False), (5.0, False)])
+def test_claims_at_a_tie_are_those_of_the_branches_that_meet_there(claim: float, passes: bool) -> None:
+    def bends_again_at_a_tiny_number(x: Any) -> Any:
+        if x > 1e-40:
+            return 5.0 * x - 3e-40
+        return 2.0 * x if x > 0.0 else 0.0 * x
+
+    assert judge(bends_again_at_a_tiny_number, (np.array(0.0),), np.array(claim)).ok == passes
+
+
+def test_branches_of_tiny_numbers_that_differ_are_told_apart() -> None:
+    def jumps(x: Any) -> Any:
+        return 3.0 * x + 1e-150 if x > 0.0 else x
+
+    assert [judge(jumps, (np.array(0.0),), np.array(c)).ok for c in (1.0, 2.0, 3.0)] == [True, False, False]

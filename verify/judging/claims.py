@@ -118,12 +118,15 @@ def _with_other_branches(recording: Recording, program: Program, row: list[Any],
     points = [np.asarray(t._value) for t in recording.inputs]
     here = _at_tie(program, recording)
     found = [] if here is None else [here]
-    for _ in range(_SIDES if here is not None else 0):
+    for k in range(_SIDES if here is not None else 0):
+        # Some points lie nearer, because a function of tiny numbers may have other ties between 0 and the usual moves.
+        unit = 1.0 if k % 4 else 0.0
+        sizes = [np.where(x == 0, unit or _tiny(x.dtype), np.maximum(np.abs(x), unit)) for x in points]
         signs = [rng.choice([-1.0, 1.0], x.shape) * rng.uniform(0.5, 1.0, x.shape) for x in points]
         for side in (-1.0, 1.0):
             moved = [
-                (x + side * u * _slightly(x.dtype) * np.maximum(np.abs(x), 1.0)).astype(x.dtype)
-                for x, u in zip(points, signs, strict=True)
+                (x + side * u * _slightly(x.dtype) * size).astype(x.dtype)
+                for x, u, size in zip(points, signs, sizes, strict=True)
             ]
             try:
                 beside = Recording(recording.function, tuple(moved), 1)
@@ -197,6 +200,11 @@ def _slightly(dtype: Any) -> float:
     return math.pow(float(np.finfo(dtype).eps), 0.75)
 
 
+def _tiny(dtype: Any) -> float:
+    """A number that is small beside all but the smallest numbers of a dtype, and whose square is a normal number."""
+    return math.pow(float(np.finfo(dtype).tiny), 0.375)
+
+
 def _is_same(values: list[Any], others: list[Any]) -> bool:
     """Whether exact outputs are the same numbers."""
     for v, w in zip(values, others, strict=True):
@@ -204,7 +212,7 @@ def _is_same(values: list[Any], others: list[Any]) -> bool:
             return False
         for p, q in zip(objects(v).ravel().tolist(), objects(w).ravel().tolist(), strict=True):
             gap = abs(p - q)
-            if gap != 0 and not gap <= arb(2) ** (16 - _TIE_BITS) * (1 + abs(p)):
+            if not arb(gap).contains(0) and not gap <= arb(2) ** (16 - _TIE_BITS) * abs(p):
                 return False
     return True
 
