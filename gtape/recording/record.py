@@ -622,16 +622,22 @@ def checked_later(check: Callable[..., None], tensors: list[Any]) -> bool:
     return True
 
 
-def drawn_later(source: Any, draw: Callable[[Any], Any], changed: Any = ()) -> Any:
+def drawn_later(source: Any, words: Callable[[Any], Any], draw: Callable[[Any], Any], changed: Any = ()) -> Any:
     """Let each call of a function that is being compiled draw random numbers. None if no function is being compiled.
+
+    A call takes the words of all draws at its start, when it reads variables, and draws the numbers where it needs them
+    first, because the numbers of all draws together may take more memory than the rest of the call.
 
     Parameters
     ----------
     source : object
         The source of the numbers, with the methods `copy`, `state` and `restore`. Draws that follow each other have the
         same object as source.
+    words : callable
+        Returns an array that selects the stream of the next draw, always of one shape and dtype, given the source or a
+        copy of it.
     draw : callable
-        Returns an array, given the source or a copy of it.
+        Returns an array of random numbers, given an array of `words`. Equal words give equal numbers.
     changed : sequence of Variable
         The variables that hold the state of the source.
 
@@ -641,7 +647,7 @@ def drawn_later(source: Any, draw: Callable[[Any], Any], changed: Any = ()) -> A
     """
     stack = _stack.get()
     noted = None if stack is None else getattr(stack.run, "draw", None)
-    return None if noted is None else noted(source, draw, changed)
+    return None if noted is None else noted(source, words, draw, changed)
 
 
 def assigned_later(variable: Any, value: Any) -> bool:

@@ -1,4 +1,8 @@
-"""Random numbers in compiled functions. A program draws them at the start of each call, when it reads variables."""
+"""Random numbers in compiled functions.
+
+A program takes the words that select the streams of its draws at the start of each call, when it reads variables. The
+draws themselves are operations of the program.
+"""
 
 from __future__ import annotations
 
@@ -15,26 +19,25 @@ __all__ = ["Draw", "SeedsOfPython", "go_back", "sources_of", "states"]
 
 
 class Draw:
-    """Numbers that a program draws at each call. The object has the attributes by which programs read variables.
+    """The words of one draw at each call. The object has the attributes by which programs read variables.
 
     Parameters
     ----------
-    source : object
-    draw : callable
+    source, words
         As in `gtape.recording.record.drawn_later`.
     sample : array
-        Numbers of the same shape and dtype.
+        Words of an earlier draw.
     """
 
-    __slots__ = ("_draw", "_layout", "_tensor_layout", "_uid", "source")
+    __slots__ = ("_layout", "_tensor_layout", "_uid", "_words", "source")
 
-    def __init__(self, source: Any, draw: Callable[[Any], Any], sample: Any) -> None:
-        self.source, self._draw, self._uid = source, draw, object()
+    def __init__(self, source: Any, words: Callable[[Any], Any], sample: Any) -> None:
+        self.source, self._words, self._uid = source, words, object()
         self._layout = self._tensor_layout = make_layout(sample.dtype, sample.shape)
 
     @property
     def _value(self) -> Any:
-        return self._draw(self.source)
+        return self._words(self.source)
 
     def _as_tensor(self) -> Tensor:
         t = Tensor()

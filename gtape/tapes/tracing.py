@@ -284,17 +284,17 @@ class Tracer:
         node.guards = True
         self.nodes.append(node)
 
-    def draw(self, source: Any, draw: Callable[[Any], Any], changed: Sequence[Any]) -> Raw:
+    def draw(self, source: Any, words: Callable[[Any], Any], draw: Callable[[Any], Any], changed: Sequence[Any]) -> Any:
         """Note random numbers, see `gtape.recording.record.drawn_later`. The traced call draws from a copied source."""
         if not self.open:
             self.refuse("")
         copied = self._copies.get(source)
         if copied is None:
             copied = self._copies[source] = source.copy()
-        raw = self.input(draw(copied))
-        self.variables.append(Draw(source, draw, raw.node.sample))
+        chosen = self.input(words(copied))
+        self.variables.append(Draw(source, words, chosen.node.sample))
         self._changed.update([v._uid for v in changed])
-        return raw
+        return self.call(draw, (chosen,))
 
     def check(self, check: Callable[..., None], tensors: Sequence[Tensor]) -> None:
         """Note a check of values, see `gtape.recording.record.checked_later`."""

@@ -1542,6 +1542,47 @@ def test_no_array_lives_longer_in_a_compiled_step(f: Any, shapes: Any, back_end:
     assert _peak(lambda: compiled(*xs)) <= _peak(lambda: f(*xs))
 
 
+def _noisy_steps(x: Any) -> Any:
+    for _ in range(20):
+        x = tf.tanh(x + 0.1 * tf.random.normal(x.shape))
+    return x
+
+
+@_gradient
+def _dropped_out(x: Any) -> Any:
+    for _ in range(12):
+        x = tf.nn.dropout(tf.sin(x), 0.25) * 1.5
+    return tf.reduce_sum(x)
+
+
+@pytest.mark.parametrize("f", [_noisy_steps, _dropped_out], ids=["noise", "dropout"])
+def test_random_numbers_are_drawn_when_a_compiled_step_needs_them(f: Any, back_end: str) -> None:
+    x = tf.constant(np.random.default_rng(9).normal(size=(200, 200)), "float32")
+    compiled = tf.function(f, jit_compile=True)
+    found = []
+    for function in (f, compiled):
+        tf.random.set_seed(5)
+        found.append(_bits([function(x), function(x)]))
+    assert found[0] == found[1]
+    assert compiled.summary().startswith("compiled")
+    assert _peak(lambda: compiled(x)) <= _peak(lambda: f(x))
+
+
+def test_the_seed_may_change_between_calls_of_a_program(back_end: str) -> None:
+    def draw(x: Any) -> Any:
+        return x * tf.random.normal([3]) + tf.random.uniform([3], seed=4)
+
+    x = tf.constant([1.0, 2.0, 3.0])
+    compiled = tf.function(draw, jit_compile=True)
+    assert _bits(compiled(x)) != _bits(compiled(x))  # bits of the operating system
+    for seed in (1, -7, None, 2**70, 1):
+        tf.random.set_seed(seed)
+        drawn = [compiled(x), compiled(x)]
+        tf.random.set_seed(seed)
+        assert (_bits(drawn) == _bits([draw(x), draw(x)])) == (seed is not None)
+    assert len(compiled.summary().splitlines()) == 1
+
+
 _SIDE = 190  # of matrices, which run in blocks
 _STEPS: list[Callable[..., Any]] = [
     lambda a, b, v: tf.sin(a), lambda a, b, v: a * b, lambda a, b, v: a + b, lambda a, b, v: a - b,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import random
 from typing import Any
@@ -10,9 +9,10 @@ from typing import Any
 import numpy as np
 
 import gtape
+from gtape.base.locks import Lock
 from gtape.keras.layers.layer import TensorLayer
 from gtape.ops.nn.dropout import dropped
-from gtape.ops.random.draws import LaterGenerator, drawn
+from gtape.ops.random.draws import LaterGenerator, drawn, stream
 from gtape.recording.record import is_traced, refuse_in_traced_calls
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import wrap
@@ -21,28 +21,33 @@ __all__ = ["Dropout", "GaussianDropout", "GaussianNoise"]
 
 
 class _Drawing:
-    """A generator as a source of random numbers."""
+    """The seed of a layer and the number of its draws, as a source of random numbers."""
 
-    __slots__ = ("generator",)
+    __slots__ = ("_draws", "_lock", "_seed")
 
-    def __init__(self, generator: np.random.Generator) -> None:
-        self.generator = generator
+    def __init__(self, seed: int, draws: int = 0) -> None:
+        self._seed, self._draws, self._lock = seed, draws, Lock()
+
+    def __reduce__(self) -> Any:
+        return _Drawing, (self._seed, self._draws)
+
+    def next(self) -> tuple[int, ...]:
+        """The integers that select the stream of the next draw."""
+        with self._lock:
+            self._draws += 1
+            return 5, self._seed, self._draws
 
     def copy(self) -> _Drawing:
-        """A generator that draws the same numbers."""
-        return _Drawing(copy.deepcopy(self.generator))
+        """A source that draws the same numbers."""
+        return _Drawing(self._seed, self._draws)
 
-    def state(self) -> Any:
-        """The state of the generator."""
-        return self.generator.bit_generator.state
+    def state(self) -> int:
+        """The number of draws."""
+        return self._draws
 
-    def restore(self, state: Any) -> None:
-        """Restore an earlier state of the generator."""
-        self.generator.bit_generator.state = state
-
-
-def _generator_of(source: _Drawing) -> np.random.Generator:
-    return source.generator
+    def restore(self, state: int) -> None:
+        """Restore an earlier number of draws."""
+        self._draws = state
 
 
 class _Noise(TensorLayer):
@@ -52,7 +57,7 @@ class _Noise(TensorLayer):
         # The seed comes from Python's `random`, which gtape.keras.utils.set_random_seed sets.
         refuse_in_traced_calls("makes a variable")  # later calls would not make the generator again
         seed = random.randrange(2**31) if self.seed is None else self.seed
-        self._drawing = _Drawing(np.random.default_rng(seed))
+        self._drawing = _Drawing(seed)
 
     def _works(self, x: Any, training: Any) -> bool:
         """Whether to add noise."""
@@ -68,7 +73,7 @@ class _Noise(TensorLayer):
 
     def _source(self) -> Any:
         """The generator, or a stand-in for it while a function is traced."""
-        return LaterGenerator(self._drawing, _generator_of) if is_traced() else self._drawing.generator
+        return LaterGenerator(self._drawing, _Drawing.next) if is_traced() else stream(*self._drawing.next())
 
 
 class Dropout(_Noise):

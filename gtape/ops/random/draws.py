@@ -30,6 +30,7 @@ __all__ = [
 
 _DEFAULT_SEED = 87654321  # the global seed if only the op has a seed
 _WORD = (1 << 64) - 1
+_MOST_WORDS = 6  # that select a stream
 _MOST_BROADCAST = 32  # axes that NumPy's generators can broadcast
 
 
@@ -57,20 +58,22 @@ class _Seeds:
         made.restore(self.state())
         return made
 
-    def generator(self, op: str, dtype: Any, seed: Any) -> np.random.Generator:
-        """The generator for one call of an op."""
+    def words(self, op: str, dtype: Any, seed: Any) -> tuple[int, ...]:
+        """The integers that select the stream of bits for one call of an op.
+
+        Each call has its own stream, because two threads must not use a shared generator.
+        """
         with self.lock:
             if seed is None:
                 if self.seed is None:
-                    # Each call gets its own generator, because two threads must not use a shared one.
-                    return np.random.Generator(np.random.PCG64(int(self.free.integers(1 << 63))))
+                    return (int(self.free.integers(1 << 63)),)
                 self.calls += 1
-                return stream(self.seed, 0, self.calls)
+                return self.seed, 0, self.calls
             seed = int_of(seed, op, "seed")
             key = (op, np.dtype(dtype).name, seed)
             self.by_op[key] = count = self.by_op.get(key, 0) + 1
             top = _DEFAULT_SEED if self.seed is None else self.seed
-        return stream(top, 1, seed, int.from_bytes(f"{op} {key[1]}".encode()) & _WORD, count)
+        return top, 1, seed, int.from_bytes(f"{op} {key[1]}".encode()) & _WORD, count
 
     def state(self) -> Any:
         with self.lock:
@@ -130,24 +133,40 @@ class LaterGenerator:
     ----------
     source, changed
         As in `gtape.recording.record.drawn_later`.
-    made : callable
-        Returns the generator, given the source or a copy of it.
+    words : callable
+        Returns the integers that select the stream of the next draw, given the source or a copy of it.
     """
 
-    def __init__(self, source: Any, made: Callable[[Any], np.random.Generator], changed: Any = ()) -> None:
-        self._source, self._made, self._changed = source, made, changed
+    def __init__(self, source: Any, words: Callable[[Any], tuple[int, ...]], changed: Any = ()) -> None:
+        self._source, self._words, self._changed = source, words, changed
         self._used = False
 
     def drawn(self, draw: Callable[[np.random.Generator], Any]) -> Any:
         """The numbers that a function draws from the generator, as a value of the traced call."""
         if self._used:  # a second draw would have to continue after the first
             refuse_in_traced_calls("draws random numbers twice from one generator")
-        self._used, made = True, self._made
-        return drawn_later(self._source, lambda source: draw(made(source)), self._changed)
+        self._used = True
+        return drawn_later(self._source, self._packed, _from_words(draw), self._changed)
+
+    def _packed(self, source: Any) -> Any:
+        """The words of the next draw from a source as an array of one size, because a program's inputs have one."""
+        words = [w & _WORD for w in self._words(source)]
+        return np.array([len(words), *words, *[0] * (_MOST_WORDS - len(words))], np.uint64)
 
     def __getattr__(self, name: str) -> Any:
         refuse_in_traced_calls("draws random numbers")
         raise AttributeError(name)
+
+
+def _from_words(draw: Callable[[np.random.Generator], Any]) -> Callable[[Any], Any]:
+    """A function that draws from the stream of packed words."""
+
+    def random_numbers(words: Any) -> Any:
+        count, *listed = words.tolist()
+        made = draw(stream(*listed[:count]))
+        return made if made.flags.writeable else made.copy()  # because the program may overwrite the array
+
+    return random_numbers
 
 
 def drawn(rng: Any, draw: Callable[[np.random.Generator], Any]) -> Any:
@@ -159,8 +178,8 @@ def drawn(rng: Any, draw: Callable[[np.random.Generator], Any]) -> Any:
 def generator_for(op: str, dtype: Any, seed: Any) -> Any:
     """The generator for one call of an op. Ops with equal seeds and different names have unrelated draws."""
     if is_traced():
-        return LaterGenerator(_seeds, lambda seeds: seeds.generator(op, dtype, seed))
-    return _seeds.generator(op, dtype, seed)
+        return LaterGenerator(_seeds, lambda seeds: seeds.words(op, dtype, seed))
+    return stream(*_seeds.words(op, dtype, seed))
 
 
 @diagnosed

@@ -38,11 +38,11 @@ class _Copy:
     def __init__(self, words: Any) -> None:
         self.words = words
 
-    def next(self) -> np.random.Generator:
-        """The bits of the next draw."""
-        rng = stream(4, *self.words.tolist())
+    def next(self) -> tuple[int, ...]:
+        """The integers that select the stream of the next draw."""
+        words = self.words.tolist()
         _advance(self.words, 1)
-        return rng
+        return 4, *words
 
 
 class _Words:
@@ -53,13 +53,13 @@ class _Words:
     def __init__(self, state: Variable) -> None:
         self._state = state
 
-    def next(self) -> np.random.Generator:
-        """The bits of the next draw."""
+    def next(self) -> tuple[int, ...]:
+        """The integers that select the stream of the next draw."""
         with of_variable(self._state._uid):
             copy = self.copy()
-            rng = copy.next()
+            words = copy.next()
             self._state.assign(copy.words)
-        return rng
+        return words
 
     def copy(self) -> _Copy:
         """A generator that draws the same numbers."""
@@ -74,8 +74,8 @@ class _Words:
         self._state.assign(words)
 
 
-def _next_of(source: Any) -> np.random.Generator:
-    found: np.random.Generator = source.next()
+def _next_of(source: Any) -> tuple[int, ...]:
+    found: tuple[int, ...] = source.next()
     return found
 
 
@@ -181,7 +181,7 @@ class Generator:
     def _next(self) -> Any:
         if is_traced():
             return LaterGenerator(self._words, _next_of, [self._state])
-        return _next_of(self._words)
+        return stream(*self._words.next())
 
     def normal(
         self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: Any = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -139,6 +141,16 @@ def test_noise_layers_work_in_training_only() -> None:
         assert (layer(x).numpy() == 1).all()
         noisy = layer(x, training=True).numpy()
         assert abs(noisy.mean() - 1) < 0.05 and abs(noisy.std() - 0.5) < 0.05
+
+
+def test_a_copy_of_a_noisy_layer_draws_what_the_layer_draws_next() -> None:
+    x = np.ones((50, 50), np.float32)
+    layer = layers.Dropout(0.25, seed=3)
+    layer(x, training=True)
+    copies = [copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))]
+    for _ in range(2):
+        expected = layer(x, training=True).numpy()
+        assert all((c(x, training=True).numpy() == expected).all() for c in copies)
 
 
 def test_an_embedding_has_a_sparse_gradient() -> None:
