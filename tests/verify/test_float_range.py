@@ -241,3 +241,31 @@ def test_vectors_of_nearly_equal_eigenvalues_are_no_fault_of_forward_mode() -> N
     for at in ([[1.0, 1e-200], [1e-200, 1.0]], [[1.0, 1e-150], [1e-150, 1.0]]):
         report = check(lambda x: tf.reduce_sum(tf.linalg.eigvalsh(x)), np.array(at))
         assert report.ok, report
+
+
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+@pytest.mark.parametrize("at", [1e160, 1e200, 1e300])
+def test_underflow_of_one_of_two_terms_that_cancel_is_no_rounding_of_them(at: float, mode: str) -> None:
+    def constant(x: Any) -> Any:
+        return x * (2.0 / x)  # the derivative is 2 / x - x * 2 / x**2, and 2 / x**2 underflows
+
+    x = tf.constant(np.array(at))
+    with collecting() as report, pytest.raises(tf.VerificationError), tf.verifying():
+        if mode == "reverse":
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = constant(x)
+            tape.gradient(y, x)
+        else:
+            with tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)) as acc:
+                y = constant(x)
+            acc.jvp(y)
+    assert {(v.verdict, v.ok) for v in report.findings} == {("range", False)}
+    assert not any(judge(constant, x, claim).ok for claim in (2.0 / at, -2.0 / at, 1e-120))
+    assert judge(constant, x, 0.0).verdict == "correct"
+
+
+@pytest.mark.parametrize("at", [1e-290, 1e-305, 1e150])
+def test_terms_near_the_smallest_numbers_cancel_up_to_their_rounding(at: float) -> None:
+    report = check(lambda x: tf.reduce_sum(x * np.array([0.1, 0.2, -0.3]) / 3.0) * 1e-15, np.array([at]))
+    assert report.ok and report.verdict in ("correct", "conditioning"), report

@@ -24,7 +24,7 @@ from gtape.verify.bounds.bounds import (
 )
 from gtape.verify.verdicts.ulp import spacing, widest
 
-__all__ = ["Err", "ErrorWorld", "Independent"]
+__all__ = ["Err", "ErrorWorld", "Independent", "Rounded"]
 
 
 class Err:
@@ -33,6 +33,8 @@ class Err:
     __slots__ = ("dtype", "e", "v")
     __array_ufunc__ = None
     margin = 1.0
+    # Whether underflow is an error, too.
+    underflows = True
 
     def __init__(self, v: Any, e: Any, dtype: Any) -> None:
         self.v: np.ndarray[Any, Any] = widest(v)
@@ -56,7 +58,16 @@ class Err:
         committed = spacing(v, dtype) * own
         if f is np.multiply or f is np.divide:  # sums of subnormal numbers are exact, and so are products with 0
             committed = np.where((self.v != 0) & (b != 0), at_least_tiniest(committed, own), 0.0)
+        committed = self.committed(committed, v)
         return self.__class__(v, self.joined(np.abs(sa) * self.e, np.abs(sb) * eb, committed), dtype)
+
+    @classmethod
+    def committed(cls, error: Any, v: Any) -> Any:
+        """The error that an op commits in a value `v`, from the bound on it."""
+        if cls.underflows:
+            return error
+        with np.errstate(all="ignore"):
+            return np.where((error <= _UNDERFLOW) & (error > 2.0**-30 * np.abs(v)), 0.0, error)
 
     @staticmethod
     def joined(*errors: Any) -> Any:
@@ -97,6 +108,13 @@ class Err:
         return self.__class__(self.v[key], np.broadcast_to(self.e, self.v.shape)[key], self.dtype)
 
 
+class Rounded(Err):
+    """A value with a bound on the errors of roundings alone, without what underflow takes from numbers near 0."""
+
+    __slots__ = ()
+    underflows = False
+
+
 class Independent(Err):
     """A value with a bound on its error, for many independent roundings.
 
@@ -124,6 +142,7 @@ class Independent(Err):
             return np.ldexp(root, sum(powers))
 
 
+_UNDERFLOW = 2.0**10 * float(np.finfo(np.float64).smallest_subnormal)
 _SQUARED = 2.0**-900  # larger sums of squares have lost no digits to underflow
 
 
@@ -141,7 +160,7 @@ class ErrorWorld:
     dtype : floating dtype
         The dtype of the program.
     err : type
-        `Err` or `Independent`, which decides how errors add up.
+        `Err`, `Rounded` or `Independent`, which decides which errors count and how they add up.
     """
 
     def __init__(self, dtype: Any, err: type[Err] = Err) -> None:
@@ -188,7 +207,7 @@ class ErrorWorld:
         if not holds_floats(np.asarray(y)) or not prim.differentiable:
             return self._err(y, prim.ulps * spacing(y, dtype), dtype) if holds_floats(np.asarray(y)) else y
         y = widest(y)
-        e = local_error(prim, [np.asarray(v) for v in values], y, params, dtype)
+        e = self._err.committed(local_error(prim, [np.asarray(v) for v in values], y, params, dtype), y)
         if prim.kind == "elementwise":
             for i, a in enumerate(args):
                 p = prim.rules[i]

@@ -4,7 +4,8 @@ A zero has no digits of its own, so the error of a float in its place is measure
 inside the rule of an op. A running error analysis finds their sizes at every scale of the inputs: each op rounds the
 exact values of its arguments, and the sweep carries these roundings to the results. Errors of other values are not
 carried from op to op, because a value that lost its digits on the way magnifies them, which is no rounding of terms.
-Only the errors of values that are exactly 0 are carried, because these are sums of terms, too.
+Only the errors of values that are exactly 0 are carried, because these are sums of terms, too. Underflow is no rounding
+of a term: a large factor would make it a large term.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gtape.engine.rules import PartialOutputs
 from gtape.symbolic.balls import objects, to_float
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.noise import noisy_values
-from gtape.verify.bounds.running_error import Err, ErrorWorld
+from gtape.verify.bounds.running_error import Err, ErrorWorld, Rounded
 from gtape.verify.oracles.backward import Algebra, by_rule, by_user, gradient
 from gtape.verify.verdicts.ulp import spacing, widest
 
@@ -40,7 +41,7 @@ class TermWorld(ErrorWorld):
     nudged_nodes: frozenset[int] = frozenset()
 
     def __init__(self, exact: dict[int, Any]) -> None:
-        super().__init__(_FLOAT64)
+        super().__init__(_FLOAT64, Rounded)
         self.exact = exact
 
     def lift(self, x: Any) -> Any:
@@ -62,14 +63,14 @@ def with_error(x: Any) -> Any:
     """A value without an error, unless it has one; other arrays than those of floats as they are."""
     if isinstance(x, (Err, tuple)) or np.asarray(x).dtype.kind not in "fc":
         return x
-    return Err(x, 0.0, _FLOAT64)
+    return Rounded(x, 0.0, _FLOAT64)
 
 
 def finite_errors(c: Any) -> Any:
     """A result with zeros in place of errors without a bound, as those of a slope that is switched off."""
     if not isinstance(c, Err) or (np.isfinite(c.e).all() and np.isfinite(c.v).all()):
         return c
-    return Err(np.where(np.isfinite(c.v), c.v, 0.0), np.where(np.isfinite(c.e), c.e, 0.0), c.dtype)
+    return Rounded(np.where(np.isfinite(c.v), c.v, 0.0), np.where(np.isfinite(c.e), c.e, 0.0), c.dtype)
 
 
 def _near(y: Any, exact: Any) -> Any:
@@ -78,7 +79,7 @@ def _near(y: Any, exact: Any) -> Any:
     found = y.v if exact is None or isinstance(exact, Err) else to_float(objects(exact))
     v = np.where(np.isfinite(found), found, y.v)
     error = np.where(v == 0, y.e, np.minimum(y.e, spacing(v, _FLOAT64)))
-    return Err(v, np.where(np.isfinite(error), error, 0.0), y.dtype)
+    return Rounded(v, np.where(np.isfinite(error), error, 0.0), y.dtype)
 
 
 def terms_of_gradient(program: Program, seeds: list[Any], exact: dict[int, Any]) -> list[Any]:

@@ -496,7 +496,8 @@ class Comparison:
         if (zero & open_).any():
             # A zero has no digits of its own, so its error is measured against the terms that cancel.
             unit = 2.0 ** (1.0 - held.digits) * self._bound("terms", s, shape=g.shape)
-            room = np.minimum(tight + loose, SPREADS / 2 * unit) if bounded else SPREADS / 2 * unit
+            room = SPREADS / 2 * (unit + spacing(0.0, held.coarsest) * self._many())
+            room = np.minimum(tight + loose, room) if bounded else room
             reached = zero & open_ & (off <= room)
             open_ = open_ & ~reached
             ulps = np.where(zero & open_ & np.isfinite(off) & (unit > 0), off / np.where(unit > 0, unit, 1.0), ulps)
