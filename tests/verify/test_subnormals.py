@@ -14,7 +14,7 @@ import gtape as tf
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.errors import VerificationError
 from gtape.namespaces import catalogue
-from gtape.verify import check
+from gtape.verify import check, judge
 from gtape.verify.programs.mutants import example, planted, scaled
 from gtape.verify.verdicts import ulp
 from gtape.verify.verdicts.collect import collecting
@@ -212,3 +212,17 @@ def test_systems_and_determinants_of_any_size_keep_their_digits(e: float) -> Non
     np.testing.assert_allclose(x, np.linalg.solve(a, b), rtol=1e-13)
     log = tf.linalg.slogdet(a * e)[1].numpy()
     np.testing.assert_allclose(log, np.linalg.slogdet(a)[1] + 3 * np.log(e), rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("claim", "passes"),
+    [(-5e-321, True), (-4.9e-321, True), (5e-321, False), (-5e-320, False), (0.0, False), (-1e-308, False)],
+)
+def test_digits_of_subnormal_numbers_count_from_their_own_size(claim: float, passes: bool) -> None:
+    def small(b: Any) -> Any:
+        s = tf.square(tf.constant(1e-160, tf.float64)) * tf.square(b)
+        return 0.75 * s - 0.5 * s  # the derivative holds ten bits, and the terms are of its size
+
+    report = judge(small, np.array(-1.0), claim)
+    assert report.ok == passes, report
+    assert passes or all((f.digits or 0.0) < 1.0 for f in report.findings)

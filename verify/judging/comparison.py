@@ -317,6 +317,9 @@ class Comparison:
             if digits_of(dtype) < digits_of(g.dtype) and mask.any():
                 unit = np.where(mask, spacing(high, dtype), unit)
                 digits, coarsest = np.where(mask, digits_of(dtype), digits), dtype
+        with np.errstate(all="ignore"):
+            subnormal = np.floor(np.log2(np.abs(high) / unit)) + 1  # the digits of all but subnormal numbers
+            digits = np.where(high != 0, np.minimum(digits, np.maximum(subnormal, 1.0)), digits)
         return _Held(unit, digits, coarsest)
 
     def _many(self) -> float:
@@ -508,7 +511,7 @@ class Comparison:
             reached = open_ & (off <= (np.minimum(tight + loose, many) if bounded else many))
             open_ = open_ & ~reached
             told.append(Told(reached, "conditioning", _added_up(dtype, held.coarsest)))
-        half = held.digits / 2
+        half = np.maximum(held.digits / 2, _UNITS)
         finite = np.isfinite(g)
         if (open_ & finite).any():
             for (verdict, reason, op, line), others in self._ask("flipped"):
@@ -626,6 +629,7 @@ _MOVED_DECIMALS = (
 _NEARBY = 16  # moves of the inputs, after which the distribution of the derivative nearby is known well enough
 _CHANCE = 64.0  # factor by which all random moves may be too small for one element among many
 _FEW = 16  # elements that are moved alone
+_UNITS = 4  # bits that a subnormal number may lose, even if this is more than half of its digits
 _DIGITS = 16  # bits that an enclosure must tell
 
 

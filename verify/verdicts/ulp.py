@@ -178,8 +178,8 @@ def right_digits(off: Any, exact: Any, dtype: Any) -> Any:
     Returns
     -------
     float64 array
-        ``-log10(off / |exact|)``, at least 0 and at most the digits that the dtype holds. Subnormal values count as
-        the smallest normal number, because they hold fewer digits. 0 where the distance is not finite.
+        ``-log10(off / |exact|)``, at least 0 and at most the digits that the dtype holds. 0 where the distance is not
+        finite.
 
     Examples
     --------
@@ -188,13 +188,14 @@ def right_digits(off: Any, exact: Any, dtype: Any) -> Any:
     >>> right_digits(np.array([1e-5, 0.0, np.inf]), 1.0, np.float32).round(1).tolist()
     [5.0, 7.2, 0.0]
     """
-    _, _, bits, _, tiny = _info(np.dtype(dtype))
+    bits = _info(np.dtype(dtype))[2]
     most = (bits + 1) * math.log10(2.0)
     if np.ndim(off) == 0 and np.ndim(exact) == 0:  # a fast path, as in `spacing`
         far = float(off)
         if not 0 < far < math.inf:
             return np.float64(most if far == 0 else 0.0)
-        return np.float64(min(max(math.log10(max(float(abs(exact)), tiny)) - math.log10(far), 0.0), most))
+        size = float(abs(exact))
+        return np.float64(min(max(math.log10(size) - math.log10(far), 0.0), most) if size else 0.0)
     with np.errstate(all="ignore"):
-        found = -np.log10(off / np.maximum(np.abs(widest(exact)), tiny))
+        found = np.log10(np.abs(widest(exact))) - np.log10(off)  # a quotient would overflow
         return np.where(np.isfinite(off), np.minimum(np.maximum(found, 0.0), most), 0.0)
