@@ -174,6 +174,8 @@ class Sides:
         self.anywhere = False  # whether the program need not be defined at the point
         self.over_jumps = False
         self.past_jumps = False  # whether only elements count by which the function does not jump
+        # Why the derivatives beside the point have no limits, where the gradient jumps at the point.
+        self.jumping = ""
         self.unbounded: _Place | None = None  # an element by which the derivatives beside the point have no bound
         self.open = ""  # why it is open whether all numbers are limits
         # The dtypes of the numbers, if these are compared along directions of several elements, too.
@@ -245,7 +247,9 @@ class Sides:
                 except TooDeep:
                     self.open, found = TOO_MANY if self._in_doubt(numbers) else "", None
                 if found is None and (self.open or self.unbounded) and not self.jumps and self._gradient_jumps(pairs):
-                    self.open, self.unbounded = "", None  # nothing has a derivative there
+                    # Nothing has a derivative there.
+                    self.jumping = self.open or UNBOUNDED
+                    self.open, self.unbounded = "", None
                 return found
         if self.blurred:
             self.open = TOO_WIDE

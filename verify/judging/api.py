@@ -409,7 +409,7 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
                 sides = Sides(program, fresh, beside)
                 made = with_limits(sides, made)
                 open_ = sides.open
-                nowhere = UNBOUNDED if met and sides.unbounded is not None else ""
+                nowhere = (UNBOUNDED if sides.unbounded is not None else sides.jumping) if met else ""
         return made if all(_tight(g, wanted) for g in made) else None
 
     # Equal eigenvalues that are computed in several ways are never certainly equal.
