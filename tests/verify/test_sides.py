@@ -840,6 +840,8 @@ GROWING: dict[str, tuple[F, Any]] = {
     "power in float32": (lambda x: x ** (2.0 * x), np.float32(0.0)),
     "entropy": (lambda p: -tf.reduce_sum(tf.math.xlogy(p, p)), np.array([0.0, 0.5, 0.5])),
     "two kinks": (lambda x: tf.nn.relu(x) + tf.math.xlogy(x, x), 0.0),
+    "on both sides": (lambda x: tf.math.xlogy(x, x * x), 0.0),
+    "of a magnitude": (lambda x: x + tf.math.xlogy(x, tf.abs(x)), 0.0),
 }
 
 

@@ -176,6 +176,8 @@ class Sides:
         self.past_jumps = False  # whether only elements count by which the function does not jump
         # Why the derivatives beside the point have no limits, where the gradient jumps at the point.
         self.jumping = ""
+        # Whether to look for derivatives that grow to infinities of both signs, between which any number lies.
+        self.looks_for_poles = False
         self.unbounded: _Place | None = None  # an element by which the derivatives beside the point have no bound
         self.open = ""  # why it is open whether all numbers are limits
         # The dtypes of the numbers, if these are compared along directions of several elements, too.
@@ -582,6 +584,10 @@ class Sides:
         if jumps:
             # The function has no derivative by an element along which it jumps, so its convention stands.
             far = [place for place in far if not self._jumps_along(place)]
+        if self.looks_for_poles:
+            self.unbounded = self._pole(every, numbers, points[0], drawn, derivative)
+            if self.unbounded is not None:
+                return None
         if not far:
             self.across = self._across(numbers, points[0], derivative)
             return [{} for _ in numbers]
@@ -667,6 +673,25 @@ class Sides:
         if all(self._is_rounded(numbers, s, index, i) for s, out in enumerate(found) for index, i in out.items()):
             self.across = self._across(numbers, points[1], derivative)
         return found
+
+    def _pole(
+        self, places: list[_Place], numbers: list[Any], near: list[Any], drawn: list[Any],
+        derivative: Callable[[Oracle], list[Any]],
+    ) -> _Place | None:  # fmt: skip
+        """The first element whose derivatives beside the point grow without bound in both directions."""
+        steep = [place for place in places if self._is_steep(place, numbers, near)]
+        if not steep:
+            return None
+        nearer, nearest = [
+            [d for k, moves in enumerate(drawn) for d in self._at(moves, step, derivative, number=k, of="all")]
+            for step in (_STEPS[1], _NEAREST)
+        ]
+        for s, index in steep:
+            number = objects(numbers[s])[index]
+            hulls = [hull for some in (near, nearer, nearest) if (hull := self._hull(some, s, index, number))]
+            if len(hulls) == 3 and all(_end_grows(*ends) for ends in zip(*hulls, strict=True)):
+                return s, index
+        return None
 
     def _is_rounded(self, numbers: list[Any], s: int, index: tuple[int, ...], interval: Interval) -> bool:
         """Whether a number that is compared along directions is an end of its interval, up to a rounding."""
@@ -826,6 +851,12 @@ class Sides:
         hull = self._hull(points, s, index, objects(numbers[s])[index])
         size = arb(0) if hull is None else abs(hull[0]) + abs(hull[1])
         return hull is not None and bool(hull[1] - hull[0] > _LEAP * size) and bool(size < _STEEP)
+
+    def _is_steep(self, place: _Place, numbers: list[Any], points: list[Any]) -> bool:
+        """Whether the derivatives at some points are so large, and of both signs, that they may have no bound."""
+        s, index = place
+        hull = self._hull(points, s, index, objects(numbers[s])[index])
+        return hull is not None and bool(hull[0] < -_STEEP) and bool(hull[1] > _STEEP)
 
     def _hulls(self, place: _Place, number: Any, points: tuple[list[Any], list[Any]]) -> list[tuple[arb, arb]]:
         """The hulls at both steps."""

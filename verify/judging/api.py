@@ -407,6 +407,7 @@ def _finite_row(program: Program, seeds: list[Any], wanted: int, order: int) -> 
                 met, guards = choices_met(program, oracle, order, derivative)
             if met or guards:
                 sides = Sides(program, fresh, beside)
+                sides.looks_for_poles = True
                 made = with_limits(sides, made)
                 open_ = sides.open
                 nowhere = (UNBOUNDED if sides.unbounded is not None else sides.jumping) if met else ""
