@@ -13,8 +13,11 @@ __all__ = ["OutOfTime", "tick", "within"]
 _deadline: ContextVar[float | None] = ContextVar("gtape_deadline", default=None)
 
 
-class OutOfTime(Exception):
-    """The time is over."""
+class OutOfTime(BaseException):
+    """The time is over.
+
+    No `Exception`, because code that reports any error of a rule or of a user's function would report this one, too.
+    """
 
 
 @block

@@ -9,12 +9,14 @@ import sys
 import threading
 import time
 import warnings
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import gtape as tf
+from gtape.base import deadline
 from gtape.base.verification import FAILING, verify_mode
 from gtape.verify import Options
 from gtape.verify.verdicts.collect import collecting
@@ -170,6 +172,41 @@ def test_a_budget_leaves_the_next_check_alone() -> None:
     with collecting() as report:
         gradient_of_inverse(square, "strict")
     assert report.ok and report.checked == 25
+
+
+@tf.custom_gradient
+def cubed(x: Any) -> Any:
+    return x**3, lambda g: 3.0 * g * x**2
+
+
+PROGRAMS_IN_A_HURRY: dict[str, Any] = {
+    "sums": lambda x: tf.reduce_sum(tf.cumsum(x)),
+    "a custom gradient": lambda x: tf.reduce_sum(cubed(x) * tf.sin(x)),
+    "a kink": lambda x: tf.reduce_sum(tf.abs(x - x[1]) * x),
+    "a factorisation": lambda x: tf.linalg.det(tf.tensordot(x, x, 0) + tf.eye(3, dtype=x.dtype)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS_IN_A_HURRY)
+def test_the_end_of_a_budget_is_the_error_of_no_rule(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    f, x, looks = PROGRAMS_IN_A_HURRY[name], tf.Variable([0.1, 0.2, 0.3], dtype=tf.float64), 0
+
+    def clock() -> float:
+        nonlocal looks
+        looks += 1
+        return 0.0 if looks <= most else 1e9
+
+    verdicts = set()
+    monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic=clock))
+    for most in (*range(1, 40), *range(40, 400, 23)):
+        looks = 0
+        with collecting() as report, warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            with tf.GradientTape(verify=Options(budget=1.0)) as tape:
+                y = f(x)
+            tape.gradient(y, x)
+        verdicts.add(report.verdict)
+    assert "undecided" in verdicts and verdicts <= {"undecided", "correct", "conditioning", "convention"}
 
 
 def gradient_of_inverse(a: Any, verify: Any) -> Any:
