@@ -362,13 +362,28 @@ class Claim(Gradient):
             told.append(Told(left, verdict, reason, op, line, ok=False))
             wrong = wrong._replace(mask=wrong.mask & ~left)
         dtypes = [d for d in (wrong.got.dtype, coarsest(self.program)) if d.kind in "fc"]
-        scale, eps = _scale(self.program), max(float(np.finfo(d).eps) for d in dtypes)
+        scale, eps = self._scale(s, np.shape(wrong.got)), max(float(np.finfo(d).eps) for d in dtypes)
         masks: dict[tuple[str, str], Any] = {}
         for place in map(tuple, np.argwhere(wrong.mask).tolist()):
-            key = _explained(wrong.got[place].item(), np.asarray(wrong.exact)[place].item(), scale, eps)
+            key = _explained(wrong.got[place].item(), np.asarray(wrong.exact)[place].item(), float(scale[place]), eps)
             mask = masks.setdefault(key, np.zeros(np.shape(wrong.got), np.bool_))
             mask[place] = True
         return told + [Told(mask, verdict, reason) for (verdict, reason), mask in masks.items()]
+
+    def _scale(self, s: int, shape: tuple[int, ...]) -> Any:
+        """The size of the numbers that may cancel in each element of a derivative, whatever formula gave the claim.
+
+        A value v along the program with the cotangent g contributes g dv/dx, and v may be as large as x dv/dx.
+        """
+        sizes = [_product(self.program.nodes[i].output, g) for i, (g, _) in self._oracle().made.items()]
+        largest = max([size for size in sizes if math.isfinite(size)], default=_largest(self.program))
+        x = np.abs(widest(np.asarray(self.program.nodes[self.program.sources[s][0]].output)))
+        terms = self.terms()
+        known = np.zeros(shape) if not terms or terms[s] is None else np.broadcast_to(terms[s], shape)
+        if np.shape(x) != shape or not (x > 0).any():
+            return known if known.any() else np.full(shape, largest)
+        with np.errstate(all="ignore"):
+            return np.maximum(np.where(x > 0, largest / x, 0.0), np.where(np.isfinite(known), known, 0.0))
 
 
 class _ClaimByBodies(Claim):
@@ -401,7 +416,7 @@ def _explained(got: Any, truth: Any, scale: float, eps: float) -> tuple[str, str
     Parameters
     ----------
     scale : float
-        The largest magnitude along the program.
+        The size of the numbers that may cancel in the derivative.
     eps : float
         The relative rounding of the claim or of the program, whichever is larger.
     """
@@ -415,12 +430,19 @@ def _explained(got: Any, truth: Any, scale: float, eps: float) -> tuple[str, str
     return "rule", "not the derivative of this function: the difference is too large for rounding"
 
 
-def _scale(program: Program) -> float:
-    """The largest magnitude along the program, because errors of cancellation are relative to this number."""
-    largest = 1.0
+def _product(value: Any, cotangent: Any) -> float:
+    """The largest product of an element of a value and of its cotangent; NaN if this is no finite number."""
+    if isinstance(value, tuple) or not isinstance(cotangent, np.ndarray) or np.asarray(value).dtype.kind not in "fc":
+        return math.nan
+    with np.errstate(all="ignore"):
+        sizes = np.abs(widest(np.asarray(value))) * np.abs(to_float(objects(cotangent)))
+        return float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
+
+
+def _largest(program: Program) -> float:
+    """The largest magnitude along the program."""
+    largest = 0.0
     for node in program.nodes:
-        v = np.zeros(1) if isinstance(node.output, tuple) else np.abs(widest(node.output))
-        finite = np.abs(v[np.isfinite(v)]) if v.ndim else np.abs(v.reshape(1)[np.isfinite(v.reshape(1))])
-        if finite.size:
-            largest = max(largest, float(np.max(finite)))
+        v = np.zeros(1) if isinstance(node.output, tuple) else np.atleast_1d(np.abs(widest(node.output)))
+        largest = max(largest, float(np.max(v, initial=0.0, where=np.isfinite(v))))
     return largest
