@@ -50,7 +50,7 @@ __all__ = [
     "STEP", "TANGENTS", "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread", "assigned_later",
     "begin", "checked_later", "clear_below", "close", "computed_anew", "count", "directly", "done_later", "drawn_later",
     "empty", "enter", "for_a_check_alone", "forget_parents", "get_stack", "idle_stack", "is_traced", "leaf", "leave",
-    "note_asked", "note_read", "off", "own", "parents_of", "peek", "record_of", "refuse_in_traced_calls",
+    "maker_of", "note_asked", "note_read", "off", "own", "parents_of", "peek", "record_of", "refuse_in_traced_calls",
     "restore_stack", "set_stack", "sharing", "should_track", "step_of", "watched_leaf",
 ]  # fmt: skip
 
@@ -754,6 +754,14 @@ def watched_leaf(record: Record | None) -> Record:
     return made
 
 
+def maker_of(record: Record | None) -> Record | None:
+    """The record of the op whose result a leaf stands for, see `watched_leaf`; any other record unchanged."""
+    if record is None or record[STEP] is not None or record[INS] is None:
+        return record
+    made: Record = record[INS]
+    return made if made[STEP] is not None else record
+
+
 _EMPTY = (None, None, (), None, None, NO_TAPES, None)
 
 
@@ -832,6 +840,13 @@ def _forget(variables: dict[int, Any], alone: TapeSet) -> None:
             v._record[TAPES] = NO_TAPES
 
 
+def _held(record: Record | None) -> Record | None:
+    """The record of an op if an open session holds it, otherwise None."""
+    if record is None or record[STEP] is None or not any([s.live for s in record[TAPES].sessions]):  # noqa: C419
+        return None
+    return record
+
+
 def _disconnect(tracked: Any) -> Any:
     """Turn results that no open session holds into constants. Returns a weak reference to an op's result, or None."""
     outlived = None
@@ -851,7 +866,7 @@ def _disconnect(tracked: Any) -> Any:
             else:
                 whole = tapes
         elif record[STEP] is None and not record[PARENTS]:
-            tensor._record = None
+            tensor._record = _held(maker_of(record))
         else:
             empty(record)
             tensor._record = None

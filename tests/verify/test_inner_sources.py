@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gtape as tf
+from gtape.verify import check
 
 rng = np.random.default_rng(0)
 X = tf.constant(rng.normal(size=(4, 2)))
@@ -233,3 +234,112 @@ def test_an_inner_gradient_may_be_a_source_itself(f: Any) -> None:
             found("strict")
     else:
         assert found("strict") == found(False)
+
+
+def gradient_under_the_flag(f: Callable[[Any], Any], at: Any, order: int, verify: Any) -> Any:
+    """The derivative of that order of a function, summed below the last one; None if there is none."""
+    w = tf.Variable(at)
+
+    def derived(k: int) -> Any:
+        if not k:
+            return f(tf.convert_to_tensor(w))
+        with tf.GradientTape(verify=verify) as tape:
+            y = derived(k - 1)
+        return tape.gradient(y, w)
+
+    return derived(order)
+
+
+# A step of a chain of inner gradients: the next point, from the present one, its slopes and the parameters.
+CHAINS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any, Any], Any]]] = {
+    "Langevin sampling": (lambda x, w: w * x * x, lambda x, g, w: tf.stop_gradient(x - 0.1 * g)),
+    "ops of the inner tape alone": (lambda x, w: tf.tanh(x * x) * w, lambda x, g, w: tf.stop_gradient(x - 0.1 * g)),
+    "detached slopes": (lambda x, w: tf.tanh(x) * x, lambda x, g, w: tf.stop_gradient(x) - 0.1 * tf.stop_gradient(g)),
+    "first-order MAML": (
+        lambda x, w: (tf.tanh(x) * x - 1.0) ** 2,
+        lambda x, g, w: w + tf.stop_gradient(x - 0.1 * g - w),
+    ),
+}
+
+
+def chain(name: str, steps: int, *, leak: bool = False) -> Callable[[Any], Any]:
+    """A loss after some steps of a chain that starts at detached parameters."""
+    energy, step = CHAINS[name]
+
+    def f(w: Any) -> Any:
+        x = tf.stop_gradient(w * 0.1)
+        for _ in range(steps):
+            x = tf.stop_gradient(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = tf.reduce_sum(energy(x, w))
+            x = step(x, inner.gradient(y, x), w)
+        return tf.reduce_sum(tf.sin(w * x)) * (float(tf.reduce_sum(w)) if leak else 1.0)
+
+    return f
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_chain_of_detached_inner_gradients_is_connected(name: str, dtype: Any, order: int, steps: int) -> None:
+    """A result that an inner tape watched is still a result of its op when this tape is gone."""
+    at = np.array([0.3, -0.7, 1.1], dtype)
+    assert check(chain(name, steps), at, order=order).ok
+    flagged, plain = (
+        gradient_under_the_flag(chain(name, steps), at, order, verify).numpy() for verify in (True, False)
+    )
+    np.testing.assert_array_equal(flagged, plain)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_value_that_leaves_a_chain_of_inner_gradients_is_found(name: str, order: int) -> None:
+    at = np.array([0.3, -0.7, 1.1])
+    assert check(chain(name, 3, leak=True), at, order=order).verdict == "unconnected"
+    with pytest.raises(tf.VerificationError, match="unconnected"):
+        gradient_under_the_flag(chain(name, 3, leak=True), at, order, True)
+
+
+def test_slopes_at_a_detached_action_weigh_the_action() -> None:
+    def f(w: Any) -> Any:
+        action = w * w
+        detached = tf.stop_gradient(action)
+        with tf.GradientTape() as inner:
+            inner.watch(detached)
+            value = tf.reduce_sum(tf.tanh(detached * w) * detached)
+        gain = tf.reduce_mean(action * tf.stop_gradient(inner.gradient(value, detached)))
+        return tf.reduce_mean(tf.tanh(detached * w) ** 2) - gain
+
+    for order in (1, 2):
+        assert check(f, np.array([0.3, -0.7, 1.1]), order=order).ok
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_several_tapes_may_watch_one_detached_point_in_turn(persistent: bool, order: int) -> None:
+    def f(w: Any) -> Any:
+        u, total = tf.stop_gradient(w * 0.1), 0.0
+        for k in (1.0, 2.0, 3.0):
+            with tf.GradientTape(persistent=persistent) as inner:
+                inner.watch(u)
+                y = tf.reduce_sum(tf.sin(u * w * k))
+            total = total + inner.gradient(y, u)
+        return tf.reduce_sum(total * total * u)
+
+    assert check(f, np.array([0.3, -0.7, 1.1]), order=order).ok
+
+
+def test_a_point_stays_a_constant_of_the_outer_tape_after_an_inner_one_watched_it() -> None:
+    for verify in (True, False):
+        w = tf.Variable([0.3, -0.7], dtype=tf.float64)
+        with tf.GradientTape(persistent=True, verify=verify) as outer:
+            u = tf.stop_gradient(w * 0.1)
+            with tf.GradientTape() as inner:
+                inner.watch(u)
+                y = u * w
+            slopes = inner.gradient(y, u)
+            z = u * slopes
+        assert outer.gradient(z, u) is None
+        np.testing.assert_array_equal(outer.gradient(z, w).numpy(), u.numpy())
