@@ -499,7 +499,7 @@ class Anchor:
 
     def made(self, t: Any) -> Any:
         """The record of a constant, or the copy of a record that ended with an inner tape."""
-        r = t._record
+        r = record_module.maker_of(t._record)
         if r is None or r[STEP] is None:
             for session in self.stack.sessions:
                 copy = session.ended.get(id(t._value))

@@ -343,3 +343,117 @@ def test_a_point_stays_a_constant_of_the_outer_tape_after_an_inner_one_watched_i
             z = u * slopes
         assert outer.gradient(z, u) is None
         np.testing.assert_array_equal(outer.gradient(z, w).numpy(), u.numpy())
+
+
+# Energies of a detached point and the parameters; most begin with an op that only the inner tape records.
+ENERGIES: dict[str, Callable[[Any, Any], Any]] = {
+    "square": lambda u, w: u * u * w,
+    "activation": lambda u, w: tf.tanh(u) * w,
+    "sum of two terms": lambda u, w: tf.sin(u) + w * u**3,
+    "op of both": lambda u, w: tf.tanh(u * w),
+    "op with several outputs": lambda u, w: tf.split(u * u, 3)[1] * w,
+    "custom gradient": lambda u, w: cube(u) * w,
+    "recomputed function": tf.recompute_grad(lambda u, w: tf.tanh(u) * u * w * w),
+}
+
+
+def slope_at_a_detached_point(energy: Callable[[Any, Any], Any], *, persistent: bool = False) -> Callable[[Any], Any]:
+    """The sum of the slopes of an energy at a point that depends on the parameters and is detached from them."""
+
+    def f(w: Any) -> Any:
+        u = tf.stop_gradient(w * 0.1)
+        with tf.GradientTape(persistent=persistent) as inner:
+            inner.watch(u)
+            y = tf.reduce_sum(energy(u, w))
+        return tf.reduce_sum(inner.gradient(y, u))
+
+    return f
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", ENERGIES)
+def test_an_inner_gradient_at_a_detached_point_is_right(name: str, dtype: Any, order: int, persistent: bool) -> None:
+    """The oracle knows how the point was computed, and does not take its rounded numbers for exact ones."""
+    f = slope_at_a_detached_point(ENERGIES[name], persistent=persistent)
+    at = np.array([0.3, -0.7, 1.1], dtype)
+    assert check(f, at, order=order).ok
+    flagged, plain = (gradient_under_the_flag(f, at, order, verify) for verify in (True, False))
+    assert (flagged is None) is (plain is None)
+    if plain is not None:
+        np.testing.assert_array_equal(flagged.numpy(), plain.numpy())
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_inner_gradients_at_two_detached_points_are_right(order: int) -> None:
+    def f(w: Any) -> Any:
+        u, v = tf.stop_gradient(w * 0.1), tf.stop_gradient(tf.sin(w))
+        with tf.GradientTape() as second:
+            second.watch([u, v])
+            with tf.GradientTape() as first:
+                first.watch([u, v])
+                y = tf.reduce_sum(tf.tanh(u * v) * u * w)
+            a, b = first.gradient(y, [u, v])
+            z = tf.reduce_sum(a * a + b * u)
+        return tf.add_n([tf.reduce_sum(g) for g in second.gradient(z, [u, v])])
+
+    assert check(f, np.array([0.3, -0.7, 1.1]), order=order).ok
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_tangents_and_jacobians_at_a_detached_point_are_right(order: int) -> None:
+    def by_tangents(w: Any) -> Any:
+        u = tf.stop_gradient(w * 0.1)
+        with tf.autodiff.ForwardAccumulator(u, tf.ones_like(u)) as accumulator:
+            with tf.GradientTape() as inner:
+                inner.watch(u)
+                y = tf.reduce_sum(tf.sin(u * u) * w)
+            slopes = inner.gradient(y, u)
+        return tf.reduce_sum(accumulator.jvp(slopes))
+
+    def by_jacobian(w: Any) -> Any:
+        u = tf.stop_gradient(w * 0.1)
+        with tf.GradientTape() as inner:
+            inner.watch(u)
+            y = tf.tanh(u * u) * w
+        return tf.reduce_sum(inner.jacobian(y, u) ** 2)
+
+    for f in (by_tangents, by_jacobian):
+        assert check(f, np.array([0.3, -0.7, 1.1]), order=order).ok
+
+
+def test_a_wrong_custom_gradient_at_a_detached_point_is_found() -> None:
+    f = slope_at_a_detached_point(lambda u, w: wrong_cube(u) * w)
+    at = np.array([0.3, -0.7, 1.1])
+    assert check(f, at).verdict == "rule"
+    with pytest.raises(tf.VerificationError, match="wrong_cube"):
+        gradient_under_the_flag(f, at, 1, True)
+
+
+@pytest.mark.parametrize(("body", "right"), [(lambda u, y: u * y, True), (lambda u, y: u * y * y, False)])
+def test_a_custom_gradient_that_uses_a_tape_is_judged_alike_if_an_argument_is_detached(
+    body: Callable[[Any, Any], Any], right: bool
+) -> None:
+    @tf.custom_gradient
+    def product(u: Any, y: Any) -> Any:
+        def grad(g: Any) -> Any:
+            with tf.GradientTape() as inner:
+                inner.watch([u, y])
+                z = body(u, y)
+            return tuple(inner.gradient(z, [u, y], output_gradients=g))
+
+        return u * y, grad
+
+    def f(w: Any) -> Any:
+        return tf.reduce_sum(product(tf.stop_gradient(w * 0.1), w * w))
+
+    at = np.array([0.3, -0.7, 1.1])
+    report = check(f, at, order=2)
+    assert report.verdict == ("correct" if right else "rule")
+    if right:
+        flagged, plain = (gradient_under_the_flag(f, at, 2, verify).numpy() for verify in (True, False))
+        np.testing.assert_array_equal(flagged, plain)
+    else:
+        with pytest.raises(tf.VerificationError, match="product"):
+            gradient_under_the_flag(f, at, 2, True)
