@@ -218,7 +218,7 @@ def new_record(step: Any, parents: list[record.Record], ins: Any, out: Any, tape
 
 def connections(
     stack: record.Stack, prim: Any, tensors: Sequence[Tensor], smooth: bool = True
-) -> tuple[tuple[int, ...], list[record.Record], record.TapeSet, bool]:
+) -> tuple[tuple[int, ...], list[record.Record], record.TapeSet, record.TapeSet]:
     """The inputs, records and sessions that a call depends on.
 
     Returns
@@ -229,34 +229,38 @@ def connections(
         The records of these inputs.
     tapes : TapeSet
         The sessions that record the call. They also record ops without derivatives, whose results may be sources.
-    idle : bool
-        Whether the call is recorded only for a check.
+    idle : TapeSet
+        The sessions for which the result is a constant that only a check follows. If no input gets a gradient, these
+        are the sessions that record the call.
     """
     active = []
     parents = []
     tapes = idle = record.NO_TAPES
     stand_by = False
+    traced = stack.trace
     for i, t in enumerate(tensors):
         r = t._record
         if r is None:
             continue
+        if traced:
+            idle = stack.join(idle, stack.meet(record.idle_in(r)))
         mine = stack.meet(r[TAPES])
         if not mine.sessions:
             continue
-        varies = smooth and t._layout.inexact and not (stack.trace and record.for_a_check_alone(r))
+        varies = smooth and t._layout.inexact and not (traced and record.for_a_check_alone(r))
         if varies and prim.connected(i):
             active.append(i)
             parents.append(r)
         elif varies and not prim.differentiable and "stop" not in prim.roles:
             stand_by = True  # the inputs get no gradient, but the result may be a source
         else:
-            if stack.trace:
+            if traced:
                 idle = stack.join(idle, mine)
             continue
         tapes = stack.join(tapes, mine)
     if active or stand_by:
-        return tuple(active), parents, tapes, False
-    return (), parents, idle, True
+        return tuple(active), parents, tapes, stack.without(idle, tapes)
+    return (), parents, idle, idle
 
 
 def _chosen_along(stack: record.Stack, along: Callable[..., Any], x: Tensor, out: Any) -> Any:

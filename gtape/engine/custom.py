@@ -350,7 +350,7 @@ def _record(
     tensors = [
         wrap(0.0) if x is None else x._as_tensor() if isinstance(x, Variable) else x for x in [*inputs, *variables]
     ]
-    active, parents, tapes, _ = connections(stack, CustomStep, tensors)
+    active, parents, tapes, idle = connections(stack, CustomStep, tensors)
     if not active:
         return False
     layouts = tuple([t._layout for t in tensors])
@@ -362,7 +362,7 @@ def _record(
     if stack.trace:
         seen = tuple([wrap(0.0) if t._layout.dtype.kind in "SUO" else t for t in tensors])
         trace = Trace(seen, tuple([o._value for o in outs]) if several else outs[0]._value, stack)
-        trace.body, trace.call = inner, called
+        trace.idle, trace.body, trace.call = idle, inner, called
         trace.body_origins = tuple([x._record for x in inner])
     attach(stack, new_record(step, parents, None, None, tapes), tensors, out, trace)
     return True

@@ -83,21 +83,22 @@ def differentiate(
     if not persistent:
         try:
             session.live = False
-            _empty_alone(visited)
+            # A check may still need what only this tape recorded, see `gtape.recording.record.idle_in`.
+            _empty_alone(visited, needed=any([s.trace for s in session.beside]))  # noqa: C419
         finally:
             session.live = True  # until the session is closed
     return results
 
 
-def _empty_alone(visited: list[record.Record]) -> None:
-    """Empty the records of ops that no open session holds."""
+def _empty_alone(visited: list[record.Record], *, needed: bool) -> None:
+    """Empty the records of ops that no open session holds. With `needed`, none that an open session knows as idle."""
     known: dict[record.TapeSet, bool] = {}
     for r in visited:
         if r[STEP] is not None:
             is_open = known.get(r[TAPES])
             if is_open is None:
                 is_open = known[r[TAPES]] = any([s.live for s in r[TAPES].sessions])  # noqa: C419 - a list is quicker
-            if not is_open:
+            if not (is_open or (needed and record.is_live(record.idle_in(r)))):
                 record.empty(r)
 
 

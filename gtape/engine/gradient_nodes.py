@@ -95,7 +95,7 @@ def _for_checks_alone(stack: Any, session: Any, targets: list[Any], g: Tensor) -
     step = RuleStep(identity, (), {}, (g._layout,), t._layout, world_for(identity, (g._layout,)))
     made = new_record(step, [], (g,), t._value, tapes)
     trace = Trace((g,), t._value, stack)
-    trace.idle = True
+    trace.idle = tapes
     attach(stack, made, (g,), t, trace)
     return t
 

@@ -48,10 +48,11 @@ from gtape.base.locks import sharing
 __all__ = [
     "ANCHOR", "COT", "INS", "LEAF", "MOST_WATCHED", "NO_TAPES", "OTHER", "OUT", "PARENTS", "PASSES", "SEQ", "SEVERAL",
     "STEP", "TANGENTS", "TAPES", "TRACE", "Session", "Stack", "TapeSet", "active", "adopt_thread", "assigned_later",
-    "begin", "checked_later", "clear_below", "close", "computed_anew", "count", "directly", "done_later", "drawn_later",
-    "empty", "enter", "for_a_check_alone", "forget_parents", "get_stack", "idle_stack", "is_traced", "leaf", "leave",
-    "maker_of", "note_asked", "note_read", "off", "own", "parents_of", "peek", "record_of", "refuse_in_traced_calls",
-    "restore_stack", "set_stack", "sharing", "should_track", "step_of", "watched_leaf",
+    "begin", "checked_later", "clear_below", "close", "computed_anew", "count", "directly", "done_later",
+    "drawn_later", "empty", "enter", "for_a_check_alone", "forget_parents", "get_stack", "idle_in", "idle_stack",
+    "is_live", "is_traced", "leaf", "leave", "maker_of", "note_asked", "note_read", "off", "own", "parents_of",
+    "peek", "record_of", "refuse_in_traced_calls", "restore_stack", "set_stack", "sharing", "should_track", "step_of",
+    "watched_leaf",
 ]  # fmt: skip
 
 SEQ, COT, STEP, PARENTS, INS, OUT, TAPES, OTHER, TRACE, TANGENTS = range(10)
@@ -352,6 +353,11 @@ class Stack:
                 self.meets.clear()
             self.meets[tapes] = found
         return found
+
+    def without(self, some: TapeSet, others: TapeSet) -> TapeSet:
+        """The sessions of `some` that are not in `others`; both are sets that `meet` returned."""
+        found = some.sessions - others.sessions
+        return NO_TAPES if not found else some if len(found) == len(some.sessions) else TapeSet(found)
 
     def join(self, some: TapeSet, others: TapeSet) -> TapeSet:
         """The union of two sets that `meet` returned."""
@@ -738,9 +744,28 @@ def for_a_check_alone(record: Record) -> bool:
     """Whether a record exists only for the verify flag. For the tapes its result is a constant."""
     if record[STEP] is None:
         return record[OUT] is ANCHOR
+    idle = idle_in(record)
+    return bool(idle.sessions) and record[TAPES].sessions <= idle.sessions
+
+
+def idle_in(record: Record) -> TapeSet:
+    """The sessions for which a recorded value is a constant that only their checks follow.
+
+    An inner tape may follow a constant of the outer tapes, and ops on it. The outer tapes hold no records of these ops,
+    but their checks need them.
+    """
+    if record[STEP] is None:
+        made = None if record[OUT] is ANCHOR else maker_of(record)
+        return NO_TAPES if made is None or made is record else made[TAPES]
     if step_of(record).prim is None:  # one output of an op with several
         (record,) = parents_of(record)
-    return len(record) > TRACE and record[TRACE] is not None and bool(record[TRACE].idle)
+    trace = record[TRACE] if len(record) > TRACE else None
+    return NO_TAPES if trace is None else trace.idle
+
+
+def is_live(tapes: TapeSet) -> bool:
+    """Whether some sessions are still open."""
+    return any([s.live for s in tapes.sessions])  # noqa: C419 - a list is quicker
 
 
 def watched_leaf(record: Record | None) -> Record:
@@ -784,10 +809,12 @@ def clear_below(pending: list[Any], *, spare: bool) -> None:
         if r is None or r[STEP] is None:
             continue
         tapes = r[TAPES]
-        if spare and tapes is not ended:
-            if any(s.live for s in tapes.sessions):
+        if spare:
+            if tapes is not ended and is_live(tapes):
                 continue
             ended = tapes
+            if is_live(idle_in(r)):
+                continue
         parents = parents_of(r)
         empty(r)
         pending.extend(parents)
@@ -840,11 +867,22 @@ def _forget(variables: dict[int, Any], alone: TapeSet) -> None:
             v._record[TAPES] = NO_TAPES
 
 
-def _held(record: Record | None) -> Record | None:
-    """The record of an op if an open session holds it, otherwise None."""
-    if record is None or record[STEP] is None or not any([s.live for s in record[TAPES].sessions]):  # noqa: C419
+def _left_to_checks(tensor: Any, record: Record) -> Record | None:
+    """The record of a tensor after the end of all sessions that hold it; None if no check needs the op.
+
+    It is another record, because the sweeps of the outer tapes may meet the old one, and it is not theirs.
+    """
+    idle = idle_in(record)
+    live = [s for s in idle.sessions if s.live]
+    if not live:
         return None
-    return record
+    if record[STEP] is None:
+        return maker_of(record)
+    made = list(record)
+    made[TAPES] = TapeSet(live)
+    for session in live:
+        session.track(tensor)
+    return made
 
 
 def _disconnect(tracked: Any) -> Any:
@@ -866,11 +904,12 @@ def _disconnect(tracked: Any) -> Any:
             else:
                 whole = tapes
         elif record[STEP] is None and not record[PARENTS]:
-            tensor._record = _held(maker_of(record))
+            tensor._record = _left_to_checks(tensor, record)
         else:
-            empty(record)
-            tensor._record = None
-            outlived = ref
+            tensor._record = _left_to_checks(tensor, record)
+            if tensor._record is None:
+                empty(record)
+                outlived = ref
     return outlived
 
 
@@ -878,7 +917,13 @@ def _empty_holders(alone: TapeSet | None) -> bool:
     """Empty the records of ops that hold a session's TapeSet. True if there were any."""
     found = False
     for r in gc.get_referrers(alone):
-        if r.__class__ is list and len(r) > TAPES and r[TAPES] is alone and r[STEP] is not None:
+        if (
+            r.__class__ is list
+            and len(r) > TAPES
+            and r[TAPES] is alone
+            and r[STEP] is not None
+            and not is_live(idle_in(r))
+        ):
             empty(r)
             found = True
     return found

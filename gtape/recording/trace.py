@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gtape.base.own_files import is_own
-from gtape.recording.record import STEP, TAPES, Session, count, get_stack, sharing
+from gtape.recording.record import NO_TAPES, STEP, TAPES, Session, TapeSet, count, get_stack, idle_in, sharing
 
 __all__ = [
     "Assignment", "Conversion", "GradNode", "Return", "Trace", "assignments_made", "branches_taken",
@@ -319,8 +319,9 @@ class Trace:
         The records of the inputs. They are kept here, because tensors drop their records when the last tape ends.
     flows : tuple of frozenset or None
         For each input the sessions that differentiate by it; None for a constant.
-    idle : bool
-        Whether the op was recorded only for the check.
+    idle : TapeSet
+        The sessions of tapes for which the result is a constant that only a check follows. If these are not the
+        sessions that hold the record, the result is a constant of the outer tapes that an inner tape follows.
     body : for custom gradients, the results of the function's body; a `GradNode` for a derivative
     body_origins : tuple of record or None
         The records of the body's results.
@@ -342,7 +343,7 @@ class Trace:
                 note_return(stack, x._value)
         # The set is read now, because a tape that ends leaves the sets of the records that outlive it.
         self.flows = tuple([None if r is None else stack.meet(r[TAPES]).sessions for r in self.origins])
-        self.idle = False
+        self.idle: TapeSet = NO_TAPES
         self.body: Any = None
         self.body_origins: tuple[Any, ...] = ()
         self.call: Any = None
@@ -517,7 +518,10 @@ def _noting(tensor: Any) -> list[Session]:
     """The sessions that note events of a tensor."""
     if called_within_assertions():
         return []
-    here = [s for s in get_stack().sessions if s.trace and s in tensor._record[TAPES].sessions]
+    here = [s for s in get_stack().sessions if s.trace]
+    if here:
+        known = tensor._record[TAPES].sessions | idle_in(tensor._record).sessions
+        here = [s for s in here if s in known]
     return here + [s for s in recording_elsewhere(tensor) if s not in here]
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import gtape as tf
 from gtape.verify import check
@@ -262,7 +264,7 @@ CHAINS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any, Any], Any
 }
 
 
-def chain(name: str, steps: int, *, leak: bool = False) -> Callable[[Any], Any]:
+def chain(name: str, steps: int, *, persistent: bool = False, leak: bool = False) -> Callable[[Any], Any]:
     """A loss after some steps of a chain that starts at detached parameters."""
     energy, step = CHAINS[name]
 
@@ -270,7 +272,7 @@ def chain(name: str, steps: int, *, leak: bool = False) -> Callable[[Any], Any]:
         x = tf.stop_gradient(w * 0.1)
         for _ in range(steps):
             x = tf.stop_gradient(x)
-            with tf.GradientTape() as inner:
+            with tf.GradientTape(persistent=persistent) as inner:
                 inner.watch(x)
                 y = tf.reduce_sum(energy(x, w))
             x = step(x, inner.gradient(y, x), w)
@@ -457,3 +459,128 @@ def test_a_custom_gradient_that_uses_a_tape_is_judged_alike_if_an_argument_is_de
     else:
         with pytest.raises(tf.VerificationError, match="product"):
             gradient_under_the_flag(f, at, 2, True)
+
+
+def read_after(of: Callable[[Any], Any], *, persistent: bool = False, derive: str = "gradient") -> Callable[[Any], Any]:
+    """A loss that reads, after the inner tape, a value which this tape alone recorded."""
+
+    def f(w: Any) -> Any:
+        u = tf.stop_gradient(w * 0.1)
+        with tf.GradientTape(persistent=persistent) as inner:
+            inner.watch(u)
+            a = of(u)
+            y = a * w if derive == "jacobian" else tf.reduce_sum(a * w)
+        before = a * 3.0 + u
+        slopes = getattr(inner, derive)(y, u) if derive else 1.0
+        return tf.reduce_sum(slopes * before * w) + tf.reduce_sum(tf.tanh(a) * w * w)
+
+    return f
+
+
+READ: dict[str, Callable[[Any], Any]] = {
+    "square": lambda u: u * u,
+    "two ops": lambda u: tf.sin(u) * u,
+    "part of several results": lambda u: tf.split(tf.tanh(u), 3)[1] * tf.ones_like(u),
+    "part of several results, alone": lambda u: tf.split(tf.tanh(u), 3)[2],
+    "selection": lambda u: tf.where(u > 0.0, u * u, 3.0 * u),
+    "custom gradient": cube,
+    "recomputed function": tf.recompute_grad(lambda u: tf.sin(u) * u),
+}
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("derive", ["gradient", "jacobian", ""])
+@pytest.mark.parametrize("name", READ)
+def test_what_an_inner_tape_alone_recorded_may_be_read_after_it(name: str, derive: str, persistent: bool) -> None:
+    """For the outer tape it is a constant, but a check knows how it was computed."""
+    f = read_after(READ[name], persistent=persistent, derive=derive)
+    at = np.array([0.3, -0.7, 1.1])
+    for order in (1, 2):
+        assert check(f, at, order=order).ok
+        flagged, plain = (gradient_under_the_flag(f, at, order, verify) for verify in (True, False))
+        np.testing.assert_array_equal(flagged.numpy(), plain.numpy())
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_chain_of_persistent_inner_tapes_is_connected(name: str, order: int) -> None:
+    assert check(chain(name, 3, persistent=True), np.array([0.3, -0.7, 1.1]), order=order).ok
+
+
+def test_what_an_inner_tape_alone_recorded_stays_a_constant_of_the_outer_one() -> None:
+    def found(verify: bool, persistent: bool) -> list[Any]:
+        w = tf.Variable([0.3, -0.7], dtype=tf.float64)
+        with tf.GradientTape(persistent=True, verify=verify) as outer:
+            u = tf.stop_gradient(w * 0.1)
+            with tf.GradientTape(persistent=persistent) as inner:
+                inner.watch(u)
+                a = u * u
+                y = a * w
+            b = a * 2.0
+            slopes = inner.gradient(y, u)
+            z = slopes * a * b + y
+        return [g if g is None else g.numpy().tolist() for g in outer.gradient(z, [u, a, b, w, y])]
+
+    for persistent in (False, True):
+        made = found(True, persistent)
+        assert made == found(False, persistent)
+        assert made[:3] == [None, None, None]
+
+
+def test_an_inner_tape_may_watch_what_another_one_alone_recorded() -> None:
+    def f(w: Any) -> Any:
+        u = tf.stop_gradient(w * 0.1)
+        with tf.GradientTape() as first:
+            first.watch(u)
+            a = tf.sin(u) * u
+            y = tf.reduce_sum(a * a * w)
+        slopes = first.gradient(y, u)
+        with tf.GradientTape() as second:
+            second.watch(a)
+            z = tf.reduce_sum(tf.tanh(a * a) * w + cube(a))
+        return tf.reduce_sum(slopes * second.gradient(z, a))
+
+    for order in (1, 2):
+        assert check(f, np.array([0.3, -0.7, 1.1]), order=order).ok
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_numbers_of_what_an_inner_tape_alone_recorded_are_constants_on_purpose(order: int) -> None:
+    def leaves(w: Any, of: Any) -> Any:
+        u = tf.stop_gradient(w * 0.1)
+        with tf.GradientTape() as inner:
+            inner.watch(u)
+            a = tf.sin(u) * u
+            number = float(tf.reduce_sum({"point": u, "result": a, "parameters": w}[of]))
+            y = tf.reduce_sum(a * a * w * number)
+        return tf.reduce_sum(inner.gradient(y, u) * w)
+
+    at = np.array([0.3, -0.7, 1.1])
+    for of in ("point", "result"):
+        assert check(lambda w, of=of: leaves(w, of), at, order=order).verdict == "correct"
+    assert check(lambda w: leaves(w, "parameters"), at, order=order).verdict == "unconnected"
+
+
+@settings(max_examples=20)
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(["sin", "tanh", "multiply", "add"]), st.integers(0, 9), st.integers(0, 9)),
+                   min_size=1, max_size=5),
+    read=st.integers(0, 9),
+    persistent=st.booleans(),
+    order=st.integers(1, 2),
+)  # fmt: skip
+def test_a_check_follows_any_program_around_a_detached_point(
+    steps: list[tuple[str, int, int]], read: int, persistent: bool, order: int
+) -> None:
+    def f(w: Any) -> Any:
+        u = tf.stop_gradient(w * 0.1)
+        with tf.GradientTape(persistent=persistent) as inner:
+            inner.watch(u)
+            values = [w, u]
+            for op, i, j in steps:
+                a, b = values[i % len(values)], values[j % len(values)]
+                values.append(getattr(tf, op)(a) if op in ("sin", "tanh") else getattr(tf, op)(a, b))
+            y = tf.reduce_sum(values[-1] * u * w)
+        return tf.reduce_sum(inner.gradient(y, u) * values[read % len(values)])
+
+    assert check(f, np.array([0.3, -0.7]), order=order).ok
