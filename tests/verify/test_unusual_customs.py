@@ -596,6 +596,69 @@ def test_a_constant_that_is_rounded_in_the_slope_alone_is_no_wrong_rule() -> Non
     assert check(bowl, 0.0, order=2).verdict == "correct"
 
 
+def _iterated(steps: int, factor: float = 1.0) -> Any:
+    """A fixed point with the gradient by the implicit function theorem, which is right up to a residual."""
+
+    @tf.custom_gradient
+    def layer(w: Any) -> Any:
+        z = tf.zeros_like(w)
+        for _ in range(steps):
+            z = tf.tanh(w * z + 1.0)
+
+        def grad(g: Any) -> Any:
+            s = 1.0 - z * z
+            return g * s * z / (1.0 - s * w) * factor
+
+        return z, grad
+
+    return layer
+
+
+def _equilibrium(steps: int, factor: float = 1.0) -> Any:
+    """A layer with the gradient by the adjoint fixed point, which leaves a residual of its own."""
+    rng = np.random.default_rng(0)
+    x, w, u, b = rng.normal(size=(3, 2)), rng.normal(size=(2, 2)) / 2, rng.normal(size=(2, 2)), rng.normal(size=2)
+
+    @tf.custom_gradient
+    def layer(w: Any, u: Any) -> Any:
+        z = tf.zeros_like(u)
+        for _ in range(steps):
+            z = tf.tanh(z @ w * 0.3 + u)
+
+        def grad(g: Any) -> Any:
+            s, v = 1.0 - z * z, g
+            for _ in range(steps):
+                v = g + ((v * s) @ tf.transpose(w)) * 0.3
+            return tf.transpose(z) @ (v * s) * (0.3 * factor), v * s
+
+        return z, grad
+
+    return lambda w, u, b: tf.reduce_sum(layer(w, x @ u + b) ** 2), w, u, b
+
+
+@pytest.mark.parametrize(("steps", "order"), [*[(n, 1) for n in range(52, 63, 2)], (56, 2), (60, 2)])
+def test_a_residual_near_the_precision_of_the_check_is_no_wrong_rule(steps: int, order: int) -> None:
+    layer = _iterated(steps)
+    report = check(lambda w: tf.exp(layer(w)) - tf.exp(layer(w * 1.001)), 0.7, order=order)
+    assert report.ok, report
+
+
+def test_a_layer_in_equilibrium_is_right_up_to_its_residual_and_no_further() -> None:
+    for steps in (58, 60, 62):
+        assert check(*_equilibrium(steps)).ok, steps
+    for steps, factor in ((60, 1.0 + 1e-9), (12, 1.0)):
+        report = check(*_equilibrium(steps, factor))
+        assert (report.verdict, report.findings[0].op) == ("rule", "layer"), report
+
+
+@pytest.mark.parametrize(("steps", "factor"), [(12, 1.0), (56, 1.0 + 1e-9), (58, 1.0 + 1e-12), (58, 0.0)])
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_residual_beyond_roundings_is_found_and_named(steps: int, factor: float, order: int) -> None:
+    layer = _iterated(steps, factor)
+    report = check(lambda w: tf.exp(layer(w)) - tf.exp(layer(w * 1.001)), 0.7, order=order)
+    assert (report.ok, report.verdict, report.findings[0].op) == (False, "rule", "layer"), report
+
+
 def _custom_root(by_x: Any) -> Any:
     @tf.custom_gradient
     def root(x: Any) -> Any:

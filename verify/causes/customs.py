@@ -47,6 +47,8 @@ __all__ = [
 
 _CALLS = 8  # calls of one function that are compared after an error of rounding size
 _NEAR = 100  # bits up to which derivatives on several sides agree
+# An error up to this size hides no fault of one element, because directions let elements count alike up to 2**-64.
+_RESIDUAL = 2.0**-100
 _WAYS = 8  # directions that tell an error of a custom gradient from a rounding
 
 
@@ -353,17 +355,36 @@ def ones_like(node: Node) -> tuple[Any, ...]:
     )
 
 
-def only_rounded(oracle: Oracle, ulps: float) -> list[Failure]:
-    """The custom gradients with errors of rounding size, if these are the only faults.
+def only_rounded(oracle: Oracle, failures: list[Failure], ulps: float) -> float:
+    """The largest error of a certificate that custom gradients with errors of rounding size explain, if these are the
+    only faults; otherwise 0.
 
     A constant factor that NumPy computed has a rounding error, but the algebra is right; the bounds then judge the
     gradient. At 0, such an error may show in the derivative of the gradient alone.
+
+    A custom gradient that solves equations by iteration leaves a residual. If the residual is near the precision in
+    force, the whole program may fail, although each custom gradient by itself agrees with its body.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        After its replay.
+    failures : list of Failure
+        The failed certificates of the whole program.
+    ulps : float
+        The size of a rounding.
     """
     wrong = faulty_customs(oracle)
     if any(n.mark is not None for n in oracle.program.nodes):
         slopes = faulty_customs(oracle, slopes=True)
         wrong = slopes if not wrong or all(is_rounded(f, ulps) for f in slopes) else wrong
-    return wrong if not faulty_rules(oracle) and all(is_rounded(f, ulps) for f in wrong) else []
+    if not all(is_rounded(f, ulps) for f in wrong) or (not wrong and any(f.error > _RESIDUAL for f in failures)):
+        return 0.0
+    if faulty_rules(oracle):
+        return 0.0
+    users = [n for n in oracle.program.nodes if n.kind == "custom" and n.prim.declared is None]
+    rooms = [room_of(f, ulps) for f in wrong] or [ulps * roundings_of(n) for n in users]
+    return min(rooms, default=0.0)
 
 
 def is_rounded(failure: Failure, ulps: float = ROUNDINGS) -> bool:

@@ -29,7 +29,6 @@ from gtape.verify.causes.customs import (
     least_stable,
     not_finite,
     only_rounded,
-    room_of,
     roundings_of,
 )
 from gtape.verify.causes.float_range import lost_by_a_rule, overflows_in_floats
@@ -116,13 +115,12 @@ class Gradient(Judgement):
         exact = oracle.replay()
         failures = certify(oracle, exact)
         report.used, report.coverage["rules"] = oracle.used(), len(oracle.made)
-        rounded = only_rounded(oracle, ROUNDINGS) if failures else []
-        if rounded:
+        small = only_rounded(oracle, failures, ROUNDINGS) if failures else 0.0
+        if small:
             by_bodies = Oracle(self.program, self.seeds, by_bodies=True)
             by_bodies.evaluate()
             exact = by_bodies.replay()
             # The recorded ops of an inner gradient still hold the users' functions.
-            small = min(room_of(f) for f in rounded)
             failures = failures if any(f.mark is None or f.error > small for f in certify(by_bodies, exact)) else []
         elif failures and self._only_at_kinks(oracle):
             self.excused, failures = failures, []
@@ -133,13 +131,13 @@ class Gradient(Judgement):
 
         The whole function then judges their numbers.
         """
-        if oracle.elsewhere is not None or faulty_rules(oracle):
+        if oracle.elsewhere is not None:
             return False
         users = [n for n in self.program.nodes if n.kind == "custom" and n.prim.declared is None]
         wrong = [f.node for f in faulty_customs(oracle) if f.node is not None]
         if not wrong:  # the cotangent of an inner gradient may be 0 at the kink
             wrong = [node for node, _ in faulty_forwards(oracle, transposed=False)]
-        if wrong and not self.all_meet_kinks(oracle, wrong):
+        if (wrong and not self.all_meet_kinks(oracle, wrong)) or faulty_rules(oracle):
             return False
         # All are right in value, so that only derivatives of their own differ from those of the branches taken.
         if not wrong and not (self.order > 1 and self.at_kinks(oracle, users)):
