@@ -11,6 +11,7 @@ import pytest
 import gtape as tf
 from gtape import numpy as tnp
 from gtape.verify import check, exact, judge
+from gtape.verify.judging.examine import Gradient
 from gtape.verify.programs.mutants import planted, planted_kernel, scaled
 from gtape.verify.verdicts.collect import collecting
 
@@ -23,6 +24,19 @@ def attention(x: Any) -> Any:
     w = tf.constant(np.random.default_rng(1).normal(size=(3, 2, 2)), x.dtype)
     q, k, v = x @ w[0], x @ w[1], x @ w[2]
     return (tf.nn.softmax(q @ tf.transpose(k) + tf.cast(MASK, x.dtype)) @ v) ** 2
+
+
+def alignments(logits: Any) -> Any:
+    """Minus the log-likelihood of the labels 1, 2, 2, summed over all alignments as in CTC."""
+    labels = [0, 1, 0, 2, 0, 2, 0]
+    skips = np.array([s >= 2 and labels[s] != 0 and labels[s] != labels[s - 2] for s in range(len(labels))])
+    log_p, never = tf.nn.log_softmax(logits), tf.constant(-INF, logits.dtype)
+    a = tf.where(np.arange(len(labels)) < 2, tf.gather(log_p[0], labels), never)
+    for t in range(1, logits.shape[0]):
+        one = tf.concat([[never], a[:-1]], 0)
+        two = tf.where(skips, tf.concat([[never, never], a[:-2]], 0), never)
+        a = tf.reduce_logsumexp(tf.stack([a, one, two]), 0) + tf.gather(log_p[t], labels)
+    return -tf.reduce_logsumexp(a[-2:])
 
 
 TRANSITIONS = np.log(np.array([[0.5, 0.5, 1.0], [1.0, 0.3, 0.4], [1.0, 2.0, 1.0]]))
@@ -242,6 +256,23 @@ def test_a_pole_that_a_selection_leaves_out_does_not_count_after_a_broadcast(mas
 
     assert check(f, np.float64(2.5), order=order).verdict == "correct"
     assert judge(f, np.float64(2.5), np.float64(7.5)).verdict == "rule"
+
+
+@pytest.mark.slow
+def test_zeros_behind_checked_ops_are_explained_by_their_terms_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*args: Any) -> Any:
+        raise AssertionError("an exact zero needs neither moves of the inputs nor runs with noise")
+
+    for question in ("moved", "bounds", "nearby"):
+        monkeypatch.setattr(Gradient, question, refused)
+    report = check(alignments, np.random.default_rng(0).normal(size=(6, 3)), order=2)
+    assert report.ok and report.findings, report
+
+
+def test_a_fault_among_alignments_is_found_and_named() -> None:
+    with planted("log_softmax", 0, scaled(1 + 1e-9)):
+        report = check(alignments, np.random.default_rng(0).normal(size=(4, 3)))
+    assert (report.ok, report.findings[0].op) == (False, "log_softmax"), report
 
 
 def test_one_infinite_term_of_a_logsumexp_has_the_whole_gradient() -> None:

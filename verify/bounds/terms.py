@@ -82,9 +82,22 @@ def _near(y: Any, exact: Any) -> Any:
     return Rounded(v, np.where(np.isfinite(error), error, 0.0), y.dtype)
 
 
-def terms_of_gradient(program: Program, seeds: list[Any], exact: dict[int, Any]) -> list[Any]:
-    """The sizes of the terms of each element of a gradient; None for sources without a gradient."""
-    return sizes_of(lambda world: gradient(program, seeds, _Sweep(world, noisy_values(program, world))), exact)
+def terms_of_gradient(
+    program: Program, seeds: list[Any], exact: dict[int, Any], kept: Callable[[Any, Callable[[], Any]], Any]
+) -> list[Any]:
+    """The sizes of the terms of each element of a gradient; None for sources without a gradient.
+
+    Parameters
+    ----------
+    kept : callable
+        As `Shared.get`, to keep the values with their errors, which depend on no cotangent, for other rows.
+    """
+
+    def run(world: TermWorld) -> list[Any]:
+        values = kept("values with errors", lambda: noisy_values(program, world))
+        return gradient(program, seeds, _Sweep(world, values))
+
+    return sizes_of(run, exact)
 
 
 def sizes_of(run: Callable[[TermWorld], list[Any]], exact: dict[int, Any]) -> list[Any]:

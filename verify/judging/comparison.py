@@ -226,9 +226,9 @@ class _Explained(NamedTuple):
 
     Attributes
     ----------
-    added, by_problem, over_range : Told
-        The elements that roundings of all ops explain, the elements that the problem explains, and the elements that
-        overflow.
+    added, at_zero, by_problem, over_range : Told
+        The elements that roundings of all ops explain, the exact zeros among them, the elements that the problem
+        explains, and the elements that overflow.
     over, blurred, open : bool arrays
         Masks: the exact number overflows; it is not known well enough; the error has no explanation.
     moved : float array
@@ -236,6 +236,7 @@ class _Explained(NamedTuple):
     """
 
     added: Told
+    at_zero: Told
     by_problem: Told
     over_range: Told
     over: Any
@@ -374,18 +375,33 @@ class Comparison:
             bound = reach(nearby)
             return np.where(chaotic & np.isfinite(bound), bound, 0.0)
 
-    def _added(self, s: int, g: Any, off: Any, high: Any, near: Any) -> Any:
-        """The numbers that are off by no more than independent roundings of all ops, where each op was checked.
+    def _added(self, s: int, g: Any, distances: Distances, near: Any) -> tuple[Any, Any]:
+        """The numbers that are off by no more than independent roundings of all ops, where each op was checked, and
+        the exact zeros that are off by no more than the roundings of the terms that cancel.
 
         The check of each op would have found a wrong one, so these numbers need no run with noise.
         """
+        none = np.zeros(g.shape, np.bool_)
         known = None if near.all() else self._causes.followed(s)
         if known is None or known[0] is None:
-            return np.zeros(g.shape, np.bool_)
-        run, ulps = known
+            return none, none
+        (run, ulps), (high, off, rad, _, tight) = known, distances
         with np.errstate(all="ignore"):
-            same = np.abs(widest(run) - widest(g)) <= ROUNDINGS * spacing(high, g.dtype)
-        return ~near & same & (off <= ulps * self._held(s, g, high).unit)
+            same = ~near & (np.abs(widest(run) - widest(g)) <= ROUNDINGS * spacing(high, g.dtype))
+        held = self._held(s, g, high)
+        added = same & (off + rad <= ulps * held.unit)
+        zeros = same & ~added & (np.abs(high) <= rad) & (rad <= (tight + off) / 4)
+        if zeros.any():
+            zeros = zeros & (off + rad <= self._at_zeros(s, held, g.shape)[1])
+        return added, zeros
+
+    def _at_zeros(self, s: int, held: _Held, shape: tuple[int, ...]) -> tuple[Any, Any]:
+        """The units of the terms that cancel, and how far their roundings may carry an exact zero.
+
+        A zero has no digits of its own, so its error is measured against the terms that cancel.
+        """
+        unit = 2.0 ** (1.0 - held.digits) * self._bound("terms", s, shape=shape)
+        return unit, SPREADS / 2 * (unit + spacing(0.0, held.coarsest) * self._many())
 
     def rows(self, exact: list[Any], got: list[Any], left: Any) -> Any:
         """Compare arrays whose first axis counts rows, and report the rows that have harmless numbers only.
@@ -408,7 +424,7 @@ class Comparison:
             told = ~left.reshape(-1, *[1] * (g.ndim - 1))
             self.checked += int(np.count_nonzero(np.broadcast_to(told, g.shape)))
             self.worst = max(self.worst, float(np.max(d.ulps, initial=0.0, where=told)))
-            harmless = [t._replace(mask=t.mask & told) for t in (p.added, p.by_problem, p.over_range)]
+            harmless = [t._replace(mask=t.mask & told) for t in (p.added, p.at_zero, p.by_problem, p.over_range)]
             self._tell(harmless, s, e, g, d, np.abs(d.high) <= d.radius, p.moved)
         self.findings = merged(self.findings)
         return left
@@ -422,8 +438,8 @@ class Comparison:
         over = none if near.all() else np.abs(high) > float(np.finfo(dtype).max) * (1 + float(np.finfo(dtype).eps) / 4)
         rounded = none if over is none else over & _rounds_to(g, high, dtype)
         near = near | rounded
-        added = self._added(s, g, off + rad, high, near)
-        near = near | added
+        added, at_zero = self._added(s, g, distances, near)
+        near = near | added | at_zero
         # A blurred exact number does not show how many digits are right.
         blurred = ~near & ((np.isfinite(off) & (rad > (tight + off) / 4)) | _vague(e, ~near & ~np.isfinite(rad)))
         moved, own, open_ = np.zeros(g.shape), none, ~near
@@ -442,6 +458,7 @@ class Comparison:
             open_ = open_ & ~own
         return _Explained(
             Told(added, "conditioning", _added_up(dtype, self._held(s, g, high).coarsest if added.any() else dtype)),
+            Told(at_zero, "conditioning", _AT_ZERO),
             Told(own, "conditioning", _moved_by(self._times(off, moved, own))),
             Told(rounded, "range", f"the exact derivative overflows {dtype.name}"),
             over, blurred, open_, moved,
@@ -483,10 +500,10 @@ class Comparison:
             return
         if not g.ndim and dtype.kind == "f" and self._number(s, e, g, distances):
             return
-        added, by_problem, over_range, over, blurred, open_, moved = self._explained(s, e, g, distances)
+        added, at_zero, by_problem, over_range, over, blurred, open_, moved = self._explained(s, e, g, distances)
         self.undecided += int(blurred.sum())
         zero = np.abs(high) <= rad
-        told: list[Told] = [added]
+        told: list[Told] = [added, at_zero]
         if not open_.any():
             self._tell([*told, by_problem, over_range], s, e, g, distances, zero, moved)
             return
@@ -498,15 +515,12 @@ class Comparison:
         bounded = self._ask("bounds", RUNS) is not None
         held = self._held(s, g, high)
         if (zero & open_).any():
-            # A zero has no digits of its own, so its error is measured against the terms that cancel.
-            unit = 2.0 ** (1.0 - held.digits) * self._bound("terms", s, shape=g.shape)
-            room = SPREADS / 2 * (unit + spacing(0.0, held.coarsest) * self._many())
+            unit, room = self._at_zeros(s, held, g.shape)
             room = np.minimum(tight + loose, room) if bounded else room
             reached = zero & open_ & (off <= room)
             open_ = open_ & ~reached
             ulps = np.where(zero & open_ & np.isfinite(off) & (unit > 0), off / np.where(unit > 0, unit, 1.0), ulps)
-            reason = "the exact derivative is 0, and floats reach it up to the rounding of the terms that cancel"
-            told.append(Told(reached, "conditioning", reason))
+            told.append(Told(reached, "conditioning", _AT_ZERO))
         if open_.any():  # roundings of many ops add up without any cancellation
             many = max(ROUNDINGS, self._ask("declared")) * self._many() * held.unit
             reached = open_ & (off <= (np.minimum(tight + loose, many) if bounded else many))
@@ -613,6 +627,7 @@ class Comparison:
                 self.findings.append(cancellation(self.order, shown, mask, lost, most, fewest(mask), ok=ok))
 
 
+_AT_ZERO = "the exact derivative is 0, and floats reach it up to the rounding of the terms that cancel"
 _ADDED = "the roundings of the program's ops add up, and none is magnified"
 
 

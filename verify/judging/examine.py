@@ -307,7 +307,9 @@ class Gradient(Judgement):
             parts = [c for g, cs in self._oracle().made.values() for c in (g, *cs) if c is not None]
             return [v for c in parts for v in PartialOutputs.of(c).values()]
 
-        return terms_within(self.program, terms_of_gradient(self.program, self.seeds, self._oracle().env), made)
+        oracle = self._oracle()
+        kept = (oracle.shared or Shared()).get
+        return terms_within(self.program, terms_of_gradient(self.program, self.seeds, oracle.env, kept), made)
 
     def nudged(self, world: Any) -> list[Any]:
         if self.known is not None and isinstance(world, MovedWorld):
