@@ -47,6 +47,25 @@ def _two_sources(x: Any) -> Any:
     return tf.reduce_sum(a**2) * tf.reduce_sum(b**3)
 
 
+def _descended(x: Any, steps: int) -> Any:
+    """The loss after steps of gradient descent, whose size depends on the start."""
+    size = tf.exp(-tf.reduce_sum(x))
+    for _ in range(steps):
+        x = x - size * _gradient(_energy, x)
+    return _energy(x)
+
+
+def _descended_in_parts(x: Any) -> Any:
+    """The loss after two steps of gradient descent on parts that one op makes of the start."""
+    parts = tf.split(x, 3)
+    for _ in range(2):
+        with tf.GradientTape() as tape:
+            tape.watch(parts)
+            loss = tf.reduce_sum(tf.sin(parts[0] * parts[1]) ** 2 * parts[2])
+        parts = [p - 0.1 * g for p, g in zip(parts, tape.gradient(loss, parts), strict=True)]
+    return tf.reduce_sum(tf.stack(parts) ** 2)
+
+
 @tf.custom_gradient
 def _cube(x: Any) -> Any:
     return x**3, lambda g: g * 3.0 * x * x
@@ -69,6 +88,12 @@ OF_GRADIENTS: dict[str, Callable[[Any], Any]] = {
     ),
     "a gradient through a custom gradient": lambda x: tf.reduce_sum(_gradient(_cube, x) ** 2),
     "a gradient behind a selection": lambda x: tf.reduce_max(_gradient(_energy, x)) + tf.reduce_sum(tf.sort(x)[2:]),
+    "two steps of gradient descent": lambda x: _descended(x, 2),
+    "the square of a gradient after a step": lambda x: tf.reduce_sum(
+        _gradient(_energy, x - 0.1 * _gradient(_energy, x)) ** 2
+    ),
+    "a gradient of two steps": lambda x: tf.reduce_sum(_gradient(lambda z: _descended(z, 2), x) ** 2),
+    "two steps from several outputs of an op": _descended_in_parts,
     "no inner gradient": lambda x: _energy(x),
 }
 
@@ -97,6 +122,40 @@ def test_sweeps_give_the_derivative_of_jets(name: str, monkeypatch: pytest.Monke
         assert [element_by_element.along(0, (i,)).overlaps(found[i]) for i in range(X.size)] == [True] * X.size
 
 
+def test_a_chain_of_gradient_steps_takes_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, jets = 0, Oracle.jets
+
+    def counted(self: Oracle, *args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return jets(self, *args, **kwargs)
+
+    monkeypatch.setattr(Oracle, "jets", counted)
+    counts = []
+    for steps in (2, 4, 8):
+        program, seeds = _program(lambda x, steps=steps: _descended(x, steps))
+        with precision(300):
+            oracle = Oracle(program, seeds)
+            oracle.evaluate()
+            calls = 0
+            assert oracle.by_sweeps() is not None
+        counts.append(calls)
+    assert counts[2] - counts[1] < 5 * (counts[1] - counts[0]), counts  # quadratic would be 4, exponential more than 8
+
+
+def test_wrong_numbers_behind_gradient_steps_are_shown_after_one_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*args: Any) -> Any:
+        raise AssertionError("a jet for each element")
+
+    @tf.custom_gradient
+    def askew(x: Any) -> Any:
+        return tf.identity(x), lambda g: g * 1.001
+
+    monkeypatch.setattr(Oracle, "along", refused)
+    report = check(lambda x: _descended(x, 2) + tf.reduce_sum(askew(x) ** 2), X)
+    assert [(f.verdict, f.op, f.count) for f in report.findings if not f.ok] == [("rule", "askew", X.size)], report
+
+
 def test_jets_do_not_certify_a_wrong_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     program, seeds = _program(OF_GRADIENTS["the square of a gradient"])
     from gtape.verify.oracles import oracle
@@ -108,7 +167,7 @@ def test_jets_do_not_certify_a_wrong_rule(monkeypatch: pytest.MonkeyPatch) -> No
         return [c * (1 + 2.0**-40) for c in made] if node.name == "tanh" else made
 
     monkeypatch.setattr(oracle, "by_rule", wrong)
-    monkeypatch.setattr("gtape.verify.oracles.oracle._SWEPT", 10**6)  # values of inner gradients one by one
+    monkeypatch.setattr("gtape.verify.oracles.oracle.SWEPT", 10**6)  # values of inner gradients one by one
     with precision(300):
         oracle_ = Oracle(program, seeds)
         oracle_.evaluate()

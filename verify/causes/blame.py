@@ -24,7 +24,7 @@ from gtape.verify.causes.customs import faulty_customs, faulty_inside, inner_cul
 from gtape.verify.causes.float_range import left_the_range
 from gtape.verify.oracles.certificates import Failure, certify, faulty_rules
 from gtape.verify.oracles.enclosures import directions, inner, is_complex, jet_world, magnitude, turned
-from gtape.verify.oracles.oracle import Oracle, TooDeep, varies
+from gtape.verify.oracles.oracle import SWEPT, Oracle, TooDeep, varies
 from gtape.verify.verdicts.ulp import ROUNDINGS, ulps_between
 from gtape.verify.verdicts.verdict import Finding
 
@@ -284,11 +284,12 @@ def _wrong_elements(program: Program, oracle: Oracle, got: list[Any], trusted: f
     exact: list[Any] | None = None
     try:
         if sum(sizes) > _ELEMENTS or trusted:
-            exact = None
             if not any(g is not None and np.iscomplexobj(g) for g in got):
                 exact = _by_bodies(program, oracle, trusted)
             if exact is None:
                 return []
+        elif sum(sizes) > SWEPT:
+            exact = oracle.by_sweeps()
         every = [
             _compared(oracle, got, s, index, exact)
             for s, size in enumerate(sizes)

@@ -700,8 +700,9 @@ class Judgement(Causes):
         """Certify the inner gradients with ties broken as rounding broke them; returns the arguments if that fails."""
         again = self.oracle()
         again.broken = True
+        again.shared = None if self.shared is None else self.shared.get("with broken ties", Shared)
         try:
-            again.evaluate()
+            again.evaluate_once()
             made, left = self.certified(again, report)
         except ArithmeticError:
             return oracle, exact, failures

@@ -35,7 +35,9 @@ from gtape.verify.oracles.enclosures import (
 from gtape.verify.oracles.forward import Pushing, forward
 from gtape.verify.oracles.replay import InEnclosures, Replay
 
-__all__ = ["MOST_NESTED", "Oracle", "TooDeep", "factorises", "nested_too_deep", "own_part", "uses_vectors", "varies"]
+__all__ = [
+    "MOST_NESTED", "SWEPT", "Oracle", "TooDeep", "factorises", "nested_too_deep", "own_part", "uses_vectors", "varies",
+]  # fmt: skip
 
 
 class TooDeep(Exception):
@@ -192,7 +194,8 @@ class _Unswept(Exception):
 
 
 class _RulesOnJets(InEnclosures):
-    """The arithmetic of a sweep on jets. It goes through the bodies of custom gradients, and stops at inner gradients.
+    """The arithmetic of a sweep on jets. It goes through the bodies of custom gradients, and stops at inner gradients,
+    and at nodes that do not move.
 
     Parameters
     ----------
@@ -202,16 +205,22 @@ class _RulesOnJets(InEnclosures):
         The nodes that have tangents of their own, as for `Oracle.jets`.
     around : tuple of GradMark
         As for `Oracle.followed`.
+    moved : set of int, optional
+        The nodes that move along the last direction; all by default.
     """
 
     def __init__(
-        self, oracle: Oracle, k: int, moving: dict[int, Any], tangents: dict[int, Any], around: tuple[GradMark, ...]
-    ) -> None:
+        self, oracle: Oracle, k: int, moving: dict[int, Any], tangents: dict[int, Any], around: tuple[GradMark, ...],
+        moved: set[int] | None = None,
+    ) -> None:  # fmt: skip
         self.oracle, self.world, self.moving = oracle, _world(k), moving
-        self.tangents, self.around = tangents, around
+        self.tangents, self.around, self.moved = tangents, around, moved
         self.stopped: dict[int, Any] = {}  # inner gradients, with their cotangents
+        self.at_rest: set[int] = set()  # other nodes at which the sweep stopped
 
     def rule(self, node: Node, g: Any) -> list[Any]:
+        if self._rests(node):
+            return [None] * len(node.active)
         if self.oracle.followed(node, self.around) is not None:
             self.stopped[node.index] = g
             return [None] * len(node.active)
@@ -222,9 +231,19 @@ class _RulesOnJets(InEnclosures):
         like = [self.oracle.program.nodes[i].output for i in node.inputs]
         return by_rule(self.world, node, g, y, xs, like)
 
-    def custom(self, node: Node, g: Any) -> None:
+    def custom(self, node: Node, g: Any) -> list[Any] | None:
+        if self._rests(node):
+            return [None] * len(node.active)
         if node.prim.declared is not None:
             raise _Unswept
+        return None
+
+    def _rests(self, node: Node) -> bool:
+        """Whether the sweep stops at a node, because it does not move along the last direction."""
+        if self.moved is None or node.index in self.moved:
+            return False
+        self.at_rest.add(node.index)
+        return True
 
 
 class Oracle(Replay):
@@ -359,7 +378,7 @@ class Oracle(Replay):
         """
         shapes = [self.program.nodes[nodes[0]].shape if nodes else None for nodes in self.program.sources]
         size = sum(int(np.prod(shape)) for shape in shapes if shape is not None)
-        swept = self.by_sweeps() if size > _SWEPT else None
+        swept = self.by_sweeps() if size > SWEPT else None
         if swept is not None:
             return swept
         if size > limit:
@@ -556,8 +575,8 @@ class Oracle(Replay):
             return [slope_along(deep[t], k) for t in mark.targets], [below(deep[c], k) for c in mark.cotangents]
 
         size = math.prod(node.shape) if summed is None else 1
-        if mark.form == "gradient" and size > _SWEPT:
-            found = self._swept(node, slopes, tangents, limit, sessions, around)
+        if mark.form == "gradient" and size > SWEPT:
+            found = self._swept(node, slopes, tangents, limit, sessions, around, known)
             if found is not None:
                 return found
         if size > limit * (max(1, targets) if mark.form.endswith("jacobian") else 1):
@@ -592,10 +611,12 @@ class Oracle(Replay):
     def _swept(
         self, node: Node, slopes: Callable[[dict[int, Any]], tuple[list[Any], list[Any]]],
         tangents: dict[int, list[Any]], limit: int, sessions: tuple[Any, ...], around: tuple[GradMark, ...],
+        known: dict[int, Any],
     ) -> Any:  # fmt: skip
         """The jets of one gradient by a sweep of the rules on jets, if jets along a random direction confirm them.
 
-        A sweep takes the time of a few elements. Returns None for a sweep that fails or is wrong.
+        A sweep takes the time of a few elements. Returns None for a sweep that fails or is wrong. `known` is as for
+        `_element_by_element`.
         """
         mark, k = node.mark, len(sessions)
         assert mark is not None
@@ -605,7 +626,9 @@ class Oracle(Replay):
         inside = self.needed(mark.reads, inner_marks)
         start: dict[int, Any] = {}
         try:
-            given = self.exact_marks(tangents, inside, limit, sessions=sessions, around=inner_marks)
+            given = {i: known[i] for i in inside if i in known and self.followed(self.program.nodes[i], inner_marks)}
+            open_ = [i for i in inside if i not in given]
+            given |= self.exact_marks(tangents, open_, limit, sessions=sessions, around=inner_marks)
             moving = self.jets(max(k, 1), tangents, inside, given, sessions)
             algebra = _RulesOnJets(self, k, moving, tangents, inner_marks)
             for t, c in zip(mark.targets, mark.cotangents, strict=True):
@@ -628,9 +651,6 @@ class Oracle(Replay):
     ) -> dict[int, Any]:  # fmt: skip
         """The cotangents of all nodes that `start` depends on, as jets, also through inner gradients.
 
-        The derivative of w · g, with g the inner gradient of a function, is the gradient of the function's derivative
-        along w: a sweep over the inner program on jets in one direction more.
-
         Parameters
         ----------
         start : dict
@@ -642,48 +662,88 @@ class Oracle(Replay):
         tangents, sessions, around
             As for `exact_marks`.
         """
-        k, nodes = len(sessions), self.program.nodes
-        algebra = _RulesOnJets(self, k, moving, tangents, around)
-        found = backward(self.program, start, algebra, session)
-        together: dict[Any, dict[int, Any]] = {}
-        for i, w in algebra.stopped.items():
-            mark = nodes[i].mark
-            assert mark is not None
-            if mark.form != "gradient" or is_complex(nodes[i].output) or k + 1 >= MOST_NESTED:
-                raise _Unswept
-            together.setdefault(mark.key, {})[i] = w
-        for arrived in together.values():
+        return self._pulled(_RulesOnJets(self, len(sessions), dict(moving), tangents, around), start, session, sessions)
+
+    def _pulled(
+        self, algebra: _RulesOnJets, start: dict[int, Any], session: Any, sessions: tuple[Any, ...]
+    ) -> dict[int, Any]:
+        """As `_pulled_back`, in the arithmetic of a sweep on jets along `sessions`.
+
+        The derivative of w · g, with g the inner gradient of a function, is the gradient of the function's derivative
+        along w: a sweep over the inner program on jets in one direction more. This sweep stops at nodes that do not
+        move along w. The slopes of their cotangents go on in fewer directions, together with those of other inner
+        gradients. Otherwise a chain of gradient steps would take twice the time for each step.
+        """
+        nodes, together = self.program.nodes, dict[Any, dict[int, Any]]()
+        found: dict[int, Any] = {}
+
+        def sweep(start: dict[int, Any]) -> None:
+            for j, v in backward(self.program, start, algebra, session).items():
+                if j in algebra.at_rest or not isinstance(v, PartialOutputs):
+                    algebra.arrive(found, j, v)
+            for i, w in algebra.stopped.items():
+                mark = nodes[i].mark
+                assert mark is not None
+                if mark.form != "gradient" or is_complex(nodes[i].output) or len(sessions) + 1 >= MOST_NESTED:
+                    raise _Unswept
+                algebra.arrive(together.setdefault(mark.key, {}), i, w)
+            algebra.stopped = {}
+
+        def latest(arrived: dict[int, Any]) -> int:
             mark = nodes[next(iter(arrived))].mark
             assert mark is not None
-            extended = {j: [*t, None] for j, t in tangents.items()}
-            for i, w in arrived.items():
-                own = nodes[i].mark
-                assert own is not None
-                for s in own.sources[own.which]:
-                    before = extended.get(s, [None] * (k + 1))
-                    extended[s] = [*before[:k], w if before[k] is None else objects(before[k] + w)]
-            inner_marks, tapes = (*around, mark), (*sessions, mark.session)
-            inside = self.needed(mark.reads, inner_marks)
-            given = self.exact_marks(extended, inside, sessions=tapes, around=inner_marks)
-            deep = self.jets(k + 1, extended, inside, given, tapes)
-            by_targets: dict[int, Any] = {}
-            by_cotangents: dict[int, Any] = {}
-            for t, c in zip(mark.targets, mark.cotangents, strict=True):
-                constant = objects(_still(deep[c], k))
-                algebra.arrive(by_targets, t, np.broadcast_to(constant, nodes[t].shape))
-                if nodes[c].kind != "const":
-                    if nodes[c].shape != nodes[t].shape:
-                        raise _Unswept
-                    algebra.arrive(by_cotangents, c, slope_along(deep[t], k))
-            for j, v in self._pulled_back(by_targets, deep, session, extended, tapes, inner_marks).items():
-                if not isinstance(v, PartialOutputs):
-                    algebra.arrive(found, j, slope_along(v, k))
-            if by_cotangents:
-                values = {j: _each(lambda x: below(x, k) if varies(x) else x, v) for j, v in deep.items()}
-                for j, v in self._pulled_back(by_cotangents, values, session, tangents, sessions, around).items():
-                    if not isinstance(v, PartialOutputs):
-                        algebra.arrive(found, j, v)
+            return max(mark.targets)
+
+        sweep(start)
+        while together:  # the latest first, because others may still send cotangents to earlier ones
+            arrived = together.pop(max(together, key=lambda key: latest(together[key])))
+            sweep(self._through_mark(algebra, found, arrived, session, sessions))
         return found
+
+    def _through_mark(
+        self, algebra: _RulesOnJets, found: dict[int, Any], arrived: dict[int, Any], session: Any,
+        sessions: tuple[Any, ...],
+    ) -> dict[int, Any]:  # fmt: skip
+        """The cotangents of nodes that do not move along the cotangents of an inner gradient; those of moving nodes are
+        added to `found`.
+
+        Parameters
+        ----------
+        arrived : dict
+            Node of the inner gradient -> its cotangent.
+        """
+        k, nodes, moving = len(sessions), self.program.nodes, algebra.moving
+        mark = nodes[next(iter(arrived))].mark
+        assert mark is not None
+        extended = {j: [*t, None] for j, t in algebra.tangents.items()}
+        for i, w in arrived.items():
+            own = nodes[i].mark
+            assert own is not None
+            for s in own.sources[own.which]:
+                before = extended.get(s, [None] * (k + 1))
+                extended[s] = [*before[:k], w if before[k] is None else objects(before[k] + w)]
+        inner_marks, tapes = (*algebra.around, mark), (*sessions, mark.session)
+        inside = self.needed(mark.reads, inner_marks)
+        given = self.exact_marks(extended, inside, sessions=tapes, around=inner_marks, known=moving)
+        deep = self.jets(k + 1, extended, inside, given, tapes)
+        by_targets: dict[int, Any] = {}
+        left: dict[int, Any] = {}
+        for t, c in zip(mark.targets, mark.cotangents, strict=True):
+            constant = objects(_still(deep[c], k))
+            algebra.arrive(by_targets, t, np.broadcast_to(constant, nodes[t].shape))
+            if nodes[c].kind != "const":
+                if nodes[c].shape != nodes[t].shape:
+                    raise _Unswept
+                algebra.arrive(left, c, slope_along(deep[t], k))
+        inner = _RulesOnJets(self, k + 1, deep, extended, inner_marks, self._moved_by(mark))
+        for j, v in self._pulled(inner, by_targets, session, tapes).items():
+            parts = {part: slope_along(c, k) for part, c in PartialOutputs.of(v).items()}
+            slope = PartialOutputs(parts) if isinstance(v, PartialOutputs) else parts[0]
+            algebra.arrive(left if j in inner.at_rest else found, j, slope)
+        for j, v in deep.items():
+            if j not in moving:
+                moving[j] = _each(lambda x: below(x, k) if varies(x) else x, v)
+        return left
 
     def moving_tangents(
         self, mark: GradMark, tangents: dict[int, list[Any]], env: dict[int, Any], sessions: tuple[Any, ...],
@@ -817,7 +877,7 @@ def _confirms(sum_: arb, along: arb, size: arb) -> bool:
 
 
 _EXACT = np.frompyfunc(lambda e: arb(e) if isinstance(e, (int, float)) else e, 1, 1)
-_SWEPT = 4  # a gradient of more elements is evaluated by one sweep and confirmed, which takes as long as a few of them
+SWEPT = 4  # a gradient of more elements is evaluated by one sweep and confirmed, which takes as long as a few of them
 _CONFIRMED = arb(2) ** -150  # the width of a confirmation, relative to the sum of magnitudes
 # How a sweep of rules at another point may fail.
 _FAILS = (ArithmeticError, ValueError, TypeError, IndexError, KeyError, Undecided, TooDeep, _Unswept)

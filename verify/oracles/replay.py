@@ -166,7 +166,8 @@ class Replay:
             return self.env, self.flips
 
         env, flips = self.shared.get("values", make)
-        self.env, self.flips = dict(env), list(flips)
+        read = self.shared.get("read", lambda: self.read)
+        self.env, self.flips, self.read = dict(env), list(flips), dict(read)
 
     def evaluate(self, only: Iterable[int] | None = None) -> None:
         """The exact value of every node, or of some in order; conditions and indices as recorded."""
