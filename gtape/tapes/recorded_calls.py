@@ -610,7 +610,8 @@ class RecordedCalls:
         recorded = [k for k, t in enumerate(tensors) if _is_of(session, t)]
         variables = {len(given) + k: v for k, (v, _, on) in enumerate(found.variables) if on}
         graph = Graph(session, since, given, variables)
-        starts: dict[int, Traced] = {}  # the results of ops by the identities of their records
+        results: list[Traced] = []  # of ops
+        starts: dict[int, int] = {}  # the numbers of these results by the identities of their records
         found.given, found.records = [], []
         for k in recorded:
             t = tensors[k]
@@ -618,12 +619,13 @@ class RecordedCalls:
             if place is not None:
                 found.given.append((found.places[k], place))
                 continue
-            starts.setdefault(id(t._record), t)
-            found.records.append((found.places[k], list(starts).index(id(t._record))))
-        if not starts:
+            number = starts.setdefault(id(t._record), len(results))
+            if number == len(results):
+                results.append(t)
+            found.records.append((found.places[k], number))
+        if not results:
             found.program = Program(inputs, nodes, outs, name)
             return found
-        results = list(starts.values())
         graph.gather([t._record for t in results])
         found.edges = graph.edges
         found.watched = [k for k, t in enumerate(given) if active[k] and t._record[TAPES] is not session.alone]

@@ -42,6 +42,7 @@ class Graph:
         self._inputs = {id(t._record): k for k, t in enumerate(given) if t._record is not None}
         self._inputs |= {id(v._record): k for k, v in variables.items()}
         self.records: list[Record] = []  # from new to old
+        self._numbers: dict[int, int] = {}  # the indices of the ops in `ops` by the identities of their records
         self.edges: list[int] = []
         self.leaves: list[Record] = []
         self._parents: dict[int, list[int | None]] = {}  # as in `OneOp`, but with the identities of records for ops
@@ -75,6 +76,7 @@ class Graph:
                 found[id(p)] = p
                 pending.append(p)
         self.records = sorted(found.values(), key=lambda r: r[SEQ])
+        self._numbers = {id(r): k for k, r in enumerate(reversed(self.records))}
         for r in self.records:
             places: list[int | None] = []
             parents = []
@@ -103,11 +105,11 @@ class Graph:
 
     def number(self, r: Record) -> int:
         """The index of an op in `ops`."""
-        return len(self.records) - 1 - [id(other) for other in self.records].index(id(r))
+        return self._numbers[id(r)]
 
     def ops(self) -> tuple[list[OneOp], list[Any]]:
         """The ops with their parts of the record of a later call, and the values that the records hold."""
-        numbers = {id(r): k for k, r in enumerate(reversed(self.records))}
+        numbers = self._numbers
         values: list[Any] = []
         places: dict[int, int] = {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import warnings
 import weakref
 from collections.abc import Callable
@@ -618,6 +619,40 @@ def test_several_results_give_the_same_bits(f: Any, form: Any, back_end: str) ->
         for values in ([0.5, 1.5, -0.25], 1.75, [[0.0, np.inf], [-1.0, 1e-3]]):
             x = tf.constant(values, dtype)
             _check(f, [form], [[x], [x * 0.5], [x * -2.0], [x]])
+
+
+def _calls_in(work: Callable[[], Any]) -> int:
+    """The number of calls of functions, built-in ones included, which is the same on every machine."""
+    calls = 0
+
+    def note(frame: Any, event: str, arg: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+def test_the_work_for_a_call_grows_as_its_number_of_results(back_end: str) -> None:
+    x = tf.constant([1.0, 2.0])
+
+    def step(n: int) -> None:
+        many = tf.function(lambda x: [x * float(k) for k in range(n)], jit_compile=True)
+        for _ in range(2):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = tf.add_n(many(x))
+            tape.gradient(y, x)
+        assert "under a tape, compiled" in many.summary()
+
+    step(10)
+    few, many = (_calls_in(lambda n=n: step(n)) for n in (100, 500))  # type: ignore[misc]
+    assert many < 6 * few
 
 
 def test_each_result_of_a_call_depends_on_the_one_record(back_end: str) -> None:
