@@ -135,12 +135,16 @@ class Sweep:
         step, parents = record[STEP], parents_of(record)
         given = (g, record[INS], record[OUT])
         if step.full:
-            made = step.cotangents(given, parents, lambda p: p[SEQ] in self._cots)
+            made = step.cotangents(given, parents, lambda p: p[SEQ] in self._cots, asks=self._asks)
         else:
             made = step.sweep.fully(*given)
         for parent, c in zip(parents, made, strict=True):
             if c is not None and self.session in parent[TAPES].sessions:
                 self.arrive(parent, c)
+
+    def _asks(self, record: Record) -> bool:
+        """Whether the sweep does more than drop the cotangent of a record."""
+        return record[STEP] is not None or record[SEQ] in self.wanted
 
     def pass_on(self, record: Record, parents: tuple[Record, ...], g: Any, mask: Any) -> None:
         """Pass the cotangent that arrived at a record to its parents."""

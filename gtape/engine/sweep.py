@@ -190,7 +190,7 @@ def short_sweep(seeds: list[tuple[Record, Any]], sources: list[Record], *, keep:
                 if other is SEVERAL:
                     whole = made.__class__ is InSums
                     if whole:
-                        made = made.found(parents, leaves, long)
+                        made = made.found(parents, leaves, long, keep=keep)
                     for parent, cotangent in zip(parents, made, strict=True):
                         if cotangent is None:  # of a whole call, some of whose results have no cotangent
                             continue

@@ -183,7 +183,9 @@ class WholeCall:
     ops : Ops
     sweep : callable
         ``sweep(g, ins, out)`` returns a raw cotangent for each parent. With several results, `g` is a `PartialOutputs`,
-        and the cotangent of a parent is None if no result with a cotangent depends on the parent.
+        and the cotangent of a parent is None if no result with a cotangent depends on the parent. With ``spend=True``,
+        it empties the list `out`, and frees each large value after the last read. With a set `asked` of indices, it may
+        leave out the cotangents of the other parents.
     full : bool
         Whether `sweep` gives the same bits as the full sweep. If the short sweep is possible, `sweep` gives the same
         bits as the short sweep.
@@ -193,9 +195,12 @@ class WholeCall:
         For each input the indices of its parents, if ``sweep(g, ins, out, together=True)`` returns the sum of the
         cotangents of an input in the place of the first one, and None in the others. If so, PARENTS is a tuple. Empty
         if no input has several parents.
+    spends : bool
+        Whether OUT is a list, which a sweep that does not keep the record lets `sweep` empty. If so, PARENTS is a
+        tuple.
     """
 
-    __slots__ = ("full", "name", "ops", "several", "sweep", "uses")
+    __slots__ = ("full", "name", "ops", "several", "spends", "sweep", "uses")
 
     kind = "call"
     roles: frozenset[str] = frozenset()
@@ -203,9 +208,18 @@ class WholeCall:
     sparse = partials = None
 
     def __init__(
-        self, name: str, ops: Ops, sweep: Any, *, full: bool, several: bool, uses: Sequence[list[int]] = ()
+        self,
+        name: str,
+        ops: Ops,
+        sweep: Any,
+        *,
+        full: bool,
+        several: bool,
+        uses: Sequence[list[int]] = (),
+        spends: bool = False,
     ) -> None:
         self.name, self.ops, self.sweep, self.full, self.several, self.uses = name, ops, sweep, full, several, uses
+        self.spends = spends
 
     @property
     def prim(self) -> WholeCall:
@@ -213,15 +227,26 @@ class WholeCall:
         # runs.
         return self
 
+    @property
+    def waits(self) -> bool:
+        """Whether the cotangents are computed when the sweep has emptied the record, or knows that it keeps it."""
+        return self.spends or bool(self.uses)
+
     def __call__(self, g: Any, ins: Any, out: Any) -> Any:
         """The cotangents in the NumPy world: one value for one parent, otherwise a sequence or an `InSums`."""
-        if self.uses:
+        if self.waits:
             return InSums(self, g, ins, out)
         made = self.sweep(g, ins, out)
         return made[0] if len(made) == 1 and not self.several else made
 
     def cotangents(
-        self, given: tuple[Any, Any, Any], parents: Sequence[Record], has_cotangent: Callable[[Record], bool]
+        self,
+        given: tuple[Any, Any, Any],
+        parents: Sequence[Record],
+        has_cotangent: Callable[[Record], bool],
+        *,
+        spend: bool = False,
+        asks: Callable[[Record], bool] | None = None,
     ) -> Sequence[Any]:
         """The cotangents of the parents, in sums if the sums have the bits of the sweep over the ops.
 
@@ -235,18 +260,27 @@ class WholeCall:
         parents : sequence of Record
         has_cotangent : callable
             Whether a cotangent arrived at a record so far.
+        spend : bool
+            Whether nobody needs the values after the sweep. May be True only if `spends`.
+        asks : callable, optional
+            Whether the sweep needs the cotangent of a parent. Without it, the sweep needs all.
         """
         first = [parents[places[0]] for places in self.uses]
         together = bool(first) and len({p[SEQ] for p in first}) == len(first)  # several inputs may be one tensor
         if together:
             several = [p for p, places in zip(first, self.uses, strict=True) if len(places) > 1]
             together = not any([has_cotangent(p) for p in several])  # noqa: C419 - a list is quicker
-        found: Sequence[Any] = self.sweep(*given, together=together)
+        asked = None
+        if asks is not None and self.spends:  # otherwise the values are small, and so are the cotangents
+            asked = frozenset([k for k, p in enumerate(parents) if asks(p)])
+            if len(asked) == len(parents):
+                asked = None
+        found: Sequence[Any] = self.sweep(*given, together=together, spend=spend, asked=asked)
         return found
 
 
 class InSums:
-    """The cotangents of a call, before it is known which inputs have cotangents of other ops.
+    """The cotangents of a call, before it is known whether they are summed, and whether the record is kept.
 
     Parameters
     ----------
@@ -260,7 +294,7 @@ class InSums:
     def __init__(self, step: WholeCall, g: Any, ins: Any, out: Any) -> None:
         self._step, self._given = step, (g, ins, out)
 
-    def found(self, parents: Sequence[Record], leaves: dict[int, Any], sums: set[int]) -> Sequence[Any]:
+    def found(self, parents: Sequence[Record], leaves: dict[int, Any], sums: set[int], *, keep: bool) -> Sequence[Any]:
         """The cotangents of the parents in the short sweep.
 
         Parameters
@@ -270,12 +304,15 @@ class InSums:
             The cotangents of leaves so far, by their numbers.
         sums : set of int
             The numbers of leaves whose cotangents are sums that only the sweep holds. Gets the leaves of sums.
+        keep : bool
+            Whether the record of the call is kept.
         """
 
         def has_cotangent(p: Record) -> bool:
             return p[SEQ] in leaves if p[COT] is LEAF else p[COT] is not None
 
-        found = self._step.cotangents(self._given, parents, has_cotangent)
+        spend = self._step.spends and not keep
+        found = self._step.cotangents(self._given, parents, has_cotangent, spend=spend)
         held: set[int] = set()
         for places in self._step.uses:
             k = places[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from gtape.tapes.storage import Storage
 from gtape.tapes.traced_values import Node
 from gtape.tapes.ufuncs import EXACT
 
-__all__ = ["Lives", "find_roots"]
+__all__ = ["Lives", "find_roots", "is_large"]
 
 _COUNTED = 128  # elements of the smallest arrays that count beside large ones, because there may be many
 
@@ -41,6 +41,11 @@ def _size(value: Any) -> int:
     return value.size if kind is np.ndarray else sum([a.size for a in _arrays(value)]) if kind is tuple else 1
 
 
+def is_large(node: Node) -> bool:
+    """Whether a node has a large value."""
+    return _size(node.sample) >= LARGE
+
+
 # Stands for the node itself, which would be a cycle and so outlive its program.
 _ITSELF = Node(None, (), {}, None, None)
 
@@ -65,7 +70,7 @@ def _shown_by(node: Node) -> Node:
 
 def find_roots(nodes: list[Node]) -> None:
     """Find the roots of all nodes of a program with large values, before the nodes lose their values."""
-    if any([_size(n.sample) >= LARGE for n in nodes]):  # noqa: C419 - a list is quicker
+    if any([is_large(n) for n in nodes]):  # noqa: C419 - a list is quicker
         for node in nodes:
             _root(node)
 
@@ -80,6 +85,8 @@ class Lives:
         The kind of a node's part.
     held : collection of int
         The identities of nodes whose values are stored elsewhere.
+    spent : sequence of Node
+        The inputs that end with their last read. All others outlive the program.
 
     Attributes
     ----------
@@ -92,15 +99,22 @@ class Lives:
     """
 
     def __init__(
-        self, nodes: list[Node], outputs: list[Node], kind_of: Callable[[Node], Any], held: Container[int]
+        self,
+        nodes: list[Node],
+        outputs: list[Node],
+        kind_of: Callable[[Node], Any],
+        held: Container[int],
+        spent: Sequence[Node] = (),
     ) -> None:
         self._held = held
         self._results = {id(o) for o in outputs}
         self.weights: dict[int, int] = {}
         self.before: dict[int, int] = {}
         self.peak = 0
-        if not any([_size(n.sample) >= LARGE and id(n) not in held for n in nodes]):  # noqa: C419 - a list is quicker
+        if not spent and not any([is_large(n) and id(n) not in held for n in nodes]):  # noqa: C419 - a list is quicker
             return
+        self.weights = {id(n): _nbytes(n.sample) for n in spent}
+        self._given = sum(self.weights.values())
         for node in nodes:
             if _size(node.sample) < _COUNTED or id(node) in held:
                 continue
@@ -181,7 +195,7 @@ class Lives:
                     shown.update([id(a) for a in reads_of(node)])
                 time += not part.in_blocks
             time += part.in_blocks
-        live = time = 0
+        live, time = self._given, 0
         peaks: list[int] = []
         owned: set[int] = set()  # the identities of arrays that a result may overwrite
         for part in parts:

@@ -6,7 +6,7 @@ A part that collects nodes of one kind saves time, but it also delays other node
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from gtape.tapes.lives import Lives
@@ -18,7 +18,11 @@ __all__ = ["in_order"]
 
 
 def in_order(
-    nodes: list[Node], outputs: list[Node], kind_of: Callable[[Node], Any], held: Container[int] = frozenset()
+    nodes: list[Node],
+    outputs: list[Node],
+    kind_of: Callable[[Node], Any],
+    held: Container[int] = frozenset(),
+    spent: Sequence[Node] = (),
 ) -> list[Part]:
     """The nodes in few parts, each of one kind, whose peak of live memory is not above that of the nodes one by one.
 
@@ -29,8 +33,10 @@ def in_order(
         The kind of a node's part.
     held : collection of int
         The identities of nodes whose values lie in memory that the program keeps.
+    spent : sequence of Node
+        The inputs that end with their last read.
     """
-    lives = Lives(nodes, outputs, kind_of, held)
+    lives = Lives(nodes, outputs, kind_of, held, spent)
     parts = _in_turns(nodes, kind_of, None)
     if not lives.weights or lives.keeps_peak(parts):
         return parts

@@ -11,6 +11,7 @@ from typing import Any
 
 from gtape.base.collector import collector_paused
 from gtape.tapes import inner_loops
+from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.lives import find_roots
 from gtape.tapes.parts import orders_unknown
 from gtape.tapes.python_source import PythonSource
@@ -35,6 +36,9 @@ class Program:
     name : str
     again : bool
         Whether another program was made of the same nodes before.
+    spends : bool
+        Whether `run` takes a list of the raw inputs instead, and empties the list. Each large input ends with its last
+        read if nobody else holds it.
 
     Raises
     ------
@@ -52,8 +56,16 @@ class Program:
     """
 
     def __init__(
-        self, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str, *, again: bool = False
+        self,
+        inputs: list[Node],
+        nodes: list[Node],
+        outputs: list[Node],
+        name: str,
+        *,
+        again: bool = False,
+        spends: bool = False,
     ) -> None:
+        self._spends = spends
         with collector_paused():
             self._make(inputs, nodes, outputs, name, again)
 
@@ -67,7 +79,7 @@ class Program:
         self.doubts = 0
         self._lines: PythonSource | None = None
         machine = inner_loops.machine()
-        table = None if machine is None else Table(machine, inputs, nodes, outputs, name)
+        table = None if machine is None else Table(machine, inputs, nodes, outputs, name, spends=self._spends)
         if table is None or table.run is None:
             self._table = None
             self._given: Any = None
@@ -82,18 +94,36 @@ class Program:
     def _python_source(self, *given: Any) -> PythonSource:
         made = self._lines
         if made is None:
-            made = self._lines = PythonSource(*(given or self._given))
+            made = self._lines = PythonSource(*(given or self._given), spends=self._spends)
             self._given = None
         return made
 
+    def outcome(self, raws: Sequence[Any]) -> tuple[Any, ...]:
+        """The raw outputs, without the table if the table meets a doubtful value.
+
+        Raises
+        ------
+        Doubt
+            If the program empties the list `raws`, and so cannot run twice.
+        """
+        try:
+            return self.run(raws) if self._spends else self.run(*raws)
+        except Doubt:
+            if not self._spends:
+                return self.again(raws)
+            self._note_doubt()
+            raise
+
     def again(self, raws: Sequence[Any]) -> tuple[Any, ...]:
         """The raw outputs, computed without the table after the table met a doubtful value."""
-        source = self._python_source()
-        made = source.run(*raws)  # may raise `Guard`, which is no doubt
+        made = self._python_source().run(*raws)  # may raise `Guard`, which is no doubt
+        self._note_doubt()
+        return made
+
+    def _note_doubt(self) -> None:
         self.doubts += 1
         if self.doubts == _MOST_DOUBTS:
-            self.run = source.run
-        return made
+            self.run = self._python_source().run
 
     @property
     def source(self) -> str:

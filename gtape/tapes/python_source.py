@@ -13,6 +13,7 @@ import numpy as np
 
 from gtape.tapes.known_kernels import known_kernels
 from gtape.tapes.learned import PLAIN
+from gtape.tapes.lives import is_large
 from gtape.tapes.order import in_order
 from gtape.tapes.parts import (
     CALL,
@@ -32,7 +33,7 @@ from gtape.tapes.storage import Storage
 from gtape.tapes.traced_values import Guard, Node
 from gtape.tapes.ufuncs import EXACT, keeps_bits_anywhere
 
-__all__ = ["Names", "PythonSource", "Writer"]
+__all__ = ["Names", "PythonSource", "Writer", "block_of", "framed", "spent_of"]
 
 _LONG = 1 << 15  # elements above which an array is computed in blocks
 _DEEPEST = 20  # the depth of nested calls in a line, because Python's parser takes 200 brackets
@@ -142,11 +143,13 @@ class Writer:
         The names that the source uses.
     elsewhere : collection of int
         The identities of nodes that no line computes.
+    spent : iterable of Node
+        The inputs that the program deletes after their last read.
     """
 
     def __init__(
         self, inputs: list[Node], parts: Sequence[Any], outputs: list[Node], space: dict[str, Any],
-        elsewhere: Any = frozenset(),
+        elsewhere: Any = frozenset(), spent: Iterable[Node] = (),
     ) -> None:  # fmt: skip
         self.names = Names(space)
         self.lines: list[str] = []
@@ -160,6 +163,7 @@ class Writer:
         # calls, and whether a large value ends with the call.
         self.newest: list[tuple[int, Node, str, bool, int, bool]] = []
         self.kept = {id(o) for o in outputs}
+        self._spent = {id(a) for a in spent} - self.kept
         self.functions: list[str] = []
         self.nbytes = 0
         for i, node in enumerate(inputs):
@@ -311,6 +315,18 @@ class Writer:
         self.newest.append((len(self.lines), node, text, infix, depth + 1, bool(large)))
         self._forget([name for name in large if name != node.name])
         self.place += 1
+        self.spend(reads_of(node))
+
+    def spend(self, read: Iterable[Node]) -> None:
+        """Delete the inputs among the values that the last lines read, if the program may and no later line reads them.
+
+        The caller may hold the only other reference to them, in a list that the program empties.
+        """
+        if not self._spent:
+            return
+        over = {id(a): a for a in read if id(a) in self._spent and self.last[id(a)] < self.place}
+        self._spent.difference_update(over)
+        self._forget([a.name for a in over.values()])
 
     def _forget(self, variables: list[str]) -> None:
         """Delete large values that no line reads any more, because their names may get new values much later."""
@@ -417,6 +433,7 @@ class Writer:
         place_of = f"{', '.join(made)}{',' if len(made) == 1 else ''} = " if made else ""
         self.lines.append(f"{place_of}{written.label}({', '.join(words)})")
         self.place += 1
+        self.spend(dying.values())
 
     # ------------------------------------------------------------------------------------------ blocks
 
@@ -503,6 +520,7 @@ class Writer:
         names.free += over
         self._forget([*over, *[a.name for a in ending.values() if a.name[:1] == "v"]])
         self.release(ending.values())
+        self.spend([a for a in arrays.values() if a.__class__ is Node])
 
     def _call(self, n: Node, words: list[str]) -> str:
         """The call of a kernel that makes an array of its own."""
@@ -661,13 +679,18 @@ def _calls(given: Any) -> Any:
     return part
 
 
-def _python_parts(nodes: list[Node], outputs: list[Node]) -> list[Any]:
+def spent_of(inputs: list[Node], spends: bool) -> list[Node]:
+    """The inputs that a program deletes after their last read."""
+    return [a for a in inputs if is_large(a)] if spends else []
+
+
+def _python_parts(nodes: list[Node], outputs: list[Node], spent: list[Node]) -> list[Any]:
     """The nodes as parts: calls, copies of repeated blocks, and chains of at least two calls in blocks of arrays."""
     long = [n for n in nodes if n.sample.__class__ is np.ndarray and n.sample.size >= _LONG]
     kinds = {id(n): block_of(n) for n in long}
     if all([k == CALL for k in kinds.values()]):  # noqa: C419
         return [_calls(given) for given in in_blocks(nodes, outputs)]
-    return list(in_order(nodes, outputs, lambda n: kinds.get(id(n), CALL)))
+    return list(in_order(nodes, outputs, lambda n: kinds.get(id(n), CALL), spent=spent))
 
 
 class PythonSource:
@@ -678,6 +701,8 @@ class PythonSource:
     inputs, nodes, outputs : list of Node
         As in `gtape.tapes.program.Program`.
     name : str
+    spends : bool
+        As in `gtape.tapes.program.Program`.
 
     Attributes
     ----------
@@ -688,37 +713,45 @@ class PythonSource:
         blocks.
     """
 
-    def __init__(self, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str) -> None:
+    def __init__(
+        self, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str, *, spends: bool = False
+    ) -> None:
         space: dict[str, Any] = {}
-        parts = _python_parts(nodes, outputs)
-        writer = Writer(inputs, parts, outputs, space)
+        spent = spent_of(inputs, spends)
+        parts = _python_parts(nodes, outputs, spent)
+        writer = Writer(inputs, parts, outputs, space, spent=spent)
         for part in parts:
             writer.write(part)
         listed = ", ".join([writer.names.text(o) for o in outputs])
         end = f"return ({listed}{',' if outputs else ''})"
-        self.source = framed(writer, inputs, end, space)
+        self.source = framed(writer, inputs, end, space, spends=spends)
         self.calls = len(nodes)
         self.buffers, self.nbytes = len(writer.buffers), writer.nbytes
         exec(compile(self.source, f"<gtape program of {name}>", "exec"), space)
         self.run: Callable[..., tuple[Any, ...]] = space["program"]
 
 
-def framed(writer: Writer, inputs: list[Node], end: str, space: dict[str, Any], held: Iterable[str] = ()) -> str:
+def framed(
+    writer: Writer, inputs: list[Node], end: str, space: dict[str, Any], held: Iterable[str] = (), *, spends: bool
+) -> str:
     """The source of a program that takes its buffers from `free` at the start of a call and returns them at the end."""
     arguments = ", ".join([n.name for n in inputs])
+    start = f"def program({arguments}):\n"
+    if spends:
+        start = f"def program(given):\n    {arguments}, = given\n    given.clear()\n"
     functions = "".join(f"{f}\n\n" for f in writer.functions)
     names = [*held, *[f"b{i}" for i in range(len(writer.buffers))]]
     lines = [*writer.checks(inputs), *writer.lines, end]
     if not names:
         body = "".join([f"    {line}\n" for line in lines])
-        return f"{functions}def program({arguments}):\n{body}"
+        return f"{functions}{start}{body}"
     if "free" not in space:
         buffers = writer.buffers
         space["free"] = []
         space["buffers"] = lambda: tuple([np.empty(shape, dtype) for shape, dtype in buffers])
     body = "".join([f"        {line}\n" for line in lines])
     return (
-        f"{functions}def program({arguments}):\n"
+        f"{functions}{start}"
         "    try:\n        held = free.pop()\n    except IndexError:\n        held = buffers()\n"
         f"    try:\n        {', '.join(names)}, = held\n{body}    finally:\n        free.append(held)\n"
     )

@@ -43,7 +43,6 @@ from gtape.recording.record import (
 from gtape.tapes.assigning import tracing_call
 from gtape.tapes.drawn import Draw, SeedsOfPython, go_back, sources_of, states
 from gtape.tapes.forms import Results, are_different, form_of, outputs_of, repeated, traced
-from gtape.tapes.inner_loops import Doubt
 from gtape.tapes.kinds import (
     FAILED,
     GENERATION,
@@ -59,6 +58,7 @@ from gtape.tapes.kinds import (
     is_current,
     note_invalid,
 )
+from gtape.tapes.lives import is_large
 from gtape.tapes.program import Program
 from gtape.tapes.rewriting import forget_values
 from gtape.tapes.seen_constants import SeenConstants, SeenTensors
@@ -71,17 +71,10 @@ __all__ = ["RecordedCalls"]
 
 _MOST_TIMES = 8  # times that a kind of arguments is traced again for tensors that a tape watches
 _MOST_PATTERNS = 4  # of results with a cotangent for which a call has a sweep
+_MOST_ASKED = 4  # programs of a sweep before sweeps that need only some of its cotangents compute all
 
 _QUIET = type(copy_context().run)  # the class of the runner of kernels while no check replaces the runner
 _FLAGS = ("selects", "shared", "mixed", "custom")
-
-
-def _outcome(program: Program, raws: Sequence[Any]) -> tuple[Any, ...]:
-    """The raw results of a program. Raises the error of the eager call."""
-    try:
-        return program.run(*raws)
-    except Doubt:
-        return program.again(raws)
 
 
 # ---------------------------------------------------------------------------------------------- sweeps
@@ -138,48 +131,66 @@ class _Cotangents:
 
     Parameters
     ----------
-    separate : callable
-        Returns the program that returns a cotangent for each use of an input.
-    places : list of int
-        The parents that get a cotangent, in the order of the results of `separate`.
-    together : Program or None
-        Returns one cotangent for each input: the sum over its uses. None if no input has several uses.
-    sums : list of int
-        The parents that get a cotangent, in the order of the results of `together`.
+    make : callable
+        Returns the program that returns the values of some nodes.
+    separate : dict of int to Node
+        The cotangents of the parents that get one: one for each use of an input.
+    sums : dict of int to Node
+        One cotangent for each input, in the place of the first use: the sum over its uses. Empty if no input has
+        several uses.
+    large : bool
+        Whether a sweep that needs only some of the cotangents gets a program for these, because the others would take
+        memory until the program ends.
     """
 
-    __slots__ = ("_lock", "_made", "_places", "_separate", "_sums", "together")
+    __slots__ = ("_large", "_lock", "_make", "_programs", "_separate", "_sums", "_usual", "summed")
 
     def __init__(
-        self, separate: Callable[[], Program], places: list[int], together: Program | None, sums: list[int]
+        self, make: Callable[[list[Node]], Program], separate: dict[int, Node], sums: dict[int, Node], *, large: bool
     ) -> None:
-        self._places, self.together, self._sums = places, together, sums
-        # None after its program is made, because the function holds the nodes of the sweep.
-        self._separate: Callable[[], Program] | None = separate
-        self._made: Program | None = None
+        # None after the last program is made, because the function and the nodes hold the nodes of the sweep.
+        self._make: Callable[[list[Node]], Program] | None = make
+        self._separate, self._sums, self._large = separate, sums, large
+        self.summed = bool(sums)
+        # By whether the cotangents are summed, and by the parents that the sweep asks for, None for all.
+        self._programs: dict[tuple[bool, frozenset[int] | None], tuple[list[int], Program]] = {}
         self._lock = Lock()
-        if together is None:
-            self._of(together=False)
+        self._usual = self._of(self.summed, None)
 
     @property
     def program(self) -> Program:
         """The program that most sweeps run."""
-        return self._of(together=True)
+        return self._usual[1]
 
-    def _of(self, *, together: bool) -> Program:
-        if together and self.together is not None:
-            return self.together
-        if self._made is None:
+    def _of(self, together: bool, asked: frozenset[int] | None) -> tuple[list[int], Program]:
+        """The parents that get a cotangent, and the program that returns the cotangents in this order."""
+        found = self._programs.get((together, asked))
+        if found is None and asked is not None and len(self._programs) >= _MOST_ASKED:
+            return self._of(together, None)
+        if found is None:
             with self._lock:  # because a program gives names to its nodes
-                if self._separate is not None:
-                    self._made, self._separate = self._separate(), None
-        assert self._made is not None
-        return self._made
+                found = self._programs.get((together, asked))
+                if found is None:
+                    assert self._make is not None
+                    nodes = self._sums if together else self._separate
+                    places = [k for k in nodes if asked is None or k in asked]
+                    found = places, self._make([nodes[k] for k in places])
+                    self._programs[together, asked] = found
+                    if not (together or self._large):
+                        self._make, self._separate, self._sums = None, {}, {}
+        return found
 
-    def put(self, raws: Sequence[Any], made: list[Any], *, together: bool) -> None:
-        """Put the cotangents of the parents into `made`, sums into the place of the first use."""
-        places = self._sums if together and self.together is not None else self._places
-        for k, c in zip(places, _outcome(self._of(together=together), raws), strict=True):
+    def put(self, raws: list[Any], made: list[Any], *, together: bool, asked: frozenset[int] | None) -> None:
+        """Put the cotangents of the parents into `made`, sums into the place of the first use. May empty `raws`."""
+        if not self._large:
+            asked = None
+        if asked is None and (together or not self.summed):
+            places, program = self._usual
+        elif asked is not None and asked.isdisjoint(self._separate):
+            return
+        else:
+            places, program = self._of(together and self.summed, asked)
+        for k, c in zip(places, program.outcome(raws), strict=True):
             made[k] = c
 
 
@@ -206,12 +217,17 @@ class _CompiledSweep:
         self._cotangents, self._ops, self._parents, self._full = cotangents, ops, parents, full
         self._seed = _Seed(seed)
 
-    def __call__(self, g: Any, ins: Any, out: Any, *, together: bool = False) -> Sequence[Any]:
+    def __call__(
+        self, g: Any, ins: Any, out: Any, *, together: bool = False, spend: bool = False, asked: Any = None
+    ) -> Sequence[Any]:
         taken = self._seed.taken(g)
         if taken is not None:
             made: list[Any] = [None] * self._parents
+            raws = [taken, *out]
+            if spend:
+                out.clear()
             try:
-                self._cotangents.put((taken, *out), made, together=together)
+                self._cotangents.put(raws, made, together=together, asked=asked)
                 return made
             except Exception:  # a guard, or an error that the eager sweep raises with its own message
                 pass
@@ -235,13 +251,19 @@ class _OnePattern:
     def __init__(self, cotangents: _Cotangents, seeds: list[_Seed], reads: list[int]) -> None:
         self._cotangents, self._seeds, self._reads = cotangents, seeds, reads
 
-    def found(self, gs: list[Any], out: Any, made: list[Any], *, together: bool) -> bool:
-        """Put the cotangents of the parents into `made`. Returns False if the program is not valid."""
+    def found(self, gs: list[Any], out: Any, made: list[Any], *, together: bool, spend: bool, asked: Any) -> bool:
+        """Put the cotangents of the parents into `made`. Returns False if the program is not valid.
+
+        With `spend`, the method empties `out`.
+        """
         taken = [seed.taken(g) for seed, g in zip(self._seeds, gs, strict=True)]
         if any([g is None for g in taken]):  # noqa: C419 - a list is quicker
             return False
+        raws = [*taken, *[out[k] for k in self._reads]]
+        if spend:
+            out.clear()
         try:
-            self._cotangents.put((*taken, *[out[k] for k in self._reads]), made, together=together)
+            self._cotangents.put(raws, made, together=together, asked=asked)
         except Exception:  # a guard, or an error that the eager sweep raises with its own message
             return False
         return True
@@ -269,14 +291,16 @@ class _Patterns:
         self.known, self._ops, self._parents, self._full = known, ops, parents, full
         self.missing: set[Any] = set()
 
-    def __call__(self, g: Any, ins: Any, out: Any, *, together: bool = False) -> Sequence[Any]:
+    def __call__(
+        self, g: Any, ins: Any, out: Any, *, together: bool = False, spend: bool = False, asked: Any = None
+    ) -> Sequence[Any]:
         results = sorted(g.parts)
         pattern = self.known.get(tuple(results))
         made: list[Any] = [None] * self._parents
         if pattern is None:
             if len(self.known) + len(self.missing) < _MOST_PATTERNS:
                 self.missing.add(tuple(results))
-        elif pattern.found([g.parts[i] for i in results], out, made, together=together):
+        elif pattern.found([g.parts[i] for i in results], out, made, together=together, spend=spend, asked=asked):
             return made
         return _by_ops(self._ops, self._parents, ins, [(i, g.parts[i]) for i in results], full=self._full)
 
@@ -346,7 +370,7 @@ class _Recorded(Results):
         """The patterns that occurred without a sweep."""
         return self.step.sweep.missing if self.parts else ()  # type: ignore[union-attr]
 
-    def attach(self, stack: Stack, ins: tuple[Tensor, ...], leaves: list[Tensor], kept: tuple[Any, ...]) -> None:
+    def attach(self, stack: Stack, ins: tuple[Tensor, ...], leaves: list[Tensor], kept: Sequence[Any]) -> None:
         """Give the results their records."""
         session = stack.tracker
         for flag in self.flags:
@@ -358,7 +382,7 @@ class _Recorded(Results):
         recording = stack.recording
         whole = new_record(self.step, parents, ins, kept, recording)
         made = [whole]
-        if self.parts or self.step.uses:  # type: ignore[union-attr]
+        if self.parts or self.step.waits:  # type: ignore[union-attr]
             whole[PARENTS], whole[OTHER] = tuple(parents), SEVERAL  # one form, because some may get no cotangent
         if self.parts:
             session.several = True
@@ -384,7 +408,7 @@ class _Values:
         if program is None:
             wanted = [v for v in self._values if v.__class__ is Node]
             program = self._program = Program(self._inputs, self._nodes, wanted, self._name, again=True)
-        made = iter(record.get_stack().run(_outcome, program, raws))
+        made = iter(record.get_stack().run(program.outcome, raws))
         return tuple([next(made) if v.__class__ is Node else v for v in self._values])
 
 
@@ -484,7 +508,7 @@ class RecordedCalls:
         if found.parts and not found.step.ops.has_numbers(next(record.count)):  # type: ignore[union-attr]
             return NotImplemented
         try:
-            made = stack.run(_outcome, found.program, [t._value for t in ins])
+            made = stack.run(found.program.outcome, [t._value for t in ins])
         except Guard:
             return GUARDED
         except Exception:  # the eager call raises the error with its own message
@@ -493,7 +517,8 @@ class RecordedCalls:
         for place, k in found.given:
             leaves[place]._record = ins[k]._record
         if found.step is not None:
-            found.attach(stack, tuple(ins), leaves, made[found.count :])
+            kept = made[found.count :]
+            found.attach(stack, tuple(ins), leaves, list(kept) if found.step.spends else kept)
         return found.packed(leaves)
 
     def _compiled(
@@ -657,9 +682,12 @@ class RecordedCalls:
             compiled = _CompiledSweep(swept.cotangents, swept.seeds[0], whole, len(graph.edges), full)
         forget_values([*inputs, *nodes])
         found.sweeps = [s.cotangents.program for s in sweeps.values()]
-        sums = any([s.cotangents.together is not None for s in sweeps.values()])  # noqa: C419 - a list is quicker
+        sums = any([s.cotangents.summed for s in sweeps.values()])  # noqa: C419 - a list is quicker
         uses = graph.uses() if sums else []
-        found.step = WholeCall(self._name, whole, compiled, full=full or not floats, several=several, uses=uses)
+        spends = any([s.spends for s in sweeps.values()])  # noqa: C419 - a list is quicker
+        found.step = WholeCall(
+            self._name, whole, compiled, full=full or not floats, several=several, uses=uses, spends=spends
+        )
         return found
 
 
@@ -704,6 +732,8 @@ class _Swept:
         The nodes of the call whose values the sweep reads.
     floats : bool
         Whether the sweep computes with Python's floats.
+    spends : bool
+        Whether the programs free the values of `read` that only they hold, each after its last read.
     """
 
     def __init__(
@@ -728,16 +758,21 @@ class _Swept:
         given = [seed.node for seed in seeds]
         self.seeds = [node.sample for node in given]
         parts = SweepNodes(_early(tracer.nodes[start:end], tracer.nodes[end:]), given)
-        wanted = [parts.stand_in(made[k].node) for k in self.places]
+        separate = {k: parts.stand_in(made[k].node) for k in self.places}
         self.read = list(parts.read)
         self.floats = any([n.sample.__class__ is float for n in (*given, *parts.nodes)])  # noqa: C419
         inputs = [*given, *parts.read.values()]
-        together = None
-        if sums:
-            together = Program(inputs, parts.nodes, [parts.stand_in(c.node) for c in sums.values()], name)
-        self.cotangents = _Cotangents(
-            lambda: Program(inputs, parts.nodes, wanted, name, again=bool(sums)), self.places, together, list(sums)
-        )
+        spends = self.spends = any([is_large(n) for n in self.read])  # noqa: C419 - a list is quicker
+        again = False
+
+        def make(outputs: list[Node]) -> Program:
+            nonlocal again
+            program = Program(inputs, parts.nodes, outputs, name, again=again, spends=spends)
+            again = True
+            return program
+
+        totals = {k: parts.stand_in(c.node) for k, c in sums.items()}
+        self.cotangents = _Cotangents(make, separate, totals, large=spends)
         forget_values([*parts.nodes, *parts.read.values()])
 
     def as_pattern(self, places: dict[Node, int]) -> _OnePattern:

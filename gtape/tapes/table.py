@@ -33,7 +33,7 @@ from gtape.tapes.inner_loops import (
 from gtape.tapes.known_kernels import known_kernels
 from gtape.tapes.order import in_order
 from gtape.tapes.parts import CALL, WALK, Part
-from gtape.tapes.python_source import Writer, block_of, framed
+from gtape.tapes.python_source import Writer, block_of, framed, spent_of
 from gtape.tapes.repeats import Block, Instance, in_blocks
 from gtape.tapes.rewriting import constant_key, forget_values, reads_of, shared
 from gtape.tapes.traced_values import ABSORBED, NO_NAN, SAME_TRUTH, Node
@@ -759,7 +759,7 @@ def expanded(machine: Any, nodes: list[Node], changed: list[tuple[Node, tuple[An
 # ---------------------------------------------------------------------------------------------- the order of the work
 
 
-def _worth(nodes: list[Node], outputs: list[Node], steps: dict[int, _Step]) -> list[Part]:
+def _worth(nodes: list[Node], outputs: list[Node], steps: dict[int, _Step], spent: list[Node]) -> list[Part]:
     """The parts, after dropping walks that cost more than they save."""
     others = {id(n): block_of(n) for n in nodes if id(n) not in steps}
 
@@ -768,7 +768,7 @@ def _worth(nodes: list[Node], outputs: list[Node], steps: dict[int, _Step]) -> l
 
     _settle(nodes, outputs, steps)
     while True:
-        parts = in_order(nodes, outputs, kind, steps)
+        parts = in_order(nodes, outputs, kind, steps, spent)
         poor = [p for p in parts if p.kind == WALK and sum([steps[id(n)].saves for n in p.nodes]) < _WORTH]
         if not poor:
             return parts
@@ -1033,6 +1033,8 @@ class Table:
     inputs, nodes, outputs : list of Node
         As in `gtape.tapes.program.Program`.
     name : str
+    spends : bool
+        As in `gtape.tapes.program.Program`.
 
     Attributes
     ----------
@@ -1045,7 +1047,16 @@ class Table:
         The number of Python calls of each function.
     """
 
-    def __init__(self, machine: Any, inputs: list[Node], nodes: list[Node], outputs: list[Node], name: str) -> None:
+    def __init__(
+        self,
+        machine: Any,
+        inputs: list[Node],
+        nodes: list[Node],
+        outputs: list[Node],
+        name: str,
+        *,
+        spends: bool = False,
+    ) -> None:
         self.machine = machine
         self.run: Callable[..., tuple[Any, ...]] | None = None
         self.rows = self.walks = self.calls = self.buffers = self.nbytes = 0
@@ -1067,11 +1078,11 @@ class Table:
             for node in nodes:
                 lowering.step(node)
             self.steps = lowering.steps
-            parts = _worth(nodes, outputs, self.steps)
+            parts = _worth(nodes, outputs, self.steps, spent_of(inputs, spends))
             if any([p.kind == WALK for p in parts]):  # noqa: C419 - a list is quicker
                 self._lay_out(parts, outputs)
         if self._walks:
-            self._write(inputs, parts, outputs, name)
+            self._write(inputs, parts, outputs, name, spends)
         del self.steps
         for node, args, words in before:
             node.args, node.words, node.reads = args, words, None
@@ -1274,13 +1285,13 @@ class Table:
 
     # ------------------------------------------------------------------------------------------ the program
 
-    def _write(self, inputs: list[Node], parts: list[Part], outputs: list[Node], name: str) -> None:
+    def _write(self, inputs: list[Node], parts: list[Part], outputs: list[Node], name: str, spends: bool) -> None:
         steps = self.steps
         fields = _Fields()
         starts = [self._segment(walk, fields) for walk in self._walks.values()]
         views = list(self._shown.values())
         space: dict[str, Any] = {}
-        writer = Writer(inputs, parts, outputs, space, steps)
+        writer = Writer(inputs, parts, outputs, space, steps, spent_of(inputs, spends))
         for i, a in enumerate(views):
             a.name = f"m{i}"
         borrowed: set[int] = set()  # results of calls that may be views of the memory
@@ -1318,7 +1329,8 @@ class Table:
             space["w0"] = space["free"][0][1]
             space["memory"] = space["free"][0][0]
             held = []
-        self._text = framed(writer, inputs, f"return ({', '.join(listed)}{',' if outputs else ''})", space, held)
+        end = f"return ({', '.join(listed)}{',' if outputs else ''})"
+        self._text = framed(writer, inputs, end, space, held, spends=spends)
         exec(compile(self._text, f"<gtape program of {name}>", "exec"), space)
         self.run = space["program"]
         self._listing = [(w, k.start, k.rows) for w, k in zip(walks, self._walks.values(), strict=True)]
@@ -1331,6 +1343,7 @@ class Table:
         writer.release([a for a in walk.takes if writer.is_over(a)])
         given = [writer.define(a) for a in walk.gives]
         writer.lines.append(f"{', '.join(given)} = {name}({taken})" if given else f"{name}({taken})")
+        writer.spend(walk.takes)
 
     def _segment(self, walk: _Walk, fields: _Fields) -> int:
         """Append the words of a walk. Returns the start of its segment."""
