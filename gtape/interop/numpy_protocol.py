@@ -8,7 +8,7 @@ lose track of their results. Write ``np.f(x.numpy())`` to leave the tape on purp
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import and_, invert, or_, xor
+from operator import and_, eq, invert, ne, or_, xor
 from typing import Any
 
 import numpy as np
@@ -35,9 +35,9 @@ _UFUNCS = {
     "positive": "identity", "power": "pow", "remainder": "floormod", "true_divide": "divide",
 }  # fmt: skip
 _SAME = frozenset({
-    "add", "cbrt", "ceil", "cos", "cosh", "divide", "equal", "exp", "exp2", "expm1", "floor", "greater",
+    "add", "cbrt", "ceil", "cos", "cosh", "divide", "exp", "exp2", "expm1", "floor", "greater",
     "greater_equal", "hypot", "less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative", "not_equal",
+    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative",
     "reciprocal", "rint", "sign", "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh",
 })  # fmt: skip
 # Functions without a derivative, which NumPy computes from the values.
@@ -99,7 +99,7 @@ def _scaled(name: str, op: str) -> Callable[..., Any]:
 
 _MADE: dict[str, Callable[..., Any]] = {
     "bitwise_and": _by_operator(and_), "bitwise_or": _by_operator(or_), "bitwise_xor": _by_operator(xor),
-    "invert": _by_operator(invert),
+    "invert": _by_operator(invert), "equal": _by_operator(eq), "not_equal": _by_operator(ne),
     "fmax": lambda x, y: _without_nan("maximum", x, y), "fmin": lambda x, y: _without_nan("minimum", x, y),
     "trunc": _trunc, "copysign": _copysign, "heaviside": _heaviside, "matmul": _matmul,
     "fmod": lambda x, y: resolve("truncatemod")(x, y),

@@ -12,7 +12,7 @@ from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.errors import InvalidArgumentError
 from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.tensors.absent import put_on
-from gtape.tensors.tensor import Operators, PublicTensor, Tensor, as_operand, float_beside, is_tensor, wrap
+from gtape.tensors.tensor import Operators, PublicTensor, Tensor, as_operand, float_beside, wrap
 
 __all__ = ["install"]
 
@@ -40,21 +40,28 @@ def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _elementwise_equal(a: Any, b: Any, op: Primitive, otherwise: bool) -> Any:
+    """Compare element by element, as TensorFlow does.
+
+    Values of incompatible shapes are unequal as a whole. Dtypes that do not combine are an error for all shapes. A
+    NumPy array takes the dtype of the tensor, truth values included.
+    """
     if b is None or (isinstance(b, str) and a._layout.dtype.kind != "O"):
         return otherwise
     try:
         return op(a, b)
-    except InvalidArgumentError:
+    except InvalidArgumentError as error:
+        dtype = a._layout.dtype
+        if dtype.kind == "b" and isinstance(b, (np.ndarray, np.generic)) and b.dtype.kind in "iuf":
+            return _elementwise_equal(a, b.astype(bool), op, otherwise)
         try:
-            shapes = [x._layout.shape if is_tensor(x) else np.shape(x) for x in (a, b)]
-        except (ValueError, TypeError):
-            shapes = []  # a ragged list, which the op has refused
-        try:
-            broadcast_shapes(*shapes)
-        except ValueError:
-            return wrap(np.bool_(otherwise))  # as in TensorFlow, values of incompatible shapes are unequal
-        except TypeError:
-            pass  # `b` is a class, and its `shape` is a property
+            other = as_operand(b, a)._layout
+        except (InvalidArgumentError, ValueError, TypeError):
+            raise error from None  # from the op, which names itself
+        if other.dtype == dtype:
+            try:
+                broadcast_shapes(a._layout.shape, other.shape)
+            except ValueError:
+                return wrap(np.bool_(otherwise))
         raise
 
 

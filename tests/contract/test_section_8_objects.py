@@ -22,6 +22,46 @@ def test_incompatible_shapes_are_unequal_as_a_whole(other: Any) -> None:
     assert (x != other).numpy() == True
 
 
+@pytest.mark.parametrize("shape", [(), (2,), (3,), (1, 3), (0,)], ids=str)
+@pytest.mark.parametrize("dtypes", [("int32", "float32"), ("float32", "float64"), ("bool", "int32")], ids=str)
+def test_dtypes_that_do_not_combine_are_an_error_for_all_shapes(dtypes: Any, shape: Any) -> None:
+    x, y = tf.ones([2], dtypes[0]), tf.ones(shape, dtypes[1])
+    for a, b in [(x, y), (y, x), (tf.Variable(x), y), (y, tf.Variable(x))]:
+        with pytest.raises(IAE):
+            a == b  # noqa: B015
+        with pytest.raises(IAE):
+            a != b  # noqa: B015
+
+
+def test_a_list_of_another_dtype_is_an_error_for_all_shapes() -> None:
+    for other in ([1.0, 2.0], [1.0, 2.0, 3.0]):
+        with pytest.raises(TypeError):
+            tf.constant([1, 2]) == other  # noqa: B015
+        with pytest.raises(TypeError):
+            other != tf.constant([1, 2])  # noqa: B015
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 3), (0,)], ids=str)
+@pytest.mark.parametrize("dtypes", [("int64", "float32"), ("float64", "float64"), ("bool", "int32")], ids=str)
+def test_an_array_of_an_incompatible_shape_is_unequal_on_both_sides(dtypes: Any, shape: Any) -> None:
+    array, x = np.ones(shape, dtypes[0]), tf.ones([2], dtypes[1])
+    for t in (x, tf.Variable(x)):
+        for equal in (array == t, t == array, np.equal(array, t)):
+            assert equal.numpy() == False
+        for unequal in (array != t, t != array, np.not_equal(array, t)):
+            assert unequal.numpy() == True
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_numbers_of_numpy_beside_truth_values_are_truth_values(dtype: str) -> None:
+    numbers = np.array([2, 0], dtype)
+    truth = tf.constant([True, True])
+    assert (truth == numbers).numpy().tolist() == (numbers == truth).numpy().tolist() == [True, False]
+    assert (truth != numbers).numpy().tolist() == (numbers != truth).numpy().tolist() == [False, True]
+    assert (tf.constant(True) == numbers[0]).numpy() == True
+    assert (numbers[0] != tf.constant(True)).numpy() == False
+
+
 def test_equality_broadcasts() -> None:
     assert (tf.constant([[1.0], [2.0]]) == tf.constant([1.0, 2.0])).numpy().tolist() == [[True, False], [False, True]]
     assert (tf.constant([1.0, 2.0]) == 1.0).numpy().tolist() == [True, False]
