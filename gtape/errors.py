@@ -12,9 +12,9 @@ __all__ = [
     "UNAUTHENTICATED", "UNAVAILABLE", "UNIMPLEMENTED", "UNKNOWN",
     "AbortedError", "AlreadyExistsError", "CancelledError", "DataLossError", "DeadlineExceededError",
     "FailedPreconditionError", "InternalError", "InvalidArgumentError", "NotATensorError", "NotFoundError", "OpError",
-    "OperandTypeError", "OperatorNotAllowedInGraphError", "OutOfRangeError", "PermissionDeniedError",
-    "ResourceExhaustedError", "UnauthenticatedError", "UnavailableError", "UnimplementedError", "UnknownError",
-    "VerificationError",
+    "OperandTypeError", "OperandValueError", "OperatorNotAllowedInGraphError", "OutOfRangeError",
+    "PermissionDeniedError", "ResourceExhaustedError", "UnauthenticatedError", "UnavailableError", "UnimplementedError",
+    "UnknownError", "VerificationError",
 ]  # fmt: skip
 
 __dir__ = __all__.copy  # the names for `dir`, which sorts them
@@ -103,6 +103,19 @@ class OperandTypeError(InvalidArgumentError, TypeError):
     --------
     >>> import gtape as tf
     >>> issubclass(tf.errors.OperandTypeError, TypeError)
+    True
+    """
+
+
+class OperandValueError(OperandTypeError, ValueError):
+    """An argument is None or a single truth value where the op needs a number.
+
+    The class derives from ValueError, too, because TensorFlow raises it for these arguments.
+
+    Examples
+    --------
+    >>> import gtape as tf
+    >>> issubclass(tf.errors.OperandValueError, ValueError)
     True
     """
 

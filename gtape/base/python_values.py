@@ -13,6 +13,8 @@ __all__ = ["adapted", "array_from_python", "cast_number", "copied", "exhausted",
 
 _MOST_COUNTED = 2**32
 _PYTHON_INT32 = range(-(2**31), 2**31)
+# The dtypes other than floats that truth values may take, as in TensorFlow.
+_OF_TRUTH = tuple([np.dtype(t) for t in (np.int32, np.int64, np.uint64, np.complex128)])
 
 
 def array_from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
@@ -40,6 +42,8 @@ def array_from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any
         )
     kind = array.dtype.kind
     if dtype is None:
+        if kind in "iufc" and _is_truth(_first(value)):
+            raise ValueError(f"Can't convert Python sequence with mixed types to Tensor: {shown(value)}")
         if kind in "US":
             return _text(value, array)
         if kind == "u" and isinstance(_first(value), int):
@@ -67,7 +71,7 @@ def array_from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any
     fits = (
         kind == wanted
         or array.size == 0
-        or (kind == "b" and wanted in "fciuV")
+        or (kind == "b" and (wanted in "fV" or dtype in _OF_TRUTH))
         or (wanted in "fcV" and kind in "iuf")
         or (wanted == "c" and kind in "iufc")
         or (wanted in "iu" and kind in "iu")
@@ -76,6 +80,11 @@ def array_from_python(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any
         raise TypeError(f"Cannot convert {shown(value)} to EagerTensor of dtype {dtypes.as_dtype(dtype).name}")
     with np.errstate(all="ignore"):  # as in TensorFlow, numbers that are too large become infinite
         return array.astype(dtype)
+
+
+def _is_truth(v: Any) -> bool:
+    """Whether a leaf of lists is a single truth value, of Python's or NumPy's."""
+    return v.__class__ is bool or (isinstance(v, np.ndarray) and not v.ndim and v.dtype.kind == "b")
 
 
 def _first(value: Any) -> Any:

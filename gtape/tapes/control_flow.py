@@ -171,6 +171,8 @@ def _branches(branch_fns: Any) -> dict[int, Callable[[], Any]]:
         if key in found:
             raise ValueError(f"the key {key} occurs twice in 'branch_fns': {shown(items)}")
         found[key] = fn
+    if sorted(found) != list(range(len(found))):
+        raise ValueError(f"the keys of 'branch_fns' must be the numbers from 0 to {len(found) - 1}, found {[*found]}")
     return found
 
 
@@ -184,7 +186,7 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] |
     branch_index : integer scalar tensor
         The number.
     branch_fns : dict of int to callable, list of (int, callable), or list of callables
-        The functions; a plain list is numbered from 0.
+        The functions with the numbers from 0 on; a plain list is numbered from 0.
     default : callable, optional
         Called for any other number; by default the function with the greatest number.
 
@@ -193,7 +195,7 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] |
     TypeError
         If the index is not an integer tensor, or a function cannot be called.
     ValueError
-        If there are no functions, or two have the same number.
+        If there are no functions, two have the same number, or a number is missing.
 
     Examples
     --------

@@ -122,10 +122,7 @@ def map_fn(
     rows = []
     for i in range(n):
         made = fn(_row(elems, flat, i))
-        if nest.is_nested(signature):
-            nest.assert_same_structure(signature, made)
-        elif nest.is_nested(made):
-            made = convert_to_tensor(made, specs[0].dtype)
+        nest.assert_same_structure(signature, made)
         rows.append([_fitting(v, s) for v, s in zip(nest.flatten(made), specs, strict=True)])
     if not rows:
         empty = [

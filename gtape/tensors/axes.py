@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gtape.base.shown import shown
-from gtape.errors import InvalidArgumentError, OperandTypeError, ResourceExhaustedError
+from gtape.errors import InvalidArgumentError, OperandTypeError, OperandValueError, ResourceExhaustedError
 
 __all__: list[str] = []
 
@@ -90,7 +90,8 @@ def scalar_int(v: Any) -> int:
     try:
         return scalar_int(operator.index(v))
     except TypeError:
-        raise TypeError(f"a whole number is needed (in a shape, an axis, a size), not {shown(v)}") from None
+        error = OperandValueError if v is None else TypeError
+        raise error(f"a whole number is needed (in a shape, an axis, a size), not {shown(v)}") from None
 
 
 def static_ints(v: Any) -> tuple[int, ...]:
@@ -149,7 +150,8 @@ def one_axis(axis: Any, ndim: int, what: str = "tensor") -> int:
     try:
         a = scalar_int(axis)
     except TypeError:
-        raise OperandTypeError(f"an axis must be one integer, got {shown(axis)}") from None
+        error = OperandValueError if axis is None else OperandTypeError
+        raise error(f"an axis must be one integer, got {shown(axis)}") from None
     if not -ndim <= a < ndim:
         raise InvalidArgumentError(
             f"axis {a} is out of range for a {what} with {ndim} axes: it must be in [{-ndim}, {ndim})"
@@ -177,8 +179,9 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
         return found
     try:
         axes = sorted([one_axis(a, ndim) - ndim for a in static_ints(axis)])
-    except TypeError:  # raised as both classes, because TensorFlow's depends on the op and the axis
-        raise OperandTypeError(f"an axis must be an integer or several, got {shown(axis)}") from None
+    except TypeError as e:  # raised as both classes, because TensorFlow's depends on the op and the axis
+        error = OperandValueError if isinstance(e, OperandValueError) else OperandTypeError
+        raise error(f"an axis must be an integer or several, got {shown(axis)}") from None
     if len(set(axes)) != len(axes):
         raise InvalidArgumentError(f"an axis is named twice in {shown(axis)} for a tensor with {ndim} axes")
     if axis.__class__ is int and len(_FOUND) < 1000:

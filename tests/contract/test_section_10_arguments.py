@@ -368,3 +368,62 @@ def test_scalar_mul_scales_indexed_slices() -> None:
 def test_saturate_cast_stops_the_gradient_where_it_clipped() -> None:
     (g,) = _gradient(lambda x: tf.saturate_cast(x, tf.float32), [1e300, 1.5, -1e300])
     assert g == [0.0, 1.0, 0.0]
+
+
+# ---------------------------------------------------------------------------------------------- None and truth values
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: tf.reshape(X, [None, 3]),
+        lambda: tf.reshape(X, tf.TensorShape([None, 3])),
+        lambda: tf.tile(X, [None, 1]),
+        lambda: tf.zeros([None, 1]),
+        lambda: tf.ones((2, None)),
+        lambda: tf.fill([None, 1], 1.0),
+        lambda: tf.broadcast_to(X, [None, 3]),
+        lambda: tf.transpose(X, [None, 0]),
+        lambda: tf.random.normal([None, 3]),
+        lambda: tf.slice(X, [None, 0], [1, 1]),
+        lambda: tf.concat([X, X], None),
+        lambda: tf.cumsum(X, axis=None),
+        lambda: m.cumprod(X, axis=None),
+        lambda: m.cumulative_logsumexp(X, axis=None),
+        lambda: tf.reduce_sum(X, axis=[None]),
+        lambda: tf.roll(X, 1, None),
+        lambda: tf.constant(X)[True],
+        lambda: tf.constant(X)[np.False_],
+        lambda: tf.norm(X, axis=tf.constant(0)),
+        lambda: tf.norm(X, axis=tf.constant([0, 1])),
+        lambda: tf.norm(X, axis=np.array([0, 1])),
+    ],
+)
+def test_none_and_truth_values_among_whole_numbers_are_value_errors(call: Any) -> None:
+    with pytest.raises(ValueError):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: tf.one_hot([0, 1, -1, 5], 3, axis=-2), IAE),
+        (lambda: tf.one_hot([[0, 1]], 3, axis=-3), IAE),
+        (lambda: tf.one_hot([0, 1], 3, axis=2), IAE),
+        (lambda: tf.one_hot([0, 1], 3, dtype=tf.bool), TypeError),
+        (lambda: tf.one_hot([0, 1], 3, on_value=True, dtype=tf.bool), TypeError),
+        (lambda: tf.range(3, dtype=tf.bool), TypeError),
+        (lambda: tf.range(3, dtype=tf.string), TypeError),
+        (lambda: tf.sequence_mask([1, 3], -1), IAE),
+        (lambda: tf.sequence_mask([1, 3], tf.constant(-2)), IAE),
+    ],
+)
+def test_what_counts_nothing_is_refused(call: Any, error: Any) -> None:
+    with pytest.raises(error):
+        call()
+
+
+def test_truth_values_are_counted_where_both_are_given() -> None:
+    assert tf.one_hot([1], 2, on_value=True, off_value=False, dtype=tf.bool).numpy().tolist() == [[False, True]]
+    assert tf.one_hot([1], 2, axis=-1).numpy().tolist() == [[0.0, 1.0]]
+    assert tf.sequence_mask([1], 0).shape == [1, 0]

@@ -346,3 +346,23 @@ def test_augmented_assignment_makes_another_tensor() -> None:
     x = y = tf.constant(1.0)
     x += 2.0
     assert (x.numpy(), y.numpy()) == (3.0, 1.0)
+
+
+@pytest.mark.parametrize("value", [[True, 1], [True, 1.0], [[True], [1]], [np.True_, 2], (False, 0)], ids=str)
+def test_a_list_that_begins_with_a_truth_value_holds_no_numbers(value: Any) -> None:
+    for make in (tf.constant, tf.convert_to_tensor, tf.Variable):
+        with pytest.raises(ValueError, match="mixed types"):
+            make(value)
+
+
+@pytest.mark.parametrize("value", [True, [True], [[False, True]], [np.True_]], ids=str)
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint8", "uint16", "uint32", "complex64"])
+def test_truth_values_are_no_small_whole_numbers(dtype: str, value: Any) -> None:
+    with pytest.raises(TypeError):
+        tf.constant(value, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint64", "float16", "float32", "float64", "complex128"])
+def test_truth_values_are_other_numbers(dtype: str) -> None:
+    assert tf.constant([True, False], dtype).numpy().tolist() == [1, 0]
+    assert tf.constant([1, True]).numpy().tolist() == [1, 1]

@@ -79,10 +79,25 @@ def test_switch_case_picks_by_number_and_the_last_for_any_other(index: int, want
 
 
 def test_switch_case_takes_numbered_functions_and_a_default() -> None:
-    branches = {0: lambda: "zero", 4: lambda: "four"}
-    assert tf.switch_case(tf.constant(4), branches, default=lambda: "none") == "four"
+    branches = {0: lambda: "zero", 1: lambda: "one"}
+    assert tf.switch_case(tf.constant(1), branches, default=lambda: "none") == "one"
     assert tf.switch_case(tf.constant(2), branches, default=lambda: "none") == "none"
     assert tf.switch_case(tf.constant(2), [(1, lambda: "one"), (0, lambda: "zero")]) == "one"
+
+
+@pytest.mark.parametrize("keys", [(0, 3), (1, 2), (-1, 0), (4,)])
+@pytest.mark.parametrize("default", [None, lambda: "none"])
+def test_switch_case_refuses_numbers_with_gaps(keys: Any, default: Any) -> None:
+    for branches in ({k: lambda: "one" for k in keys}, [(k, lambda: "one") for k in keys]):
+        with pytest.raises(ValueError, match="from 0"):
+            tf.switch_case(tf.constant(0), branches, default=default)
+
+
+@pytest.mark.parametrize("made", [lambda v: (v, v), lambda v: [v], lambda v: {"a": v}])
+@pytest.mark.parametrize("signature", [None, tf.float32])
+def test_map_fn_refuses_a_structure_that_its_signature_does_not_have(made: Any, signature: Any) -> None:
+    with pytest.raises(ValueError, match="structure"):
+        tf.map_fn(made, tf.constant([1.0, 2.0]), fn_output_signature=signature)
 
 
 def test_switch_case_refuses_what_it_cannot_switch_by() -> None:

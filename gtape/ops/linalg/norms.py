@@ -17,7 +17,7 @@ from gtape.ops.reduction.extrema import reduce_max
 from gtape.ops.reduction.norms import as_given, norm_op, real_operand, reduce_euclidean_norm, scale_of
 from gtape.ops.reduction.sums import reduce_sum
 from gtape.tensors.axes import axes_of, left_shape
-from gtape.tensors.tensor import Tensor, as_operand, wrap
+from gtape.tensors.tensor import Tensor, as_operand, is_tensor, wrap
 
 __all__ = ["norm"]
 NAMESPACES = ("math", "linalg")
@@ -59,7 +59,7 @@ def norm(
     if isinstance(axis, (list, tuple)) and len(axis) == 2:
         y = _matrix_norm(given, t, ord, axis, keep)
         return as_given(y, given) if ord in ("euclidean", "fro") else y
-    if isinstance(axis, (list, tuple, float)):
+    if isinstance(axis, (list, tuple, float, np.ndarray)) or is_tensor(axis):
         raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {shown(axis)}")
     y = _vector_norm(t, ord, axis, keep)
     return as_given(y, given) if ord in ("euclidean", 2) else y

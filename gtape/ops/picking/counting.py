@@ -326,6 +326,8 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
     ------
     ValueError
         If `maxlen` is not a scalar.
+    gtape.errors.InvalidArgumentError
+        If `maxlen` is negative, or an argument has no whole numbers.
 
     Examples
     --------
@@ -344,6 +346,8 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
             raise ValueError(f"Argument `maxlen` must be scalar for sequence_mask, received `maxlen` = {shown(maxlen)}")
         if size.dtype.kind not in "iuf" or not np.isfinite(size):
             raise OperandTypeError(f"sequence_mask: `maxlen` must be a whole number, not {shown(maxlen)}")
+        if size < 0:
+            raise InvalidArgumentError(f"sequence_mask: `maxlen` must not be negative, got {shown(maxlen)}")
         with quietly():
             n = n.astype(size.dtype)  # fractions are cut off, as in TensorFlow
     return wrap((np.arange(0, size) < n[..., None]).astype(dtypes.np_dtype(dtype)))

@@ -11,7 +11,7 @@ from gtape.base.docstrings import documented_like
 from gtape.base.shown import shown
 from gtape.declare.primitives import REGISTRY, linear
 from gtape.declare.rounding import EXACT
-from gtape.errors import InvalidArgumentError, OperandTypeError
+from gtape.errors import InvalidArgumentError, OperandTypeError, OperandValueError
 from gtape.ops.picking.gather import boolean_mask
 from gtape.ops.shape.decisions import decided
 from gtape.tensors.axes import lead_of, scalar_int, static_ints
@@ -88,7 +88,7 @@ def _bound(v: Any) -> int | None:
 def _place_in_key(v: Any) -> int:
     """One integer of an index, from an int or an integer scalar tensor."""
     if isinstance(v, (bool, np.bool_)):
-        raise TypeError("a bool is no index: use a mask of the tensor's shape, or an integer")
+        raise OperandValueError("a bool is no index: use a mask of the tensor's shape, or an integer")
     if is_tensor(v) or isinstance(v, np.ndarray):
         t = as_operand(v)
         if t._layout.dtype.kind not in "iu" or t._layout.shape:

@@ -12,7 +12,7 @@ from gtape.base.docstrings import documented_like
 from gtape.base.quiet import quietly
 from gtape.declare.primitives import REGISTRY, linear, primitive
 from gtape.declare.rounding import EXACT, ulps
-from gtape.errors import InvalidArgumentError, UnimplementedError
+from gtape.errors import InvalidArgumentError, OperandTypeError, UnimplementedError
 from gtape.kernels.broadcasting import broadcast_shapes
 from gtape.ops.shape.decisions import decided
 from gtape.tensors.axes import check_room, one_axis, scalar_int, static_ints
@@ -317,6 +317,8 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
         wanted = np.result_type(*([k for k in kinds if k.kind in "fV"] or kinds))
     else:
         wanted = dtypes.np_dtype(dtype)
+        if wanted.kind not in "iufcV":
+            raise OperandTypeError(f"range: there are no numbers of the dtype {dtypes.as_dtype(dtype).name}")
     if wanted.kind == "f":  # Python floats get the digits of the dtype
         like = np.zeros((), wanted)
         given = zip((start, limit, delta), ends, strict=True)
@@ -428,9 +430,10 @@ def one_hot(
     Raises
     ------
     gtape.errors.InvalidArgumentError
-        If the indices are not integers, or `depth` is negative or not a scalar.
+        If the indices are not integers, `depth` is negative or not a scalar, or `axis` is neither -1 nor the index of
+        an axis of the result.
     TypeError
-        If the values have different dtypes.
+        If the values have different dtypes, or `dtype` has no numbers and a value is missing.
 
     Examples
     --------
@@ -449,6 +452,8 @@ def one_hot(
         raise TypeError(
             f"on_value is {given[0].dtype.name} but off_value is {given[1].dtype.name}: give both the same dtype"
         )
+    if like is not None and like.dtype.kind not in "iufcV" and len(given) < 2:
+        raise TypeError(f"one_hot needs on_value and off_value for the dtype {dtypes.as_dtype(dtype).name}")
     wanted = dtypes.np_dtype(dtype) if dtype is not None else given[0]._layout.dtype if given else np.dtype(np.float32)
     with quietly():
         on, off = [
@@ -458,6 +463,8 @@ def one_hot(
     at = -1 if axis is None else scalar_int(axis)
     if np.shape(depth) or scalar_int(depth) < 0:
         raise InvalidArgumentError(f"one_hot needs a depth that is a scalar and not negative, got {depth}")
+    if at < -1:
+        raise InvalidArgumentError(f"one_hot: axis must be -1 or from 0 to {t.ndim}, got {at}")
     last, columns = one_axis(at, t.ndim + 1, "result"), np.arange(scalar_int(depth))
 
     def rows(places: Any) -> Any:

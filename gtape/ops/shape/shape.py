@@ -17,7 +17,7 @@ from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape
 from gtape.declare.primitives import REGISTRY, linear
 from gtape.declare.rounding import EXACT
-from gtape.errors import InvalidArgumentError
+from gtape.errors import InvalidArgumentError, OperandValueError
 from gtape.tensors.axes import lead_of, one_axis, only_int, static_ints
 from gtape.tensors.tensor import Tensor, as_operand, wrap
 
@@ -72,8 +72,9 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
         raise ValueError("reshape: a shape is a list of integers, such as [2, -1], not None")
     try:
         wanted = static_ints(shape)
-    except TypeError:
-        raise InvalidArgumentError(f"a shape must be integers, got {shown(shape)}") from None
+    except TypeError as e:
+        error = OperandValueError if isinstance(e, OperandValueError) else InvalidArgumentError
+        raise error(f"a shape must be integers, got {shown(shape)}") from None
     size = t._layout.size
     if -1 in wanted:
         i = wanted.index(-1)
