@@ -118,8 +118,10 @@ class Session:
     shared = False
     selects = False
     mixed = False
-    # The sessions that recorded together with this session.
+    # The sessions that recorded together with this session, and the number of closed sessions when those that are over
+    # were last dropped.
     beside: tuple[Session, ...]
+    filtered = -1
     # Sequence numbers of records that are leaves for this session: watched results of other tapes.
     stops: frozenset[int] = frozenset()
     plain = True
@@ -231,11 +233,23 @@ def _track_in(sessions: tuple[Session, ...], tensor: Any) -> None:
             session.track(tensor)
 
 
+_closings = [0]  # how many sessions were closed; a lost count among threads only delays dropping them
+
+
 class Stack:
     """The active tapes of one thread, in the form that the recording path needs.
 
     Entering, leaving, pausing or resetting a tape makes a new stack. An existing stack can only lose sessions: because
     another thread or a copy of the context left them, or because their tape was freed.
+
+    Parameters
+    ----------
+    sessions : tuple of Session
+    run : callable
+        Runs kernels quietly.
+    probe : dict, optional
+    joined : Session, optional
+        The one of the sessions that joins the others, if the others were the sessions of a stack.
     """
 
     __slots__ = (
@@ -255,7 +269,11 @@ class Stack:
     )
 
     def __init__(
-        self, sessions: tuple[Session, ...], run: Callable[..., Any], probe: dict[int, Any] | None = None
+        self,
+        sessions: tuple[Session, ...],
+        run: Callable[..., Any],
+        probe: dict[int, Any] | None = None,
+        joined: Session | None = None,
     ) -> None:
         self.sessions = sessions
         # Gathers the variables that are read while a custom gradient runs its function, and in a traced call.
@@ -295,9 +313,15 @@ class Stack:
             self.recording = TapeSet(sessions)
             newest = weakref.ref(self)
             plain = True
+            # With many nested tapes, a search among all pairs at each entry would take cubic time.
+            closed, fresh = _closings[0], joined is not None and not joined.beside
             for session in sessions:
-                others = {*session.beside, *sessions} if session.beside else sessions
-                session.beside = tuple([s for s in others if s.live and s is not session])
+                if fresh and session is not joined and session.filtered == closed:
+                    session.beside = (*session.beside, joined)  # type: ignore[arg-type]
+                else:
+                    others = {*session.beside, *sessions} if session.beside else sessions
+                    session.beside = tuple([s for s in others if s.live and s is not session])
+                    session.filtered = closed
                 session.top = newest
                 self.trace = self.trace or session.trace
                 plain = plain and session.forward is None
@@ -500,7 +524,7 @@ def enter(session: Session, watch: Any = None) -> None:
             if s.inside is None:  # a session that was left elsewhere
                 before.drop(s)
         sessions = (*before.sessions, session)
-    inside = Stack(sessions, before.run, before.probe)
+    inside = Stack(sessions, before.run, before.probe, session)
     try:
         session.before, session.inside = before, inside
         if watch is not None:
@@ -947,6 +971,7 @@ def close(session: Session, *, unused: bool = False) -> None:
     if not session.live:
         return
     session.live = False
+    _closings[0] += 1
     if session.trace:
         session.branches = session.conversions = session.assignments = session.starts = session.entries = ()
     alone, session.alone = session.alone, NO_TAPES  # breaks the cycle of TapeSet and session

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import math
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -428,3 +430,28 @@ def test_what_multiply_reads_stays_a_tensor_while_it_is_recorded(no_collector: N
         assert died() is not None
     tape.gradient(z, x)
     assert died() is None
+
+
+def test_many_nested_tapes_begin_without_a_search_among_all_pairs() -> None:
+    x = tf.constant(2.0)
+    with contextlib.ExitStack() as stack:
+        start = time.process_time()
+        tapes = [stack.enter_context(tf.GradientTape(persistent=True)) for _ in range(400)]
+        assert time.process_time() - start < 2.0
+        tapes[0].watch(x), tapes[-1].watch(x)
+        y = x * x
+    assert tapes[0].gradient(y, x).numpy() == tapes[-1].gradient(y, x).numpy() == 4.0
+    assert tapes[1].gradient(y, x) is None
+
+
+def test_tapes_that_begin_beside_each_other_again_know_each_other() -> None:
+    x = tf.Variable(3.0)
+    a, b, c = (tf.GradientTape(persistent=True) for _ in range(3))
+    with a, b:
+        y = x * x
+    with c, a:
+        z = y * x
+    with b, c:
+        w = z * x
+    assert [t.gradient(z, x).numpy() for t in (a, c)] == [27.0, 9.0]
+    assert [t.gradient(w, x).numpy() for t in (b, c)] == [27.0, 54.0]
