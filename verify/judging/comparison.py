@@ -77,6 +77,9 @@ class Told(NamedTuple):
 class Causes:
     """The questions of a comparison about numbers beyond the tight bound; each mode of differentiation answers them."""
 
+    # Whether another library made the numbers, which may follow conventions of its own at kinks.
+    claimed = False
+
     def moved(self, count: int) -> list[Any]:
         """The bound of the problem on each array, from a number of random moves of the inputs."""
         raise NotImplementedError

@@ -81,7 +81,6 @@ class Judgement(Causes):
 
     dtype = np.dtype(np.float64)
     excuses_bases = False  # True if a choice among many bases may explain wrong numbers
-    claimed = False  # True if another library made the numbers, which may follow conventions of its own at kinks
     by_source = True  # False if the numbers are one sum over all sources
     left_out: frozenset[int] = frozenset()  # the sources whose numbers are not compared
     shared: Shared | None = None  # data that the rows of a derivative share

@@ -692,7 +692,7 @@ class Oracle(Replay):
         def latest(arrived: dict[int, Any]) -> int:
             mark = nodes[next(iter(arrived))].mark
             assert mark is not None
-            return max(mark.targets)
+            return int(max(mark.targets))
 
         sweep(start)
         while together:  # the latest first, because others may still send cotangents to earlier ones
