@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from flint import arb
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import gtape as tf
 from gtape.declare.primitives import REGISTRY
@@ -103,6 +105,63 @@ def test_claims_at_equal_values_are_held_to_what_the_matrix_can_move(f: Any, slo
         claim = slope * np.eye(3)
         claim[0, 0] *= 1.0 + off
         assert judge(f, x, claim).ok == right
+
+
+def _trace(x: Any) -> Any:
+    return tf.reduce_sum(tf.linalg.eigvalsh(x))
+
+
+def _cubes(x: Any) -> Any:
+    return tf.reduce_sum(tf.linalg.eigvalsh(x) ** 3)
+
+
+def _nuclear(x: Any) -> Any:
+    return tf.reduce_sum(tf.linalg.svd(x, compute_uv=False))
+
+
+def _complex_nuclear(x: Any) -> Any:
+    return tf.reduce_sum(tf.linalg.svd(tf.complex(x, 0.0 * x), compute_uv=False))
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "slopes"),
+    [
+        (_trace, [1.0, 1.0], [1.0, 1.0]),
+        (_trace, [3.0, 3.0, 1.0], [1.0, 1.0, 1.0]),
+        (_trace, [1.0, 1.0 + 2.0**-50], [1.0, 1.0]),
+        (_cubes, [1.0, 1.0], [3.0, 3.0]),
+        (_cubes, [2.0, 2.0, 1.0], [12.0, 12.0, 3.0]),
+        (_nuclear, [2.0, 2.0], [1.0, 1.0]),
+        (_nuclear, [2.0, 2.0, 2.0], [1.0, 1.0, 1.0]),
+        (_nuclear, [2.0, 2.0, 1.0], [1.0, 1.0, 1.0]),
+        pytest.param(_complex_nuclear, [2.0, 2.0], [1.0, 1.0], marks=pytest.mark.slow),
+    ],
+)
+def test_claims_at_equal_values_are_held_as_closely_as_at_different_ones(
+    f: Any, x: list[float], slopes: list[float]
+) -> None:
+    # The vectors of equal values turn by any angle, but those of a stable algorithm stay orthogonal.
+    for off, wrong in ((0.0, None), (1e-15, None), (1e-12, "unstable"), (1e-8, "rule"), (1e-3, "rule")):
+        claim = np.diag(slopes)
+        claim[0, 0] *= 1.0 + off
+        report = judge(f, np.diag(x), claim)
+        assert report.ok if wrong is None else report.verdict == wrong
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    values=st.lists(st.sampled_from([1.0, 2.0, 3.0]), min_size=2, max_size=4),
+    off=st.sampled_from([1e-11, 1e-9, 1e-8, 1e-5]),
+)
+@settings(max_examples=10)
+def test_stable_algorithms_are_right_in_every_basis_and_small_faults_are_not(
+    seed: int, values: list[float], off: float
+) -> None:
+    basis = np.linalg.qr(np.random.default_rng(seed).standard_normal((len(values), len(values))))[0]
+    u, _, v = np.linalg.svd(basis * values)
+    claim = u @ v
+    assert judge(_nuclear, basis * values, claim).ok
+    assert not judge(_nuclear, basis * values, np.where(np.abs(claim) == np.abs(claim).max(), 1 + off, 1) * claim).ok
 
 
 _SMOOTH: dict[str, tuple[Any, list[Any], list[Any]]] = {

@@ -19,8 +19,8 @@ from gtape.tapes.forward import jvp_of
 from gtape.verify.verdicts.ulp import spacing, underflow, widest
 
 __all__ = [
-    "COMPLEX_ULPS", "at_least_tiniest", "both", "carried_errors", "declared_ulps", "holds_complex", "holds_floats",
-    "local_error", "outside_its_domain",
+    "COMPLEX_ULPS", "at_least_tiniest", "backward_error", "both", "carried_errors", "committed_error", "declared_ulps",
+    "holds_complex", "holds_floats", "local_error", "outside_its_domain",
 ]  # fmt: skip
 
 COMPLEX_ULPS = 2.0
@@ -181,7 +181,7 @@ def _of_arrays(prim: Primitive, values: list[Any], y: Any, params: dict[str, Any
     beneath = (backward + longest) * underflow(dtype)
     # The parts of a factorisation are accurate against their largest element.
     committed: Any = (
-        tuple([forward * spacing(_largest(v, _axes(how, i)), dtype) for i, v in enumerate(y)])
+        _of_parts(how, forward, y, dtype)
         if isinstance(y, tuple)
         else forward * spacing(_largest(y) if how.whole else y, dtype)
     )
@@ -209,6 +209,25 @@ def _of_arrays(prim: Primitive, values: list[Any], y: Any, params: dict[str, Any
         moves = [None if v is None else v + beneath * pivot for v in moves]
         committed = both(committed, _everywhere(beneath, y))
     return both(committed, carried_errors(prim, moves, values, y, params))
+
+
+def _of_parts(how: Rounding, forward: float, y: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+    """The roundings that a factorisation commits in its outputs themselves."""
+    return tuple([forward * spacing(_largest(v, _axes(how, i)), dtype) for i, v in enumerate(y)])
+
+
+def committed_error(prim: Primitive, values: list[Any], y: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+    """The part of the `local_error` of a factorisation that no move of its matrix explains."""
+    longest = max([max(v.shape, default=1) for v in values if holds_floats(v)], default=1)
+    return _of_parts(prim.rounding, prim.rounding.sizes(longest)[0], y, dtype)
+
+
+def backward_error(prim: Primitive, matrix: Any, dtype: Any) -> Any:
+    """How far each element of a matrix is from that of a matrix with exactly the factors that a stable algorithm
+    returns, but for their own roundings. The bound is relative to the largest element, so that zeros move, too.
+    """
+    _, backward = prim.rounding.sizes(max(matrix.shape, default=1))
+    return backward * spacing(1.0, dtype) / 2 * _largest(widest(matrix), 3 if prim.rounding.parts else 2)
 
 
 def _parts(y: Any) -> int:

@@ -29,9 +29,9 @@ RUNS, MANY_RUNS = 5, 40
 _FAINTER = (2.0**-5, 2.0**-10)
 
 
-def global_bounds(program: Program, seeds: list[Any], runs: int = RUNS) -> list[Any]:
-    """Sixteen spreads of noisy runs, for each source."""
-    return spreads(lambda world: noisy_gradient(program, seeds, world), coarsest(program), runs)
+def global_bounds(program: Program, seeds: list[Any], runs: int = RUNS, *, stable: bool = False) -> list[Any]:
+    """Sixteen spreads of noisy runs, for each source; `stable` as for `NoiseWorld`."""
+    return spreads(lambda world: noisy_gradient(program, seeds, world), coarsest(program), runs, stable=stable)
 
 
 def coarsest(program: Program) -> Any:
@@ -44,7 +44,7 @@ def coarsest(program: Program) -> Any:
     return max(dtypes, key=lambda d: np.finfo(d).eps, default=np.dtype(np.float64))
 
 
-def spreads(run: Callable[[NoiseWorld], list[Any]], dtype: Any, runs: int) -> list[Any]:
+def spreads(run: Callable[[NoiseWorld], list[Any]], dtype: Any, runs: int, *, stable: bool = False) -> list[Any]:
     """Sixteen spreads of a computation's results in a noisy world.
 
     Parameters
@@ -53,12 +53,14 @@ def spreads(run: Callable[[NoiseWorld], list[Any]], dtype: Any, runs: int) -> li
         Computes in a world and returns a list of arrays or None.
     dtype : floating dtype
         The dtype whose rounding is imitated.
+    stable : bool
+        As for `NoiseWorld`.
 
     Returns
     -------
     list of arrays or None
     """
-    world = NoiseWorld(np.random.default_rng(7), dtype)
+    world = NoiseWorld(np.random.default_rng(7), dtype, stable=stable)
     base = run(world)
     bounds: list[Any] = [None] * len(base)
     for factor in (1.0, *_FAINTER) if runs >= MANY_RUNS else (1.0,):

@@ -10,7 +10,15 @@ import numpy as np
 
 from gtape.declare.primitives import CONSTANTS, REGISTRY, Primitive
 from gtape.engine.worlds import COMPLEX, NUMPY
-from gtape.verify.bounds.bounds import at_least_tiniest, declared_ulps, holds_complex, holds_floats, local_error
+from gtape.verify.bounds.bounds import (
+    at_least_tiniest,
+    backward_error,
+    committed_error,
+    declared_ulps,
+    holds_complex,
+    holds_floats,
+    local_error,
+)
 from gtape.verify.verdicts.ulp import spacing, widest
 
 __all__ = ["MovedWorld", "NoiseWorld", "spread_of"]
@@ -29,11 +37,16 @@ class NoiseWorld:
     rng : numpy Generator
     dtype : floating dtype
         The dtype whose rounding is imitated.
+    stable : bool
+        Whether factorisations have the errors of a stable algorithm: the exact factors of a matrix nearby, each then
+        rounded. The vectors of equal values so turn together and stay orthogonal; with noise of their own, each may
+        be any vector.
     """
 
-    def __init__(self, rng: Any, dtype: Any) -> None:
+    def __init__(self, rng: Any, dtype: Any, *, stable: bool = False) -> None:
         self._rng = rng
         self._dtype = np.dtype(dtype)
+        self._stable = stable
         self._bounds: list[Any] = []
         self._next: Any = None
         self._choices: list[Any] = []
@@ -95,9 +108,13 @@ class NoiseWorld:
             # Rounded to `to`, but held in 64 bits.
             kept = x.astype(np.complex128) if to.kind == "c" else x.real
             return self._moved(kept, lambda: spacing(kept, to) / 2)
+        if self._stable and prim.rounding.columns:
+            args = self._beside(prim, args)
         y = getattr(COMPLEX, prim.name)(*args, **params)
         if isinstance(y, tuple):
             y = tuple([widest(v) for v in y])
+            if self._stable and prim.rounding.columns:
+                return self._moved(y, lambda: committed_error(prim, [np.asarray(a) for a in args], y, self._dtype))
             if prim.kind == "linear" or not prim.differentiable:
                 return y
             return self._moved(y, lambda: local_error(prim, [np.asarray(a) for a in args], y, params, self._dtype))
@@ -115,6 +132,17 @@ class NoiseWorld:
             return _sided(prim, values, y, params, error)
 
         return self._moved(y, bound)
+
+    def _beside(self, prim: Primitive, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments of a factorisation, moved within the domain by the backward error of a stable algorithm."""
+        moved = [
+            self._moved(widest(a), partial(backward_error, prim, np.asarray(a), self._dtype))
+            if holds_floats(np.asarray(a))
+            else a
+            for a in args
+        ]
+        fit = prim.domain.fit
+        return tuple(moved) if fit is None else tuple(fit(*moved))
 
     def rounded(self, c: Any) -> Any:
         """A result that a rule computes outside any op (a product or sum of cotangents), with noise of one rounding."""
