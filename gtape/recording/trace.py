@@ -107,18 +107,25 @@ class Conversion:
         return Return(self, constant, places, signs, has_long_numbers(there[known]))
 
     def _found_as_number(self, constant: Any) -> Return | None:
-        """As `found_in`, for a NumPy number without a reference, because `item` makes a Python number of it.
+        """As `found_in`, for a number without a reference, because `item` or `float` makes a new number of it.
 
-        A source is left out, because the user has its number in another place, too.
+        The very object that a source holds is left out, because a copy of the source, such as a frozen variable, holds
+        it, too. A number of a source that only the library read, as it does for a text, is left out as well.
         """
         here, there = np.asarray(self.value), np.asarray(constant)
-        if here.ndim or there.size != 1 or there.dtype.kind != "f" or here.dtype.kind != "f" or self.is_whole:
+        if here.ndim or there.size != 1 or there.dtype.kind not in "fc" or here.dtype.kind not in "fc" or self.is_whole:
             return None
-        if self._array is not None or self.record[STEP] is None or not has_long_numbers(there):
+        if (
+            (here.dtype.kind == "c" and there.dtype.kind == "f")
+            or self._array is not None
+            or not has_long_numbers(there)
+        ):
+            return None
+        if self.record[STEP] is None and (self.by_library or constant is self.value):
             return None
         with np.errstate(all="ignore"):
             number = here.astype(there.dtype)
-        if abs(number) != abs(there.item()):
+        if number != there.item() and number != -there.item():
             return None
         sign = 1.0 if number == there.item() else -1.0
         return Return(self, constant, np.zeros(there.shape, int), np.full(there.shape, sign), True)

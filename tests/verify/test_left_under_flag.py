@@ -33,6 +33,11 @@ def _constant(x: Any) -> Any:
 RETURNS: dict[str, F] = {
     "float": lambda x: x * float(x),
     "numpy": lambda x: x * x.numpy(),
+    "a float from numpy": lambda x: x * float(x.numpy()),
+    "the negative of a float from numpy": lambda x: tf.sin(x) * -float(x.numpy()),
+    "an item": lambda x: tf.sin(x) * x.numpy().item(),
+    "a constant from an item": lambda x: tf.exp(x) * tf.constant(x.numpy().item(), x.dtype),
+    "a float from a text": lambda x: x * float(str(float(x))),
     "asarray": lambda x: x * np.asarray(x),
     "a result": lambda x: x + np.asarray(tf.exp(2.0 * x)),
     "on another line": _later,
@@ -41,7 +46,7 @@ RETURNS: dict[str, F] = {
     "on the left": lambda x: float(x) * x,
     "beside a tensor": lambda x: tf.where(x > 0, x, x.numpy()) + tf.reduce_sum([x, x.numpy()]),
 }
-ARRAYS = {name: f for name, f in RETURNS.items() if "float" not in name and "left" not in name}
+ARRAYS = {name: f for name, f in RETURNS.items() if not any(w in name for w in ("float", "item", "left"))}
 ONLY_SEEN: dict[str, F] = {
     "printed": lambda x: (print(x, file=sys.stderr), f"{x}", repr(x), x * x)[-1],
     "a float that is dropped": lambda x: (float(x), x.numpy(), x * 2.5)[-1],
@@ -141,6 +146,40 @@ def test_equal_numbers_from_elsewhere_are_no_return() -> None:
         loss = tf.reduce_sum((w - start) ** 2)
         after = float(loss)
     assert tape.gradient(loss, w).numpy().tolist() == [0.0, 0.0, 0.0] and after == 0.0
+
+
+@pytest.mark.parametrize("dtype", [tf.float64, tf.float32])
+def test_a_number_of_a_variable_that_no_op_computed_comes_back_as_a_python_number(dtype: Any) -> None:
+    for f in (lambda w: w * float(w.numpy()), lambda w: tf.nn.leaky_relu(-tf.square(w), alpha=w.numpy().item())):
+        w = tf.Variable(LONG, dtype=dtype)
+        with tf.GradientTape(verify=True) as tape:
+            y = f(w)
+        with pytest.raises(tf.VerificationError, match="leaves the tape"):
+            tape.gradient(y, w)
+
+
+def test_a_complex_number_of_a_source_that_comes_back_is_unconnected() -> None:
+    with pytest.raises(tf.VerificationError, match="leaves the tape"):
+        gradient(lambda x: tf.math.real(x * x * complex(x.numpy())), np.asarray(LONG + 1j / LONG), True)
+
+
+@pytest.mark.parametrize("dtype", [tf.float64, tf.float32])
+def test_a_number_that_is_looked_at_is_no_return_in_copies_and_texts_and_stopped_values(dtype: Any) -> None:
+    w = tf.Variable(LONG, dtype=dtype)
+    frozen, short = tf.Variable(w, trainable=False), tf.Variable(1.25, dtype=dtype)
+    seen: list[bool] = []
+    for f in (
+        lambda: seen.append(w.numpy() > 0) or tf.sin(w) * frozen,
+        lambda: seen.append(w.numpy() > 0) or tf.sin(w) * tf.stop_gradient(w),
+        lambda: seen.append(w.numpy() > 0) or tf.sin(w) * tf.stop_gradient(w * 1.0),
+        lambda: print(w, f"{w}", file=sys.stderr) or tf.sin(w) * LONG,
+        lambda: seen.append(short.numpy() > 0) or w * short * 1.25,
+    ):
+        with collecting() as report:
+            with tf.GradientTape(verify=True) as tape:
+                y = f()
+            tape.gradient(y, [w, short])
+        assert report.verdict == "correct"
 
 
 def test_a_loss_that_is_printed_after_it_was_computed_fails_nothing_even_if_strict() -> None:
