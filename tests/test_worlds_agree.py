@@ -322,6 +322,52 @@ def test_python_floats_agree(name: str) -> None:
             _close(np.asarray(got), exact[0], bound, f"{name}{floats}")
 
 
+def _derivatives(prim: Primitive, points: list[float], params: dict[str, Any], order: int, verify: Any) -> list[str]:
+    """The derivatives of one order by scalars, as texts that tell all bits."""
+    xs = [tf.Variable(p, dtype=tf.float64) for p in points]
+
+    def derived(k: int) -> Any:
+        with tf.GradientTape(verify=verify) as tape:
+            found = prim(*xs, **params) if k == 1 else [g for g in derived(k - 1) if g is not None]
+        return tape.gradient(found, xs)
+
+    return ["None" if g is None else float(g).hex() for g in derived(order)]
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize(
+    "name", [n for n in PRIMITIVES if REGISTRY[n].scalar and REGISTRY[n].differentiable and len(REGISTRY[n].rules) == 1]
+)
+def test_the_flag_changes_no_bit_of_a_derivative_by_scalars(name: str, order: int) -> None:
+    prim = REGISTRY[name]
+    rng = _rng(name)
+    recorded_only = tf.verify.Options(sample=1e-12)  # as under the flag, but without the judgement, which takes long
+    for params in parameters(prim):
+        for _ in range(100 if LARGE else 12):
+            arrays = _draw(rng, prim, ((),) * len(prim.rules), np.float64)
+            if arrays is None or any(a.dtype.kind != "f" for a in arrays):
+                continue
+            points = [float(a.item()) for a in arrays]
+            plain, flagged = [_derivatives(prim, points, params, order, v) for v in (False, recorded_only)]
+            assert plain == flagged, f"{name}{points}, {params}"
+
+
+@pytest.mark.parametrize("name", [n for n in PRIMITIVES if REGISTRY[n].kind == "elementwise" and REGISTRY[n].scalar])
+def test_a_float_of_numpy_has_the_bits_of_a_python_float(name: str) -> None:
+    prim = REGISTRY[name]
+    rng = _rng(name)
+    function = getattr(NUMPY, name)
+    for _ in range(200):
+        arrays = _draw(rng, prim, ((),) * len(prim.rules), np.float64)
+        if arrays is None:
+            continue
+        floats = [float(a.item()) for a in arrays]
+        with np.errstate(all="ignore"):
+            python, numpy = function(*floats), function(*[np.float64(x) for x in floats])
+        assert type(python) is float and type(numpy) is np.float64
+        assert python.hex() == float(numpy).hex(), f"{name}{floats}"
+
+
 # Those whose functions learn layouts, and of these what small models lean on: theirs must be written down.
 LEARNING = [
     n for n in PRIMITIVES

@@ -24,13 +24,19 @@ def off_python(v: Any) -> Any:
     return _float64(v) if v.__class__ is float else v
 
 
+# The quick steps of Python floats call `scalar`, whose last bit may differ from the kernel's. Full sweeps bring the
+# same numbers as NumPy's floats, so they call it, too.
+_FLOATS = frozenset((float, np.float64))
+
+
 def _unary(kernel: Callable[..., Any], scalar: Callable[[float], float]) -> Callable[..., Any]:
     def f(x: Any) -> Any:
-        if x.__class__ is float:
+        kind = x.__class__
+        if kind in _FLOATS:
             try:
-                return scalar(x)
+                return kind(scalar(float(x)))
             except (ValueError, ArithmeticError):
-                return float(kernel(_float64(x)))
+                return kind(kernel(_float64(x)))
         return kernel(x)
 
     return f
@@ -38,11 +44,12 @@ def _unary(kernel: Callable[..., Any], scalar: Callable[[float], float]) -> Call
 
 def _binary(kernel: Callable[..., Any], scalar: Callable[[float, float], float]) -> Callable[..., Any]:
     def f(a: Any, b: Any) -> Any:
-        if a.__class__ is float and b.__class__ is float:
+        if a.__class__ in _FLOATS and b.__class__ in _FLOATS:
+            kind = float if a.__class__ is float and b.__class__ is float else _float64
             try:
-                return scalar(a, b)
+                return kind(scalar(float(a), float(b)))
             except (ValueError, ArithmeticError):
-                return float(kernel(_float64(a), _float64(b)))
+                return kind(kernel(_float64(a), _float64(b)))
         return kernel(off_python(a), off_python(b))
 
     return f
