@@ -169,15 +169,20 @@ class _Cotangents:
             return self._of(together, None)
         if found is None:
             with self._lock:  # because a program gives names to its nodes
-                found = self._programs.get((together, asked))
-                if found is None:
-                    assert self._make is not None
-                    nodes = self._sums if together else self._separate
-                    places = [k for k in nodes if asked is None or k in asked]
-                    found = places, self._make([nodes[k] for k in places])
-                    self._programs[together, asked] = found
-                    if not (together or self._large):
-                        self._make, self._separate, self._sums = None, {}, {}
+                found = self._made(together, asked)
+        return found
+
+    def _made(self, together: bool, asked: frozenset[int] | None) -> tuple[list[int], Program]:
+        """As `_of`, under the lock."""
+        found = self._programs.get((together, asked))
+        if found is None:
+            assert self._make is not None
+            nodes = self._sums if together else self._separate
+            places = [k for k in nodes if asked is None or k in asked]
+            found = places, self._make([nodes[k] for k in places])
+            self._programs[together, asked] = found
+            if not (together or self._large):
+                self._make, self._separate, self._sums = None, {}, {}
         return found
 
     def put(self, raws: list[Any], made: list[Any], *, together: bool, asked: frozenset[int] | None) -> None:
