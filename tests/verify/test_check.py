@@ -47,7 +47,8 @@ def run(
     ("f", "x", "verdicts"),
     [
         (lambda x: tf.where(x > 0, tf.math.log(x), 0.0), [-1.0, 0.0, 2.0], ("convention",)),  # it jumps at 0
-        (lambda x: tf.where(x > 0, tf.sqrt(x), x), [0.0, 2.0], ("correct", "conditioning")),
+        (lambda x: tf.where(x > 0, tf.sqrt(x), x), [0.0, 2.0], ("convention",)),  # its slopes at 0 are 1 and infinity
+        (lambda x: tf.where(x > 0, tf.sqrt(x), x), [-1.0, 2.0], ("correct", "conditioning")),
         (lambda x: tf.where(x > 1, x, tf.exp(x * 1000.0)), [2.0, 0.001], ("correct", "conditioning")),
         (
             lambda x: tf.reduce_sum(tf.nn.log_softmax(tf.where(x > 0.2, tf.math.log(x), x)) * [1.0, 2.0, 3.0]),

@@ -85,10 +85,6 @@ def test_faulty_kernels_beside_an_infinity_are_found(op: str) -> None:
     assert not report.ok and op in report.summary()
 
 
-def switched(x: Any) -> Any:
-    return tf.cast(x > 0, x.dtype)
-
-
 LIMITS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {  # f, where, the highest order
     "logsumexp beside -inf": (tf.reduce_logsumexp, ([-INF, 1.0],), 2),
     "logsumexp of one -inf": (tf.reduce_logsumexp, ([-INF],), 1),
@@ -104,8 +100,6 @@ LIMITS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {  # f, whe
     "saturated": (lambda x: tf.sigmoid(x) + tf.tanh(x) + tf.exp(-x), ([0.0, INF],), 2),
     "extrema": (lambda x: tf.reduce_max(x) + tf.minimum(x[0], 5.0), ([0.0, -INF],), 2),
     "a floor under a root": (lambda x, y: tf.maximum(tf.sqrt(x * x + y * y), 1e-10), (0.0, 0.0), 1),
-    "a root times a mask": (lambda x: tf.sqrt(x) * switched(x), ([0.0, 4.0],), 2),
-    "a root without NaN": (lambda x: tf.math.multiply_no_nan(tf.sqrt(x), switched(x)), ([0.0, 4.0],), 2),
     "a root times its argument": (lambda x: x * tf.sqrt(x), ([0.0, 4.0],), 1),
     "a power of 0 by its exponent": (lambda p: tf.reduce_sum(tf.constant([0.0, 1.5], p.dtype) ** p), (0.75,), 2),
     "a steep power of 0": (lambda p: tf.reduce_sum(tf.constant([0.0, 1.5], p.dtype) ** p), (2.5,), 2),
@@ -120,6 +114,32 @@ def test_a_derivative_that_exists_by_limits_is_correct(name: str, dtype: Any) ->
     for order in range(1, highest + 1):
         report = check(f, *[np.asarray(x, dtype) for x in at], order=order)
         assert report.verdict in ("correct", "conditioning") and report.ok, (order, report)
+
+
+def switched(x: Any) -> Any:
+    return tf.cast(x > 0, x.dtype)
+
+
+def without(x: Any, at: float, part: Callable[[Any], Any]) -> Any:
+    """A part of the function that a branch keeps off a point."""
+    return tf.where(tf.equal(x, at), tf.zeros_like(x), part(tf.where(tf.equal(x, at), tf.ones_like(x), x)))
+
+
+SWITCHED_OFF: dict[str, Callable[[Any], Any]] = {  # with a slope that is infinite, or none, on one side of 0 or on both
+    "a root times a mask": lambda x: tf.sqrt(x) * switched(x),
+    "a root without NaN": lambda x: tf.math.multiply_no_nan(tf.sqrt(x), switched(x)),
+    "a root in a branch": lambda x: tf.where(x > 0, tf.sqrt(tf.where(x > 0, x, tf.ones_like(x))), tf.zeros_like(x)),
+    "a power in a branch": lambda x: tf.where(x > 0, tf.where(x > 0, x, tf.ones_like(x)) ** 0.75, tf.zeros_like(x)),
+    "a cusp": lambda x: without(x, 0.0, lambda part: tf.sqrt(tf.abs(part))),
+    "waves": lambda x: without(x, 0.0, lambda part: part * tf.sin(1 / part)),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", SWITCHED_OFF)
+def test_a_branch_over_an_infinite_slope_is_a_convention(name: str, dtype: Any) -> None:
+    report = check(SWITCHED_OFF[name], np.asarray([0.0, 4.0], dtype))
+    assert report.ok and "convention" in {found.verdict for found in report.findings}, report
 
 
 @pytest.mark.parametrize(

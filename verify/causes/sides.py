@@ -846,11 +846,11 @@ class Sides:
         return hull is not None and bool(distance_from(number, hull) > 0)
 
     def _has_width(self, place: _Place, numbers: list[Any], points: list[Any]) -> bool:
-        """Whether the derivatives at some points differ by more than those of a smooth function, and are finite."""
+        """Whether the derivatives at some points differ by more than those of a smooth function."""
         s, index = place
         hull = self._hull(points, s, index, objects(numbers[s])[index])
         size = arb(0) if hull is None else abs(hull[0]) + abs(hull[1])
-        return hull is not None and bool(hull[1] - hull[0] > _LEAP * size) and bool(size < _STEEP)
+        return hull is not None and bool(hull[1] - hull[0] > _LEAP * size)
 
     def _is_steep(self, place: _Place, numbers: list[Any], points: list[Any]) -> bool:
         """Whether the derivatives at some points are so large, and of both signs, that they may have no bound."""
