@@ -104,6 +104,8 @@ LIMITS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {  # f, whe
     "a power of 0 by its exponent": (lambda p: tf.reduce_sum(tf.constant([0.0, 1.5], p.dtype) ** p), (0.75,), 2),
     "a steep power of 0": (lambda p: tf.reduce_sum(tf.constant([0.0, 1.5], p.dtype) ** p), (2.5,), 2),
     "zero times a root": (lambda x: 0.0 * tf.sqrt(x) + x, ([0.0, 4.0],), 2),
+    "only zero times a root": (lambda x: 0.0 * tf.sqrt(x), (0.0,), 2),
+    "zero times roots of two numbers": (lambda x, y: 0.0 * tf.sqrt(x) * tf.sqrt(y), (0.0, 4.0), 2),
 }
 
 

@@ -6,6 +6,7 @@ computes through NumPy has no record either, but its next derivative may differ 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -13,9 +14,10 @@ import numpy as np
 from flint import arb
 
 from gtape.recording.trace import conversions_made
-from gtape.symbolic.balls import digits, objects
+from gtape.symbolic.balls import Undecided, digits, objects
 from gtape.symbolic.program import Program
 from gtape.verify.causes.blame import lost_derivatives
+from gtape.verify.causes.sides import Sides
 from gtape.verify.judging.connected import undecidable
 from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.judging.recording import Recording
@@ -26,6 +28,9 @@ from gtape.verify.verdicts.verdict import Finding
 __all__ = ["Unrecorded", "named_by_rules", "unrecorded"]
 
 _MOST = 64  # elements that are evaluated one by one
+_BITS_BESIDE = (
+    256  # beside a point, an enclosure of 0 may be this many bits below the largest values, and half of it wide
+)
 _NO_PATH = "the tape found no path to this source, but the exact derivative is not zero"
 
 
@@ -126,12 +131,35 @@ def unrecorded(
 
     with np.errstate(all="ignore"):
         _, finding = climb(program, order, attempt, precisions)
+        if finding is not None and finding.verdict == "domain" and _vanish_beside(recording, numbers, order):
+            rows.clear()
+            finding = None  # as of 0 * sqrt(x) at 0
     if finding is not None and finding.verdict == "domain":
         reason = f"the derivatives that no tape recorded are not known: {finding.reason}"
         finding = Finding("undecided", order=order, op=finding.op, line=finding.line, reason=reason)
     elif finding is not None and finding.verdict != "undecided":
         finding = None  # a tie, which lower orders report
     return Unrecorded(places, rows if finding is None else {}, finding)
+
+
+def _vanish_beside(recording: Recording, numbers: list[int], order: int) -> bool:
+    """Whether all rows are zero on all sides on which the jets are finite, of a point at which they are not."""
+    program, vanished = recording.program(), list[bool]()
+
+    def vanish(beside: Oracle) -> bool:
+        jets = _Jets(program, order, _BITS_BESIDE, beside)
+        made = [jets.along(_random(recording, i, order, beside.rng)) for i in numbers]
+        if all(e.is_finite() for e in made):
+            vanished.append(all(map(jets.is_zero, made)))
+        return all(vanished)
+
+    with contextlib.suppress(ArithmeticError, Undecided):
+        return Sides(program, lambda: _oracle(program), lambda oracle: []).holds(vanish) and bool(vanished)
+    return False
+
+
+def _oracle(program: Program) -> Oracle:
+    return Oracle(program, [np.ones_like(np.asarray(program.nodes[i].output)) for i in program.outputs])
 
 
 class _Jets:
@@ -141,12 +169,15 @@ class _Jets:
     ----------
     bits : int
         The precision in force.
+    oracle : Oracle, optional
+        With the values of all nodes at another point.
     """
 
-    def __init__(self, program: Program, order: int, bits: int) -> None:
+    def __init__(self, program: Program, order: int, bits: int, oracle: Oracle | None = None) -> None:
         self.program, self.order, self.bits = program, order, bits
-        self.oracle = Oracle(program, [np.ones_like(np.asarray(program.nodes[i].output)) for i in program.outputs])
-        self.oracle.evaluate()
+        self.oracle = oracle or _oracle(program)
+        if oracle is None:
+            self.oracle.evaluate()
 
     def along(self, moves: Iterable[dict[int, Any]]) -> arb:
         """The derivative along directions, each as source -> direction."""
