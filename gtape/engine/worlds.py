@@ -13,7 +13,10 @@ import numpy as np
 
 from gtape.declare.primitives import CHANGED, CONSTANTS, REGISTRY, Primitive
 
-__all__ = ["COMPLEX", "NARROW", "NUMPY", "TAPE", "ComplexWorld", "NumPyWorld", "TapeWorld", "named", "off_python"]
+__all__ = [
+    "COMPLEX", "FLOATS", "NARROW", "NUMPY", "TAPE", "ComplexWorld", "NumPyWorld", "TapeWorld", "named", "off_python",
+    "scalar_of",
+]  # fmt: skip
 
 _float64 = np.float64
 _float64_dtype = np.dtype(np.float64)
@@ -26,13 +29,13 @@ def off_python(v: Any) -> Any:
 
 # The quick steps of Python floats call `scalar`, whose last bit may differ from the kernel's. Full sweeps bring the
 # same numbers as NumPy's floats, so they call it, too.
-_FLOATS = frozenset((float, np.float64))
+FLOATS = frozenset((float, np.float64))
 
 
 def _unary(kernel: Callable[..., Any], scalar: Callable[[float], float]) -> Callable[..., Any]:
     def f(x: Any) -> Any:
         kind = x.__class__
-        if kind in _FLOATS:
+        if kind in FLOATS:
             try:
                 return kind(scalar(float(x)))
             except (ValueError, ArithmeticError):
@@ -44,7 +47,7 @@ def _unary(kernel: Callable[..., Any], scalar: Callable[[float], float]) -> Call
 
 def _binary(kernel: Callable[..., Any], scalar: Callable[[float, float], float]) -> Callable[..., Any]:
     def f(a: Any, b: Any) -> Any:
-        if a.__class__ in _FLOATS and b.__class__ in _FLOATS:
+        if a.__class__ in FLOATS and b.__class__ in FLOATS:
             kind = float if a.__class__ is float and b.__class__ is float else _float64
             try:
                 return kind(scalar(float(a), float(b)))
@@ -95,6 +98,11 @@ def named(name: str) -> float | Primitive:
     return prim
 
 
+def scalar_of(prim: Primitive) -> Callable[..., float] | None:
+    """The function that the NumPy world calls for numbers of the types in `FLOATS`; None if it calls the kernel."""
+    return prim.scalar if prim.kind == "elementwise" and not prim.params else None
+
+
 class _World:
     """A namespace of constants and primitives. Each name is looked up once."""
 
@@ -121,8 +129,9 @@ class NumPyWorld(_World):
     def _function(self, prim: Primitive) -> Callable[..., Any]:
         if "selection" in prim.roles:
             return _where(prim.kernel)
-        if prim.kind == "elementwise" and prim.scalar is not None and not prim.params:
-            return (_unary if len(prim.rules) == 1 else _binary)(prim.kernel, prim.scalar)
+        scalar = scalar_of(prim)
+        if scalar is not None:
+            return (_unary if len(prim.rules) == 1 else _binary)(prim.kernel, scalar)
         samples = () if prim.kind == "elementwise" else prim.samples
         if samples and all(isinstance(x, tuple) and x for inputs, _ in samples for x in inputs):
             return prim.kernel  # takes arrays, such as matrices, so it never gets a Python float

@@ -27,7 +27,7 @@ from gtape.engine.full_sweep import Sweep, alive, full_sweep
 from gtape.engine.jacobians import from_identity
 from gtape.engine.rules import RuleStep, plan_for
 from gtape.engine.sweep import short_sweep
-from gtape.engine.worlds import NUMPY, NumPyWorld, off_python
+from gtape.engine.worlds import FLOATS, NUMPY, NumPyWorld, off_python, scalar_of
 from gtape.recording import record
 from gtape.recording.record import INS, NO_TAPES, OUT, SEQ, STEP, TAPES, step_of
 from gtape.tapes.drawn import Draw
@@ -94,12 +94,13 @@ def _tracer_of(args: Any) -> Any:
 
 def _in_numpy_world(prim: Primitive, samples: list[Any], params: dict[str, Any]) -> Callable[..., Any]:
     """The kernel that the function of the NumPy world calls for these samples, or else the function."""
-    if "selection" not in prim.roles:
-        if not any(s.__class__ in (float, list, tuple) for s in samples):
-            return prim.kernel
-        if prim.scalar is not None and not params and prim.kind == "elementwise" and _numbers_only(samples):
-            return prim.scalar
-    return getattr(NUMPY, prim.name)  # type: ignore[no-any-return]
+    function: Callable[..., Any] = getattr(NUMPY, prim.name)
+    if "selection" in prim.roles:
+        return function
+    scalar = scalar_of(prim)
+    if scalar is not None and not params and all([s.__class__ in FLOATS for s in samples]):  # noqa: C419
+        return scalar if _numbers_only(samples) else function
+    return function if any([s.__class__ in (float, list, tuple) for s in samples]) else prim.kernel  # noqa: C419
 
 
 def _same_value(v: Any) -> Any:
