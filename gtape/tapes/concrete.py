@@ -221,6 +221,10 @@ class Traces:
         self.seen[key] = None
 
 
+# All NaN have one kind, as in TensorFlow, although no NaN equals another.
+_NOT_A_NUMBER = ("nan",)
+
+
 def _kind(x: Any) -> Any:
     """The kind of an argument. Two arguments have equal kinds if TensorFlow would not trace the function again."""
     try:
@@ -238,6 +242,8 @@ def _kind_of(x: Any) -> Any:
     if isinstance(x, Variable):
         return ("variable", x._layout.dtype, tuple(x._layout.shape))
     if x is None or isinstance(x, (bool, int, float, complex, str, bytes)):
+        if isinstance(x, (float, complex)) and x != x:
+            return _NOT_A_NUMBER
         return ("value", x)  # 1, 1.0 and True are equal, as in TensorFlow
     if isinstance(x, TensorSpec):
         return (x.dtype.dtype, None if x.shape.rank is None else tuple(x.shape))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -142,6 +144,19 @@ def test_traces_are_counted_by_kind_of_arguments() -> None:
     for x in [*values, tf.constant([3.0, 2.0]), np.array([1.0, 2.0]), np.array([3.0, 2.0]), True, "a"]:
         f(x)
     assert f.experimental_get_tracing_count() == 7
+
+
+@pytest.mark.parametrize("relaxed", [False, True])
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("wrap", [lambda v: v, lambda v: (v,), lambda v: [1.0, v], lambda v: {"a": v}])
+def test_all_nan_are_one_kind_of_argument(wrap: Callable[[Any], Any], compiled: bool, relaxed: bool) -> None:
+    f = tf.function(lambda q: tf.constant(1.0), jit_compile=compiled, reduce_retracing=relaxed)
+    for v in (float("nan"), -float("nan"), math.inf - math.inf, complex(math.nan, 1.0), complex(2.0, math.nan)):
+        f(wrap(v))
+    assert f.experimental_get_tracing_count() == 1
+    for v in ("nan", 1.0, None):
+        f(wrap(v))
+    assert f.experimental_get_tracing_count() == 4
 
 
 def test_relaxed_shapes_are_traced_twice_at_most() -> None:
