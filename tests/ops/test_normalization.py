@@ -73,6 +73,16 @@ def test_moments_take_axes_in_any_form_and_ignore_the_shift() -> None:
         assert tf.nn.moments(x, axes, keepdims=True)[0].shape == x.mean(axis, keepdims=True).shape
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_moments_of_integers_are_integers_rounded_towards_zero(dtype: str, keepdims: bool) -> None:
+    x = tf.constant([[1, 2, 4], [-1, -2, -4], [3, 3, 3]], dtype)
+    mean, variance = tf.nn.moments(x, [1], keepdims=keepdims)
+    assert mean.dtype == variance.dtype == dtype and mean.shape == variance.shape == ((3, 1) if keepdims else (3,))
+    assert mean.numpy().ravel().tolist() == [2, -2, 3]
+    assert variance.numpy().ravel().tolist() == [1, 1, 0]  # the squares are those of deviations from the rounded mean
+
+
 def normalised(x: Any) -> Any:
     mean, variance = tf.nn.moments(x, [0])
     return tf.nn.batch_normalization(x, mean, variance, None, tf.constant([1.5, -0.5], x.dtype), 1e-3)

@@ -152,7 +152,8 @@ def moments(
 
     Parameters
     ----------
-    x : tensor of floats
+    x : tensor of floats, complex numbers, int32 or int64
+        The moments of integers are integers, rounded towards zero.
     axes : int or sequence of int
     shift : object, optional
         Ignored, as TensorFlow does.
@@ -178,7 +179,11 @@ def moments(
     from gtape.ops.reduction.sums import reduce_mean
 
     t = convert_to_tensor(x)
-    return reduce_mean(t, axis=axes, keepdims=keepdims), reduce_variance(t, axis=axes, keepdims=keepdims)
+    mean = reduce_mean(t, axis=axes, keepdims=keepdims)
+    if t._layout.dtype not in (np.int32, np.int64):
+        return mean, reduce_variance(t, axis=axes, keepdims=keepdims)
+    squares = REGISTRY["squared_difference"](t, reduce_mean(t, axis=axes, keepdims=True))
+    return mean, reduce_mean(squares, axis=axes, keepdims=keepdims)
 
 
 def _rows_of_tables(params: Any, ids: Any) -> Tensor:
