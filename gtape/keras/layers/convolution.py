@@ -9,6 +9,7 @@ import gtape
 from gtape.keras import activations
 from gtape.keras.layers.core import floats_for, format_of
 from gtape.keras.layers.layer import TensorLayer
+from gtape.keras.layers.symbolic import OPEN_SIZES
 from gtape.tensors import argument_checks as checks
 
 __all__ = [
@@ -83,7 +84,9 @@ class _Conv(TensorLayer):
         self.kernel = self._weight("kernel", self._kernel_shape(channels))
 
     def call(self, inputs: Any) -> Any:
-        y = self._convolve(floats_for(self, self._taken(inputs)))
+        x = floats_for(self, self._taken(inputs))
+        self._check_places(x)
+        y = self._convolve(x)
         if self.bias is not None:
             first = self.data_format == "channels_first"
             y = y + (gtape.reshape(self.bias, [-1, *[1] * self.rank]) if first else self.bias)
@@ -92,12 +95,32 @@ class _Conv(TensorLayer):
     def _convolve(self, x: Any) -> Any:
         raise NotImplementedError
 
+    def _check_places(self, x: Any) -> None:
+        """ValueError if the input has no place for the kernel, so that the output would be empty."""
+        spans = [(k - 1) * d + 1 for k, d in zip(self.kernel_size, self.dilation_rate, strict=True)]
+        least = {"valid": spans, "causal": [1], "same": [0] * self.rank}[self.padding]
+        if any(n < m for n, m in zip(self._space(x), least, strict=True)) and not OPEN_SIZES.get():
+            raise ValueError(
+                f"{type(self).__name__}: Computed output size would be zero or negative. Received `inputs shape="
+                f"{tuple(x.shape)}`, `kernel size={self.kernel_size}`, `dilation_rate={self.dilation_rate}`, "
+                f"`strides={self.strides}`, `padding={self.padding}`."
+            )
+
+    def _space(self, x: Any) -> list[int]:
+        """The sizes of a tensor along the axes of space."""
+        shape: list[int] = x.shape.as_list()
+        return shape[2:] if self.data_format == "channels_first" else shape[1:-1]
+
     def _run(self, op: Callable[..., Any], x: Any, *kernels: Any, **options: Any) -> Any:
         """The result of an op of `gtape.nn`, with the layer's padding and order of axes."""
         return op(x, *kernels, **{"padding": self.padding.upper(), "data_format": self._format, **options})
 
     def _strides_of_axes(self) -> list[int]:
-        return [1, 1, *self.strides] if self.data_format == "channels_first" else [1, *self.strides, 1]
+        return self._of_axes(self.strides)
+
+    def _of_axes(self, sizes: tuple[int, ...]) -> list[int]:
+        """Sizes along the axes of space as sizes along all axes."""
+        return [1, 1, *sizes] if self.data_format == "channels_first" else [1, *sizes, 1]
 
 
 class Conv1D(_Conv):
@@ -151,7 +174,8 @@ class Conv2D(_Conv):
     Raises
     ------
     ValueError
-        If a size is not positive, the padding is unknown, or the input does not have four axes.
+        If a size is not positive, the padding is unknown, the input does not have four axes, or the output is empty
+        because the kernel is larger than the input.
 
     Examples
     --------
@@ -179,7 +203,7 @@ class Conv3D(_Conv):
     rank = 3
 
     def _convolve(self, x: Any) -> Any:
-        sizes = {"strides": [1, *self.strides, 1], "dilations": [1, *self.dilation_rate, 1]}
+        sizes = {"strides": self._strides_of_axes(), "dilations": self._of_axes(self.dilation_rate)}
         return self._run(gtape.nn.conv3d, x, self.kernel, **sizes)
 
 
@@ -272,11 +296,12 @@ class _Transposed(_Conv):
         return (*self.kernel_size, self.filters, channels)
 
     def _output_shape(self, x: Any) -> list[int]:
-        shape = x.shape.as_list()
+        made = [self._length(n, i) for i, n in enumerate(self._space(x))]
         first = self.data_format == "channels_first"
-        space = shape[2:] if first else shape[1:-1]
-        made = [self._length(n, i) for i, n in enumerate(space)]
-        return [shape[0], self.filters, *made] if first else [shape[0], *made, self.filters]
+        return [x.shape[0], self.filters, *made] if first else [x.shape[0], *made, self.filters]
+
+    def _check_places(self, x: Any) -> None:
+        """Any input will do, because the output is larger."""
 
     def _length(self, n: int, i: int) -> int:
         stride, size = self.strides[i], (self.kernel_size[i] - 1) * self.dilation_rate[i] + 1

@@ -13,7 +13,6 @@ from gtape.base.shown import shown
 from gtape.base.tensor_shape import TensorShape
 from gtape.keras.layers.layer import Layer
 from gtape.tensors import argument_checks as checks
-from gtape.tensors.tensor import Tensor
 
 __all__ = [
     "Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract", "add", "average", "concatenate",
@@ -35,9 +34,7 @@ class _Merge(Layer):
             add_sections(cls, Parameters="**common : as for `Layer`", Examples=call)
 
     def call(self, inputs: Any) -> Any:
-        stacked = isinstance(inputs, Tensor) and inputs._layout.shape and inputs._layout.shape[0] > 0  # rows of numbers
-        several = isinstance(inputs, (list, tuple)) and inputs and not isinstance(inputs, TensorShape)
-        if not stacked and not several:
+        if not isinstance(inputs, (list, tuple)) or not inputs or isinstance(inputs, TensorShape):
             raise ValueError(
                 f"A {type(self).__name__} layer should be called on a list of at least 1 input. Received: "
                 f"{shown(inputs)}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,10 @@ from gtape.keras.backend import float_dtype, unique_name
 from gtape.tensors import argument_checks as checks
 from gtape.tensors.tensor import wrap
 
-__all__ = ["Graph", "Input", "KerasTensor", "is_symbolic", "symbolic_call"]
+__all__ = ["OPEN_SIZES", "Graph", "Input", "KerasTensor", "is_symbolic", "symbolic_call"]
+
+# Whether a layer runs on zeros whose sizes besides the batch are partly open, so that real inputs may be larger.
+OPEN_SIZES: ContextVar[bool] = ContextVar("gtape_open_sizes", default=False)
 
 
 def _operators(op: Callable[[Any, Any], Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -171,7 +175,11 @@ def symbolic_call(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     """Build a layer and return KerasTensors for its outputs."""
     inputs = [x for x in nest.flatten([list(args), list(kwargs.values())]) if isinstance(x, KerasTensor)]
     trial_args, trial_kwargs = _replaced((args, kwargs), KerasTensor.zeros)
-    result = layer(*trial_args, **trial_kwargs)
+    token = OPEN_SIZES.set(any(None in x.shape[1:] for x in inputs))
+    try:
+        result = layer(*trial_args, **trial_kwargs)
+    finally:
+        OPEN_SIZES.reset(token)
     result = nest.map_structure(lambda y: checks.tensor(layer, "what `call` returned", y), result)
     open_batch = any(x.shape and x.shape[0] is None for x in inputs)
     flat = nest.flatten(result)

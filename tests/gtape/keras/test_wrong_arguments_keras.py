@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -629,3 +630,59 @@ def test_bits_of_precision(bits: Any) -> None:
             pass
 
     refused(use, "precision")
+
+
+@pytest.mark.parametrize("name", ["Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract"])
+@pytest.mark.parametrize(
+    "x", [tf.ones((2, 3)), np.ones((2, 3), np.float32), tf.Variable([1.0, 2.0]), tf.keras.Input((3,)), []]
+)
+def test_a_layer_of_several_tensors_refuses_one(name: str, x: Any) -> None:
+    refused(lambda: getattr(layers, name)()(x), "should be called on a list of at least 1 input")
+    refused(lambda: getattr(layers, name.lower())(x), "should be called on a list of at least 1 input")
+
+
+_NO_PLACE = "Computed output size would be zero or negative"
+
+
+@pytest.mark.parametrize("name", ["Conv1D", "Conv2D", "Conv3D", "DepthwiseConv2D", "SeparableConv2D"])
+@pytest.mark.parametrize("data_format", ["channels_last", "channels_first"])
+@pytest.mark.parametrize(
+    ("size", "kernel", "sizes"),
+    [
+        (3, 5, {}), (3, 4, {}), (3, 4, {"strides": 2}), (3, 2, {"dilation_rate": 3}), (1, 2, {}), (0, 1, {}),
+    ],
+)  # fmt: skip
+def test_a_convolution_refuses_an_input_without_a_place(
+    name: str, data_format: str, size: int, kernel: int, sizes: dict[str, int]
+) -> None:
+    rank = {"Conv1D": 1, "Conv3D": 3}.get(name, 2)
+    filters = () if name == "DepthwiseConv2D" else (2,)
+
+    def make(padding: str) -> Any:
+        return getattr(layers, name)(*filters, kernel, padding=padding, data_format=data_format, **sizes)
+
+    def shape(n: int) -> tuple[int, ...]:
+        space = (n,) * rank
+        return (2, *space, 3) if data_format == "channels_last" else (2, 3, *space)
+
+    refused(lambda: make("valid")(tf.zeros(shape(size))), name, _NO_PLACE)
+    refused(lambda: make("valid")(tf.keras.Input(shape(size)[1:])), name, _NO_PLACE)
+    later = make("valid")
+    later(tf.zeros(shape(9)))
+    refused(lambda: later(tf.zeros(shape(size))), name, _NO_PLACE)
+    span = (kernel - 1) * sizes.get("dilation_rate", 1) + 1
+    assert math.prod(make("valid")(tf.zeros(shape(span))).shape) == 2 * sum(filters or (3,))
+    if size:
+        make("same")(tf.zeros(shape(size)))
+
+
+def test_a_causal_convolution_needs_one_place_only() -> None:
+    assert layers.Conv1D(2, 5, padding="causal")(tf.zeros((1, 1, 3))).shape == (1, 1, 2)
+    refused(lambda: layers.Conv1D(2, 5, padding="causal")(tf.zeros((1, 0, 3))), _NO_PLACE)
+
+
+def test_a_convolution_of_an_input_with_open_sizes_is_checked_when_it_runs() -> None:
+    x = tf.keras.Input((None, None, 3))
+    model = tf.keras.Model(x, layers.Conv2D(2, 2)(x))
+    assert model(tf.zeros((1, 4, 4, 3))).shape == (1, 3, 3, 2)
+    refused(lambda: model(tf.zeros((1, 1, 4, 3))), _NO_PLACE)
