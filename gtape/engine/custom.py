@@ -323,8 +323,16 @@ def _pair(f: Any, returned: Any) -> tuple[Any, Any]:
     return returned[0], returned[1]
 
 
+def _name(f: Any) -> str:
+    """The name of a function, of the function of a partial call, or of the class of a callable object."""
+    while isinstance(f, functools.partial):
+        f = f.func
+    name: str = getattr(f, "__name__", None) or type(f).__name__
+    return name
+
+
 def _shown(f: Any) -> str:
-    return plain(getattr(f, "__name__", f))
+    return plain(_name(f))
 
 
 def _input(x: Any) -> Any:
@@ -356,8 +364,7 @@ def _record(
     layouts = tuple([t._layout for t in tensors])
     out = tuple(outs) if several else outs[0]
     out_layout = tuple([o._layout for o in outs]) if several else outs[0]._layout
-    name = getattr(called[0], "__name__", "custom_gradient")
-    step = CustomStep(name, declared, grad_fn, active, layouts, out_layout, len(inputs), variables)
+    step = CustomStep(_name(called[0]), declared, grad_fn, active, layouts, out_layout, len(inputs), variables)
     trace = None
     if stack.trace:
         seen = tuple([wrap(0.0) if t._layout.dtype.kind in "SUO" else t for t in tensors])
