@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +51,17 @@ def plain(x: Any) -> Any:
     return tf.square(x), lambda g: g * x
 
 
+def decorated(f: Any) -> Any:
+    @functools.wraps(f)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return f(*args, **kwargs)
+
+    return wrapper
+
+
 class Holder:
+    __slots__ = ()
+
     @tf.custom_gradient
     def method(self, x: Any) -> Any:
         return x * x, lambda g: g * x
@@ -185,6 +197,188 @@ def test_a_witness_about_a_script_needs_no_script(tmp_path: Path) -> None:
     assert done.stdout == "rule cube_of_script\nrule wrong\n", done.stderr
 
 
+SURROUNDINGS = """
+import dataclasses
+import enum
+import functools
+import typing
+import numpy as np
+import gtape as tf
+if typing.TYPE_CHECKING:
+    from nowhere import Nothing
+T = tf.Tensor
+class Mode(enum.Enum):
+    A = 1.0
+class Whole(enum.IntEnum):
+    ONE = 1
+@dataclasses.dataclass(frozen=True)
+class Scales:
+    a: float
+    mode: Mode = Mode.A
+    most: typing.ClassVar[int] = 3
+class Pair(typing.NamedTuple):
+    a: float
+    b: "Nothing | None" = None
+class Model:
+    def __init__(self):
+        self.k, self.w = 1.0, tf.Variable([1.0, 2.0], dtype=tf.float64)
+        self.file = open(__file__)
+    def inner(self):
+        @tf.custom_gradient
+        def bad(x: T) -> T:
+            return x * x * self.k * self.scale(), lambda g: g * x
+        return bad
+    def scale(self):
+        return 1.0
+    @tf.custom_gradient
+    def method(self, x):
+        return x * x * self.k, lambda g: g * x
+class Layer(tf.keras.layers.Layer):
+    def __init__(self, **words):
+        super().__init__(**words)
+        self.k = 1.0
+    def call(self, x):
+        @tf.custom_gradient
+        def bad(x):
+            return x * x * self.k, lambda g: g * x
+        return bad(x)
+class Called:
+    def __call__(self, x):
+        return x * x, lambda g: g * x
+def partly(k, x):
+    return x * x * k, lambda g: g * x
+def reading(value, get):
+    @tf.custom_gradient
+    def bad(x):
+        return x * x * get(value), lambda g: g * x
+    return bad
+def local_annotations():
+    U = tf.Tensor
+    @tf.custom_gradient
+    def bad(x: U) -> U:
+        def grad(g: U) -> T:
+            y: U = g * x
+            return y
+        return x * x, grad
+    return bad
+def named_xs():
+    @tf.custom_gradient
+    def xs(x):
+        return x * x, lambda g: g * x
+    return xs
+def named_tape():
+    return tf.custom_gradient(lambda x, tape=tf.float64: (x * tf.cast(x, tape), lambda g: g * x))
+def named_gtape():
+    @tf.custom_gradient
+    def gtape(x, np=T):
+        return x * x, lambda g: g * x
+    return gtape
+def reading_taken_names():
+    xs, tape, gtape, y, v3 = 1.0, 2.0, 0.5, (lambda v: v), 1.0
+    @tf.custom_gradient
+    def bad(x):
+        return y(x * x * xs * tape * gtape * v3), lambda g: g * x
+    return bad
+def defaults():
+    k = 1.0
+    @tf.custom_gradient
+    def bad(x, mode=Mode.A, *, whole=Whole.ONE, f=lambda v: v * k):
+        return x * f(x) * mode.value * whole, lambda g: g * x
+    return bad
+def importing():
+    import math
+    from math import cos
+    from gtape import math as of_tensors
+    @tf.custom_gradient
+    def bad(x):
+        return of_tensors.square(x) * math.exp(0.0) * cos(0.0), lambda g: g * x
+    return bad
+def two_of_a_name():
+    first, second = reading(1.0, lambda a: a), reading([2.0], lambda a: a[0])
+    @tf.custom_gradient
+    def both(x):
+        return first(x) * second(x), lambda g: g * x
+    return both
+cases = {
+    "methods": Model().inner(), "bound": Model().method, "list": reading([1.0], lambda a: a[0]),
+    "dict": reading({"a": (1.0,)}, lambda a: a["a"][0]), "set": reading({1.0}, max),
+    "object": tf.custom_gradient(Called()),
+    "dataclass": reading(Scales(1.0), lambda s: s.a * s.mode.value), "tuple": reading(Pair(1.0), lambda p: p.a),
+    "nested": reading({"a": [Scales(1.0), Mode.A]}, lambda d: d["a"][0].a), "defaults": defaults(),
+    "partial": tf.custom_gradient(functools.partial(partly, 1.0)), "local annotations": local_annotations(),
+    "xs": named_xs(), "tape": named_tape(), "gtape": named_gtape(), "taken": reading_taken_names(),
+    "imports": importing(), "two": two_of_a_name(), "layer": Layer(dtype="float64"),
+}
+for name, f in cases.items():
+    finding = tf.verify.check(lambda x: tf.sin(f(x)), np.array([1.0, 2.0])).findings[0]
+    print(name, finding.op, finding.without_witness)
+    with open(name + "_.py", "w") as file:
+        file.write(finding.witness or "")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["", "from __future__ import annotations\n"])
+def test_a_witness_writes_down_what_surrounds_its_custom_gradient(first: str, tmp_path: Path) -> None:
+    source = SURROUNDINGS if first else SURROUNDINGS.replace("Nothing | None", "float")
+    (tmp_path / "script.py").write_text(first + source, encoding="utf-8")
+    done = run(tmp_path, "script.py")
+    assert done.returncode == 0, done.stderr
+    said = {line.rsplit(" ", 2)[0]: line.rsplit(" ", 2)[1:] for line in done.stdout.splitlines()}
+    assert {name: why for name, (_, why) in said.items() if why != "None"} == {}
+    assert (said["object"][0], said["partial"][0]) == ("Called", "partly")
+    (tmp_path / "script.py").unlink()
+    (tmp_path / "all.py").write_text(
+        "import glob, gtape, runpy\n"
+        "for name in glob.glob('*_.py'):\n"
+        "    try:\n"
+        "        runpy.run_path(name, run_name='__main__')\n"
+        "    except gtape.VerificationError as error:\n"
+        "        print(name)\n",
+        encoding="utf-8",
+    )
+    done = run(tmp_path, "all.py")
+    assert sorted(done.stdout.splitlines()) == sorted(f"{name}_.py" for name in said), done.stderr
+
+
+def test_a_finding_names_what_cannot_be_written_down() -> None:
+    lock = threading.Lock()
+
+    @tf.custom_gradient
+    def bad(x: Any) -> Any:
+        with lock:
+            return x * x, lambda g: g * x
+
+    assert found(bad, 3.0).without_witness == "bad depends on its surroundings: lock cannot be written down"
+    itself: list[Any] = []
+    itself.append(itself)
+
+    @tf.custom_gradient
+    def worse(x: Any) -> Any:
+        return x * x * len(itself), lambda g: g * x
+
+    assert "itself cannot be written down" in (found(worse, 3.0).without_witness or "")
+
+
+def test_writing_a_witness_runs_no_users_registration() -> None:
+    made = []
+
+    class Base:
+        def __init_subclass__(cls) -> None:
+            made.append(cls)
+
+    class Derived(Base):
+        k = 1.0
+
+    derived = Derived()
+
+    @tf.custom_gradient
+    def bad(x: Any) -> Any:
+        return x * x * derived.k, lambda g: g * x
+
+    assert "derived cannot be written down" in (found(bad, 3.0).without_witness or "") and made == [Derived]
+
+
 def test_a_finding_without_a_witness_says_why() -> None:
     names: dict[str, Any] = {"tf": tf}
     exec("@tf.custom_gradient\ndef nowhere(x):\n    return x * x, lambda g: g * x", names)
@@ -210,6 +404,31 @@ def test_a_custom_gradient_is_found_at_its_own_line() -> None:
     assert f"{__file__}:{finding.defined[1]} in halved_wrongly,\n" in str(finding)
     defined = found(lambda x: lambda_wrong(x), 1.0).defined
     assert defined is not None and source[defined[1] - 1].startswith("lambda_wrong = ")
+
+
+def test_a_custom_gradient_over_another_decorator_is_found_at_its_own_line() -> None:
+    @tf.custom_gradient
+    @decorated
+    def bad(x: Any) -> Any:  # the line of the decorated function
+        return x * x, lambda g: g * x
+
+    finding = found(lambda x: bad(x), 1.0)
+    assert finding.op == "bad" and finding.defined is not None and finding.defined[2] == "bad"
+    source = Path(__file__).read_text(encoding="utf-8").splitlines()
+    assert "the line of the decorated function" in source[finding.defined[1] - 1]
+
+
+def test_a_custom_gradient_is_named_after_its_object_or_partial_function() -> None:
+    class Squaring:
+        def __call__(self, x: Any) -> Any:
+            return x * x, lambda g: g * x
+
+    def scaled(factor: float, x: Any) -> Any:
+        return factor * x * x, lambda g: g * x
+
+    of_partial = functools.partial(functools.partial(scaled), 1.0)
+    assert found(tf.custom_gradient(Squaring()), 1.0).op == "Squaring"
+    assert found(tf.custom_gradient(of_partial), 1.0).op == "scaled"
 
 
 def test_the_lines_of_a_finding() -> None:

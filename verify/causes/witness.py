@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from gtape.base.deadline import OutOfTime
+from gtape.base.escaping import plain
 from gtape.base.shown import shown
+from gtape.declare.primitives import REGISTRY
 from gtape.errors import VerificationError
 from gtape.symbolic.program import Node, Program
 from gtape.tensors.tensor import Tensor
 from gtape.tensors.variable import Variable
-from gtape.verify.causes.source_text import IMPORTS, declaring, definition_of, import_of, literal
+from gtape.verify.causes.source_text import IMPORTS, Definitions, declaring, import_of, joined, literal
 from gtape.verify.verdicts.collect import uncollected
 from gtape.verify.verdicts.verdict import Finding, Report
 
@@ -38,6 +40,9 @@ _COLUMNS = 100
 _HEAD = f"""\
 {IMPORTS}from gtape.declare.primitives import REGISTRY
 """
+# The names of a witness's own lines mean nothing in the user's program.
+_OWN = "acc g inner ps tape ts xs y"
+_USED = {"REGISTRY": REGISTRY, **dict.fromkeys(_OWN.split(), object())}
 
 
 def add_witnesses(program: Program, report: Report, *, forward: bool = False) -> None:
@@ -71,9 +76,15 @@ def _witness(program: Program, finding: Finding, forward: bool) -> tuple[str | N
         None,
     )
     reasons: list[str] = []
+    errors: list[str] = []
     for text, header in _candidates(program, node, finding, reasons, forward):
-        if _shows(text):
-            return header + (text.removeprefix(IMPORTS) if header.startswith(IMPORTS) else text), None
+        error = _error(text)
+        if error is None:
+            return joined(header, text), None
+        errors += [error] * bool(error)
+    if errors and not reasons:
+        what = "of the recorded ops" if node is None else f"for {node.name}"
+        reasons.append(f"the program {what} ends in {errors[0]}")
     if not reasons:
         who = "no single op is to blame, and the recorded ops" if node is None else f"{node.name} alone"
         reasons.append(f"{who}, run again, {'do' if node is None else 'does'} not show the fault")
@@ -100,12 +111,15 @@ def _candidates(
 def _definitions(node: Node, reasons: list[str]) -> list[Any]:
     """Texts that define a custom gradient, each with the name in this text."""
     function = node.call[0]
-    if not isinstance(function, FunctionType):
+    program = Definitions(_USED)
+    name = program.custom(function)
+    made = [pair for pair in (name and (program.text(), name), import_of(function)) if pair]
+    if program.unwritten:
+        names = ", ".join(dict.fromkeys(program.unwritten))
+        reasons.append(f"{node.name} depends on its surroundings: {names} cannot be written down")
+    elif not made and not isinstance(function, FunctionType):
         reasons.append(f"{node.name} belongs to an object, which cannot be written down")
-        return []
-    found = [definition_of(function), import_of(function)]
-    made = [pair for pair in found if pair is not None]
-    if not made:
+    elif not made:
         reasons.append(f"the source of {node.name} is unknown, or depends on its surroundings")
     return made
 
@@ -234,7 +248,7 @@ def _whole(program: Program, reasons: list[str]) -> Callable[[int], str] | None:
         return None
     if len(ops) > _LONGEST or sum(int(np.size(n.output)) for n in leaves) > _LARGEST or len(program.outputs) != 1:
         return None
-    head = _HEAD
+    definitions = Definitions(_USED)
     sources = [i for found in program.sources for i in found[:1]]
     names = {i: f"xs[{k}]" for k, i in enumerate(dict.fromkeys(sources))}
     lines = []
@@ -248,11 +262,9 @@ def _whole(program: Program, reasons: list[str]) -> Callable[[int], str] | None:
         elif n.kind == "item":
             made = f"{names[n.inputs[0]]}[{n.params['index']}]"
         elif n.kind == "custom":
-            definitions = _definitions(n, [])
-            if not definitions or isinstance(n.output, tuple):
+            name = definitions.custom(n.call[0])
+            if name is None or isinstance(n.output, tuple):
                 return None
-            text, name = definitions[0]
-            head += text.removeprefix(IMPORTS)
             called = {f"xs[{a}]": names[j] for a, j in enumerate(n.inputs)}
             made = re.sub(r"xs\[\d+\]", lambda m, called=called: called[m[0]], _call_of_custom(n, name))  # type: ignore[misc]
         else:
@@ -263,26 +275,27 @@ def _whole(program: Program, reasons: list[str]) -> Callable[[int], str] | None:
     output = nodes[program.outputs[0]]
     seeds = _weights(output.shape, np.asarray(output.output).dtype.name)
     inputs = [np.asarray(nodes[i].output) for i in dict.fromkeys(sources)]
+    head = joined(_HEAD, definitions.text())
     return lambda order: head + _tape(inputs, lines, names[output.index], seeds, order)
 
 
-def _shows(text: str) -> bool:
-    """True if the text runs and raises a VerificationError with a fitting verdict."""
+def _error(text: str) -> str | None:
+    """None if the text raises a VerificationError with a fitting verdict; else the error that ends it, if any."""
     before = _trying.get()
     names: dict[str, Any] = {}
     try:
         _trying.set(True)
         with warnings.catch_warnings(), uncollected():
             warnings.simplefilter("ignore")
-            exec(compile(text, "<witness>", "exec"), names)
+            exec(compile(text, "<witness>", "exec", dont_inherit=True), names)
     except VerificationError as e:
         # Refuse a domain error, because then the op alone does not show the fault.
-        return e.report.verdict in ("rule", "unstable", "undecided")
+        return None if e.report.verdict in ("rule", "unstable", "undecided") else ""
     except OutOfTime:
         raise
-    except Exception:
-        return False
+    except Exception as e:
+        return f"{type(e).__name__}: {plain(e)}"
     finally:
         _trying.set(before)
         names.clear()  # functions hold this dict, and the cycle would wait for the collector
-    return False
+    return ""
