@@ -23,6 +23,7 @@ from gtape.symbolic.special_functions import PowerAtZero
 __all__ = ["Decision", "SymPyWorld"]
 
 _SIGNS = {-1: "<", 0: "==", 1: ">"}
+_BITS = (64, 200, 800, 3200)
 
 
 class Decision:
@@ -131,8 +132,11 @@ class SymPyWorld(ObjectWorld):
                     return self._resolve(arm.replace(PowerAtZero, lambda *args: PowerAtZero(*args).doit()), put)
             return sp.nan
         inner = self._resolve(node.args[0], put)
-        step = node.func(inner.xreplace(self.samples))
+        here = inner.xreplace(self.samples)
+        step = node.func(here)
         if not step.is_Integer:
+            step = _whole(node.func, here)
+        if step is None:
             raise Undecided(str(node.func), inner, "its sample", hopeless=True)
         side = self.sign_of(inner, step, "==")
         if side:  # inside the step, not on its edge
@@ -177,6 +181,18 @@ class SymPyWorld(ObjectWorld):
         return sign
 
 
+def _whole(step: Any, value: Any) -> Any:
+    """The floor or ceiling of a constant expression; None if it is not real or undecided at 3200 bits."""
+    number = compile_balls((), plain(value))
+    for bits in _BITS:
+        with precision(bits):
+            ball = number()
+            found = (ball.floor() if step is sp.floor else ball.ceil()).unique_fmpz()
+        if found is not None:
+            return sp.Integer(int(found))
+    return None
+
+
 def _number_sign(value: Any) -> int | None:
     """The exact sign of a constant expression; None if it is not real or undecided at 3200 bits."""
     if value.is_Rational:
@@ -184,7 +200,7 @@ def _number_sign(value: Any) -> int | None:
     if value in (sp.oo, -sp.oo):
         return 1 if value == sp.oo else -1
     number = compile_balls((), plain(value))
-    for bits in (64, 200, 800, 3200):
+    for bits in _BITS:
         with precision(bits):
             ball = number()
             if ball > 0:

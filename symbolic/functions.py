@@ -23,6 +23,13 @@ class Removable(sp.Function):
 
     nargs = 6
 
+    def _eval_evalf(self, prec: int) -> Any:
+        _, _, x, c, _, _ = self.args
+        if not x.is_Symbol or not c.is_number or self.free_symbols - {x}:
+            return None
+        limit = self.limit()
+        return None if limit.has(sp.nan) or limit.free_symbols else limit._eval_evalf(prec)
+
     def limit(self) -> sp.Expr:
         """The value as an expression free of x; NaN if SymPy cannot find the limit."""
         rest, own, x, c, f, at = self.args

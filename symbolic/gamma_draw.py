@@ -13,13 +13,15 @@ import sympy as sp
 from flint import arb, arb_series, ctx
 from sympy.core.function import ArgumentIndexError
 
+from gtape.symbolic.enclosed import Enclosed
+
 __all__ = ["GammaDraw"]
 
 
 _SMALL = 1e-290
 
 
-class GammaDraw(sp.Function):
+class GammaDraw(Enclosed):
     """``GammaDraw(n, a, z)``: the n-th derivative of the draw by a."""
 
     nargs = 3

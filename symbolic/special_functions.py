@@ -12,6 +12,7 @@ import sympy as sp
 from flint import arb, arb_poly, arb_series, ctx
 
 from gtape.symbolic.balls import integer_power
+from gtape.symbolic.enclosed import Enclosed
 from gtape.symbolic.incomplete_beta import beta_derivatives
 from gtape.symbolic.remembered import remembered
 
@@ -37,7 +38,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class LogAbsGamma(sp.Function):
+class LogAbsGamma(Enclosed):
     """log|Γ(x)| for real x. SymPy's loggamma is complex for negative x (DLMF 5.5.3)."""
 
     nargs = 1
@@ -53,7 +54,7 @@ class LogAbsGamma(sp.Function):
         return (arb.pi() / abs(x.sin_pi())).log() - (1 - x).lgamma()
 
 
-class Dawson(sp.Function):
+class Dawson(Enclosed):
     """exp(-x²) times the integral of exp(t²) from 0 to x (DLMF 7.2.5)."""
 
     nargs = 1
@@ -66,7 +67,7 @@ class Dawson(sp.Function):
         return DawsonDerivative.ball(0, x)
 
 
-class _Derivatives(sp.Function):
+class _Derivatives(Enclosed):
     """Base of functions of an order n and of x that are the n-th derivatives of one function."""
 
     nargs = 2
@@ -111,7 +112,7 @@ class ScaledErfc(_Derivatives):
         return here
 
 
-class NormalDistribution(sp.Function):
+class NormalDistribution(Enclosed):
     """erfc(-x/sqrt(2))/2. SymPy would write 1 - erfc(x/sqrt(2))/2, which has no digits in the tail."""
 
     nargs = 1
@@ -125,7 +126,7 @@ class NormalDistribution(sp.Function):
         return far_erfc(x**2 / 2) / 2 if x < -1000 else (-x / arb(2).sqrt()).erfc() / 2
 
 
-class PowerAtZero(sp.Function):
+class PowerAtZero(Enclosed):
     """``PowerAtZero(x, y, n, m)``: the limit of the derivative (d/dx)**n (d/dy)**m of x**y for x -> 0 from above.
 
     The derivative is x**(y - n) times a polynomial in log(x) of degree m, which a positive exponent outweighs. For a
@@ -155,7 +156,7 @@ class PowerAtZero(sp.Function):
         return arb("inf") * sign if y < n else arb("nan")
 
 
-class ScaledBesselI(sp.Function):
+class ScaledBesselI(Enclosed):
     """exp(-x) I_m(x) for an integer m (DLMF 10.29.1)."""
 
     nargs = 2
@@ -173,7 +174,7 @@ class ScaledBesselI(sp.Function):
         return arb(x).bessel_i(int(m), scaled=True)
 
 
-class ScaledBesselK(sp.Function):
+class ScaledBesselK(Enclosed):
     """exp(x) K_m(x) for an integer m (DLMF 10.29.1)."""
 
     nargs = 2
@@ -195,7 +196,7 @@ class ScaledBesselK(sp.Function):
         return arb.pi().sqrt() * (2 * x) ** m * (2 * x).hypgeom_u(m + arb(1) / 2, 2 * m + 1)
 
 
-class Spence(sp.Function):
+class Spence(Enclosed):
     """Li2(1 - x): minus the integral of log(t)/(t - 1) from 1 to x (DLMF 25.12.2)."""
 
     nargs = 1
@@ -213,7 +214,7 @@ class Spence(sp.Function):
         return (1 - arb(x)).polylog(2)
 
 
-class HurwitzZeta(sp.Function):
+class HurwitzZeta(Enclosed):
     """``HurwitzZeta(m, s, q)``: the sum of (q + k)^-s over k >= 0, m times differentiated by s (DLMF 25.11.1)."""
 
     nargs = 3
@@ -248,7 +249,7 @@ def _times_log(m: int, x: Any) -> Any:
     return integer_power(-x.log(), m) if m else arb(1)
 
 
-class IncompleteGamma(sp.Function):
+class IncompleteGamma(Enclosed):
     """``IncompleteGamma(m, a, x)``: the m-th derivative by a of P(a, x), the regularised integral to x (DLMF 8.2.4)."""
 
     nargs = 3
@@ -274,7 +275,7 @@ class IncompleteGamma(sp.Function):
         return _by_differences(m, a, x) if a >= 2 else arb(0, arb(2) ** -1300)
 
 
-class IncompleteGammaRest(sp.Function):
+class IncompleteGammaRest(Enclosed):
     """Q(a, x) = 1 - P(a, x), the regularised integral from x on (DLMF 8.2.4)."""
 
     nargs = 2
@@ -288,7 +289,7 @@ class IncompleteGammaRest(sp.Function):
         return arb(x).gamma_upper(arb(a), 1)
 
 
-class IncompleteBeta(sp.Function):
+class IncompleteBeta(Enclosed):
     """``IncompleteBeta(p, q, a, b, x)``: I_x(a, b), p times differentiated by a and q times by b (DLMF 8.17.2)."""
 
     nargs = 5
@@ -361,7 +362,7 @@ def beta_density_with_rims(a: Any, b: Any, x: Any, p: int, q: int, n: int) -> An
     return sp.Piecewise((BetaDensityAtRim(p, q, n, a, b, x), rim), (beta_density(a, b, x, p, q, n), True))
 
 
-class BetaDensityAtRim(sp.Function):
+class BetaDensityAtRim(Enclosed):
     """``BetaDensityAtRim(p, q, n, a, b, x)``: the limits of `beta_density` at x = 0 and x = 1.
 
     At 0 each power of x with a positive exponent is 0. For an integer a up to n + 1 the constant term is left, in which

@@ -16,11 +16,12 @@ import sympy as sp
 from flint import arb, arb_mat, ctx
 
 from gtape.symbolic.balls import filled, mapped, objects, precision
+from gtape.symbolic.enclosed import Enclosed
 from gtape.symbolic.matrices import each
 from gtape.symbolic.mirrors.registry import array
 
 
-class _Even(sp.Function):
+class _Even(Enclosed):
     """The function cosh(sqrt(z))."""
 
     nargs = 1
@@ -28,11 +29,12 @@ class _Even(sp.Function):
     def fdiff(self, argindex: int = 1) -> Any:
         return _Odd(self.args[0]) / 2
 
-    def _eval_evalf(self, prec: int) -> Any:
-        return sp.cosh(sp.sqrt(self.args[0]))._eval_evalf(prec)
+    @staticmethod
+    def ball(z: Any) -> Any:
+        return (arb(z) / 4).hypgeom_0f1(arb(1) / 2)
 
 
-class _Odd(sp.Function):
+class _Odd(Enclosed):
     """The function sinh(sqrt(z)) / sqrt(z)."""
 
     nargs = 1
@@ -41,9 +43,9 @@ class _Odd(sp.Function):
         z = self.args[0]
         return (_Even(z) - _Odd(z)) / (2 * z)
 
-    def _eval_evalf(self, prec: int) -> Any:
-        root = sp.sqrt(self.args[0])
-        return (sp.sinh(root) / root)._eval_evalf(prec)
+    @staticmethod
+    def ball(z: Any) -> Any:
+        return (arb(z) / 4).hypgeom_0f1(arb(3) / 2)
 
 
 def _in_symbols(a: Any) -> Any:
