@@ -125,6 +125,31 @@ def test_expm_of_known_matrices() -> None:
     assert linalg.expm(np.zeros((2, 0, 0))).shape == (2, 0, 0)
 
 
+@pytest.mark.parametrize("form", ["compact", "sequence"])
+@pytest.mark.parametrize("op", [linalg.tridiagonal_matmul, linalg.tridiagonal_solve])
+@pytest.mark.parametrize("ignored", [np.nan, np.inf, -np.inf])
+def test_ignored_elements_of_the_diagonals_change_nothing(ignored: float, op: Any, form: str) -> None:
+    def made(last: float) -> list[Any]:
+        above, main, below = (tf.constant(row) for row in BANDS)
+        above = tf.concat([above[:-1], [last]], 0)
+        below = tf.concat([[-last], below[1:]], 0)
+        d = tf.stack([above, main, below])
+        b = tf.constant(W[:, :2])
+        with tf.GradientTape(persistent=True) as outer:
+            outer.watch([d, b])
+            with tf.GradientTape() as tape:
+                tape.watch([d, b])
+                y = op(d if form == "compact" else (d[0], d[1], d[2]), b, diagonals_format=form)
+                z = tf.reduce_sum(y * y * y)
+            slopes = tape.gradient(z, [d, b])
+        return [y, *slopes, *(g for slope in slopes for g in outer.gradient(slope, [d, b]))]
+
+    for got, expected in zip(made(ignored), made(1.0), strict=True):
+        np.testing.assert_array_equal(got.numpy(), expected.numpy())
+    slope = made(ignored)[1].numpy()
+    assert slope[0, -1] == 0 and slope[2, 0] == 0
+
+
 def test_tridiagonal_formats_mean_the_same() -> None:
     above, main, below = BANDS
     dense = np.diag(main) + np.diag(above[:-1], 1) + np.diag(below[1:], -1)

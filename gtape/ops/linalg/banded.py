@@ -273,12 +273,18 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
     array([[3.],
            [3.]], dtype=float32)
     """
+    from gtape.ops.shape.tiling import pad
+
     d, b = operands(_compact(diagonals, diagonals_format, "tridiagonal_matmul"), rhs)
     sd, sb = d._layout.shape, b._layout.shape
     if len(sb) < 2 or sb[-2] != sd[-1]:
         raise errors.InvalidArgumentError(
             f"tridiagonal_matmul: the right-hand side of shape {list(sb)} does not fit diagonals of shape {list(sd)}"
         )
-    above, main, below = [swap_last(d[..., i : i + 1, :]) for i in range(3)]
+    # The outer diagonals without their ignored elements, which may be anything: 0 * NaN would be NaN.
+    none = [[0, 0]] * (len(sd) - 1)
+    above = pad(d[..., 0:1, :-1], [*none, [0, 1]])
+    below = pad(d[..., 2:3, 1:], [*none, [1, 0]])
+    above, main, below = [swap_last(x) for x in (above, d[..., 1:2, :], below)]
     up, down = shift_op(b, axis=-2, by=-1), shift_op(b, axis=-2, by=1)
     return above * up + main * b + below * down
