@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis
+import hypothesis.strategies
 import numpy as np
 import pytest
 import warm
@@ -19,7 +21,7 @@ import gtape
 from gtape import declare
 from gtape.declare.primitives import REGISTRY, ROLES
 from gtape.engine.declarations import calls_of, check
-from gtape.engine.worlds import NUMPY
+from gtape.engine.worlds import NUMPY, TAPE
 from gtape.symbolic.mirrors import registry as mirrors
 from gtape.verify import strategies
 from gtape.verify.search.census import census
@@ -262,10 +264,60 @@ def test_a_better_formula_is_stated_by_an_op_of_the_formula() -> None:
         return {pattern[0]}.union(*map(ops, pattern[1:])) if isinstance(pattern, tuple) else set()
 
     stated = [
-        (name, pattern) for name, prim in REGISTRY.items() if not prim.place.outside for pattern, _ in prim.rewrites
+        (name, pattern) for name, prim in REGISTRY.items() if not prim.place.outside for pattern, *_ in prim.rewrites
     ]
     assert len(stated) > 20
     assert [name for name, pattern in stated if name not in ops(pattern)] == []
+
+
+def _by_pattern(pattern: Any, letters: dict[str, Any], params: dict[str, dict[str, Any]]) -> Any:
+    if isinstance(pattern, tuple):
+        inputs = [_by_pattern(part, letters, params) for part in pattern[1:]]
+        return REGISTRY[pattern[0]](*inputs, **params.get(pattern[0], {}))
+    return letters[pattern] if isinstance(pattern, str) else gtape.constant(float(pattern), gtape.float64)
+
+
+@hypothesis.given(x=hypothesis.strategies.floats(0.25, 0.75), y=hypothesis.strategies.floats(0.25, 0.75))
+@hypothesis.settings(max_examples=20, deadline=None)
+def test_each_better_formula_is_the_same_function(x: float, y: float) -> None:
+    reduced = {"axis": (-1,), "keepdims": True}
+    given = {"sum": reduced, "reduce_mean": reduced, "softmax": {"axis": -1}}
+    tried = 0
+    for prim in REGISTRY.values():
+        for pattern, text, *better in prim.rewrites if not prim.place.outside else ():
+            ops = set(re.findall(r"'(\w+)'", repr(pattern)))
+            xs = [[x, y / 8], [y / 8, x]]
+            letters = {"X": gtape.constant(xs, gtape.float64), "Y": gtape.constant(y, gtape.float64)}
+            params = {k: v for op in ops for k, v in given.get(op, {}).items()}
+            used = [letters[letter] for letter in ("X", "Y") if letter in ops]
+            expected = _by_pattern(pattern, letters, given)
+            np.testing.assert_allclose(better[0](TAPE, *used, **params), expected, rtol=1e-12, err_msg=text)
+            tried += 1
+    assert tried > 20
+
+
+def _fails(xp: Any, x: Any) -> Any:
+    raise RuntimeError("no such formula")
+
+
+@pytest.mark.parametrize(
+    ("better", "stated"),
+    [
+        ((), True),
+        ((lambda xp, x: -abs(x) + xp.ln2 - xp.log1p(xp.exp(-2 * abs(x))),), True),
+        ((lambda xp, x: xp.log(1 / xp.cosh(x)),), False),
+        ((lambda xp, x: x,), False),
+        ((_fails,), True),
+    ],
+)
+def test_a_formula_with_a_function_is_stated_where_it_helps(better: Any, stated: bool) -> None:
+    formula = (("log", ("divide", 1, ("cosh", "X"))), "log(1 / cosh(x)) is another formula", *better)
+    declare.elementwise(
+        "stating_of_tests", lambda x: x + x, lambda xp, y, x: 2, domain=declare.ANY_REAL, ulps=1.0, rewrites=(formula,)
+    )
+    declare.mirror("stating_of_tests", lambda x: 2 * x)
+    found = gtape.verify.check(lambda x: gtape.math.log(1.0 / gtape.cosh(x)), 800.0).findings[0]
+    assert found.instead == (formula[1] if stated else None), found
 
 
 def test_ops_may_name_each_other() -> None:

@@ -97,10 +97,12 @@ class Primitive:
         The arguments in which an elementwise op is linear while the other arguments stay.
     mean_of : Primitive or None
         For a mean: the sum that the mean divides by the number of terms.
-    rewrites : tuple of (pattern, str)
+    rewrites : tuple of (pattern, str) or (pattern, str, callable)
         Formulas with or instead of this op that lose digits, overflow or leave a domain, each with a better formula as
         text. A pattern is the name of an op with patterns for its inputs, a whole number, or a capital letter. A letter
-        stands for the same input wherever the letter occurs.
+        stands for the same input wherever the letter occurs. The callable is the better formula,
+        ``(xp, *letters, **params)``, with the letters in the order of the alphabet and the parameters of all ops of the
+        pattern; findings then state the formula only where it helps.
     spelled : tuple of patterns
         Other ways to write this op of X.
     misfit : callable or None
@@ -192,7 +194,7 @@ class Primitive:
         self.limit: float = data.pop("limit", 4.0)
         self.linear_in: tuple[int, ...] = self._listed("linear_in", data.pop("linear_in", ()))
         self.random: bool | Interval = data.pop("random", True)
-        self.rewrites: tuple[tuple[Any, str], ...] = self._listed("rewrites", data.pop("rewrites", ()))
+        self.rewrites: tuple[tuple[Any, ...], ...] = self._listed("rewrites", data.pop("rewrites", ()))
         self.spelled: tuple[Any, ...] = self._listed("spelled", data.pop("spelled", ()))
         self.missing: tuple[int, ...] = self._listed("missing", data.pop("missing", ()))
         self.special: tuple[float, ...] = self._listed("special", data.pop("special", ()))

@@ -332,6 +332,44 @@ def test_a_finding_says_what_to_write_instead_of_a_textbook_formula(f: Any, x: A
     assert instead in finding.reason
 
 
+@pytest.mark.parametrize(
+    ("f", "x", "instead"),
+    [
+        (lambda x: tf.math.log(tf.exp(x) - 1.0), 800.0, "x + gtape.math.log(-gtape.math.expm1(-x))"),
+        (lambda x: tf.math.log(1.0 - tf.math.erf(x)), 6.0, "erfc(x)"),
+        (lambda x: tf.square(1.0 - tf.math.erf(x)), 5.0, "gtape.math.erfc(x)"),
+        (lambda x: tf.math.log(tf.exp(-x) * (1.0 - tf.math.erf(x))), 6.0, "gtape.math.erfc(x)"),
+        (lambda x: tf.math.log(1.0 - tf.exp(-x)), 1e-10, "-gtape.math.expm1(x)"),
+        (lambda x: tf.math.log(1.0 - tf.sigmoid(x)) + tf.math.log(tf.sigmoid(x)), 800.0, "log_sigmoid(-x)"),
+        (lambda x: 1.0 / (1.0 + tf.exp(x)), -800.0, None),
+        (lambda x: tf.math.log(1.0 - x), 1.0, None),
+        (lambda x: tf.math.log(x - tf.exp(x)), 800.0, None),
+        (lambda a: tf.math.log(tf.linalg.det(a)), np.diag([1.0, -1.0]), None),
+        (lambda a: tf.math.log(tf.linalg.det(a)), 1e-200 * np.eye(2), "slogdet"),
+    ],
+)
+@pytest.mark.parametrize("order", [1, 2])
+def test_only_a_formula_that_helps_at_the_point_is_proposed(f: Any, x: Any, instead: str | None, order: int) -> None:
+    report = tf.verify.check(f, np.array(x), order=order)
+    said = [finding.instead for finding in report.findings if finding.instead is not None]
+    assert (said == []) if instead is None else (said and all(instead in text for text in said))
+
+
+def test_advice_calls_no_function_of_the_user_and_records_nothing() -> None:
+    calls = []
+
+    def f(x: Any) -> Any:
+        calls.append(x)
+        return tf.math.log(1.0 - tf.math.erf(x))
+
+    x = tf.Variable(6.0, dtype=tf.float64)
+    told = pytest.raises(tf.VerificationError, match="log_erfc")
+    with tf.GradientTape() as outer, told, tf.GradientTape(verify=True) as tape:
+        y = f(x)
+        tape.gradient(y, x)
+    assert len(calls) == 1 and outer.gradient(y, x) is not None
+
+
 def test_no_advice_where_nothing_is_wrong_or_nothing_is_known() -> None:
     assert not tf.verify.check(lambda x: tf.math.log(1.0 - tf.sigmoid(x)), 0.5).findings
     assert " is gtape" not in tf.verify.check(lambda x: tf.math.log(x), 0.0).summary()

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from gtape.base.deadline import OutOfTime
-from gtape.declare.primitives import REGISTRY
 from gtape.symbolic.balls import Undecided, objects, precision, to_float
 from gtape.symbolic.program import Node, Program
+from gtape.verify.causes.rewrites import Rewrites
 from gtape.verify.causes.source_text import place_of
 from gtape.verify.causes.witness import add_witnesses
 from gtape.verify.oracles.enclosures import BALLS
@@ -87,82 +87,13 @@ def _parts(value: Any) -> list[Any]:
 
 
 def _add_replacements(program: Program, report: Report) -> None:
-    """Append a stable replacement to a finding's reason if its op is part of a known formula."""
-    known: list[tuple[set[int], str]] | None = None
+    """Append a better formula to a finding's reason if there is one that helps at this point."""
+    rewrites = Rewrites(program)
     for f in report.findings:
         lost = f.verdict in ("domain", "range", "unstable", "cancellation") and not f.ok
         if not lost and not (f.verdict in ("cancellation", "conditioning") and f.ulps is not None and f.ulps > _FAR):
             continue
-        if known is None:
-            known = _found(program)
-        blamed = {n.index for n in program.nodes if n.name == f.op and n.line == f.line}
-        text = next((text for places, text in known if f.op is None or places & blamed), None)
+        text = rewrites.best(f)
         if text is not None and f.instead != text:
             f.reason += f"; {text}"
             f.instead = text
-
-
-def _found(program: Program) -> list[tuple[set[int], str]]:
-    """The known formulas in a program: their nodes and the replacement."""
-    # A replacement is stated by an op of its formula, so the modules that are not imported state none for the program.
-    stated = [rewrite for prim in REGISTRY.loaded() for rewrite in prim.rewrites]
-    longest_first = sorted(stated, key=lambda rewrite: (-len(repr(rewrite[0])), repr(rewrite)))
-    found = []
-    for node in program.nodes:
-        for pattern, text in longest_first:
-            places: set[int] = set()
-            if node.name == pattern[0] and _matches(program, node, pattern, {}, places):
-                found.append((places, text))
-                break
-    return found
-
-
-def _matches(program: Program, node: Node, pattern: Any, bound: dict[str, Node], places: set[int]) -> bool:
-    if isinstance(pattern, int):
-        value = node.output
-        return node.kind in ("const", "leaf") and not isinstance(value, tuple) and bool(np.all(value == pattern))
-    if isinstance(pattern, str):
-        if pattern in bound:
-            return _same(program, bound[pattern], node)
-        bound[pattern] = node
-        return True
-    others = [_filled(other, pattern[1]) for other in REGISTRY[pattern[0]].spelled]
-    return any(_matches_op(program, node, p, bound, places) for p in (pattern, *others))
-
-
-def _filled(pattern: Any, x: Any) -> Any:
-    """A pattern of X with another pattern in place of X."""
-    if isinstance(pattern, tuple):
-        return (pattern[0], *[_filled(p, x) for p in pattern[1:]])
-    return x if pattern == "X" else pattern
-
-
-def _matches_op(program: Program, node: Node, pattern: Any, bound: dict[str, Node], places: set[int]) -> bool:
-    while (
-        node.kind == "op"
-        and node.name != pattern[0]
-        and node.prim.kind == "linear"
-        and node.prim.rounding.kind == "exact"
-    ):
-        node = program.nodes[node.inputs[0]]  # an op that only moves numbers
-    if node.kind != "op" or node.name != pattern[0]:
-        return False
-    orders = [pattern[1:], pattern[:0:-1]] if "commutative" in node.prim.roles else [pattern[1:]]
-    inputs = [program.nodes[j] for j in node.inputs[: len(pattern) - 1]]
-    for order in orders:
-        tried, seen = dict(bound), set(places)
-        if all(_matches(program, n, p, tried, seen) for n, p in zip(inputs, order, strict=True)):
-            bound.update(tried)
-            places |= seen | {node.index}
-            return True
-    return False
-
-
-def _same(program: Program, a: Node, b: Node) -> bool:
-    """True if two nodes are the same, or the same op on the same inputs."""
-    if a.index == b.index:
-        return True
-    if a.kind != "op" or b.kind != "op" or a.name != b.name or repr(a.params) != repr(b.params):
-        return False
-    pairs = zip(a.inputs, b.inputs, strict=True)
-    return all(_same(program, program.nodes[i], program.nodes[j]) for i, j in pairs)

@@ -47,9 +47,12 @@ sigmoid = elementwise(
     summary="Logistic sigmoid, 1 / (1 + exp(-x)).", example=((0.5,), 0.6224593312018546),
     complex=complex_kernels.sigmoid,
     rewrites=(
-        (("log", ("subtract", 1, ("sigmoid", "X"))), "log(1 - sigmoid(x)) is gtape.math.log_sigmoid(-x)"),
-        (("log", ("sigmoid", "X")), "log(sigmoid(x)) is gtape.math.log_sigmoid(x)"),
-        (("subtract", 1, ("sigmoid", "X")), "1 - sigmoid(x) is sigmoid(-x)"),
+        (
+            ("log", ("subtract", 1, ("sigmoid", "X"))), "log(1 - sigmoid(x)) is gtape.math.log_sigmoid(-x)",
+            lambda xp, x: xp.log_sigmoid(-x),
+        ),
+        (("log", ("sigmoid", "X")), "log(sigmoid(x)) is gtape.math.log_sigmoid(x)", lambda xp, x: xp.log_sigmoid(x)),
+        (("subtract", 1, ("sigmoid", "X")), "1 - sigmoid(x) is sigmoid(-x)", lambda xp, x: xp.sigmoid(-x)),
     ),
 )  # fmt: skip
 sigmoid_slope = elementwise(

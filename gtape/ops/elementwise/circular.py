@@ -31,7 +31,12 @@ cos = elementwise(
     "cos", np.cos, lambda xp, y, x: -xp.sin(x),
     scalar=math.cos, ulps=1.5, special=(0.0, _HALF_PI, math.pi, 3 * _HALF_PI),
     summary="Cosine of an angle in radians.", example=((1.0,), 0.5403023058681398), complex=complex_kernels.cos,
-    rewrites=((("subtract", 1, ("cos", "X")), "1 - cos(x) is 2 * sin(x / 2)**2"),),
+    rewrites=(
+        (
+            ("subtract", 1, ("cos", "X")), "1 - cos(x) is 2 * sin(x / 2)**2",
+            lambda xp, x: 2 * xp.square(xp.sin(x / 2)),
+        ),
+    ),
 )  # fmt: skip
 tan = elementwise(
     "tan", k.single_by_double(np.tan), lambda xp, y, x: xp.sec2(x),

@@ -15,15 +15,24 @@ erf = elementwise(
     scalar=math.erf, ulps=3.0, special=(0.0, 0.84375, 1.0, 1.25, 6.0),
     summary="Error function, 2/sqrt(pi) times the integral of exp(-t²) from 0 to x.",
     example=((0.5,), 0.5204998778130465),
-    rewrites=((("subtract", 1, ("erf", "X")), "1 - erf(x) is gtape.math.erfc(x)"),),
+    rewrites=(
+        (
+            ("log", ("subtract", 1, ("erf", "X"))), "log(1 - erf(x)) is gtape.math.log_erfc(x)",
+            lambda xp, x: xp.log_erfc(x),
+        ),
+        (("subtract", 1, ("erf", "X")), "1 - erf(x) is gtape.math.erfc(x)", lambda xp, x: xp.erfc(x)),
+    ),
 )  # fmt: skip
 erfc = elementwise(
     "erfc", gauss.erfc, lambda xp, y, x: -xp.erf_derivative(x, n=1),
     ulps=3.5, special=(0.0, 0.5, 26.5, 27.2),
     summary="Complementary error function, 1 - erf(x), exact in the tail.", example=((10.0,), 2.088487583762545e-45),
     rewrites=(
-        (("multiply", ("exp", ("square", "X")), ("erfc", "X")), "exp(x**2) * erfc(x) is gtape.math.erfcx(x)"),
-        (("log", ("erfc", "X")), "log(erfc(x)) is gtape.math.log_erfc(x)"),
+        (
+            ("multiply", ("exp", ("square", "X")), ("erfc", "X")), "exp(x**2) * erfc(x) is gtape.math.erfcx(x)",
+            lambda xp, x: xp.erfcx(x),
+        ),
+        (("log", ("erfc", "X")), "log(erfc(x)) is gtape.math.log_erfc(x)", lambda xp, x: xp.log_erfc(x)),
     ),
 )  # fmt: skip
 erf_derivative = elementwise(

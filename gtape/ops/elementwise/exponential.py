@@ -38,11 +38,28 @@ exp = elementwise(
     scalar=math.exp, ulps=2.6, special=(0.0, 709.78, -708.4, -745.1),
     summary="Exponential function.", example=((1.0,), 2.718281828459045), complex=complex_kernels.exp,
     rewrites=(
-        (("log", ("sum", ("exp", "X"))), "log(sum(exp(x))) is gtape.reduce_logsumexp(x)"),
-        (("log", ("add", 1, ("exp", "X"))), "log(1 + exp(x)) is gtape.math.softplus(x)"),
-        (("divide", ("exp", "X"), ("sum", ("exp", "X"))), "exp(x) / sum(exp(x)) is gtape.nn.softmax(x)"),
-        (("divide", 1, ("add", 1, ("exp", "X"))), "1 / (1 + exp(-x)) is gtape.sigmoid(x)"),
-        (("subtract", ("exp", "X"), 1), "exp(x) - 1 is gtape.math.expm1(x)"),
+        (
+            ("log", ("sum", ("exp", "X"))), "log(sum(exp(x))) is gtape.reduce_logsumexp(x)",
+            lambda xp, x, *, axis, keepdims: xp.logsumexp(x, axis=axis, keepdims=keepdims),
+        ),
+        (
+            ("log", ("add", 1, ("exp", "X"))), "log(1 + exp(x)) is gtape.math.softplus(x)",
+            lambda xp, x: xp.softplus(x),
+        ),
+        (
+            ("divide", ("exp", "X"), ("sum", ("exp", "X"))), "exp(x) / sum(exp(x)) is gtape.nn.softmax(x)",
+            lambda xp, x, *, axis, keepdims: xp.exp(x - xp.logsumexp(x, axis=axis, keepdims=keepdims)),
+        ),
+        (
+            ("divide", 1, ("add", 1, ("exp", "X"))), "1 / (1 + exp(-x)) is gtape.sigmoid(x)",
+            lambda xp, x: xp.sigmoid(-x),
+        ),
+        (
+            ("log", ("subtract", ("exp", "X"), 1)), "log(exp(x) - 1) is x + gtape.math.log(-gtape.math.expm1(-x))",
+            lambda xp, x: x + xp.log(-xp.expm1(-x)),
+        ),
+        (("subtract", ("exp", "X"), 1), "exp(x) - 1 is gtape.math.expm1(x)", lambda xp, x: xp.expm1(x)),
+        (("subtract", 1, ("exp", "X")), "1 - exp(x) is -gtape.math.expm1(x)", lambda xp, x: -xp.expm1(x)),
     ),
 )  # fmt: skip
 expm1 = elementwise(
@@ -65,8 +82,8 @@ log = elementwise(
     scalar=math.log, domain=POSITIVE, ulps=3.9, special=(0.0, 1.0),
     summary="Natural logarithm.", example=((2.0,), 0.6931471805599453), complex=complex_kernels.log,
     rewrites=(
-        (("log", ("add", 1, "X")), "log(1 + x) is gtape.math.log1p(x)"),
-        (("log", ("subtract", 1, "X")), "log(1 - x) is gtape.math.log1p(-x)"),
+        (("log", ("add", 1, "X")), "log(1 + x) is gtape.math.log1p(x)", lambda xp, x: xp.log1p(x)),
+        (("log", ("subtract", 1, "X")), "log(1 - x) is gtape.math.log1p(-x)", lambda xp, x: xp.log1p(-x)),
     ),
 )  # fmt: skip
 log_slope = elementwise(

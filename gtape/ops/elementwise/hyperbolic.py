@@ -47,7 +47,12 @@ tanh = elementwise(
     "tanh", np.tanh, lambda xp, y, x: xp.sech2(x),
     scalar=math.tanh, ulps=2.0, special=(0.0, 1.0, -1.0, 22.0, -22.0),
     summary="Hyperbolic tangent.", example=((1.0,), 0.7615941559557649), complex=complex_kernels.tanh,
-    rewrites=((("subtract", 1, ("square", ("tanh", "X"))), "1 - tanh(x)**2 is 1 / cosh(x)**2"),),
+    rewrites=(
+        (
+            ("subtract", 1, ("square", ("tanh", "X"))), "1 - tanh(x)**2 is 1 / cosh(x)**2",
+            lambda xp, x: 1 / xp.square(xp.cosh(x)),
+        ),
+    ),
 )  # fmt: skip
 sech2 = elementwise(
     "sech2", k.sech2, lambda xp, y, x: xp.tanh_curve(x),

@@ -38,9 +38,15 @@ sqrt = elementwise(
     summary="Square root.", example=((4.0,), 2.0), complex=complex_kernels.sqrt,
     conventions=_AT_MINUS_ZERO,
     rewrites=(
-        (("sqrt", ("square", "X")), "sqrt(x**2) is gtape.abs(x)"),
-        (("sqrt", ("sum", ("square", "X"))), "sqrt(sum(x**2)) is gtape.norm(x), whose gradient at 0 is 0"),
-        (("sqrt", ("add", ("square", "X"), ("square", "Y"))), "sqrt(x**2 + y**2) is gtape.math.hypot(x, y)"),
+        (("sqrt", ("square", "X")), "sqrt(x**2) is gtape.abs(x)", lambda xp, x: xp.abs(x)),
+        (
+            ("sqrt", ("sum", ("square", "X"))), "sqrt(sum(x**2)) is gtape.norm(x), whose gradient at 0 is 0",
+            lambda xp, x, *, axis, keepdims: xp.norm(x, axis=axis, keepdims=keepdims),
+        ),
+        (
+            ("sqrt", ("add", ("square", "X"), ("square", "Y"))), "sqrt(x**2 + y**2) is gtape.math.hypot(x, y)",
+            lambda xp, x, y: xp.hypot(x, y),
+        ),
     ),
 )  # fmt: skip
 sqrt_slope = elementwise(

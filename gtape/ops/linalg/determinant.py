@@ -314,7 +314,9 @@ det = primitive(
     rounding=growing(1, eliminates=True, wide=True, noise=_own_roundings),
     samples=_MATRICES,
     conventions=PRODUCTS,
-    rewrites=((("log", ("det", "X")), "log(det(a)) is gtape.linalg.slogdet(a)[1]"),),
+    rewrites=(
+        (("log", ("det", "X")), "log(det(a)) is gtape.linalg.slogdet(a)[1]", lambda xp, a: xp.log_abs_det(a)),
+    ),
 )  # fmt: skip
 
 cofactors = primitive(

@@ -223,7 +223,12 @@ softmax_op = primitive(
     params=("axis",), batched=True, rounding=stable(4, wide=True),
     samples=_ONE,
     conventions=EXPONENTIALS,
-    rewrites=((("log", ("softmax", "X")), "log(softmax(x)) is gtape.nn.log_softmax(x)"),),
+    rewrites=(
+        (
+            ("log", ("softmax", "X")), "log(softmax(x)) is gtape.nn.log_softmax(x)",
+            lambda xp, x, *, axis: xp.log_softmax(x, axis=axis),
+        ),
+    ),
 )  # fmt: skip
 
 log_softmax_op = primitive(

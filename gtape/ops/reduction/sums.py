@@ -123,6 +123,9 @@ _mean = linear(
         (
             ("subtract", ("reduce_mean", ("square", "X")), ("square", ("reduce_mean", "X"))),
             "mean(x**2) - mean(x)**2 is gtape.math.reduce_variance(x)",
+            lambda xp, x, *, axis, keepdims: xp.reduce_mean(
+                xp.square(xp.center(x, axis=axis)), axis=axis, keepdims=keepdims
+            ),
         ),
     ),
 )  # fmt: skip
