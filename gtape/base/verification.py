@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import sys
 import threading
 from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
 from typing import Any, Literal, TypeAlias
 
 from gtape.base.blocks import block
@@ -327,8 +329,33 @@ class _Calls:
 
 # If both are empty, nothing is checked. Compiled functions read these, because a call of `verify_mode` costs more.
 PROCESS: Any = _of_process(os.environ.get("GTAPE_VERIFY", ""))
-# The thread, mode and count of calls of each open `verifying()` block.
-BLOCKS: dict[object, tuple[int, Any, _Calls]] = {}
+
+
+class _Open:
+    """A `verifying()` block, from when it is entered."""
+
+    __slots__ = ("calls", "in_loop", "mode", "thread")
+
+    def __init__(self, mode: Any) -> None:
+        self.mode, self.calls = mode, _Calls()
+        self.thread, self.in_loop = threading.get_ident(), _is_in_loop()
+
+
+def _is_in_loop() -> bool:
+    """Whether this thread runs an event loop of asyncio, which nobody runs before its import."""
+    running = getattr(sys.modules.get("asyncio"), "get_running_loop", None)
+    try:
+        return running is not None and running() is not None
+    except RuntimeError:
+        return False
+
+
+# All open blocks, the newest last. Only this table says whether a block is open, because a block may end in another
+# context than the one where it began, and an interrupt may come before a context is restored.
+BLOCKS: dict[_Open, None] = {}
+# The blocks of a context, the innermost last. asyncio copies them into new tasks, so that a task follows the blocks in
+# which it was created. Blocks that are over may remain among them until the context enters another block.
+_own: ContextVar[tuple[_Open, ...]] = ContextVar("gtape_verifying", default=())
 _calls: dict[Options, _Calls] = {}  # for tapes with options of their own, and for the options of the process
 
 
@@ -342,8 +369,17 @@ def verifying(mode: Mode = True) -> Iterator[None]:
         With "strict" undecided gradients raise, too. Options set the verdicts that raise, and the extent of the checks.
         With False no gradient is checked in the block, except gradients of tapes with a `verify` of their own. The
         innermost block decides. At its end the block around it, or the environment variable GTAPE_VERIFY, decides
-        again; without these, tapes that recorded inside the block are still checked. Threads without a block of their
-        own follow the newest block of all threads.
+        again; without these, tapes that recorded inside the block are still checked.
+
+    Notes
+    -----
+    A block belongs to a context (`contextvars`): each task of asyncio has blocks of its own, and also follows the open
+    blocks in which it was created. A thread without a block of its own follows the newest block of all threads, and a
+    task without one the newest block that another thread, or a program outside of event loops, entered.
+
+    A generator shares the context of its caller. So a generator that yields inside the block leaves the block in force
+    for its caller until the generator goes on and leaves the block, or is closed. In a generator, let the block end
+    before each `yield`.
 
     Returns
     -------
@@ -367,35 +403,36 @@ def verifying(mode: Mode = True) -> Iterator[None]:
     4.0
     """
     mode = checked_mode(mode, "verifying() takes")
-    block = object()
+    block = _Open(mode)
     try:
-        BLOCKS[block] = threading.get_ident(), mode, _Calls()
+        BLOCKS[block] = None
+        _own.set((*[b for b in _own.get() if b in BLOCKS], block))
         yield
     finally:
         BLOCKS.pop(block, None)  # a built-in call, so that no interrupt comes before it
 
 
-def _innermost() -> tuple[Any, _Calls] | None:
-    """The mode and the count of the block that decides for this thread; None outside of all blocks."""
-    found = list(BLOCKS.values())
-    if not found:  # another thread may have left its block
-        return None
+def _innermost() -> _Open | None:
+    """The block that decides here; None outside of all blocks."""
+    for own in reversed(_own.get()):
+        if own in BLOCKS:
+            return own
     here = threading.get_ident()
-    own = [b for b in found if b[0] == here]
-    _, mode, calls = (own or found)[-1]
-    return mode, calls
+    # A block that a task of this thread entered is a matter of that task.
+    around = [b for b in list(BLOCKS) if b.thread != here or not b.in_loop]
+    return around[-1] if around else None
 
 
 def verify_mode() -> Any:
     """The mode for tapes that are made now: False, True, "strict" or Options."""
     found = _innermost() if BLOCKS else None
-    return PROCESS if found is None else found[0]
+    return PROCESS if found is None else found.mode
 
 
 def is_switched_off() -> bool:
     """Whether a block switches the checks off here."""
     found = _innermost() if BLOCKS else None
-    return found is not None and found[0] is False
+    return found is not None and found.mode is False
 
 
 def is_sampled(options: Options) -> bool:
@@ -403,7 +440,7 @@ def is_sampled(options: Options) -> bool:
     if options.sample >= 1.0:
         return True
     found = _innermost() if BLOCKS else None
-    calls = found[1] if found is not None and found[0] is options else _calls.setdefault(options, _Calls())
+    calls = found.calls if found is not None and found.mode is options else _calls.setdefault(options, _Calls())
     return _uniform(options.seed, next(calls.number)) < options.sample
 
 

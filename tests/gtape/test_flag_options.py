@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
+import contextlib
+import contextvars
 import os
 import pickle
 import subprocess
@@ -9,15 +13,18 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import gtape as tf
 from gtape.base import deadline
-from gtape.base.verification import FAILING, verify_mode
+from gtape.base.verification import BLOCKS, FAILING, _own, verify_mode
 from gtape.verify import Options
 from gtape.verify.verdicts.collect import collecting
 from gtape.verify.verdicts.verdict import GRAVITY
@@ -312,6 +319,192 @@ def test_one_thread_does_not_switch_off_the_checks_of_another() -> None:
         finally:
             done.set()
             thread.join()
+
+
+# ------------------------------------------------------------------------------------- tasks, contexts, generators
+
+
+def passes() -> bool:
+    """Whether a wrong gradient passes without an error."""
+    try:
+        gradient(wrong_square, 3.0)
+    except tf.VerificationError:
+        return False
+    return True
+
+
+async def in_turn(*modes: Any) -> list[Any]:
+    """The modes that tasks see inside of blocks that are all open at once; a task whose mode is None has no block.
+
+    The tasks enter their blocks one after another, look, and leave in the order in which they entered.
+    """
+    entered, looked = asyncio.Barrier(len(modes)), asyncio.Barrier(len(modes))
+
+    async def work(number: int, mode: Any) -> Any:
+        for _ in range(number):
+            await asyncio.sleep(0)
+        with contextlib.nullcontext() if mode is None else tf.verifying(mode):
+            await entered.wait()
+            seen = verify_mode()
+            await looked.wait()
+        return seen
+
+    return await asyncio.gather(*[work(i, m) for i, m in enumerate(modes)])
+
+
+@given(modes=st.lists(st.sampled_from([True, False, "strict", None]), min_size=1, max_size=5))
+def test_each_task_follows_its_own_block(modes: list[Any]) -> None:
+    outside = verify_mode()
+    assert asyncio.run(in_turn(*modes)) == [outside if m is None else m for m in modes]
+    assert not BLOCKS
+
+
+@given(
+    around=st.sampled_from([True, False, "strict"]),
+    modes=st.lists(st.sampled_from([True, False, "strict", None]), min_size=1, max_size=4),
+)
+def test_tasks_without_a_block_follow_the_block_around_the_loop(around: Any, modes: list[Any]) -> None:
+    with tf.verifying(around):
+        assert asyncio.run(in_turn(*modes)) == [around if m is None else m for m in modes]
+        assert verify_mode() == around
+
+
+def test_one_task_does_not_switch_off_the_checks_of_another() -> None:
+    async def checked(inside: asyncio.Event, other: asyncio.Event) -> bool:
+        with tf.verifying():
+            inside.set()
+            await other.wait()
+            return passes()
+
+    async def unchecked(inside: asyncio.Event, other: asyncio.Event) -> bool:
+        await inside.wait()
+        with tf.verifying(False):
+            other.set()
+            await asyncio.sleep(0)
+            return passes()
+
+    async def main() -> list[bool]:
+        inside, other = asyncio.Event(), asyncio.Event()
+        return await asyncio.gather(checked(inside, other), unchecked(inside, other))
+
+    assert asyncio.run(main()) == [False, True]
+
+
+def test_a_task_follows_the_block_in_which_it_was_created_until_its_end() -> None:
+    async def main() -> list[bool]:
+        over = asyncio.Event()
+
+        async def work() -> list[bool]:
+            before = passes()
+            await over.wait()
+            return [before, passes()]
+
+        with tf.verifying():
+            task = asyncio.create_task(work())
+            await asyncio.sleep(0)
+        over.set()
+        return await task
+
+    with tf.verifying(False):
+        assert asyncio.run(main()) == [False, True]
+
+
+def test_work_that_a_task_hands_to_a_thread_follows_the_block_of_the_task() -> None:
+    async def main() -> list[bool]:
+        async def work(mode: Any) -> bool:
+            with tf.verifying(mode):
+                await asyncio.sleep(0)
+                return await asyncio.to_thread(passes)
+
+        return await asyncio.gather(work(True), work(False), work("strict"))
+
+    assert asyncio.run(main()) == [False, True, False]
+
+
+def test_a_loop_that_was_made_before_a_block_is_checked_inside() -> None:
+    async def work() -> bool:
+        return passes()
+
+    with asyncio.Runner() as runner:
+        runner.get_loop()  # copies the context
+        with tf.verifying():
+            assert runner.run(work()) is False
+        with tf.verifying(False):
+            assert runner.run(work()) is True
+
+
+def test_the_sample_of_a_block_counts_the_calls_of_its_own_task() -> None:
+    options = Options(sample=0.5, seed=3)
+
+    async def work() -> list[bool]:
+        with tf.verifying(options):
+            seen = []
+            for _ in range(12):
+                seen.append(passes())
+                await asyncio.sleep(0)
+            return seen
+
+    async def main() -> list[list[bool]]:
+        return await asyncio.gather(work(), work())
+
+    one, other = asyncio.run(main())
+    assert one == other == asyncio.run(work()) and len(set(one)) == 2
+
+
+def test_a_thread_without_a_block_follows_the_newest_one() -> None:
+    with tf.verifying(False), concurrent.futures.ThreadPoolExecutor(1) as executor:
+        assert executor.submit(passes).result() is True
+        with tf.verifying():
+            assert executor.submit(passes).result() is False
+
+
+def test_a_block_ends_everywhere_if_another_context_ends_it() -> None:
+    before = verify_mode()
+    block = tf.verifying("strict")
+    block.__enter__()
+    assert verify_mode() == "strict"
+    contextvars.copy_context().run(block.__exit__, None, None, None)
+    assert verify_mode() == before and not BLOCKS
+
+
+def test_blocks_that_overlap_leave_nothing_behind() -> None:
+    before = tf.verifying()
+    before.__enter__()
+    for _ in range(50):
+        after = tf.verifying()
+        after.__enter__()
+        before.__exit__(None, None, None)
+        before = after
+        assert len(_own.get()) <= 2
+    before.__exit__(None, None, None)
+
+
+def test_a_generator_that_ends_its_block_before_it_yields_leaves_its_caller_alone() -> None:
+    def batches() -> Iterator[bool]:
+        for _ in range(2):
+            with tf.verifying():
+                found = passes()
+            yield found
+
+    with tf.verifying(False):
+        assert [(found, passes()) for found in batches()] == [(False, True)] * 2
+
+
+def test_tapes_of_tasks_record_apart() -> None:
+    x = tf.Variable(3.0)
+
+    async def work(power: int) -> tuple[float, float, int]:
+        with tf.GradientTape() as tape, tf.autodiff.ForwardAccumulator(x, tf.ones(())) as acc:
+            y = tf.ones(())
+            for _ in range(power):
+                y = y * x
+                await asyncio.sleep(0)
+        return float(tape.gradient(y, x)), float(acc.jvp(y)), len(tape.watched_variables())
+
+    async def main() -> list[tuple[float, float, int]]:
+        return await asyncio.gather(*map(work, range(1, 5)))
+
+    assert asyncio.run(main()) == [(n * 3.0 ** (n - 1), n * 3.0 ** (n - 1), 1) for n in range(1, 5)]
 
 
 # ------------------------------------------------------------------------------------------------ texts and errors
