@@ -89,6 +89,28 @@ def test_none_claims_that_there_is_no_path() -> None:
     assert judge(lambda x, y: x * y, (1.0, 2.0), (2.0, None)).verdict == "unconnected"
 
 
+NOT_OF_X: dict[str, tuple[Any, Any]] = {  # functions of x and y, and their derivatives by y
+    "x is not used": (lambda x, y: y * 3.0, 3.0),
+    "a constant": (lambda x, y: tf.constant(2.0, tf.float64), None),
+    "a kink of y": (lambda x, y: tf.nn.relu(y - 2.0), 0.0),
+    "an overflow of y": (lambda x, y: tf.exp(y * 400.0), math.inf),
+}
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (0, 3)])
+@pytest.mark.parametrize("claim", [5.0, -1e-300, math.nan, math.inf])
+@pytest.mark.parametrize("name", NOT_OF_X)
+def test_a_claim_for_an_argument_that_is_not_used_is_wrong_unless_it_is_0(
+    name: str, claim: float, shape: tuple[int, ...]
+) -> None:
+    f, slope = NOT_OF_X[name]
+    report = judge(f, (np.ones(shape), 2.0), (np.full(shape, claim), slope))
+    wrong = [(f.verdict, f.exact, f.count, f.reason) for f in report.findings if not f.ok]
+    assert wrong == [("rule", "0", math.prod(shape), "this derivative is identically zero")] * (0 not in shape)
+    assert judge(f, (np.ones(shape), 2.0), (np.zeros(shape), slope)).ok
+    assert judge(f, (np.ones(shape), 2.0), (None, slope)).ok
+
+
 def test_a_finding_of_a_hessian_names_its_row() -> None:
     report = judge(lambda x: x[0] * x[1], np.array([1.0, 2.0]), np.array([[0.0, 1.0], [2.0, 0.0]]), order=2)
     found = next(f for f in report.findings if not f.ok)

@@ -33,6 +33,7 @@ __all__ = ["judge"]
 
 _SIDES = 16  # pairs of points beside a tie at which Python took a branch
 _TIE_BITS = 400
+_ZERO = "this derivative is identically zero"
 _STABLE = 2.0**10  # the growth of roundings in a stable factorisation, beyond half a unit in its input
 
 
@@ -238,7 +239,7 @@ def _judge_rest(recording: Recording, blocks: list[Any], seen: set[Any], n: int,
                     place = tuple(int(j) for j in np.unravel_index(int(np.argmax(off)), off.shape))
                     worst, ulps = float(row[place]), float(off[place])
                     report.max_ulp = max(report.max_ulp, ulps)
-                    reason, truth = "this derivative is identically zero", "0"
+                    reason, truth = _ZERO, "0"
                     if exact[k] is not None:
                         reason = "not the derivative of this function: the difference is too large for rounding"
                         truth = digits(exact[k][place])
@@ -359,6 +360,8 @@ class Claim(Gradient):
     def wrong(self, wrong: Wrong) -> list[Told]:
         """The cause of each wrong element: a value out of range, lost digits or wrong algebra."""
         told, s = [], wrong.source
+        if not self.program.sources[s]:  # no formula of the function can lose a derivative that it does not have
+            return [Told(wrong.mask, "rule", _ZERO)]
         infinite = wrong.mask & ~np.isfinite(wrong.got)
         beyond = self.left(s, infinite) if infinite.any() else None
         if beyond is not None:

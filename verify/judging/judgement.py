@@ -485,7 +485,11 @@ class Judgement(Causes):
         # An overflow along the way is excused if the exact derivative overflows, too.
         inside = self.compared()
         if self.claimed:  # a value along this program explains no finite number of another library
-            lost = [f for f in inside.findings if f.got is not None and not np.isfinite(f.got) and f.verdict != "range"]
+            lost = [
+                f
+                for f in inside.findings
+                if f.got is not None and not np.isfinite(f.got) and f.verdict != "range" and self._is_used(f)
+            ]
             if lost:
                 inside.findings = [shown_by(bad, lost), *[f for f in inside.findings if f not in lost]]
             return inside
@@ -494,6 +498,10 @@ class Judgement(Causes):
         report.findings.append(shown_by(bad, inside.findings))
         report.checked, report.max_ulp = inside.checked, inside.max_ulp
         return report
+
+    def _is_used(self, found: Finding) -> bool:
+        """Whether the program uses the source of a number; no value along the program reaches the number otherwise."""
+        return found.element is None or bool(self.program.sources[found.element[0]])
 
     def by_limits(self, bits: int = 0) -> Report | None:
         """The comparison with infinities as limits; None without infinities, or if the comparison neither passes nor
