@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import gtape as tf
 from gtape import verify
@@ -109,6 +111,35 @@ def test_a_claim_for_an_argument_that_is_not_used_is_wrong_unless_it_is_0(
     assert wrong == [("rule", "0", math.prod(shape), "this derivative is identically zero")] * (0 not in shape)
     assert judge(f, (np.ones(shape), 2.0), (np.zeros(shape), slope)).ok
     assert judge(f, (np.ones(shape), 2.0), (None, slope)).ok
+
+
+SLOPES: list[tuple[Any, Any]] = [
+    (lambda x: x * x * x, lambda x: 3.0 * x * x),
+    (lambda x: x / (x + 1.0), lambda x: (x + 1.0) ** -2),
+    (lambda x: tf.exp(x) * x, lambda x: math.exp(x) * (x + 1.0)),
+    (lambda x: tf.sin(x) + 2.0 * x, lambda x: math.cos(x) + 2.0),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@given(
+    case=st.sampled_from(SLOPES),
+    x=st.integers(17, 60).map(lambda n: n / 16),
+    share=st.one_of(st.floats(-3.0, 0.5), st.floats(1.5, 3.0)),
+)
+def test_a_claim_that_no_rounding_explains_breaks_a_rule(dtype: Any, case: Any, x: float, share: float) -> None:
+    f, slope = case
+    report = judge(f, dtype(x), slope(x) * share)
+    assert report.verdict == "rule" and "too large for rounding" in report.findings[0].reason, report
+
+
+@pytest.mark.parametrize(("dtype", "x"), [(np.float16, 4.5), (np.float32, 9.0), (np.float64, 19.0)])
+def test_a_claim_of_a_formula_that_loses_all_digits_is_unstable_in_each_dtype(dtype: Any, x: float) -> None:
+    y = np.tanh(dtype(x))
+    claim = dtype(1.0) - y * y
+    assert (
+        judge(tf.tanh, dtype(x), claim).verdict == judge(tf.tanh, dtype(x), np.finfo(dtype).eps).verdict == "unstable"
+    )
 
 
 def test_a_finding_of_a_hessian_names_its_row() -> None:

@@ -370,9 +370,10 @@ class Claim(Gradient):
             wrong = wrong._replace(mask=wrong.mask & ~left)
         dtypes = [d for d in (wrong.got.dtype, coarsest(self.program)) if d.kind in "fc"]
         scale, eps = self._scale(s, np.shape(wrong.got)), max(float(np.finfo(d).eps) for d in dtypes)
+        room = min(_LOST * eps, _MOST_LOST)
         masks: dict[tuple[str, str], Any] = {}
         for place in map(tuple, np.argwhere(wrong.mask).tolist()):
-            key = _explained(wrong.got[place].item(), np.asarray(wrong.exact)[place].item(), float(scale[place]), eps)
+            key = _explained(wrong.got[place].item(), np.asarray(wrong.exact)[place].item(), float(scale[place]), room)
             mask = masks.setdefault(key, np.zeros(np.shape(wrong.got), np.bool_))
             mask[place] = True
         return told + [Told(mask, verdict, reason) for (verdict, reason), mask in masks.items()]
@@ -414,25 +415,28 @@ def _wrong_custom(program: Program, report: Report) -> Finding | None:
     return next((f for f in report.findings if f.verdict == "rule" and not f.ok and (f.op, f.line) in customs), None)
 
 
-_LOST = 2.0**16  # units in the last place of the largest number along the program
+# How far a formula that loses digits may be off: units in the last place of the numbers that cancel, and the share of
+# these numbers that it is at most, because so many units of half precision would explain any number.
+_LOST = 2.0**16
+_MOST_LOST = 2.0**-7
 
 
-def _explained(got: Any, truth: Any, scale: float, eps: float) -> tuple[str, str]:
+def _explained(got: Any, truth: Any, scale: float, room: float) -> tuple[str, str]:
     """Verdict and reason of a wrong claimed number: wrong algebra or lost digits.
 
     Parameters
     ----------
     scale : float
         The size of the numbers that may cancel in the derivative.
-    eps : float
-        The relative rounding of the claim or of the program, whichever is larger.
+    room : float
+        How far a formula that loses digits may be off, relative to these numbers.
     """
     if not np.isfinite(got):
         what = "something overflows, or is divided by zero, inside a finite result"
         return "unstable", f"not finite, though the derivative is: {what}"
     if got == 0.0 and truth != 0.0 and abs(truth) <= 2.0**-20 * scale:
         return "unstable", "zero, though the derivative is not: its tail is lost by cancellation or underflow"
-    if abs(got - truth) <= _LOST * eps * max(scale, abs(truth)):
+    if abs(got - truth) <= room * max(scale, abs(truth)):
         return "unstable", "the formula loses digits that the problem does not"
     return "rule", "not the derivative of this function: the difference is too large for rounding"
 
