@@ -189,6 +189,102 @@ def test_order():
     )
 
 
+def test_the_closest_marker_decides_alone(pytester: pytest.Pytester, run: Any) -> None:
+    found = run(
+        """
+class Checked:
+    pytestmark = pytest.mark.gtape
+
+def second():
+    x = tf.Variable(40.0, dtype=tf.float64)
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            y = tf.tanh(x)
+        g = inner.gradient(y, x)
+    outer.gradient(g, x)
+
+@pytest.mark.gtape(off=True)
+class TestOff:
+    def test_off(self):
+        grad(unstable, 40.0)
+
+    @pytest.mark.gtape
+    def test_bare_fails(self):
+        grad(unstable, 40.0)
+
+    @pytest.mark.gtape(order=2)
+    def test_order_fails(self):
+        grad(unstable, 40.0)
+
+    @pytest.mark.gtape(declared="loses all digits")
+    def test_declared(self):
+        grad(unstable, 40.0)
+
+    @pytest.mark.parametrize("x", [pytest.param(40.0, marks=pytest.mark.gtape), 41.0])
+    def test_a_parameter_fails(self, x):
+        grad(unstable, x)
+
+@pytest.mark.gtape(declared="loses all digits", order=1)
+class TestDeclared:
+    def test_declared(self):
+        grad(unstable, 40.0)
+        second()
+
+    @pytest.mark.gtape
+    def test_bare_fails(self):
+        grad(unstable, 40.0)
+
+    @pytest.mark.gtape(order=2)
+    @pytest.mark.gtape(declared="both on one function")
+    def test_both(self):
+        grad(unstable, 40.0)
+        second()
+
+    class TestInside:
+        def test_declared(self):
+            grad(unstable, 40.0)
+
+    @pytest.mark.gtape(off=True)
+    class TestOff:
+        def test_off(self):
+            grad(unstable, 40.0)
+
+        @pytest.mark.gtape(off=False)
+        @pytest.mark.parametrize("x", [pytest.param(40.0, marks=pytest.mark.gtape(off=True)), 41.0])
+        def test_a_parameter_fails(self, x):
+            grad(unstable, x)
+
+class TestDerived(Checked):
+    def test_base_fails(self):
+        grad(unstable, 40.0)
+
+@pytest.mark.gtape(off=True)
+class TestDerivedOff(Checked):
+    def test_off(self):
+        grad(unstable, 40.0)
+
+class TestDerivedTwice(TestDerivedOff):
+    pytestmark = [pytest.mark.gtape(order=1)]
+
+    def test_off(self):
+        second()
+
+    def test_derived_fails(self):
+        grad(unstable, 40.0)
+""",
+        "--gtape-report=report.json",
+    )
+    tests = {t["nodeid"].partition("::")[2]: t for t in report(pytester)["tests"]}
+    assert not [name for name in tests if name.endswith("::test_off") and "Twice" not in name]
+    assert tests["TestDeclared::test_declared"]["gradients"] == 2 and tests["TestDeclared::test_both"]["gradients"] == 3
+    failed = {line.split()[1].partition("::")[2] for line in found.outlines if line.startswith("FAILED")}
+    assert failed == {
+        "TestOff::test_bare_fails", "TestOff::test_order_fails", "TestOff::test_a_parameter_fails[40.0]",
+        "TestDeclared::test_bare_fails", "TestDeclared::TestOff::test_a_parameter_fails[41.0]",
+        "TestDerived::test_base_fails", "TestDerivedTwice::test_derived_fails",
+    }  # fmt: skip
+
+
 def test_options(run: Any) -> None:
     text = """
 def test_second():

@@ -4,6 +4,7 @@ finding.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import zlib
@@ -33,20 +34,21 @@ _OPTIONS = ("verify", "fail_on", "order", "budget")
 
 
 class _Marked:
-    """The arguments of the markers `gtape` of one test; the closest marker decides."""
+    """The arguments of the closest marker `gtape` of one test, or of all its markers at the closest place."""
 
     def __init__(self, item: pytest.Item) -> None:
-        markers = list(item.iter_markers("gtape"))
-        given: dict[str, Any] = {}
-        for marker in markers:
+        places = [markers for markers in _places(item) if markers]
+        for marker in itertools.chain(*places):
             unknown = set(marker.kwargs) - {"off", "declared", "order"}
             if marker.args or unknown:
                 raise pytest.UsageError(
                     f"{item.nodeid}: the marker gtape takes off=, declared= and order=, not "
                     f"{', '.join([*map(repr, marker.args), *sorted(unknown)])}"
                 )
+        given: dict[str, Any] = {}
+        for marker in places[0] if places else ():
             given = {**marker.kwargs, **given}
-        self.present = bool(markers)
+        self.present = bool(places)
         self.off, self.declared, self.order = given.get("off", False), given.get("declared"), given.get("order")
         if not isinstance(self.off, bool):
             raise pytest.UsageError(f"{item.nodeid}: the marker gtape takes off=True or False, not {self.off!r}")
@@ -56,6 +58,29 @@ class _Marked:
             Options(order=self.order)
         except (TypeError, ValueError) as e:
             raise pytest.UsageError(f"{item.nodeid}: the marker gtape: {e}") from None
+
+
+def _places(item: pytest.Item) -> Iterator[list[pytest.Mark]]:
+    """The markers `gtape` at each place, the closest to the test first.
+
+    The places are the test's parameters, its function, its class and the base classes, and so on outwards. pytest joins
+    the markers of the first two, and those of a class and its base classes, in another order.
+    """
+    parameters = getattr(getattr(item, "callspec", None), "marks", ())
+    for node in reversed(item.listchain()):
+        own = [m for m in node.own_markers if m.name == "gtape"]
+        bases = getattr(node.obj, "__mro__", ()) if isinstance(node, pytest.Class) else ()
+        inner = [parameters if node is item else (), *[_marks_of(base) for base in bases]]
+        for marks in inner:
+            yield [m for m in own if any(m is mark for mark in marks)]
+            own = [m for m in own if not any(m is mark for mark in marks)]
+        yield own
+
+
+def _marks_of(base: type) -> list[pytest.Mark]:
+    """The markers of a class, without those of its base classes."""
+    given = vars(base).get("pytestmark", [])
+    return [getattr(m, "mark", m) for m in (given if isinstance(given, list) else [given])]
 
 
 class Checks:
