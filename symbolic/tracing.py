@@ -55,11 +55,14 @@ def trace(f: Callable[..., Any], *args: Any) -> Program:
 
 
 def as_input(x: Any) -> Tensor:
-    """A new tensor for one argument: numbers and lists as float64, arrays and tensors in their own dtype."""
+    """A new tensor for one argument: numbers and lists as float64, arrays and tensors in their own dtype.
+
+    Arrays in the byte order of another machine, as read from a file, take that of this one.
+    """
     if is_tensor(x):
         return wrap(np.array(x._as_tensor()._value if not isinstance(x, Tensor) else x._value))
     if isinstance(x, (np.ndarray, np.generic)):
-        return wrap(np.array(x))
+        return wrap(np.array(x, dtype=x.dtype.newbyteorder("=")))
     try:
         array = np.asarray(x)
     except (TypeError, ValueError):  # lists of different lengths

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import gtape as tf
 from gtape import verify
+from gtape.symbolic import trace
 from gtape.verify import check, exact, judge, prove
 
 
@@ -84,6 +85,25 @@ def test_what_exact_gives_judge_takes() -> None:
     assert judge(tf.sin, 1.0, exact(tf.sin, 1.0)).verdict == "correct"
     x = np.array([1.0, 2.0])
     assert judge(tf.sin, x, exact(tf.sin, x, order=2), order=2).verdict == "correct"
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("f", [lambda x: tf.reduce_sum(x * x * x), lambda x: x * x, lambda x: x[0] * tf.exp(x[1])])
+def test_the_byte_order_of_an_array_changes_no_answer(f: Any, dtype: str) -> None:
+    native = np.array([1.0, 2.0], dtype)
+    for order in "<>":
+        x = native.astype(order + dtype)
+        assert exact(f, x, digits=12).tolist() == exact(f, native, digits=12).tolist()
+        assert str(trace(f, x)) == str(trace(f, native))
+        x_tensor = tf.constant(native)
+        with tf.GradientTape() as tape:
+            tape.watch(x_tensor)
+            y = f(x_tensor)
+        claim = tape.gradient(y, x_tensor).numpy()
+        for given_order in "<>":
+            right = claim.astype(given_order + dtype)
+            assert check(f, x).verdict == judge(f, x, right).verdict == "correct"
+            assert judge(f, x, right * np.array(1.5, given_order + dtype)).verdict == "rule"
 
 
 def test_none_claims_that_there_is_no_path() -> None:

@@ -294,7 +294,7 @@ def _numbers(part: Any, name: str) -> Any:
     """A claimed part as an array of numbers; accepts decimal strings, because `exact` returns them."""
     array = np.asarray(part._value if isinstance(part, Tensor) else part)
     if array.dtype.kind not in "OUS":
-        return array
+        return array.astype(array.dtype.newbyteorder("="), copy=False)
     try:
         if any(v is None for v in array.ravel().tolist()):
             raise ValueError("None is no number")
