@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 from collections.abc import Callable
 from types import FunctionType, TracebackType
 from typing import Any, TypeVar
@@ -25,6 +26,9 @@ from gtape.base.own_files import OWN_FOLDERS
 from gtape.base.shown import shown
 
 __all__ = ["diagnosed", "diagnosed_methods", "diagnosis"]
+
+# In Python's error of a call with too few, too many or unknown arguments, here of a function of the user.
+_OF_COUNT = re.compile(r"\(\) (missing \d+ required|takes .*positional argument|got an unexpected keyword argument)")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -78,6 +82,8 @@ def diagnosis(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], e: E
     text = f"{getattr(function, '__qualname__', function.__name__)}({given}): {reason}"
     if isinstance(e, MemoryError):
         return errors.ResourceExhaustedError(f"{text}; there is no room for the result, or for an argument")
+    if isinstance(e, TypeError) and _OF_COUNT.search(reason):
+        return errors.OperandTypeError(text)
     if isinstance(e, TypeError | AttributeError):
         return errors.OperandTypeError(f"{text}; an argument is of a type, a dtype or a shape that it does not take")
     if isinstance(e, ValueError) and not isinstance(e, np.linalg.LinAlgError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
 from typing import Any
 
@@ -11,6 +12,9 @@ __all__ = ["brief", "shown"]
 
 _LONGEST = 300
 _MOST_AXES = 8  # of an array shown by its elements, because NumPy does not shorten many axes of size 2
+
+# In the usual `repr` of functions and other objects. It differs in each run and says nothing to a reader.
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]{4,}(?=>)")
 
 _brief = reprlib.Repr()
 _brief.maxlevel = 4
@@ -22,7 +26,7 @@ def shown(x: Any) -> str:
     """The `repr` of an object, shortened if long; its type if `repr` fails.
 
     The function also handles lists that contain themselves or are nested thousands deep, and objects whose ``__repr__``
-    raises an error or returns control characters.
+    raises an error or returns control characters. The text is without addresses of objects.
 
     >>> shown([1, "a"])
     "[1, 'a']"
@@ -31,6 +35,8 @@ def shown(x: Any) -> str:
     ...     endless = [endless]
     >>> shown(endless)
     '[[[[[...]]]]]'
+    >>> shown(lambda: 0)
+    '<function <lambda>>'
     """
     try:
         long = isinstance(x, (list, tuple, dict, set, frozenset)) and len(x) > 50
@@ -41,7 +47,7 @@ def shown(x: Any) -> str:
             text = _brief.repr(x)
         except Exception:
             text = f"<{type(x).__name__}>"
-    return plain_lines(brief(text))
+    return plain_lines(brief(text if isinstance(x, (str, bytes)) else _ADDRESS.sub("", text)))
 
 
 def brief(text: str) -> str:

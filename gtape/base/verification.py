@@ -181,6 +181,8 @@ class Options:
         if not isinstance(text, str):
             raise TypeError(f"Options.from_text takes text, not {shown(text)}: write {_FORM}")
         parts = [part.strip() for part in text.split(";") if part.strip()]
+        if not parts and text.strip():
+            raise ValueError(f"{shown(text)} holds no word and no option: write {_FORM}")
         word = parts.pop(0).lower() if parts and "=" not in parts[0] else None
         if word is not None and word not in (*_OFF, *_ON, "strict"):
             raise ValueError(f"{word!r} is unknown: write {_FORM}")

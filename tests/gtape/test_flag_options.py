@@ -537,6 +537,8 @@ def test_a_text_stands_for_a_mode(text: str, mode: Any) -> None:
         ("0;order=2", "switches the checks off"),
         ("order=1;order=2", "order is given twice"),
         ("order=1;strict", "'strict' is no option"),
+        (";", "';' holds no word and no option: write 1, strict, 0, or"),
+        (" ; ;", "holds no word and no option"),
     ],
 )
 def test_a_wrong_text_is_explained(text: str, says: str) -> None:

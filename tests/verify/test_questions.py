@@ -111,6 +111,42 @@ def test_none_claims_that_there_is_no_path() -> None:
     assert judge(lambda x, y: x * y, (1.0, 2.0), (2.0, None)).verdict == "unconnected"
 
 
+def two(x: Any, y: Any) -> Any:
+    return x * x * y
+
+
+class Callables:
+    def method(self, x: Any, y: Any) -> Any:
+        return x * y
+
+    __call__ = method
+
+
+@pytest.mark.parametrize("args", [(1.0,), (1.0, 2.0, 3.0)])
+@pytest.mark.parametrize("f", [two, lambda x, y: x * y, Callables().method, Callables()])
+@pytest.mark.parametrize("ask", [check, exact, trace, lambda f, *args: judge(f, args, args)])
+def test_a_wrong_number_of_arguments_is_named_without_addresses(ask: Any, f: Any, args: tuple[float, ...]) -> None:
+    with pytest.raises(TypeError, match=r"missing 1 required|positional arguments but [34] were given") as caught:
+        ask(f, *args)
+    assert "0x" not in str(caught.value) and "of a type" not in str(caught.value)
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_none_is_no_claim_about_a_higher_derivative(order: int) -> None:
+    def nested(leaf: Any, depth: int) -> Any:
+        return (leaf, 1.0) if depth == 1 else (nested(leaf, depth - 1), nested(1.0, depth - 1))
+
+    where = r"claimed" + r"\[0\]" * order
+    with pytest.raises(ValueError, match=f"^{where}: numbers are wanted, not None"):
+        judge(two, (1.0, 2.0), nested(None, order), order=order)
+
+
+@pytest.mark.parametrize("ask", [check, exact, lambda f: judge(f, (), ())])
+def test_missing_arguments_are_asked_for_without_the_name_of_another_function(ask: Any) -> None:
+    with pytest.raises(TypeError, match=r"^give the function's arguments too: the numbers"):
+        ask(two)
+
+
 NOT_OF_X: dict[str, tuple[Any, Any]] = {  # functions of x and y, and their derivatives by y
     "x is not used": (lambda x, y: y * 3.0, 3.0),
     "a constant": (lambda x, y: tf.constant(2.0, tf.float64), None),

@@ -263,9 +263,24 @@ def _in_dtype(row: Any, t: Tensor) -> Any:
 
 
 def _blocks(
-    claimed: Any, shapes: list[tuple[int, ...]], order: int, where: str, outer: tuple[int, ...] = ()
+    claimed: Any,
+    shapes: list[tuple[int, ...]],
+    order: int,
+    where: str,
+    outer: tuple[int, ...] = (),
+    *,
+    first: bool | None = None,
 ) -> list[Any]:
-    n = len(shapes)
+    """The blocks of a claimed derivative as arrays, or None for an argument that is claimed as unconnected.
+
+    Parameters
+    ----------
+    outer : tuple of int
+        The shape of the argument of the derivatives outside of this one.
+    first : bool, optional
+        Whether the whole claim is a first derivative, in which None has a meaning.
+    """
+    n, first = len(shapes), order == 1 if first is None else first
     parts: list[Any]
     if n > 1:
         if not isinstance(claimed, (tuple, list)) or len(claimed) != n:
@@ -277,10 +292,10 @@ def _blocks(
     for k, (part, s) in enumerate(zip(parts, shapes, strict=True)):
         name = f"{where}[{k}]" if n > 1 else where
         if order > 1 and n > 1:
-            made += _blocks(part, shapes, order - 1, name, outer + s)
+            made += _blocks(part, shapes, order - 1, name, outer + s, first=first)
             continue
         shape = outer + s * (order if n == 1 else 1)
-        if part is None and order == 1:
+        if part is None and first:
             made.append(None)  # claimed as unconnected
             continue
         array = _numbers(part, name)

@@ -62,7 +62,7 @@ class Recording:
         if not callable(f):
             raise TypeError(f"the first argument is a function of tensors, not {type(f).__name__}")
         if not args:
-            raise TypeError("give the function's arguments too: check(f, x, ...)")
+            raise TypeError("give the function's arguments too: the numbers or arrays at which it is differentiated")
         self.inputs = [_input(i, a) for i, a in enumerate(args)]
         for i, t in enumerate(self.inputs):
             if not t._layout.inexact:
