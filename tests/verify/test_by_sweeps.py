@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import gtape as tf
 from gtape.symbolic import trace
@@ -240,3 +243,45 @@ def test_a_kink_that_makes_the_whole_function_smooth_is_found_behind_a_large_gra
     (found,) = [f for f in report.findings if not f.ok]
     assert (found.verdict, found.count) == ("convention", 2)
     assert "all one-sided derivatives agree" in found.reason
+
+
+# ------------------------------------------------------------------------------------------------------------- counts
+
+
+@given(
+    lost=st.lists(st.booleans(), min_size=1, max_size=6).filter(any), value=st.sampled_from([np.nan, np.inf, -np.inf])
+)
+def test_all_elements_count_that_are_not_finite(lost: list[bool], value: float) -> None:
+    factors = np.where(lost, value, 2.0)
+
+    @tf.custom_gradient
+    def lossy(x: Any) -> Any:
+        return x * x, lambda g: g * x * factors
+
+    x = np.arange(1.0, len(lost) + 1.0)
+    report = check(lossy, x)
+    assert [(f.verdict, f.op, f.count) for f in report.findings] == [("rule", "lossy", sum(lost))], report
+    assert report.max_ulp == math.inf
+    v = tf.Variable(x)
+    with tf.GradientTape(verify=True) as tape:
+        y = lossy(v)
+    with pytest.raises(tf.VerificationError) as caught:
+        tape.gradient(y, v)
+    assert caught.value.report.findings[0].count == sum(lost)
+
+
+def test_a_source_counts_only_for_the_custom_gradient_that_it_reaches() -> None:
+    def lossy(name: str) -> Any:
+        def function(x: Any) -> Any:
+            return x * x, lambda g: g * x * np.nan
+
+        function.__name__ = name
+        return tf.custom_gradient(function)
+
+    one, other = lossy("one"), lossy("other")
+    report = check(lambda x, y: tf.reduce_sum(one(x)) + tf.reduce_sum(other(y)), np.ones(2), np.ones(3))
+    assert [(f.op, f.count) for f in report.findings] == [("one", 2)], report
+    report = check(lambda x, y: tf.reduce_sum(x) + tf.reduce_sum(other(y)), np.ones(2), np.ones(3))
+    assert [(f.op, f.element, f.count) for f in report.findings] == [("other", (1, (0,)), 3)], report
+    report = check(lambda x, y: tf.reduce_sum(one(tf.concat([x, y], 0))), np.ones(2), np.ones(3))
+    assert [(f.op, f.count) for f in report.findings] == [("one", 5)], report

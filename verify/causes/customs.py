@@ -254,27 +254,38 @@ def not_finite(program: Program, seeds: list[Any], got: list[Any], order: int) -
     exact = oracle.replay()
     if certify(oracle, exact):
         return None  # another rule is wrong, too
-    for s, (g, e) in enumerate(zip(got, exact, strict=True)):
-        if g is None or np.isfinite(g).all():
-            continue
-        index = tuple(int(i) for i in np.argwhere(~np.isfinite(g))[0])
-        truth = np.broadcast_to(objects(0 if e is None else e), np.shape(g))[index]
-        if not isinstance(truth, int) and not abs(truth) <= float(np.finfo(np.asarray(g).dtype).max):
-            continue  # infinite, or rounded to an infinity
+    lost = {s: mask for s, (g, e) in enumerate(zip(got, exact, strict=True)) if (mask := _lost(g, e)).any()}
+    for s in lost:
         for node in program.nodes:
             if node.kind != "custom" or node.prim.declared is not None or node.index not in oracle.arrived:
+                continue
+            inside = set(program.ancestors([node.index]))
+            if inside.isdisjoint(program.sources[s]):
                 continue
             arrived = PartialOutputs.filled(oracle.arrived[node.index], node.output)
             arrived = tuple(map(to_float, arrived)) if isinstance(arrived, tuple) else to_float(objects(arrived))
             with np.errstate(all="ignore"):
                 made = by_user(node, arrived)
             if any(c is not None and not np.isfinite(np.asarray(c)).all() for c in made):
+                index = tuple(int(i) for i in np.argwhere(lost[s])[0])
+                truth = np.broadcast_to(objects(0 if exact[s] is None else exact[s]), np.shape(got[s]))[index]
+                reached = [mask for t, mask in lost.items() if not inside.isdisjoint(program.sources[t])]
                 reason = f"the gradient that {node.name} returns is not finite, but the derivative of its body is"
                 return Finding(
-                    "rule", order=order, at=node, element=(s, index), got=np.asarray(g)[index].item(),
-                    exact=digits(truth), reason=reason,
+                    "rule", order=order, at=node, element=(s, index), got=np.asarray(got[s])[index].item(),
+                    exact=digits(truth), count=sum(int(mask.sum()) for mask in reached), reason=reason,
                 )  # fmt: skip
     return None
+
+
+def _lost(g: Any, exact: Any) -> Any:
+    """The numbers that are NaN or infinite although no exact number is infinite, or rounded to an infinity."""
+    found = np.zeros(np.shape(g), np.bool_) if g is None else ~np.isfinite(np.asarray(g))
+    every = np.broadcast_to(objects(0 if exact is None else exact), found.shape)
+    for index in map(tuple, np.argwhere(found).tolist()):
+        truth = every[index]
+        found[index] = isinstance(truth, int) or bool(abs(truth) <= float(np.finfo(np.asarray(g).dtype).max))
+    return found
 
 
 def inner_culprits(oracle: Oracle, node: Node) -> list[tuple[Node, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -176,6 +177,7 @@ class Gradient(Judgement):
                 report = self.report()
                 report.findings.append(found[0])
                 report.checked = sum(int(np.size(g)) for g in self.got if g is not None)
+                report.max_ulp = math.inf
                 return report
         return super().examine()
 
