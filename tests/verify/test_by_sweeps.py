@@ -248,6 +248,35 @@ def test_a_kink_that_makes_the_whole_function_smooth_is_found_behind_a_large_gra
 # ------------------------------------------------------------------------------------------------------------- counts
 
 
+def slope_times(factors: Any) -> Any:
+    """x / (1 + x²), with the slope of each element times a factor."""
+
+    @tf.custom_gradient
+    def scaled(x: Any) -> Any:
+        return x / (1.0 + x * x), lambda g: g * ((1.0 - x * x) / (1.0 + x * x) ** 2) * factors
+
+    def f(x: Any) -> Any:
+        v = scaled(x)
+        return tf.reduce_sum(v / (2.0 + v))
+
+    return f
+
+
+# Near 1 the slope is nearly 0, so that half a unit in x moves it by many units.
+@given(
+    near=st.lists(st.floats(1e-9, 1e-3), min_size=1, max_size=4), wrong=st.integers(1, 4), factor=st.floats(1.25, 4.0)
+)
+def test_only_the_wrong_elements_count_beside_badly_conditioned_ones(
+    near: list[float], wrong: int, factor: float
+) -> None:
+    x = np.array([*(1.0 + np.array(near)), *np.linspace(0.3, 0.7, wrong)])
+    right = check(slope_times(1.0), x)
+    assert right.ok, right
+    found = [f for f in check(slope_times(np.repeat([1.0, factor], [len(near), wrong])), x).findings if not f.ok]
+    assert [(f.verdict, f.op, f.count) for f in found] == [("rule", "scaled", wrong)]
+    assert found[0].element[1][0] >= len(near)
+
+
 @given(
     lost=st.lists(st.booleans(), min_size=1, max_size=6).filter(any), value=st.sampled_from([np.nan, np.inf, -np.inf])
 )

@@ -13,7 +13,7 @@ from gtape import nest
 from gtape.base.verification import verifying
 from gtape.engine.custom import custom_gradient
 from gtape.recording.record import for_a_check_alone
-from gtape.symbolic.balls import digits, objects, to_double_double
+from gtape.symbolic.balls import objects, to_double_double
 from gtape.symbolic.build import build
 from gtape.symbolic.program import Node, Program
 from gtape.tapes.forward import ForwardAccumulator
@@ -42,6 +42,7 @@ def blame(
     got: list[Any],
     order: int,
     trusted: frozenset[int] = frozenset(),
+    harmless: Callable[[int, Any], Any] | None = None,
 ) -> list[Finding]:
     """Find the ops to blame for failed certificates, and an element that shows the error.
 
@@ -53,6 +54,8 @@ def blame(
         The judged numbers of each source.
     trusted : frozenset of int
         Custom gradients that differ from their bodies at kinks of the bodies alone, by conventions of their own.
+    harmless : callable, optional
+        ``harmless(s, exact)`` returns the mask of the numbers of source `s` whose errors have other causes.
 
     Returns
     -------
@@ -60,7 +63,7 @@ def blame(
         One for each op to blame, or one finding without an op if none is found.
     """
     found = culprits(program, oracle, failures, trusted)
-    wrong = _wrong_elements(program, oracle, got, trusted)
+    wrong = _wrong_elements(program, oracle, got, trusted, harmless)
     shown = wrong[0] | {"count": len(wrong)} if wrong else _shown(oracle, got)
     beyond = next(left_the_range(program, oracle), None) if all(node is None for node, _ in found) else None
     if beyond is not None:  # the backward ops of an inner gradient hold what became of numbers outside of their range
@@ -278,7 +281,13 @@ def _floating(outputs: Any) -> list[Any]:
     return [t for t in nest.flatten(outputs) if t._layout.inexact]
 
 
-def _wrong_elements(program: Program, oracle: Oracle, got: list[Any], trusted: frozenset[int]) -> list[dict[str, Any]]:
+def _wrong_elements(
+    program: Program,
+    oracle: Oracle,
+    got: list[Any],
+    trusted: frozenset[int],
+    harmless: Callable[[int, Any], Any] | None,
+) -> list[dict[str, Any]]:
     """Each wrong element as fields of a finding, the farthest one first; none where evaluating all would take long."""
     sizes = [_count(oracle, s) if nodes else 0 for s, nodes in enumerate(program.sources)]
     exact: list[Any] | None = None
@@ -299,7 +308,23 @@ def _wrong_elements(program: Program, oracle: Oracle, got: list[Any], trusted: f
     except (ArithmeticError, TooDeep):
         return []
     wrong = [w for w in every if w and w.get("ulps", np.inf) > ROUNDINGS]
+    if harmless is not None and len(wrong) > 1:
+        wrong = _without_harmless(wrong, every, got, harmless) or wrong
     return sorted(wrong, key=lambda w: -w.get("ulps", np.inf))
+
+
+def _without_harmless(
+    wrong: list[dict[str, Any]], every: list[dict[str, Any]], got: list[Any], harmless: Callable[[int, Any], Any]
+) -> list[dict[str, Any]]:
+    """The wrong elements without those whose errors have other causes, such as roundings that the problem magnifies."""
+    masks: dict[int, Any] = {}
+    for s in {w["element"][0] for w in wrong if "got" in w}:
+        exact = np.full(np.shape(got[s]), arb("nan"), dtype=object)
+        for w in every:
+            if w and w["element"][0] == s:
+                exact[w["element"][1]] = w["exact"]
+        masks[s] = harmless(s, exact)
+    return [w for w in wrong if w["element"][0] not in masks or not masks[w["element"][0]][w["element"][1]]]
 
 
 def _by_bodies(program: Program, oracle: Oracle, trusted: frozenset[int]) -> list[Any] | None:
@@ -406,9 +431,9 @@ def _compared(
         except (ArithmeticError, TooDeep):
             return {}
     if got[s] is None:
-        return {} if x == 0 else {"element": (s, index), "exact": digits(x)}
+        return {} if x == 0 else {"element": (s, index), "exact": x}
     g = np.asarray(got[s])
     x = turned(x).item() if g.dtype.kind == "c" else x
     high, low = to_double_double(objects(x))
     ulps = float(ulps_between(g[index], high, low, g.dtype))
-    return {"element": (s, index), "got": g[index].item(), "exact": digits(x), "ulps": ulps}
+    return {"element": (s, index), "got": g[index].item(), "exact": x, "ulps": ulps}

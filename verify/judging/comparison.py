@@ -29,6 +29,7 @@ __all__ = [
     "Causes",
     "Comparison",
     "Distances",
+    "Harmless",
     "Told",
     "Wrong",
     "cancellation",
@@ -584,9 +585,13 @@ class Comparison:
         reason = f"the exact derivative overflows {dtype.name}, and floats on the way to it give NaN"
         told.append(Told(left, "range", reason, ok=False))
         if open_.any():
-            told += self._causes.wrong(Wrong(s, open_, g, high, ulps))
+            told += self._causes_of(Wrong(s, open_, g, high, ulps))
         lost_digits = [(False, half_lost), (True, cancelled & (lost <= half))]
         self._tell(told, s, e, g, distances._replace(ulps=ulps), zero, loose, lost, lost_digits, held)
+
+    def _causes_of(self, wrong: Wrong) -> list[Told]:
+        """The findings about numbers beyond all bounds."""
+        return self._causes.wrong(wrong)
 
     def _tell(
         self, told: list[Told], s: int, e: Any, g: Any, distances: Distances, zero: Any, loose: Any,
@@ -628,6 +633,43 @@ class Comparison:
                 most = digits_of(dtype) if held is None else held.digits
                 shown = worst_of(s, mask, ulps, g, e, loose)
                 self.findings.append(cancellation(self.order, shown, mask, lost, most, fewest(mask), ok=ok))
+
+
+class Harmless(Comparison):
+    """Finds the harmless numbers beside wrong ones, and no causes of the wrong ones."""
+
+    def mask(self, s: int, e: Any, g: Any) -> Any:
+        """The elements of one array that are right, or that roundings or the problem explain.
+
+        Parameters
+        ----------
+        s : int
+        e : object array
+            The exact numbers, in the convention of `g`.
+        g : float or complex array
+        """
+        self._found = np.ones(np.shape(g), np.bool_)
+        self._array(s, e, g, distances(e, g))
+        return self._found
+
+    def _number(self, s: int, e: Any, g: Any, distances: Distances) -> bool:
+        return False
+
+    def _causes_of(self, wrong: Wrong) -> list[Told]:
+        return []
+
+    def _tell(
+        self, told: list[Told], s: int, e: Any, g: Any, distances: Distances, zero: Any, loose: Any,
+        lost: Any = None, lost_digits: Sequence[tuple[bool, Any]] = (), held: _Held | None = None,
+    ) -> None:  # fmt: skip
+        found = distances.off + distances.radius <= distances.tight
+        for t in told:
+            if Finding(t.verdict, ok=t.ok).ok:
+                found = found | t.mask
+        for ok, mask in lost_digits:
+            if ok:
+                found = found | mask
+        self._found = found
 
 
 _AT_ZERO = "the exact derivative is 0, and floats reach it up to the rounding of the terms that cancel"

@@ -36,7 +36,7 @@ from gtape.verify.causes.float_range import lost_by_a_rule, overflows_in_floats
 from gtape.verify.causes.misfits import misfits
 from gtape.verify.judging import ordinary
 from gtape.verify.judging.chunks import Chunks, chunks_of
-from gtape.verify.judging.comparison import Comparison, Distances
+from gtape.verify.judging.comparison import Comparison, Distances, Harmless
 from gtape.verify.judging.connected import order_of
 from gtape.verify.judging.judgement import Judgement, nodes_of, terms_within, to_blame
 from gtape.verify.judging.ladder import PRECISIONS, climb
@@ -45,7 +45,7 @@ from gtape.verify.judging.progress import shown
 from gtape.verify.oracles.backward import gradient
 from gtape.verify.oracles.certificates import Failure, certify, faulty_rules
 from gtape.verify.oracles.enclosures import BALLS, is_floating
-from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.oracles.oracle import Oracle, TooDeep
 from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.ulp import ROUNDINGS, same_numbers
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
@@ -152,7 +152,33 @@ class Gradient(Judgement):
             return False
 
     def blamed(self, oracle: Oracle, failures: list[Failure]) -> list[Finding]:
-        return blame(self.program, oracle, failures, self.got, self.order, self._conventions(oracle))
+        trusted = self._conventions(oracle)
+        return blame(self.program, oracle, failures, self.got, self.order, trusted, self._harmless(trusted))
+
+    def _harmless(self, trusted: frozenset[int]) -> Callable[[int, Any], Any]:
+        """A function of a source and its exact numbers: which numbers are right or have a harmless cause.
+
+        The bounds are those of the right derivative, because the inputs move a wrong one by other amounts.
+        """
+        compared, known = Harmless(self.order, self), list[Oracle]()
+
+        def harmless(s: int, exact: Any) -> Any:
+            got, before = np.asarray(self.got[s]), self.last
+            try:
+                if not known:
+                    by_bodies = Oracle(self.program, self.seeds, by_bodies=True)
+                    by_bodies.trusted = trusted
+                    by_bodies.evaluate()
+                    by_bodies.replay()
+                    known.append(by_bodies)
+                self.last = known[0]
+                return compared.mask(s, exact, got)
+            except (ArithmeticError, ValueError, TypeError, IndexError, TooDeep):  # a wrong rule may give other shapes
+                return np.zeros(got.shape, np.bool_)
+            finally:
+                self.last = before
+
+        return harmless
 
     def _conventions(self, oracle: Oracle) -> frozenset[int]:
         """The custom gradients that differ from their bodies at kinks alone, if others are wrong beside them."""
