@@ -385,7 +385,7 @@ def test_one_task_does_not_switch_off_the_checks_of_another() -> None:
 
     async def main() -> list[bool]:
         inside, other = asyncio.Event(), asyncio.Event()
-        return await asyncio.gather(checked(inside, other), unchecked(inside, other))
+        return list(await asyncio.gather(checked(inside, other), unchecked(inside, other)))
 
     assert asyncio.run(main()) == [False, True]
 
@@ -418,7 +418,7 @@ def test_work_that_a_task_hands_to_a_thread_follows_the_block_of_the_task() -> N
                 async with one_check:
                     return await asyncio.to_thread(passes)
 
-        return await asyncio.gather(work(True), work(False), work("strict"))
+        return list(await asyncio.gather(work(True), work(False), work("strict")))
 
     assert asyncio.run(main()) == [False, True, False]
 
@@ -447,7 +447,7 @@ def test_the_sample_of_a_block_counts_the_calls_of_its_own_task() -> None:
             return seen
 
     async def main() -> list[list[bool]]:
-        return await asyncio.gather(work(), work())
+        return list(await asyncio.gather(work(), work()))
 
     one, other = asyncio.run(main())
     assert one == other == asyncio.run(work()) and len(set(one)) == 2

@@ -80,7 +80,8 @@ def _places(item: pytest.Item) -> Iterator[list[pytest.Mark]]:
 def _marks_of(base: type) -> list[pytest.Mark]:
     """The markers of a class, without those of its base classes."""
     given = vars(base).get("pytestmark", [])
-    return [getattr(m, "mark", m) for m in (given if isinstance(given, list) else [given])]
+    marks: list[Any] = given if isinstance(given, list) else [given]
+    return [m if isinstance(m, pytest.Mark) else m.mark for m in marks]
 
 
 class Checks:
