@@ -1,0 +1,198 @@
+"""Custom gradients under the flag in forward mode, also in recomputed blocks and over inner derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtape as tf
+from gtape.verify.verdicts.collect import collecting
+
+F = Callable[[Any], Any]
+Mode = Callable[[F, Any], Any]
+
+W = np.random.default_rng(4).normal(size=(3, 3))
+POINT = [0.34, -1.2, 0.9]
+
+
+def forward(f: F, x: Any) -> Any:
+    """The tangent along ones."""
+    with tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)) as accumulator:
+        y = f(tf.convert_to_tensor(x))
+    return accumulator.jvp(y)
+
+
+def over_a_gradient(f: F, x: Any) -> Any:
+    def inner(v: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(v)
+            y = f(v)
+        return tape.gradient(y, v)
+
+    return forward(inner, x)
+
+
+def over_a_tangent(f: F, x: Any) -> Any:
+    def inner(v: Any) -> Any:
+        with tf.autodiff.ForwardAccumulator(v, tf.ones_like(v)) as accumulator:
+            y = f(v)
+        return accumulator.jvp(y)
+
+    return forward(inner, x)
+
+
+MODES: dict[str, Mode] = {"first order": forward, "a gradient": over_a_gradient, "a tangent": over_a_tangent}
+SECOND_ORDER = [over_a_gradient, over_a_tangent]
+
+
+def verified(mode: Mode, f: F, x: Any = POINT) -> Any:
+    """A tangent that was checked, as an array."""
+    with tf.verifying("strict"):
+        return mode(f, tf.constant(x, tf.float64)).numpy()
+
+
+def named(mode: Mode, f: F, x: Any = POINT) -> set[str | None]:
+    """The ops that the check of a wrong tangent names, all with their lines."""
+    with pytest.raises(tf.VerificationError) as caught, tf.verifying():
+        mode(f, tf.constant(x, tf.float64))
+    wrong = [f for f in caught.value.report.findings if not f.ok]
+    assert all(f.verdict == "rule" and f.line is not None for f in wrong), caught.value
+    return {f.op for f in wrong}
+
+
+def late(x: Any) -> Any:
+    """Zeros with a slope."""
+    return x - tf.stop_gradient(x)
+
+
+# Each makes a custom gradient from a factor of its gradient, and from an addition to its gradient.
+
+
+def simpson(factor: float = 1.0, wrong: F = tf.zeros_like) -> F:
+    """A mean of a sine by Simpson's rule, with rounded weights."""
+
+    @tf.custom_gradient
+    def mean(x: Any) -> Any:
+        w, t = (tf.constant(v, x.dtype) for v in ([1 / 6, 4 / 6, 1 / 6], [0.0, 0.5, 1.0]))
+        y = tf.reduce_sum(tf.sin(x[:, None] * t) * w, 1)
+
+        def grad(g: Any) -> Any:
+            return g * (tf.reduce_sum(tf.cos(x[:, None] * t) * t * w, 1) * factor + wrong(x))
+
+        return y, grad
+
+    return mean
+
+
+def third_of_cube(factor: float = 1.0, wrong: F = tf.zeros_like) -> F:
+    @tf.custom_gradient
+    def third(x: Any) -> Any:
+        return x * x * x * (1 / 3), lambda g: g * (x * x * factor + wrong(x))
+
+    return third
+
+
+def gelu(factor: float = 1.0, wrong: F = tf.zeros_like) -> F:
+    """The Gaussian error linear unit, whose body and gradient round different constants."""
+
+    @tf.custom_gradient
+    def unit(x: Any) -> Any:
+        c = 0.5 * (1.0 + tf.math.erf(x * np.sqrt(0.5)))
+
+        def grad(g: Any) -> Any:
+            return g * ((c + x * tf.exp(-0.5 * x * x) * (1 / np.sqrt(2 * np.pi))) * factor + wrong(x))
+
+        return x * c, grad
+
+    return unit
+
+
+def layer(factor: float = 1.0, wrong: F = tf.zeros_like, w: Any = None) -> F:
+    """A dense layer that reads a variable."""
+    w = tf.Variable(W) if w is None else w
+
+    @tf.custom_gradient
+    def dense(x: Any) -> Any:
+        y = tf.tanh(x[None] @ w)
+
+        def grad(g: Any, variables: Any = None) -> Any:
+            z = g[None] * (1.0 - y * y)
+            return (z @ tf.transpose(w))[0] * factor + wrong(x) * g, [tf.transpose(x[None]) @ z * factor]
+
+        return y[0], grad
+
+    return dense
+
+
+CUSTOMS = [simpson, third_of_cube, gelu, layer]
+
+
+def alone(f: F) -> F:
+    return f
+
+
+def twice(f: F) -> F:
+    return lambda x: f(f(x))
+
+
+WRAPS = [alone, lambda f: twice(tf.recompute_grad(f)), lambda f: tf.recompute_grad(twice(f))]
+
+
+def by_its_body(f: Any) -> F:
+    """What a custom gradient computes, differentiated by the rules of its ops."""
+    return lambda x: f.__wrapped__(x)[0]
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
+@pytest.mark.parametrize("custom", CUSTOMS)
+def test_forward_mode_through_recomputed_blocks_is_right(custom: Callable[..., Any], wrap: Callable[[F], F]) -> None:
+    f = custom()
+    assert verified(forward, wrap(f)) == pytest.approx(forward(wrap(by_its_body(f)), tf.constant(POINT, tf.float64)))
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
+@pytest.mark.parametrize("custom", CUSTOMS)
+def test_forward_mode_through_recomputed_blocks_shows_a_slightly_wrong_factor(
+    custom: Callable[..., Any], wrap: Callable[[F], F]
+) -> None:
+    f = custom(1.0 + 1e-9)
+    assert named(forward, wrap(f)) == {f.__name__}
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3])
+@pytest.mark.parametrize("direction", [np.ones((3, 3)), np.eye(3), W - 0.5])
+def test_a_block_of_a_variable_that_is_recomputed_has_a_right_tangent_by_it(calls: int, direction: Any) -> None:
+    w, tangent = tf.Variable(W), tf.constant(direction)
+    numbers = []
+    for make in (layer(w=w), tf.recompute_grad(layer(w=w))):
+        with tf.verifying(), tf.autodiff.ForwardAccumulator(w, tangent) as accumulator:
+            y = tf.constant(POINT, tf.float64)
+            for _ in range(calls):
+                y = make(y)
+        numbers.append(accumulator.jvp(y).numpy())
+    assert numbers[0].tolist() == numbers[1].tolist()
+    wrong = tf.recompute_grad(layer(1.0 + 1e-9, w=w))
+    with tf.verifying(), tf.autodiff.ForwardAccumulator(w, tangent) as accumulator:
+        y = tf.constant(POINT, tf.float64)
+        for _ in range(calls):
+            y = wrong(y)
+    with pytest.raises(tf.VerificationError, match="op dense"):
+        accumulator.jvp(y)
+
+
+@pytest.mark.parametrize("direction", [np.ones((3, 3)), np.random.default_rng(1).normal(size=(3, 3))])
+@pytest.mark.parametrize("wrap", [alone, tf.recompute_grad])
+def test_a_normalised_layer_is_judged_alike_whether_it_is_recomputed_or_not(wrap: Any, direction: Any) -> None:
+    w = tf.Variable(np.random.default_rng(0).normal(size=(3, 3)))
+
+    def block(x: Any) -> Any:
+        c = x - tf.reduce_mean(x, 1, keepdims=True)
+        return tf.tanh(c * tf.math.rsqrt(tf.reduce_mean(c * c, 1, keepdims=True) + 1e-3) @ w) + x
+
+    f = wrap(block)
+    with tf.verifying(), tf.autodiff.ForwardAccumulator(w, tf.constant(direction)) as accumulator:
+        y = tf.reduce_sum(f(f(tf.constant([[0.3, -1.2, 0.7], [1.1, 0.4, -0.5]], tf.float64))) ** 2)
+    assert accumulator.jvp(y).numpy() == pytest.approx(3.4781072364675557 if direction[0, 0] != 1.0 else 0.0)
