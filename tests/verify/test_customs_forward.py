@@ -196,3 +196,69 @@ def test_a_normalised_layer_is_judged_alike_whether_it_is_recomputed_or_not(wrap
     with tf.verifying(), tf.autodiff.ForwardAccumulator(w, tf.constant(direction)) as accumulator:
         y = tf.reduce_sum(f(f(tf.constant([[0.3, -1.2, 0.7], [1.1, 0.4, -0.5]], tf.float64))) ** 2)
     assert accumulator.jvp(y).numpy() == pytest.approx(3.4781072364675557 if direction[0, 0] != 1.0 else 0.0)
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
+@pytest.mark.parametrize("mode", MODES.values(), ids=list(MODES))
+def test_a_tangent_is_checked_once_and_not_on_its_way(mode: Mode, wrap: Callable[[F], F]) -> None:
+    f = wrap(third_of_cube())
+    with collecting() as report:
+        verified(mode, f)
+    assert report.coverage["gradients"] == (1 if mode is forward else 2)
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
+@pytest.mark.parametrize("mode", SECOND_ORDER)
+@pytest.mark.parametrize("custom", CUSTOMS)
+def test_rounded_constants_are_right_over_an_inner_derivative(
+    custom: Callable[..., Any], mode: Mode, wrap: Callable[[F], F]
+) -> None:
+    f = custom()
+    assert verified(mode, wrap(f)) == pytest.approx(mode(wrap(by_its_body(f)), tf.constant(POINT, tf.float64)))
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
+@pytest.mark.parametrize("mode", SECOND_ORDER)
+@pytest.mark.parametrize("wrong", [(1.0 + 1e-9,), (1.0, lambda x: 1e-9 * late(x))])
+@pytest.mark.parametrize("custom", CUSTOMS)
+def test_rounded_constants_hide_no_wrong_gradient_over_an_inner_derivative(
+    custom: Callable[..., Any], wrong: tuple[Any, ...], mode: Mode, wrap: Callable[[F], F]
+) -> None:
+    f = custom(*wrong)
+    assert named(mode, wrap(f)) == {f.__name__}
+
+
+@pytest.mark.parametrize("mode", SECOND_ORDER)
+@pytest.mark.parametrize("wrong", [(1.0 + 1e-9,), (1.0, late)])
+def test_right_gradients_with_rounded_constants_are_not_named_beside_a_wrong_one(
+    mode: Mode, wrong: tuple[Any, ...]
+) -> None:
+    f, right = gelu(*wrong), third_of_cube()
+    assert named(mode, lambda x: right(f(right(x)))) == {"unit"}
+
+
+def equilibrium(steps: int, factor: float = 1.0, wrong: F = tf.zeros_like) -> F:
+    """A fixed point with the gradient by the implicit function theorem, which is right up to a residual."""
+    w = tf.constant(np.random.default_rng(0).normal(size=(3, 3)) * 0.12)
+
+    @tf.custom_gradient
+    def fixed_point(x: Any) -> Any:
+        z = tf.zeros_like(x)
+        for _ in range(steps):
+            z = tf.tanh(tf.linalg.matvec(w, z) + x)
+
+        def grad(g: Any) -> Any:
+            s = 1.0 - z * z
+            system = tf.eye(3, dtype=tf.float64) - tf.linalg.diag(s) @ w
+            return tf.linalg.matvec(tf.linalg.inv(system), g, transpose_a=True) * s * factor + wrong(x) * g
+
+        return z, grad
+
+    return fixed_point
+
+
+@pytest.mark.parametrize("mode", SECOND_ORDER)
+def test_a_residual_below_roundings_is_right_over_an_inner_derivative_and_hides_nothing(mode: Mode) -> None:
+    verified(mode, equilibrium(22))
+    for f in (equilibrium(22, 1.0 + 1e-9), equilibrium(22, 1.0, late), equilibrium(10)):
+        assert named(mode, f) == {"fixed_point"}

@@ -169,6 +169,29 @@ def test_a_rule_is_found_by_nested_tapes(wrong_op: tuple[int, Primitive]) -> Non
     assert report.verdict == "rule", report
 
 
+@pytest.mark.parametrize("forward", [False, True])
+def test_a_right_custom_gradient_with_a_rounded_constant_is_not_named_for_a_wrong_rule(
+    wrong_op: tuple[int, Primitive], forward: bool
+) -> None:
+    @tf.custom_gradient
+    def third(x: Any) -> Any:
+        return x * x * x * (1 / 3), lambda g: g * x * x
+
+    order, op = wrong_op
+    x = tf.constant(0.7, "float64")
+
+    def last(f: F) -> Any:
+        if not forward:
+            return nested(f, x, 1, True)
+        with tf.verifying(), tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)) as accumulator:
+            y = f(x)
+        return accumulator.jvp(y)
+
+    with pytest.raises(tf.VerificationError) as caught:
+        last(lambda x: nested(lambda x: op(third(x)), x, order - 1, False))
+    assert {f.op for f in caught.value.report.findings if not f.ok} == {op.name}
+
+
 def test_a_custom_gradient_inside_is_found_by_nested_tapes() -> None:
     x = tf.constant(0.7, "float64")
     for order in (2, 3, 4):

@@ -20,7 +20,14 @@ from gtape.tapes.forward import ForwardAccumulator
 from gtape.tapes.tape import GradientTape
 from gtape.tensors.tensor import Tensor, convert_to_tensor, wrap
 from gtape.tensors.variable import Variable
-from gtape.verify.causes.customs import faulty_customs, faulty_inside, inner_culprits, is_rounded
+from gtape.verify.causes.customs import (
+    faulty_customs,
+    faulty_inside,
+    inner_culprits,
+    innermost,
+    is_rounded,
+    only_rounded,
+)
 from gtape.verify.causes.float_range import left_the_range
 from gtape.verify.oracles.certificates import Failure, certify, faulty_rules
 from gtape.verify.oracles.enclosures import directions, inner, is_complex, jet_world, magnitude, turned
@@ -100,27 +107,20 @@ def culprits(
     found: list[tuple[Node | None, str]] = _named(rules)
     mark = next((f.mark for f in failures if f.mark is not None), None)
     customs = faulty_customs(oracle, without=trusted)
-    # A gradient that goes through NumPy has right digits, but its own derivative is lost.
-    lost = faulty_customs(oracle, slopes=True) if mark is not None and all(map(is_rounded, customs)) else []
     # Roundings of right ones, as of a value that a container keeps, are no cause beside a wrong one.
-    customs = [f for f in customs if not is_rounded(f)] or customs
-    for f in [] if lost else customs:
-        assert f.node is not None
-        deeper = inner_culprits(oracle, f.node) or _named(faulty_inside(oracle, f.node))
-        if deeper:
-            found += deeper
-            continue
-        reason = f"the gradient that {f.node.name} returns is not the derivative of its body"
-        found.append((f.node, f"{reason} ({_by(f)})"))
+    wrong = [f for f in customs if not is_rounded(f)]
+    for f in wrong:
+        found += _inside_of_custom(oracle, f)
+    # A gradient that goes through NumPy has right digits, but its own derivative is lost.
+    lost = faulty_customs(oracle, slopes=True) if mark is not None and not wrong else []
     if not found and mark is not None:
-        for f in lost:
-            assert f.node is not None
-            reason = f"the gradient that {f.node.name} returns is right in value, but its own derivative is not that of"
-            found.append((f.node, f"{reason} its body ({_by(f)})"))
+        found += [_lost_slope(f) for f in innermost(oracle, [f for f in lost if not is_rounded(f)], lambda f: f.node)]
         for node, times in [] if found else _wrong_when_differentiated(program, sorted(program.differentiated)):
             which = "its own derivative" if times == 1 else f"its own derivative of order {times}"
             what = f"the rule of {node.name}" if node.kind == "op" else f"the gradient that {node.name} returns"
             found.append((node, f"{what} is right in value, but {which} is wrong"))
+    if not found:
+        found += [_lost_slope(f) for f in lost] or [one for f in customs for one in _inside_of_custom(oracle, f)]
     if not found:
         # A custom gradient is the likeliest culprit, because the searches above may not follow it.
         users = [n for n in program.nodes if n.kind == "custom" and n.prim.declared is None]
@@ -128,6 +128,21 @@ def culprits(
         what = f"the {failures[0].what} disagrees with the mirrors ({_by(failures[0])})"
         found.append((likely, what))
     return found
+
+
+def _inside_of_custom(oracle: Oracle, f: Failure) -> list[tuple[Node | None, str]]:
+    """The ops to blame for a wrong custom gradient: those in its body, or the custom gradient itself."""
+    assert f.node is not None
+    deeper = inner_culprits(oracle, f.node) or _named(faulty_inside(oracle, f.node))
+    reason = f"the gradient that {f.node.name} returns is not the derivative of its body ({_by(f)})"
+    return [*deeper] or [(f.node, reason)]
+
+
+def _lost_slope(f: Failure) -> tuple[Node | None, str]:
+    """A custom gradient with a wrong derivative, and the reason."""
+    assert f.node is not None
+    reason = f"the gradient that {f.node.name} returns is right in value, but its own derivative is not that of"
+    return f.node, f"{reason} its body ({_by(f)})"
 
 
 def _by(failure: Failure) -> str:
@@ -210,12 +225,7 @@ def _wrong_alone(program: Program, node: Node, times: int, *, forward: bool) -> 
     alone = build([(g._record, g._value) for g in made], sources)
     if not any(n.mark is not None for n in alone.nodes):
         return False
-    oracle = Oracle(alone, [np.ones_like(np.asarray(g._value)) for g in made])
-    try:
-        oracle.evaluate()
-        return bool(certify(oracle, oracle.replay()))
-    except (ArithmeticError, TooDeep):
-        return False
+    return _is_wrong(alone, made)
 
 
 def _loses_its_cotangent(program: Program, node: Node) -> bool:
@@ -237,10 +247,17 @@ def _loses_its_cotangent(program: Program, node: Node) -> bool:
     alone = build([(g._record, g._value) for g in first], [*sources, *weights])
     if not any(n.mark is not None for n in alone.nodes):
         return False
-    oracle = Oracle(alone, [np.ones_like(np.asarray(g._value)) for g in first])
+    return _is_wrong(alone, first)
+
+
+def _is_wrong(alone: Program, made: list[Any]) -> bool:
+    """True if the gradient of the sum of a program's outputs is certainly wrong, by more than roundings."""
+    oracle = Oracle(alone, [np.ones_like(np.asarray(g._value)) for g in made])
     try:
         oracle.evaluate()
-        return bool(certify(oracle, oracle.replay()))
+        failures = certify(oracle, oracle.replay())
+        small = only_rounded(oracle, failures, ROUNDINGS) if failures else 0.0
+        return any(f.error > small for f in failures)
     except (ArithmeticError, TooDeep):
         return False
 

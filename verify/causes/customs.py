@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from flint import acb, arb
@@ -41,9 +41,11 @@ from gtape.verify.verdicts.verdict import Finding
 
 __all__ = [
     "agrees_along", "faulty_beside", "faulty_customs", "faulty_forwards", "faulty_inside", "inner_culprits",
-    "is_rounded", "least_stable", "lies_between", "not_finite", "ones_like", "only_rounded", "room_of",
+    "innermost", "is_rounded", "least_stable", "lies_between", "not_finite", "ones_like", "only_rounded", "room_of",
     "roundings_of", "slopes_of_custom",
 ]  # fmt: skip
+
+_T = TypeVar("_T")
 
 _CALLS = 8  # calls of one function that are compared after an error of rounding size
 _NEAR = 100  # bits up to which derivatives on several sides agree
@@ -84,6 +86,14 @@ def _certify_slope(oracle: Oracle, node: Node, g: Any) -> Failure | None:
     return Failure("derivative of the custom gradient", node, error, by_constants=moved)
 
 
+def _certify_value(oracle: Oracle, node: Node, g: Any, made: list[Any]) -> Failure | None:
+    """As `certify_custom`, along several directions if the error may be a rounding."""
+    failure = certify_custom(oracle, node, g, made)
+    if failure is not None and is_rounded(failure):
+        return certify_custom(oracle, node, g, made, _WAYS) or failure
+    return failure
+
+
 def faulty_customs(oracle: Oracle, *, slopes: bool = False, without: Container[int] = ()) -> list[Failure]:
     """The wrong custom gradients along a program and its inner gradients.
 
@@ -108,9 +118,7 @@ def faulty_customs(oracle: Oracle, *, slopes: bool = False, without: Container[i
         if calls[_function_of(node)] > _CALLS:
             continue
         try:
-            failure = _certify_slope(oracle, node, g) if slopes else certify_custom(oracle, node, g, made)
-            if failure is not None and not slopes and is_rounded(failure):
-                failure = certify_custom(oracle, node, g, made, _WAYS) or failure
+            failure = _certify_slope(oracle, node, g) if slopes else _certify_value(oracle, node, g, made)
         except ArithmeticError:
             continue
         if failure is not None and (before is None or failure.error > before.error):
@@ -121,6 +129,20 @@ def faulty_customs(oracle: Oracle, *, slopes: bool = False, without: Container[i
 def _function_of(node: Node) -> Any:
     """What tells the functions of custom gradients apart, because functions of a factory share a name."""
     return node.name, None if node.call is None else id(node.call[0])
+
+
+def innermost(oracle: Oracle, found: list[_T], node_of: Callable[[_T], Any]) -> list[_T]:
+    """Those of some wrong custom gradients that call no other of them: a recomputed block is wrong because of what it
+    holds.
+    """
+    wrong = {_function_of(node_of(f)) for f in found}
+
+    def holds_another(node: Node) -> bool:
+        inside = [oracle.program.nodes[i] for i in inside_of(oracle, node)]
+        others = wrong.difference([_function_of(node)])  # because a function may call itself
+        return any(n.kind == "custom" and _function_of(n) in others for n in inside)
+
+    return [f for f in found if not holds_another(node_of(f))] or found
 
 
 def slopes_of_custom(oracle: Oracle, node: Node) -> list[Any]:
@@ -186,7 +208,8 @@ def _along(way: list[Any], gradient: list[Any]) -> Any:
 def faulty_forwards(
     oracle: Oracle, *, transposed: bool = True, among: Container[int] | None = None
 ) -> list[tuple[Node, str]]:
-    """The custom gradients that differ from the derivatives of their bodies, for random cotangents.
+    """The custom gradients that differ from the derivatives of their bodies by more than roundings, for random
+    cotangents.
 
     Parameters
     ----------
@@ -203,10 +226,11 @@ def faulty_forwards(
         Each node with the reason.
     """
     found: dict[Any, tuple[Node, str]] = {}
+    calls: Counter[Any] = Counter()
     for node in oracle.program.nodes:
         if node.kind != "custom" or node.prim.declared is not None or _function_of(node) in found:
             continue
-        if among is not None and node.index not in among:
+        if (among is not None and node.index not in among) or calls[_function_of(node)] > _CALLS:
             continue
         outs = node.output if isinstance(node.output, tuple) else (node.output,)
         # At random, because a gradient that ignores its cotangent is right for ones.
@@ -220,15 +244,19 @@ def faulty_forwards(
                 found[_function_of(node)] = node, f"the gradient of {node.name} {reason}, {forward}"
                 continue
             made = [None if o is None else env[o] for o in outputs]
-            failure = None if is_complex(node.output) else certify_custom(oracle, node, gs, made)
+            failure = None if is_complex(node.output) else _certify_value(oracle, node, gs, made)
         except ArithmeticError:
             continue
-        if failure is not None:
-            error = f"(relative error {failure.error:.3g})"
-            found[_function_of(node)] = (
-                node,
-                f"the gradient that {node.name} returns is not the derivative of its body {error}",
-            )
+        if failure is None:
+            continue
+        if is_rounded(failure):
+            calls[_function_of(node)] += 1
+            continue
+        error = f"(relative error {failure.error:.3g})"
+        found[_function_of(node)] = (
+            node,
+            f"the gradient that {node.name} returns is not the derivative of its body {error}",
+        )
     return list(found.values())
 
 
