@@ -262,3 +262,54 @@ def test_a_residual_below_roundings_is_right_over_an_inner_derivative_and_hides_
     verified(mode, equilibrium(22))
     for f in (equilibrium(22, 1.0 + 1e-9), equilibrium(22, 1.0, late), equilibrium(10)):
         assert named(mode, f) == {"fixed_point"}
+
+
+def stopped(x: Any) -> Any:
+    return tf.stop_gradient(x)
+
+
+def by_numpy(x: Any) -> Any:
+    return tf.constant(x.numpy())
+
+
+def half_stopped(x: Any) -> Any:
+    return 0.5 * x + tf.stop_gradient(0.5 * x)
+
+
+@tf.custom_gradient
+def flat(x: Any) -> Any:
+    """A sign, whose gradient is 0 and needs no cotangent."""
+    return tf.sign(x), lambda g: tf.zeros_like(x)
+
+
+def cube(lose: F) -> F:
+    """A cube whose gradient is right, and loses its cotangent on the tape."""
+
+    @tf.custom_gradient
+    def lossy(x: Any) -> Any:
+        return x * x * x, lambda g: lose(3.0 * g * x * x)
+
+    return lossy
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        alone, tf.recompute_grad, lambda f: tf.recompute_grad(lambda x: tf.sin(f(x))), lambda f: lambda x: f(x) + x,
+        lambda f: lambda x: third_of_cube()(f(tf.exp(x))), lambda f: tf.recompute_grad(tf.recompute_grad(f)),
+        lambda f: lambda x: f(x) + flat(x),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("lose", [stopped, by_numpy, half_stopped])
+@pytest.mark.parametrize("mode", MODES.values(), ids=list(MODES))
+def test_a_gradient_that_loses_its_cotangent_is_named(mode: Mode, lose: F, around: Callable[[F], F]) -> None:
+    assert named(mode, around(cube(lose))) == {"lossy"}
+
+
+def test_a_gradient_that_keeps_its_cotangent_is_right_whatever_else_it_stops() -> None:
+    @tf.custom_gradient
+    def squared(x: Any) -> Any:
+        return x * x, lambda g: g * tf.stop_gradient(2.0 * x)
+
+    assert verified(forward, squared).tolist() == (2.0 * np.array(POINT)).tolist()
+    assert verified(forward, lambda x: tf.recompute_grad(squared)(x) + x) == pytest.approx(2.0 * np.array(POINT) + 1)

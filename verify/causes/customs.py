@@ -26,6 +26,7 @@ from gtape.verify.oracles.certificates import (
     inside_of,
 )
 from gtape.verify.oracles.enclosures import (
+    directions,
     disagreement,
     inner,
     is_complex,
@@ -35,7 +36,7 @@ from gtape.verify.oracles.enclosures import (
     random_cotangents,
     turned,
 )
-from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.oracles.oracle import Oracle, varies
 from gtape.verify.verdicts.ulp import ROUNDINGS, widest
 from gtape.verify.verdicts.verdict import Finding
 
@@ -237,11 +238,10 @@ def faulty_forwards(
         gs = tuple([random_cotangents(np.shape(o), oracle.rng, complex=is_complex(o)) for o in outs])
         try:
             sub, outputs, env = oracle.custom_back(node, gs)
-            given = {i for i, v in env.items() if any(v is g for g in gs)}
-            if transposed and given.isdisjoint(sub.ancestors([o for o in outputs if o is not None])):
-                reason = "does not depend on its upstream gradient on the tape (through .numpy()?)"
-                forward = "so forward mode, which transposes the gradient, gets nothing"
-                found[_function_of(node)] = node, f"the gradient of {node.name} {reason}, {forward}"
+            lost = _lost_cotangent(sub, outputs, env) if transposed else None
+            if lost is not None:
+                forward = f"so forward mode, which transposes the gradient, gets {lost[1]}"
+                found[_function_of(node)] = node, f"the gradient of {node.name} {lost[0]}, {forward}"
                 continue
             made = [None if o is None else env[o] for o in outputs]
             failure = None if is_complex(node.output) else _certify_value(oracle, node, gs, made)
@@ -258,6 +258,44 @@ def faulty_forwards(
             f"the gradient that {node.name} returns is not the derivative of its body {error}",
         )
     return list(found.values())
+
+
+def _lost_cotangent(sub: Program, outputs: list[int | None], env: dict[int, Any]) -> tuple[str, str] | None:
+    """How a custom gradient loses its cotangent on the tape, and what forward mode gets; None if it loses nothing.
+
+    A gradient is linear in its cotangent, so that its derivative along the cotangent is the gradient itself.
+
+    Parameters
+    ----------
+    sub : Program
+        The user's function, traced on the cotangent.
+    outputs, env
+        As from `Replay.custom_back`.
+    """
+    ends = [o for o in outputs if o is not None]
+    inside, given = sub.ancestors(ends), [i for nodes in sub.sources for i in nodes]
+    nothing = "does not depend on its upstream gradient on the tape (through .numpy() or stop_gradient?)", "nothing"
+    if not any(e != 0 for o in ends for e in objects(env[o]).ravel().tolist()):
+        return None
+    if set(given).isdisjoint(inside):
+        return nothing
+    if any(n.kind == "custom" and n.prim.declared is not None for n in sub.nodes) or any(
+        is_complex(sub.nodes[i].output) for i in (*ends, *given)
+    ):
+        return None
+    back = Oracle(sub, [])
+    back.env = env
+    world = jet_world(1)
+    moved = back.jets(1, {i: [env[i]] for i in given}, inside)
+    if not any(varies(moved[o]) for o in ends):
+        return nothing
+    for o in ends:
+        along = objects(world.component(moved[o], 1))
+        u = directions(np.shape(along), back.rng, like=env[o])
+        if disagreement(inner(u, along), inner(u, env[o]), magnitude(u, along) + magnitude(u, env[o])):
+            reason = "depends on its upstream gradient on the tape only in part (the rest through .numpy() or "
+            return f"{reason}stop_gradient?)", "a part"
+    return None
 
 
 def not_finite(program: Program, seeds: list[Any], got: list[Any], order: int) -> Finding | None:

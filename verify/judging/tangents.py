@@ -12,7 +12,7 @@ from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import moved_tangent
 from gtape.verify.bounds.noise import RUNS, coarsest, spreads
 from gtape.verify.causes.blame import culprits
-from gtape.verify.causes.customs import faulty_forwards, only_rounded
+from gtape.verify.causes.customs import faulty_forwards, innermost, only_rounded
 from gtape.verify.causes.whole_function import lie_between_sides
 from gtape.verify.judging.comparison import Causes, Comparison, Told, Wrong
 from gtape.verify.judging.forward import ForwardOracle, check_tangents_locally, noisy_tangent, terms_of_tangent
@@ -109,10 +109,17 @@ class Tangent(Judgement):
 
     def at(self, report: Report, degenerate: list[str]) -> None:
         super().at(report, degenerate)
-        for f in report.findings:
-            if f.verdict == "unconnected":
-                f.element, f.reason = None, "the accumulator found no path to this result, but its tangent is not zero"
+        report.findings = [g for f in report.findings for g in (self._lost() if f.verdict == "unconnected" else [f])]
         self._accept_conventions(report)
+
+    def _lost(self) -> list[Finding]:
+        """The findings for a missing tangent: the custom gradients that lose it, or one without an op."""
+        oracle, order = self._oracle(), self.order
+        named = innermost(oracle, faulty_forwards(oracle, among=set(self.only)), lambda found: found[0])
+        if not named:
+            reason = "the accumulator found no path to this result, but its tangent is not zero"
+            return [Finding("unconnected", order=order, reason=reason)]
+        return [Finding("rule", order=order, at=node, reason=why) for node, why in named]
 
     def _accept_conventions(self, report: Report) -> None:
         """Accept tangents that custom gradients make by conventions of their own at kinks of their bodies.

@@ -461,6 +461,7 @@ def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | N
     Returns
     -------
     program : Program
+        Its sources are the upstream gradients.
     outputs : list
         For each active input, the node of its gradient, or None.
     seeds : dict
@@ -484,6 +485,7 @@ def trace_back(node: Node, cotangents: list[Any]) -> tuple[Program, list[int | N
     places = iter(program.outputs)
     outputs = [None if p is None else next(places) for p in picked]
     seeds = {g._record[SEQ]: i for i, g in enumerate(gs) if g._record is not None}
+    program.sources = [[] if g._record is None else list(program.by_seq.get(g._record[SEQ], ())) for g in gs]
     return program, outputs, seeds
 
 
