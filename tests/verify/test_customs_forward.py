@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -262,6 +263,42 @@ def test_a_residual_below_roundings_is_right_over_an_inner_derivative_and_hides_
     verified(mode, equilibrium(22))
     for f in (equilibrium(22, 1.0 + 1e-9), equilibrium(22, 1.0, late), equilibrium(10)):
         assert named(mode, f) == {"fixed_point"}
+
+
+def in_the_tail(factor: float) -> F:
+    """The Gaussian error linear unit, whose body loses digits in its tail, with an accurate gradient."""
+
+    @tf.custom_gradient
+    def tail(x: Any) -> Any:
+        slope = 0.5 * tf.math.erfc(-x / np.sqrt(2.0)) + x * tf.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi)
+        return 0.5 * x * (1.0 + tf.math.erf(x / np.sqrt(2.0))), lambda g: g * slope * factor
+
+    return tail
+
+
+@pytest.mark.parametrize("wrap", [alone, tf.recompute_grad, lambda f: tf.recompute_grad(lambda x: f(x) * (1 / 3))])
+@pytest.mark.parametrize("x", [[-5.0], [-7.0, 0.7], [0.3, -10.0, -6.0]])
+def test_what_a_body_loses_by_rounding_excuses_no_wrong_gradient(x: list[float], wrap: Callable[[F], F]) -> None:
+    with tf.verifying():
+        forward(wrap(in_the_tail(1.0)), tf.constant(x, tf.float64))
+    for factor in (1.0 + 1e-9, 1.0 + 1e-11):
+        assert named(forward, wrap(in_the_tail(factor)), x) == {"tail"}
+
+
+def test_a_number_that_a_wrong_gradient_does_not_reach_is_excused_as_before() -> None:
+    @tf.custom_gradient
+    def product(a: Any, b: Any) -> Any:
+        return a * b, lambda g: (g * b, g * a * (1.0 + 1e-9))
+
+    x, constant = tf.constant([0.01, 0.03], tf.float64), tf.constant(0.3, tf.float64)
+    for by in (product, tf.multiply):
+        with collecting() as report, tf.verifying():
+            forward(functools.partial(_logarithm_without_its_slope, by, constant), x)
+        assert {found.verdict for found in report.findings} == {"cancellation"}
+
+
+def _logarithm_without_its_slope(product: Callable[..., Any], a: Any, x: Any) -> Any:
+    return tf.math.log(1.0 + product(x, a)) - x * a
 
 
 def stopped(x: Any) -> Any:

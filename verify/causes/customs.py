@@ -41,9 +41,9 @@ from gtape.verify.verdicts.ulp import ROUNDINGS, widest
 from gtape.verify.verdicts.verdict import Finding
 
 __all__ = [
-    "agrees_along", "faulty_beside", "faulty_customs", "faulty_forwards", "faulty_inside", "inner_culprits",
-    "innermost", "is_rounded", "least_stable", "lies_between", "not_finite", "ones_like", "only_rounded", "room_of",
-    "roundings_of", "slopes_of_custom",
+    "agrees_along", "faulty_along", "faulty_beside", "faulty_customs", "faulty_forwards", "faulty_inside",
+    "inner_culprits", "innermost", "is_rounded", "least_stable", "lies_between", "not_finite", "ones_like",
+    "only_rounded", "room_of", "roundings_of", "slopes_of_custom",
 ]  # fmt: skip
 
 _T = TypeVar("_T")
@@ -296,6 +296,55 @@ def _lost_cotangent(sub: Program, outputs: list[int | None], env: dict[int, Any]
             reason = "depends on its upstream gradient on the tape only in part (the rest through .numpy() or "
             return f"{reason}stop_gradient?)", "a part"
     return None
+
+
+def faulty_along(oracle: Oracle, moving: dict[int, Any], among: Iterable[int]) -> list[tuple[Node, str]]:
+    """The custom gradients that are wrong along a tangent, by more than roundings.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With the exact values of all nodes.
+    moving : dict
+        Node -> its jets along the tangent.
+    among : iterable of int
+        The nodes that are compared.
+
+    Returns
+    -------
+    list of (Node, str)
+        Each node with the reason.
+    """
+    world = jet_world(1)
+    found = []
+    for node in [oracle.program.nodes[i] for i in among]:
+        if node.kind != "custom" or node.prim.declared is not None or is_complex(node.output):
+            continue
+        ways = {j: objects(world.component(moving[j], 1)) for j in (node.inputs[a] for a in node.active)}
+        parts = moving[node.index] if isinstance(node.output, tuple) else (moving[node.index],)
+        slopes = [objects(world.component(v, 1)) for v in parts]
+        gs = tuple([directions(np.shape(v), oracle.rng, like=v) for v in slopes])
+        total, expected, scale = arb(0), arb(0), arb(0)
+        try:
+            _, outputs, env = oracle.custom_back(node, gs)
+            for a, o in zip(node.active, outputs, strict=True):
+                if o is not None:
+                    t = ways[node.inputs[a]]
+                    total, scale = total + inner(t, env[o]), scale + magnitude(t, env[o])
+            for g, v in zip(gs, slopes, strict=True):
+                expected, scale = expected + inner(g, v), scale + magnitude(g, v)
+            error = disagreement(total, expected, scale)
+        except ArithmeticError:
+            continue
+        if not error:
+            continue
+        given: Any = PartialOutputs(dict(enumerate(gs))) if isinstance(node.output, tuple) else gs[0]
+        if not is_rounded(
+            Failure("custom gradient", node, error, by_constants=by_constants(oracle, node, given, ways))
+        ):
+            reason = f"the gradient that {node.name} returns is not the derivative of its body"
+            found.append((node, f"{reason} (relative error {error:.3g} along the tangent)"))
+    return found
 
 
 def not_finite(program: Program, seeds: list[Any], got: list[Any], order: int) -> Finding | None:

@@ -10,9 +10,9 @@ import numpy as np
 from gtape.symbolic.balls import finite_ball, objects
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import moved_tangent
-from gtape.verify.bounds.noise import RUNS, coarsest, spreads
+from gtape.verify.bounds.noise import RUNS, coarsest, reached_from, spreads
 from gtape.verify.causes.blame import culprits
-from gtape.verify.causes.customs import faulty_forwards, innermost, only_rounded
+from gtape.verify.causes.customs import faulty_along, faulty_forwards, innermost, only_rounded
 from gtape.verify.causes.whole_function import lie_between_sides
 from gtape.verify.judging.comparison import Causes, Comparison, Told, Wrong
 from gtape.verify.judging.forward import ForwardOracle, check_tangents_locally, noisy_tangent, terms_of_tangent
@@ -24,6 +24,8 @@ from gtape.verify.verdicts.ulp import ROUNDINGS
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
 __all__ = ["Tangent"]
+
+_BY_ROUNDING = frozenset({"cancellation", "conditioning"})
 
 
 class Tangent(Judgement):
@@ -111,6 +113,28 @@ class Tangent(Judgement):
         super().at(report, degenerate)
         report.findings = [g for f in report.findings for g in (self._lost() if f.verdict == "unconnected" else [f])]
         self._accept_conventions(report)
+        self._name_excused(report)
+
+    def _name_excused(self, report: Report) -> None:
+        """Name the wrong custom gradients behind numbers that roundings would excuse.
+
+        The exact tangent goes through the bodies of custom gradients, and what a body loses by rounding is no excuse
+        for a gradient that the body does not have.
+        """
+        excused = [f for f in report.findings if f.verdict in _BY_ROUNDING and f.element and f.element[0] == 0]
+        if not excused or self.crossed or not any(n.kind == "custom" for n in self.program.nodes):
+            return
+        oracle = self._oracle()
+        wrong = faulty_along(oracle, self.jets(oracle), self.only)
+        kinked = {n.index for n in self.at_kinks(oracle, [node for node, _ in wrong])}
+        for node, why in innermost(oracle, [w for w in wrong if w[0].index not in kinked], lambda w: w[0]):
+            (reached,) = reached_from(self.nudged, self.dtype, {node.index, *node.body})
+            for f in excused:
+                if f in report.findings and (reached is None or reached[f.element[1]]):
+                    shown = {k: getattr(f, k) for k in ("element", "got", "exact", "ulps", "digits", "count")}
+                    report.findings[report.findings.index(f)] = Finding(
+                        "rule", order=self.order, at=node, reason=why, **shown
+                    )
 
     def _lost(self) -> list[Finding]:
         """The findings for a missing tangent: the custom gradients that lose it, or one without an op."""
