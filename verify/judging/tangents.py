@@ -143,7 +143,7 @@ class Tangent(Judgement):
         if not named:
             reason = "the accumulator found no path to this result, but its tangent is not zero"
             return [Finding("unconnected", order=order, reason=reason)]
-        return [Finding("rule", order=order, at=node, reason=why) for node, why in named]
+        return [Finding("unconnected", order=order, at=node, reason=why) for node, why in named]
 
     def _accept_conventions(self, report: Report) -> None:
         """Accept tangents that custom gradients make by conventions of their own at kinks of their bodies.
