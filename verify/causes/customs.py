@@ -395,7 +395,7 @@ def not_finite(program: Program, seeds: list[Any], got: list[Any], order: int) -
 
 def _lost(g: Any, exact: Any) -> Any:
     """The numbers that are NaN or infinite although no exact number is infinite, or rounded to an infinity."""
-    found = np.zeros((), np.bool_) if g is None else ~np.isfinite(np.asarray(g))
+    found = np.array(False if g is None else ~np.isfinite(g))
     every = np.broadcast_to(objects(0 if exact is None else exact), found.shape)
     for index in map(tuple, np.argwhere(found).tolist()):
         truth = every[index]
