@@ -96,9 +96,9 @@ def test_every_function_of_the_mirrors_is_compared() -> None:
     def below(cls: Any) -> set[Any]:
         return {cls}.union(*map(below, cls.__subclasses__()))
 
-    own = {c for c in below(sp.Function) if c.__module__.startswith("gtape.") and hasattr(c, "ball")}
+    own = {c for c in below(sp.Function) if (c.__module__ or "").startswith("gtape.") and hasattr(c, "ball")}
     assert own == {function for function, _, _ in CASES.values()}
-    lacking = {c for c in below(sp.Function) if c.__module__.startswith("gtape.")} - own
+    lacking = {c for c in below(sp.Function) if (c.__module__ or "").startswith("gtape.")} - own
     assert lacking <= {Enclosed, functions.Removable, sf._Derivatives}
 
 
@@ -118,7 +118,7 @@ def test_a_function_of_symbols_stays() -> None:
 
 
 @given(x=st.floats(-3.0, 3.0), step=st.floats(0.01, 2.0))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=1 + settings.default.max_examples // 2)
 def test_a_floor_inside_its_steps_is_no_open_decision(x: float, step: float) -> None:
     value = float(tf.math.lgamma(tf.constant(1.5 + x * x, tf.float64)).numpy()) / step
     program = tf.symbolic.trace(

@@ -561,7 +561,7 @@ def test_numbers_of_what_an_inner_tape_alone_recorded_are_constants_on_purpose(o
     assert check(lambda w: leaves(w, "parameters"), at, order=order).verdict == "unconnected"
 
 
-@settings(max_examples=20)
+@settings(max_examples=1 + settings.default.max_examples // 3)
 @given(
     steps=st.lists(st.tuples(st.sampled_from(["sin", "tanh", "multiply", "add"]), st.integers(0, 9), st.integers(0, 9)),
                    min_size=1, max_size=5),
