@@ -113,11 +113,11 @@ def test_a_hundred_checks_leave_nothing_for_the_collector(kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["flag", "nested", "raised", "check", "exact"] if LARGE else ["nested", "check"])
 def test_memory_stays_flat_over_many_checks(kind: str) -> None:
-    run, times = KINDS[kind], 1000 if LARGE else 300
+    run, times = KINDS[kind], 1000 if LARGE else 200
     for _ in range(20):  # what is made once and kept: modules, and functions for layouts that come again
         run()
     with _no_collector():
-        for _ in range(500):
+        for _ in range(500 if LARGE else 100):
             run()
         # Also empties CPython's lists of free tuples, which fill up to a limit, as NumPy's lists of small buffers do.
         assert gc.collect() == 0

@@ -644,8 +644,7 @@ def test_a_residual_near_the_precision_of_the_check_is_no_wrong_rule(steps: int,
 
 
 def test_a_layer_in_equilibrium_is_right_up_to_its_residual_and_no_further() -> None:
-    for steps in (58, 60, 62):
-        assert check(*_equilibrium(steps)).ok, steps
+    assert check(*_equilibrium(60)).ok
     for steps, factor in ((60, 1.0 + 1e-9), (12, 1.0)):
         report = check(*_equilibrium(steps, factor))
         assert (report.verdict, report.findings[0].op) == ("rule", "layer"), report
