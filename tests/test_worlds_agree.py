@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -720,3 +720,19 @@ def test_a_mirror_that_is_declared_linear_has_the_jets_of_a_linear_function(name
             moved = node.apply(jets, [jets.jet(x, ts[a]) if a in ts else x for a, x in enumerate(xs)])
             gaps = jets.component(moved, 1) - multilinear(BALLS, node, xs, ts)
             assert all(g.contains(0) and float(g.rad()) < 1e-70 for g in np.ravel(gaps))
+
+
+@pytest.mark.parametrize("name", ["pow", "hypot", "atan2"])
+def test_a_selection_elsewhere_on_the_tape_changes_no_bit(name: str) -> None:
+    """Sweeps over selections compute with NumPy's numbers, and others with Python's."""
+    prim = REGISTRY[name]
+
+    def gradient(f: Callable[..., Any], xs: list[Any]) -> list[float]:
+        with tf.GradientTape() as tape:
+            tape.watch(xs)
+            y = f(*xs)
+        return [float(g) for g in tape.gradient(y, xs)]
+
+    for point in _rng(name).uniform(0.1, 5.0, (200, 2)):
+        xs = [tf.constant(x) for x in point]
+        assert gradient(prim, xs) == gradient(lambda x, y: prim(tf.nn.relu(x), y), xs)

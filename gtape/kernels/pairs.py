@@ -63,11 +63,14 @@ def mended(core: Callable[..., Any], quick: Callable[..., Quick | None] | None, 
 
 
 def scalar_first(kernel: Callable[..., Any], scalar: Callable[..., float]) -> Callable[..., Any]:
-    """A kernel of two arguments that tries `scalar` for float64 scalars, and calls `kernel` if that raises an error."""
+    """A kernel of two arguments that tries `scalar` for float64 scalars, and calls `kernel` if that raises an error.
+
+    Python's floats take the same way as NumPy's, because their results must have the same bits.
+    """
 
     @wraps(kernel)
     def first(x: Any, y: Any, **params: Any) -> Any:
-        if x.__class__ is np.float64 and y.__class__ is np.float64:
+        if isinstance(x, float) and isinstance(y, float):  # np.float64 is a float
             try:
                 return np.float64(scalar(float(x), float(y), **params))
             except (ValueError, ArithmeticError):
