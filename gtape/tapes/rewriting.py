@@ -43,6 +43,7 @@ def _is_one(a: Any, other: Any, made: Any, ones: dict[int, bool]) -> bool:
     """Whether a factor of a product changes nothing: all its numbers are 1, and shape, dtype and memory order stay.
 
     A later sum adds the numbers in the order of the memory, and BLAS takes another way for numbers that lie apart.
+    A complex 1 has an imaginary part 0, whose products with the other factor change signs of zeros and infinities.
 
     `ones` caches whether all numbers of a constant are 1.
     """
@@ -58,7 +59,7 @@ def _is_one(a: Any, other: Any, made: Any, ones: dict[int, bool]) -> bool:
     if not found or other.sample.__class__ is not made.__class__:
         return False
     x, y = np.asarray(other.sample), np.asarray(made)
-    return x.shape == y.shape and x.dtype == y.dtype and x.strides == y.strides
+    return x.shape == y.shape and x.dtype == y.dtype and x.strides == y.strides and y.dtype.kind != "c"
 
 
 _PRODUCTS = frozenset({operator.mul, np.multiply})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 import math
 import threading
 import tracemalloc
@@ -906,6 +907,21 @@ def test_equal_calls_are_shared_and_unused_ones_left_out() -> None:
     f(tf.constant([1.0]))
     assert f.source.count("exp") == 1 and "cos" not in f.source
     assert f.summary().partition(";")[0] == "compiled: 2 of 4 operations, 0 variables, 1 results"
+
+
+@pytest.mark.parametrize("one", [1.0, 1, 1 + 0j], ids=str)
+def test_a_product_with_a_complex_1_is_computed(one: Any) -> None:
+    """Its imaginary part 0 changes the signs of zeros, on which branches depend, and makes NaN of infinities."""
+
+    def f(a: Any, b: Any) -> Any:
+        z = tf.complex(a, b)
+        return tf.atanh(one * z), z * tf.cast(one, z.dtype), tf.math.polyval([1.0 + 0j, z, 2.0 + 0j], z)
+
+    compiled = tf.function(f, jit_compile=True)
+    numbers = [2.0, -0.0, 0.0, -2.0, np.inf, -np.inf, np.nan, 1e-310]
+    for a, b in itertools.product(numbers, repeat=2):
+        x, y = tf.constant(a, tf.float64), tf.constant(b, tf.float64)
+        assert _bits(compiled(x, y)) == _bits(f(x, y)), (a, b)
 
 
 def test_results_that_are_constants_are_new_tensors() -> None:
