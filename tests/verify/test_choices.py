@@ -347,3 +347,16 @@ def test_forward_mode_sees_slopes_behind_guards_too(slope: float) -> None:
 
 def test_an_infinite_slope_that_no_decision_changes_is_no_guard() -> None:
     assert check(lambda x: tf.where(x > 0.0, x * x, x * x) + tf.sqrt(x * 0.0) * 0.0, 0.0).verdict == "correct"
+
+
+@settings(max_examples=1 + settings.default.max_examples // 2)
+@given(st.integers(1, 400))
+def test_slopes_in_the_middle_between_two_floats_are_no_kinks(hundredths: int) -> None:
+    """Beside the point, such a slope is rounded down on one side and up on the other."""
+    z = hundredths / 100.0
+    assert not check(lambda x: tf.pow(x, 6.0 * z), 1.0).findings
+    report = check(lambda x: tf.norm(x, ord=3), np.array([z, 0.7, 1.1]), order=2)
+    assert "convention" not in {f.verdict for f in report.findings}, report
+    assert "convention" not in {
+        f.verdict for f in check(lambda x: tf.math.divide_no_nan(x, 1.0 / (6.0 * z)), 0.0).findings
+    }

@@ -26,6 +26,8 @@ __all__ = ["exact_partials", "flipped_branches", "kinks_met"]
 _STEP = arb(2) ** -160
 _UNBOUNDED = 2.0**100
 _JUMP = 2.0**-80
+_ROUNDINGS = 2.0**-50  # relative distance of two numbers that roundings to float64 may part
+_LEAST = float(np.finfo(np.float64).smallest_subnormal)
 _SUSPECTS = 16  # points tried per op
 
 
@@ -110,7 +112,7 @@ def _at_kink(node: Node, at: list[Any], a: int) -> Finding | None:
         left, right = [float(arb(h)) for h in heights]
         reason = f"a jump: {left:.6g} on the left, {right:.6g} on the right"
         return Finding("convention", got=value, inside=True, reason=reason)
-    if sides[0] == value == sides[1]:  # equal slopes, perhaps infinite
+    if _are_one(sides[0], value) and _are_one(sides[1], value):
         return _at_corner(node, at, a, value)
     low, high = min(sides), max(sides)
     gap = max(high, value) - min(low, value)
@@ -135,13 +137,21 @@ def _at_corner(node: Node, at: list[Any], a: int, value: float) -> Finding | Non
     around, far = ([p for p in _around(node, at, a, ways, s) if np.isfinite(p)] for s in (_STEP, _STEP * arb(2) ** 80))
     gap = max([abs(p - value) for p in around], default=0.0)
     # As for a single argument, a gap that shrinks with the step is the slope of the derivative.
-    if gap <= _JUMP * max(1.0, abs(value)) or 2 * gap < max([abs(p - value) for p in far], default=0.0):
+    if gap <= _ROUNDINGS * max(1.0, abs(value)) or 2 * gap < max([abs(p - value) for p in far], default=0.0):
         return None
     low, high = min(around), max(around)
     if _is_unbounded(low, high, value):
         return _without_bound(value)
     reason = f"a kink where several arguments meet: from {low:.6g} to {high:.6g} around the point, here {value:.6g}"
     return Finding("convention", got=value, inside=low <= value <= high, reason=reason)
+
+
+def _are_one(side: float, value: float) -> bool:
+    """Whether a slope beside a point is the one at the point, perhaps infinite.
+
+    An exact slope in the middle between two floats is rounded down on one side of the point and up on the other.
+    """
+    return side == value or bool(np.isfinite(value) and abs(side - value) <= max(_ROUNDINGS * abs(value), _LEAST))
 
 
 def _is_unbounded(low: float, high: float, value: float) -> bool:
