@@ -228,6 +228,20 @@ def test_one_exponent_agrees_with_the_general_kernel(y: float, n: int) -> None:
     np.testing.assert_allclose(quick, general, rtol=1e-15, atol=5e-324)
 
 
+@pytest.mark.parametrize(("n", "m"), [(1, 0), (2, 0), (0, 1), (1, 1), (0, 2)])
+def test_powers_of_numbers_and_of_arrays_have_the_same_bits(n: int, m: int) -> None:
+    rng = np.random.default_rng(12)
+    x = np.exp(rng.normal(size=400) * rng.choice([0.01, 1.0, 30.0], 400))
+    y = np.where(rng.random(400) < 0.5, rng.normal(size=400) * 9.0, rng.integers(-9, 9, 400) / 2.0)
+    kernel = REGISTRY["pow_derivative"].kernel
+    with np.errstate(all="ignore"):
+        of_arrays = kernel(x, y, n=n, m=m)
+        of_numbers = [kernel(a, b, n=n, m=m) for a, b in zip(x, y, strict=True)]
+        of_floats = [kernel(a, b, n=n, m=m) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    np.testing.assert_array_equal(of_numbers, of_arrays)
+    np.testing.assert_array_equal(of_floats, of_arrays)
+
+
 @pytest.mark.parametrize("name", ["floordiv", "floormod"])
 def test_integer_division_by_zero(name: str) -> None:
     with pytest.raises(InvalidArgumentError, match="by 0"):

@@ -15,6 +15,8 @@ from gtape.kernels.elementary import in_float64
 from gtape.kernels.pair_functions import exact, horner_pair, power_pair, ratio, sum_pair
 from gtape.kernels.pairs import Pair, Quick, add_pairs, log_pair, multiply_pairs, scalar_first, two_sum, wide
 
+_WHOLE = 2.0**52  # larger floats are integers, and a difference from one of them may be rounded
+
 
 def power(x: Any, y: Any) -> Any:
     """x**y. An integer to the power of a negative integer raises an error."""
@@ -176,11 +178,28 @@ def _pow_derivative_at_0(y: Any, n: int, m: int) -> Any:
     return np.where(y < 0, np.nan, np.where(zero, 0.0, limit))
 
 
+_QUICK = {(1, 0), (2, 0), (0, 1)}
+
+
+def _pow_derivative_moderate(x: Any, y: Any, *, n: int, m: int) -> Quick | None:
+    """The formula of `_pow_derivative_float` for arrays."""
+    if (n, m) not in _QUICK:
+        return None
+    e = y - n
+    p = np.power(x, e)
+    size = np.abs(p)
+    right = (size > 1e-200) & (size < 1e200) & (e + n == y) & (np.abs(y) < _WHOLE) & (x == x)  # NaN**0 is 1
+    if m:
+        right = right & (x > 0.0)
+        return p * np.log(np.where(x > 0.0, x, 1.0)), right
+    return (y * p if n == 1 else y * (y - 1.0) * p) + 0.0, right
+
+
 def _pow_derivative_float(x: float, y: float, *, n: int, m: int) -> float:
-    if n > 2 or m > (n == 0) or x != x or (m and x <= 0.0):
+    if (n, m) not in _QUICK or x != x or (m and x <= 0.0):
         raise ValueError
     e = y - n
-    if e + n != y or not -4503599627370496.0 < y < 4503599627370496.0:
+    if e + n != y or not -_WHOLE < y < _WHOLE:
         raise ValueError
     p = math.pow(x, e)
     if not 1e-200 < abs(p) < 1e200:
@@ -190,7 +209,9 @@ def _pow_derivative_float(x: float, y: float, *, n: int, m: int) -> float:
     return y * p + 0.0 if n == 1 else y * (y - 1.0) * p + 0.0
 
 
-_pow_derivative_kernel = scalar_first(wide(_pow_derivative, _pow_derivative_plain), _pow_derivative_float)
+_pow_derivative_kernel = scalar_first(
+    wide(_pow_derivative, _pow_derivative_plain, _pow_derivative_moderate), _pow_derivative_float
+)
 
 
 def pow_derivative(x: Any, y: Any, *, n: int, m: int) -> Any:
