@@ -141,10 +141,14 @@ _SETTINGS = ("ties", "degenerate", "limits", "sides", "turned", "values alone") 
 
 def _identity(x: Any) -> Any:
     """What tells a number or array from others: exact numbers by value, other numbers by the object."""
-    if isinstance(x, arb) and x.is_exact() and x.is_finite():
-        return tuple(map(int, x.mid().man_exp()))
+    if x.__class__ is arb:
+        return x.man_exp() if x.is_exact() and x.is_finite() else id(x)
     if isinstance(x, np.ndarray):
-        return x.shape, x.dtype.char, tuple(map(_identity, x.ravel().tolist()))
+        numbers = [
+            e.man_exp() if e.__class__ is arb and e.is_exact() and e.is_finite() else _identity(e)
+            for e in x.ravel().tolist()
+        ]
+        return x.shape, x.dtype.char, tuple(numbers)
     if isinstance(x, (list, tuple)):
         return tuple(map(_identity, x))
     components = getattr(x, "components", None)
