@@ -18,7 +18,7 @@ from gtape.verify.verdicts.ulp import widest
 
 __all__ = [
     "MANY_RUNS", "RUNS", "SPREADS", "coarsest", "global_bounds", "noisy_gradient", "noisy_values", "reached_from",
-    "spreads",
+    "rounded_by", "spreads",
 ]  # fmt: skip
 
 SPREADS = 16.0
@@ -120,6 +120,16 @@ def noisy_gradient(program: Program, seeds: list[Any], world: Any) -> list[Any]:
     return [None if g is None else widest(g) for g in gradient(program, seeds, arithmetic)]
 
 
+def rounded_by(world: NoiseWorld, node: Node, made: list[Any]) -> list[Any]:
+    """The results of an op's rule, rounded with noise where the rule rounds."""
+    prim = node.prim
+    if prim.kind == "linear":
+        return made
+    # Constant integer partials, such as those of a sum, round nothing.
+    exact = [prim.partials is not None and isinstance(prim.partials[a], int) for a in node.active]
+    return [c if c is None or e else world.rounded(c) for c, e in zip(made, exact, strict=True)]
+
+
 class _Noisy(Algebra):
     """The arithmetic of a noisy run: each sum of cotangents and each result of a rule is rounded with noise."""
 
@@ -150,13 +160,7 @@ class _Noisy(Algebra):
                 return by_rule(COMPLEX, node, g, y, xs, xs, live)
 
             made = kept_off(made, g, again=again, left=lambda: left_out(node, y, xs))
-        if prim.kind == "linear":
-            return self.nudged(node, made)
-        # Constant integer partials, such as those of a sum, round nothing.
-        exact = [prim.partials is not None and isinstance(prim.partials[a], int) for a in node.active]
-        return self.nudged(
-            node, [c if c is None or e else self.world.rounded(c) for c, e in zip(made, exact, strict=True)]
-        )
+        return self.nudged(node, rounded_by(self.world, node, made))
 
     def nudged(self, node: Node, made: list[Any]) -> list[Any]:
         if node.index not in self.world.nudged_nodes:

@@ -23,7 +23,7 @@ from gtape.verify.bounds.running_error import Err, ErrorWorld, Rounded
 from gtape.verify.oracles.backward import Algebra, by_rule, by_user, gradient
 from gtape.verify.verdicts.ulp import spacing, widest
 
-__all__ = ["TermWorld", "sizes_of", "terms_of_gradient", "without_error"]
+__all__ = ["TermWorld", "finite_errors", "sizes_of", "terms_of_gradient", "with_error", "without_error"]
 
 _UNIT = 2.0**-53  # of a rounding of float64, in which all sizes are computed
 _FLOAT64 = np.dtype(np.float64)

@@ -2,31 +2,36 @@
 
 The first row is checked by itself, with all ops and rules of the program. If it is right, and no kink or tie is near,
 one sweep with an axis of rows in front gives the exact numbers of the other rows. Rows with a number that neither the
-roundings of the ops nor the problem itself explain are left to be checked one by one.
+roundings of the ops nor the problem itself explain are left to be checked one by one. Rows whose exact numbers are not
+known well enough go on together to the next precision, as a single row does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gtape.base.quiet import quietly
 from gtape.engine.worlds import COMPLEX
 from gtape.recording.record import off
-from gtape.symbolic.balls import objects, precision
+from gtape.symbolic.balls import objects
 from gtape.symbolic.program import Node, Program
 from gtape.verify.bounds.inputs import moved_values
-from gtape.verify.bounds.noise import noisy_values
+from gtape.verify.bounds.noise import coarsest, noisy_values, rounded_by, spreads
+from gtape.verify.bounds.terms import TermWorld, finite_errors, sizes_of, with_error, without_error
 from gtape.verify.causes.advice import explain
 from gtape.verify.judging.comparison import Comparison
 from gtape.verify.judging.examine import Gradient, Rows
-from gtape.verify.judging.ladder import PRECISIONS
+from gtape.verify.judging.judgement import precisions_of
+from gtape.verify.judging.ladder import PRECISIONS, climb
 from gtape.verify.oracles.backward import Algebra, backward, by_rule
 from gtape.verify.oracles.certificates import certify_rows
 from gtape.verify.oracles.enclosures import BALLS, jet_world
 from gtape.verify.oracles.oracle import Oracle
+from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.ulp import widest
 from gtape.verify.verdicts.verdict import Report
 
@@ -55,31 +60,66 @@ def examined(rows: Rows, program: Program, some: list[Row], *, locally: bool) ->
     (place, seeds, got), *rest = some
     first = rows.examine(program, seeds, got, locally=locally)
     yield place, first
-    step = max(2, _MOST // max(1, program.size))
-    together = len(rest) > 1 and first.ok and rows.shared.calm and _is_plain(program, got)
-    while together and rest:
-        part, rest = rest[:step], rest[step:]
-        block = Block(program, part, rows)
-        made = block.reports() if not block.open and first.coverage.get("bits") == PRECISIONS[0] else None
-        if made is None:
-            rest = part + rest
+    known = first.coverage.get("bits", 0)  # up to these bits, a row was checked by itself
+    together = first.ok and known >= PRECISIONS[0] and _is_plain(program, got)
+    for bits in precisions_of(program) if together else ():
+        if rest and bits > known:
+            place, seeds, got = rest.pop(0)
+            alone = rows.examine(program, seeds, got, locally=False)
+            known = alone.coverage.get("bits", 0)
+            yield place, alone
+        if len(rest) < 2 or bits > known or not rows.shared.calm:
             break
-        reports, left = made
-        yield from reports
-        for place, seeds, got in left:
-            yield place, rows.examine(program, seeds, got, locally=False)
+        left, rest, whole = rest, [], True
+        for part, made in _blocks(program, left, rows, bits):
+            if made is None:
+                whole, rest = False, rest + part
+                continue
+            yield from made.reports
+            rest += made.blurred
+            for place, seeds, got in made.open:
+                yield place, rows.examine(program, seeds, got, locally=False)
+        if not whole:
+            break
     for place, seeds, got in rest:
         yield place, rows.examine(program, seeds, got, locally=False)
 
 
+class _Made(NamedTuple):
+    """The reports on the rows of a block with harmless numbers, and the other rows: those that are open, and those
+    whose exact numbers need more bits.
+    """
+
+    reports: list[tuple[Any, Report]]
+    open: list[Row]
+    blurred: list[Row]
+
+
+def _blocks(program: Program, some: list[Row], rows: Rows, bits: int) -> Iterator[tuple[list[Row], _Made | None]]:
+    """Check rows block by block at one precision; after a block that decides nothing, the rest comes without a check.
+
+    Yields
+    ------
+    rows : list
+    made : _Made or None
+    """
+    step = max(2, _MOST // max(1, program.size))
+    for start in range(0, len(some), step):
+        part = some[start : start + step]
+        block = Block(program, part, rows)
+        made = None if block.open else block.reports(bits)
+        if made is None:
+            yield some[start:], None
+            return
+        yield part, made
+
+
 def _is_plain(program: Program, got: list[Any]) -> bool:
-    """Whether all rules of a program take a cotangent with an axis in front, and all its numbers are real."""
+    """Whether a program has one output, ops of one result alone, and real numbers alone."""
     if len(program.outputs) != 1 or any(g is None for g in got):
         return False
     for n in program.nodes:
         if n.kind not in ("leaf", "const", "op") or isinstance(n.output, tuple):
-            return False
-        if n.active and n.prim.partials is None and not n.prim.batched:
             return False
         v = np.asarray(n.output)
         if v.dtype.kind not in "fbiu" or (v.dtype.kind == "f" and not np.isfinite(v).all()):
@@ -104,17 +144,22 @@ class Block(Gradient):
         super().__init__(program, [seeds], got, locally=False, shared=rows.shared)
         self.run: list[Any] | None = None
 
-    def reports(self) -> tuple[list[tuple[Any, Report]], list[Row]] | None:
-        """The reports on the rows whose numbers are harmless, and the indices of the other rows; None if no row is
-        decided.
-        """
-        with off(), quietly(), precision(PRECISIONS[0]):
-            try:
-                return self._reports()
-            except Exception:  # an open comparison, or a rule that does not take the axis; check row by row
-                return None
+    def reports(self, bits: int) -> _Made | None:
+        """What is decided about the rows with some bits; None if nothing is, and more bits do not help."""
 
-    def _reports(self) -> tuple[list[tuple[Any, Report]], list[Row]] | None:
+        def attempt(_: int, degenerate: list[str]) -> tuple[_Made | None]:
+            return (None if degenerate else self._reports(bits),)
+
+        with off(), quietly():
+            try:
+                found, said = climb(self.program, self.order, attempt, (bits,))
+            except Exception:  # a rule that does not take the axis; check row by row
+                return None
+        if found is None:
+            return _Made([], [], self.some)
+        return None if said is not None else found[0]
+
+    def _reports(self, bits: int) -> _Made | None:
         self.last = oracle = self.oracle()
         oracle.shared = self.shared
         oracle.evaluate_once()
@@ -126,7 +171,7 @@ class Block(Gradient):
         oracle.made = sweep.kept
         compared = Comparison(self.order, self)
         plainly = [self.rows.as_plain(seeds, got) for _, seeds, got in self.some]
-        left = compared.rows(exact, self.got, np.array([p is False for p in plainly]))
+        left, blurred = compared.rows(exact, self.got, np.array([p is False for p in plainly]))
         explain(self.program, Report(findings=compared.findings))
         whole, done = Report(), int(np.count_nonzero(~left))
         found = [(self.some[0][0], whole)]
@@ -134,7 +179,7 @@ class Block(Gradient):
         whole.coverage = {
             "ops": done * sum(n.kind == "op" for n in self.program.nodes),
             "rules": done * len(sweep.kept),
-            "bits": PRECISIONS[0],
+            "bits": bits,
             "plain": sum(p is not None for p, open_ in zip(plainly, left.tolist(), strict=True) if not open_),
         }
         for f in compared.findings:
@@ -142,7 +187,11 @@ class Block(Gradient):
             s, (row, *index) = f.element
             f.element = s, tuple(index)
             found.append((self.some[row][0], Report(findings=[f])))
-        return found, [row for row, open_ in zip(self.some, left.tolist(), strict=True) if open_]
+        open_ = left & ~blurred
+        return _Made(found, self._among(open_), self._among(blurred))
+
+    def _among(self, mask: Any) -> list[Row]:
+        return [row for row, one in zip(self.some, mask.tolist(), strict=True) if one]
 
     # -- questions of the comparison, with an axis of rows in front
 
@@ -157,11 +206,23 @@ class Block(Gradient):
         return [world.component(objects(g), 1) for g in made]
 
     def nudged(self, world: Any) -> list[Any]:
-        made = _Sweep(world, noisy_values(self.program, world), self.program).gradient(world.lift(self.seeds[0]))
+        made = _NoisySweep(world, noisy_values(self.program, world), self.program).gradient(world.lift(self.seeds[0]))
         return [None if g is None else widest(g) for g in made]
 
+    def bounds(self, runs: int) -> list[Any] | None:
+        return spreads(self.nudged, coarsest(self.program), runs)
+
     def terms(self) -> list[Any]:
-        return []  # rows with zeros beyond the tight bound are left, because terms are not summed by rows
+        oracle = self._oracle()
+        if any(n.prim is not None and n.prim.kind == "implicit" for n in self.program.nodes):
+            return []  # the terms of a row are then at most its largest number; see `terms_within`
+        kept = (oracle.shared or Shared()).get
+
+        def run(world: TermWorld) -> list[Any]:
+            values = kept("values with errors", lambda: noisy_values(self.program, world))
+            return _TermSweep(world, values, self.program).gradient(widest(self.seeds[0]))
+
+        return sizes_of(run, oracle.env)
 
     def moved_element(self, s: int, place: tuple[int, ...]) -> float:
         row, *index = place
@@ -176,7 +237,7 @@ class Block(Gradient):
         if told is None:
             return None
         if self.run is None:
-            values = {n.index: n.output for n in self.program.nodes}
+            values = {n.index: np.asarray(n.output) for n in self.program.nodes}  # as in the row checked first
             self.run = _Sweep(COMPLEX, values, self.program).gradient(self.seeds[0])
         return self.run[s], told[1]
 
@@ -197,9 +258,15 @@ class _Sweep(Algebra):
         self.kept = {}
 
     def rule(self, node: Node, g: Any) -> list[Any]:
-        inputs = node.inputs
-        xs, like = [self.values[j] for j in inputs], [self.program.nodes[j].output for j in inputs]
-        return by_rule(self.world, node, g, self.values[node.index], xs, like, batch=True)
+        xs, y, like = [self.values[j] for j in node.inputs], self.values[node.index], self.like(node)
+        if node.prim.partials is not None or node.prim.batched:
+            return by_rule(self.world, node, g, y, xs, like, batch=True)
+        each = [by_rule(self.world, node, g[k], y, xs, like) for k in range(g.shape[0])]
+        return [None if cs[0] is None else self.world.stack(*cs, axis=0) for cs in zip(*each, strict=True)]
+
+    def like(self, node: Node) -> list[Any]:
+        """The inputs of a node whose shapes and dtypes a rule may read."""
+        return [self.program.nodes[j].output for j in node.inputs]
 
     def gradient(self, seeds: Any) -> list[Any]:
         """The rows of the gradient by each source."""
@@ -207,5 +274,25 @@ class _Sweep(Algebra):
         made: list[Any] = []
         for nodes in self.program.sources:
             parts = [found[i] for i in nodes if i in found]
-            made.append(sum(parts[1:], parts[0]) if parts else None)
+            made.append(reduce(self.add, parts) if parts else None)
         return made
+
+
+class _NoisySweep(_Sweep):
+    """As `_Sweep`, with each sum of cotangents and each result of a rule rounded with noise."""
+
+    def add(self, a: Any, b: Any) -> Any:
+        return self.world.rounded(a + b)
+
+    def rule(self, node: Node, g: Any) -> list[Any]:
+        return rounded_by(self.world, node, super().rule(node, g))
+
+
+class _TermSweep(_Sweep):
+    """As `_Sweep`, over values with errors."""
+
+    def like(self, node: Node) -> list[Any]:
+        return [without_error(self.values[j]) for j in node.inputs]
+
+    def rule(self, node: Node, g: Any) -> list[Any]:
+        return [None if c is None else finite_errors(c) for c in super().rule(node, with_error(g))]

@@ -193,6 +193,17 @@ def distances(e: Any, g: Any) -> Distances:
     return Distances(high, off, radius(e), ulps_between(g, high, low, dtype, unit), tight)
 
 
+def _along(rows: Any, g: Any) -> Any:
+    """A mask of rows as a mask that broadcasts with an array whose first axis counts the rows."""
+    return rows.reshape(-1, *[1] * (g.ndim - 1))
+
+
+def _may_be_blurred(distances: Distances) -> bool:
+    """Whether some exact number of an array may be known too little to show how many digits are right."""
+    _, off, rad, _, tight = distances
+    return not (off + rad <= tight).all() and not (rad <= (tight + off) / 4).all()
+
+
 def _rounds_to(g: Any, high: Any, dtype: Any) -> Any:
     """Whether numbers are roundings of exact ones that overflow; of complex ones each part for itself."""
     if dtype.kind == "c":
@@ -225,6 +236,29 @@ class _Held(NamedTuple):
     coarsest: Any
 
 
+class _Settled(NamedTuple):
+    """What needs no bound to be known of the numbers of one array.
+
+    Attributes
+    ----------
+    near : bool array
+        The elements that are right, or that the roundings of all ops explain.
+    added, rounded : bool arrays
+        Those among them that roundings of all ops explain, and those that overflow.
+    zeros : bool array
+        The exact zeros that the roundings of their terms may explain.
+    over, blurred : bool arrays
+        The exact number overflows; it is not known well enough.
+    """
+
+    near: Any
+    added: Any
+    zeros: Any
+    rounded: Any
+    over: Any
+    blurred: Any
+
+
 class _Explained(NamedTuple):
     """The harmless numbers of one array with their explanations, the other numbers, and the bound of the problem.
 
@@ -233,8 +267,8 @@ class _Explained(NamedTuple):
     added, at_zero, by_problem, over_range : Told
         The elements that roundings of all ops explain, the exact zeros among them, the elements that the problem
         explains, and the elements that overflow.
-    over, blurred, open : bool arrays
-        Masks: the exact number overflows; it is not known well enough; the error has no explanation.
+    over, open : bool arrays
+        Masks: the exact number overflows; the error has no explanation.
     moved : float array
         The bound of the problem.
     """
@@ -244,7 +278,6 @@ class _Explained(NamedTuple):
     by_problem: Told
     over_range: Told
     over: Any
-    blurred: Any
     open: Any
     moved: Any
 
@@ -290,9 +323,10 @@ class Comparison:
         known : list of Distances, optional
             Of real arrays, all of which are there.
         """
+        arrays: list[tuple[int, Any, Any, Distances]] = []
         for s, (e, g) in enumerate(zip(exact, got, strict=True)):
             if known is not None:
-                self._array(s, e, g, known[s])
+                arrays.append((s, e, g, known[s]))
                 continue
             if g is None:
                 if e is not None and any(x != 0 for x in objects(e).ravel().tolist()):
@@ -302,7 +336,13 @@ class Comparison:
             g = np.asarray(g)
             e = objects(np.broadcast_to(np.zeros((), dtype=object) if e is None else objects(e), g.shape))
             e = turned(e) if g.dtype.kind == "c" else e
-            self._array(s, e, g, distances(e, g))
+            arrays.append((s, e, g, distances(e, g)))
+        settled = {s: self._settled(s, e, g, d) for s, e, g, d in arrays if _may_be_blurred(d)}
+        self.undecided = sum(int(found.blurred.sum()) for found in settled.values())
+        if self.undecided:
+            return  # before the bounds on other elements, which are costly, because more bits are needed
+        for s, e, g, d in arrays:
+            self._array(s, e, g, d, settled.get(s))
         self.findings = merged(self.findings)
 
     def _ask(self, what: str, *args: Any) -> Any:
@@ -381,7 +421,7 @@ class Comparison:
 
     def _added(self, s: int, g: Any, distances: Distances, near: Any) -> tuple[Any, Any]:
         """The numbers that are off by no more than independent roundings of all ops, where each op was checked, and
-        the exact zeros that are off by no more than the roundings of the terms that cancel.
+        the exact zeros beside them, which may be off by the roundings of the terms that cancel.
 
         The check of each op would have found a wrong one, so these numbers need no run with noise.
         """
@@ -394,10 +434,7 @@ class Comparison:
             same = ~near & (np.abs(widest(run) - widest(g)) <= ROUNDINGS * spacing(high, g.dtype))
         held = self._held(s, g, high)
         added = same & (off + rad <= ulps * held.unit)
-        zeros = same & ~added & (np.abs(high) <= rad) & (rad <= (tight + off) / 4)
-        if zeros.any():
-            zeros = zeros & (off + rad <= self._at_zeros(s, held, g.shape)[1])
-        return added, zeros
+        return added, same & ~added & (np.abs(high) <= rad) & (rad <= (tight + off) / 4)
 
     def _at_zeros(self, s: int, held: _Held, shape: tuple[int, ...]) -> tuple[Any, Any]:
         """The units of the terms that cancel, and how far their roundings may carry an exact zero.
@@ -407,7 +444,7 @@ class Comparison:
         unit = 2.0 ** (1.0 - held.digits) * self._bound("terms", s, shape=shape)
         return unit, SPREADS / 2 * (unit + spacing(0.0, held.coarsest) * self._many())
 
-    def rows(self, exact: list[Any], got: list[Any], left: Any) -> Any:
+    def rows(self, exact: list[Any], got: list[Any], left: Any) -> tuple[Any, Any]:
         """Compare arrays whose first axis counts rows, and report the rows that have harmless numbers only.
 
         Parameters
@@ -417,24 +454,37 @@ class Comparison:
 
         Returns
         -------
-        bool array
-            The rows that are open, without a finding.
+        left, blurred : bool arrays
+            The rows that are open, without a finding; those of them that need more bits.
         """
         known = [distances(e, g) for e, g in zip(exact, got, strict=True)]
-        parts = [self._explained(s, e, g, d) for s, (e, g, d) in enumerate(zip(exact, got, known, strict=True))]
-        for p in parts:
-            left = left | (p.open | p.blurred).reshape(len(left), -1).any(axis=1)
-        for s, (e, g, d, p) in enumerate(zip(exact, got, known, parts, strict=True)):
-            told = ~left.reshape(-1, *[1] * (g.ndim - 1))
-            self.checked += int(np.count_nonzero(np.broadcast_to(told, g.shape)))
-            self.worst = max(self.worst, float(np.max(d.ulps, initial=0.0, where=told)))
-            harmless = [t._replace(mask=t.mask & told) for t in (p.added, p.at_zero, p.by_problem, p.over_range)]
-            self._tell(harmless, s, e, g, d, np.abs(d.high) <= d.radius, p.moved)
+        settled = [self._settled(s, e, g, d) for s, (e, g, d) in enumerate(zip(exact, got, known, strict=True))]
+        blurred = np.zeros(np.shape(left), np.bool_)
+        for found in settled:
+            blurred = blurred | found.blurred.reshape(len(left), -1).any(axis=1)
+        left, told = left | blurred, list[tuple[list[Told], Any]]()
+        for s, (g, d, found) in enumerate(zip(got, known, settled, strict=True)):
+            ask = ~_along(left, g)  # an open row needs no bound
+            p = self._explained(s, g, d, found, ask)
+            harmless, open_, loose = [p.added, p.at_zero, p.by_problem, p.over_range], p.open, p.moved
+            if open_.any():
+                rest = _along(open_.reshape(len(left), -1).any(axis=1), g)
+                loose = np.where(rest, np.maximum(loose, self._bound("bounds", s, RUNS, shape=g.shape)), loose)
+                by_roundings, open_, _ = self._by_roundings(s, g.dtype, d, self._held(s, g, d.high), open_, loose)
+                harmless += by_roundings
+            told.append((harmless, loose))
+            left = left | open_.reshape(len(left), -1).any(axis=1)
+        for s, (e, g, d, (harmless, loose)) in enumerate(zip(exact, got, known, told, strict=True)):
+            done = ~_along(left, g)
+            self.checked += int(np.count_nonzero(np.broadcast_to(done, g.shape)))
+            self.worst = max(self.worst, float(np.max(d.ulps, initial=0.0, where=done)))
+            harmless = [t._replace(mask=t.mask & done) for t in harmless]
+            self._tell(harmless, s, e, g, d, np.abs(d.high) <= d.radius, loose)
         self.findings = merged(self.findings)
-        return left
+        return left, blurred
 
-    def _explained(self, s: int, e: Any, g: Any, distances: Distances) -> _Explained:
-        """The elements of one array that the roundings of all ops and the bound of the problem explain."""
+    def _settled(self, s: int, e: Any, g: Any, distances: Distances) -> _Settled:
+        """The elements of one array that are right, or that the roundings of all ops explain."""
         dtype = g.dtype
         high, off, rad, _, tight = distances
         near = off + rad <= tight
@@ -442,11 +492,28 @@ class Comparison:
         over = none if near.all() else np.abs(high) > float(np.finfo(dtype).max) * (1 + float(np.finfo(dtype).eps) / 4)
         rounded = none if over is none else over & _rounds_to(g, high, dtype)
         near = near | rounded
-        added, at_zero = self._added(s, g, distances, near)
-        near = near | added | at_zero
+        added, zeros = self._added(s, g, distances, near)
+        near = near | added
         # A blurred exact number does not show how many digits are right.
         blurred = ~near & ((np.isfinite(off) & (rad > (tight + off) / 4)) | _vague(e, ~near & ~np.isfinite(rad)))
-        moved, own, open_ = np.zeros(g.shape), none, ~near
+        return _Settled(near, added, zeros, rounded, over, blurred)
+
+    def _explained(self, s: int, g: Any, distances: Distances, settled: _Settled, ask: Any = True) -> _Explained:
+        """The elements of one array that the roundings of all ops and the bound of the problem explain.
+
+        Parameters
+        ----------
+        settled : _Settled
+        ask : bool array
+            The elements that need an explanation.
+        """
+        high, off, rad, _, tight = distances
+        near, added, at_zero, rounded, over, _ = settled
+        at_zero = at_zero & ask
+        if at_zero.any():
+            at_zero = at_zero & (off + rad <= self._at_zeros(s, self._held(s, g, high), g.shape)[1])
+        dtype, near = g.dtype, near | at_zero | ~np.broadcast_to(ask, g.shape)
+        moved, own, open_ = np.zeros(g.shape), np.zeros(g.shape, np.bool_), ~near
         if open_.any():
             for count in MOVES:
                 if not (np.isfinite(g) & ~near & ~(off <= tight + moved)).any():
@@ -465,8 +532,37 @@ class Comparison:
             Told(at_zero, "conditioning", _AT_ZERO),
             Told(own, "conditioning", _moved_by(self._times(off, moved, own))),
             Told(rounded, "range", f"the exact derivative overflows {dtype.name}"),
-            over, blurred, open_, moved,
+            over, open_, moved,
         )  # fmt: skip
+
+    def _by_roundings(
+        self, s: int, dtype: Any, distances: Distances, held: _Held, open_: Any, loose: Any
+    ) -> tuple[list[Told], Any, Any]:
+        """The open numbers of one array that roundings on the way explain, with `loose` as the bound on these.
+
+        Returns
+        -------
+        told : list of Told
+        open : bool array
+            The numbers that stay open.
+        ulps : float array
+            The distances in ULP, for an open exact zero in units of the terms that cancel.
+        """
+        high, off, rad, ulps, tight = distances
+        told, zero, bounded = [], np.abs(high) <= rad, self._ask("bounds", RUNS) is not None
+        if (zero & open_).any():
+            unit, room = self._at_zeros(s, held, open_.shape)
+            room = np.minimum(tight + loose, room) if bounded else room
+            reached = zero & open_ & (off <= room)
+            open_ = open_ & ~reached
+            ulps = np.where(zero & open_ & np.isfinite(off) & (unit > 0), off / np.where(unit > 0, unit, 1.0), ulps)
+            told.append(Told(reached, "conditioning", _AT_ZERO))
+        if open_.any():  # roundings of many ops add up without any cancellation
+            many = max(ROUNDINGS, self._ask("declared")) * self._many() * held.unit
+            reached = open_ & (off <= (np.minimum(tight + loose, many) if bounded else many))
+            open_ = open_ & ~reached
+            told.append(Told(reached, "conditioning", _added_up(dtype, held.coarsest)))
+        return told, open_, ulps
 
     def _number(self, s: int, e: Any, g: Any, distances: Distances) -> bool:
         """As `_array`, for one finite number beyond the tight bound; False if this number needs the general way.
@@ -495,7 +591,8 @@ class Comparison:
         self.findings.append(Finding("conditioning", order=self.order, reason=reason, digits=digits, **shown))
         return True
 
-    def _array(self, s: int, e: Any, g: Any, distances: Distances) -> None:
+    def _array(self, s: int, e: Any, g: Any, distances: Distances, settled: _Settled | None = None) -> None:
+        """Compare one array, whose enclosures are narrow enough."""
         dtype = g.dtype
         high, off, rad, ulps, tight = distances
         self.checked += g.size
@@ -504,8 +601,8 @@ class Comparison:
             return
         if not g.ndim and dtype.kind == "f" and self._number(s, e, g, distances):
             return
-        added, at_zero, by_problem, over_range, over, blurred, open_, moved = self._explained(s, e, g, distances)
-        self.undecided += int(blurred.sum())
+        settled = settled or self._settled(s, e, g, distances)
+        added, at_zero, by_problem, over_range, over, open_, moved = self._explained(s, g, distances, settled)
         zero = np.abs(high) <= rad
         told: list[Told] = [added, at_zero]
         if not open_.any():
@@ -516,20 +613,9 @@ class Comparison:
             loose = np.maximum(moved, self._bound("bounds", s, runs, shape=g.shape))
             if not (open_ & ~(off <= tight + loose)).any():
                 break
-        bounded = self._ask("bounds", RUNS) is not None
         held = self._held(s, g, high)
-        if (zero & open_).any():
-            unit, room = self._at_zeros(s, held, g.shape)
-            room = np.minimum(tight + loose, room) if bounded else room
-            reached = zero & open_ & (off <= room)
-            open_ = open_ & ~reached
-            ulps = np.where(zero & open_ & np.isfinite(off) & (unit > 0), off / np.where(unit > 0, unit, 1.0), ulps)
-            told.append(Told(reached, "conditioning", _AT_ZERO))
-        if open_.any():  # roundings of many ops add up without any cancellation
-            many = max(ROUNDINGS, self._ask("declared")) * self._many() * held.unit
-            reached = open_ & (off <= (np.minimum(tight + loose, many) if bounded else many))
-            open_ = open_ & ~reached
-            told.append(Told(reached, "conditioning", _added_up(dtype, held.coarsest)))
+        by_roundings, open_, ulps = self._by_roundings(s, dtype, distances, held, open_, loose)
+        told += by_roundings
         half = np.maximum(held.digits / 2, _UNITS)
         finite = np.isfinite(g)
         if (open_ & finite).any():

@@ -52,7 +52,7 @@ from gtape.verify.oracles.replay import Shared
 from gtape.verify.verdicts.ulp import digits_of, spacing
 from gtape.verify.verdicts.verdict import Cause, Finding, Report
 
-__all__ = ["Judgement", "nodes_of", "terms_within", "to_blame"]
+__all__ = ["Judgement", "nodes_of", "precisions_of", "terms_within", "to_blame"]
 
 # Larger programs are not evaluated next to a point without a derivative: those of elementary functions, and others.
 _FEW, _FEW_SLOW = 100_000, 2_000
@@ -544,8 +544,7 @@ class Judgement(Causes):
     def compared(self, bits: int = 0) -> Report:
         """The report of the comparison at rising precision, from some bits on."""
         report = self.report()
-        most = MANY_BITS if self.program.size <= _SOME and is_quick(self.program) else PRECISIONS
-        precisions = [p for p in (PRECISIONS[:2] if self.program.size > _BIG else most) if p >= bits]
+        precisions = [p for p in precisions_of(self.program) if p >= bits]
         by_values = follows_values_alone(self.program, self.order, self.oracle)
 
         def attempt(bits: int, degenerate: list[str]) -> bool:
@@ -829,6 +828,13 @@ def depends_on_bases(oracle: Callable[[], Oracle], here: list[Any], derivative: 
         except ArithmeticError:
             return True
     return any(a is not b if a is None or b is None else _differ(a, b) for a, b in zip(here, there, strict=True))
+
+
+def precisions_of(program: Program) -> tuple[int, ...]:
+    """The numbers of bits that are tried for the derivative of a program."""
+    if program.size > _BIG:
+        return PRECISIONS[:2]
+    return MANY_BITS if program.size <= _SOME and is_quick(program) else PRECISIONS
 
 
 def follows_values_alone(program: Program, order: int, oracle: Callable[[], Oracle]) -> bool:
