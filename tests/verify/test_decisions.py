@@ -64,3 +64,27 @@ def test_another_choice_at_a_tie_is_a_convention_and_what_lies_beyond_both_is_no
         report = judge(f, [x], np.array(claimed))
         assert report.ok, report.summary()
     assert not judge(f, [x], np.array([2.0, -1.0])).ok
+
+
+def huber(q: Any, is_inner: Any) -> Any:
+    u = tf.constant([0.0, 1.0, -1.0, 3.0], tf.float64) - q
+    return tf.reduce_sum(tf.where(is_inner(tf.abs(u), 1.0), 0.5 * u**2, tf.abs(u) - 0.5))
+
+
+# Functions at 0 with wrong derivatives: the order, and the op whose convention decides them. In each, another op at a
+# kink comes first, but a selection or a factor of 0 leaves it out.
+DECIDED: dict[str, tuple[Any, int, str]] = {
+    "relu beside abs": (lambda x: tf.where(x > 5.0, tf.abs(x), tf.nn.relu(x) - tf.nn.relu(-x)), 1, "relu"),
+    "relu after abs": (lambda x: 0.0 * tf.abs(x) + tf.nn.relu(x) - tf.nn.relu(-x), 1, "relu"),
+    "a closed joint of a Huber loss": (lambda q: huber(q, tf.less_equal), 2, "less_equal"),
+    "an open joint of a Huber loss": (lambda q: huber(q, tf.less), 2, "less"),
+}
+
+
+@pytest.mark.parametrize("name", DECIDED)
+def test_a_wrong_number_at_a_kink_names_the_op_whose_convention_decides_it(name: str) -> None:
+    f, order, op = DECIDED[name]
+    wrong = [v for v in check(f, tf.constant(0.0, tf.float64), order=order).findings if not v.ok]
+    assert wrong
+    assert {v.op for v in wrong} == {op}
+    assert all(f"the convention of {op} " in v.reason for v in wrong)

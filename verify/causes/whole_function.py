@@ -13,6 +13,7 @@ from flint import arb
 
 from gtape.symbolic.balls import digits, objects, to_float
 from gtape.symbolic.program import Program
+from gtape.verify.causes.deciders import Deciders
 from gtape.verify.causes.joint import Across
 from gtape.verify.causes.sides import (
     TOO_WIDE,
@@ -42,6 +43,7 @@ def as_a_whole(
     guards: Sequence[Finding] = (),
     claimed: bool = False,
     rounding: Callable[[], list[Any] | None] | None = None,
+    deciders: Deciders | None = None,
 ) -> tuple[list[Finding], list[Any], list[Any]]:
     """The findings of ops at kinks, judged by the one-sided derivatives of the whole function.
 
@@ -63,6 +65,8 @@ def as_a_whole(
     rounding : callable, optional
         Returns how far the program's own roundings may move each element. They may have decided a tie, so that a number
         with half of its digits right is no convention.
+    deciders : Deciders, optional
+        Tells which of several ops at kinks decides a wrong number; by default the first op is named.
 
     Returns
     -------
@@ -77,7 +81,7 @@ def as_a_whole(
     parts, numbers = in_parts(sides.program, exact), floats_in_parts(sides.program, got)
     if any(is_complex_source(sides.program, s) for s in range(len(got))):
         rounding = None
-    findings, parts, numbers = _as_a_whole(sides, parts, numbers, findings, order, guards, claimed, rounding)
+    findings, parts, numbers = _as_a_whole(sides, parts, numbers, findings, order, guards, claimed, rounding, deciders)
     return findings, joined(sides.program, parts), _floats_joined(sides.program, numbers)
 
 
@@ -90,6 +94,7 @@ def _as_a_whole(
     guards: Sequence[Finding],
     claimed: bool,
     rounding: Callable[[], list[Any] | None] | None,
+    deciders: Deciders | None,
 ) -> tuple[list[Finding], list[Any], list[Any]]:
     """As `as_a_whole`, for the parts of complex numbers."""
     outside = sides.limits(exact)
@@ -129,7 +134,8 @@ def _as_a_whole(
         outside = _beyond_roundings(outside, got, rounding() or [None] * len(got))
     for s, out in enumerate(outside):
         for index, interval in out.items():
-            gives = "the claim is" if claimed else f"the convention of {who.op} at its kink gives"
+            by = (None if deciders is None else deciders.of(known, s, index)) or who
+            gives = "the claim is" if claimed else f"the convention of {by.op} at its kink gives"
             if interval.agree:
                 reason = "the function as a whole has a derivative here: all one-sided derivatives agree"
                 reason += f", but {gives} another number"
@@ -143,7 +149,7 @@ def _as_a_whole(
             if is_complex_source(sides.program, s):
                 reason += ", in the imaginary part" if index[-1] else ", in the real part"
                 told["element"] = s, index[:-1]
-            found = Finding("convention", order=order, op=who.op, line=who.line, reason=reason, **told)
+            found = Finding("convention", order=order, op=by.op, line=by.line, reason=reason, **told)
             far = np.inf if number is None or not np.isfinite(number) else float(distance_from(number, interval[:2]))
             wrong.append((-far, found))
             if number is not None and not np.isfinite(number):

@@ -27,6 +27,7 @@ from gtape.verify.bounds.noise_world import NoiseWorld
 from gtape.verify.causes.choices import choices_met, decides_at_ties, tied_decisions
 from gtape.verify.causes.conventions import flipped_branches, kinks_met
 from gtape.verify.causes.customs import agrees_along, faulty_beside, faulty_forwards, lies_between, slopes_of_custom
+from gtape.verify.causes.deciders import Deciders
 from gtape.verify.causes.flips import crossing, follows, other_branches
 from gtape.verify.causes.float_range import left_the_range, without_slope
 from gtape.verify.causes.outside import masked_by_infinities, outside, shown_by
@@ -609,8 +610,9 @@ class Judgement(Causes):
             sides = self.sides()
             near = [e if e is None or not oracle.broken else _blurred(objects(e)) for e in exact]
             met, near, got = as_a_whole(
-                sides, near, got, met, order, guards=guards, claimed=self.claimed, rounding=lambda: self.bounds(RUNS)
-            )
+                sides, near, got, met, order, guards=guards, claimed=self.claimed, rounding=lambda: self.bounds(RUNS),
+                deciders=Deciders(program, oracle, self.beside),
+            )  # fmt: skip
             exact = near if self.claimed or not oracle.broken else exact
             excused = [] if sides.compared else excused
         if excused:  # nothing judged the conventions of these custom gradients
