@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import builtins
+import keyword
 import os
+import re
 import subprocess
 import sys
+import types
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import warm
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from gtape.verify.command import cli
+import gtape
+from gtape.verify.command import cli, write
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -100,6 +108,105 @@ def test_a_written_test_finds_a_wrong_gradient(folder: Path, capsys: pytest.Capt
     done = run(folder)
     assert done.returncode == 1 and "the gradient that wrong returns" in done.stdout, done.stdout
     capsys.readouterr()
+
+
+def written_words() -> list[str]:
+    """All words of a written test that can be names, some builtins, and names that pytest knows."""
+    module = types.ModuleType("words_of_tests")
+    sys.modules[module.__name__] = module
+    source = "import gtape\ndef logs(x: float, n: int): return gtape.math.log1p(gtape.math.log(x)) * n"
+    try:
+        exec(source, vars(module))
+        text = write.test_of("words_of_tests:logs", order=1, folder="elsewhere")
+    finally:
+        del sys.modules[module.__name__]
+    found = {word for word in re.findall(r"[^\W\d]\w*", text) if not keyword.iskeyword(word)}
+    assert {"Interval", "f", "given", "gtape", "report", "settings", "st", "strategies"} <= found
+    of_pytest = {"test_it", "testing", "setup_module", "teardown_function", "pytest_generate_tests", "pytestmark"}
+    more = {"self", "cls", "args", "kwargs", "request", "test", "run", "sys", "importlib", "_", "x"}
+    return sorted(found | of_pytest | more | {f"the_{word}" for word in found} | {"print", "sum", "dict", "__dir__"})
+
+
+WORDS = written_words()
+
+
+def kinds_of_parameters(n: int) -> st.SearchStrategy[Sequence[str]]:
+    return st.lists(st.sampled_from(["float", "int", "bool"]), min_size=n, max_size=n)
+
+
+@given(
+    function=st.sampled_from(WORDS),
+    names=st.lists(st.sampled_from(WORDS), min_size=1, max_size=3, unique=True),
+    data=st.data(),
+)
+# A written test has @given, too, and old versions of Hypothesis have no name for the check of that.
+@settings(suppress_health_check=list(HealthCheck))
+def test_names_of_the_user_never_meet_those_of_the_test(function: str, names: list[str], data: st.DataObject) -> None:
+    kinds = ["float", *data.draw(kinds_of_parameters(len(names) - 1))]
+    split = data.draw(st.integers(0, len(names)), label="parameters that are given by place")
+    texts = [f"{name}: {kind}" for name, kind in zip(names, kinds, strict=True)]
+    parameters = ", ".join([*texts[:split], *(["*"] if split < len(names) else []), *texts[split:]])
+    module = types.ModuleType("user_names")
+    source = f"def {function}({parameters}):\n    calls.append(1)\n    return {' * '.join(names)} * {names[0]}\n"
+    exec(source, vars(module))
+    calls = vars(module)["calls"] = list[int]()
+    sys.modules["user_names"] = module
+    try:
+        text = write.test_of(f"user_names:{function}", order=1)
+        test = vars(types.ModuleType("written"))
+        exec(text, test)
+    finally:
+        del sys.modules["user_names"]
+    found = [name for name in test if name.startswith(("test", "pytest", "setup_", "teardown_"))]
+    assert found == [f"test_derivatives_of_{function}"]
+    calls.clear()
+    values = {"float": gtape.constant(0.5, "float64"), "int": 2, "bool": True}
+    test[found[0]].hypothesis.inner_test(**{name: values[kind] for name, kind in zip(names, kinds, strict=True)})
+    assert calls
+
+
+def test_a_builtin_keeps_its_name_in_a_written_test() -> None:
+    assert {"print", "sum"} <= set(dir(builtins))
+    module = sys.modules["user_names"] = types.ModuleType("user_names")
+    try:
+        exec("def sum(x: float): return x * x", vars(module))
+        assert "\nfrom user_names import sum\n" in write.test_of("user_names:sum", order=1)
+    finally:
+        del sys.modules["user_names"]
+
+
+@pytest.mark.slow
+def test_written_tests_run_whatever_the_names_of_functions_and_files(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("test_it", "settings", "setup_module", "pytest_generate_tests", "f")
+    functions = "\n".join(f"def {name}(f: float): return f * f" for name in names)
+    odd = folder / "a 'quoted' \"folder\""
+    odd.mkdir()
+    (odd / "names.py").write_text(functions)
+    (odd / "with-hyphen.py").write_text(functions + "\nclass Model:\n    call = staticmethod(f)\n")
+    wanted = [*[f"names.py:{name}" for name in names], "with-hyphen.py:f", "with-hyphen.py:Model.call"]
+    for k, name in enumerate(wanted):
+        path = folder / f"test_{k}.py"
+        assert cli.main(["write", f"{odd}/{name}", "--order", "1", "-o", str(path)]) == 0
+        path.write_text(path.read_text().replace("max_examples=50", "max_examples=2"))
+    done = run(folder)
+    assert done.returncode == 0 and f"{len(wanted)} passed" in done.stdout, done.stdout
+    capsys.readouterr()
+    for name in ("names", "with-hyphen"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.usefixtures("folder")
+def test_parameters_between_those_that_vary_keep_their_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    module = sys.modules["user_names"] = types.ModuleType("user_names")
+    try:
+        exec("def shifted(x=1.0, n=3, y=2.0): return x**n * y", vars(module))
+        exec("def placed(n=3, x=1.0, /, y=2.0): return y**n * x", vars(module))
+        assert "return shifted(x, y=y)" in write.test_of("user_names:shifted", order=1)
+        assert "return placed(y=y)" in write.test_of("user_names:placed", order=1)
+    finally:
+        del sys.modules["user_names"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import keyword
 import operator
+import shlex
 import site
 import sys
 import types
@@ -58,13 +60,12 @@ class Argument(NamedTuple):
     shape: tuple[int, ...] = ()
     interval: str = ""
 
-    @property
-    def strategy(self) -> str:
-        """Source of the strategy."""
+    def strategy(self, strategies: str) -> str:
+        """Source of the strategy, for the name under which the test imports gtape's strategies."""
         if self.kind != "tensor":
             return "st.booleans()" if self.kind == "bool" else "st.integers(1, 3)"
         interval = f", interval={self.interval}" if self.interval else ""
-        return f"strategies.tensors(shape={self.shape!r}{interval}, magnitude=(2.0**-6, 2.0**6))"
+        return f"{strategies}.tensors(shape={self.shape!r}{interval}, magnitude=(2.0**-6, 2.0**6))"
 
 
 def function_named(text: str) -> tuple[str, str, Callable[..., Any]]:
@@ -112,9 +113,19 @@ def _parameters(name: str, f: Callable[..., Any]) -> list[inspect.Parameter]:
     wanted = [p for p in given if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if not wanted:  # every parameter has a default: vary the floats
         wanted = [p for p in given if isinstance(p.default, (float, np.ndarray, Tensor))]
+        words = _by_word(f, wanted)
+        wanted = [p for p in wanted if p.kind is not p.POSITIONAL_ONLY or p.name not in words]
     if not wanted:
         raise Usage(f"{name} has no parameters to differentiate by")
     return wanted
+
+
+def _by_word(f: Callable[..., Any], wanted: Sequence[inspect.Parameter]) -> set[str]:
+    """The names of the wanted parameters that a call gives by name: a parameter before them keeps its default."""
+    given = inspect.signature(f).parameters.values()
+    places = [p.name for p in given if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    together = len(list(itertools.takewhile(lambda pair: pair[0] == pair[1].name, zip(places, wanted, strict=False))))
+    return {p.name for p in wanted[together:]}
 
 
 def _has_others(given: Sequence[inspect.Parameter]) -> bool:
@@ -171,12 +182,13 @@ def _closed(
     f: Callable[..., Any], parameters: Sequence[inspect.Parameter], arguments: Sequence[Argument], values: Any
 ) -> Any:
     """The function of the tensors among the arguments, and their values."""
+    by_word = _by_word(f, parameters)
 
     def g(*tensors: Any) -> Any:
         rest = iter(tensors)
         made = [next(rest) if a.kind == "tensor" else v for a, v in zip(arguments, values, strict=True)]
-        first = [v for p, v in zip(parameters, made, strict=True) if p.kind is not p.KEYWORD_ONLY]
-        words = {p.name: v for p, v in zip(parameters, made, strict=True) if p.kind is p.KEYWORD_ONLY}
+        first = [v for p, v in zip(parameters, made, strict=True) if p.name not in by_word]
+        words = {p.name: v for p, v in zip(parameters, made, strict=True) if p.name in by_word}
         return f(*first, **words)
 
     return g, [v for a, v in zip(arguments, values, strict=True) if a.kind == "tensor"]
@@ -281,37 +293,49 @@ def test_of(text: str, *, order: int = 2, folder: str | None = None) -> str:
     """
     module, name, f = function_named(text)
     parameters, arguments, report = _arguments(f"{module}.{name}", f)
-    called = name.rsplit(".", 1)[-1]
-    call = ", ".join(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in parameters)
-    names = ", ".join(p.name for p in parameters)
+    words = _by_word(f, parameters)
+    call = ", ".join(f"{p.name}={p.name}" if p.name in words else p.name for p in parameters)
     sources = ", ".join(a.name for a in arguments if a.kind == "tensor")
     intervals = any(a.interval for a in arguments)
     plain_kinds = any(a.kind != "tensor" for a in arguments)
+    path_lines = _path_lines(module, folder)
+
+    # The parameters keep their names, because Hypothesis prints them with a failing example. The function keeps its
+    # name unless the test or pytest uses it.
+    taken = {p.name for p in parameters}
+    gtape, strategies = _free("gtape", taken), _free("strategies", taken)
+    taken |= {"Interval", "given", "importlib", "settings", "st", "sys"}
+    import_line, function = _imported(module, name, taken)
+    inner, result = _free("f", taken), _free("report", taken)
+
+    command = f"gtape write {plain(shlex.quote(text))}"
+    about = f"The derivatives of {module}.{name} are the exact ones. Written by `{command}`."
     lines = [
-        f'"""The derivatives of {module}.{name} are the exact ones. Written by `gtape write {text}`."""',
+        f'"""{_in_docstring(about)}"""',
         "",
-        *_path_lines(module, folder),
-        "import gtape",
+        *path_lines,
+        *([] if "import " in import_line else ["import importlib", ""]),
+        _import_as("import gtape", gtape),
         "from hypothesis import given, settings",
         *(["from hypothesis import strategies as st"] if plain_kinds else []),
         *(["from gtape.declare import Interval"] if intervals else []),
-        "from gtape.verify import strategies",
+        _import_as("from gtape.verify import strategies", strategies),
         "",
-        *([f"from {module} import {name}"] if "." not in name else [f"import {module}"]),
+        import_line,
         "",
         "",
         "@settings(deadline=None, max_examples=50)",
         "@given(",
-        *[f"    {a.name}={a.strategy}," for a in arguments],
+        *[f"    {a.name}={a.strategy(strategies)}," for a in arguments],
         ")",
-        "@strategies.shrinking(seconds=10.0)",
-        f"def test_derivatives_of_{called}({names}):",
-        f"    def f({sources}):",
-        f"        return {name if '.' not in name else f'{module}.{name}'}({call})",
+        f"@{strategies}.shrinking(seconds=10.0)",
+        f"def test_derivatives_of_{name.rsplit('.', 1)[-1]}({', '.join(p.name for p in parameters)}):",
+        f"    def {inner}({sources}):",
+        f"        return {function}({call})",
         "",
-        f"    report = gtape.verify.check(f, {sources}, order={order})",
-        "    strategies.aim(report)",
-        "    assert report.ok, report.summary()",
+        f"    {result} = {gtape}.verify.check({inner}, {sources}, order={order})",
+        f"    {strategies}.aim({result})",
+        f"    assert {result}.ok, {result}.summary()",
         "",
     ]
     if not report.ok:
@@ -321,12 +345,49 @@ def test_of(text: str, *, order: int = 2, folder: str | None = None) -> str:
     return "\n".join(lines)
 
 
+# Names of functions that pytest runs by itself. It also collects every function whose name begins with "test".
+_OF_PYTEST = {"setUpModule", "setup_function", "setup_module", "tearDownModule", "teardown_function", "teardown_module"}
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """The name itself, or with "the_" in front until it is free. The set of taken names grows by the result."""
+    while name in taken:
+        name = f"the_{name}"
+    taken.add(name)
+    return name
+
+
+def _imported(module: str, name: str, taken: set[str]) -> tuple[str, str]:
+    """The line that imports a function, and the expression for the function below it."""
+    head, dot, rest = name.partition(".")
+    in_import = all(part.isidentifier() and not keyword.iskeyword(part) for part in module.split("."))
+    first = module.partition(".")[0] if rest and in_import else head
+    of_pytest = first in _OF_PYTEST or first.startswith(("test", "pytest", "__"))
+    bound = _free(f"the_{first}" if of_pytest else first, taken)
+    if not in_import:  # a file such as my-model.py
+        return f"{bound} = importlib.import_module({module!r}).{head}", f"{bound}{dot}{rest}"
+    if not rest:
+        return _import_as(f"from {module} import {head}", bound), bound
+    if bound == first:
+        return f"import {module}", f"{module}.{name}"
+    return f"import {module} as {bound}", f"{bound}.{name}"
+
+
+def _import_as(line: str, bound: str) -> str:
+    """A line that imports a name, under another name if that is not its last word."""
+    return line if line.split()[-1] == bound else f"{line} as {bound}"
+
+
+def _in_docstring(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
 def _path_lines(module: str, folder: str | None) -> list[str]:
     """Lines that make a module of a working folder importable from another folder."""
     file = getattr(sys.modules[module], "__file__", None)
     if file is None or "site-packages" in file or file.startswith(tuple(site.getsitepackages())):
         return []
     top = Path(file).resolve().parents[module.count(".") + (Path(file).name == "__init__.py")]
-    if top == Path(folder or ".").resolve() or top.name.startswith("python3") or module.startswith("gtape"):
+    if top == Path(folder or ".").resolve() or top.name.startswith("python3") or module.split(".")[0] == "gtape":
         return []
     return ["import sys", "", f"sys.path.insert(0, {str(top)!r})  # the folder of {module}", ""]
