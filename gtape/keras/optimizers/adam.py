@@ -19,7 +19,7 @@ __all__ = ["Adam", "AdamW", "Adamax", "Nadam"]
 class _Means(Optimizer):
     """Base of the family: two running means, of the gradient and of its size."""
 
-    slots: tuple[str, ...] = ("momentum", "velocity")
+    slots: tuple[tuple[str, ...], ...] = (("momentum", "velocity"),)
     options: tuple[str, ...] = ("beta_1", "beta_2", "epsilon")
 
     def __init__(
@@ -83,7 +83,7 @@ class Adam(_Means):
         super().__init__(learning_rate, beta_1, beta_2, epsilon, **common)
         self.amsgrad = flag(self, "amsgrad", amsgrad)
         if self.amsgrad:
-            self.slots = (*self.slots, "velocity_hat")
+            self.slots = (*self.slots, ("velocity_hat",))
 
     def _formula(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
         g = dense(g, v)
@@ -149,7 +149,7 @@ class Adamax(_Means):
     array([0.5], dtype=float32)
     """
 
-    slots = ("momentum", "norm")
+    slots = (("momentum", "norm"),)
     default_name = "adamax"
 
     def _formula(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
@@ -180,7 +180,7 @@ class Nadam(_Means):
     True
     """
 
-    slots = ("momentum", "velocity", "product")
+    slots = (("momentum", "velocity", "product"),)
     default_name = "nadam"
 
     def _initial(self, v: Any, slot: str) -> Any:

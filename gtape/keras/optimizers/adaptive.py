@@ -60,8 +60,8 @@ class RMSprop(Optimizer):
         super().__init__(learning_rate, **common)
         self.rho, self.momentum = self._number("rho", rho), self._number("momentum", momentum)
         self.epsilon, self.centered = self._number("epsilon", epsilon), flag(self, "centered", centered)
-        momenta = ("momentum",) if self.momentum > 0 else ()
-        self.slots = ("velocity", *momenta, *(("average_gradient",) if self.centered else ()))
+        momenta = (("momentum",),) if self.momentum > 0 else ()
+        self.slots = (("velocity",), *momenta, *((("average_gradient",),) if self.centered else ()))
 
     def _formula(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
         g = dense(g, v)
@@ -110,7 +110,7 @@ class Adagrad(_Accumulating):
     array([0.5], dtype=float32)
     """
 
-    slots = ("accumulator",)
+    slots = (("accumulator",),)
     options = ("initial_accumulator_value", "epsilon")
     default_name = "adagrad"
 
@@ -152,7 +152,7 @@ class Adadelta(Optimizer):
     array([1.], dtype=float32)
     """
 
-    slots = ("accumulated_grad", "accumulated_delta_var")
+    slots = (("accumulated_grad", "accumulated_delta_var"),)
     options = ("rho", "epsilon")
     default_name = "adadelta"
 
@@ -208,7 +208,7 @@ class Ftrl(_Accumulating):
     array([-0.25,  0.  ], dtype=float32)
     """
 
-    slots = ("accumulator", "linear")
+    slots = (("accumulator", "linear"),)
     options = (
         "learning_rate_power", "initial_accumulator_value", "l1_regularization_strength", "l2_regularization_strength",
         "l2_shrinkage_regularization_strength", "beta",

@@ -43,7 +43,7 @@ class SGD(Optimizer):
     True
     """
 
-    slots: tuple[str, ...] = ("momentum",)
+    slots: tuple[tuple[str, ...], ...] = (("momentum",),)
     options = ("momentum", "nesterov")
     default_name = "sgd"
 

@@ -36,10 +36,11 @@ class State:
     """The part of an optimizer that has state.
 
     A subclass lists in `slots` the arrays kept for each variable. The arrays are made at a variable's first step and
-    live as long as the variable.
+    live as long as the variable. The slots are in groups, because `variables` has the order of Keras: it lists a group
+    for all of the model's variables before it lists the next group.
     """
 
-    slots: tuple[str, ...] = ()
+    slots: tuple[tuple[str, ...], ...] = ()
     use_ema: bool
     gradient_accumulation_steps: int | None
 
@@ -106,9 +107,9 @@ class State:
         """Count the restored steps as steps of each variable."""
         self._state.update({key: (ref, slots, 0) for key, (ref, slots, _) in self._state.items()})
 
-    def _all_slots(self) -> tuple[str, ...]:
-        average = ("average",) if self.use_ema else ()
-        return (*average, *(("gradient_accumulator",) if self.gradient_accumulation_steps else ()), *self.slots)
+    def _all_slots(self) -> tuple[tuple[str, ...], ...]:
+        average = (("average",),) if self.use_ema else ()
+        return (*average, *((("gradient_accumulator",),) if self.gradient_accumulation_steps else ()), *self.slots)
 
     def _slots_of(self, v: Any) -> dict[str, Variable]:
         key = id(v)
@@ -117,7 +118,8 @@ class State:
             check_variable(v)
             refuse_in_traced_calls("makes a variable")
             name = _plain(v)
-            made = {s: Variable(self._initial(v, s), trainable=False, name=f"{name}_{s}") for s in self._all_slots()}
+            wanted = [s for group in self._all_slots() for s in group]
+            made = {s: Variable(self._initial(v, s), trainable=False, name=f"{name}_{s}") for s in wanted}
             self._remember(v, made, int(self.iterations.numpy()))
             return made
         return entry[1]
@@ -150,10 +152,8 @@ class State:
         """The optimizer's own variables: step count, learning rate, averages, slots, and added variables."""
         rate = [self._learning_rate] if isinstance(self._learning_rate, Variable) else []
         entries = [slots for _, slots, _ in list(self._state.values())]
-        shared = [n for n in ("average", "gradient_accumulator") if n in self._all_slots()]
-        first = [slots[n] for n in shared for slots in entries]
-        rest = [slot for slots in entries for n, slot in slots.items() if n not in shared]
-        return [self._calls, *rate, *first, *rest, *self._added]
+        kept = [slots[s] for group in self._all_slots() for slots in entries for s in group]
+        return [self._calls, *rate, *kept, *self._added]
 
     def add_variable(
         self, shape: Any = (), initializer: Any = "zeros", dtype: Any = None, aggregation: Any = "none",

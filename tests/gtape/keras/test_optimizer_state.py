@@ -99,26 +99,62 @@ def test_a_scaled_loss_does_not_underflow_in_half_precision() -> None:
     assert v.numpy() != 1.0
 
 
-@pytest.mark.parametrize(
-    ("name", "slots"),
-    [
-        ("SGD", []),
-        ("Adam", ["momentum", "velocity"]),
-        ("RMSprop", ["velocity"]),
-        ("Adagrad", ["accumulator"]),
-        ("Adadelta", ["accumulated_grad", "accumulated_delta_var"]),
-        ("Adamax", ["momentum", "norm"]),
-        ("Ftrl", ["accumulator", "linear"]),
-    ],
-)
-def test_variables_have_the_names_and_the_order_of_keras(name: str, slots: list[str]) -> None:
+# The lists of slots that Keras 3.15 makes: each list for one variable after the other, and then the next list.
+SLOTS_OF_KERAS: list[tuple[str, dict[str, Any], list[list[str]]]] = [
+    ("SGD", {}, []),
+    ("SGD", {"momentum": 0.5, "nesterov": True}, [["momentum"]]),
+    ("Adam", {}, [["momentum", "velocity"]]),
+    ("Adam", {"amsgrad": True}, [["momentum", "velocity"], ["velocity_hat"]]),
+    ("AdamW", {}, [["momentum", "velocity"]]),
+    ("AdamW", {"amsgrad": True}, [["momentum", "velocity"], ["velocity_hat"]]),
+    ("RMSprop", {}, [["velocity"]]),
+    ("RMSprop", {"momentum": 0.3}, [["velocity"], ["momentum"]]),
+    ("RMSprop", {"centered": True}, [["velocity"], ["average_gradient"]]),
+    ("RMSprop", {"momentum": 0.3, "centered": True}, [["velocity"], ["momentum"], ["average_gradient"]]),
+    ("Adagrad", {}, [["accumulator"]]),
+    ("Adadelta", {}, [["accumulated_grad", "accumulated_delta_var"]]),
+    ("Adamax", {}, [["momentum", "norm"]]),
+    ("Ftrl", {}, [["accumulator", "linear"]]),
+]
+
+
+@pytest.mark.parametrize("common", [{}, {"use_ema": True}, {"use_ema": True, "gradient_accumulation_steps": 2}])
+@pytest.mark.parametrize(("name", "options", "lists"), SLOTS_OF_KERAS)
+def test_variables_have_the_names_and_the_order_of_keras(
+    name: str, options: dict[str, Any], lists: list[list[str]], common: dict[str, Any]
+) -> None:
     w, b = tf.Variable([1.0, 2.0], name="net/w"), tf.Variable(3.0, name="b")
-    optimizer = getattr(O, name)()
+    optimizer = getattr(O, name)(**options, **common)
     assert not optimizer.built
     optimizer.build([w, b])
     assert optimizer.built
     found = [v.name.removesuffix(":0") for v in optimizer.variables]
-    assert found == ["iteration", "learning_rate", *[f"{v}_{s}" for v in ("net_w", "b") for s in slots]]
+    averages = [["average"]] if "use_ema" in common else []
+    sums = [["gradient_accumulator"]] if "gradient_accumulation_steps" in common else []
+    slots = [f"{v}_{s}" for group in [*averages, *sums, *lists] for v in ("net_w", "b") for s in group]
+    assert found == ["iteration", "learning_rate", *slots]
+
+
+@pytest.mark.parametrize(("name", "options", "lists"), SLOTS_OF_KERAS)
+def test_a_saved_state_continues_in_another_optimizer(
+    name: str, options: dict[str, Any], lists: list[list[str]]
+) -> None:
+    def step(optimizer: Any, w: Any, b: Any) -> list[Any]:
+        optimizer.apply_gradients([(tf.constant([1.0, -2.0]), w), (tf.constant(0.5), b)])
+        return [w.numpy().tolist(), b.numpy().tolist()]
+
+    first = [tf.Variable([1.0, 2.0]), tf.Variable(3.0)]
+    optimizer = getattr(O, name)(**options, use_ema=True)
+    for _ in range(2):
+        step(optimizer, *first)
+    store: dict[str, Any] = {}
+    optimizer.save_own_variables(store)
+    second = [tf.Variable(v) for v in first]
+    other = getattr(O, name)(**options, use_ema=True)
+    other.build(second)
+    other.load_own_variables(store)
+    for _ in range(2):
+        assert step(optimizer, *first) == step(other, *second)
 
 
 def test_averages_and_gathered_gradients_come_before_the_slots() -> None:
