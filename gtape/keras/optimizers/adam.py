@@ -180,19 +180,36 @@ class Nadam(_Means):
     True
     """
 
-    slots = (("momentum", "velocity", "product"),)
     default_name = "nadam"
+    _product: Variable | None = None
+    _newest_product = (0, 1.0)  # t and B(t)
 
-    def _initial(self, v: Any, slot: str) -> Any:
-        return np.float64(1.0) if slot == "product" else super()._initial(v, slot)
+    def _slots_of(self, v: Any) -> dict[str, Variable]:
+        made = super()._slots_of(v)
+        if self._product is None:
+            # Keras keeps B(t) with the state, in one variable. Here it follows from t, which differs among variables.
+            self._product = self.add_variable((), "ones", "float64", name="product")
+        return made
+
+    def _weight(self, t: int) -> float:
+        return self.beta_1 * (1.0 - 0.5 * 0.96**t)
+
+    def _product_up_to(self, t: int) -> float:
+        """The product of the weights from 1 to t."""
+        last, product = self._newest_product
+        if last > t:
+            last, product = 0, 1.0
+        for i in range(last + 1, t + 1):
+            product *= self._weight(i)
+        self._newest_product = (t, product)
+        return product
 
     def _formula(self, v: Any, g: Any, rate: Any, slots: dict[str, Variable]) -> None:
         g = dense(g, v)
         number, t = g.dtype.type, self._age(v)
-        now = self.beta_1 * (1.0 - 0.5 * 0.96**t)
-        ahead = self.beta_1 * (1.0 - 0.5 * 0.96 ** (t + 1))
-        product = float(slots["product"].numpy()) * now
-        slots["product"].assign(wrap(np.float64(product)))
+        now, ahead, product = self._weight(t), self._weight(t + 1), self._product_up_to(t)
+        if self._product is not None and t == int(self.iterations.numpy()) + 1:
+            self._product.assign(wrap(np.float64(product)))
         m = _follow(slots["momentum"], g, 1.0 - self.beta_1)
         s = _follow(slots["velocity"], np.square(g), 1.0 - self.beta_2)
         m = number(ahead / (1.0 - product * ahead)) * m + number((1.0 - now) / (1.0 - product)) * g

@@ -114,6 +114,7 @@ SLOTS_OF_KERAS: list[tuple[str, dict[str, Any], list[list[str]]]] = [
     ("Adagrad", {}, [["accumulator"]]),
     ("Adadelta", {}, [["accumulated_grad", "accumulated_delta_var"]]),
     ("Adamax", {}, [["momentum", "norm"]]),
+    ("Nadam", {}, [["momentum", "velocity"]]),
     ("Ftrl", {}, [["accumulator", "linear"]]),
 ]
 
@@ -132,7 +133,7 @@ def test_variables_have_the_names_and_the_order_of_keras(
     averages = [["average"]] if "use_ema" in common else []
     sums = [["gradient_accumulator"]] if "gradient_accumulation_steps" in common else []
     slots = [f"{v}_{s}" for group in [*averages, *sums, *lists] for v in ("net_w", "b") for s in group]
-    assert found == ["iteration", "learning_rate", *slots]
+    assert found == ["iteration", "learning_rate", *slots, *(["product"] if name == "Nadam" else [])]
 
 
 @pytest.mark.parametrize(("name", "options", "lists"), SLOTS_OF_KERAS)
@@ -164,6 +165,45 @@ def test_averages_and_gathered_gradients_come_before_the_slots() -> None:
     assert [v.name.removesuffix(":0") for v in optimizer.variables[2:]] == [
         "w_average", "b_average", "w_gradient_accumulator", "b_gradient_accumulator", "w_momentum", "b_momentum",
     ]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:Gradients do not exist")
+def test_nadam_counts_the_steps_without_a_gradient() -> None:
+    w, b, optimizer = tf.Variable([1.0, 2.0]), tf.Variable(1.0), O.Nadam(0.1)
+    optimizer.build([w, b])
+    weights = []
+    for k in range(4):
+        optimizer.apply([tf.constant([0.5, -0.25]) if k % 2 else None, tf.constant(0.3)])
+        weights.append(w.numpy())
+    np.testing.assert_allclose(weights[1], [0.89783317, 2.102167], rtol=1e-6)
+    np.testing.assert_allclose(weights[3], [0.8106165, 2.1893835], rtol=1e-6)
+    assert optimizer.variables[-1].numpy() == pytest.approx(0.0590181372, rel=1e-8)
+
+
+def test_nadam_goes_on_from_a_state_of_keras() -> None:
+    w, b, optimizer = tf.Variable([0.81636244, 2.1836374]), tf.Variable(0.81636244), O.Nadam(0.1)
+    optimizer.build([w, b])
+    squares = [0.0004997435607947409, 0.00012493589019868523]
+    slots = [[0.09500002, -0.04750001], squares, 0.057000018656253815, 0.00017990768537856638]
+    optimizer.set_weights([2, 0.1, *slots, 0.22711101174354553])
+    optimizer.apply([tf.constant([0.5, -0.75]), tf.constant(0.3)])
+    np.testing.assert_allclose(w.numpy(), [0.7452287077903748, 2.285217523574829], rtol=1e-6)
+    np.testing.assert_allclose(b.numpy(), 0.7452287077903748, rtol=1e-6)
+    assert optimizer.variables[-1].numpy() == pytest.approx(0.11397993, rel=1e-6)
+
+
+def test_nadam_counts_the_steps_of_each_variable_from_its_first() -> None:
+    def steps(optimizer: Any, *variables: Any) -> None:
+        for _ in range(3):
+            optimizer.minimize(lambda: tf.add_n([tf.reduce_sum(v * v) for v in variables]), list(variables))
+
+    early, late, alone, shared = tf.Variable(3.0), tf.Variable(2.0), tf.Variable(2.0), O.Nadam(0.1)
+    steps(shared, early)
+    steps(shared, early, late)
+    steps(O.Nadam(0.1), alone)
+    assert late.numpy() == alone.numpy()
+    weights = [0.9 * (1 - 0.5 * 0.96**t) for t in range(1, 7)]
+    assert shared.variables[-1].numpy() == pytest.approx(np.prod(weights), rel=1e-14)
 
 
 @pytest.mark.parametrize("name", ALL)
