@@ -197,8 +197,14 @@ def _repeated(t: Tensor, n: int) -> Tensor:
     return REGISTRY["broadcast_to"](t, shape=(n, *t._layout.shape[1:]))
 
 
+_UNCONVERTED = (bool, int, float, complex, np.ndarray, np.generic)
+
+
 def _carried(before: Any, after: Any, what: str) -> Any:
-    """The result of a step as tensors in the structure of the accumulator."""
+    """The result of a step in the structure of the accumulator.
+
+    Results are tensors, except that numbers and arrays stay what they are if the accumulator was one of these.
+    """
     if nest.is_nested(before):
         nest.assert_same_structure(before, after)
     elif nest.is_nested(after):
@@ -206,6 +212,9 @@ def _carried(before: Any, after: Any, what: str) -> Any:
     olds, news = nest.flatten(before), nest.flatten(after)
     made = []
     for old, new in zip(olds, news, strict=True):
+        if isinstance(old, _UNCONVERTED):
+            made.append(new if isinstance(new, _UNCONVERTED) else convert_to_tensor(new))
+            continue
         t = convert_to_tensor(new, old.dtype) if isinstance(new, (bool, int, float)) else convert_to_tensor(new)
         if t._layout.dtype != old._layout.dtype:
             raise InvalidArgumentError(
@@ -218,7 +227,7 @@ def _carried(before: Any, after: Any, what: str) -> Any:
 def _started(elems: Any, initializer: Any, order: list[int], flat: list[Tensor], what: str) -> tuple[Any, list[int]]:
     """The first accumulator and the indices of the remaining rows."""
     if initializer is not None:
-        return nest.map_structure(convert_to_tensor, initializer), order
+        return initializer, order
     if not order:
         raise OutOfRangeError(f"{what}: elems have no rows and there is no initializer to return: pass `initializer`")
     return _row(elems, flat, order[0]), order[1:]
@@ -229,8 +238,11 @@ def _fold(fn: Any, elems: Any, initializer: Any, back_prop: bool, backwards: boo
     flat, n = _columns(elems, what)
     order: Iterable[int] = reversed(range(n)) if backwards else range(n)
     a, rest = _started(elems, initializer, list(order), flat, what)
+    # The function gets numbers and arrays as they are, as in TensorFlow, because then they take the dtype of a row.
+    a = nest.map_structure(lambda v: v if isinstance(v, _UNCONVERTED) else convert_to_tensor(v), a)
     for i in rest:
         a = _carried(a, fn(a, _row(elems, flat, i)), what)
+    a = nest.map_structure(convert_to_tensor, a)
     return a if back_prop else _packed(a, nest.flatten(a), False)
 
 
@@ -247,7 +259,8 @@ def foldl(
         ``fn(accumulator, row) -> accumulator``.
     elems : tensor or nest of tensors, each with at least one axis
     initializer : tensor or nest, optional
-        The first accumulator; by default the first row.
+        The first accumulator; by default the first row. `fn` gets a number or an array as it is, so it takes the dtype
+        of the rows in an operation with them.
     parallel_iterations, swap_memory, name
         Ignored; TensorFlow has them.
     back_prop : bool
@@ -324,6 +337,7 @@ def scan(
     flat, n = _columns(elems, "scan")
     order = list(reversed(range(n))) if reverse else list(range(n))
     a, rest = _started(elems, initializer, order, flat, "scan")
+    a = nest.map_structure(convert_to_tensor, a)
     rows = [] if len(rest) == n else [nest.flatten(a)]
     if not n:
         empty = [wrap(np.zeros((0, *t._layout.shape), t._layout.dtype)) for t in nest.flatten(a)]

@@ -265,6 +265,30 @@ def test_folds_go_from_both_ends_and_are_differentiable() -> None:
     assert tape.gradient(right, x).numpy().tolist() == [1.0, 10.0, 100.0]
 
 
+@pytest.mark.parametrize("fold", [tf.foldl, tf.foldr])
+@pytest.mark.parametrize("start", [2.0, 2, np.float32(2.0), np.array(2.0, np.float32)])
+def test_the_first_number_of_a_fold_takes_the_dtype_of_the_rows(fold: Any, start: Any) -> None:
+    x = tf.Variable([3.0, 5.0], dtype=tf.float64)
+    with tf.GradientTape() as tape:
+        y = fold(lambda a, v: a * v, x, initializer=start)
+    assert y.dtype == tf.float64 and y.numpy() == 30.0
+    assert tape.gradient(y, x).numpy().tolist() == [10.0, 6.0]
+    several = fold(lambda a, v: {"p": a["p"] * v, "n": a["n"] + 1}, x, initializer={"p": start, "n": 0})
+    assert several["p"].dtype == tf.float64 and several["p"].numpy() == 30.0
+    assert several["n"].dtype == tf.int32 and several["n"].numpy() == 2
+
+
+@pytest.mark.parametrize("fold", [tf.foldl, tf.foldr])
+def test_a_fold_returns_tensors_even_of_numbers_that_no_row_changed(fold: Any) -> None:
+    kept, none = fold(lambda a, v: a, tf.ones([2], tf.float64), initializer=2.0), tf.zeros([0], tf.float64)
+    assert kept.dtype == tf.float32 and kept.numpy() == 2.0
+    assert fold(lambda a, v: a, none, initializer=(2, 3.0))[0].dtype == tf.int32
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        fold(lambda a, v: a * v, tf.ones([2], tf.float64), initializer=tf.constant(2.0))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf.scan(lambda a, v: a * v, tf.ones([2], tf.float64), initializer=2.0)
+
+
 def test_folds_and_scans_refuse_what_has_no_rows_or_changes_its_type() -> None:
     with pytest.raises(TypeError, match="callable"):
         tf.foldl(None, tf.zeros([2]))
