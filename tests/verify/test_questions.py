@@ -108,7 +108,9 @@ def test_the_byte_order_of_an_array_changes_no_answer(f: Any, dtype: str) -> Non
 
 def test_none_claims_that_there_is_no_path() -> None:
     assert judge(lambda x, y: x * 1.0, (1.0, 2.0), (1.0, None)).verdict == "correct"
-    assert judge(lambda x, y: x * y, (1.0, 2.0), (2.0, None)).verdict == "unconnected"
+    report = judge(lambda x, y: x * y, (1.0, 2.0), (2.0, None))
+    assert report.verdict == "unconnected"
+    assert "the claim says that there is no path" in str(report) and "the tape found" not in str(report)
 
 
 def two(x: Any, y: Any) -> Any:

@@ -330,7 +330,8 @@ class Comparison:
                 continue
             if g is None:
                 if e is not None and any(x != 0 for x in objects(e).ravel().tolist()):
-                    reason = "the tape found no path to this source, but the exact derivative is not zero"
+                    who = "the claim says that there is" if self._causes.claimed else "the tape found"
+                    reason = f"{who} no path to this source, but the exact derivative is not zero"
                     self.findings.append(Finding("unconnected", order=self.order, element=(s, ()), reason=reason))
                 continue
             g = np.asarray(g)
