@@ -55,6 +55,39 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
     return started
 
 
+OPTIONS = (
+    "--gtape-fail-on=", "--gtape-fail-on= rule , unstable", "--gtape-fail-on=,",
+    "--gtape-order=1", "--gtape-budget=1e3",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verify", ["--gtape-verify", "--gtape-verify=strict"])
+@pytest.mark.parametrize("options", [[o] for o in OPTIONS] + [[OPTIONS[0], *OPTIONS[3:]]])
+def test_the_command_to_reproduce_has_the_options_of_the_run(run: Any, verify: str, options: list[str]) -> None:
+    text = """
+@pytest.mark.parametrize("name", ["a b", "it's", "--x=1"])
+def test_wrong(name):
+    grad(turned, 1.0)
+"""
+    found = run(text, verify, *options)
+    commands = [shlex.split(line.partition(": ")[2]) for line in found.outlines if "reproduce: " in line]
+    ids = ["test_it.py::test_wrong[a b]", "test_it.py::test_wrong[it's]", "test_it.py::test_wrong[--x=1]"]
+    assert [words[3] for words in commands] == ids
+    again = run(text, *commands[0][3:])
+    first, second = [[x for x in r.outlines if x.startswith("gtape: every")] for r in (found, again)]
+    assert first == second != [] and again.ret == found.ret
+
+
+@pytest.mark.slow
+def test_the_command_to_reproduce_names_a_file_that_looks_like_an_option(run: Any, pytester: pytest.Pytester) -> None:
+    (pytester.path / "-wrong.py").write_text("from helpers import *\ndef test_wrong():\n    grad(turned, 1.0)\n")
+    found = run("", "--gtape-verify", "./-wrong.py")
+    (command,) = {line.partition(": ")[2] for line in found.outlines if "reproduce: " in line}
+    assert shlex.split(command)[3] == "./-wrong.py::test_wrong"
+    run("", *shlex.split(command)[3:]).assert_outcomes(failed=1)
+
+
 def report(pytester: pytest.Pytester) -> Any:
     return json.loads((pytester.path / "report.json").read_text())
 

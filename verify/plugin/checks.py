@@ -205,11 +205,14 @@ class Checks:
     def command(self, nodeid: str) -> str:
         """The command that runs one test again, with the options of this run."""
         config: Any = self.config  # the type of names differs between versions of pytest
-        words: list[str] = ["python", "-m", "pytest", config.cwd_relative_nodeid(nodeid)]
+        test: str = config.cwd_relative_nodeid(nodeid)
+        # pytest would take a file with such a name for an option, or for a file of options.
+        words = ["python", "-m", "pytest", f"./{test}" if test.startswith(("-", "@")) else test]
         for name in _OPTIONS:
             value = self.config.getoption(f"gtape_{name}")
             if value is not None:
-                words.append(f"--gtape-{name.replace('_', '-')}" + (f"={value}" if value != "" else ""))
+                alone = name == "verify" and not value  # the only option that stands without a value
+                words.append(f"--gtape-{name.replace('_', '-')}" + ("" if alone else f"={value}"))
         text = " ".join(map(shlex.quote, words))
         mode = os.environ.get("GTAPE_VERIFY")
         return text if not mode else f"GTAPE_VERIFY={shlex.quote(mode)} {text}"
