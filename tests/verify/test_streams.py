@@ -61,6 +61,14 @@ def test_lost_output_is_said_once_and_has_its_status(command: str, status: int, 
 
 
 @unix
+def test_the_example_of_an_early_closed_output_in_the_documentation_has_its_status() -> None:
+    (row,) = [line for line in (ROOT / "docs" / "reference.md").read_text().splitlines() if line.startswith("| 141 |")]
+    example = row.split("`")[1].replace("\\|", "|")
+    assert example.startswith("gtape ")
+    assert shell(example.replace("gtape", "$GTAPE", 1)).returncode == 141
+
+
+@unix
 def test_a_report_in_a_file_is_written_though_the_table_is_lost(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     assert shell(f"$GTAPE {CENSUS} --json {report} >/dev/full").returncode == 3
