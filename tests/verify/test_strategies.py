@@ -38,6 +38,7 @@ INTERVALS = [
     Interval(-1.0, 1.0, open_lo=True, open_hi=True),
     Interval(2.0, 3.0),
 ]
+EMPTY = Interval(1, math.nextafter(1, 2), open_lo=True, open_hi=True)
 
 
 def sample(strategy: Any, n: int) -> list[Any]:
@@ -208,11 +209,68 @@ def test_tensors_and_op_calls() -> None:
         (lambda: op_calls("sin"), r"\['sin'\]"),
         (lambda: op_calls([]), "empty"),
         (lambda: shapes(max_side=0), "max_side"),
+        (lambda: tensors(shape=3), "tuple of lengths, each at least 0, or a strategy for one, not 3$"),
+        (lambda: tensors(shape=(2, -1)), r"tuple of lengths.* not \(2, -1\)$"),
+        (lambda: tensors(shape="ab"), "tuple of lengths.* not 'ab'$"),
+        (lambda: tensors(shape=(2,), interval=EMPTY), r"\(1, 1.0000000000000002\) holds no float64"),
+        (lambda: floats_for(EMPTY), r"\(1, 1.0000000000000002\) holds no float64"),
+        (lambda: floats_for(Interval(1, 1, holes=(1,))), "holds no float64"),
+        (lambda: floats_for(Interval(0.2, 0.8, whole=True)), "holds no whole float64"),
+        (lambda: floats_for(Interval(1, 5, whole=True), magnitude=(6, 7)), "of magnitude"),
     ],
 )
 def test_wrong_arguments_are_refused_at_once(make: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         make()
+
+
+def test_a_drawn_shape_that_is_none_is_named() -> None:
+    with pytest.raises(ValueError, match=r"tuple of lengths.* not \(-1,\)"):
+        find(tensors(shape=st.just((-1,))), lambda x: True)
+
+
+EVERY_FLOAT16 = np.arange(2**16).astype(np.uint16).view(np.float16)
+EVERY_FLOAT16 = EVERY_FLOAT16[np.isfinite(EVERY_FLOAT16)].astype(np.float64)
+
+
+@st.composite
+def intervals(draw: Any) -> tuple[Interval, tuple[float, float] | None]:
+    """Intervals with few numbers of float16, and magnitudes."""
+    start = draw(st.sampled_from([0.0, 1.0, -1.0, 3.0, 0.3, 1000.0, 65504.0, 6e-8, -math.inf]))
+    if start == -math.inf:
+        return Interval(draw(st.floats(-9, 9)), holes=(1.0, 2.0)), (draw(st.floats(0, 2)), draw(st.floats(2.01, 3)))
+    width = draw(st.sampled_from([0.0, 1e-8, 6e-8, 0.0005, 0.001, 0.01, 0.7, 2.0]))
+    inside = st.lists(st.sampled_from([start, start + width / 2, start + width, 1.0]), max_size=2)
+    interval = Interval(
+        start, start + width, open_lo=draw(st.booleans()), open_hi=draw(st.booleans()),
+        holes=tuple(draw(inside)), whole=draw(st.booleans()),
+    )  # fmt: skip
+    return interval, draw(st.sampled_from([None, (0.0, 1.0), (0.9995, 1.001), (0.5, math.inf)]))
+
+
+@given(intervals(), st.data())
+@settings(suppress_health_check=[HealthCheck.too_slow])  # but not those of numbers that are filtered out
+def test_numbers_are_drawn_exactly_where_there_are_any(drawn: Any, data: Any) -> None:
+    interval, magnitude = drawn
+    low, high = magnitude or (0.0, math.inf)
+    sizes, most = np.abs(EVERY_FLOAT16), 2**10 if interval.whole else math.inf
+    fits = [(x == 0 or low <= a <= high) and a <= most for x, a in zip(EVERY_FLOAT16, sizes, strict=True)]
+    inside = {x for x in EVERY_FLOAT16[fits].tolist() if x in interval}
+    if not inside:
+        with pytest.raises(ValueError, match="holds no"):
+            floats_for(interval, "float16", magnitude=magnitude)
+        return
+    assert set(data.draw(st.lists(floats_for(interval, "float16", magnitude=magnitude), min_size=3))) <= inside
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_each_of_a_few_numbers_is_drawn(k: int) -> None:
+    few = Interval(1.0, 1.0 + 4 * 2.0**-52, open_lo=True)
+    assert find(floats_for(few), lambda x: x == 1.0 + k * 2.0**-52)
+
+
+def test_an_interval_of_zero_alone_has_both_zeros() -> None:
+    assert find(floats_for(Interval(0.0, 0.0)), lambda x: math.copysign(1.0, x) < 0) == 0.0
 
 
 def test_options_are_keyword_only() -> None:

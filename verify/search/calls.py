@@ -20,6 +20,7 @@ from gtape.declare.domains import ANY_REAL, BOOLEAN, Interval
 from gtape.declare.primitives import REGISTRY, Primitive
 from gtape.namespaces import catalogue
 from gtape.tensors.argument_checks import each, settings, whole
+from gtape.tensors.argument_checks import shape as checked_shape
 from gtape.verify.search.points import NEIGHBOURS, landmarks, saturation, steps, unsteps
 from gtape.verify.search.subjects import subjects
 from gtape.verify.search.trials import dominated, fitted, usable
@@ -94,7 +95,8 @@ def floats_for(
         Includes zeros of both signs and, without `magnitude`, subnormal numbers. Shrinks towards 0, 1 and the special
         points. Of 16 numbers, about 6 have a size from 2**-8 to 2**8, and 3 any size, each binade equally likely;
         4 lie within 64 ULP of a special point, and 2 at a power of two of its size from it; 1 lies where exponentials,
-        squares and cubes leave the range of the dtype. If one kind is impossible, the other kinds take its share.
+        squares and cubes leave the range of the dtype. If one kind is impossible, the other kinds take its share. Of
+        at most 256 numbers, each is equally likely; so are the whole numbers of an interval that has only these.
 
     Raises
     ------
@@ -112,9 +114,6 @@ def floats_for(
         raise ValueError(f"interval must be a gtape.declare.domains.Interval, not {shown(interval)}")
     dtype = _dtype(dtype)
     f = np.finfo(dtype)
-    if interval.whole:
-        bound = 2 ** int(f.nmant)
-        return st.integers(int(max(interval.lo, -bound)), int(min(interval.hi, bound))).map(float)
     top = float(f.max)
     points = _numbers("special", special) + _numbers("kinks", kinks)
     points += [p for p in (interval.lo, interval.hi, *interval.holes, 0.0) if math.isfinite(p)]
@@ -125,6 +124,22 @@ def floats_for(
         raise ValueError(
             f"magnitude is a pair (smallest, largest) with 0 <= smallest < largest, not {shown(magnitude)}"
         )
+
+    places = _pieces(interval, (lo, hi), dtype)
+    if not places:
+        kind = f"whole {dtype.name}" if interval.whole else dtype.name
+        raise ValueError(f"{interval} holds no {kind}" + ("" if magnitude is None else f" of magnitude {pair}"))
+    if interval.whole:
+        return st.one_of([st.integers(a, b).map(float) for a, b in places])
+
+    def at(place: int) -> float:
+        return float(unsteps(place, dtype))
+
+    count = sum(b - a + 1 for a, b in places)
+    if count <= _FEW:  # the other ways would mostly miss the interval
+        zeros = [-0.0] if any(a <= 0 <= b for a, b in places) else []
+        found = sorted([at(n) for a, b in places for n in range(a, b + 1)], key=abs)
+        return st.sampled_from([*found[: len(zeros)], *zeros, *found[len(zeros) :]])
 
     # The mantissa places a number in its binade [2**e, 2**(e+1)).
     def in_binade(sign: int, e: int, mantissa: int) -> float:
@@ -143,7 +158,11 @@ def floats_for(
     # Eighths of a binade first, because short mantissas should be likely, too.
     mantissas = st.one_of(st.integers(0, 7).map(lambda n: n << (f.nmant - 3)), st.integers(0, 2**f.nmant - 1))
     ways: list[st.SearchStrategy[float]] = []  # each strategy stands in the list as often as its share
-    for share, near_one in ((_SHARES["moderate"], _MODERATE), (_SHARES["any size"], None)):
+    sizes = [(_SHARES["moderate"], _MODERATE), (_SHARES["any size"], None)]
+    if count < 2**f.nmant:  # less than a binade, which would have many numbers outside
+        ways += [st.one_of([st.integers(a, b).map(at) for a, b in places])] * sum(share for share, _ in sizes)
+        sizes = []
+    for share, near_one in sizes:
         signs = [
             st.builds(in_binade, st.just(sign), st.integers(*ends), mantissas)
             for sign in (1, -1)
@@ -161,8 +180,6 @@ def floats_for(
     if near:
         offsets = st.one_of(st.integers(-1, 1), st.integers(-NEIGHBOURS, NEIGHBOURS))
         ways += [st.builds(neighbour, st.sampled_from(near), offsets, st.booleans())] * _SHARES["near"]
-    if not ways:
-        raise ValueError(f"{interval} holds no {dtype.name}" + ("" if magnitude is None else f" of magnitude {pair}"))
     far = [m for m in marks if m != 0]
     if far:
         apart = st.builds(distant, st.sampled_from(far), st.integers(-int(f.nmant), 0), mantissas, st.booleans())
@@ -176,6 +193,44 @@ def floats_for(
 
 # Of 32 numbers, how many are drawn in each way; the first two are shared among the signs.
 _SHARES = {"moderate": 12, "any size": 6, "near": 8, "apart": 4, "edges": 2}
+
+
+_FEW = 4 * NEIGHBOURS  # an interval with as many numbers gives each of them equally often
+
+
+def _pieces(interval: Interval, sizes: tuple[float, float], dtype: Any) -> list[tuple[int, int]]:
+    """The numbers of an interval that are zero or of a size between two sizes, as ranges of integers.
+
+    The integers are the numbers themselves if the interval has only whole ones, and their `steps` otherwise. The range
+    with the smallest number comes first.
+    """
+    most = 2 ** int(np.finfo(dtype).nmant) if interval.whole else int(steps(np.finfo(dtype).max, dtype))
+
+    def first(x: float, beyond: bool) -> int:
+        """The integer of the first number at or above x, or above x only."""
+        if abs(x) == math.inf:
+            return int(math.copysign(most + 1, x))
+        if interval.whole:
+            n = math.ceil(x)
+            return n + (beyond and n == x)
+        with np.errstate(over="ignore"):
+            n = int(steps(np.asarray(x, dtype), dtype))
+        while abs(n) <= most and ((y := float(unsteps(n, dtype))) < x or (beyond and y == x)):
+            n += 1
+        return n
+
+    least, largest = max(first(sizes[0], False), 0), min(-first(-sizes[1], False), most)
+    lower, upper = first(interval.lo, interval.open_lo), -first(-interval.hi, interval.open_hi)
+    holes = sorted({first(h, False) for h in interval.holes if first(h, False) == -first(-h, False)})
+    found = []
+    for a, b in [(0, 0), (least, largest), (-largest, -least)] if least else [(-largest, largest)]:
+        a, b = max(a, lower), min(b, upper)
+        for hole in holes:
+            if a <= hole <= b:
+                found.append((a, hole - 1))
+                a = hole + 1
+        found.append((a, b))
+    return sorted([(a, b) for a, b in found if a <= b], key=lambda p: 0 if p[0] <= 0 <= p[1] else min(map(abs, p)))
 
 
 def _beside(mark: float, drawn: Callable[[float], bool], dtype: Any) -> bool:
@@ -221,13 +276,12 @@ def _array(elements: st.SearchStrategy[float], shape: tuple[int, ...], dtype: An
     return st.lists(elements, min_size=size, max_size=size).map(lambda v: np.array(v, dtype=dtype).reshape(shape))
 
 
-@st.composite
 @diagnosed
 def tensors(
-    draw: Callable[..., Any], dtype: Any = "float64", *, shape: tuple[int, ...] | st.SearchStrategy[Any] | None = None,
+    dtype: Any = "float64", *, shape: tuple[int, ...] | st.SearchStrategy[Any] | None = None,
     interval: Interval = ANY_REAL, special: Sequence[float] = (), kinks: Sequence[float] = (),
     magnitude: tuple[float, float] | None = (2.0**-20, 2.0**20),
-) -> Any:  # fmt: skip
+) -> st.SearchStrategy[Any]:  # fmt: skip
     """Tensors with numbers of an interval.
 
     Parameters
@@ -242,6 +296,12 @@ def tensors(
     -------
     SearchStrategy of Tensor
 
+    Raises
+    ------
+    ValueError
+        If `shape` is neither a shape nor a strategy, and as for `floats_for`. If a strategy draws something else than a
+        shape, the error comes in the test.
+
     Examples
     --------
     >>> from hypothesis import given
@@ -251,13 +311,30 @@ def tensors(
     ...     assert x.shape == (2,) and x.dtype == "float32"
     >>> test()
     """
+    dtype = _dtype(dtype)
+    if shape is None:
+        where: st.SearchStrategy[Any] = shapes()
+    else:
+        where = shape if isinstance(shape, st.SearchStrategy) else st.just(_lengths(shape))
+    return _tensors(where, _kept_floats(interval, dtype, special, kinks, magnitude), dtype)
+
+
+@st.composite
+def _tensors(
+    draw: Callable[..., Any], where: st.SearchStrategy[Any], elements: st.SearchStrategy[float], dtype: Any
+) -> Any:
     from gtape.tensors.tensor import wrap
 
-    dtype = _dtype(dtype)
-    where = shapes() if shape is None else shape
-    chosen = tuple(draw(where) if isinstance(where, st.SearchStrategy) else where)
-    elements = _kept_floats(interval, dtype, special, kinks, magnitude)
-    return wrap(draw(_array(elements, chosen, dtype)))
+    return wrap(draw(_array(elements, _lengths(draw(where)), dtype)))
+
+
+def _lengths(shape: Any) -> tuple[int, ...]:
+    try:
+        return checked_shape("tensors", "shape", shape, whole=True)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"tensors: `shape` is a tuple of lengths, each at least 0, or a strategy for one, not {shown(shape)}"
+        ) from None
 
 
 def _kept_floats(interval: Any, dtype: Any, special: Any, kinks: Any, magnitude: Any) -> st.SearchStrategy[float]:
