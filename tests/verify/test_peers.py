@@ -16,7 +16,7 @@ from fake_library import FAKE
 
 from gtape.verify.command import cli
 from gtape.verify.command.census_pictures import plots
-from gtape.verify.command.output import Usage
+from gtape.verify.command.output import Usage, make_folder
 from gtape.verify.peers import arrays, census, functions, libraries
 from gtape.verify.peers.audit import Audit, audit, pieces, summed
 from gtape.verify.peers.conversation import Conversation, Unusable
@@ -295,6 +295,28 @@ def test_a_baseline_shows_what_is_new(tmp_path: Path, capsys: pytest.CaptureFixt
     assert status == 1 and [c["function"] for c in more["causes"] if c["new"]] == ["abs"]
 
 
+@pytest.mark.parametrize("folder", ["file", "file/inner", "", "no\0name", "x" * 300])
+@pytest.mark.parametrize("words", [["peers", "fake", "--output"], ["census", "sin", "--libraries", "gtape", "--plots"]])
+def test_a_folder_that_cannot_be_made_ends_the_command_before_the_work(
+    words: list[str], folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if words[0] == "census":
+        pytest.importorskip("matplotlib")
+    (tmp_path / "file").write_text("kept")
+    monkeypatch.chdir(tmp_path)
+    for run in ("gtape.verify.command.peers.run", "gtape.verify.command.library_census.run"):
+        monkeypatch.setattr(run, lambda *_, **__: pytest.fail("the work began"))
+    assert cli.main([*words, folder]) == 2
+    assert "cannot be the folder of the results" in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir()] == ["file"] and (tmp_path / "file").read_text() == "kept"
+
+
+def test_a_folder_that_vanishes_during_the_work_is_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(Usage, match="cannot be made"):
+        make_folder(str(tmp_path / "file" / "inner"))
+
+
 def test_the_folder_holds_a_page_and_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, data = command(tmp_path, "fake", "--ops", "abs", "--output", str(tmp_path / "out"))
     assert status == 1
@@ -389,8 +411,13 @@ def test_a_picture_shows_the_largest_errors_and_is_small(tmp_path: Path) -> None
     assert len(text) < 10_000
 
 
-def test_pictures_without_matplotlib_are_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_without_matplotlib_are_a_usage_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr("gtape.verify.command.library_census.run", lambda *_, **__: pytest.fail("the work began"))
+    assert cli.main(["census", "sin", "--libraries", "gtape", "--plots", str(tmp_path)]) == 2
+    assert "matplotlib" in capsys.readouterr().err
     with pytest.raises(Usage, match="matplotlib"):
         plots(str(tmp_path), ["gtape"], ["tanh"], [1], "float64", 200)
 

@@ -10,18 +10,33 @@ from typing import Any
 
 import numpy as np
 
-from gtape.verify.command.output import Usage, write_text
+from gtape.verify.command.output import Usage, check_folder, make_folder, write_text
 from gtape.verify.peers.census import measured_points, names_of
 from gtape.verify.peers.conversation import Conversation
 from gtape.verify.peers.libraries import library
 
-__all__ = ["BINS", "plots", "worst_of_bins"]
+__all__ = ["BINS", "check", "plots", "worst_of_bins"]
 
 BINS = 40
 _TICKS = 7
 _LEAST, _MOST = 0.1, 1e20  # the ends of the axis of errors; NaN and false infinities lie at the upper one
 _STYLE = {"svg.fonttype": "none", "svg.hashsalt": "gtape", "font.size": 8.0, "font.sans-serif": ["DejaVu Sans"]}
 _NOTHING_ELSE = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+
+
+def check(folder: str) -> None:
+    """Check that pictures can be drawn and written into a folder.
+
+    Raises
+    ------
+    Usage
+        If matplotlib is not installed, or nothing can be written into the folder.
+    """
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise Usage("plots need matplotlib: pip install gtape[plot], or leave out --plots") from None
+    check_folder(folder)
 
 
 def plots(
@@ -34,11 +49,10 @@ def plots(
     Usage
         If matplotlib is not installed, or a file cannot be written.
     """
-    try:
-        from matplotlib import rc_context
-    except ImportError:
-        raise Usage("plots need matplotlib: pip install gtape[plot], or leave out --plots") from None
-    os.makedirs(folder, exist_ok=True)
+    check(folder)
+    from matplotlib import rc_context
+
+    make_folder(folder)
     written = []
     peers = {n: Conversation(library(n)) for n in names}
     try:

@@ -15,7 +15,9 @@ from gtape.verify.command.output import (
     FOUND,
     NOT_COMPLETED,
     Usage,
+    check_folder,
     check_path,
+    make_folder,
     progress_bar,
     show_table,
     ulp_text,
@@ -269,6 +271,8 @@ def _library_census(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from gtape.verify.command import library_census as made
 
     check_path(options.page)
+    if options.plots is not None:
+        census_pictures.check(options.plots)
     names = made.libraries_of(options.libraries)
     orders, dtypes = sorted(set(options.orders)), list(dict.fromkeys(options.dtypes))
     with progress_bar(options) as progress:
@@ -278,7 +282,7 @@ def _library_census(options: argparse.Namespace, interrupts: Interrupts) -> int:
         )  # fmt: skip
     interrupts.reporting()
     pictures = []
-    if options.plots:
+    if options.plots is not None:
         points = min(options.points, 2_000)
         pictures = census_pictures.plots(options.plots, names, options.names, orders, dtypes[0], points)
     if options.page:
@@ -467,6 +471,7 @@ def peers(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from gtape.verify.command import peers
 
     check_path(options.json)
+    check_folder(options.output)
     known = peers.baseline_of(options.baseline)
     with progress_bar(options) as progress:
         outcome = peers.run(
@@ -478,7 +483,7 @@ def peers(options: argparse.Namespace, interrupts: Interrupts) -> int:
     if options.output:
         for name, text in peers.texts(outcome, known is not None).items():
             path = os.path.join(options.output, name)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
+            make_folder(os.path.dirname(path))
             write_text(path, text)
 
     def show() -> None:

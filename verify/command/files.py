@@ -10,7 +10,7 @@ import time
 from gtape.base.escaping import plain
 from gtape.storage.files import new_file
 
-__all__ = ["refusal", "write_whole"]
+__all__ = ["folder_refusal", "refusal", "write_whole"]
 
 _PATIENCE = 10.0  # seconds to wait for the reader of a pipe
 
@@ -97,3 +97,34 @@ def refusal(path: str) -> str | None:
             return None
     except OSError as e:
         return f"its folder cannot be written to: {e.strerror or e}"
+
+
+def folder_refusal(path: str) -> str | None:
+    """Why no file can be written into a folder, which may not exist yet, or None; nothing is made.
+
+    Examples
+    --------
+    >>> from gtape.verify.command.files import folder_refusal
+    >>> folder_refusal(__file__)
+    'it is no folder'
+    """
+    if not path:
+        return "the name is empty"
+    try:
+        there = target = os.path.realpath(path)
+        while not _exists(there):
+            there = os.path.dirname(there)
+        if not os.path.isdir(there):
+            return "it is no folder" if there == target else f"{plain(there)} is no folder"
+        with tempfile.TemporaryFile(dir=there):
+            return None
+    except (OSError, ValueError) as e:  # such as a name that is too long, or one with NUL
+        return plain(getattr(e, "strerror", None) or e)
+
+
+def _exists(path: str) -> bool:
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True

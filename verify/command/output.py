@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import io
 import json
+import os
 import shutil
 import sys
 import time
@@ -14,13 +15,13 @@ from contextlib import contextmanager
 from typing import IO, Any, cast
 
 from gtape.base.escaping import json_data, plain, rich_text
-from gtape.verify.command.files import refusal, write_whole
+from gtape.verify.command.files import folder_refusal, refusal, write_whole
 from gtape.verify.command.streams import is_terminal, say
 from gtape.verify.verdicts.machine import versions
 
 __all__ = [
-    "FINE", "FOUND", "INTERRUPTED", "NOT_COMPLETED", "READER_GONE", "USAGE", "Usage", "check_path", "progress_bar",
-    "show_table", "ulp_text", "versions", "write_json", "write_text",
+    "FINE", "FOUND", "INTERRUPTED", "NOT_COMPLETED", "READER_GONE", "USAGE", "Usage", "check_folder", "check_path",
+    "make_folder", "progress_bar", "show_table", "ulp_text", "versions", "write_json", "write_text",
 ]  # fmt: skip
 
 # The exit statuses.
@@ -141,6 +142,32 @@ def check_path(path: str | None) -> None:
     if why is not None:
         shown = plain(path) or repr(path)
         raise Usage(f"{shown} cannot be written: {why}; {_ELSEWHERE}")
+
+
+def check_folder(path: str | None) -> None:
+    """Check that files can be written into a folder, which may not exist yet, before the work starts.
+
+    Raises
+    ------
+    Usage
+    """
+    why = None if path is None else folder_refusal(path)
+    if path is not None and why is not None:
+        raise Usage(f"{plain(path) or repr(path)} cannot be the folder of the results: {why}")
+
+
+def make_folder(path: str) -> None:
+    """Make a folder, with the folders around it.
+
+    Raises
+    ------
+    Usage
+        If this is impossible.
+    """
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as e:
+        raise Usage(f"the folder {plain(path)} cannot be made: {e.strerror or e}") from None
 
 
 class _Page(io.StringIO):
